@@ -1,0 +1,33 @@
+# A room is one folder of src/ and one target. Rooms are object libraries; libsluice_core.so holds them all.
+#
+#   sluice_room(name SOURCES a.cpp ... [ROOMS base ...] [LIBRARIES fmt::fmt ...])
+#
+# ROOMS are the rooms below that this one may include (tests/structure checks the includes themselves).
+set_property(GLOBAL PROPERTY SLUICE_ROOMS "")
+
+function(sluice_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  add_library(sluice_${name} OBJECT ${ROOM_SOURCES})
+  target_include_directories(sluice_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                   ${PROJECT_SOURCE_DIR}/src)
+  foreach(below IN LISTS ROOM_ROOMS)
+    target_link_libraries(sluice_${name} PUBLIC sluice_${below})
+  endforeach()
+  target_link_libraries(sluice_${name} PUBLIC ${ROOM_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
+endfunction()
+
+#   sluice_test(name SOURCES a_test.cpp ... [LIBRARIES ...])
+#
+# One GoogleTest program; each of its cases is a CTest test named name.Suite.Case.
+function(sluice_test name)
+  cmake_parse_arguments(TEST "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name}_test ${TEST_SOURCES})
+  target_link_libraries(${name}_test PRIVATE sluice_core GTest::gtest_main ${TEST_LIBRARIES})
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name}_test PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set_target_properties(${name}_test PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT 600)
+endfunction()

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace sluice {
+
+/// What kind of thing went wrong, for callers that react differently to each.
+enum class ErrorCode {
+  kInvalidArgument,  ///< a value, option or shape that the call cannot accept
+  kNotFound,         ///< a file, tensor or key that is not there
+  kIo,               ///< the operating system refused to read or write (full disk, permissions)
+  kFormat,           ///< a file's content is damaged, malformed or of a newer revision
+  kUnsupported,      ///< valid, but no implementation here can do it
+  kOutOfMemory,      ///< an allocation was refused; the process stays usable
+  kDevice,           ///< a device, driver or library for it is missing or failed
+  kNumeric,          ///< the computation diverged (NaN or infinite loss)
+  kInternal,         ///< an invariant of Sluice itself was broken: a bug
+};
+
+/// The one exception type Sluice throws. `what()` is one clear sentence: what, where, what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace sluice

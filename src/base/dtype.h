@@ -1,0 +1,99 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace sluice::base {
+
+enum class DType : std::uint8_t { kFloat64, kFloat32, kBFloat16, kFloat16, kInt64, kInt32, kUInt8 };
+
+std::size_t size_of(DType dtype);
+/// "float32", "bfloat16", …: the names of configuration and shape files.
+std::string_view name_of(DType dtype);
+/// The inverse of name_of, which also takes the short forms f32, f64, bf16, f16.
+DType parse_dtype(std::string_view name);
+
+/// bfloat16 storage: the upper half of a float32, rounded to nearest even; NaN stays NaN.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  BFloat16() = default;
+  explicit BFloat16(float value) {
+    const auto wide = std::bit_cast<std::uint32_t>(value);
+    if ((wide & 0x7fffffffu) > 0x7f800000u) {
+      bits = static_cast<std::uint16_t>((wide >> 16) | 0x40u);
+    } else {
+      bits = static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
+    }
+  }
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+/// What each part of a computation is kept in. One dtype name picks a whole policy.
+struct DTypePolicy {
+  DType storage;     ///< activations that layers hand to each other
+  DType accumulate;  ///< sums of products
+  DType cell_state;  ///< c of an LSTM
+  DType master;      ///< parameters, gradients, optimiser state
+};
+
+/// float64 is float64 throughout; everything else accumulates and keeps masters in float32.
+constexpr DTypePolicy policy_of(DType storage) {
+  const DType wide = storage == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  return {storage, wide, wide, wide};
+}
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+template <typename T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::kFloat64;
+}
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::kFloat32;
+}
+template <>
+constexpr DType dtype_of<BFloat16>() {
+  return DType::kBFloat16;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::kInt64;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::kInt32;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::kUInt8;
+}
+
+/// Calls `body(TypeTag<float>{})` or `body(TypeTag<double>{})`: dispatch once, outside loops.
+template <typename Body>
+decltype(auto) dispatch_master(DType dtype, Body&& body) {
+  if (dtype == DType::kFloat32) return body(TypeTag<float>{});
+  if (dtype == DType::kFloat64) return body(TypeTag<double>{});
+  fail(ErrorCode::kUnsupported, "this operation takes float32 or float64, not {}", name_of(dtype));
+}
+
+/// As dispatch_master, with BFloat16 as well.
+template <typename Body>
+decltype(auto) dispatch_storage(DType dtype, Body&& body) {
+  if (dtype == DType::kBFloat16) return body(TypeTag<BFloat16>{});
+  return dispatch_master(dtype, static_cast<Body&&>(body));
+}
+
+}  // namespace sluice::base

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/buffer.h"
+
+namespace sluice::runtime {
+
+/// A piece of an Arena, booked when a plan is made.
+struct Slot {
+  enum class Region { kSaved, kScratch };
+  Region region = Region::kSaved;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+/// Books memory while plans are made; allocates none. Saved slots keep their content from forward
+/// to backward (or from step to step); scratch slots share memory with those of other scopes.
+class ArenaPlanner {
+ public:
+  Slot saved(DType dtype, const Shape& capacity);
+  Slot saved_bytes(std::size_t bytes);
+  /// Valid content only within the operation that the enclosing ScratchScope stands for.
+  Slot scratch(DType dtype, const Shape& capacity);
+  Slot scratch_bytes(std::size_t bytes);
+
+  std::size_t saved_total() const { return saved_; }
+  std::size_t scratch_total() const { return scratch_peak_; }
+
+ private:
+  friend class ScratchScope;
+  std::size_t saved_ = 0;
+  std::size_t scratch_ = 0;
+  std::size_t scratch_peak_ = 0;
+};
+
+/// Scratch booked while one of these lives is free for reuse when it ends. Scopes nest like calls.
+class ScratchScope {
+ public:
+  explicit ScratchScope(ArenaPlanner& planner) : planner_(planner), mark_(planner.scratch_) {}
+  ~ScratchScope() { planner_.scratch_ = mark_; }
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
+
+ private:
+  ArenaPlanner& planner_;
+  std::size_t mark_;
+};
+
+/// The memory that a planner booked. One arena serves every extent up to the planned capacity.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(Device& device, const ArenaPlanner& planner)
+      : saved_(device, planner.saved_total()), scratch_(device, planner.scratch_total()) {}
+
+  /// The start of a slot viewed with the actual shape, which must fit in the booked bytes.
+  Tensor tensor(const Slot& slot, DType dtype, const Shape& shape) const;
+  void* data(const Slot& slot) const;
+
+ private:
+  Buffer saved_;
+  Buffer scratch_;
+};
+
+}  // namespace sluice::runtime

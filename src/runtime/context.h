@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "runtime/buffer.h"
+#include "runtime/device.h"
+#include "runtime/tensor.h"
+
+namespace sluice::runtime {
+
+/// What every operation is given: the device and the stream to queue work on. Passed, never
+/// global, so that two engines live in one process. Owns neither.
+class Context {
+ public:
+  explicit Context(Device& device) : Context(device, device.default_stream()) {}
+  /// With a stream of the caller's.
+  Context(Device& device, Stream& stream) : device_(&device), stream_(&stream) {}
+
+  Device& device() const { return *device_; }
+  Stream& stream() const { return *stream_; }
+
+  void synchronize() const { stream_->synchronize(); }
+  /// Contiguous tensors only.
+  void zero(const Tensor& tensor) const;
+  void copy(const Tensor& destination, const Tensor& source) const;
+
+  /// Copies to the device; the host memory may be reused when this returns.
+  template <typename T>
+  void upload(const Tensor& destination, std::span<const T> source) const {
+    check_transfer(destination, base::dtype_of<T>(), source.size());
+    stream_->copy(destination.data(), source.data(), source.size_bytes(), CopyKind::kHostToDevice);
+    stream_->synchronize();
+  }
+
+  /// Waits, then returns the content of a contiguous tensor.
+  template <typename T>
+  std::vector<T> download(const Tensor& source) const {
+    std::vector<T> values(static_cast<std::size_t>(source.element_count()));
+    check_transfer(source, base::dtype_of<T>(), values.size());
+    stream_->copy(values.data(), source.data(), values.size() * sizeof(T), CopyKind::kDeviceToHost);
+    stream_->synchronize();
+    return values;
+  }
+
+ private:
+  static void check_transfer(const Tensor& tensor, DType dtype, std::size_t count);
+
+  Device* device_;
+  Stream* stream_;
+};
+
+}  // namespace sluice::runtime

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace sluice::runtime {
+
+enum class DeviceType { kCpu, kCuda, kTest };
+
+enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
+
+/// An ordered queue of work. Calls return before the work is done; only `synchronize` waits.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// Queues a host function that may touch the memory of this stream's device. CPU-like devices
+  /// only: every cpu leaf of kernels/ runs through here, once per operation and not per loop turn.
+  /// The function owns what it captures; views and numbers by value, never references to locals.
+  /// An exception it throws is rethrown by the next `synchronize`.
+  virtual void launch(std::function<void()> kernel) = 0;
+
+  /// Queues a copy. Host memory must stay valid and untouched until `synchronize`.
+  virtual void copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) = 0;
+
+  /// Queues filling `bytes` bytes with zero.
+  virtual void fill_zero(void* destination, std::size_t bytes) = 0;
+
+  /// Waits until everything queued is done and rethrows the first error met.
+  virtual void synchronize() = 0;
+};
+
+/// Where tensors live and kernels run. The host must not dereference a device's memory: it goes
+/// through Stream::copy, also on the CPU, so that the same code runs on every device.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceType type() const = 0;
+  /// "cpu", "cuda:0", "test"
+  virtual std::string name() const = 0;
+
+  /// Memory aligned to 64 bytes. Throws ErrorCode::kOutOfMemory, after which the device is usable.
+  virtual void* allocate(std::size_t bytes) = 0;
+  /// Waits for queued work that may still use the memory, then frees it.
+  virtual void deallocate(void* memory, std::size_t bytes) noexcept = 0;
+
+  /// The device's own stream, used unless a Context is given another.
+  virtual Stream& default_stream() = 0;
+
+  /// Whether kernels are host functions started with Stream::launch.
+  bool runs_host_kernels() const { return type() != DeviceType::kCuda; }
+};
+
+/// Opens a device by name: "cpu" or "test". Throws ErrorCode::kDevice with the reason if it can't
+/// be had.
+std::unique_ptr<Device> open_device(std::string_view name);
+
+}  // namespace sluice::runtime

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace sluice::runtime {
+
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): 128
+/// random bits as a pure function of a 64-bit key and a 128-bit counter. Works in device code as
+/// well.
+constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key,
+                                              std::array<std::uint32_t, 4> counter) {
+  auto key0 = static_cast<std::uint32_t>(key);
+  auto key1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = 0xD2511F53ull * counter[0];
+    const std::uint64_t product1 = 0xCD9E8D57ull * counter[2];
+    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key0,
+               static_cast<std::uint32_t>(product1),
+               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key1,
+               static_cast<std::uint32_t>(product0)};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+/// Which random numbers an operation draws. The number for an element depends on the seed, the
+/// training step, the operation's `stream` id, the element's global row, time and unit, and on
+/// nothing else: not on padding, batch position, thread count or device.
+struct DropoutKey {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t stream = 0;
+
+  /// One random word for an element.
+  constexpr std::uint32_t word(std::uint32_t row, std::uint32_t time, std::uint32_t unit) const {
+    const std::uint64_t key = seed ^ (static_cast<std::uint64_t>(step) * 0x9E3779B97F4A7C15ull);
+    return philox(key, {unit / 4, time, row, stream})[unit % 4];
+  }
+};
+
+/// Keep an element with probability 1 - rate: the word is compared with a fixed threshold, so the
+/// same on every device.
+constexpr std::uint32_t dropout_threshold(double rate) {
+  return static_cast<std::uint32_t>(rate * 4294967296.0);
+}
+
+}  // namespace sluice::runtime

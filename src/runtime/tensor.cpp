@@ -1,0 +1,54 @@
+#include "runtime/tensor.h"
+
+#include <vector>
+
+namespace sluice::runtime {
+
+Tensor::Tensor(void* data, DType dtype, const Shape& shape)
+    : data_(data), dtype_(dtype), shape_(shape) {
+  std::int64_t stride = 1;
+  for (std::size_t axis = shape.rank(); axis-- > 0;) {
+    strides_[axis] = stride;
+    stride *= shape[axis];
+  }
+}
+
+std::size_t Tensor::byte_size() const {
+  return base::checked_mul(static_cast<std::size_t>(element_count()), base::size_of(dtype_));
+}
+
+bool Tensor::is_contiguous() const {
+  std::int64_t stride = 1;
+  for (std::size_t axis = rank(); axis-- > 0;) {
+    if (shape_[axis] != 1 && strides_[axis] != stride) return false;
+    stride *= shape_[axis];
+  }
+  return true;
+}
+
+Tensor Tensor::slice(std::size_t axis, std::int64_t begin, std::int64_t end) const {
+  SLUICE_ASSERT(axis < rank() && 0 <= begin && begin <= end && end <= shape_[axis]);
+  std::vector<std::int64_t> sizes(shape_.begin(), shape_.end());
+  sizes[axis] = end - begin;
+  Tensor part = *this;
+  part.shape_ = Shape(sizes);
+  part.data_ = static_cast<std::byte*>(data_) +
+               begin * strides_[axis] * static_cast<std::int64_t>(base::size_of(dtype_));
+  return part;
+}
+
+Tensor Tensor::select(std::size_t axis, std::int64_t index) const {
+  Tensor part = slice(axis, index, index + 1);
+  std::vector<std::int64_t> sizes(shape_.begin(), shape_.end());
+  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+  part.shape_ = Shape(sizes);
+  for (std::size_t i = axis; i + 1 < rank(); ++i) part.strides_[i] = strides_[i + 1];
+  return part;
+}
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  SLUICE_ASSERT(is_contiguous() && shape.element_count() == element_count());
+  return Tensor(data_, dtype_, shape);
+}
+
+}  // namespace sluice::runtime

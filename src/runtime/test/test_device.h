@@ -1,0 +1,74 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "runtime/device.h"
+
+namespace sluice::runtime::test {
+
+/// The pages of a test device: closed to everybody but while a piece of work runs.
+class GuardedMemory {
+ public:
+  ~GuardedMemory();
+  void* allocate(std::size_t bytes);
+  void deallocate(void* memory) noexcept;
+  void open();
+  void close();
+
+ private:
+  void protect(int protection);
+
+  std::mutex mutex_;
+  std::unordered_map<void*, std::size_t> regions_;
+  bool is_open_ = false;
+};
+
+/// Runs work in order on a thread of its own, opening the memory only meanwhile.
+class TestStream final : public Stream {
+ public:
+  explicit TestStream(GuardedMemory& memory);
+  ~TestStream() override;
+
+  void launch(std::function<void()> kernel) override;
+  void copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) override;
+  void fill_zero(void* destination, std::size_t bytes) override;
+  void synchronize() override;
+
+ private:
+  void enqueue(std::function<void()> work);
+  void work_loop();
+
+  GuardedMemory& memory_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::exception_ptr error_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::thread worker_;
+};
+
+/// A device that proves the interfaces: its kernels are the CPU's, but the host can read none of
+/// its memory between them (a stray access is a segmentation fault) and they run later, on another
+/// thread. Fresh memory is filled with NaN, so nothing may count on zeros.
+class TestDevice final : public Device {
+ public:
+  TestDevice() : stream_(memory_) {}
+
+  DeviceType type() const override { return DeviceType::kTest; }
+  std::string name() const override { return "test"; }
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* memory, std::size_t bytes) noexcept override;
+  Stream& default_stream() override { return stream_; }
+
+ private:
+  GuardedMemory memory_;
+  TestStream stream_;
+};
+
+}  // namespace sluice::runtime::test
