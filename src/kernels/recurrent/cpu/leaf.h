@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/dtype.h"
+
+/// What an instruction set must provide for the CPU time loop (sequence.cpp), which is written
+/// once.
+///
+/// Hidden units are handled in panels of 16. A panel holds all gates of its units side by side, so
+/// that one register tile ends with every gate of its units and the cell runs on it directly.
+/// Widths are padded to whole panels inside these buffers only; padded units stay zero.
+/// No thread is started here: the time loop calls leaves from its own OpenMP team with ranges.
+namespace sluice::kernels::recurrent::cpu {
+
+inline constexpr std::int64_t kPanel = 16;
+
+constexpr std::int64_t panels_of(std::int64_t units) { return (units + kPanel - 1) / kPanel; }
+
+/// Type of sums, cell state and saved gates for a storage type.
+template <typename T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// Packs a matrix so that `product` can multiply by it: column n of the product is unit
+/// (panel*16 + lane), block b. Element (k, panel, b, lane) = value(k, b, panel*16+lane) where
+/// value(k, b, u) = source[b * block_stride + u * unit_stride + k * depth_stride], 0 for
+/// u >= units or k >= depth.
+template <typename T>
+struct PackArgs {
+  const Sum<T>* source;
+  std::int64_t block_stride, unit_stride, depth_stride;
+  std::int64_t units, depth, blocks;
+  T* packed;
+  std::int64_t panel_begin, panel_end;
+};
+
+/// out[r, p, b, lane] = (accumulate ? out : bias or 0) + sum over k, in rising order, of
+/// a[r, k] * packed. For one row the same bits whatever the other rows and ranges.
+template <typename T>
+struct ProductArgs {
+  const T* a;  ///< [rows, depth], row stride a_stride
+  std::int64_t a_stride;
+  std::int64_t rows, depth, blocks;
+  const T* packed;
+  const Sum<T>* bias;  ///< [panels, blocks, 16] or null
+  bool accumulate;
+  Sum<T>* out;  ///< [rows, panels, blocks, 16], row stride out_stride
+  std::int64_t out_stride;
+  std::int64_t panel_begin, panel_end;
+};
+
+/// One time step of a cell for rows [row_begin, row_end) and panels [panel_begin, panel_end):
+/// gates = pre + h_prev * packed, then the cell. Row r is active if t < lengths[r]; an inactive
+/// row keeps its state and its y is zero.
+template <typename T>
+struct StepArgs {
+  std::int64_t row_begin, row_end, panel_begin, panel_end;
+  std::int64_t units;  ///< H; y and h rows hold only these many
+  std::int64_t depth;  ///< width of h_prev: H, or P with a projection
+  const T* h_prev;     ///< [rows, depth], row stride h_prev_stride
+  std::int64_t h_prev_stride;
+  const T* packed;        ///< recurrent weights, G blocks
+  const Sum<T>* pre;      ///< [rows, panels, G, 16]: input product and biases (GRU: without b_hn)
+  const Sum<T>* bias_hn;  ///< GRU: [panels, 16]
+  const std::int32_t* lengths;  ///< [rows] or null
+  std::int64_t t;
+  const Sum<T>* c_prev;  ///< LSTM [rows, panels*16]
+  Sum<T>* c_next;        ///< LSTM [rows, panels*16]; may be c_prev itself
+  T* h_next;             ///< [rows, H], row stride h_next_stride: the new state
+  std::int64_t h_next_stride;
+  T* y;  ///< [rows, H] with row stride y_stride, or null (projection)
+  std::int64_t y_stride;
+  /// [rows, panels, 4, 16] or null: LSTM i,f,g,o after activation; GRU r,z,n and R_n h + b_hn.
+  Sum<T>* saved;
+};
+
+/// The cell's part of a backward step for rows and panels as above, elementwise. In: dh (gradient
+/// of this step's h, all sources summed), dc carried from t+1. Out: gradients of the gates before
+/// activation, dc for t-1, and for the GRU the direct part of dh_prev (z * dh). Inactive rows:
+/// gate gradients zero, dc passed on; dh_direct = dh.
+template <typename T>
+struct StepBackwardArgs {
+  std::int64_t row_begin, row_end, panel_begin, panel_end;
+  std::int64_t units;
+  const std::int32_t* lengths;
+  std::int64_t t;
+  const Sum<T>* saved;   ///< [rows, panels, 4, 16]
+  const Sum<T>* c_prev;  ///< LSTM [rows, panels*16]
+  const Sum<T>* c;       ///< LSTM [rows, panels*16], after the step
+  const T* h_prev;       ///< GRU [rows, H], row stride h_prev_stride
+  std::int64_t h_prev_stride;
+  const Sum<T>* dh;   ///< [rows, panels*16]
+  Sum<T>* dc;         ///< LSTM in/out [rows, panels*16]
+  Sum<T>* dh_direct;  ///< GRU out, and both cells for inactive rows [rows, panels*16]
+  T* d_gates_input;   ///< out [rows, panels, G, 16]: gradient of the input product's sums
+  T* d_gates_hidden;  ///< out, GRU only (LSTM: null, the same): of the recurrent product's sums
+};
+
+/// The function table of one instruction set and storage type; blocks is 1, 3 or 4.
+template <typename T>
+struct Leaf {
+  /// Elements of a packed matrix, all panels; includes whatever padding the leaf wants.
+  std::int64_t (*packed_size)(std::int64_t units, std::int64_t depth, std::int64_t blocks);
+  void (*pack)(const PackArgs<T>&);
+  void (*product)(const ProductArgs<T>&);
+  void (*lstm_step)(const StepArgs<T>&);
+  void (*gru_step)(const StepArgs<T>&);
+  void (*lstm_step_backward)(const StepBackwardArgs<T>&);
+  void (*gru_step_backward)(const StepBackwardArgs<T>&);
+};
+
+/// Plain C++ loops; float64, float32 and bfloat16. Always there.
+template <typename T>
+const Leaf<T>& portable_leaf();
+
+}  // namespace sluice::kernels::recurrent::cpu

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/rng.h"
+#include "runtime/tensor.h"
+
+/// A stack of recurrent layers over a whole sequence, forward and backward, as one operation, so
+/// that an implementation may run layers as a wavefront or both directions in one launch.
+/// Equations and gate order: docs/equations.md.
+namespace sluice::kernels::recurrent {
+
+using runtime::Context;
+using runtime::DType;
+using runtime::Tensor;
+
+enum class CellType { kLstm, kGru };
+
+std::string_view name_of(CellType cell);
+/// "lstm" or "gru"; anything else is refused.
+CellType parse_cell(std::string_view name);
+
+/// What a plan is made for. `time` and `rows` are capacities; each run may be smaller.
+struct Descriptor {
+  CellType cell = CellType::kLstm;
+  std::int64_t layers = 1;
+  std::int64_t directions = 1;  ///< 1, or 2: forward and backward, outputs side by side
+  std::int64_t input = 0;       ///< features of x
+  std::int64_t hidden = 0;      ///< H
+  std::int64_t projection = 0;  ///< P: LSTM only, 0 for none
+  std::int64_t time = 0;
+  std::int64_t rows = 0;
+  /// Storage of x, y, h and packed weights: float64, float32 or bfloat16. Sums, c and gradients of
+  /// weights are kept in policy_of(dtype): float32 for bfloat16.
+  DType dtype = DType::kFloat32;
+  bool training = false;  ///< whether backward will be called
+  double dropout = 0;     ///< rate between layers; applied only when training
+
+  std::int64_t gates() const { return cell == CellType::kLstm ? 4 : 3; }
+  /// Width of h and of one direction's output.
+  std::int64_t output() const { return projection > 0 ? projection : hidden; }
+  /// Width of the input of a layer.
+  std::int64_t input_of(std::int64_t layer) const {
+    return layer == 0 ? input : directions * output();
+  }
+  /// Throws ErrorCode::kInvalidArgument for sizes that make no sense.
+  void validate() const;
+};
+
+/// Canonical weights, or their gradients, of one layer and direction, in the master dtype
+/// (float32, or float64 when the storage is float64). G gates in the order i,f,g,o or r,z,n.
+struct LayerWeights {
+  Tensor weight_ih;  ///< [G*H, input_of(layer)]
+  Tensor weight_hh;  ///< [G*H, output()]
+  Tensor bias_ih;    ///< [G*H]
+  Tensor bias_hh;    ///< [G*H]
+  Tensor weight_hr;  ///< [P, H], only with a projection
+};
+
+/// Memory of one plan on the plan's device, aligned to 64 bytes, sized by the plan.
+struct Memory {
+  void* packed = nullptr;     ///< weights in the implementation's own layout; filled by pack
+  void* workspace = nullptr;  ///< scratch, free between calls
+  void* reserve = nullptr;    ///< what backward needs; untouched from forward to backward
+};
+
+/// L layers, D directions; index l * D + d. Absent optional tensors are default Tensors.
+struct ForwardArgs {
+  std::int64_t time = 0;  ///< extent of this run, at most the capacity
+  std::int64_t rows = 0;
+  Tensor x;           ///< [time, rows, input], storage dtype
+  Tensor lengths;     ///< int32 [rows], each 0..time, any order; absent: all `time`
+  Tensor h0;          ///< [L*D, rows, output()], storage; absent: zero
+  Tensor c0;          ///< [L*D, rows, H], cell-state dtype; absent: zero
+  Tensor y;           ///< out [time, rows, D*output()], storage; zero past a row's end
+  Tensor hn;          ///< out [L*D, rows, output()], storage; optional. h0 for length 0
+  Tensor cn;          ///< out [L*D, rows, H], cell-state dtype; optional
+  Tensor c_sequence;  ///< out [L*D, time, rows, H], cell-state dtype, zero past the end; optional
+  Tensor row_ids;     ///< int32 [rows]: global row for dropout; absent: the row index
+  /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit = d*output()+feature.
+  runtime::DropoutKey dropout;
+};
+
+/// Gradients flow in through dy, dhn, dcn and out through the others.
+struct BackwardArgs {
+  ForwardArgs forward;  ///< exactly the arguments of the forward run; y, hn, cn as it left them
+  Tensor dy;   ///< [time, rows, D*output()], storage; absent: zero. Ignored past a row's end
+  Tensor dhn;  ///< [L*D, rows, output()], storage; absent: zero
+  Tensor dcn;  ///< [L*D, rows, H], cell-state dtype; absent: zero
+  Tensor dx;   ///< out, optional; overwritten, zero past a row's end
+  Tensor dh0;  ///< out, optional, overwritten
+  Tensor dc0;  ///< out, optional, overwritten
+  /// Added to (never overwritten); an absent tensor is not computed. L*D entries, or none.
+  std::vector<LayerWeights> gradients;
+};
+
+/// One implementation bound to one descriptor. Runs allocate nothing. Not thread-safe: one plan,
+/// one stream at a time.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+
+  virtual std::string_view implementation() const = 0;
+  virtual std::size_t packed_bytes() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
+  virtual std::size_t reserve_bytes() const = 0;
+
+  /// Canonical weights -> packed. To be called again whenever the weights change.
+  virtual void pack(const Context& context, const std::vector<LayerWeights>& weights,
+                    const Memory& memory) = 0;
+  virtual void forward(const Context& context, const ForwardArgs& args, const Memory& memory) = 0;
+  virtual void backward(const Context& context, const BackwardArgs& args, const Memory& memory) = 0;
+};
+
+/// An entry of the ordered list of implementations; the first that doesn't refuse is the default.
+struct Candidate {
+  std::string_view name;
+  /// A library's own recurrent layer, kept for comparison: only ever chosen by name.
+  bool peer = false;
+  /// The reason why it can't or won't run this, or nothing.
+  std::optional<std::string> (*refuse)(const Descriptor&, runtime::DeviceType);
+  std::unique_ptr<Plan> (*create)(const Descriptor&);
+};
+
+std::span<const Candidate> candidates();
+
+struct Declined {
+  std::string_view name;
+  std::string reason;
+};
+
+struct Choice {
+  std::unique_ptr<Plan> plan;
+  std::vector<Declined> declined;  ///< those asked before the chosen one, for --explain
+};
+
+/// Picks by name, or with "auto" the first candidate that accepts. Throws
+/// ErrorCode::kUnsupported with every reason when none does.
+Choice make_plan(const Context& context, const Descriptor& descriptor,
+                 std::string_view implementation = "auto");
+
+}  // namespace sluice::kernels::recurrent
