@@ -1,0 +1,87 @@
+#include "layers/parameters.h"
+
+#include "runtime/rng.h"
+
+namespace sluice::layers {
+namespace {
+
+// Each parameter starts on a 64-byte boundary in float32.
+constexpr std::int64_t kAlignment = 16;
+
+// FNV-1a: names decide the random stream, so that adding a parameter leaves the others' draw alone.
+constexpr std::uint64_t hash_name(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char character : name) {
+    hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3ull;
+  }
+  return hash;
+}
+
+template <typename T>
+std::vector<T> draw(const ParameterSpec& spec, std::uint64_t seed) {
+  std::vector<T> values(static_cast<std::size_t>(spec.shape.element_count()), T{0});
+  if (spec.initializer.range == 0) return values;
+  const std::uint64_t key = seed ^ hash_name(spec.name);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto block = static_cast<std::uint64_t>(i / 4);
+    const std::uint32_t word = runtime::philox(
+        key,
+        {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0})[i % 4];
+    const double unit = (word + 0.5) / 4294967296.0;
+    values[i] = static_cast<T>((2 * unit - 1) * spec.initializer.range);
+  }
+  return values;
+}
+
+}  // namespace
+
+ParameterId Parameters::declare(std::string name, const Shape& shape, Initializer initializer) {
+  SLUICE_ASSERT(!values_);
+  for (const ParameterSpec& spec : specs_) SLUICE_ASSERT(spec.name != name);
+  offsets_.push_back(flat_size_);
+  flat_size_ += (shape.element_count() + kAlignment - 1) / kAlignment * kAlignment;
+  specs_.push_back({std::move(name), shape, initializer});
+  return specs_.size() - 1;
+}
+
+void Parameters::allocate(const Context& context, DType master, bool with_gradients) {
+  SLUICE_ASSERT(master == DType::kFloat32 || master == DType::kFloat64);
+  dtype_ = master;
+  const std::size_t bytes =
+      base::checked_mul(static_cast<std::size_t>(flat_size_), base::size_of(master));
+  value_memory_ = Buffer(context.device(), bytes);
+  values_ = value_memory_.tensor(master, {flat_size_});
+  context.zero(values_);
+  if (with_gradients) {
+    gradient_memory_ = Buffer(context.device(), bytes);
+    gradients_ = gradient_memory_.tensor(master, {flat_size_});
+    context.zero(gradients_);
+  }
+}
+
+Tensor Parameters::gradient(ParameterId id) const {
+  return gradients_ ? view(gradients_, id) : Tensor();
+}
+
+std::int64_t Parameters::element_count() const {
+  std::int64_t count = 0;
+  for (const ParameterSpec& spec : specs_) count += spec.shape.element_count();
+  return count;
+}
+
+void Parameters::initialize(const Context& context, std::uint64_t seed) const {
+  for (ParameterId id = 0; id < specs_.size(); ++id) {
+    base::dispatch_master(dtype_, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const std::vector<T> values = draw<T>(specs_[id], seed);
+      upload<T>(context, id, values);
+    });
+  }
+}
+
+Tensor Parameters::view(const Tensor& flat, ParameterId id) const {
+  const ParameterSpec& spec = specs_[id];
+  return flat.slice(0, offsets_[id], offsets_[id] + spec.shape.element_count()).reshape(spec.shape);
+}
+
+}  // namespace sluice::layers

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/context.h"
+
+namespace sluice::layers {
+
+using runtime::Buffer;
+using runtime::Context;
+using runtime::DType;
+using runtime::Shape;
+using runtime::Tensor;
+
+/// How a parameter starts: every element uniform in [-range, range] (0 for zeros).
+struct Initializer {
+  double range = 0;
+};
+
+/// One named tensor of a model.
+struct ParameterSpec {
+  std::string name;  ///< canonical, e.g. "encoder.weight_ih_l0_reverse"
+  Shape shape;
+  Initializer initializer;
+};
+
+using ParameterId = std::size_t;
+
+/// All parameters of a model, in canonical order, as views into one flat arena of values and,
+/// when training, one of gradients of the same layout. First every layer declares its own, then
+/// `allocate` is called once. Layers keep ids, not tensors.
+class Parameters {
+ public:
+  ParameterId declare(std::string name, const Shape& shape, Initializer initializer);
+
+  /// Takes memory on the context's device. `master` is float32, or float64 for gradient checks.
+  void allocate(const Context& context, DType master, bool with_gradients);
+
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  DType dtype() const { return dtype_; }
+  bool has_gradients() const { return static_cast<bool>(gradients_); }
+
+  Tensor value(ParameterId id) const { return view(values_, id); }
+  /// Absent when allocated without gradients.
+  Tensor gradient(ParameterId id) const;
+  /// [N] over all parameters, padding between them (kept zero) included.
+  const Tensor& values() const { return values_; }
+  const Tensor& gradients() const { return gradients_; }
+  /// Number of parameters proper, without padding.
+  std::int64_t element_count() const;
+  /// Where a parameter starts in the flat arenas, in elements.
+  std::int64_t offset(ParameterId id) const { return offsets_[id]; }
+  std::int64_t flat_size() const { return flat_size_; }
+
+  /// Draws every parameter from (seed, its name, element index): the same on every device.
+  void initialize(const Context& context, std::uint64_t seed) const;
+
+  /// Whole parameters to and from the host, in float32 or float64 as allocated.
+  template <typename T>
+  void upload(const Context& context, ParameterId id, std::span<const T> values) const {
+    context.upload<T>(value(id), values);
+  }
+  template <typename T>
+  std::vector<T> download(const Context& context, ParameterId id) const {
+    return context.download<T>(value(id));
+  }
+
+ private:
+  Tensor view(const Tensor& flat, ParameterId id) const;
+
+  std::vector<ParameterSpec> specs_;
+  std::vector<std::int64_t> offsets_;
+  std::int64_t flat_size_ = 0;
+  DType dtype_ = DType::kFloat32;
+  Buffer value_memory_;
+  Buffer gradient_memory_;
+  Tensor values_;
+  Tensor gradients_;
+};
+
+}  // namespace sluice::layers

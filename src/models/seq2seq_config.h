@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sluice::models {
+
+/// Architecture of an encoder-decoder with attention and input feeding; stored in the checkpoint.
+struct Seq2SeqConfig {
+  std::string cell = "lstm";  ///< lstm or gru
+  std::int64_t source_vocabulary = 0;
+  std::int64_t target_vocabulary = 0;
+  std::int64_t embedding = 256;  ///< width of source and target embeddings
+  std::int64_t hidden = 256;     ///< decoder units; encoder units in all directions together
+  std::int64_t encoder_layers = 1;
+  std::int64_t decoder_layers = 1;
+  bool bidirectional = true;           ///< encoder: hidden/2 units a direction
+  std::string attention = "additive";  ///< additive (Bahdanau) or multiplicative (Luong general)
+  double dropout = 0.2;                ///< embeddings, between layers, attentional output
+
+  /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
+  void validate() const;
+  /// JSON text as stored in the checkpoint; from_json refuses unknown or mistyped keys.
+  std::string to_json() const;
+  static Seq2SeqConfig from_json(std::string_view text);
+};
+
+}  // namespace sluice::models
