@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice::oracle {
+
+enum class Cell { kLstm, kGru };
+
+/// Gates of a cell: LSTM i, f, g, o; GRU r, z, n.
+inline int64_t gate_count(Cell cell) { return cell == Cell::kLstm ? 4 : 3; }
+
+/// The parameters of one layer and direction, row-major, gates in the order above. G gates, hidden
+/// H, projection P:
+///   weight_ih [G*H, in], weight_hh [G*H, H] or [G*H, P], bias_ih and bias_hh [G*H], weight_hr [P,
+///   H] or empty.
+/// The same struct holds their gradients.
+struct Weights {
+  std::vector<double> weight_ih;
+  std::vector<double> weight_hh;
+  std::vector<double> bias_ih;
+  std::vector<double> bias_hh;
+  std::vector<double> weight_hr;
+};
+
+/// Weights of these sizes, all zero. out is the projection, or 0 for none.
+Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection);
+
+/// What one row keeps of one step for its backward pass. Each points to `hidden` values, gates to
+/// G*hidden.
+template <typename T>
+struct CellRecordOf {
+  T* gates;      ///< activated gates
+  T* candidate;  ///< GRU: R_n h + b_hn, before the reset gate; unused by the LSTM
+  T* c;          ///< LSTM: the new cell state; unused by the GRU
+};
+using CellRecord = CellRecordOf<double>;
+using ConstCellRecord = CellRecordOf<const double>;
+
+/// One row, one step, of
+///   LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000):
+///     i, f, o = sigmoid(a), g = tanh(a), c = f c' + i g, h = o tanh(c)
+///   GRU (Cho et al. 2014, the variant that resets after the recurrent product):
+///     r, z = sigmoid(a), n = tanh(x_n + r (R_n h' + b_hn)), h = (1 - z) n + z h'
+/// where a = from_input + from_hidden, from_input = W x + b_ih and from_hidden = R h' + b_hh, each
+/// [G*hidden]. h gets the output before any projection.
+void cell_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
+                  const double* previous_h, const double* previous_c, const CellRecord& record,
+                  double* h);
+
+/// The step backward. In: dh [hidden], of the output before any projection. In and out: dc
+/// [hidden], LSTM only: of the new, then of the previous cell state. Out: d_input and d_hidden
+/// [G*hidden], of from_input and from_hidden; and previous_dh [hidden], the part of the previous
+/// h's gradient that does not pass through from_hidden (0 for an LSTM).
+void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const double* previous_c,
+                   const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
+                   double* d_hidden, double* previous_dh);
+
+}  // namespace sluice::oracle

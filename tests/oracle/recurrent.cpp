@@ -1,0 +1,344 @@
+#include "oracle/recurrent.h"
+
+#include <algorithm>
+
+#include "oracle/matrix.h"
+#include "oracle/size_check.h"
+
+namespace sluice::oracle {
+namespace {
+
+using Vector = std::vector<double>;
+
+/// Elements of a step from which on threads pay.
+constexpr int64_t kWorthThreads = 4096;
+
+void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
+  check_size("the list of weights", weights.size(), s.layers * s.directions);
+  for (int64_t k = 0; k < s.layers * s.directions; ++k) {
+    const Weights& w = weights[k];
+    check_size("weight_ih", w.weight_ih.size(), s.gates() * s.input_of(k / s.directions));
+    check_size("weight_hh", w.weight_hh.size(), s.gates() * s.out());
+    check_size("bias_ih", w.bias_ih.size(), s.gates());
+    check_size("bias_hh", w.bias_hh.size(), s.gates());
+    check_size("weight_hr", w.weight_hr.size(), s.projection * s.hidden);
+  }
+}
+
+void check(const StackShape& s, const std::vector<Weights>& weights, const StackInput& in) {
+  const int64_t stacked = s.layers * s.directions * s.rows;
+  if (s.cell == Cell::kGru && s.projection > 0) fail("a GRU has no projection");
+  if (s.cell == Cell::kGru && !in.c0.empty()) fail("a GRU has no c0");
+  check_weights(s, weights);
+  check_size("x", in.x.size(), s.time * s.rows * s.input);
+  check_size_or_empty("lengths", in.lengths.size(), s.rows);
+  for (const int length : in.lengths)
+    if (length < 0 || length > s.time) fail("a length lies outside 0..time");
+  check_size_or_empty("h0", in.h0.size(), stacked * s.out());
+  check_size_or_empty("c0", in.c0.size(), stacked * s.hidden);
+  check_size_or_empty("the list of dropout masks", in.dropout.size(), s.layers - 1);
+  for (const Vector& mask : in.dropout)
+    check_size("a dropout mask", mask.size(), s.time * s.rows * s.directions * s.out());
+}
+
+void check(const StackShape& s, const StackOutputGradients& g) {
+  const int64_t stacked = s.layers * s.directions * s.rows;
+  if (s.cell == Cell::kGru && (!g.dcn.empty() || !g.dcells.empty()))
+    fail("a GRU has no cell state");
+  check_size_or_empty("dy", g.dy.size(), s.time * s.rows * s.directions * s.out());
+  check_size_or_empty("dhn", g.dhn.size(), stacked * s.out());
+  check_size_or_empty("dcn", g.dcn.size(), stacked * s.hidden);
+  check_size_or_empty("the list dcells", g.dcells.size(), s.layers * s.directions);
+  for (const Vector& d : g.dcells) check_size("dcells", d.size(), s.time * s.rows * s.hidden);
+}
+
+/// A copy of values, or `size` zeros where it is empty.
+Vector or_zeros(const Vector& values, int64_t size) {
+  return values.empty() ? Vector(size, 0.0) : values;
+}
+
+/// A copy of [T, B, width] with zeros past each row's end.
+Vector without_padding(const StackShape& s, const std::vector<int>& lengths, int64_t width,
+                       Vector values) {
+  for (int64_t t = 0; t < s.time; ++t)
+    for (int64_t b = 0; b < s.rows; ++b)
+      if (t >= lengths[b]) std::fill_n(&values[(t * s.rows + b) * width], width, 0.0);
+  return values;
+}
+
+/// The record of the cell at time t of row b, where place = t * B + b.
+CellRecord record_at(const StackShape& s, LayerTrace& trace, int64_t place) {
+  return {&trace.gates[place * s.gates()],
+          trace.candidate.empty() ? nullptr : &trace.candidate[place * s.hidden],
+          trace.cells.empty() ? nullptr : &trace.cells[place * s.hidden]};
+}
+
+ConstCellRecord record_at(const StackShape& s, const LayerTrace& trace, int64_t place) {
+  return {&trace.gates[place * s.gates()],
+          trace.candidate.empty() ? nullptr : &trace.candidate[place * s.hidden],
+          trace.cells.empty() ? nullptr : &trace.cells[place * s.hidden]};
+}
+
+/// [count, width], each row a copy of bias [width].
+Vector repeated(const Vector& bias, int64_t count) {
+  Vector result;
+  result.reserve(count * bias.size());
+  for (int64_t i = 0; i < count; ++i) result.insert(result.end(), bias.begin(), bias.end());
+  return result;
+}
+
+/// One layer in one direction; what forward and backward share.
+class Direction {
+ public:
+  Direction(const StackShape& shape, int64_t layer, int64_t direction, const Weights& weights,
+            const std::vector<int>& lengths)
+      : s_(shape),
+        input_(shape.input_of(layer)),
+        direction_(direction),
+        lstm_(shape.cell == Cell::kLstm),
+        projects_(shape.projection > 0),
+        w_(weights),
+        lengths_(lengths) {}
+
+  /// x [T, B, input]; h [B, out] and c [B, H] come in as the initial state and leave as the final
+  /// one.
+  LayerTrace forward(const Vector& x, double* h, double* c) const;
+
+  /// dy [T, B, D*out] of the layer's output; dh and dc come in as the final state's gradients and
+  /// leave as the initial state's; dx [T, B, input] is added to. dcells is [T, B, H] or empty.
+  Weights backward(const Vector& x, const double* h0, const double* c0, const LayerTrace& trace,
+                   const Vector& dy, const Vector& dcells, double* dh, double* dc,
+                   Vector& dx) const;
+
+ private:
+  /// What the backward pass needs of the states before each step, and what it finds at each.
+  struct Tape {
+    Vector previous_h;  ///< [T, B, out]
+    Vector previous_c;  ///< LSTM: [T, B, H]
+    Vector d_input;     ///< [T, B, G*H], of W x + b_ih; zero past a row's end, as are the next two
+    Vector d_hidden;    ///< [T, B, G*H], of R h + b_hh
+    Vector d_output;  ///< [T, B, out], of the step's output, above and recurrent gradient together
+  };
+
+  int64_t time_of(int64_t step) const { return direction_ == 0 ? step : s_.time - 1 - step; }
+  bool active(int64_t t, int64_t b) const { return t < lengths_[b]; }
+
+  /// [T, B, width]: the state each active row had before time t, where `states` [T, B, width] are
+  /// those after it. Each row's first step, t = 0 or its own end in the backward direction, sees
+  /// the initial state [B, width].
+  Vector previous(const Vector& states, const double* initial, int64_t width) const;
+
+  void step_forward(int64_t t, const Vector& from_input, LayerTrace& trace, double* h,
+                    double* c) const;
+  void step_backward(int64_t t, const LayerTrace& trace, const Vector& dy, const Vector& dcells,
+                     Tape& tape, double* dh, double* dc) const;
+
+  const StackShape& s_;
+  int64_t input_;
+  int64_t direction_;
+  bool lstm_;
+  bool projects_;
+  const Weights& w_;
+  const std::vector<int>& lengths_;
+};
+
+Vector Direction::previous(const Vector& states, const double* initial, int64_t width) const {
+  Vector result(s_.time * s_.rows * width);
+  for (int64_t t = 0; t < s_.time; ++t)
+    for (int64_t b = 0; b < s_.rows; ++b) {
+      if (!active(t, b)) continue;
+      const int64_t before = direction_ == 0 ? t - 1 : t + 1;
+      const bool first = before < 0 || before >= lengths_[b];
+      const double* from = first ? initial + b * width : &states[(before * s_.rows + b) * width];
+      std::copy_n(from, width, &result[(t * s_.rows + b) * width]);
+    }
+  return result;
+}
+
+LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, places = s_.time * s_.rows;
+  LayerTrace trace{Vector(places * gates), Vector(lstm_ ? 0 : places * hidden),
+                   Vector(lstm_ ? places * hidden : 0), Vector(projects_ ? places * hidden : 0),
+                   Vector(places * s_.out())};
+  Vector from_input = repeated(w_.bias_ih, places);
+  multiply_add(places, gates, input_, plain(x.data(), input_),
+               transposed(w_.weight_ih.data(), input_), from_input.data());
+  for (int64_t step = 0; step < s_.time; ++step)
+    step_forward(time_of(step), from_input, trace, h, c);
+  return trace;
+}
+
+void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& trace, double* h,
+                             double* c) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), rows = s_.rows;
+  Vector from_hidden = repeated(w_.bias_hh, rows);
+  multiply_add(rows, gates, out, plain(h, out), transposed(w_.weight_hh.data(), out),
+               from_hidden.data());
+  double* cell_output = projects_ ? &trace.raw[t * rows * hidden] : &trace.h[t * rows * out];
+#pragma omp parallel for schedule(static) if (rows * hidden > kWorthThreads)
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!active(t, b)) continue;
+    const int64_t place = t * rows + b;
+    cell_forward(s_.cell, hidden, &from_input[place * gates], &from_hidden[b * gates], h + b * out,
+                 lstm_ ? c + b * hidden : nullptr, record_at(s_, trace, place),
+                 cell_output + b * hidden);
+  }
+  if (projects_)
+    multiply_add(rows, out, hidden, plain(cell_output, hidden),
+                 transposed(w_.weight_hr.data(), hidden), &trace.h[t * rows * out]);
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!active(t, b)) continue;
+    const int64_t place = t * rows + b;
+    std::copy_n(&trace.h[place * out], out, h + b * out);
+    if (lstm_) std::copy_n(&trace.cells[place * hidden], hidden, c + b * hidden);
+  }
+}
+
+Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
+                            const LayerTrace& trace, const Vector& dy, const Vector& dcells,
+                            double* dh, double* dc, Vector& dx) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), places = s_.time * s_.rows;
+  Tape tape{previous(trace.h, h0, out), lstm_ ? previous(trace.cells, c0, hidden) : Vector(),
+            Vector(places * gates), Vector(places * gates), Vector(places * out)};
+  for (int64_t step = s_.time - 1; step >= 0; --step)
+    step_backward(time_of(step), trace, dy, dcells, tape, dh, dc);
+
+  multiply_add(places, input_, gates, plain(tape.d_input.data(), gates),
+               plain(w_.weight_ih.data(), input_), dx.data());
+  Weights dw = zero_weights(s_.cell, input_, hidden, s_.projection);
+  multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
+               plain(x.data(), input_), dw.weight_ih.data());
+  multiply_add(gates, out, places, transposed(tape.d_hidden.data(), gates),
+               plain(tape.previous_h.data(), out), dw.weight_hh.data());
+  add_column_sums(places, gates, tape.d_input.data(), dw.bias_ih.data());
+  add_column_sums(places, gates, tape.d_hidden.data(), dw.bias_hh.data());
+  if (projects_)
+    multiply_add(out, hidden, places, transposed(tape.d_output.data(), out),
+                 plain(trace.raw.data(), hidden), dw.weight_hr.data());
+  return dw;
+}
+
+void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& dy,
+                              const Vector& dcells, Tape& tape, double* dh, double* dc) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), rows = s_.rows;
+  double* d_output = &tape.d_output[t * rows * out];
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!active(t, b)) continue;
+    const double* above = &dy[((t * rows + b) * s_.directions + direction_) * out];
+    for (int64_t j = 0; j < out; ++j) d_output[b * out + j] = above[j] + dh[b * out + j];
+  }
+  Vector d_raw(d_output, d_output + rows * out);
+  if (projects_) {
+    d_raw.assign(rows * hidden, 0.0);
+    multiply_add(rows, hidden, out, plain(d_output, out), plain(w_.weight_hr.data(), hidden),
+                 d_raw.data());
+  }
+  Vector direct(rows * hidden);  // GRU: the share of dh that goes straight to the previous h
+#pragma omp parallel for schedule(static) if (rows * hidden > kWorthThreads)
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!active(t, b)) continue;
+    const int64_t place = t * rows + b;
+    double* row_dc = lstm_ ? dc + b * hidden : nullptr;
+    if (!dcells.empty())
+      for (int64_t j = 0; j < hidden; ++j) row_dc[j] += dcells[place * hidden + j];
+    cell_backward(s_.cell, hidden, &tape.previous_h[place * out],
+                  lstm_ ? &tape.previous_c[place * hidden] : nullptr, record_at(s_, trace, place),
+                  &d_raw[b * hidden], row_dc, &tape.d_input[place * gates],
+                  &tape.d_hidden[place * gates], &direct[b * hidden]);
+  }
+  Vector through(rows * out);
+  multiply_add(rows, out, gates, plain(&tape.d_hidden[t * rows * gates], gates),
+               plain(w_.weight_hh.data(), out), through.data());
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!active(t, b)) continue;
+    for (int64_t j = 0; j < out; ++j)
+      dh[b * out + j] = through[b * out + j] + (lstm_ ? 0.0 : direct[b * hidden + j]);
+  }
+}
+
+std::vector<int> lengths_of(const StackShape& shape, const StackInput& input) {
+  return input.lengths.empty() ? std::vector<int>(shape.rows, static_cast<int>(shape.time))
+                               : input.lengths;
+}
+
+/// The state's part of one layer and direction; null where there is none.
+double* slice(Vector& states, int64_t index, int64_t size) {
+  return states.empty() ? nullptr : &states[index * size];
+}
+
+}  // namespace
+
+std::vector<Weights> zero_weights(const StackShape& shape) {
+  std::vector<Weights> weights;
+  for (int64_t layer = 0; layer < shape.layers; ++layer)
+    for (int64_t d = 0; d < shape.directions; ++d)
+      weights.push_back(
+          zero_weights(shape.cell, shape.input_of(layer), shape.hidden, shape.projection));
+  return weights;
+}
+
+StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
+                    const StackInput& input) {
+  check(s, weights, input);
+  const std::vector<int> lengths = lengths_of(s, input);
+  const int64_t out = s.out(), width = s.directions * out, places = s.time * s.rows;
+  const int64_t states = s.layers * s.directions * s.rows;
+  StackOutput result;
+  result.hn = or_zeros(input.h0, states * out);
+  if (s.cell == Cell::kLstm) result.cn = or_zeros(input.c0, states * s.hidden);
+
+  Vector x = without_padding(s, lengths, s.input, input.x);
+  for (int64_t layer = 0; layer < s.layers; ++layer) {
+    Vector y(places * width);
+    for (int64_t d = 0; d < s.directions; ++d) {
+      const int64_t k = layer * s.directions + d;
+      const Direction direction(s, layer, d, weights[k], lengths);
+      result.traces.push_back(direction.forward(x, slice(result.hn, k, s.rows * out),
+                                                slice(result.cn, k, s.rows * s.hidden)));
+      for (int64_t p = 0; p < places; ++p)
+        std::copy_n(&result.traces[k].h[p * out], out, &y[p * width + d * out]);
+    }
+    result.inputs.push_back(std::move(x));
+    x = std::move(y);
+    if (layer + 1 == s.layers || input.dropout.empty()) continue;
+    for (int64_t i = 0; i < places * width; ++i) x[i] *= input.dropout[layer][i];
+  }
+  result.y = std::move(x);
+  return result;
+}
+
+StackGradients backward(const StackShape& s, const std::vector<Weights>& weights,
+                        const StackInput& input, const StackOutput& output,
+                        const StackOutputGradients& gradients) {
+  check(s, weights, input);
+  check(s, gradients);
+  const std::vector<int> lengths = lengths_of(s, input);
+  const int64_t out = s.out(), width = s.directions * out, places = s.time * s.rows;
+  const int64_t states = s.layers * s.directions * s.rows;
+  Vector h0 = or_zeros(input.h0, states * out);
+  Vector c0 = s.cell == Cell::kLstm ? or_zeros(input.c0, states * s.hidden) : Vector();
+  StackGradients result;
+  result.dh0 = or_zeros(gradients.dhn, states * out);
+  if (s.cell == Cell::kLstm) result.dc0 = or_zeros(gradients.dcn, states * s.hidden);
+  result.weights.resize(s.layers * s.directions);
+
+  Vector dy = or_zeros(gradients.dy, places * width);
+  for (int64_t layer = s.layers - 1; layer >= 0; --layer) {
+    Vector dx(places * s.input_of(layer));
+    for (int64_t d = 0; d < s.directions; ++d) {
+      const int64_t k = layer * s.directions + d;
+      const Direction direction(s, layer, d, weights[k], lengths);
+      result.weights[k] = direction.backward(
+          output.inputs[layer], slice(h0, k, s.rows * out), slice(c0, k, s.rows * s.hidden),
+          output.traces[k], dy, gradients.dcells.empty() ? Vector() : gradients.dcells[k],
+          slice(result.dh0, k, s.rows * out), slice(result.dc0, k, s.rows * s.hidden), dx);
+    }
+    if (layer > 0 && !input.dropout.empty())
+      for (int64_t i = 0; i < places * width; ++i) dx[i] *= input.dropout[layer - 1][i];
+    dy = std::move(dx);
+  }
+  result.dx = std::move(dy);
+  return result;
+}
+
+}  // namespace sluice::oracle

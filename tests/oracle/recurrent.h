@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "oracle/cell.h"
+
+namespace sluice::oracle {
+
+/// A stack of recurrent layers. T time, B rows, I input, H hidden, L layers, D directions, P
+/// projection; out is P with a projection (LSTM only), else H. Everything below is row-major and
+/// contiguous.
+struct StackShape {
+  Cell cell = Cell::kLstm;
+  int64_t time = 1;
+  int64_t rows = 1;
+  int64_t input = 1;
+  int64_t hidden = 1;
+  int64_t layers = 1;
+  int64_t directions = 1;
+  int64_t projection = 0;
+
+  int64_t gates() const { return gate_count(cell) * hidden; }
+  int64_t out() const { return projection > 0 ? projection : hidden; }
+  /// Width of the input of layer l: I, then D*out.
+  int64_t input_of(int64_t layer) const { return layer == 0 ? input : directions * out(); }
+};
+
+/// Zero weights of every layer and direction: element l*D + d. Layer l > 0 reads [forward ;
+/// backward] of the one below.
+std::vector<Weights> zero_weights(const StackShape& shape);
+
+struct StackInput {
+  std::vector<double> x;     ///< [T, B, I]; what lies past a row's end is never read
+  std::vector<int> lengths;  ///< [B], each 0..T; empty: all T
+  std::vector<double> h0;    ///< [L*D, B, out]; empty: zero
+  std::vector<double> c0;    ///< LSTM: [L*D, B, H]; empty: zero
+  /// Dropout between layers as multipliers, 0 or 1/(1-p): [L-1] of [T, B, D*out], applied to the
+  /// output of layer l before layer l+1 reads it; empty: none. The last layer's output is never
+  /// dropped.
+  std::vector<std::vector<double>> dropout;
+};
+
+/// What one layer and direction computed. Past a row's end all are zero.
+struct LayerTrace {
+  std::vector<double> gates;      ///< [T, B, G*H], activated
+  std::vector<double> candidate;  ///< GRU: [T, B, H], R_n h + b_hn
+  std::vector<double> cells;      ///< LSTM: [T, B, H], the cell state of every step
+  std::vector<double> raw;        ///< with a projection: [T, B, H], the output before it
+  std::vector<double> h;          ///< [T, B, out]
+};
+
+struct StackOutput {
+  std::vector<double> y;   ///< [T, B, D*out], zero past a row's end
+  std::vector<double> hn;  ///< [L*D, B, out]: a row's state after its own last step; of an empty
+                           ///< row its initial state
+  std::vector<double> cn;  ///< LSTM: [L*D, B, H], else empty
+  std::vector<LayerTrace> traces;  ///< element l*D + d
+  std::vector<std::vector<double>>
+      inputs;  ///< [L] of [T, B, input_of(l)], after dropout, zero past a row's end
+};
+
+/// Gradients of the loss with respect to the outputs. Each may be empty: zero. What dy and dcells
+/// hold past a row's end is ignored.
+struct StackOutputGradients {
+  std::vector<double> dy;   ///< [T, B, D*out]
+  std::vector<double> dhn;  ///< [L*D, B, out]
+  std::vector<double> dcn;  ///< LSTM: [L*D, B, H]
+  std::vector<std::vector<double>>
+      dcells;  ///< LSTM: [L*D] of [T, B, H], of the cell state of every step
+};
+
+struct StackGradients {
+  std::vector<double> dx;   ///< [T, B, I], zero past a row's end
+  std::vector<double> dh0;  ///< [L*D, B, out]
+  std::vector<double> dc0;  ///< LSTM: [L*D, B, H], else empty
+  std::vector<Weights> weights;
+};
+
+/// Runs the stack. Throws std::invalid_argument, naming it, when an array has the wrong size.
+StackOutput forward(const StackShape& shape, const std::vector<Weights>& weights,
+                    const StackInput& input);
+
+/// Back-propagation through time, from the forward's own output. Throws as forward does.
+StackGradients backward(const StackShape& shape, const std::vector<Weights>& weights,
+                        const StackInput& input, const StackOutput& output,
+                        const StackOutputGradients& gradients);
+
+}  // namespace sluice::oracle

@@ -1,0 +1,201 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <stdexcept>
+
+#include "finite_differences.h"
+#include "oracle/recurrent.h"
+#include "random_values.h"
+
+namespace sluice::oracle {
+namespace {
+
+using Vector = std::vector<double>;
+
+struct Case {
+  StackShape shape;
+  std::vector<Weights> weights;
+  StackInput input;
+  StackOutputGradients gradients;
+};
+
+Case random_case(StackShape s, RandomValues& random) {
+  Case c{s, zero_weights(s), {}, {}};
+  for (Weights& w : c.weights)
+    for (Vector* v : {&w.weight_ih, &w.weight_hh, &w.bias_ih, &w.bias_hh, &w.weight_hr})
+      random.fill(*v, 0.8);
+  const int64_t states = s.layers * s.directions * s.rows, places = s.time * s.rows;
+  c.input.x = random.vector(places * s.input);
+  for (int64_t b = 0; b < s.rows; ++b)
+    c.input.lengths.push_back(static_cast<int>(b == 1 ? 0 : random.integer(0, s.time)));
+  c.input.h0 = random.vector(states * s.out());
+  c.gradients.dy = random.vector(places * s.directions * s.out());
+  c.gradients.dhn = random.vector(states * s.out());
+  for (int64_t layer = 0; layer + 1 < s.layers; ++layer)
+    c.input.dropout.push_back(random.mask(places * s.directions * s.out(), 0.3));
+  if (s.cell == Cell::kGru) return c;
+  c.input.c0 = random.vector(states * s.hidden);
+  c.gradients.dcn = random.vector(states * s.hidden);
+  for (int64_t k = 0; k < s.layers * s.directions; ++k)
+    c.gradients.dcells.push_back(random.vector(places * s.hidden));
+  return c;
+}
+
+StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValues& random) {
+  StackShape s;
+  s.cell = cell;
+  s.time = random.integer(1, 6);
+  s.rows = random.integer(1, 5);
+  s.input = random.integer(1, 7);
+  s.hidden = random.integer(2, 7);
+  s.layers = random.integer(1, 3);
+  s.directions = directions;
+  s.projection = projects ? random.integer(1, s.hidden - 1) : 0;
+  return s;
+}
+
+/// All combinations, several shapes each.
+void for_each_case(const std::function<void(Case&, RandomValues&)>& check) {
+  RandomValues random(7);
+  for (const Cell cell : {Cell::kLstm, Cell::kGru})
+    for (const int64_t directions : {1, 2})
+      for (const bool projects : {false, true})
+        for (int trial = 0; trial < 4; ++trial) {
+          if (projects && cell == Cell::kGru) continue;
+          Case c = random_case(random_shape(cell, directions, projects, random), random);
+          check(c, random);
+        }
+}
+
+TEST(RecurrentOracle, GradientsEqualFiniteDifferences) {
+  for_each_case([](Case& c, RandomValues& random) {
+    const auto loss = [&] {
+      const StackOutput out = forward(c.shape, c.weights, c.input);
+      double sum =
+          dot(out.y, c.gradients.dy) + dot(out.hn, c.gradients.dhn) + dot(out.cn, c.gradients.dcn);
+      for (size_t k = 0; k < c.gradients.dcells.size(); ++k)
+        sum += dot(out.traces[k].cells, c.gradients.dcells[k]);
+      return sum;
+    };
+    const StackOutput out = forward(c.shape, c.weights, c.input);
+    const StackGradients g = backward(c.shape, c.weights, c.input, out, c.gradients);
+    expect_gradient("x", c.input.x, g.dx, loss, random);
+    expect_gradient("h0", c.input.h0, g.dh0, loss, random);
+    expect_gradient("c0", c.input.c0, g.dc0, loss, random);
+    for (size_t k = 0; k < c.weights.size(); ++k) {
+      Weights& w = c.weights[k];
+      const Weights& dw = g.weights[k];
+      expect_gradient("weight_ih", w.weight_ih, dw.weight_ih, loss, random);
+      expect_gradient("weight_hh", w.weight_hh, dw.weight_hh, loss, random);
+      expect_gradient("bias_ih", w.bias_ih, dw.bias_ih, loss, random);
+      expect_gradient("bias_hh", w.bias_hh, dw.bias_hh, loss, random);
+      expect_gradient("weight_hr", w.weight_hr, dw.weight_hr, loss, random);
+    }
+  });
+}
+
+/// Row b of [outer, rows, width], the first `time` of every outer index for time-major arrays.
+Vector row_of(const Vector& values, int64_t outer, int64_t rows, int64_t width, int64_t b) {
+  Vector result;
+  for (int64_t o = 0; o < outer; ++o) {
+    const auto from = values.begin() + (o * rows + b) * width;
+    result.insert(result.end(), from, from + width);
+  }
+  return result;
+}
+
+// The order of every sum is the same alone and in the batch, so the bits are.
+TEST(RecurrentOracle, ARowOfTheBatchEqualsTheRowAloneAtItsOwnLength) {
+  for_each_case([](Case& c, RandomValues&) {
+    const StackShape& s = c.shape;
+    const int64_t width = s.directions * s.out(), stacked = s.layers * s.directions;
+    const StackOutput all = forward(s, c.weights, c.input);
+    for (int64_t b = 0; b < s.rows; ++b) {
+      const int64_t length = c.input.lengths[b];
+      const Vector hn = row_of(all.hn, stacked, s.rows, s.out(), b);
+      if (length == 0) {
+        EXPECT_EQ(hn, row_of(c.input.h0, stacked, s.rows, s.out(), b));
+        EXPECT_EQ(row_of(all.y, s.time, s.rows, width, b), Vector(s.time * width));
+        continue;
+      }
+      StackShape alone = s;
+      alone.rows = 1;
+      alone.time = length;
+      StackInput input;
+      input.x = row_of(c.input.x, length, s.rows, s.input, b);
+      input.h0 = row_of(c.input.h0, stacked, s.rows, s.out(), b);
+      if (s.cell == Cell::kLstm) input.c0 = row_of(c.input.c0, stacked, s.rows, s.hidden, b);
+      for (const Vector& mask : c.input.dropout)
+        input.dropout.push_back(row_of(mask, length, s.rows, width, b));
+      const StackOutput out = forward(alone, c.weights, input);
+      Vector y = out.y;
+      y.resize(s.time * width);  // zeros past the row's end
+      EXPECT_EQ(row_of(all.y, s.time, s.rows, width, b), y);
+      EXPECT_EQ(hn, out.hn);
+    }
+  });
+}
+
+TEST(RecurrentOracle, WhatLiesPastARowsEndIsNeverRead) {
+  for_each_case([](Case& c, RandomValues&) {
+    const StackShape& s = c.shape;
+    const StackOutput out = forward(s, c.weights, c.input);
+    const StackGradients g = backward(s, c.weights, c.input, out, c.gradients);
+    const auto poison = [&](Vector& values, int64_t width) {
+      for (int64_t t = 0; t < s.time; ++t)
+        for (int64_t b = 0; b < s.rows; ++b)
+          for (int64_t j = 0; j < width && t >= c.input.lengths[b]; ++j)
+            values[(t * s.rows + b) * width + j] = std::numeric_limits<double>::quiet_NaN();
+    };
+    poison(c.input.x, s.input);
+    poison(c.gradients.dy, s.directions * s.out());
+    for (Vector& d : c.gradients.dcells) poison(d, s.hidden);
+    const StackOutput again = forward(s, c.weights, c.input);
+    EXPECT_EQ(again.y, out.y);
+    EXPECT_EQ(again.hn, out.hn);
+    EXPECT_EQ(again.cn, out.cn);
+    const StackGradients g_again = backward(s, c.weights, c.input, again, c.gradients);
+    EXPECT_EQ(g_again.dx, g.dx);
+    EXPECT_EQ(g_again.dh0, g.dh0);
+    EXPECT_EQ(g_again.weights[0].weight_ih, g.weights[0].weight_ih);
+    EXPECT_EQ(g_again.weights[0].weight_hh, g.weights[0].weight_hh);
+  });
+}
+
+TEST(RecurrentOracle, EmptyArraysStandForZerosAndFullLengths) {
+  RandomValues random(3);
+  StackShape s = random_shape(Cell::kLstm, 2, false, random);
+  Case c = random_case(s, random);
+  c.input.lengths.assign(s.rows, static_cast<int>(s.time));
+  c.input.h0.assign(c.input.h0.size(), 0.0);
+  c.input.c0.assign(c.input.c0.size(), 0.0);
+  StackInput bare;
+  bare.x = c.input.x;
+  bare.dropout = c.input.dropout;
+  const StackOutput out = forward(s, c.weights, c.input);
+  EXPECT_EQ(out.y, forward(s, c.weights, bare).y);
+  const StackGradients g = backward(s, c.weights, bare, out, {c.gradients.dy, {}, {}, {}});
+  const Vector zero_h(c.gradients.dhn.size()), zero_c(c.gradients.dcn.size());
+  EXPECT_EQ(g.dx, backward(s, c.weights, c.input, out, {c.gradients.dy, zero_h, zero_c, {}}).dx);
+}
+
+TEST(RecurrentOracle, RefusesArraysOfTheWrongSize) {
+  RandomValues random(4);
+  StackShape s = random_shape(Cell::kGru, 1, false, random);
+  const Case good = random_case(s, random);
+  Case bad = good;
+  bad.input.x.pop_back();
+  EXPECT_THROW(forward(s, bad.weights, bad.input), std::invalid_argument);
+  bad = good;
+  bad.input.lengths[0] = static_cast<int>(s.time) + 1;
+  EXPECT_THROW(forward(s, bad.weights, bad.input), std::invalid_argument);
+  bad = good;
+  bad.weights[0].bias_hh.push_back(0);
+  EXPECT_THROW(forward(s, bad.weights, bad.input), std::invalid_argument);
+  bad = good;
+  bad.shape.projection = 1;
+  EXPECT_THROW(forward(bad.shape, bad.weights, bad.input), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sluice::oracle
