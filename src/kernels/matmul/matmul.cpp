@@ -1,0 +1,65 @@
+#include "kernels/matmul/matmul.h"
+
+#include "base/check.h"
+#include "kernels/matmul/cpu/matmul.h"
+
+namespace sluice::kernels::matmul {
+namespace {
+
+using base::DType;
+
+void check_matrix(const Tensor& tensor, const char* name) {
+  SLUICE_CHECK(tensor.rank() == 2, "matmul: {} must have 2 axes, not shape {}", name,
+               tensor.shape().to_string());
+  SLUICE_CHECK(tensor.size(1) <= 1 || tensor.stride(1) == 1,
+               "matmul: elements of a row of {} must lie next to each other, not {} apart", name,
+               tensor.stride(1));
+  SLUICE_CHECK(tensor.size(0) <= 1 || tensor.stride(0) >= tensor.size(1),
+               "matmul: rows of {} overlap: stride {} for {} columns", name, tensor.stride(0),
+               tensor.size(1));
+}
+
+void check_dtypes(const MatmulArgs& args) {
+  const DType dtype = args.a.dtype();
+  SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16,
+               "matmul: takes float32, float64 or bfloat16, not {}", base::name_of(dtype));
+  SLUICE_CHECK(args.b.dtype() == dtype, "matmul: a is {} but b is {}", base::name_of(dtype),
+               base::name_of(args.b.dtype()));
+  const DType wide = base::policy_of(dtype).accumulate;
+  SLUICE_CHECK(args.c.dtype() == wide, "matmul: c must be {}, not {}", base::name_of(wide),
+               base::name_of(args.c.dtype()));
+  SLUICE_CHECK(!args.bias || args.bias.dtype() == wide, "matmul: bias must be {}, not {}",
+               base::name_of(wide), base::name_of(args.bias.dtype()));
+}
+
+void check(const MatmulArgs& args) {
+  check_matrix(args.a, "a");
+  check_matrix(args.b, "b");
+  check_matrix(args.c, "c");
+  check_dtypes(args);
+  const std::int64_t m = args.a.size(args.transpose_a ? 1 : 0);
+  const std::int64_t k = args.a.size(args.transpose_a ? 0 : 1);
+  const std::int64_t n = args.b.size(args.transpose_b ? 0 : 1);
+  SLUICE_CHECK(args.b.size(args.transpose_b ? 1 : 0) == k,
+               "matmul: inner sizes differ: a {}{}, b {}{}", args.a.shape().to_string(),
+               args.transpose_a ? " transposed" : "", args.b.shape().to_string(),
+               args.transpose_b ? " transposed" : "");
+  SLUICE_CHECK(args.c.size(0) == m && args.c.size(1) == n, "matmul: c must be [{}, {}], not {}", m,
+               n, args.c.shape().to_string());
+  SLUICE_CHECK(
+      !args.bias || (args.bias.rank() == 1 && args.bias.size(0) == n && args.bias.is_contiguous()),
+      "matmul: bias must be [{}] without gaps, not {}", n, args.bias.shape().to_string());
+}
+
+}  // namespace
+
+void matmul(const Context& context, const MatmulArgs& args) {
+  check(args);
+  if (!context.device().runs_host_kernels()) {
+    base::fail(ErrorCode::kUnsupported, "matmul: no implementation for device {}",
+               context.device().name());
+  }
+  cpu::matmul(context.stream(), args);
+}
+
+}  // namespace sluice::kernels::matmul

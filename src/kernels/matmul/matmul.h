@@ -1,0 +1,33 @@
+#pragma once
+
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+/// Products of matrices.
+namespace sluice::kernels::matmul {
+
+using runtime::Context;
+using runtime::Tensor;
+
+/// c = alpha * op(a) * op(b) + beta * c, then bias added to every row; op transposes if asked.
+/// Rows may be strided, elements of a row lie next to each other. c overlaps neither a nor b.
+struct MatmulArgs {
+  Tensor a;  ///< [m, k], or [k, m] if transpose_a
+  Tensor b;  ///< [k, n], or [n, k] if transpose_b; dtype of a
+  Tensor c;  ///< [m, n]; dtype of a, or float32 for bfloat16 a and b. Not read if beta is 0
+  bool transpose_a = false;
+  bool transpose_b = false;
+  double alpha = 1;
+  double beta = 0;
+  Tensor bias;  ///< [n], dtype of c; optional
+};
+
+/// Queues the product. k = 0 counts as a sum of nothing; an empty c is left alone.
+///
+/// Repeatability on the CPU: the same call with the same number of threads gives the same bits. In
+/// float64 a row's bits depend neither on the other rows nor on the number of threads. In float32
+/// and bfloat16 they may (the library blocks by shape): within the rounding of a sum of k products.
+/// Throws ErrorCode::kInvalidArgument for shapes or dtypes that don't fit together.
+void matmul(const Context& context, const MatmulArgs& args);
+
+}  // namespace sluice::kernels::matmul

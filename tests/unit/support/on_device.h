@@ -1,0 +1,101 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/device.h"
+
+namespace sluice::testing {
+
+using runtime::DType;
+using runtime::Shape;
+using runtime::Tensor;
+
+/// A test that runs once on each device it is instantiated for, with memory that lives as long as
+/// the test.
+class OnDevice : public ::testing::TestWithParam<const char*> {
+ protected:
+  OnDevice() : device_(runtime::open_device(GetParam())), context_(*device_) {}
+
+  /// Not initialised but for all bits set, which is a NaN: an output must not depend on it.
+  Tensor poisoned(DType dtype, const Shape& shape) {
+    const std::size_t bytes =
+        base::size_of(dtype) * static_cast<std::size_t>(shape.element_count());
+    const runtime::Buffer& buffer = buffers_.emplace_back(*device_, bytes);
+    void* data = buffer.data();
+    context_.stream().launch([=] { std::memset(data, 0xff, bytes); });
+    return buffer.tensor(dtype, shape);
+  }
+
+  template <typename T>
+  Tensor put(const std::vector<T>& values, const Shape& shape) {
+    const Tensor tensor = poisoned(base::dtype_of<T>(), shape);
+    context_.upload<T>(tensor, values);
+    return tensor;
+  }
+  template <typename T>
+  Tensor put(const std::vector<T>& values) {
+    return put(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
+
+  template <typename T>
+  std::vector<T> get(const Tensor& tensor) const {
+    return context_.download<T>(tensor);
+  }
+  template <typename T>
+  T get_scalar(const Tensor& tensor) const {
+    return get<T>(tensor).at(0);
+  }
+
+  std::unique_ptr<runtime::Device> device_;
+  runtime::Context context_;
+
+ private:
+  std::vector<runtime::Buffer> buffers_;
+};
+
+/// Uniform on [-scale, scale).
+template <typename T>
+std::vector<T> random_values(std::mt19937_64& engine, std::int64_t count, double scale = 1.0) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (T& v : values) {
+    const double unit = static_cast<double>(engine() >> 11) * 0x1p-52 - 1.0;
+    v = static_cast<T>(scale * unit);
+  }
+  return values;
+}
+
+/// The numbers as float64, for a reference.
+template <typename T>
+std::vector<double> widened(const std::vector<T>& values) {
+  std::vector<double> wide;
+  wide.reserve(values.size());
+  for (const T& v : values) {
+    if constexpr (std::is_same_v<T, base::BFloat16>) {
+      wide.push_back(static_cast<float>(v));
+    } else {
+      wide.push_back(static_cast<double>(v));
+    }
+  }
+  return wide;
+}
+
+/// Whether two results are the same to the bit.
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// Names instantiated tests by their device.
+inline std::string device_name(const ::testing::TestParamInfo<const char*>& info) {
+  return info.param;
+}
+
+}  // namespace sluice::testing
