@@ -51,8 +51,11 @@ struct ProductArgs {
 };
 
 /// One time step of a cell for rows [row_begin, row_end) and panels [panel_begin, panel_end):
-/// gates = pre + h_prev * packed, then the cell. Row r is active if t < lengths[r]; an inactive
-/// row keeps its state and its y is zero.
+/// gates = pre + h_prev * packed, then the cell (cells.h). Row r is active if t < lengths[r]; an
+/// inactive row keeps its state (c_next = c_prev, h_next = h_prev) and its y is zero. With a
+/// projection (y null) h_next is the h before it, which is no state: zero for inactive rows.
+/// What is read where may be garbage: pre of inactive rows. What is left open: saved of inactive
+/// rows. h_next never overlaps h_prev.
 template <typename T>
 struct StepArgs {
   std::int64_t row_begin, row_end, panel_begin, panel_end;
@@ -67,7 +70,7 @@ struct StepArgs {
   std::int64_t t;
   const Sum<T>* c_prev;  ///< LSTM [rows, panels*16]
   Sum<T>* c_next;        ///< LSTM [rows, panels*16]; may be c_prev itself
-  T* h_next;             ///< [rows, H], row stride h_next_stride: the new state
+  T* h_next;             ///< [rows, H], row stride h_next_stride: the new h
   std::int64_t h_next_stride;
   T* y;  ///< [rows, H] with row stride y_stride, or null (projection)
   std::int64_t y_stride;
@@ -77,8 +80,8 @@ struct StepArgs {
 
 /// The cell's part of a backward step for rows and panels as above, elementwise. In: dh (gradient
 /// of this step's h, all sources summed), dc carried from t+1. Out: gradients of the gates before
-/// activation, dc for t-1, and for the GRU the direct part of dh_prev (z * dh). Inactive rows:
-/// gate gradients zero, dc passed on; dh_direct = dh.
+/// activation, dc for t-1, and the direct part of dh_prev: z * dh for the GRU, zero for the LSTM.
+/// Inactive rows: gate gradients zero, dc passed on, dh_direct = dh; their saved may be garbage.
 template <typename T>
 struct StepBackwardArgs {
   std::int64_t row_begin, row_end, panel_begin, panel_end;
@@ -92,7 +95,7 @@ struct StepBackwardArgs {
   std::int64_t h_prev_stride;
   const Sum<T>* dh;   ///< [rows, panels*16]
   Sum<T>* dc;         ///< LSTM in/out [rows, panels*16]
-  Sum<T>* dh_direct;  ///< GRU out, and both cells for inactive rows [rows, panels*16]
+  Sum<T>* dh_direct;  ///< out [rows, panels*16], never dh itself; null with a projection
   T* d_gates_input;   ///< out [rows, panels, G, 16]: gradient of the input product's sums
   T* d_gates_hidden;  ///< out, GRU only (LSTM: null, the same): of the recurrent product's sums
 };

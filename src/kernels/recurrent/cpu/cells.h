@@ -1,0 +1,75 @@
+#pragma once
+
+/// The cells as epilogues: elementwise functions of a register's worth of units, the same source
+/// for every instruction set. A value type V offers + - * and a constructor from one float that
+/// fills all lanes, and functions sigmoid(V) and tanh(V) found by argument-dependent lookup.
+/// Equations: docs/equations.md (LSTM: Hochreiter and Schmidhuber 1997 with forget gates; GRU: Cho
+/// et al. 2014 with the reset gate after the product).
+namespace sluice::kernels::recurrent::cpu {
+
+template <typename V>
+struct LstmOut {
+  V i, f, g, o;  ///< after activation
+  V c, h;
+};
+
+/// Arguments are the sums of each gate before activation.
+template <typename V>
+inline LstmOut<V> lstm_forward(const V& i, const V& f, const V& g, const V& o, const V& c_prev) {
+  LstmOut<V> out{sigmoid(i), sigmoid(f), tanh(g), sigmoid(o), c_prev, c_prev};
+  out.c = out.f * c_prev + out.i * out.g;
+  out.h = out.o * tanh(out.c);
+  return out;
+}
+
+template <typename V>
+struct LstmGradient {
+  V i, f, g, o;  ///< of the sums before activation
+  V c_prev;
+};
+
+/// i, f, g, o after activation; c after the step; dc what flows into c from later steps.
+template <typename V>
+inline LstmGradient<V> lstm_backward(const V& i, const V& f, const V& g, const V& o,
+                                     const V& c_prev, const V& c, const V& dh, const V& dc) {
+  const V one(1);
+  const V c_tanh = tanh(c);
+  const V dc_all = dc + dh * o * (one - c_tanh * c_tanh);
+  return {dc_all * g * i * (one - i), dc_all * c_prev * f * (one - f), dc_all * i * (one - g * g),
+          dh * c_tanh * o * (one - o), dc_all * f};
+}
+
+template <typename V>
+struct GruOut {
+  V r, z, n;  ///< after activation
+  V h;
+};
+
+/// r, z: sums of both products; n_input, n_hidden: W_n x + b_in and R_n h + b_hn, kept apart.
+template <typename V>
+inline GruOut<V> gru_forward(const V& r, const V& z, const V& n_input, const V& n_hidden,
+                             const V& h_prev) {
+  GruOut<V> out{sigmoid(r), sigmoid(z), n_input, h_prev};
+  out.n = tanh(n_input + out.r * n_hidden);
+  out.h = out.n + out.z * (h_prev - out.n);
+  return out;
+}
+
+template <typename V>
+struct GruGradient {
+  V r, z;      ///< of the sums before activation
+  V n_input;   ///< of W_n x + b_in
+  V n_hidden;  ///< of R_n h + b_hn
+  V h_prev;    ///< the direct part, not through the product
+};
+
+/// r, z, n after activation.
+template <typename V>
+inline GruGradient<V> gru_backward(const V& r, const V& z, const V& n, const V& n_hidden,
+                                   const V& h_prev, const V& dh) {
+  const V one(1);
+  const V dn = dh * (one - z) * (one - n * n);
+  return {dn * n_hidden * r * (one - r), dh * (h_prev - n) * z * (one - z), dn, dn * r, dh * z};
+}
+
+}  // namespace sluice::kernels::recurrent::cpu
