@@ -1,0 +1,175 @@
+#include "io/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/suggest.h"
+#include "io/atomic_directory.h"
+#include "io/safetensors.h"
+
+namespace sluice::io {
+namespace {
+
+namespace fs = std::filesystem;
+using base::fail;
+
+/// What tells the two files apart.
+struct Kind {
+  std::string_view name;      ///< value of sluice_kind
+  std::string_view text_key;  ///< metadata key of Container::text
+  std::string_view file_name;
+};
+
+constexpr Kind kModel{"model", "config", kModelFileName};
+constexpr Kind kState{"training_state", "state", kStateFileName};
+
+void write_container(const fs::path& path, const Container& container, const Kind& kind) {
+  SafetensorsWriter writer;
+  writer.set_metadata("sluice_container", std::to_string(kContainerVersion));
+  writer.set_metadata("sluice_kind", std::string(kind.name));
+  writer.set_metadata("model_revision", std::to_string(container.revision));
+  writer.set_metadata(std::string(kind.text_key), container.text);
+  for (const auto& [name, tensor] : container.tensors) {
+    SLUICE_CHECK(tensor.dtype != DType::kUInt8,
+                 "tensor {} is uint8, which a checkpoint keeps for blobs", quote_name(name));
+    writer.add(name, tensor.dtype, tensor.shape, tensor.data);
+  }
+  for (const auto& [name, bytes] : container.blobs) {
+    writer.add(name, DType::kUInt8, {static_cast<std::int64_t>(bytes.size())},
+               std::as_bytes(std::span(bytes)));
+  }
+  writer.write(path);
+}
+
+const std::string& require_metadata(const SafetensorsFile& file, std::string_view key) {
+  const auto found = file.metadata().find(std::string(key));
+  if (found == file.metadata().end()) {
+    fail(ErrorCode::kFormat, "'{}' is no Sluice checkpoint: its metadata has no '{}'",
+         file.path().native(), key);
+  }
+  return found->second;
+}
+
+/// A version number of the metadata, at most `newest`.
+int checked_version(const SafetensorsFile& file, std::string_view key, int newest) {
+  const std::string& text = require_metadata(file, key);
+  int version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  // A number beyond int is just as surely newer.
+  const bool newer = error == std::errc::result_out_of_range && text.front() != '-';
+  if (newer || version > newest) {
+    fail(ErrorCode::kFormat,
+         "'{}' has {} {}, and this program knows up to {}: it was written by a newer Sluice",
+         file.path().native(), key, quote_name(text), newest);
+  }
+  if (error != std::errc() || end != text.data() + text.size() || version < 1) {
+    fail(ErrorCode::kFormat, "'{}': {} is {} instead of a number from 1 to {}",
+         file.path().native(), key, quote_name(text), newest);
+  }
+  return version;
+}
+
+fs::path resolve_file(const fs::path& path, const Kind& kind) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) return path;
+  recover_directory(path);
+  return fs::is_directory(path, ignored) ? path / kind.file_name : path;
+}
+
+Container read_container(const fs::path& path, const Kind& kind) {
+  const SafetensorsFile file = SafetensorsFile::open(resolve_file(path, kind));
+  checked_version(file, "sluice_container", kContainerVersion);
+  Container container;
+  container.origin = file.path().native();
+  container.revision = checked_version(file, "model_revision", kModelRevision);
+  const std::string& found = require_metadata(file, "sluice_kind");
+  if (found != kind.name) {
+    fail(ErrorCode::kFormat, "'{}' holds a {} and not a {}", container.origin, quote_name(found),
+         kind.name);
+  }
+  container.text = require_metadata(file, kind.text_key);
+  for (const SafetensorsEntry& entry : file.tensors()) {
+    if (entry.dtype != DType::kUInt8) {
+      container.tensors.add(entry.name, file.read(entry.name));
+      continue;
+    }
+    std::string bytes(static_cast<std::size_t>(entry.byte_size()), '\0');
+    file.read(entry.name, std::as_writable_bytes(std::span(bytes)));
+    container.blobs.emplace(entry.name, std::move(bytes));
+  }
+  return container;
+}
+
+std::vector<std::string_view> names_of(const TensorTable& tensors) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+void write_model(const fs::path& path, const Container& model) {
+  for (const auto& [name, tensor] : model.tensors) {
+    SLUICE_CHECK(tensor.dtype == DType::kFloat32,
+                 "parameter {} is {}; a model file holds canonical float32", quote_name(name),
+                 base::name_of(tensor.dtype));
+  }
+  write_container(path, model, kModel);
+}
+
+void write_state(const fs::path& path, const Container& state) {
+  write_container(path, state, kState);
+}
+
+Container read_model(const fs::path& path) { return read_container(path, kModel); }
+
+Container read_state(const fs::path& path) { return read_container(path, kState); }
+
+void write_checkpoint(const fs::path& directory, const Container& model, const Container* state) {
+  AtomicDirectory folder(directory);
+  write_model(folder.path() / kModelFileName, model);
+  if (state != nullptr) write_state(folder.path() / kStateFileName, *state);
+  folder.commit();
+}
+
+const HostTensor& require_tensor(const Container& container, std::string_view name,
+                                 const Shape& shape, DType dtype) {
+  const HostTensor* tensor = container.tensors.find(name);
+  if (tensor == nullptr) {
+    fail(ErrorCode::kFormat, "'{}' lacks the tensor {} of shape {}{}", container.origin,
+         quote_name(name), shape.to_string(),
+         base::did_you_mean(name, names_of(container.tensors)));
+  }
+  if (tensor->shape != shape) {
+    fail(ErrorCode::kFormat, "'{}': tensor {} has shape {}, but the configuration asks for {}",
+         container.origin, quote_name(name), tensor->shape.to_string(), shape.to_string());
+  }
+  if (tensor->dtype != dtype) {
+    fail(ErrorCode::kFormat, "'{}': tensor {} is {} instead of {}", container.origin,
+         quote_name(name), base::name_of(tensor->dtype), base::name_of(dtype));
+  }
+  return *tensor;
+}
+
+const std::string& require_blob(const Container& container, std::string_view name) {
+  const auto found = container.blobs.find(std::string(name));
+  if (found == container.blobs.end()) {
+    fail(ErrorCode::kFormat, "'{}' lacks {}", container.origin, quote_name(name));
+  }
+  return found->second;
+}
+
+void refuse_other_tensors(const Container& container, std::span<const std::string_view> known) {
+  for (const auto& [name, tensor] : container.tensors) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    fail(ErrorCode::kFormat,
+         "'{}' has the tensor {} of shape {}, which its configuration has no use for{}",
+         container.origin, quote_name(name), tensor.shape.to_string(),
+         base::did_you_mean(name, known));
+  }
+}
+
+}  // namespace sluice::io

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/host_tensor.h"
+
+// A checkpoint folder:
+//
+//   model.safetensors            all that running the model takes
+//   training_state.safetensors   all that resuming takes beside it
+//
+// Both are plain safetensors files that any reader of the format opens: named tensors, and in
+// __metadata__ the container version, the model revision, which of the two it is, and one text
+// (JSON or TOML). Blobs, such as tokenisers, are one-axis U8 tensors.
+
+namespace sluice::io {
+
+/// Raised when the layout of the files above changes.
+inline constexpr int kContainerVersion = 1;
+/// Raised when the meaning of a parameter's name, shape or layout or of the configuration changes.
+inline constexpr int kModelRevision = 1;
+
+inline constexpr std::string_view kModelFileName = "model.safetensors";
+inline constexpr std::string_view kStateFileName = "training_state.safetensors";
+
+/// The content of either file.
+struct Container {
+  /// The configuration (model), or step, data position, seeds and choices (training state).
+  std::string text;
+  /// Parameters, canonical float32 (model), or optimiser moments and the like (state); not U8.
+  TensorTable tensors;
+  /// "tokenizer.source", "tokenizer.target", …: bytes of any kind. No name of a tensor.
+  std::map<std::string, std::string> blobs;
+  int revision = kModelRevision;
+  /// Where it was read from, for messages.
+  std::string origin = "(in memory)";
+};
+
+/// Write one file, whole or not at all (DurableFile). ErrorCode::kIo if the disk refuses,
+/// kInvalidArgument if the content breaks the rules above.
+void write_model(const std::filesystem::path& path, const Container& model);
+void write_state(const std::filesystem::path& path, const Container& state);
+
+/// Read one file; `path` is the file or the checkpoint folder that holds it, which is recovered
+/// first (recover_directory). Throws ErrorCode::kFormat for what is damaged, of the other kind, or
+/// newer than this program (with both numbers), kNotFound if it is not there.
+Container read_model(const std::filesystem::path& path);
+Container read_state(const std::filesystem::path& path);
+
+/// Writes both files (`state` may be null) as one folder through AtomicDirectory.
+void write_checkpoint(const std::filesystem::path& directory, const Container& model,
+                      const Container* state);
+
+/// The tensor of that name, shape and dtype; throws ErrorCode::kFormat naming file, tensor and what
+/// differs.
+const HostTensor& require_tensor(const Container& container, std::string_view name,
+                                 const Shape& shape, DType dtype = DType::kFloat32);
+/// The blob of that name; throws ErrorCode::kFormat naming the file.
+const std::string& require_blob(const Container& container, std::string_view name);
+/// Throws ErrorCode::kFormat if there is a tensor whose name is not in `known`.
+void refuse_other_tensors(const Container& container, std::span<const std::string_view> known);
+
+}  // namespace sluice::io
