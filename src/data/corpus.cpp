@@ -1,0 +1,124 @@
+#include "data/corpus.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "data/line_reader.h"
+#include "data/shuffle.h"
+
+namespace sluice::data {
+namespace {
+
+void require_lines(std::size_t count, const std::filesystem::path& path) {
+  if (count == 0) {
+    base::fail(ErrorCode::kFormat, "'{}' is empty; a data set needs at least one line",
+               path.string());
+  }
+}
+
+bool exceeds(const std::vector<std::int32_t>& ids, std::int64_t limit) {
+  return limit > 0 && static_cast<std::int64_t>(ids.size()) > limit;
+}
+
+std::int64_t unknown_in(const std::vector<std::int32_t>& ids) {
+  return std::count(ids.begin(), ids.end(), kUnknownId);
+}
+
+std::uint64_t absorb(std::uint64_t hash, const std::vector<std::int32_t>& ids) {
+  hash = SplitMix::mix(hash + ids.size() + 1);
+  for (const std::int32_t id : ids) {
+    hash = SplitMix::mix(hash ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(id)) + 1));
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path) {
+  LineReader reader(path);
+  std::vector<TextPair> pairs;
+  while (const auto line = reader.next()) {
+    const auto tabs = std::count(line->begin(), line->end(), '\t');
+    if (tabs != 1) {
+      base::fail(ErrorCode::kFormat,
+                 "'{}' line {} has {} column(s); each line must be source, one TAB, target",
+                 path.string(), reader.line_number(), tabs + 1);
+    }
+    const std::size_t tab = line->find('\t');
+    pairs.push_back({std::string(line->substr(0, tab)), std::string(line->substr(tab + 1))});
+  }
+  require_lines(pairs.size(), path);
+  return pairs;
+}
+
+std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_path,
+                                         const std::filesystem::path& target_path) {
+  std::vector<std::string> sources = read_lines(source_path);
+  std::vector<std::string> targets = read_lines(target_path);
+  if (sources.size() != targets.size()) {
+    base::fail(ErrorCode::kFormat,
+               "'{}' has {} lines but '{}' has {}; line-aligned files need the same number",
+               source_path.string(), sources.size(), target_path.string(), targets.size());
+  }
+  require_lines(sources.size(), source_path);
+  std::vector<TextPair> pairs(sources.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i] = {std::move(sources[i]), std::move(targets[i])};
+  }
+  return pairs;
+}
+
+PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
+                       const Tokenizer& target_tokenizer, const LengthLimits& limits,
+                       std::string_view name, CorpusReport* report) {
+  PairCorpus corpus;
+  CorpusReport counts;
+  for (const TextPair& pair : pairs) {
+    std::vector<std::int32_t> source = source_tokenizer.encode(pair.source);
+    std::vector<std::int32_t> target = target_tokenizer.encode(pair.target);
+    if (source.empty() || target.empty()) {
+      ++counts.empty;
+    } else if (exceeds(source, limits.source) || exceeds(target, limits.target)) {
+      ++counts.too_long;
+    } else {
+      ++counts.kept;
+      counts.source_tokens += static_cast<std::int64_t>(source.size());
+      counts.target_tokens += static_cast<std::int64_t>(target.size());
+      counts.source_unknown += unknown_in(source);
+      counts.target_unknown += unknown_in(target);
+      corpus.source.push_back(std::move(source));
+      corpus.target.push_back(std::move(target));
+    }
+  }
+  if (report != nullptr) *report = counts;
+  SLUICE_CHECK(counts.kept > 0,
+               "the {} data is empty: of {} examples {} were too long and {} had an empty side",
+               name, pairs.size(), counts.too_long, counts.empty);
+  return corpus;
+}
+
+std::uint64_t fingerprint(const PairCorpus& corpus) {
+  std::uint64_t hash = SplitMix::mix(corpus.source.size() + 1);
+  for (std::size_t i = 0; i < corpus.source.size(); ++i) {
+    hash = absorb(absorb(hash, corpus.source[i]), corpus.target[i]);
+  }
+  return hash;
+}
+
+IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every) {
+  SLUICE_CHECK(count >= 0 && run > 0 && every > 1,
+               "a split by runs needs a positive run and every > 1, not run {} and every {}", run,
+               every);
+  IndexSplit split;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool held_out = (i / run) % every == every - 1;
+    (held_out ? split.held_out : split.train).push_back(i);
+  }
+  SLUICE_CHECK(!split.train.empty() && !split.held_out.empty(),
+               "{} examples are too few to hold out every {}th run of {}; use shorter runs", count,
+               every, run);
+  return split;
+}
+
+}  // namespace sluice::data

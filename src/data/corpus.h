@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizer.h"
+
+namespace sluice::data {
+
+/// One example as text.
+struct TextPair {
+  std::string source;
+  std::string target;
+};
+
+/// Lines `source TAB target` of a plain or gzip file. Throws ErrorCode::kFormat with file and line
+/// if a line does not have exactly two columns or if the file has no line, and as LineReader.
+std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path);
+
+/// Line i of one file with line i of the other. Throws ErrorCode::kFormat with both counts if the
+/// files differ in length or are empty, and as LineReader.
+std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_path,
+                                         const std::filesystem::path& target_path);
+
+/// Examples as ids, without bos and eos; source[i] belongs to target[i].
+struct PairCorpus {
+  std::vector<std::vector<std::int32_t>> source;
+  std::vector<std::vector<std::int32_t>> target;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(source.size()); }
+};
+
+/// Longest examples to keep, in tokens without bos and eos; 0 is no limit.
+struct LengthLimits {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+};
+
+/// What became of the examples read.
+struct CorpusReport {
+  std::int64_t kept = 0;
+  std::int64_t too_long = 0;  ///< dropped: source or target above its limit
+  std::int64_t empty = 0;     ///< dropped: source or target without any token
+  std::int64_t source_tokens = 0;
+  std::int64_t target_tokens = 0;
+  std::int64_t source_unknown = 0;  ///< of the tokens kept
+  std::int64_t target_unknown = 0;
+};
+
+/// Tokenizes `pairs`, which `name` calls in errors. Throws ErrorCode::kInvalidArgument if no
+/// example is left, saying how many were dropped and why.
+PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
+                       const Tokenizer& target_tokenizer, const LengthLimits& limits,
+                       std::string_view name, CorpusReport* report = nullptr);
+
+/// A number that changes with any id of the corpus: a resumed run compares it, so as not to go on
+/// with other data unnoticed.
+std::uint64_t fingerprint(const PairCorpus& corpus);
+
+/// Indices of [0, count) in two parts, both in ascending order.
+struct IndexSplit {
+  std::vector<std::int64_t> train;
+  std::vector<std::int64_t> held_out;
+};
+
+/// Cuts [0, count) into runs of `run` consecutive indices (the last may be shorter) and holds out
+/// every `every`-th run: runs every-1, 2*every-1, … For files whose neighbouring lines share text,
+/// where single held-out lines would have their context in the training part. Throws
+/// ErrorCode::kInvalidArgument if either part would be empty.
+IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every);
+
+/// The items at `indices`, in their order.
+template <typename T>
+std::vector<T> select(std::span<const T> items, std::span<const std::int64_t> indices) {
+  std::vector<T> chosen;
+  chosen.reserve(indices.size());
+  for (const std::int64_t index : indices) {
+    chosen.push_back(items[static_cast<std::size_t>(index)]);
+  }
+  return chosen;
+}
+
+}  // namespace sluice::data

@@ -1,0 +1,165 @@
+#include "data/sentencepiece_tokenizer.h"
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "data/shuffle.h"
+#include "data/utf8.h"
+#include "data/vocabulary.h"
+
+namespace sluice::data {
+namespace {
+
+using Status = sentencepiece::util::Status;
+
+void require_ok(const Status& status, ErrorCode code, std::string_view doing) {
+  if (!status.ok()) base::fail(code, "SentencePiece cannot {}: {}", doing, status.message());
+}
+
+/// Hands the chosen lines to the trainer one by one.
+class LineIterator final : public sentencepiece::SentenceIterator {
+ public:
+  LineIterator(std::span<const std::string> lines, std::vector<std::size_t> chosen)
+      : lines_(lines), chosen_(std::move(chosen)) {}
+
+  bool done() const override { return at_ == chosen_.size(); }
+  void Next() override { ++at_; }
+  const std::string& value() const override { return lines_[chosen_[at_]]; }
+  Status status() const override { return {}; }
+
+ private:
+  std::span<const std::string> lines_;
+  std::vector<std::size_t> chosen_;
+  std::size_t at_ = 0;
+};
+
+/// The library's own sampling draws from a process-wide generator, so lines are chosen here.
+std::vector<std::size_t> choose_lines(std::size_t count, const SentencePieceOptions& options) {
+  std::vector<std::size_t> chosen(count);
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  const auto most = static_cast<std::size_t>(options.max_lines);
+  if (most == 0 || count <= most) return chosen;
+  SplitMix random(options.seed);
+  shuffle(std::span(chosen), random);
+  chosen.resize(most);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+void require_options(const SentencePieceOptions& options) {
+  SLUICE_CHECK(options.vocabulary_size > kFirstPieceId && options.vocabulary_size <= 1'000'000,
+               "a SentencePiece vocabulary has {} to 1000000 ids, not {}", kFirstPieceId + 1,
+               options.vocabulary_size);
+  SLUICE_CHECK(options.character_coverage >= 0.98 && options.character_coverage <= 1.0,
+               "character_coverage must be between 0.98 and 1, not {}", options.character_coverage);
+  SLUICE_CHECK(options.threads > 0 && options.threads <= 128,
+               "SentencePiece trains on 1 to 128 threads, not {}", options.threads);
+  SLUICE_CHECK(options.max_lines >= 0, "max_lines must not be negative, not {}", options.max_lines);
+}
+
+std::unordered_map<std::string, std::string> trainer_arguments(
+    const SentencePieceOptions& options) {
+  return {
+      {"model_type", options.model == SentencePieceModel::kBpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.vocabulary_size)},
+      {"character_coverage", fmt::format("{}", options.character_coverage)},
+      {"byte_fallback", options.byte_fallback ? "true" : "false"},
+      {"normalization_rule_name", options.normalization},
+      {"num_threads", std::to_string(options.threads)},
+      // Longer lines would be left out of the training without a word.
+      {"max_sentence_length", "1048576"},
+      {"pad_id", std::to_string(kPadId)},
+      {"unk_id", std::to_string(kUnknownId)},
+      {"bos_id", std::to_string(kBosId)},
+      {"eos_id", std::to_string(kEosId)},
+      // Silent but for fatal errors: what matters comes back as a status.
+      {"minloglevel", "3"},
+  };
+}
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  explicit SentencePieceTokenizer(std::string_view model) {
+    require_ok(processor_.LoadFromSerializedProto(model), ErrorCode::kFormat,
+               "read the stored model");
+    const bool fixed_ids = processor_.pad_id() == kPadId && processor_.unk_id() == kUnknownId &&
+                           processor_.bos_id() == kBosId && processor_.eos_id() == kEosId;
+    if (!fixed_ids) {
+      base::fail(ErrorCode::kFormat,
+                 "the SentencePiece model has pad, unk, bos and eos at {}, {}, {}, {}; they must "
+                 "be at 0, 1, 2, 3",
+                 processor_.pad_id(), processor_.unk_id(), processor_.bos_id(),
+                 processor_.eos_id());
+    }
+  }
+
+  std::vector<std::int32_t> encode(std::string_view text) const override {
+    require_utf8(text, "the text to encode");
+    std::vector<int> ids;
+    require_ok(processor_.Encode(text, &ids), ErrorCode::kInternal, "encode");
+    return {ids.begin(), ids.end()};
+  }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::vector<int> pieces;
+    for (const std::int32_t id : ids) {
+      require_id(id);
+      if (id >= kFirstPieceId || id == kUnknownId) pieces.push_back(id);
+    }
+    std::string text;
+    require_ok(processor_.Decode(pieces, &text), ErrorCode::kInternal, "decode");
+    return text;
+  }
+
+  std::int32_t size() const override { return processor_.GetPieceSize(); }
+
+  std::string piece(std::int32_t id) const override {
+    require_id(id);
+    return id < kFirstPieceId ? std::string(special_piece(id)) : processor_.IdToPiece(id);
+  }
+
+  std::string_view kind() const override { return "sentencepiece"; }
+
+ protected:
+  std::string payload() const override { return processor_.serialized_model_proto(); }
+
+ private:
+  sentencepiece::SentencePieceProcessor processor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> train_sentencepiece(std::span<const std::string> lines,
+                                               const SentencePieceOptions& options) {
+  require_options(options);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    require_utf8(lines[i], fmt::format("line {} of the vocabulary's text", i + 1));
+  }
+  SLUICE_CHECK(!lines.empty(), "SentencePiece needs text to train on; there is none");
+  LineIterator iterator(lines, choose_lines(lines.size(), options));
+  std::string model;
+  try {
+    require_ok(
+        sentencepiece::SentencePieceTrainer::Train(trainer_arguments(options), &iterator, &model),
+        ErrorCode::kInvalidArgument, "train on this text");
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    base::fail(ErrorCode::kInvalidArgument, "SentencePiece cannot train on this text: {}",
+               error.what());
+  }
+  return std::make_unique<SentencePieceTokenizer>(model);
+}
+
+std::unique_ptr<Tokenizer> parse_sentencepiece(std::string_view payload) {
+  return std::make_unique<SentencePieceTokenizer>(payload);
+}
+
+}  // namespace sluice::data
