@@ -2,53 +2,23 @@
 
 #include <algorithm>
 
+#include "oracle/matrix_tile.h"
+
 namespace sluice::oracle {
 namespace {
 
-constexpr int64_t kTileRows = 4;
-constexpr int64_t kTileColumns = 16;
 // A panel of b of this depth (32 KiB) stays in the nearest cache while all rows of a pass over it.
 constexpr int64_t kDepth = 256;
 
-/// acc[4, 16] += a[depth, 4] b[depth, 16], both packed contiguously.
-[[gnu::always_inline]] inline void tile_body(int64_t depth, const double* a, const double* b,
-                                             double* acc) {
-  double sums[kTileRows][kTileColumns];
-  for (int64_t i = 0; i < kTileRows; ++i)
-    for (int64_t j = 0; j < kTileColumns; ++j) sums[i][j] = acc[i * kTileColumns + j];
-  for (int64_t p = 0; p < depth; ++p)
-    for (int64_t i = 0; i < kTileRows; ++i)
-      for (int64_t j = 0; j < kTileColumns; ++j)
-        sums[i][j] += a[p * kTileRows + i] * b[p * kTileColumns + j];
-  for (int64_t i = 0; i < kTileRows; ++i)
-    for (int64_t j = 0; j < kTileColumns; ++j) acc[i * kTileColumns + j] = sums[i][j];
-}
-
 using Tile = void (*)(int64_t, const double*, const double*, double*);
 
-void tile_baseline(int64_t depth, const double* a, const double* b, double* acc) {
-  tile_body(depth, a, b, acc);
-}
-
-#if defined(__x86_64__)
-[[gnu::target("avx2,fma")]] void tile_avx2(int64_t depth, const double* a, const double* b,
-                                           double* acc) {
-  tile_body(depth, a, b, acc);
-}
-
-[[gnu::target("avx512f,prefer-vector-width=512")]] void tile_avx512(int64_t depth, const double* a,
-                                                                    const double* b, double* acc) {
-  tile_body(depth, a, b, acc);
-}
-
 Tile choose_tile() {
+#if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return tile_avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return tile_avx2;
+#endif
   return tile_baseline;
 }
-#else
-Tile choose_tile() { return tile_baseline; }
-#endif
 
 /// packed[k, width] = the `count` rows (or columns) from `first`, zero beyond; `across` steps from
 /// one to the next.
