@@ -1,23 +1,13 @@
 #include "kernels/matmul/matmul.h"
 
 #include "base/check.h"
+#include "kernels/check.h"
 #include "kernels/matmul/cpu/matmul.h"
 
 namespace sluice::kernels::matmul {
 namespace {
 
 using base::DType;
-
-void check_matrix(const Tensor& tensor, const char* name) {
-  SLUICE_CHECK(tensor.rank() == 2, "matmul: {} must have 2 axes, not shape {}", name,
-               tensor.shape().to_string());
-  SLUICE_CHECK(tensor.size(1) <= 1 || tensor.stride(1) == 1,
-               "matmul: elements of a row of {} must lie next to each other, not {} apart", name,
-               tensor.stride(1));
-  SLUICE_CHECK(tensor.size(0) <= 1 || tensor.stride(0) >= tensor.size(1),
-               "matmul: rows of {} overlap: stride {} for {} columns", name, tensor.stride(0),
-               tensor.size(1));
-}
 
 void check_dtypes(const MatmulArgs& args) {
   const DType dtype = args.a.dtype();
@@ -33,9 +23,9 @@ void check_dtypes(const MatmulArgs& args) {
 }
 
 void check(const MatmulArgs& args) {
-  check_matrix(args.a, "a");
-  check_matrix(args.b, "b");
-  check_matrix(args.c, "c");
+  check_matrix(args.a, "matmul", "a");
+  check_matrix(args.b, "matmul", "b");
+  check_matrix(args.c, "matmul", "c");
   check_dtypes(args);
   const std::int64_t m = args.a.size(args.transpose_a ? 1 : 0);
   const std::int64_t k = args.a.size(args.transpose_a ? 0 : 1);
@@ -55,10 +45,7 @@ void check(const MatmulArgs& args) {
 
 void matmul(const Context& context, const MatmulArgs& args) {
   check(args);
-  if (!context.device().runs_host_kernels()) {
-    base::fail(ErrorCode::kUnsupported, "matmul: no implementation for device {}",
-               context.device().name());
-  }
+  require_host_kernels(context, "matmul");
   cpu::matmul(context.stream(), args);
 }
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sluice::kernels::elementwise::cpu {
+
+/// Elements handled by one turn of a parallel loop; fewer aren't worth waking a thread for.
+inline constexpr std::int64_t kChunk = 16384;
+
+/// Calls body(begin, end) for the chunks of [0, count) from OpenMP threads.
+template <typename Body>
+void parallel_chunks(std::int64_t count, const Body& body) {
+  const std::int64_t chunks = (count + kChunk - 1) / kChunk;
+#pragma omp parallel for schedule(static) if (chunks > 1)
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    body(chunk * kChunk, std::min(count, (chunk + 1) * kChunk));
+  }
+}
+
+}  // namespace sluice::kernels::elementwise::cpu

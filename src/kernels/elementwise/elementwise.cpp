@@ -1,0 +1,131 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include "kernels/check.h"
+#include "kernels/elementwise/cpu/elementwise.h"
+
+namespace sluice::kernels::elementwise {
+namespace {
+
+using base::DType;
+using base::Shape;
+
+void check_float(const Tensor& tensor, std::string_view operation) {
+  const DType dtype = tensor.dtype();
+  SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64,
+               "{}: takes float32 or float64, not {}", operation, base::name_of(dtype));
+}
+
+void check_contiguous(const Tensor& tensor, std::string_view operation, std::string_view name) {
+  SLUICE_CHECK(tensor.is_contiguous(), "{}: {} must be contiguous", operation, name);
+}
+
+void check_parts(std::span<const Tensor> parts, const Tensor& whole, std::string_view operation) {
+  check_float(whole, operation);
+  check_matrix(whole, operation, "the whole");
+  std::int64_t columns = 0;
+  for (const Tensor& part : parts) {
+    check_dtype(part, whole.dtype(), operation, "a part");
+    check_matrix(part, operation, "a part");
+    SLUICE_CHECK(part.size(0) == whole.size(0), "{}: a part has {} rows, the whole {}", operation,
+                 part.size(0), whole.size(0));
+    columns += part.size(1);
+  }
+  SLUICE_CHECK(columns == whole.size(1), "{}: the parts have {} columns together, the whole {}",
+               operation, columns, whole.size(1));
+}
+
+}  // namespace
+
+void fill(const Context& context, const Tensor& x, double value) {
+  if (x.dtype() != DType::kInt32) check_float(x, "fill");
+  check_contiguous(x, "fill", "x");
+  require_host_kernels(context, "fill");
+  cpu::fill(context.stream(), x, value);
+}
+
+void scale(const Context& context, const Tensor& x, double factor) {
+  check_float(x, "scale");
+  check_contiguous(x, "scale", "x");
+  require_host_kernels(context, "scale");
+  cpu::scale(context.stream(), x, factor);
+}
+
+void accumulate(const Context& context, double factor, const Tensor& x, const Tensor& y) {
+  check_float(x, "accumulate");
+  check_contiguous(x, "accumulate", "x");
+  check_tensor(y, x.dtype(), x.shape(), "accumulate", "y");
+  require_host_kernels(context, "accumulate");
+  cpu::accumulate(context.stream(), factor, x, y);
+}
+
+void convert(const Context& context, const Tensor& source, const Tensor& target) {
+  check_contiguous(source, "convert", "source");
+  for (const Tensor& tensor : {source, target}) {
+    if (tensor.dtype() != DType::kBFloat16) check_float(tensor, "convert");
+  }
+  check_tensor(target, target.dtype(), source.shape(), "convert", "target");
+  require_host_kernels(context, "convert");
+  cpu::convert(context.stream(), source, target);
+}
+
+void tanh_forward(const Context& context, const Tensor& x, const Tensor& y) {
+  check_float(x, "tanh");
+  check_contiguous(x, "tanh", "x");
+  check_tensor(y, x.dtype(), x.shape(), "tanh", "y");
+  require_host_kernels(context, "tanh");
+  cpu::tanh_forward(context.stream(), x, y);
+}
+
+void tanh_backward(const Context& context, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  check_float(y, "tanh backward");
+  check_contiguous(y, "tanh backward", "y");
+  check_tensor(dy, y.dtype(), y.shape(), "tanh backward", "dy");
+  check_tensor(dx, y.dtype(), y.shape(), "tanh backward", "dx");
+  require_host_kernels(context, "tanh backward");
+  cpu::tanh_backward(context.stream(), y, dy, dx);
+}
+
+void add_bias(const Context& context, const Tensor& bias, const Tensor& x) {
+  check_float(x, "add_bias");
+  check_matrix(x, "add_bias", "x");
+  check_tensor(bias, x.dtype(), Shape{x.size(1)}, "add_bias", "bias");
+  require_host_kernels(context, "add_bias");
+  cpu::add_bias(context.stream(), bias, x);
+}
+
+void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate) {
+  check_float(x, "column_sums");
+  check_matrix(x, "column_sums", "x");
+  check_tensor(sums, x.dtype(), Shape{x.size(1)}, "column_sums", "sums");
+  require_host_kernels(context, "column_sums");
+  cpu::column_sums(context.stream(), x, sums, accumulate);
+}
+
+void concatenate(const Context& context, std::span<const Tensor> parts, const Tensor& whole) {
+  check_parts(parts, whole, "concatenate");
+  require_host_kernels(context, "concatenate");
+  cpu::concatenate(context.stream(), {parts.begin(), parts.end()}, whole);
+}
+
+void split(const Context& context, const Tensor& whole, std::span<const Tensor> parts) {
+  check_parts(parts, whole, "split");
+  require_host_kernels(context, "split");
+  cpu::split(context.stream(), whole, {parts.begin(), parts.end()});
+}
+
+void dropout(const Context& context, const DropoutArgs& args) {
+  check_float(args.x, "dropout");
+  SLUICE_CHECK(args.x.rank() == 3, "dropout: x must be [time, rows, features], not {}",
+               args.x.shape().to_string());
+  check_contiguous(args.x, "dropout", "x");
+  check_tensor(args.y, args.x.dtype(), args.x.shape(), "dropout", "y");
+  if (args.row_ids) {
+    check_tensor(args.row_ids, DType::kInt32, Shape{args.x.size(1)}, "dropout", "row_ids");
+  }
+  SLUICE_CHECK(args.rate >= 0 && args.rate < 1, "dropout: the rate must be in [0, 1), not {}",
+               args.rate);
+  require_host_kernels(context, "dropout");
+  cpu::dropout(context.stream(), args);
+}
+
+}  // namespace sluice::kernels::elementwise

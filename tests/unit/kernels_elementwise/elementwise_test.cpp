@@ -1,0 +1,280 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include <omp.h>
+
+#include <cmath>
+#include <limits>
+
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::elementwise {
+namespace {
+
+using base::BFloat16;
+using base::DType;
+using base::dtype_of;
+using base::Shape;
+using testing::random_values;
+using testing::same_bits;
+
+/// Odd sizes, and one of several chunks.
+const std::int64_t kSizes[] = {0, 1, 3, 17, 1000, 40001};
+
+class Elementwise : public testing::OnDevice {
+ protected:
+  std::mt19937_64 engine_{42};
+
+  template <typename T>
+  void check_pointwise() {
+    for (const std::int64_t n : kSizes) {
+      const auto x = random_values<T>(engine_, n), y = random_values<T>(engine_, n);
+      const Tensor dx = put(x), dy = put(y), filled = poisoned(dtype_of<T>(), {n});
+      fill(context_, filled, 0.75);
+      scale(context_, dx, 0.3);
+      accumulate(context_, -0.7, dx, dy);
+      const auto scaled = get<T>(dx), sum = get<T>(dy), constant = get<T>(filled);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_EQ(constant[i], T(0.75));
+        ASSERT_EQ(scaled[i], x[i] * static_cast<T>(0.3));
+        ASSERT_EQ(sum[i], y[i] + static_cast<T>(-0.7) * scaled[i]);
+      }
+    }
+  }
+
+  template <typename T>
+  void check_tanh(double tolerance) {
+    for (const std::int64_t n : kSizes) {
+      auto x = random_values<T>(engine_, n, 12);
+      for (std::size_t i = 0; i < x.size(); i += 2) {
+        x[i] *= static_cast<T>(std::exp2(-static_cast<double>(i % 40)));  // small ones too
+      }
+      const Tensor dx = put(x), y = poisoned(dtype_of<T>(), {n});
+      tanh_forward(context_, dx, y);
+      const auto result = get<T>(y);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double exact = std::tanh(static_cast<double>(x[i]));
+        ASSERT_NEAR(result[i], exact, tolerance * std::abs(exact)) << x[i];
+      }
+      tanh_forward(context_, dx, dx);
+      EXPECT_TRUE(same_bits(get<T>(dx), result));
+      const auto dy = random_values<T>(engine_, n);
+      const Tensor gradient = put(dy);
+      tanh_backward(context_, y, gradient, gradient);
+      const auto back = get<T>(gradient);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_EQ(back[i], dy[i] * (T{1} - result[i] * result[i]));
+      }
+    }
+  }
+
+  template <typename From, typename To>
+  void check_convert() {
+    const auto x = random_values<From>(engine_, 20001, 100);
+    const Tensor target = poisoned(dtype_of<To>(), {20001});
+    convert(context_, put(x), target);
+    const auto wide = testing::widened(x), result = testing::widened(get<To>(target));
+    // Half a unit in the last of 8 or 24 bits.
+    const double unit = std::is_same_v<To, BFloat16> ? 0x1p-8
+                        : std::is_same_v<To, float>  ? 0x1p-24
+                                                     : 0;
+    for (std::size_t i = 0; i < wide.size(); ++i) {
+      ASSERT_NEAR(result[i], wide[i], unit * 1.0001 * std::abs(wide[i]));
+    }
+  }
+
+  template <typename T>
+  void check_rows(std::int64_t rows, std::int64_t columns) {
+    const auto x = random_values<T>(engine_, rows * (columns + 3));
+    const auto bias = random_values<T>(engine_, columns);
+    const Tensor whole = put(x, Shape{rows, columns + 3});
+    const Tensor view = whole.slice(1, 0, columns);
+    add_bias(context_, put(bias), view);
+    const auto biased = get<T>(whole);
+    std::vector<double> expected(static_cast<std::size_t>(columns), 0.0);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t j = i % static_cast<std::size_t>(columns + 3);
+      const bool inside = j < static_cast<std::size_t>(columns);
+      ASSERT_EQ(biased[i], inside ? x[i] + bias[j] : x[i]);
+      if (inside) expected[j] += static_cast<double>(biased[i]);
+    }
+    const Tensor sums = poisoned(dtype_of<T>(), {columns});
+    column_sums(context_, view, sums, false);
+    const auto once = get<T>(sums);
+    column_sums(context_, view, sums, true);
+    const auto twice = get<T>(sums);
+    for (std::size_t j = 0; j < expected.size(); ++j) {
+      ASSERT_EQ(once[j], static_cast<T>(expected[j]));  // the same order in float64: the same bits
+      ASSERT_EQ(twice[j], once[j] + once[j]);
+    }
+  }
+
+  template <typename T>
+  void check_dropout(double rate, bool with_ids) {
+    const std::int64_t time = 5, rows = 7, features = 131;
+    const auto x = random_values<T>(engine_, time * rows * features);
+    DropoutArgs args;
+    args.x = put(x, Shape{time, rows, features});
+    args.y = poisoned(dtype_of<T>(), args.x.shape());
+    args.rate = rate;
+    args.key = {123456789, 17, 3};
+    std::vector<std::int32_t> ids;
+    for (std::int32_t r = 0; r < rows; ++r) ids.push_back(with_ids ? 1000 - 13 * r : r);
+    if (with_ids) args.row_ids = put(ids);
+    dropout(context_, args);
+    const auto y = get<T>(args.y);
+    std::size_t i = 0;
+    for (std::uint32_t t = 0; t < time; ++t) {
+      for (std::uint32_t r = 0; r < rows; ++r) {
+        for (std::uint32_t u = 0; u < features; ++u, ++i) {
+          const bool keep = args.key.word(static_cast<std::uint32_t>(ids[r]), t, u) >=
+                            runtime::dropout_threshold(rate);
+          ASSERT_EQ(y[i], keep ? x[i] * static_cast<T>(1 / (1 - rate)) : T{0});
+        }
+      }
+    }
+    args.y = args.x;
+    dropout(context_, args);
+    EXPECT_TRUE(same_bits(get<T>(args.x), y));
+  }
+};
+
+TEST_P(Elementwise, FillScaleAccumulate) {
+  check_pointwise<float>();
+  check_pointwise<double>();
+  const Tensor tokens = poisoned(DType::kInt32, {9});
+  fill(context_, tokens, 2);
+  EXPECT_EQ(get<std::int32_t>(tokens), std::vector<std::int32_t>(9, 2));
+}
+
+TEST_P(Elementwise, Tanh) {
+  check_tanh<float>(4 * 0x1p-24);
+  check_tanh<double>(4 * 0x1p-53);
+}
+
+TEST_P(Elementwise, TanhAtTheEdges) {
+  const float infinite = std::numeric_limits<float>::infinity();
+  const std::vector<float> x{infinite, -infinite, 0, 9.5f, -9.5f, 1e-30f, NAN};
+  const Tensor y = poisoned(DType::kFloat32, {7});
+  tanh_forward(context_, put(x), y);
+  const auto result = get<float>(y);
+  EXPECT_EQ(result[0], 1);
+  EXPECT_EQ(result[1], -1);
+  EXPECT_EQ(result[2], 0);
+  EXPECT_EQ(result[3], 1);
+  EXPECT_EQ(result[4], -1);
+  EXPECT_EQ(result[5], 1e-30f);
+  EXPECT_TRUE(std::isnan(result[6]));
+}
+
+TEST_P(Elementwise, Convert) {
+  check_convert<float, BFloat16>();
+  check_convert<BFloat16, float>();
+  check_convert<double, float>();
+  check_convert<float, double>();
+  check_convert<double, BFloat16>();
+  check_convert<BFloat16, double>();
+}
+
+TEST_P(Elementwise, BiasAndColumnSums) {
+  for (const std::int64_t columns : {1, 5, 64, 65, 200}) {
+    for (const std::int64_t rows : {1, 2, 301}) {
+      check_rows<float>(rows, columns);
+      check_rows<double>(rows, columns);
+    }
+  }
+}
+
+TEST_P(Elementwise, ColumnSumsOfNoRowsAreZero) {
+  const Tensor sums = poisoned(DType::kFloat32, {4});
+  column_sums(context_, poisoned(DType::kFloat32, {0, 4}), sums, false);
+  EXPECT_EQ(get<float>(sums), std::vector<float>(4, 0.0f));
+}
+
+TEST_P(Elementwise, ConcatenateAndSplitAreInverse) {
+  const std::int64_t rows = 151, widths[] = {7, 0, 130};
+  std::vector<Tensor> parts, apart;
+  std::vector<std::vector<float>> values;
+  for (const std::int64_t width : widths) {
+    values.push_back(random_values<float>(engine_, rows * width));
+    parts.push_back(put(values.back(), Shape{rows, width}));
+    apart.push_back(poisoned(DType::kFloat32, {rows, width}));
+  }
+  const Tensor wide = poisoned(DType::kFloat32, {rows, 140});
+  const Tensor whole = wide.slice(1, 2, 139);  // rows with gaps
+  concatenate(context_, parts, whole);
+  split(context_, whole, apart);
+  const auto result = get<float>(wide);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* row = result.data() + r * 140;
+    EXPECT_TRUE(std::isnan(row[0]) && std::isnan(row[1]) && std::isnan(row[139]));
+    for (std::int64_t j = 0; j < 7; ++j) {
+      ASSERT_EQ(row[2 + j], values[0][static_cast<std::size_t>(r * 7 + j)]);
+    }
+    for (std::int64_t j = 0; j < 130; ++j) {
+      ASSERT_EQ(row[9 + j], values[2][static_cast<std::size_t>(r * 130 + j)]);
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(get<float>(apart[i]), values[i]));
+}
+
+TEST_P(Elementwise, Dropout) {
+  for (const bool with_ids : {false, true}) {
+    check_dropout<float>(0.3, with_ids);
+    check_dropout<double>(0.3, with_ids);
+  }
+  check_dropout<float>(0, false);
+}
+
+TEST_P(Elementwise, DropoutKeepsTheRightShare) {
+  const std::int64_t n = 100000;
+  DropoutArgs args;
+  args.x = put(std::vector<float>(n, 1.0f), Shape{10, 10, n / 100});
+  args.y = args.x;
+  args.rate = 0.2;
+  dropout(context_, args);
+  std::int64_t kept = 0;
+  for (const float v : get<float>(args.y)) kept += v != 0 ? 1 : 0;
+  EXPECT_NEAR(static_cast<double>(kept) / n, 0.8, 5 * std::sqrt(0.2 * 0.8 / n));  // 5 sigma
+}
+
+TEST_P(Elementwise, NothingDependsOnThreads) {
+  const auto x = random_values<float>(engine_, 300 * 200);
+  const auto sums_with = [&](int threads) {
+    context_.stream().launch([threads] { omp_set_num_threads(threads); });
+    const Tensor sums = poisoned(DType::kFloat32, {200});
+    column_sums(context_, put(x, Shape{300, 200}), sums, false);
+    return get<float>(sums);
+  };
+  EXPECT_TRUE(same_bits(sums_with(1), sums_with(3)));
+}
+
+TEST_P(Elementwise, RefusesWhatDoesNotFit) {
+  const Tensor a = poisoned(DType::kFloat32, {2, 3}), b = poisoned(DType::kFloat64, {2, 3});
+  const Tensor c = poisoned(DType::kFloat32, {3}), d = poisoned(DType::kInt32, {3});
+  EXPECT_THROW(fill(context_, poisoned(DType::kUInt8, {3}), 1), Error);
+  EXPECT_THROW(scale(context_, d, 2), Error);
+  EXPECT_THROW(scale(context_, a.slice(1, 0, 2), 2), Error);
+  EXPECT_THROW(accumulate(context_, 1, a, b), Error);
+  EXPECT_THROW(accumulate(context_, 1, a, c), Error);
+  EXPECT_THROW(convert(context_, c, d), Error);
+  EXPECT_THROW(tanh_forward(context_, a, c), Error);
+  EXPECT_THROW(tanh_backward(context_, a, a, b), Error);
+  EXPECT_THROW(add_bias(context_, c, poisoned(DType::kFloat32, {3, 2})), Error);
+  EXPECT_THROW(column_sums(context_, a, b, false), Error);
+  const Tensor parts[] = {a, a};
+  EXPECT_THROW(concatenate(context_, parts, poisoned(DType::kFloat32, {2, 5})), Error);
+  EXPECT_THROW(split(context_, poisoned(DType::kFloat32, {3, 6}), parts), Error);
+  DropoutArgs args;
+  args.x = args.y = poisoned(DType::kFloat32, {2, 3, 4});
+  args.rate = 1;
+  EXPECT_THROW(dropout(context_, args), Error);
+  args.rate = 0.5;
+  args.row_ids = d.slice(0, 0, 2);
+  EXPECT_THROW(dropout(context_, args), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Elementwise, ::testing::Values("cpu", "test"),
+                         testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::elementwise
