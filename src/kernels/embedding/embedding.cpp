@@ -1,0 +1,41 @@
+#include "kernels/embedding/embedding.h"
+
+#include "kernels/check.h"
+#include "kernels/embedding/cpu/embedding.h"
+
+namespace sluice::kernels::embedding {
+namespace {
+
+using base::DType;
+
+void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
+           std::string_view operation) {
+  const DType dtype = table.dtype();
+  SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64,
+               "{}: takes float32 or float64, not {}", operation, base::name_of(dtype));
+  SLUICE_CHECK(table.rank() == 2, "{}: the table must be [vocabulary, features], not {}", operation,
+               table.shape().to_string());
+  check_dtype(tokens, DType::kInt32, operation, "tokens");
+  check_dtype(rows, dtype, operation, "rows");
+  SLUICE_CHECK(table.is_contiguous() && tokens.is_contiguous() && rows.is_contiguous(),
+               "{}: table, tokens and rows must be contiguous", operation);
+  SLUICE_CHECK(rows.element_count() == tokens.element_count() * table.size(1),
+               "{}: rows of shape {} don't hold {} tokens of {} features", operation,
+               rows.shape().to_string(), tokens.element_count(), table.size(1));
+}
+
+}  // namespace
+
+void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  check(table, tokens, out, "embedding gather");
+  require_host_kernels(context, "embedding gather");
+  cpu::gather(context.stream(), table, tokens, out);
+}
+
+void gather_backward(const Context& context, const GatherBackwardArgs& args) {
+  check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
+  require_host_kernels(context, "embedding gather backward");
+  cpu::gather_backward(context.stream(), args);
+}
+
+}  // namespace sluice::kernels::embedding

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+/// Rows of a table picked by token, and their gradient.
+///
+/// Tables are [V, E], float32 or float64, contiguous. Tokens are int32 of any shape with n elements
+/// and must lie in [0, V): the data layer sees to that. A cpu leaf throws
+/// ErrorCode::kInvalidArgument for one that doesn't; a device without a host can't.
+namespace sluice::kernels::embedding {
+
+using runtime::Context;
+using runtime::Tensor;
+
+/// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous.
+void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out);
+
+struct GatherBackwardArgs {
+  Tensor tokens;   ///< int32, n elements
+  Tensor d_out;    ///< [..., E], n * E elements
+  Tensor d_table;  ///< [V, E], added to
+  /// Tokens equal to this are skipped, so that their row of the table never learns; -1: none.
+  std::int32_t padding = -1;
+};
+
+/// d_table[tokens[i]] += d_out[i], in rising i for each element: the same bits for any number of
+/// threads.
+void gather_backward(const Context& context, const GatherBackwardArgs& args);
+
+}  // namespace sluice::kernels::embedding

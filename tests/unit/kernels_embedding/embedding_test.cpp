@@ -1,0 +1,101 @@
+#include "kernels/embedding/embedding.h"
+
+#include <omp.h>
+
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::embedding {
+namespace {
+
+using base::DType;
+using base::dtype_of;
+using base::Shape;
+using testing::random_values;
+using testing::same_bits;
+
+class Embedding : public testing::OnDevice {
+ protected:
+  std::mt19937_64 engine_{9};
+
+  std::vector<std::int32_t> random_tokens(std::int64_t count, std::int64_t vocabulary) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+    for (auto& token : tokens) {
+      token = static_cast<std::int32_t>(engine_() % static_cast<std::uint64_t>(vocabulary));
+    }
+    return tokens;
+  }
+
+  template <typename T>
+  void check(std::int64_t vocabulary, std::int64_t features, std::int64_t time, std::int64_t rows,
+             std::int32_t padding) {
+    const std::int64_t count = time * rows;
+    const auto table = random_values<T>(engine_, vocabulary * features);
+    const auto before = random_values<T>(engine_, vocabulary * features);
+    const auto d_out = random_values<T>(engine_, count * features);
+    const auto tokens = random_tokens(count, vocabulary);
+    const Tensor device_tokens = put(tokens, Shape{time, rows});
+    const Tensor out = poisoned(dtype_of<T>(), {time, rows, features});
+    gather(context_, put(table, Shape{vocabulary, features}), device_tokens, out);
+    const Tensor d_table = put(before, Shape{vocabulary, features});
+    gather_backward(context_, {.tokens = device_tokens,
+                               .d_out = put(d_out, out.shape()),
+                               .d_table = d_table,
+                               .padding = padding});
+    const auto picked = get<T>(out);
+    auto expected = before;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      for (std::size_t j = 0; j < static_cast<std::size_t>(features); ++j) {
+        const std::size_t from = i * static_cast<std::size_t>(features) + j;
+        const std::size_t to =
+            static_cast<std::size_t>(tokens[i]) * static_cast<std::size_t>(features) + j;
+        ASSERT_EQ(picked[from], table[to]);
+        if (tokens[i] != padding) expected[to] += d_out[from];
+      }
+    }
+    EXPECT_TRUE(same_bits(get<T>(d_table), expected));  // the same order: the same bits
+  }
+};
+
+TEST_P(Embedding, GathersAndAddsBack) {
+  check<float>(11, 7, 5, 3, -1);
+  check<float>(11, 7, 5, 3, 0);
+  check<double>(3, 33, 4, 5, 2);
+  check<float>(50, 130, 40, 17, 0);
+  check<float>(1, 1, 1, 1, -1);
+  check<float>(4, 6, 0, 3, -1);
+}
+
+TEST_P(Embedding, DoesNotDependOnThreads) {
+  const auto d_out = random_values<float>(engine_, 500 * 200);
+  const Tensor tokens = put(random_tokens(500, 20));
+  const auto run = [&](int threads) {
+    context_.stream().launch([threads] { omp_set_num_threads(threads); });
+    const Tensor d_table = put(std::vector<float>(20 * 200, 0.0f), Shape{20, 200});
+    gather_backward(context_,
+                    {.tokens = tokens, .d_out = put(d_out, Shape{500, 200}), .d_table = d_table});
+    return get<float>(d_table);
+  };
+  EXPECT_TRUE(same_bits(run(1), run(3)));
+}
+
+TEST_P(Embedding, RefusesBadTokensAndShapes) {
+  const Tensor table = put(std::vector<float>(12, 1.0f), Shape{4, 3});
+  const Tensor out = poisoned(DType::kFloat32, {2, 3});
+  for (const std::int32_t bad : {-1, 4}) {
+    const Tensor tokens = put(std::vector<std::int32_t>{0, bad});
+    EXPECT_THROW((gather(context_, table, tokens, out), context_.synchronize()), Error);
+    EXPECT_THROW((gather_backward(context_, {.tokens = tokens, .d_out = out, .d_table = table}),
+                  context_.synchronize()),
+                 Error);
+  }
+  const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
+  EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kFloat32, {3, 3})), Error);
+  EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kFloat64, {2, 3})), Error);
+  EXPECT_THROW(gather(context_, table, poisoned(DType::kFloat32, {2}), out), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Embedding, ::testing::Values("cpu", "test"),
+                         testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::embedding
