@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "kernels/loss/cpu/loss.h"
+#include "kernels/loss/cpu/softmax_rows.h"
+#include "kernels/loss/cpu/tokens.h"
+
+namespace sluice::kernels::loss::cpu {
+namespace {
+
+/// What one token adds to the sums.
+struct TokenResult {
+  double loss, nll;
+  double counted, correct;  // 0 or 1
+};
+
+struct Weights {
+  double smoothing;
+  double scale;
+};
+
+template <typename T>
+bool is_first_maximum(const T* x, std::int64_t target, T maximum) {
+  return x[target] == maximum && std::find(x, x + target, maximum) == x + target;
+}
+
+/// d is the row's gradient, may be x, or is null.
+template <typename T>
+TokenResult token_loss(const SoftmaxRows<T>& rows, const T* x, std::int64_t vocabulary,
+                       std::int64_t target, const Weights& weights, T* d) {
+  const T maximum = rows.maximum(x, vocabulary);
+  const auto x_target = static_cast<double>(x[target]);
+  const bool correct = is_first_maximum(x, target, maximum);
+  const auto sums = rows.sums(x, vocabulary, maximum, d);
+  const double log_sum = static_cast<double>(maximum) + std::log(sums.exponentials);
+  const double uniform = weights.smoothing / static_cast<double>(vocabulary);
+  // Without smoothing the sum of all logits stays out, for it may be infinite where p is 0.
+  const double smoothing_part =
+      weights.smoothing == 0 ? 0 : weights.smoothing * log_sum - uniform * sums.values;
+  const double nll = log_sum - x_target;
+  if (d != nullptr) {
+    rows.scale_and_shift(d, vocabulary, static_cast<T>(weights.scale / sums.exponentials),
+                         static_cast<T>(weights.scale * uniform));
+    d[target] -= static_cast<T>(weights.scale * (1 - weights.smoothing));
+  }
+  return {(1 - weights.smoothing) * nll + smoothing_part, nll, 1, correct ? 1.0 : 0.0};
+}
+
+void add_up(const TokenResult* results, std::int64_t count, double* sums, bool accumulate) {
+  TokenResult total{};
+  for (std::int64_t n = 0; n < count; ++n) {
+    total.loss += results[n].loss;
+    total.nll += results[n].nll;
+    total.counted += results[n].counted;
+    total.correct += results[n].correct;
+  }
+  if (!accumulate) std::fill(sums, sums + kSums, 0.0);
+  sums[kLoss] += total.loss;
+  sums[kNll] += total.nll;
+  sums[kTokens] += total.counted;
+  sums[kCorrect] += total.correct;
+}
+
+template <typename T>
+void run(const CrossEntropyArgs& args) {
+  const Tokens tokens{args.time, args.rows, args.targets.data_as<const std::int32_t>(),
+                      args.lengths.data_as<const std::int32_t>()};
+  const std::int64_t count = tokens.count(), vocabulary = args.logits.size(1);
+  tokens.check_targets(vocabulary);
+  const auto* logits = args.logits.data_as<const T>();
+  auto* gradient = args.d_logits.data_as<T>();
+  auto* results = static_cast<TokenResult*>(args.workspace);
+  const Weights weights{args.label_smoothing, args.scale};
+  const SoftmaxRows<T>& rows = softmax_rows<T>();
+  // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
+#pragma omp parallel for schedule(static, 4) if (count * vocabulary > 16384)
+  for (std::int64_t n = 0; n < count; ++n) {
+    T* d = gradient != nullptr ? gradient + n * vocabulary : nullptr;
+    if (tokens.counts(n)) {
+      results[n] =
+          token_loss(rows, logits + n * vocabulary, vocabulary, tokens.targets[n], weights, d);
+    } else {
+      results[n] = {};
+      if (d != nullptr) std::fill(d, d + vocabulary, T{0});
+    }
+  }
+  add_up(results, count, args.sums.data_as<double>(), args.accumulate_sums);
+}
+
+}  // namespace
+
+std::size_t workspace_bytes(std::int64_t tokens) {
+  return base::checked_mul(static_cast<std::size_t>(tokens), sizeof(TokenResult));
+}
+
+void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
+  base::dispatch_master(args.logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    stream.launch([args] { run<T>(args); });
+  });
+}
+
+}  // namespace sluice::kernels::loss::cpu

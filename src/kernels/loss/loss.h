@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+/// Softmax over a vocabulary: training loss, scores of given targets, log-probabilities.
+///
+/// logits are [time * rows, V], float32 or float64, contiguous, time-major; token n = t * rows + r
+/// belongs to row r at time t and counts if t < lengths[r]. Targets are in [0, V) where they count
+/// (a cpu leaf throws ErrorCode::kInvalidArgument for others; a device without a host can't).
+/// Log-sums are taken around the row's largest logit, so no finite logits overflow; a NaN or an
+/// infinite logit of a counted token makes its loss NaN. In float32 a log-probability is off by
+/// about 1e-6 relative to 1 + the spread of the logits. A token's results depend on its own row of
+/// logits only, to the bit; sums over tokens run in rising n.
+namespace sluice::kernels::loss {
+
+using runtime::Context;
+using runtime::Tensor;
+
+/// The elements of CrossEntropyArgs::sums.
+enum Sum : int {
+  kLoss = 0,     ///< what is minimised, with label smoothing
+  kNll = 1,      ///< -log p(target): perplexity is exp(nll / tokens)
+  kTokens = 2,   ///< tokens that count
+  kCorrect = 3,  ///< those whose target has the largest logit (the first of equal ones)
+  kSums = 4
+};
+
+/// Loss of a token with target y, p = softmax(logits):
+///   (1 - e) * -log p_y + (e / V) * sum over j of -log p_j,     e = label_smoothing
+/// (Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision").
+struct CrossEntropyArgs {
+  std::int64_t time = 0;
+  std::int64_t rows = 0;
+  Tensor logits;               ///< [time * rows, V]
+  Tensor targets;              ///< int32 [time * rows]
+  Tensor lengths;              ///< int32 [rows]; absent: every token counts
+  double label_smoothing = 0;  ///< in [0, 1)
+  /// out like logits, optional: the gradient of scale * (sum of losses); may be logits itself.
+  /// Overwritten, zero where a token doesn't count.
+  Tensor d_logits;
+  double scale = 1;              ///< e.g. 1 / number of target tokens
+  Tensor sums;                   ///< out float64 [kSums]
+  bool accumulate_sums = false;  ///< add to sums instead of overwriting
+  void* workspace = nullptr;     ///< cross_entropy_workspace_bytes(time * rows), aligned to 8
+};
+
+std::size_t cross_entropy_workspace_bytes(std::int64_t tokens);
+
+/// Loss sums and, if asked for, gradient in one pass.
+void cross_entropy(const Context& context, const CrossEntropyArgs& args);
+
+struct TargetScoreArgs {
+  std::int64_t time = 0;
+  std::int64_t rows = 0;
+  Tensor logits;        ///< [time * rows, V]
+  Tensor targets;       ///< int32 [time * rows]
+  Tensor lengths;       ///< int32 [rows]; absent: every token counts
+  Tensor token_scores;  ///< out float64 [time * rows]: log p(target), 0 where a token doesn't count
+  Tensor row_scores;    ///< out float64 [rows], optional: their sum over time
+};
+
+/// Log-probabilities of given targets.
+void score_targets(const Context& context, const TargetScoreArgs& args);
+
+/// out [n, V] = log softmax of logits [n, V]; out may be logits. A logit of minus infinity stays
+/// so.
+void log_softmax(const Context& context, const Tensor& logits, const Tensor& out);
+
+}  // namespace sluice::kernels::loss

@@ -1,0 +1,310 @@
+#include "kernels/loss/loss.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::loss {
+namespace {
+
+using base::DType;
+using base::Shape;
+using testing::random_values;
+using testing::same_bits;
+using testing::widened;
+
+struct Problem {
+  std::int64_t time, rows, vocabulary;
+  double smoothing, scale;
+  std::vector<double> logits;
+  std::vector<std::int32_t> targets, lengths;
+
+  std::int64_t tokens() const { return time * rows; }
+  bool counts(std::int64_t n) const {
+    return n / rows < lengths[static_cast<std::size_t>(n % rows)];
+  }
+  const double* row(std::int64_t n) const { return logits.data() + n * vocabulary; }
+};
+
+double log_sum(const double* x, std::int64_t count) {
+  double largest = x[0];
+  for (std::int64_t j = 1; j < count; ++j) largest = std::fmax(largest, x[j]);
+  double sum = 0;
+  for (std::int64_t j = 0; j < count; ++j) sum += std::exp(x[j] - largest);
+  return largest + std::log(sum);
+}
+
+/// The definition, term by term.
+double token_loss(const double* x, std::int64_t vocabulary, std::int64_t target, double smoothing) {
+  const double z = log_sum(x, vocabulary);
+  double loss = (1 - smoothing) * (z - x[target]);
+  for (std::int64_t j = 0; j < vocabulary; ++j) {
+    loss += smoothing / static_cast<double>(vocabulary) * (z - x[j]);
+  }
+  return loss;
+}
+
+struct Expected {
+  double sums[kSums] = {};
+  std::vector<double> gradient;
+};
+
+Expected expect(const Problem& p) {
+  Expected e;
+  e.gradient.assign(p.logits.size(), 0.0);
+  for (std::int64_t n = 0; n < p.tokens(); ++n) {
+    if (!p.counts(n)) continue;
+    const double* x = p.row(n);
+    const auto target = p.targets[static_cast<std::size_t>(n)];
+    const double z = log_sum(x, p.vocabulary);
+    e.sums[kLoss] += token_loss(x, p.vocabulary, target, p.smoothing);
+    e.sums[kNll] += z - x[target];
+    e.sums[kTokens] += 1;
+    e.sums[kCorrect] += std::max_element(x, x + p.vocabulary) == x + target ? 1 : 0;
+    for (std::int64_t j = 0; j < p.vocabulary; ++j) {
+      const double goal =
+          (j == target ? 1 - p.smoothing : 0) + p.smoothing / static_cast<double>(p.vocabulary);
+      e.gradient[static_cast<std::size_t>(n * p.vocabulary + j)] =
+          p.scale * (std::exp(x[j] - z) - goal);
+    }
+  }
+  return e;
+}
+
+template <typename T>
+constexpr double kTolerance = std::is_same_v<T, double> ? 1e-13 : 2e-6;
+
+class Loss : public testing::OnDevice {
+ protected:
+  template <typename T>
+  Problem make(std::int64_t time, std::int64_t rows, std::int64_t vocabulary, double smoothing,
+               std::uint64_t seed) {
+    std::mt19937_64 engine(seed);
+    Problem p{time, rows, vocabulary, smoothing, 0.37, {}, {}, {}};
+    p.logits = widened(random_values<T>(engine, time * rows * vocabulary, 6.0));
+    for (std::int64_t n = 0; n < p.tokens(); ++n) {
+      const auto j = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(vocabulary));
+      p.targets.push_back(static_cast<std::int32_t>(j));
+      // Every third token is one that the model gets right.
+      if (n % 3 == 0) p.logits[static_cast<std::size_t>(n * vocabulary + j)] = 7;
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+      p.lengths.push_back(
+          static_cast<std::int32_t>(engine() % static_cast<std::uint64_t>(time + 1)));
+    }
+    return p;
+  }
+
+  template <typename T>
+  Tensor put_logits(const Problem& p) {
+    return put(std::vector<T>(p.logits.begin(), p.logits.end()), Shape{p.tokens(), p.vocabulary});
+  }
+
+  template <typename T>
+  CrossEntropyArgs arguments(const Problem& p) {
+    CrossEntropyArgs args;
+    args.time = p.time;
+    args.rows = p.rows;
+    args.logits = put_logits<T>(p);
+    args.targets = put(p.targets);
+    args.lengths = put(p.lengths);
+    args.label_smoothing = p.smoothing;
+    args.scale = p.scale;
+    args.d_logits = poisoned(base::dtype_of<T>(), args.logits.shape());
+    args.sums = poisoned(DType::kFloat64, {kSums});
+    const auto bytes = static_cast<std::int64_t>(cross_entropy_workspace_bytes(p.tokens()));
+    args.workspace = poisoned(DType::kUInt8, {bytes}).data();
+    return args;
+  }
+
+  template <typename T>
+  void check_results(const Problem& p, const CrossEntropyArgs& args) {
+    const Expected e = expect(p);
+    const auto sums = get<double>(args.sums);
+    const double tolerance = kTolerance<T> * (1 + e.sums[kTokens]) * 7;  // logits up to 7
+    EXPECT_NEAR(sums[kLoss], e.sums[kLoss], tolerance);
+    EXPECT_NEAR(sums[kNll], e.sums[kNll], tolerance);
+    EXPECT_EQ(sums[kTokens], e.sums[kTokens]);
+    EXPECT_EQ(sums[kCorrect], e.sums[kCorrect]);
+    if (!args.d_logits) return;
+    const auto gradient = get<T>(args.d_logits);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      ASSERT_NEAR(gradient[i], e.gradient[i], kTolerance<T>) << "at " << i;
+    }
+  }
+
+  template <typename T>
+  void check_all() {
+    std::uint64_t seed = 1;
+    for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 33, 1000, 1024, 2077}) {
+      for (const double smoothing : {0.0, 0.1}) {
+        const Problem p = make<T>(5, vocabulary > 999 ? 3 : 7, vocabulary, smoothing, ++seed);
+        CrossEntropyArgs args = arguments<T>(p);
+        cross_entropy(context_, args);
+        check_results<T>(p, args);
+        args.d_logits = args.logits;  // over the logits
+        args.sums = poisoned(DType::kFloat64, {kSums});
+        cross_entropy(context_, args);
+        check_results<T>(p, args);
+        args.logits = put_logits<T>(p);
+        args.d_logits = Tensor();  // no gradient
+        args.sums = put(std::vector<double>(kSums, 1.0));
+        args.accumulate_sums = true;
+        cross_entropy(context_, args);
+        EXPECT_EQ(get<double>(args.sums)[kTokens], 1 + expect(p).sums[kTokens]);
+      }
+    }
+  }
+};
+
+TEST_P(Loss, Float32EqualsTheDefinition) { check_all<float>(); }
+TEST_P(Loss, Float64EqualsTheDefinition) { check_all<double>(); }
+
+TEST_P(Loss, GradientEqualsFiniteDifferences) {
+  Problem p = make<double>(3, 4, 13, 0.1, 99);
+  const CrossEntropyArgs args = arguments<double>(p);
+  cross_entropy(context_, args);
+  const auto gradient = get<double>(args.d_logits);
+  const auto loss_at = [&] {
+    const CrossEntropyArgs moved = arguments<double>(p);
+    cross_entropy(context_, moved);
+    return get<double>(moved.sums)[kLoss];
+  };
+  for (std::size_t i = 0; i < gradient.size(); i += 5) {
+    const double x = p.logits[i], h = 1e-5;
+    p.logits[i] = x + h;
+    const double above = loss_at();
+    p.logits[i] = x - h;
+    const double below = loss_at();
+    p.logits[i] = x;
+    // Central differences: error h^2 from the third derivative, eps * loss / h from rounding.
+    EXPECT_NEAR(gradient[i], p.scale * (above - below) / (2 * h), 1e-8) << "at " << i;
+  }
+}
+
+TEST_P(Loss, HugeLogitsDoNotOverflow) {
+  Problem p{1, 3, 4, 0.1, 1, {}, {0, 1, 2}, {1, 1, 1}};
+  p.logits = {1e30, -1e30, 0, 5, 3e4, 3e4, 3e4, 3e4, -2e5, -1e5, -1e5 - 1, -3e38};
+  const CrossEntropyArgs args = arguments<float>(p);
+  cross_entropy(context_, args);
+  const auto sums = get<double>(args.sums);
+  EXPECT_TRUE(std::isfinite(sums[kLoss]));
+  const double expected_nll = 0 + std::log(4.0) + 1 + std::log1p(std::exp(-1.0));
+  EXPECT_NEAR(sums[kNll], expected_nll, 1e-5);
+  for (const float g : get<float>(args.d_logits)) EXPECT_TRUE(std::isfinite(g));
+}
+
+TEST_P(Loss, NanCountsOnlyWhereTokensCount) {
+  Problem p = make<float>(2, 2, 20, 0, 5);
+  p.lengths = {2, 1};
+  p.logits[static_cast<std::size_t>(3 * 20 + 4)] = std::numeric_limits<double>::quiet_NaN();
+  CrossEntropyArgs args = arguments<float>(p);
+  cross_entropy(context_, args);
+  EXPECT_TRUE(std::isfinite(get<double>(args.sums)[kLoss]));
+  for (const float g : get<float>(args.d_logits)) EXPECT_TRUE(std::isfinite(g));
+  args.lengths = Tensor();  // now every token counts
+  cross_entropy(context_, args);
+  EXPECT_TRUE(std::isnan(get<double>(args.sums)[kLoss]));
+  EXPECT_EQ(get<double>(args.sums)[kTokens], 4);
+}
+
+TEST_P(Loss, TokensDoNotDependOnEachOtherOrOnThreads) {
+  const Problem p = make<float>(7, 5, 2049, 0.1, 17);
+  CrossEntropyArgs args = arguments<float>(p);
+  args.lengths = Tensor();
+  cross_entropy(context_, args);
+  const auto sums = get<double>(args.sums);
+  const auto gradient = get<float>(args.d_logits);
+  context_.stream().launch([] { omp_set_num_threads(3); });
+  cross_entropy(context_, args);
+  EXPECT_TRUE(same_bits(sums, get<double>(args.sums)));
+  EXPECT_TRUE(same_bits(gradient, get<float>(args.d_logits)));
+  CrossEntropyArgs single = args;
+  single.time = single.rows = 1;
+  for (const std::int64_t n : {0, 11, 34}) {
+    single.logits = args.logits.slice(0, n, n + 1);
+    single.targets = args.targets.slice(0, n, n + 1);
+    single.d_logits = poisoned(DType::kFloat32, {1, p.vocabulary});
+    cross_entropy(context_, single);
+    EXPECT_TRUE(
+        same_bits(get<float>(single.d_logits), get<float>(args.d_logits.slice(0, n, n + 1))));
+  }
+}
+
+TEST_P(Loss, ScoresOfTargets) {
+  for (const std::int64_t vocabulary : {3, 40, 1031}) {
+    const Problem p = make<float>(6, 5, vocabulary, 0, 3);
+    TargetScoreArgs args;
+    args.time = p.time;
+    args.rows = p.rows;
+    args.logits = put_logits<float>(p);
+    args.targets = put(p.targets);
+    args.lengths = put(p.lengths);
+    args.token_scores = poisoned(DType::kFloat64, {p.tokens()});
+    args.row_scores = poisoned(DType::kFloat64, {p.rows});
+    score_targets(context_, args);
+    const auto tokens = get<double>(args.token_scores), rows = get<double>(args.row_scores);
+    std::vector<double> sums(static_cast<std::size_t>(p.rows), 0.0);
+    for (std::int64_t n = 0; n < p.tokens(); ++n) {
+      const auto at = static_cast<std::size_t>(n);
+      const double expected =
+          p.counts(n) ? p.row(n)[p.targets[at]] - log_sum(p.row(n), vocabulary) : 0;
+      EXPECT_NEAR(tokens[at], expected, kTolerance<float>);
+      sums[static_cast<std::size_t>(n % p.rows)] += tokens[at];
+    }
+    EXPECT_TRUE(same_bits(rows, sums));
+  }
+}
+
+TEST_P(Loss, LogSoftmax) {
+  Problem p = make<float>(3, 5, 517, 0, 8);
+  p.logits[3] = -std::numeric_limits<double>::infinity();
+  const Tensor logits = put_logits<float>(p);
+  const Tensor out = poisoned(DType::kFloat32, logits.shape());
+  log_softmax(context_, logits, out);
+  const auto result = get<float>(out);
+  for (std::int64_t n = 0; n < p.tokens(); ++n) {
+    const double z = log_sum(p.row(n), p.vocabulary);
+    for (std::int64_t j = 0; j < p.vocabulary; ++j) {
+      const float value = result[static_cast<std::size_t>(n * p.vocabulary + j)];
+      if (n == 0 && j == 3) {
+        EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
+      } else {
+        // Two roundings of numbers below 32, and that of the sum.
+        ASSERT_NEAR(value, p.row(n)[j] - z, 4e-6);
+      }
+    }
+  }
+  log_softmax(context_, logits, logits);
+  EXPECT_TRUE(same_bits(get<float>(logits), result));
+}
+
+TEST_P(Loss, RefusesBadArguments) {
+  const Problem p = make<float>(2, 3, 10, 0, 4);
+  const CrossEntropyArgs good = arguments<float>(p);
+  CrossEntropyArgs bad = good;
+  bad.label_smoothing = 1;
+  EXPECT_THROW(cross_entropy(context_, bad), Error);
+  bad = good;
+  bad.rows = 4;
+  EXPECT_THROW(cross_entropy(context_, bad), Error);
+  bad = good;
+  bad.sums = poisoned(DType::kFloat64, {1});
+  EXPECT_THROW(cross_entropy(context_, bad), Error);
+  bad = good;
+  bad.workspace = nullptr;
+  EXPECT_THROW(cross_entropy(context_, bad), Error);
+  bad = good;
+  bad.lengths = Tensor();
+  bad.targets = put(std::vector<std::int32_t>{0, 1, 10, 3, 4, 5});
+  EXPECT_THROW((cross_entropy(context_, bad), context_.synchronize()), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Loss, ::testing::Values("cpu", "test"), testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::loss
