@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "base/dtype.h"
+#include "kernels/optimizer/cpu/optimizer.h"
+
+namespace sluice::kernels::optimizer::cpu {
+namespace {
+
+constexpr std::int64_t kLanes = 8;
+
+/// In eight running sums, so that the compiler may use vectors without changing the result.
+template <typename T>
+double block_sum(const T* x, std::int64_t count) {
+  double lanes[kLanes] = {};
+  const std::int64_t whole = count - count % kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (std::int64_t j = 0; j < kLanes; ++j) {
+      const auto value = static_cast<double>(x[i + j]);
+      lanes[j] += value * value;
+    }
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  for (std::int64_t i = whole; i < count; ++i) {
+    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  return sum;
+}
+
+template <typename T>
+void run(const SumOfSquaresArgs& args) {
+  const auto* x = args.gradients.data_as<const T>();
+  auto* partials = args.partials.data_as<double>();
+  const std::int64_t count = args.gradients.size(0), blocks = partial_count(count);
+#pragma omp parallel for schedule(static) if (blocks > 1)
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t begin = block * kNormBlock;
+    partials[block] = block_sum(x + begin, std::min(kNormBlock, count - begin));
+  }
+  double sum = 0;
+  for (std::int64_t block = 0; block < blocks; ++block) sum += partials[block];
+  args.sum.data_as<double>()[0] = sum;
+}
+
+}  // namespace
+
+void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args) {
+  base::dispatch_master(args.gradients.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    stream.launch([args] { run<T>(args); });
+  });
+}
+
+}  // namespace sluice::kernels::optimizer::cpu

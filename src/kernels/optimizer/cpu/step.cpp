@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/dtype.h"
+#include "kernels/optimizer/cpu/optimizer.h"
+
+namespace sluice::kernels::optimizer::cpu {
+namespace {
+
+/// What gradients are multiplied by; nothing if the step must not be made.
+std::optional<double> clipping_factor(const Clipping& clipping) {
+  if (!clipping.sum_of_squares) return 1.0;
+  const double norm = std::sqrt(clipping.sum_of_squares.data_as<const double>()[0]);
+  if (!std::isfinite(norm)) return std::nullopt;
+  if (clipping.max_norm <= 0) return 1.0;
+  return std::min(1.0, clipping.max_norm / (norm + 1e-6));
+}
+
+/// Calls body(begin, end) for fixed pieces of [0, count) from OpenMP threads.
+template <typename Body>
+void parallel_blocks(std::int64_t count, const Body& body) {
+#pragma omp parallel for schedule(static) if (count > kNormBlock)
+  for (std::int64_t begin = 0; begin < count; begin += kNormBlock) {
+    body(begin, std::min(begin + kNormBlock, count));
+  }
+}
+
+template <typename T>
+struct Adam {
+  T* parameters;
+  const T* gradients;
+  T* first;
+  T* second;
+  T clip, decay, shrink, beta1, rest1, beta2, rest2, step_size, root_correction, epsilon;
+
+  Adam(const AdamArgs& args, double clip_factor)
+      : parameters(args.parameters.data_as<T>()),
+        gradients(args.gradients.data_as<const T>()),
+        first(args.first_moment.data_as<T>()),
+        second(args.second_moment.data_as<T>()),
+        clip(static_cast<T>(clip_factor)),
+        decay(static_cast<T>(args.decoupled_decay ? 0 : args.weight_decay)),
+        shrink(
+            static_cast<T>(args.decoupled_decay ? 1 - args.learning_rate * args.weight_decay : 1)),
+        beta1(static_cast<T>(args.beta1)),
+        rest1(static_cast<T>(1 - args.beta1)),
+        beta2(static_cast<T>(args.beta2)),
+        rest2(static_cast<T>(1 - args.beta2)),
+        epsilon(static_cast<T>(args.epsilon)) {
+    const auto steps = static_cast<double>(args.step);
+    step_size = static_cast<T>(args.learning_rate / (1 - std::pow(args.beta1, steps)));
+    root_correction = static_cast<T>(std::sqrt(1 - std::pow(args.beta2, steps)));
+  }
+
+  void operator()(std::int64_t begin, std::int64_t end) const {
+    // Through local pointers the compiler sees that no store changes them; the arenas are apart.
+    T* __restrict p = parameters;
+    const T* __restrict g = gradients;
+    T* __restrict m = first;
+    T* __restrict v = second;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T gradient = clip * g[i] + decay * p[i];
+      m[i] = beta1 * m[i] + rest1 * gradient;
+      v[i] = beta2 * v[i] + rest2 * gradient * gradient;
+      p[i] = shrink * p[i] - step_size * (m[i] / (std::sqrt(v[i]) / root_correction + epsilon));
+    }
+  }
+};
+
+template <typename T>
+struct Sgd {
+  T* parameters;
+  const T* gradients;
+  T* buffer;  // or null
+  T clip, decay, learning_rate, momentum;
+  bool nesterov;
+
+  Sgd(const SgdArgs& args, double clip_factor)
+      : parameters(args.parameters.data_as<T>()),
+        gradients(args.gradients.data_as<const T>()),
+        buffer(args.momentum == 0 ? nullptr : args.momentum_buffer.data_as<T>()),
+        clip(static_cast<T>(clip_factor)),
+        decay(static_cast<T>(args.weight_decay)),
+        learning_rate(static_cast<T>(args.learning_rate)),
+        momentum(static_cast<T>(args.momentum)),
+        nesterov(args.nesterov) {}
+
+  void operator()(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t i = begin; i < end; ++i) {
+      T change = clip * gradients[i] + decay * parameters[i];
+      if (buffer != nullptr) {
+        buffer[i] = momentum * buffer[i] + change;
+        change = nesterov ? change + momentum * buffer[i] : buffer[i];
+      }
+      parameters[i] -= learning_rate * change;
+    }
+  }
+};
+
+/// Step is Adam or Sgd, Args its arguments.
+template <template <typename> class Step, typename Args>
+void launch_step(Stream& stream, const Args& args) {
+  base::dispatch_master(args.parameters.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    stream.launch([args] {
+      const std::optional<double> clip = clipping_factor(args.clipping);
+      if (clip) parallel_blocks(args.parameters.size(0), Step<T>(args, *clip));
+    });
+  });
+}
+
+}  // namespace
+
+void adam_step(Stream& stream, const AdamArgs& args) { launch_step<Adam>(stream, args); }
+
+void sgd_step(Stream& stream, const SgdArgs& args) { launch_step<Sgd>(stream, args); }
+
+}  // namespace sluice::kernels::optimizer::cpu

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+/// Steps of an optimiser over flat arenas of parameters, and the norm that clips them. The norm
+/// stays on the device: nothing waits for it.
+///
+/// Arenas are [n], contiguous, float32 or float64, one dtype in a call. Results repeat to the bit
+/// whatever the number of threads.
+namespace sluice::kernels::optimizer {
+
+using runtime::Context;
+using runtime::Tensor;
+
+/// Partial sums that `sum_of_squares` needs for n elements.
+std::int64_t partial_count(std::int64_t n);
+
+struct SumOfSquaresArgs {
+  Tensor gradients;  ///< [n]
+  Tensor partials;   ///< scratch, float64 [at least partial_count(n)]
+  Tensor sum;        ///< out float64 [1]; not finite if an element isn't
+};
+
+/// sum of gradients^2, in float64 over fixed blocks.
+void sum_of_squares(const Context& context, const SumOfSquaresArgs& args);
+
+/// Clipping by the global norm: gradients are multiplied by min(1, max_norm / (norm + 1e-6)), as
+/// torch.nn.utils.clip_grad_norm_ does, while a step reads them; they are not changed in memory.
+struct Clipping {
+  /// float64 [1] as sum_of_squares left it; absent: no clipping and no check. If it isn't finite,
+  /// the step changes nothing: the weights stay good while the host finds out.
+  Tensor sum_of_squares;
+  double max_norm = 0;  ///< 0 or less: no clipping, but still the check
+};
+
+/// Adam (Kingma and Ba 2015) with bias correction, for gradients g after clipping:
+///   g += weight_decay * p                                     (not decoupled)
+///   p -= learning_rate * weight_decay * p                     (decoupled: Loshchilov, Hutter 2019)
+///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+///   p -= learning_rate / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
+/// which is what torch.optim.Adam and AdamW compute.
+struct AdamArgs {
+  Tensor parameters;     ///< p [n], in/out
+  Tensor gradients;      ///< [n]
+  Tensor first_moment;   ///< m [n], in/out, zero before the first step
+  Tensor second_moment;  ///< v [n], in/out, zero before the first step
+  Clipping clipping;
+  std::int64_t step = 1;  ///< counted from 1
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled_decay = false;
+};
+void adam_step(const Context& context, const AdamArgs& args);
+
+/// Gradient descent with momentum, for gradients g after clipping, as torch.optim.SGD:
+///   g += weight_decay * p,  buffer = momentum * buffer + g
+///   p -= learning_rate * buffer, or with nesterov: p -= learning_rate * (g + momentum * buffer)
+struct SgdArgs {
+  Tensor parameters;       ///< p [n], in/out
+  Tensor gradients;        ///< [n]
+  Tensor momentum_buffer;  ///< [n], in/out, zero before the first step; absent without momentum
+  Clipping clipping;
+  double learning_rate = 1;
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+void sgd_step(const Context& context, const SgdArgs& args);
+
+}  // namespace sluice::kernels::optimizer

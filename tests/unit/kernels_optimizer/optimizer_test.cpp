@@ -1,0 +1,229 @@
+#include "kernels/optimizer/optimizer.h"
+
+#include <omp.h>
+
+#include <cmath>
+#include <limits>
+
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::optimizer {
+namespace {
+
+using base::DType;
+using base::dtype_of;
+using testing::random_values;
+using testing::same_bits;
+using testing::widened;
+
+class Optimizer : public testing::OnDevice {
+ protected:
+  std::mt19937_64 engine_{21};
+
+  Tensor norm_of(const Tensor& gradients) {
+    SumOfSquaresArgs args;
+    args.gradients = gradients;
+    args.partials = poisoned(DType::kFloat64, {partial_count(gradients.size(0))});
+    args.sum = poisoned(DType::kFloat64, {1});
+    sum_of_squares(context_, args);
+    return args.sum;
+  }
+
+  template <typename T>
+  void check_adam(bool decoupled, double max_norm, double tolerance);
+  template <typename T>
+  void check_sgd(double momentum, bool nesterov, double max_norm, double tolerance);
+};
+
+TEST_P(Optimizer, SumOfSquares) {
+  for (const std::int64_t n : {0, 1, 7, 8, 16384, 16385, 50001}) {
+    const auto g = random_values<float>(engine_, n);
+    double expected = 0;
+    for (const double v : widened(g)) expected += v * v;
+    // Sums of n positive terms in another order: within n * eps.
+    EXPECT_NEAR(get_scalar<double>(norm_of(put(g))), expected, 1e-11 * expected);
+  }
+}
+
+TEST_P(Optimizer, SumOfSquaresDoesNotDependOnThreads) {
+  const Tensor g = put(random_values<float>(engine_, 100001));
+  const auto run = [&](int threads) {
+    context_.stream().launch([threads] { omp_set_num_threads(threads); });
+    return get<double>(norm_of(g));
+  };
+  EXPECT_TRUE(same_bits(run(1), run(3)));
+}
+
+/// The formulas as torch.optim documents them, in float64.
+struct Reference {
+  std::vector<double> p, m, v;
+
+  static double clip(const std::vector<double>& g, double max_norm) {
+    if (max_norm <= 0) return 1;
+    double sum = 0;
+    for (const double x : g) sum += x * x;
+    return std::fmin(1, max_norm / (std::sqrt(sum) + 1e-6));
+  }
+  void adam(const std::vector<double>& g, const AdamArgs& a, double max_norm) {
+    const double factor = clip(g, max_norm);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      double gradient = factor * g[i];
+      if (a.decoupled_decay) p[i] -= a.learning_rate * a.weight_decay * p[i];
+      if (!a.decoupled_decay) gradient += a.weight_decay * p[i];
+      m[i] = a.beta1 * m[i] + (1 - a.beta1) * gradient;
+      v[i] = a.beta2 * v[i] + (1 - a.beta2) * gradient * gradient;
+      const double m_hat = m[i] / (1 - std::pow(a.beta1, a.step));
+      const double v_hat = v[i] / (1 - std::pow(a.beta2, a.step));
+      p[i] -= a.learning_rate * m_hat / (std::sqrt(v_hat) + a.epsilon);
+    }
+  }
+  void sgd(const std::vector<double>& g, const SgdArgs& a, double max_norm) {
+    const double factor = clip(g, max_norm);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double gradient = factor * g[i] + a.weight_decay * p[i];
+      m[i] = a.momentum * m[i] + gradient;
+      p[i] -= a.learning_rate * (a.nesterov ? gradient + a.momentum * m[i] : m[i]);
+    }
+  }
+};
+
+template <typename T>
+void Optimizer::check_adam(bool decoupled, double max_norm, double tolerance) {
+  const std::int64_t n = 20011;
+  const auto start = random_values<T>(engine_, n);
+  const std::vector<T> zeros(start.size(), T{0});
+  Reference reference{widened(start), widened(zeros), widened(zeros)};
+  AdamArgs args;
+  args.parameters = put(start);
+  args.first_moment = put(zeros);
+  args.second_moment = put(zeros);
+  args.learning_rate = 0.01;
+  args.beta2 = 0.98;
+  args.weight_decay = 0.02;
+  args.decoupled_decay = decoupled;
+  for (args.step = 1; args.step <= 5; ++args.step) {
+    const auto g = random_values<T>(engine_, n);
+    args.gradients = put(g);
+    if (max_norm > 0) args.clipping = {norm_of(args.gradients), max_norm};
+    adam_step(context_, args);
+    reference.adam(widened(g), args, max_norm);
+  }
+  const auto p = get<T>(args.parameters);
+  for (std::size_t i = 0; i < p.size(); ++i) ASSERT_NEAR(p[i], reference.p[i], tolerance);
+}
+
+template <typename T>
+void Optimizer::check_sgd(double momentum, bool nesterov, double max_norm, double tolerance) {
+  const std::int64_t n = 333;
+  const auto start = random_values<T>(engine_, n);
+  const std::vector<T> zeros(start.size(), T{0});
+  Reference reference{widened(start), widened(zeros), {}};
+  SgdArgs args;
+  args.parameters = put(start);
+  if (momentum != 0) args.momentum_buffer = put(zeros);
+  args.learning_rate = 0.1;
+  args.momentum = momentum;
+  args.nesterov = nesterov;
+  args.weight_decay = 0.01;
+  for (int step = 0; step < 4; ++step) {
+    const auto g = random_values<T>(engine_, n);
+    args.gradients = put(g);
+    if (max_norm > 0) args.clipping = {norm_of(args.gradients), max_norm};
+    sgd_step(context_, args);
+    reference.sgd(widened(g), args, max_norm);
+  }
+  const auto p = get<T>(args.parameters);
+  for (std::size_t i = 0; i < p.size(); ++i) ASSERT_NEAR(p[i], reference.p[i], tolerance);
+}
+
+TEST_P(Optimizer, AdamFollowsTheFormula) {
+  for (const bool decoupled : {false, true}) {
+    // 20011 gradients in [-1, 1) have a norm near 82: 5 clips, 500 doesn't.
+    for (const double max_norm : {0.0, 5.0, 500.0}) {
+      // Parameters below 2 and 5 steps of 0.01, each with a few roundings of the parameter.
+      check_adam<float>(decoupled, max_norm, 2e-6);
+      check_adam<double>(decoupled, max_norm, 1e-14);
+    }
+  }
+}
+
+TEST_P(Optimizer, FirstAdamStepByHand) {
+  // m = 0.1 g and v = 0.001 g^2, corrected to g and g^2: a step of the learning rate against g's
+  // sign, made smaller by epsilon.
+  const Tensor p = put(std::vector<double>{1, 1, 1});
+  AdamArgs args;
+  args.parameters = p;
+  args.gradients = put(std::vector<double>{0.5, -4, 0});
+  args.first_moment = put(std::vector<double>{0, 0, 0});
+  args.second_moment = put(std::vector<double>{0, 0, 0});
+  args.learning_rate = 0.1;
+  args.epsilon = 0.5;
+  adam_step(context_, args);
+  const auto result = get<double>(p);
+  EXPECT_NEAR(result[0], 1 - 0.1 * 0.5 / (0.5 + 0.5), 1e-15);
+  EXPECT_NEAR(result[1], 1 + 0.1 * 4 / (4 + 0.5), 1e-15);
+  EXPECT_EQ(result[2], 1);
+  EXPECT_NEAR(get<double>(args.first_moment)[0], 0.05, 1e-16);
+  EXPECT_NEAR(get<double>(args.second_moment)[1], 0.016, 1e-16);
+}
+
+TEST_P(Optimizer, SgdFollowsTheFormula) {
+  for (const double max_norm : {0.0, 1.0}) {
+    check_sgd<float>(0, false, max_norm, 1e-6);
+    check_sgd<float>(0.9, false, max_norm, 2e-6);
+    check_sgd<double>(0.9, true, max_norm, 1e-14);
+  }
+}
+
+TEST_P(Optimizer, NonFiniteNormChangesNothing) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const std::vector<float> start{1, 2, 3}, zeros{0, 0, 0};
+    AdamArgs adam;
+    adam.parameters = put(start);
+    adam.gradients = put(std::vector<float>{1, bad, 1});
+    adam.first_moment = put(zeros);
+    adam.second_moment = put(zeros);
+    adam.clipping = {norm_of(adam.gradients), 1.0};
+    EXPECT_FALSE(std::isfinite(get_scalar<double>(adam.clipping.sum_of_squares)));
+    adam_step(context_, adam);
+    SgdArgs sgd;
+    sgd.parameters = adam.parameters;
+    sgd.gradients = adam.gradients;
+    sgd.clipping = {adam.clipping.sum_of_squares, 0};
+    sgd_step(context_, sgd);
+    EXPECT_EQ(get<float>(adam.parameters), start);
+    EXPECT_EQ(get<float>(adam.first_moment), zeros);
+    EXPECT_EQ(get<float>(adam.second_moment), zeros);
+  }
+}
+
+TEST_P(Optimizer, RefusesBadArguments) {
+  const Tensor a = poisoned(DType::kFloat32, {8}), b = poisoned(DType::kFloat64, {8});
+  AdamArgs adam;
+  adam.parameters = adam.gradients = adam.first_moment = adam.second_moment = a;
+  AdamArgs bad = adam;
+  bad.step = 0;
+  EXPECT_THROW(adam_step(context_, bad), Error);
+  bad = adam;
+  bad.gradients = b;
+  EXPECT_THROW(adam_step(context_, bad), Error);
+  bad = adam;
+  bad.clipping.max_norm = 1;
+  EXPECT_THROW(adam_step(context_, bad), Error);
+  SgdArgs sgd;
+  sgd.parameters = sgd.gradients = a;
+  sgd.momentum = 0.9;
+  EXPECT_THROW(sgd_step(context_, sgd), Error);
+  SumOfSquaresArgs sum;
+  sum.gradients = a;
+  sum.partials = poisoned(DType::kFloat64, {0});
+  sum.sum = poisoned(DType::kFloat64, {1});
+  EXPECT_THROW(sum_of_squares(context_, sum), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Optimizer, ::testing::Values("cpu", "test"),
+                         testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::optimizer
