@@ -76,7 +76,8 @@ struct Memory {
 struct ForwardArgs {
   std::int64_t time = 0;  ///< extent of this run, at most the capacity
   std::int64_t rows = 0;
-  Tensor x;           ///< [time, rows, input], storage dtype
+  /// [time, rows, input], storage dtype. Past a row's end anything finite: it changes no result.
+  Tensor x;
   Tensor lengths;     ///< int32 [rows], each 0..time, any order; absent: all `time`
   Tensor h0;          ///< [L*D, rows, output()], storage; absent: zero
   Tensor c0;          ///< [L*D, rows, H], cell-state dtype; absent: zero

@@ -1,0 +1,118 @@
+#include "kernels/recurrent/arguments.h"
+
+#include "base/check.h"
+
+namespace sluice::kernels::recurrent {
+namespace {
+
+using base::Shape;
+
+enum class Presence { kRequired, kOptional };
+
+void check(const Tensor& tensor, std::string_view name, DType dtype, const Shape& shape,
+           Presence presence) {
+  if (!tensor) {
+    SLUICE_CHECK(presence == Presence::kOptional, "the recurrent stack needs the tensor {} {}",
+                 name, shape.to_string());
+    return;
+  }
+  SLUICE_CHECK(tensor.shape() == shape, "{} of the recurrent stack has shape {}, not {}", name,
+               tensor.shape().to_string(), shape.to_string());
+  SLUICE_CHECK(tensor.dtype() == dtype, "{} of the recurrent stack is {}, not {}", name,
+               base::name_of(tensor.dtype()), base::name_of(dtype));
+  SLUICE_CHECK(tensor.is_contiguous(), "{} of the recurrent stack is not contiguous", name);
+}
+
+void check_layers(const Descriptor& descriptor, const std::vector<LayerWeights>& weights,
+                  Presence presence) {
+  const auto count = static_cast<std::size_t>(descriptor.layers * descriptor.directions);
+  SLUICE_CHECK(weights.size() == count,
+               "{} sets of weights given for {} layers and {} directions, not {}", weights.size(),
+               descriptor.layers, descriptor.directions, count);
+  const DType master = base::policy_of(descriptor.dtype).master;
+  const std::int64_t sums = descriptor.gates() * descriptor.hidden;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t input =
+        descriptor.input_of(static_cast<std::int64_t>(i) / descriptor.directions);
+    check(weights[i].weight_ih, "weight_ih", master, {sums, input}, presence);
+    check(weights[i].weight_hh, "weight_hh", master, {sums, descriptor.output()}, presence);
+    check(weights[i].bias_ih, "bias_ih", master, {sums}, presence);
+    check(weights[i].bias_hh, "bias_hh", master, {sums}, presence);
+    if (descriptor.projection > 0) {
+      check(weights[i].weight_hr, "weight_hr", master, {descriptor.projection, descriptor.hidden},
+            presence);
+    } else {
+      SLUICE_CHECK(!weights[i].weight_hr, "weight_hr given, but the stack has no projection");
+    }
+  }
+}
+
+void check_no_cell_state(const Descriptor& descriptor, const Tensor& tensor,
+                         std::string_view name) {
+  SLUICE_CHECK(!tensor || descriptor.cell == CellType::kLstm,
+               "{} given, but a {} has no cell state", name, name_of(descriptor.cell));
+}
+
+}  // namespace
+
+void check_memory(const Plan& plan, const Memory& memory) {
+  SLUICE_CHECK(memory.packed != nullptr || plan.packed_bytes() == 0,
+               "the recurrent stack needs {} bytes for packed weights", plan.packed_bytes());
+  SLUICE_CHECK(memory.workspace != nullptr || plan.workspace_bytes() == 0,
+               "the recurrent stack needs {} bytes of workspace", plan.workspace_bytes());
+  SLUICE_CHECK(memory.reserve != nullptr || plan.reserve_bytes() == 0,
+               "the recurrent stack needs {} bytes of reserve", plan.reserve_bytes());
+}
+
+void check_weights(const Descriptor& descriptor, const std::vector<LayerWeights>& weights) {
+  check_layers(descriptor, weights, Presence::kRequired);
+}
+
+void check_forward(const Descriptor& descriptor, const ForwardArgs& args) {
+  SLUICE_CHECK(args.time >= 1 && args.time <= descriptor.time,
+               "{} time steps given to a recurrent stack planned for 1 to {}", args.time,
+               descriptor.time);
+  SLUICE_CHECK(args.rows >= 1 && args.rows <= descriptor.rows,
+               "{} rows given to a recurrent stack planned for 1 to {}", args.rows,
+               descriptor.rows);
+  const base::DTypePolicy policy = base::policy_of(descriptor.dtype);
+  const std::int64_t count = descriptor.layers * descriptor.directions;
+  const std::int64_t width = descriptor.directions * descriptor.output();
+  const Shape h{count, args.rows, descriptor.output()}, c{count, args.rows, descriptor.hidden};
+  check(args.x, "x", policy.storage, {args.time, args.rows, descriptor.input}, Presence::kRequired);
+  check(args.lengths, "lengths", DType::kInt32, {args.rows}, Presence::kOptional);
+  check(args.h0, "h0", policy.storage, h, Presence::kOptional);
+  check(args.c0, "c0", policy.cell_state, c, Presence::kOptional);
+  check(args.y, "y", policy.storage, {args.time, args.rows, width}, Presence::kRequired);
+  check(args.hn, "hn", policy.storage, h, Presence::kOptional);
+  check(args.cn, "cn", policy.cell_state, c, Presence::kOptional);
+  check(args.c_sequence, "c_sequence", policy.cell_state,
+        {count, args.time, args.rows, descriptor.hidden}, Presence::kOptional);
+  check(args.row_ids, "row_ids", DType::kInt32, {args.rows}, Presence::kOptional);
+  check_no_cell_state(descriptor, args.c0, "c0");
+  check_no_cell_state(descriptor, args.cn, "cn");
+  check_no_cell_state(descriptor, args.c_sequence, "c_sequence");
+}
+
+void check_backward(const Descriptor& descriptor, const BackwardArgs& args) {
+  SLUICE_CHECK(descriptor.training, "backward needs a recurrent stack planned for training");
+  check_forward(descriptor, args.forward);
+  const base::DTypePolicy policy = base::policy_of(descriptor.dtype);
+  const std::int64_t rows = args.forward.rows, time = args.forward.time;
+  const std::int64_t count = descriptor.layers * descriptor.directions;
+  const Shape h{count, rows, descriptor.output()}, c{count, rows, descriptor.hidden};
+  check(args.dy, "dy", policy.storage, {time, rows, descriptor.directions * descriptor.output()},
+        Presence::kOptional);
+  check(args.dhn, "dhn", policy.storage, h, Presence::kOptional);
+  check(args.dcn, "dcn", policy.cell_state, c, Presence::kOptional);
+  check(args.dx, "dx", policy.storage, {time, rows, descriptor.input}, Presence::kOptional);
+  check(args.dh0, "dh0", policy.storage, h, Presence::kOptional);
+  check(args.dc0, "dc0", policy.cell_state, c, Presence::kOptional);
+  check_no_cell_state(descriptor, args.dcn, "dcn");
+  check_no_cell_state(descriptor, args.dc0, "dc0");
+  if (!args.gradients.empty()) {
+    check_layers(descriptor, args.gradients, Presence::kOptional);
+  }
+}
+
+}  // namespace sluice::kernels::recurrent

@@ -1,0 +1,68 @@
+#include "kernels/recurrent/cpu/sequence.h"
+
+#include <omp.h>
+
+#include "kernels/recurrent/arguments.h"
+
+namespace sluice::kernels::recurrent::cpu {
+namespace {
+
+template <typename T>
+class SequencePlan final : public Plan {
+ public:
+  SequencePlan(std::string_view name, std::shared_ptr<const Sequence<T>> sequence)
+      : name_(name), sequence_(std::move(sequence)) {}
+
+  std::string_view implementation() const override { return name_; }
+  std::size_t packed_bytes() const override { return sequence_->packed.bytes; }
+  std::size_t workspace_bytes() const override { return sequence_->workspace.bytes; }
+  std::size_t reserve_bytes() const override { return sequence_->reserve.bytes; }
+
+  void pack(const Context& context, const std::vector<LayerWeights>& weights,
+            const Memory& memory) override {
+    check_memory(*this, memory);
+    check_weights(sequence_->descriptor, weights);
+    context.stream().launch(
+        [sequence = sequence_, weights, memory] { run_pack(*sequence, weights, memory); });
+  }
+
+  void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
+    check_memory(*this, memory);
+    check_forward(sequence_->descriptor, args);
+    context.stream().launch(
+        [sequence = sequence_, args, memory] { run_forward(*sequence, args, memory); });
+  }
+
+  void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
+    check_memory(*this, memory);
+    check_backward(sequence_->descriptor, args);
+    context.stream().launch(
+        [sequence = sequence_, args, memory] { run_backward(*sequence, args, memory); });
+  }
+
+ private:
+  std::string_view name_;
+  std::shared_ptr<const Sequence<T>> sequence_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Plan> make_sequence(const Descriptor& descriptor, std::string_view name,
+                                    const Leaf<T>& leaf) {
+  const int threads = omp_get_max_threads();
+  auto sequence = std::make_shared<const Sequence<T>>(
+      Sequence<T>{descriptor, Sizes(descriptor), &leaf, threads, book_packed(descriptor, leaf),
+                  book_reserve<T>(descriptor), book_workspace<T>(descriptor, threads),
+                  std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
+  return std::make_unique<SequencePlan<T>>(name, std::move(sequence));
+}
+
+template std::unique_ptr<Plan> make_sequence(const Descriptor&, std::string_view,
+                                             const Leaf<double>&);
+template std::unique_ptr<Plan> make_sequence(const Descriptor&, std::string_view,
+                                             const Leaf<float>&);
+template std::unique_ptr<Plan> make_sequence(const Descriptor&, std::string_view,
+                                             const Leaf<base::BFloat16>&);
+
+}  // namespace sluice::kernels::recurrent::cpu

@@ -1,0 +1,298 @@
+#include <omp.h>
+
+#include "kernels/recurrent/cpu/sequence_run.h"
+
+namespace sluice::kernels::recurrent::cpu {
+namespace {
+
+/// One layer and direction of a forward run, and the part of it that one thread does.
+template <typename T>
+class DirectionForward {
+ public:
+  DirectionForward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
+                   std::int64_t layer, std::int64_t direction, const Walk& walk, const T* x, T* y,
+                   const Share& share)
+      : sequence_(sequence),
+        sizes_(sequence.sizes),
+        args_(args),
+        walk_(walk),
+        share_(share),
+        index_(layer * sizes_.directions + direction),
+        training_(sequence.descriptor.training),
+        input_(sequence.descriptor.input_of(layer)),
+        y_stride_(sizes_.directions * sizes_.output),
+        x_(x),
+        y_(y + direction * sizes_.output),
+        lengths_(args.lengths.data_as<const std::int32_t>()) {
+    bind_memory(memory, static_cast<std::size_t>(direction));
+  }
+
+  void run() {
+    begin();
+    meet();
+    const std::int64_t chunk = chunk_steps(args_.rows, sequence_.descriptor.time);
+    for (std::int64_t first = 0; first < walk_.steps; first += chunk) {
+      const std::int64_t count = std::min(chunk, walk_.steps - first);
+      const std::int64_t t = std::min(walk_.time_of(first), walk_.time_of(first + count - 1));
+      multiply_input(t, count);
+      for (std::int64_t s = first; s < first + count; ++s) {
+        step(s, pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width);
+        if (sizes_.projected) {
+          meet();
+          project(s);
+        }
+        if (args_.c_sequence) store_cell_state(s);
+        meet();
+      }
+    }
+    finish();
+  }
+
+ private:
+  using S = Sum<T>;
+
+  void bind_memory(const Memory& memory, std::size_t d) {
+    const auto i = static_cast<std::size_t>(index_);
+    const PackedLayer& packed = sequence_.packed.layers[i];
+    weight_ih_ = at<const T>(memory.packed, packed.weight_ih);
+    weight_hh_ = at<const T>(memory.packed, packed.weight_hh);
+    weight_hr_ = at<const T>(memory.packed, packed.weight_hr);
+    bias_ = at<const S>(memory.packed, packed.bias);
+    bias_hn_ = sizes_.lstm ? nullptr : at<const S>(memory.packed, packed.bias_hn);
+    const ForwardScratch& scratch = sequence_.workspace.forward;
+    pre_ = at<S>(memory.workspace, scratch.pre[d]);
+    projected_ = at<S>(memory.workspace, scratch.out[d]);
+    if (training_) {
+      const ReserveLayer& reserve = sequence_.reserve.layers[i];
+      saved_ = at<S>(memory.reserve, reserve.saved);
+      h_ = at<T>(memory.reserve, reserve.h);
+      c_ = at<S>(memory.reserve, reserve.c);
+      h_full_ = at<T>(memory.reserve, reserve.h_full);
+    } else {
+      h_ = at<T>(memory.workspace, scratch.h[d]);
+      c_ = at<S>(memory.workspace, scratch.c[d]);
+      h_full_ = at<T>(memory.workspace, scratch.h_full[d]);
+    }
+  }
+
+  /// The state before step s: all are kept for backward, else two take turns.
+  T* h_at(std::int64_t s) const {
+    return h_ + (training_ ? walk_.state_row(s) : s % 2) * args_.rows * sizes_.output;
+  }
+  S* c_at(std::int64_t s) const {
+    return c_ + (training_ ? walk_.state_row(s) : 0) * args_.rows * sizes_.state_width;
+  }
+  T* h_full_at(std::int64_t t) const {
+    return h_full_ + (training_ ? t : 0) * args_.rows * sizes_.hidden;
+  }
+  T* y_at(std::int64_t t) const { return y_ + t * args_.rows * y_stride_; }
+
+  void meet() { sequence_.barriers[share_.group].wait(share_.group_size); }
+
+  void begin() {
+    const auto* h0 = args_.h0.data_as<const T>();
+    const std::int64_t output = sizes_.output, hidden = sizes_.hidden;
+    if (h0) h0 += index_ * args_.rows * output;
+    copy_units(h_at(0), output, h0, output, share_.rows, units_of(share_.out_panels, output), 0);
+    if (!sizes_.lstm) return;
+    const auto* c0 = args_.c0.data_as<const S>();
+    if (c0) c0 += index_ * args_.rows * hidden;
+    copy_units(c_at(0), sizes_.state_width, c0, hidden, share_.rows,
+               units_of(share_.panels, hidden), share_.panels.end * kPanel);
+  }
+
+  /// pre = bias + x * input weights for `count` steps from time t on; own rows and panels only, so
+  /// that no thread waits for another's.
+  void multiply_input(std::int64_t t, std::int64_t count) {
+    ProductArgs<T> product{};
+    product.a_stride = product.depth = input_;
+    product.blocks = sizes_.gates;
+    product.packed = weight_ih_;
+    product.bias = bias_;
+    product.out_stride = sizes_.gate_width;
+    if (share_.rows.size() == args_.rows) {
+      product.a = x_ + t * args_.rows * input_;
+      product.rows = count * args_.rows;
+      product.out = pre_;
+      product.panel_begin = share_.panels.begin;
+      product.panel_end = share_.panels.end;
+      sequence_.leaf->product(product);
+      return;
+    }
+    product.rows = share_.rows.size();
+    // A panel's weights stay in cache for all steps of the chunk.
+    for (std::int64_t panel = share_.panels.begin; panel < share_.panels.end; ++panel) {
+      product.panel_begin = panel;
+      product.panel_end = panel + 1;
+      for (std::int64_t i = 0; i < count; ++i) {
+        product.a = x_ + ((t + i) * args_.rows + share_.rows.begin) * input_;
+        product.out = pre_ + (i * args_.rows + share_.rows.begin) * sizes_.gate_width;
+        sequence_.leaf->product(product);
+      }
+    }
+  }
+
+  void step(std::int64_t s, const S* pre) {
+    const std::int64_t t = walk_.time_of(s);
+    StepArgs<T> step{};
+    step.row_begin = share_.rows.begin;
+    step.row_end = share_.rows.end;
+    step.panel_begin = share_.panels.begin;
+    step.panel_end = share_.panels.end;
+    step.units = sizes_.hidden;
+    step.depth = step.h_prev_stride = sizes_.output;
+    step.h_prev = h_at(s);
+    step.packed = weight_hh_;
+    step.pre = pre;
+    step.bias_hn = bias_hn_;
+    step.lengths = lengths_;
+    step.t = t;
+    if (sizes_.lstm) {
+      step.c_prev = c_at(s);
+      step.c_next = c_at(s + 1);
+    }
+    step.h_next = sizes_.projected ? h_full_at(t) : h_at(s + 1);
+    step.h_next_stride = sizes_.hidden;
+    step.y = sizes_.projected ? nullptr : y_at(t);
+    step.y_stride = y_stride_;
+    if (training_) step.saved = saved_ + t * args_.rows * sizes_.saved_width;
+    (sizes_.lstm ? sequence_.leaf->lstm_step : sequence_.leaf->gru_step)(step);
+  }
+
+  void project(std::int64_t s) {
+    const std::int64_t t = walk_.time_of(s), output = sizes_.output;
+    const Range& rows = share_.rows;
+    ProductArgs<T> product{};
+    product.a = h_full_at(t) + rows.begin * sizes_.hidden;
+    product.a_stride = product.depth = sizes_.hidden;
+    product.rows = rows.size();
+    product.blocks = 1;
+    product.packed = weight_hr_;
+    product.out = projected_ + rows.begin * sizes_.out_width;
+    product.out_stride = sizes_.out_width;
+    product.panel_begin = share_.out_panels.begin;
+    product.panel_end = share_.out_panels.end;
+    sequence_.leaf->product(product);
+    const Range units = units_of(share_.out_panels, output);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const bool active = is_active(lengths_, row, t);
+      for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+        const auto value = static_cast<T>(projected_[row * sizes_.out_width + unit]);
+        h_at(s + 1)[row * output + unit] = active ? value : h_at(s)[row * output + unit];
+        y_at(t)[row * y_stride_ + unit] = active ? value : T(0);
+      }
+    }
+  }
+
+  void store_cell_state(std::int64_t s) {
+    const std::int64_t t = walk_.time_of(s), hidden = sizes_.hidden;
+    auto* target =
+        args_.c_sequence.template data_as<S>() + (index_ * args_.time + t) * args_.rows * hidden;
+    const Range units = units_of(share_.panels, hidden);
+    for (std::int64_t row = share_.rows.begin; row < share_.rows.end; ++row) {
+      const S* c = is_active(lengths_, row, t) ? c_at(s + 1) : nullptr;
+      copy_units(target, hidden, c, sizes_.state_width, {row, row + 1}, units, 0);
+    }
+  }
+
+  void finish() {
+    const std::int64_t output = sizes_.output, hidden = sizes_.hidden;
+    if (auto* hn = args_.hn.template data_as<T>()) {
+      copy_units(hn + index_ * args_.rows * output, output, h_at(walk_.steps), output, share_.rows,
+                 units_of(share_.out_panels, output), 0);
+    }
+    if (auto* cn = args_.cn.template data_as<S>()) {
+      copy_units(cn + index_ * args_.rows * hidden, hidden, c_at(walk_.steps), sizes_.state_width,
+                 share_.rows, units_of(share_.panels, hidden), 0);
+    }
+  }
+
+  const Sequence<T>& sequence_;
+  const Sizes& sizes_;
+  const ForwardArgs& args_;
+  const Walk walk_;
+  const Share& share_;
+  const std::int64_t index_;
+  const bool training_;
+  const std::int64_t input_, y_stride_;
+  const T* x_;
+  T* y_;
+  const std::int32_t* lengths_;
+  const T *weight_ih_ = nullptr, *weight_hh_ = nullptr, *weight_hr_ = nullptr;
+  const S *bias_ = nullptr, *bias_hn_ = nullptr;
+  S *pre_ = nullptr, *projected_ = nullptr, *saved_ = nullptr, *c_ = nullptr;
+  T *h_ = nullptr, *h_full_ = nullptr;
+};
+
+template <typename T>
+T* output_of(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
+             std::int64_t layer) {
+  if (layer + 1 == sequence.descriptor.layers) return args.y.data_as<T>();
+  if (sequence.descriptor.training) {
+    return at<T>(memory.reserve, sequence.reserve.outputs[static_cast<std::size_t>(layer)]);
+  }
+  const auto& outputs = sequence.workspace.forward.outputs;
+  return at<T>(memory.workspace, outputs[static_cast<std::size_t>(layer % 2)]);
+}
+
+template <typename T>
+void drop_output(const Sequence<T>& sequence, const ForwardArgs& args, std::int64_t layer, T* y,
+                 std::int64_t steps) {
+  const Sizes& sizes = sequence.sizes;
+  const std::int64_t width = sizes.directions * sizes.output;
+  const runtime::DropoutKey key = dropout_of(args, layer);
+#pragma omp for schedule(static)
+  for (std::int64_t i = 0; i < steps * args.rows; ++i) {
+    apply_dropout(y + i * width, width, key, sequence.descriptor.dropout,
+                  row_id_of(args, i % args.rows), static_cast<std::uint32_t>(i / args.rows));
+  }
+}
+
+/// Zeros what lies past the longest row; the steps see to the rest.
+template <typename T>
+void clear_tails(const Sequence<T>& sequence, const ForwardArgs& args, std::int64_t steps) {
+  const Sizes& sizes = sequence.sizes;
+  const std::int64_t step_size = args.rows * sizes.directions * sizes.output;
+  std::fill(args.y.data_as<T>() + steps * step_size, args.y.data_as<T>() + args.time * step_size,
+            T(0));
+  if (!args.c_sequence) return;
+  const std::int64_t cells = args.rows * sizes.hidden;
+  for (std::int64_t i = 0; i < sequence.descriptor.layers * sizes.directions; ++i) {
+    auto* layer = args.c_sequence.data_as<Sum<T>>() + i * args.time * cells;
+    std::fill(layer + steps * cells, layer + args.time * cells, Sum<T>(0));
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory) {
+  const Descriptor& descriptor = sequence.descriptor;
+  const Sizes& sizes = sequence.sizes;
+  const std::int64_t steps = steps_of(args);
+#pragma omp parallel num_threads(sequence.threads)
+  {
+    const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
+                                 omp_get_num_threads(), omp_get_thread_num());
+    const T* x = args.x.data_as<const T>();
+    for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+      T* y = output_of(sequence, args, memory, layer);
+      for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {
+        if (share.idle()) break;
+        DirectionForward<T>(sequence, args, memory, layer, d, {steps, d == 1}, x, y, share).run();
+      }
+#pragma omp barrier
+      if (descriptor.training && descriptor.dropout > 0 && layer + 1 < descriptor.layers) {
+        drop_output(sequence, args, layer, y, steps);
+      }
+      x = y;
+    }
+  }
+  clear_tails(sequence, args, steps);
+}
+
+template void run_forward(const Sequence<double>&, const ForwardArgs&, const Memory&);
+template void run_forward(const Sequence<float>&, const ForwardArgs&, const Memory&);
+template void run_forward(const Sequence<base::BFloat16>&, const ForwardArgs&, const Memory&);
+
+}  // namespace sluice::kernels::recurrent::cpu

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "kernels/recurrent/cpu/sequence_run.h"
+
+/// The products over all time that follow the backward steps of one layer.
+namespace sluice::kernels::recurrent::cpu {
+
+template <typename T>
+struct LayerGradients {
+  const Sequence<T>& sequence;
+  const BackwardArgs& args;
+  const Memory& memory;
+  std::int64_t layer;
+  std::int64_t steps;
+  const T* x;  ///< the layer's input in the forward run, after dropout
+
+  /// dx [steps, rows, input_of(layer)] = gate gradients * input weights, both directions; of an
+  /// inner layer also through the dropout mask. To be called by all threads of a parallel region.
+  void input_gradient(T* dx) const;
+
+  /// Adds to the canonical gradients that are wanted. To be called by all threads.
+  void weight_gradients() const;
+};
+
+}  // namespace sluice::kernels::recurrent::cpu

@@ -1,0 +1,187 @@
+#include "kernels/recurrent/cpu/sequence_layout.h"
+
+#include <algorithm>
+
+#include "base/shape.h"
+
+namespace sluice::kernels::recurrent::cpu {
+namespace {
+
+/// Hands out consecutive pieces, each aligned to a cache line.
+class Booking {
+ public:
+  template <typename U>
+  std::size_t take(std::initializer_list<std::int64_t> sizes) {
+    std::size_t bytes = sizeof(U);
+    for (const std::int64_t size : sizes) {
+      bytes = base::checked_mul(bytes, static_cast<std::size_t>(size));
+    }
+    return take_bytes(bytes);
+  }
+
+  std::size_t take_bytes(std::size_t bytes) {
+    const std::size_t offset = total_;
+    total_ = base::checked_add(total_, base::align_up(bytes, 64));
+    return offset;
+  }
+
+  std::size_t total() const { return total_; }
+
+ private:
+  std::size_t total_ = 0;
+};
+
+/// The most rows times steps that one chunk of any run can hold.
+std::int64_t chunk_capacity(const Descriptor& descriptor) {
+  std::int64_t most = 0;
+  // The count falls and rises with the number of rows, so the largest is looked for.
+  for (std::int64_t rows = 1; rows <= descriptor.rows; ++rows) {
+    most = std::max(most, rows * chunk_steps(rows, descriptor.time));
+  }
+  return most;
+}
+
+template <typename T>
+ForwardScratch book_forward(const Descriptor& descriptor, Booking& booking) {
+  const Sizes sizes(descriptor);
+  const bool inference = !descriptor.training;
+  const std::int64_t rows = descriptor.rows;
+  ForwardScratch scratch;
+  for (std::int64_t d = 0; d < descriptor.directions; ++d) {
+    scratch.pre.push_back(booking.take<Sum<T>>({chunk_capacity(descriptor), sizes.gate_width}));
+    if (inference) {
+      scratch.h.push_back(booking.take<T>({2, rows, sizes.output}));
+      scratch.c.push_back(booking.take<Sum<T>>({sizes.lstm ? rows : 0, sizes.state_width}));
+      scratch.h_full.push_back(booking.take<T>({sizes.projected ? rows : 0, sizes.hidden}));
+    }
+    scratch.out.push_back(booking.take<Sum<T>>({sizes.projected ? rows : 0, sizes.out_width}));
+  }
+  for (std::int64_t i = 0; inference && i < std::min<std::int64_t>(2, descriptor.layers - 1); ++i) {
+    scratch.outputs.push_back(
+        booking.take<T>({descriptor.time, rows, descriptor.directions * sizes.output}));
+  }
+  return scratch;
+}
+
+template <typename T>
+BackwardScratch book_backward(const Descriptor& descriptor, int threads, Booking& booking) {
+  const Sizes sizes(descriptor);
+  const std::int64_t time = descriptor.time, rows = descriptor.rows;
+  const std::int64_t if_projected = sizes.projected ? 1 : 0;
+  BackwardScratch scratch;
+  for (std::int64_t d = 0; d < descriptor.directions; ++d) {
+    scratch.d_gates.push_back(booking.take<T>({time, rows, sizes.gate_width}));
+    scratch.d_gates_hidden.push_back(
+        booking.take<T>({sizes.lstm ? 0 : time, rows, sizes.gate_width}));
+    scratch.dh.push_back(booking.take<Sum<T>>({2, rows, sizes.out_width}));
+    scratch.dc.push_back(booking.take<Sum<T>>({sizes.lstm ? rows : 0, sizes.state_width}));
+    scratch.dh_out.push_back(booking.take<T>({if_projected * time, rows, sizes.output}));
+    scratch.dh_full.push_back(booking.take<Sum<T>>({if_projected * rows, sizes.state_width}));
+  }
+  scratch.dy = booking.take<T>(
+      {descriptor.layers > 1 ? time : 0, rows, descriptor.directions * sizes.output});
+  const std::int64_t input_gradient = kInputGradientRows * panels_of(sizes.max_input) * kPanel;
+  const std::int64_t weight_gradient =
+      kWeightGradientPanels * sizes.gates * kPanel * std::max(sizes.max_input, sizes.output);
+  scratch.per_thread_bytes = base::align_up(
+      static_cast<std::size_t>(std::max(input_gradient, weight_gradient)) * sizeof(Sum<T>), 64);
+  scratch.per_thread = booking.take_bytes(
+      base::checked_mul(scratch.per_thread_bytes, static_cast<std::size_t>(threads)));
+  return scratch;
+}
+
+}  // namespace
+
+Sizes::Sizes(const Descriptor& descriptor)
+    : gates(descriptor.gates()),
+      hidden(descriptor.hidden),
+      output(descriptor.output()),
+      directions(descriptor.directions),
+      panels(panels_of(hidden)),
+      out_panels(panels_of(output)),
+      state_width(panels * kPanel),
+      out_width(out_panels * kPanel),
+      gate_width(panels * gates * kPanel),
+      saved_width(panels * 4 * kPanel),
+      max_input(descriptor.layers > 1 ? std::max(descriptor.input, descriptor.input_of(1))
+                                      : descriptor.input),
+      lstm(descriptor.cell == CellType::kLstm),
+      projected(descriptor.projection > 0) {}
+
+template <typename T>
+PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
+  const Sizes sizes(descriptor);
+  Booking booking;
+  const auto matrix = [&](std::int64_t units, std::int64_t depth, std::int64_t blocks) {
+    return booking.take<T>({leaf.packed_size(units, depth, blocks)});
+  };
+  PackedLayout layout;
+  for (std::int64_t i = 0; i < descriptor.layers * descriptor.directions; ++i) {
+    const std::int64_t input = descriptor.input_of(i / descriptor.directions);
+    PackedLayer layer;
+    layer.weight_ih = matrix(sizes.hidden, input, sizes.gates);
+    layer.weight_hh = matrix(sizes.hidden, sizes.output, sizes.gates);
+    if (sizes.projected) layer.weight_hr = matrix(sizes.output, sizes.hidden, 1);
+    layer.bias = booking.take<Sum<T>>({sizes.gate_width});
+    if (!sizes.lstm) layer.bias_hn = booking.take<Sum<T>>({sizes.state_width});
+    if (descriptor.training) {
+      layer.weight_ih_t = matrix(input, sizes.gate_width, 1);
+      layer.weight_hh_t = matrix(sizes.output, sizes.gate_width, 1);
+      if (sizes.projected) layer.weight_hr_t = matrix(sizes.hidden, sizes.output, 1);
+    }
+    layout.layers.push_back(layer);
+  }
+  layout.bytes = booking.total();
+  return layout;
+}
+
+template <typename T>
+ReserveLayout book_reserve(const Descriptor& descriptor) {
+  ReserveLayout layout;
+  if (!descriptor.training) return layout;
+  const Sizes sizes(descriptor);
+  const std::int64_t time = descriptor.time, rows = descriptor.rows;
+  Booking booking;
+  for (std::int64_t i = 0; i < descriptor.layers * descriptor.directions; ++i) {
+    ReserveLayer layer;
+    layer.saved = booking.take<Sum<T>>({time, rows, sizes.saved_width});
+    layer.h = booking.take<T>({time + 1, rows, sizes.output});
+    layer.c = booking.take<Sum<T>>({sizes.lstm ? time + 1 : 0, rows, sizes.state_width});
+    layer.h_full = booking.take<T>({sizes.projected ? time : 0, rows, sizes.hidden});
+    layout.layers.push_back(layer);
+  }
+  for (std::int64_t l = 0; l + 1 < descriptor.layers; ++l) {
+    layout.outputs.push_back(booking.take<T>({time, rows, sizes.directions * sizes.output}));
+  }
+  layout.bytes = booking.total();
+  return layout;
+}
+
+template <typename T>
+WorkspaceLayout book_workspace(const Descriptor& descriptor, int threads) {
+  const Sizes sizes(descriptor);
+  WorkspaceLayout layout;
+  Booking forward;
+  layout.forward = book_forward<T>(descriptor, forward);
+  layout.bytes = forward.total();
+  if (descriptor.training) {
+    Booking backward, pack;
+    layout.backward = book_backward<T>(descriptor, threads, backward);
+    layout.pack.panel_order =
+        pack.take<Sum<T>>({sizes.gate_width, std::max(sizes.max_input, sizes.output)});
+    layout.bytes = std::max({layout.bytes, backward.total(), pack.total()});
+  }
+  return layout;
+}
+
+template PackedLayout book_packed(const Descriptor&, const Leaf<double>&);
+template PackedLayout book_packed(const Descriptor&, const Leaf<float>&);
+template PackedLayout book_packed(const Descriptor&, const Leaf<base::BFloat16>&);
+template ReserveLayout book_reserve<double>(const Descriptor&);
+template ReserveLayout book_reserve<float>(const Descriptor&);
+template ReserveLayout book_reserve<base::BFloat16>(const Descriptor&);
+template WorkspaceLayout book_workspace<double>(const Descriptor&, int);
+template WorkspaceLayout book_workspace<float>(const Descriptor&, int);
+template WorkspaceLayout book_workspace<base::BFloat16>(const Descriptor&, int);
+
+}  // namespace sluice::kernels::recurrent::cpu

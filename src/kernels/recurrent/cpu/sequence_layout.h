@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/recurrent/cpu/leaf.h"
+#include "kernels/recurrent/recurrent.h"
+
+/// Where everything lies in the three memories of a plan, as byte offsets, booked for the capacity.
+namespace sluice::kernels::recurrent::cpu {
+
+/// Derived sizes that every part of the time loop needs.
+struct Sizes {
+  explicit Sizes(const Descriptor& descriptor);
+
+  std::int64_t gates, hidden, output, directions;
+  std::int64_t panels, out_panels;
+  std::int64_t state_width;  ///< panels * 16
+  std::int64_t out_width;    ///< out_panels * 16
+  std::int64_t gate_width;   ///< panels * gates * 16
+  std::int64_t saved_width;  ///< panels * 4 * 16
+  std::int64_t max_input;    ///< of all layers
+  bool lstm, projected;
+};
+
+/// Weights of one layer and direction. The transposed ones serve backward: their depth runs over
+/// panels, gates and lanes, the order in which gate gradients are stored.
+struct PackedLayer {
+  std::size_t weight_ih = 0, weight_hh = 0, weight_hr = 0, bias = 0, bias_hn = 0;
+  std::size_t weight_ih_t = 0, weight_hh_t = 0, weight_hr_t = 0;
+};
+
+struct PackedLayout {
+  std::vector<PackedLayer> layers;  ///< l * D + d
+  std::size_t bytes = 0;
+};
+
+/// What forward leaves for backward.
+struct ReserveLayer {
+  std::size_t saved = 0;   ///< [time, rows, saved_width] Sum
+  std::size_t h = 0;       ///< [time + 1, rows, output]: row t is the state before step t, or after
+                           ///< it in the backward direction, which runs from `time` down to 0
+  std::size_t c = 0;       ///< LSTM: the same [time + 1, rows, state_width] Sum
+  std::size_t h_full = 0;  ///< with a projection: [time, rows, hidden], h before it
+};
+
+struct ReserveLayout {
+  std::vector<ReserveLayer> layers;  ///< l * D + d
+  std::vector<std::size_t> outputs;  ///< of layers below the last, [time, rows, D * output]
+  std::size_t bytes = 0;
+};
+
+/// Scratch of the forward pass, an entry a direction.
+struct ForwardScratch {
+  std::vector<std::size_t> pre;      ///< [rows of a chunk, gate_width] Sum
+  std::vector<std::size_t> h, c;     ///< inference: [2, rows, output], [rows, state_width] Sum
+  std::vector<std::size_t> h_full;   ///< inference with a projection: [rows, hidden]
+  std::vector<std::size_t> out;      ///< with a projection: [rows, out_width] Sum
+  std::vector<std::size_t> outputs;  ///< inference: two of [time, rows, D * output], in turn
+};
+
+/// Scratch of the backward pass; vectors have an entry a direction.
+struct BackwardScratch {
+  std::vector<std::size_t> d_gates;         ///< [time, rows, gate_width]
+  std::vector<std::size_t> d_gates_hidden;  ///< GRU: the same
+  std::vector<std::size_t> dh;              ///< [2, rows, out_width] Sum
+  std::vector<std::size_t> dc;              ///< LSTM: [rows, state_width] Sum
+  std::vector<std::size_t> dh_out;          ///< with a projection: [time, rows, output]
+  std::vector<std::size_t> dh_full;         ///< with a projection: [rows, state_width] Sum
+  std::size_t dy = 0;                       ///< of inner layers: [time, rows, D * output]
+  std::size_t per_thread = 0;               ///< a piece for each thread
+  std::size_t per_thread_bytes = 0;
+};
+
+/// Scratch of packing: one matrix in panel order.
+struct PackScratch {
+  std::size_t panel_order = 0;  ///< [gate_width, max_input or output] Sum
+};
+
+struct WorkspaceLayout {
+  ForwardScratch forward;
+  BackwardScratch backward;
+  PackScratch pack;
+  std::size_t bytes = 0;
+};
+
+/// Time steps whose input products are computed at once: enough rows that reading the weights pays,
+/// few enough that the sums stay in cache until the steps use them.
+constexpr std::int64_t chunk_steps(std::int64_t rows, std::int64_t time) {
+  constexpr std::int64_t kRows = 128;
+  const std::int64_t steps = (kRows + rows - 1) / rows;
+  return steps < time ? steps : time;
+}
+
+/// Rows of gate gradients that become an input gradient at once.
+inline constexpr std::int64_t kInputGradientRows = 64;
+/// Panels of gates whose weight gradients one thread computes at once. Fixed, so that sums do not
+/// depend on the number of threads.
+inline constexpr std::int64_t kWeightGradientPanels = 4;
+
+template <typename T>
+PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf);
+template <typename T>
+ReserveLayout book_reserve(const Descriptor& descriptor);
+template <typename T>
+WorkspaceLayout book_workspace(const Descriptor& descriptor, int threads);
+
+/// The array that a booking put at `offset`.
+template <typename U>
+U* at(void* memory, std::size_t offset) {
+  return reinterpret_cast<U*>(static_cast<std::byte*>(memory) + offset);
+}
+
+}  // namespace sluice::kernels::recurrent::cpu

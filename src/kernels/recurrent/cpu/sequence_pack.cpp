@@ -1,0 +1,118 @@
+#include <omp.h>
+
+#include "kernels/recurrent/cpu/sequence.h"
+#include "kernels/recurrent/cpu/team.h"
+
+namespace sluice::kernels::recurrent::cpu {
+namespace {
+
+/// One thread's view of packing one layer and direction.
+template <typename T>
+struct LayerPacking {
+  const Sequence<T>& sequence;
+  const PackedLayer& packed;
+  const LayerWeights& weights;
+  const Memory& memory;
+  std::int64_t input;
+  std::int64_t threads, thread;
+
+  void pack(const Tensor& source, std::size_t target, std::int64_t block_stride,
+            std::int64_t unit_stride, std::int64_t depth_stride, std::int64_t units,
+            std::int64_t depth, std::int64_t blocks) const {
+    pack_values(source.data_as<const Sum<T>>(), target, block_stride, unit_stride, depth_stride,
+                units, depth, blocks);
+  }
+
+  void pack_values(const Sum<T>* source, std::size_t target, std::int64_t block_stride,
+                   std::int64_t unit_stride, std::int64_t depth_stride, std::int64_t units,
+                   std::int64_t depth, std::int64_t blocks) const {
+    const Range panels = part_of(panels_of(units), threads, thread);
+    sequence.leaf->pack({source, block_stride, unit_stride, depth_stride, units, depth, blocks,
+                         at<T>(memory.packed, target), panels.begin, panels.end});
+  }
+
+  void pack_biases() const {
+    const Sizes& sizes = sequence.sizes;
+    const auto* input_bias = weights.bias_ih.data_as<const Sum<T>>();
+    const auto* hidden_bias = weights.bias_hh.data_as<const Sum<T>>();
+    const Range panels = part_of(sizes.panels, threads, thread);
+    for (std::int64_t unit = panels.begin * kPanel; unit < panels.end * kPanel; ++unit) {
+      for (std::int64_t gate = 0; gate < sizes.gates; ++gate) {
+        const bool inside = unit < sizes.hidden;
+        const std::int64_t from = gate * sizes.hidden + unit;
+        const Sum<T> of_input = inside ? input_bias[from] : 0;
+        const Sum<T> of_hidden = inside ? hidden_bias[from] : 0;
+        // The GRU's reset gate acts on R_n h + b_hn, so that bias joins the recurrent product.
+        const bool apart = !sizes.lstm && gate == 2;
+        const std::int64_t to = ((unit / kPanel) * sizes.gates + gate) * kPanel + unit % kPanel;
+        at<Sum<T>>(memory.packed, packed.bias)[to] = apart ? of_input : of_input + of_hidden;
+        if (apart) at<Sum<T>>(memory.packed, packed.bias_hn)[unit] = of_hidden;
+      }
+    }
+  }
+
+  /// Packs a matrix [gates * hidden, columns] transposed. All threads must call it.
+  void pack_transposed(const Tensor& source, std::size_t target, std::int64_t columns) const {
+    const Sizes& sizes = sequence.sizes;
+    const auto* values = source.data_as<const Sum<T>>();
+    auto* ordered = at<Sum<T>>(memory.workspace, sequence.workspace.pack.panel_order);
+#pragma omp barrier
+    const Range sums = part_of(sizes.gate_width, threads, thread);
+    for (std::int64_t k = sums.begin; k < sums.end; ++k) {
+      const std::int64_t unit = k / (sizes.gates * kPanel) * kPanel + k % kPanel;
+      const std::int64_t gate = k / kPanel % sizes.gates;
+      if (unit < sizes.hidden) {
+        std::copy_n(values + (gate * sizes.hidden + unit) * columns, columns,
+                    ordered + k * columns);
+      } else {
+        std::fill_n(ordered + k * columns, columns, Sum<T>(0));
+      }
+    }
+#pragma omp barrier
+    pack_values(ordered, target, 0, 1, columns, columns, sizes.gate_width, 1);
+  }
+
+  void run() const {
+    const Sizes& sizes = sequence.sizes;
+    const std::int64_t hidden = sizes.hidden, output = sizes.output;
+    pack(weights.weight_ih, packed.weight_ih, hidden * input, input, 1, hidden, input, sizes.gates);
+    pack(weights.weight_hh, packed.weight_hh, hidden * output, output, 1, hidden, output,
+         sizes.gates);
+    if (sizes.projected) {
+      pack(weights.weight_hr, packed.weight_hr, 0, hidden, 1, output, hidden, 1);
+    }
+    pack_biases();
+    if (!sequence.descriptor.training) return;
+    pack_transposed(weights.weight_ih, packed.weight_ih_t, input);
+    pack_transposed(weights.weight_hh, packed.weight_hh_t, output);
+    if (sizes.projected) {
+      pack(weights.weight_hr, packed.weight_hr_t, 0, 1, hidden, hidden, output, 1);
+    }
+  }
+};
+
+}  // namespace
+
+template <typename T>
+void run_pack(const Sequence<T>& sequence, const std::vector<LayerWeights>& weights,
+              const Memory& memory) {
+#pragma omp parallel num_threads(sequence.threads)
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i) / sequence.descriptor.directions;
+    LayerPacking<T>{sequence,
+                    sequence.packed.layers[i],
+                    weights[i],
+                    memory,
+                    sequence.descriptor.input_of(layer),
+                    omp_get_num_threads(),
+                    omp_get_thread_num()}
+        .run();
+  }
+}
+
+template void run_pack(const Sequence<double>&, const std::vector<LayerWeights>&, const Memory&);
+template void run_pack(const Sequence<float>&, const std::vector<LayerWeights>&, const Memory&);
+template void run_pack(const Sequence<base::BFloat16>&, const std::vector<LayerWeights>&,
+                       const Memory&);
+
+}  // namespace sluice::kernels::recurrent::cpu

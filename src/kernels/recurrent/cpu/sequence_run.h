@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/recurrent/cpu/sequence.h"
+#include "kernels/recurrent/cpu/team.h"
+
+/// What the forward and the backward pass share.
+namespace sluice::kernels::recurrent::cpu {
+
+/// One direction of a layer within a run of `steps` time steps: step s of the loop is time t.
+struct Walk {
+  std::int64_t steps = 0;
+  bool reverse = false;
+
+  std::int64_t time_of(std::int64_t s) const { return reverse ? steps - 1 - s : s; }
+  /// Row of a [steps + 1, ...] array of states that holds the state before step s.
+  std::int64_t state_row(std::int64_t s) const { return reverse ? steps - s : s; }
+};
+
+inline bool is_active(const std::int32_t* lengths, std::int64_t row, std::int64_t t) {
+  return lengths == nullptr || t < lengths[row];
+}
+
+/// Steps beyond the longest row do nothing, so a run ends there.
+inline std::int64_t steps_of(const ForwardArgs& args) {
+  if (!args.lengths) return args.time;
+  const auto* lengths = args.lengths.data_as<const std::int32_t>();
+  const std::int64_t longest = *std::max_element(lengths, lengths + args.rows);
+  return std::clamp<std::int64_t>(longest, 0, args.time);
+}
+
+/// The units that a range of panels holds.
+inline Range units_of(const Range& panels, std::int64_t units) {
+  return {std::min(panels.begin * kPanel, units), std::min(panels.end * kPanel, units)};
+}
+
+/// to[row, :] = from[row, :] converted, or zero if `from` is null, for units; lanes beyond them, up
+/// to the end of the last panel, become zero where `to` has whole panels.
+template <typename To, typename From>
+void copy_units(To* to, std::int64_t to_stride, const From* from, std::int64_t from_stride,
+                const Range& rows, const Range& units, std::int64_t pad_to) {
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    To* target = to + row * to_stride;
+    for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+      target[unit] = from ? static_cast<To>(from[row * from_stride + unit]) : To(0);
+    }
+    for (std::int64_t unit = units.end; unit < pad_to; ++unit) target[unit] = To(0);
+  }
+}
+
+/// Multiplies values [row0.., width] of one time step and row by the dropout mask.
+template <typename T>
+void apply_dropout(T* values, std::int64_t width, const runtime::DropoutKey& key, double rate,
+                   std::uint32_t row_id, std::uint32_t t);
+
+/// The key of the mask on the output of a layer.
+inline runtime::DropoutKey dropout_of(const ForwardArgs& args, std::int64_t layer) {
+  runtime::DropoutKey key = args.dropout;
+  key.stream += static_cast<std::uint32_t>(layer);
+  return key;
+}
+
+inline std::uint32_t row_id_of(const ForwardArgs& args, std::int64_t row) {
+  const auto* ids = args.row_ids.data_as<const std::int32_t>();
+  return static_cast<std::uint32_t>(ids ? ids[row] : row);
+}
+
+}  // namespace sluice::kernels::recurrent::cpu

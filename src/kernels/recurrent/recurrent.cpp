@@ -1,0 +1,66 @@
+#include "kernels/recurrent/recurrent.h"
+
+#include "base/check.h"
+#include "kernels/recurrent/cpu/candidates.h"
+
+namespace sluice::kernels::recurrent {
+
+std::string_view name_of(CellType cell) { return cell == CellType::kLstm ? "lstm" : "gru"; }
+
+CellType parse_cell(std::string_view name) {
+  if (name == "lstm") return CellType::kLstm;
+  SLUICE_CHECK(name == "gru", "unknown cell \"{}\"; known are lstm and gru", name);
+  return CellType::kGru;
+}
+
+void Descriptor::validate() const {
+  const auto positive = [](std::string_view what, std::int64_t value) {
+    SLUICE_CHECK(value >= 1, "a recurrent stack needs {} of at least 1, not {}", what, value);
+  };
+  positive("layers", layers);
+  positive("an input width", input);
+  positive("a hidden width", hidden);
+  positive("a time capacity", time);
+  positive("a capacity of rows", rows);
+  SLUICE_CHECK(directions == 1 || directions == 2,
+               "a recurrent stack has 1 or 2 directions, not {}", directions);
+  SLUICE_CHECK(projection >= 0, "a projection has at least 0 features, not {}", projection);
+  SLUICE_CHECK(projection == 0 || cell == CellType::kLstm,
+               "only the LSTM has a projection; the cell is {}", name_of(cell));
+  SLUICE_CHECK(dropout >= 0 && dropout < 1, "dropout must lie in [0, 1), not {}", dropout);
+  SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16,
+               "a recurrent stack is stored in float64, float32 or bfloat16, not {}",
+               base::name_of(dtype));
+}
+
+std::span<const Candidate> candidates() { return cpu::candidates(); }
+
+Choice make_plan(const Context& context, const Descriptor& descriptor,
+                 std::string_view implementation) {
+  descriptor.validate();
+  const bool automatic = implementation == "auto";
+  Choice choice;
+  for (const Candidate& candidate : candidates()) {
+    if (automatic ? candidate.peer : candidate.name != implementation) continue;
+    if (auto reason = candidate.refuse(descriptor, context.device().type())) {
+      choice.declined.push_back({candidate.name, std::move(*reason)});
+      continue;
+    }
+    choice.plan = candidate.create(descriptor);
+    return choice;
+  }
+  std::string reasons;
+  for (const Declined& declined : choice.declined) {
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", declined.name, declined.reason);
+  }
+  if (reasons.empty()) {
+    for (const Candidate& candidate : candidates()) {
+      reasons += fmt::format("{}{}", reasons.empty() ? "known are " : ", ", candidate.name);
+    }
+  }
+  base::fail(ErrorCode::kUnsupported,
+             "no implementation \"{}\" of a recurrent stack can run here ({})", implementation,
+             reasons);
+}
+
+}  // namespace sluice::kernels::recurrent

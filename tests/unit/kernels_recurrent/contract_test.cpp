@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/buffer.h"
+#include "sluice/error.h"
+#include "unit/kernels_recurrent/stack_case.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+Descriptor small() {
+  Descriptor d;
+  d.input = 3;
+  d.hidden = 4;
+  d.time = 5;
+  d.rows = 2;
+  return d;
+}
+
+/// The message of the Error that a call throws, or nothing.
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RecurrentContract, NamesCells) {
+  EXPECT_EQ(name_of(CellType::kGru), "gru");
+  EXPECT_EQ(parse_cell("lstm"), CellType::kLstm);
+  EXPECT_NE(error_of([] { parse_cell("rnn"); }).find("rnn"), std::string::npos);
+}
+
+TEST(RecurrentContract, RefusesSenselessSizes) {
+  const auto refused = [](void (*change)(Descriptor&)) {
+    Descriptor d = small();
+    change(d);
+    return !error_of([&] { d.validate(); }).empty();
+  };
+  EXPECT_FALSE(refused([](Descriptor&) {}));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.hidden = 0; }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.input = -1; }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.directions = 3; }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.dropout = 1; }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.dtype = DType::kInt32; }));
+  EXPECT_TRUE(refused([](Descriptor& d) {
+    d.cell = CellType::kGru;
+    d.projection = 2;
+  }));
+}
+
+TEST(RecurrentContract, AutoPicksAndTellsWhyOthersDeclined) {
+  const auto device = runtime::open_device("cpu");
+  const Context context(*device);
+  Descriptor d = small();
+  d.dtype = DType::kFloat64;
+  const Choice choice = make_plan(context, d);
+  EXPECT_EQ(choice.plan->implementation(), "portable");
+  for (const Declined& declined : choice.declined) EXPECT_FALSE(declined.reason.empty());
+  const std::string error = error_of([&] { make_plan(context, d, "nonesuch"); });
+  EXPECT_NE(error.find("nonesuch"), std::string::npos);
+  EXPECT_NE(error.find("portable"), std::string::npos);
+}
+
+TEST(RecurrentContract, RefusesWrongArguments) {
+  const auto device = runtime::open_device("cpu");
+  const Context context(*device);
+  const auto plan = make_plan(context, small()).plan;
+  const runtime::Buffer packed(*device, plan->packed_bytes());
+  const runtime::Buffer workspace(*device, plan->workspace_bytes());
+  const runtime::Buffer data(*device, 4096);
+  const Memory memory{packed.data(), workspace.data(), nullptr};
+  ForwardArgs args;
+  args.time = 5;
+  args.rows = 2;
+  args.x = data.tensor(DType::kFloat32, {5, 2, 3});
+  args.y = data.tensor(DType::kFloat32, {5, 2, 4});
+  const auto error = [&](const std::function<void(ForwardArgs&)>& change) {
+    ForwardArgs changed = args;
+    change(changed);
+    return error_of([&] { plan->forward(context, changed, memory); });
+  };
+  EXPECT_NE(error([](ForwardArgs& a) { a.time = 6; }).find("6 time steps"), std::string::npos);
+  EXPECT_NE(error([](ForwardArgs& a) { a.rows = 3; }).find("3 rows"), std::string::npos);
+  EXPECT_NE(error([](ForwardArgs& a) { a.x = {}; }).find("x [5, 2, 3]"), std::string::npos);
+  EXPECT_NE(error([&](ForwardArgs& a) {
+              a.h0 = data.tensor(DType::kFloat32, {1, 2, 5});
+            }).find("[1, 2, 5]"),
+            std::string::npos);
+  EXPECT_NE(error([&](ForwardArgs& a) {
+              a.y = data.tensor(DType::kInt32, {5, 2, 4});
+            }).find("int32"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              plan->backward(context, {args, {}, {}, {}, {}, {}, {}, {}}, memory);
+            }).find("training"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { plan->pack(context, {}, memory); }).find("0 sets"), std::string::npos);
+  EXPECT_NE(error_of([&] { plan->forward(context, args, {}); }).find("bytes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing

@@ -1,0 +1,208 @@
+#include "unit/kernels_recurrent/stack_case.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/dtype.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+using Vector = std::vector<double>;
+
+std::int64_t integer(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+bool chance(std::mt19937_64& random, double probability) {
+  return std::uniform_real_distribution<double>(0, 1)(random) < probability;
+}
+
+double rounded(double value, DType dtype) {
+  if (dtype == DType::kFloat64) return value;
+  const auto single = static_cast<float>(value);
+  return dtype == DType::kFloat32 ? single
+                                  : static_cast<double>(static_cast<float>(base::BFloat16(single)));
+}
+
+Vector values(std::mt19937_64& random, std::int64_t count, double scale, DType dtype) {
+  std::uniform_real_distribution<double> uniform(-scale, scale);
+  Vector result(static_cast<std::size_t>(count));
+  for (double& value : result) value = rounded(uniform(random), dtype);
+  return result;
+}
+
+oracle::StackShape shape_of(const StackCase& stack) {
+  const Descriptor& d = stack.descriptor;
+  return {d.cell == CellType::kLstm ? oracle::Cell::kLstm : oracle::Cell::kGru,
+          stack.time,
+          stack.rows,
+          d.input,
+          d.hidden,
+          d.layers,
+          d.directions,
+          d.projection};
+}
+
+void fill_weights(std::mt19937_64& random, const StackCase& stack,
+                  std::vector<oracle::Weights>& weights, double scale, DType dtype) {
+  weights = oracle::zero_weights(shape_of(stack));
+  for (oracle::Weights& layer : weights) {
+    for (Vector* matrix :
+         {&layer.weight_ih, &layer.weight_hh, &layer.bias_ih, &layer.bias_hh, &layer.weight_hr}) {
+      *matrix = values(random, static_cast<std::int64_t>(matrix->size()), scale, dtype);
+    }
+  }
+}
+
+/// Multipliers as the contract documents them: unit d*output()+feature, stream of the layer.
+void fill_dropout(StackCase& stack) {
+  const Descriptor& d = stack.descriptor;
+  if (!d.training || d.dropout == 0) return;
+  const std::int64_t width = d.directions * d.output();
+  for (std::int64_t layer = 0; layer + 1 < d.layers; ++layer) {
+    runtime::DropoutKey key = stack.dropout;
+    key.stream += static_cast<std::uint32_t>(layer);
+    Vector mask;
+    for (std::int64_t t = 0; t < stack.time; ++t) {
+      for (std::int64_t row = 0; row < stack.rows; ++row) {
+        const auto id = static_cast<std::uint32_t>(
+            stack.row_ids.empty() ? row : stack.row_ids[static_cast<std::size_t>(row)]);
+        for (std::int64_t unit = 0; unit < width; ++unit) {
+          const bool keep =
+              key.word(id, static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(unit)) >=
+              runtime::dropout_threshold(d.dropout);
+          mask.push_back(keep ? 1 / (1 - d.dropout) : 0);
+        }
+      }
+    }
+    stack.input.dropout.push_back(std::move(mask));
+  }
+}
+
+void add(Tensors& tensors, const std::string& name, const Vector& gradient, const Vector& before) {
+  Vector sum = gradient;
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += before[i];
+  tensors[name] = std::move(sum);
+}
+
+}  // namespace
+
+StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
+  StackCase stack;
+  Descriptor& d = stack.descriptor;
+  d.cell = chance(random, 0.5) ? CellType::kLstm : CellType::kGru;
+  d.layers = integer(random, 1, 3);
+  d.directions = integer(random, 1, 2);
+  d.input = integer(random, 1, limits.width);
+  d.hidden = integer(random, 1, limits.width);
+  if (d.cell == CellType::kLstm && d.hidden > 1 && chance(random, 0.4)) {
+    d.projection = integer(random, 1, d.hidden - 1);
+  }
+  d.dtype = limits.dtype;
+  d.training = chance(random, 0.75);
+  if (chance(random, 0.5)) d.dropout = 0.3;
+  stack.time = chance(random, 0.2) ? 1 : integer(random, 1, limits.time);
+  stack.rows = chance(random, 0.2) ? 1 : integer(random, 1, limits.rows);
+  d.time = stack.time + integer(random, 0, 3);
+  d.rows = stack.rows + integer(random, 0, 3);
+  fill_case(random, stack);
+  return stack;
+}
+
+void fill_case(std::mt19937_64& random, StackCase& stack) {
+  const Descriptor& d = stack.descriptor;
+  const DType storage = d.dtype, wide = base::policy_of(d.dtype).accumulate;
+  const bool lstm = d.cell == CellType::kLstm;
+  const std::int64_t states = d.layers * d.directions * stack.rows;
+  const std::int64_t places = stack.time * stack.rows;
+  stack.input.x = values(random, places * d.input, 1, storage);
+  if (chance(random, 0.8)) {
+    for (std::int64_t row = 0; row < stack.rows; ++row) {
+      stack.input.lengths.push_back(static_cast<int>(integer(random, 0, stack.time)));
+    }
+  }
+  if (chance(random, 0.7)) stack.input.h0 = values(random, states * d.output(), 1, storage);
+  if (lstm && chance(random, 0.7)) stack.input.c0 = values(random, states * d.hidden, 1, wide);
+  // Large enough for the gates to leave their linear range, small enough not to saturate them.
+  fill_weights(random, stack, stack.weights, 1.5 / std::sqrt(static_cast<double>(d.hidden)),
+               storage);
+  fill_weights(random, stack, stack.gradients_before, 1, wide);
+  if (chance(random, 0.8)) {
+    stack.flow.dy = values(random, places * d.directions * d.output(), 1, storage);
+  }
+  if (chance(random, 0.6)) stack.flow.dhn = values(random, states * d.output(), 1, storage);
+  if (lstm && chance(random, 0.6)) stack.flow.dcn = values(random, states * d.hidden, 1, wide);
+  if (chance(random, 0.5)) {
+    for (std::int64_t row = 0; row < stack.rows; ++row) {
+      stack.row_ids.push_back(static_cast<std::int32_t>(integer(random, 0, 1000)));
+    }
+  }
+  stack.dropout = {random(), static_cast<std::uint32_t>(integer(random, 0, 99)), 5};
+  fill_dropout(stack);
+  stack.want_states = chance(random, 0.7);
+  stack.want_c_sequence = lstm && chance(random, 0.5);
+  stack.want_dx = chance(random, 0.8);
+  stack.want_gradients = chance(random, 0.8);
+}
+
+Tensors expected(const StackCase& stack) {
+  const oracle::StackShape shape = shape_of(stack);
+  const bool lstm = shape.cell == oracle::Cell::kLstm;
+  const oracle::StackOutput out = oracle::forward(shape, stack.weights, stack.input);
+  Tensors tensors{{"y", out.y}};
+  if (stack.want_states) tensors["hn"] = out.hn;
+  if (stack.want_states && lstm) tensors["cn"] = out.cn;
+  for (std::size_t i = 0; stack.want_c_sequence && i < out.traces.size(); ++i) {
+    Vector& all = tensors["c_sequence"];
+    all.insert(all.end(), out.traces[i].cells.begin(), out.traces[i].cells.end());
+  }
+  if (!stack.descriptor.training) return tensors;
+  const oracle::StackGradients d =
+      oracle::backward(shape, stack.weights, stack.input, out, stack.flow);
+  if (stack.want_dx) tensors["dx"] = d.dx;
+  if (stack.want_states) tensors["dh0"] = d.dh0;
+  if (stack.want_states && lstm) tensors["dc0"] = d.dc0;
+  for (std::size_t i = 0; stack.want_gradients && i < d.weights.size(); ++i) {
+    const std::string suffix = fmt::format(".{}", i);
+    const oracle::Weights& before = stack.gradients_before[i];
+    add(tensors, "weight_ih" + suffix, d.weights[i].weight_ih, before.weight_ih);
+    add(tensors, "weight_hh" + suffix, d.weights[i].weight_hh, before.weight_hh);
+    add(tensors, "bias_ih" + suffix, d.weights[i].bias_ih, before.bias_ih);
+    add(tensors, "bias_hh" + suffix, d.weights[i].bias_hh, before.bias_hh);
+    if (shape.projection > 0) {
+      add(tensors, "weight_hr" + suffix, d.weights[i].weight_hr, before.weight_hr);
+    }
+  }
+  return tensors;
+}
+
+StackCase single_row(const StackCase& stack, std::int64_t row) {
+  StackCase one = stack;
+  one.rows = 1;
+  const Descriptor& d = stack.descriptor;
+  const auto rows_of = [&](const Vector& all, std::int64_t width) {
+    Vector picked;
+    const auto outer = static_cast<std::int64_t>(all.size()) / (stack.rows * width);
+    for (std::int64_t i = 0; i < outer; ++i) {
+      const auto first = all.begin() + (i * stack.rows + row) * width;
+      picked.insert(picked.end(), first, first + width);
+    }
+    return picked;
+  };
+  one.input.x = rows_of(stack.input.x, d.input);
+  if (!stack.input.lengths.empty()) {
+    one.input.lengths = {stack.input.lengths[static_cast<std::size_t>(row)]};
+  }
+  one.input.h0 = rows_of(stack.input.h0, d.output());
+  one.input.c0 = rows_of(stack.input.c0, d.hidden);
+  for (Vector& mask : one.input.dropout) mask = rows_of(mask, d.directions * d.output());
+  one.flow.dy = rows_of(stack.flow.dy, d.directions * d.output());
+  one.flow.dhn = rows_of(stack.flow.dhn, d.output());
+  one.flow.dcn = rows_of(stack.flow.dcn, d.hidden);
+  one.row_ids = {stack.row_ids.empty() ? static_cast<std::int32_t>(row)
+                                       : stack.row_ids[static_cast<std::size_t>(row)]};
+  return one;
+}
+
+}  // namespace sluice::kernels::recurrent::testing

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/recurrent/recurrent.h"
+#include "oracle/recurrent.h"
+
+/// Random problems for a recurrent stack, their answer by the oracle, and their answer by an
+/// implementation on a device, so that tests only compare.
+namespace sluice::kernels::recurrent::testing {
+
+/// All values are exactly representable in the storage type, so that both sides start alike.
+struct StackCase {
+  Descriptor descriptor;
+  std::int64_t time = 1, rows = 1;
+  oracle::StackInput input;  ///< its dropout multipliers too
+  std::vector<oracle::Weights> weights;
+  oracle::StackOutputGradients flow;              ///< dy, dhn, dcn; empty: absent
+  std::vector<oracle::Weights> gradients_before;  ///< what weight gradients are added to
+  std::vector<std::int32_t> row_ids;              ///< empty: absent
+  runtime::DropoutKey dropout;
+  bool want_states = true;  ///< hn, cn and dh0, dc0
+  bool want_c_sequence = true;
+  bool want_dx = true;
+  bool want_gradients = true;
+};
+
+/// Tensors by name: y, hn, cn, c_sequence, dx, dh0, dc0, weight_ih.0, …; what was not asked for is
+/// not there.
+using Tensors = std::map<std::string, std::vector<double>>;
+
+/// What a random problem is drawn from.
+struct CaseLimits {
+  DType dtype = DType::kFloat32;
+  std::int64_t time = 9, rows = 7, width = 40;
+};
+
+StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);
+/// Fills in everything but descriptor and extent.
+void fill_case(std::mt19937_64& random, StackCase& stack);
+
+Tensors expected(const StackCase& stack);
+
+struct RunOptions {
+  std::string device = "cpu";
+  std::string implementation = "auto";
+};
+
+/// Runs pack and forward, and backward when planned for training. All memory and outputs start as
+/// NaN; x past a row's end is large and dy there NaN.
+Tensors run(const StackCase& stack, const RunOptions& options);
+
+/// The case with only one of its rows.
+StackCase single_row(const StackCase& stack, std::int64_t row);
+
+}  // namespace sluice::kernels::recurrent::testing

@@ -1,0 +1,203 @@
+#include <cstring>
+#include <limits>
+
+#include "base/dtype.h"
+#include "runtime/buffer.h"
+#include "unit/kernels_recurrent/stack_case.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+using runtime::Buffer;
+using runtime::Shape;
+using Vector = std::vector<double>;
+
+/// Device memory that starts as NaN and lives as long as this.
+class Bench {
+ public:
+  explicit Bench(const std::string& device)
+      : device_(runtime::open_device(device)), context_(*device_) {}
+
+  const Context& context() const { return context_; }
+
+  void* poisoned(std::size_t bytes) {
+    buffers_.emplace_back(*device_, bytes);
+    void* data = buffers_.back().data();
+    context_.stream().launch([=] { std::memset(data, 0xff, bytes); });
+    return data;
+  }
+
+  Tensor poisoned(DType dtype, const Shape& shape) {
+    const auto count = static_cast<std::size_t>(shape.element_count());
+    return {poisoned(count * base::size_of(dtype)), dtype, shape};
+  }
+
+  /// Absent if there are no values.
+  template <typename T>
+  Tensor put(const Vector& values, const Shape& shape) {
+    if (values.empty()) return {};
+    std::vector<T> stored;
+    for (const double value : values) stored.push_back(narrowed<T>(value));
+    const Tensor tensor = poisoned(base::dtype_of<T>(), shape);
+    context_.upload<T>(tensor, stored);
+    return tensor;
+  }
+
+  Tensor put(const std::vector<std::int32_t>& values) {
+    if (values.empty()) return {};
+    const Tensor tensor = poisoned(DType::kInt32, {static_cast<std::int64_t>(values.size())});
+    context_.upload<std::int32_t>(tensor, values);
+    return tensor;
+  }
+
+  template <typename T>
+  Vector get(const Tensor& tensor) const {
+    Vector result;
+    for (const T value : context_.download<T>(tensor)) result.push_back(widened(value));
+    return result;
+  }
+
+ private:
+  template <typename T>
+  static T narrowed(double value) {
+    if constexpr (std::is_same_v<T, base::BFloat16>) return T(static_cast<float>(value));
+    return static_cast<T>(value);
+  }
+  static double widened(base::BFloat16 value) { return static_cast<float>(value); }
+  static double widened(double value) { return value; }
+
+  std::unique_ptr<runtime::Device> device_;
+  Context context_;
+  std::vector<Buffer> buffers_;
+};
+
+/// Overwrites what lies past each row's end in values [time, rows, width].
+Vector with_garbage(Vector values, const StackCase& stack, double garbage) {
+  const auto places = static_cast<std::size_t>(stack.time * stack.rows);
+  const std::size_t width = values.size() / places;
+  for (std::size_t i = 0; i < values.size() && !stack.input.lengths.empty(); ++i) {
+    const std::size_t place = i / width, rows = static_cast<std::size_t>(stack.rows);
+    const auto t = static_cast<int>(place / rows);
+    if (t >= stack.input.lengths[place % rows]) values[i] = garbage;
+  }
+  return values;
+}
+
+template <typename S>
+std::vector<LayerWeights> upload_weights(Bench& bench, const Descriptor& d,
+                                         const std::vector<oracle::Weights>& weights) {
+  std::vector<LayerWeights> tensors;
+  const std::int64_t sums = d.gates() * d.hidden;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const std::int64_t input = d.input_of(static_cast<std::int64_t>(i) / d.directions);
+    tensors.push_back({bench.put<S>(weights[i].weight_ih, {sums, input}),
+                       bench.put<S>(weights[i].weight_hh, {sums, d.output()}),
+                       bench.put<S>(weights[i].bias_ih, {sums}),
+                       bench.put<S>(weights[i].bias_hh, {sums}),
+                       bench.put<S>(weights[i].weight_hr, {d.projection, d.hidden})});
+  }
+  return tensors;
+}
+
+template <typename T, typename S>
+ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
+  const Descriptor& d = stack.descriptor;
+  const DType storage = d.dtype, wide = base::policy_of(storage).cell_state;
+  const std::int64_t count = d.layers * d.directions;
+  const Shape h{count, stack.rows, d.output()}, c{count, stack.rows, d.hidden};
+  ForwardArgs args;
+  args.time = stack.time;
+  args.rows = stack.rows;
+  args.x =
+      bench.put<T>(with_garbage(stack.input.x, stack, 1000), {stack.time, stack.rows, d.input});
+  args.lengths = bench.put({stack.input.lengths.begin(), stack.input.lengths.end()});
+  args.h0 = bench.put<T>(stack.input.h0, h);
+  args.c0 = bench.put<S>(stack.input.c0, c);
+  args.y = bench.poisoned(storage, {stack.time, stack.rows, d.directions * d.output()});
+  if (stack.want_states) args.hn = bench.poisoned(storage, h);
+  if (stack.want_states && d.cell == CellType::kLstm) args.cn = bench.poisoned(wide, c);
+  if (stack.want_c_sequence) {
+    args.c_sequence = bench.poisoned(wide, {count, stack.time, stack.rows, d.hidden});
+  }
+  args.row_ids = bench.put(stack.row_ids);
+  args.dropout = stack.dropout;
+  return args;
+}
+
+template <typename T, typename S>
+BackwardArgs backward_args(Bench& bench, const StackCase& stack, const ForwardArgs& forward) {
+  const Descriptor& d = stack.descriptor;
+  const DType storage = d.dtype, wide = base::policy_of(storage).cell_state;
+  const std::int64_t count = d.layers * d.directions;
+  const Shape h{count, stack.rows, d.output()}, c{count, stack.rows, d.hidden};
+  BackwardArgs args;
+  args.forward = forward;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  args.dy =
+      bench.put<T>(stack.flow.dy.empty() ? stack.flow.dy : with_garbage(stack.flow.dy, stack, nan),
+                   {stack.time, stack.rows, d.directions * d.output()});
+  args.dhn = bench.put<T>(stack.flow.dhn, h);
+  args.dcn = bench.put<S>(stack.flow.dcn, c);
+  if (stack.want_dx) args.dx = bench.poisoned(storage, {stack.time, stack.rows, d.input});
+  if (stack.want_states) args.dh0 = bench.poisoned(storage, h);
+  if (stack.want_states && d.cell == CellType::kLstm) args.dc0 = bench.poisoned(wide, c);
+  if (stack.want_gradients) {
+    args.gradients = upload_weights<S>(bench, d, stack.gradients_before);
+  }
+  return args;
+}
+
+template <typename T>
+void collect(const Bench& bench, Tensors& tensors, const std::string& name, const Tensor& tensor) {
+  if (tensor) tensors[name] = bench.get<T>(tensor);
+}
+
+template <typename S>
+void collect_gradients(const Bench& bench, Tensors& tensors,
+                       const std::vector<LayerWeights>& gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const std::string suffix = fmt::format(".{}", i);
+    collect<S>(bench, tensors, "weight_ih" + suffix, gradients[i].weight_ih);
+    collect<S>(bench, tensors, "weight_hh" + suffix, gradients[i].weight_hh);
+    collect<S>(bench, tensors, "bias_ih" + suffix, gradients[i].bias_ih);
+    collect<S>(bench, tensors, "bias_hh" + suffix, gradients[i].bias_hh);
+    collect<S>(bench, tensors, "weight_hr" + suffix, gradients[i].weight_hr);
+  }
+}
+
+template <typename T, typename S>
+Tensors run_typed(const StackCase& stack, const RunOptions& options) {
+  Bench bench(options.device);
+  const Context& context = bench.context();
+  const auto plan = make_plan(context, stack.descriptor, options.implementation).plan;
+  const Memory memory{bench.poisoned(plan->packed_bytes()), bench.poisoned(plan->workspace_bytes()),
+                      bench.poisoned(plan->reserve_bytes())};
+  plan->pack(context, upload_weights<S>(bench, stack.descriptor, stack.weights), memory);
+  const ForwardArgs forward = forward_args<T, S>(bench, stack);
+  plan->forward(context, forward, memory);
+  BackwardArgs backward;
+  if (stack.descriptor.training) {
+    backward = backward_args<T, S>(bench, stack, forward);
+    plan->backward(context, backward, memory);
+  }
+  Tensors tensors;
+  collect<T>(bench, tensors, "y", forward.y);
+  collect<T>(bench, tensors, "hn", forward.hn);
+  collect<S>(bench, tensors, "cn", forward.cn);
+  collect<S>(bench, tensors, "c_sequence", forward.c_sequence);
+  collect<T>(bench, tensors, "dx", backward.dx);
+  collect<T>(bench, tensors, "dh0", backward.dh0);
+  collect<S>(bench, tensors, "dc0", backward.dc0);
+  collect_gradients<S>(bench, tensors, backward.gradients);
+  return tensors;
+}
+
+}  // namespace
+
+Tensors run(const StackCase& stack, const RunOptions& options) {
+  if (stack.descriptor.dtype == DType::kFloat64) return run_typed<double, double>(stack, options);
+  if (stack.descriptor.dtype == DType::kFloat32) return run_typed<float, float>(stack, options);
+  return run_typed<base::BFloat16, float>(stack, options);
+}
+
+}  // namespace sluice::kernels::recurrent::testing

@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+#include <tuple>
+
+#include "base/dtype.h"
+#include "sluice/error.h"
+#include "unit/kernels_recurrent/stack_case.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+/// Relative root mean square; NaN if either side has one.
+double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / size);
+}
+
+/// float64: a few hundred roundings of 1e-16 in the longest chain of these shapes. float32: sums of
+/// up to 80 terms err by some sqrt(80) * 2^-25, and nine steps of a recurrence and as many backward
+/// add their errors: some 2e-6. bfloat16: h, the gate gradients and the gradients between layers
+/// are rounded by up to 2^-9 each, independently, so over nine steps and three layers, forward and
+/// backward, they add up to sqrt(54) * 2^-10 = 7e-3. Both times five for tensors of a few elements
+/// that nearly cancel.
+double tolerance_of(DType dtype) {
+  if (dtype == DType::kFloat64) return 1e-12;
+  return dtype == DType::kFloat32 ? 1e-5 : 3.5e-2;
+}
+
+/// Fresh on every run; SLUICE_TEST_SEED repeats one.
+std::uint64_t seed() {
+  const char* chosen = std::getenv("SLUICE_TEST_SEED");
+  return chosen ? std::strtoull(chosen, nullptr, 10) : std::random_device()();
+}
+
+std::string describe(const StackCase& stack) {
+  const Descriptor& d = stack.descriptor;
+  std::string text = fmt::format(
+      "{} L{} D{} I{} H{} P{} T{}/{} B{}/{} {} dropout {} training {} lengths", name_of(d.cell),
+      d.layers, d.directions, d.input, d.hidden, d.projection, stack.time, d.time, stack.rows,
+      d.rows, base::name_of(d.dtype), d.dropout, d.training);
+  for (const int length : stack.input.lengths) text += fmt::format(" {}", length);
+  return text;
+}
+
+void expect_close(const Tensors& got, const Tensors& want, double tolerance) {
+  for (const auto& [name, values] : want) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    ASSERT_EQ(got.at(name).size(), values.size()) << name;
+    EXPECT_LE(relative_error(got.at(name), values), tolerance) << name;
+  }
+  EXPECT_EQ(got.size(), want.size());
+}
+
+/// A tensor's values at one row, where `width` features follow the rows' axis.
+std::vector<double> row_of(const std::vector<double>& all, std::int64_t rows, std::int64_t row,
+                           std::int64_t width) {
+  std::vector<double> picked;
+  for (auto i = row * width; i < static_cast<std::int64_t>(all.size()); i += rows * width) {
+    picked.insert(picked.end(), all.begin() + i, all.begin() + i + width);
+  }
+  return picked;
+}
+
+bool can_run(const std::string& implementation, const Descriptor& descriptor) {
+  for (const Candidate& candidate : candidates()) {
+    if (candidate.name == implementation) {
+      return !candidate.refuse(descriptor, runtime::DeviceType::kCpu).has_value();
+    }
+  }
+  return false;
+}
+
+using Parameter = std::tuple<std::string, DType>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
+  return fmt::format("{}_{}", std::get<0>(info.param), base::name_of(std::get<1>(info.param)));
+}
+
+std::vector<std::string> implementations() {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : candidates()) names.emplace_back(candidate.name);
+  return names;
+}
+
+/// Every implementation in every storage type, on fresh shapes: each skips what it refuses.
+class RecurrentStack : public ::testing::TestWithParam<Parameter> {
+ protected:
+  std::string implementation() const { return std::get<0>(GetParam()); }
+  DType dtype() const { return std::get<1>(GetParam()); }
+
+  void compare(const StackCase& stack, const std::string& device) {
+    if (!can_run(implementation(), stack.descriptor)) return;
+    SCOPED_TRACE(describe(stack) + " on " + device);
+    expect_close(run(stack, {device, implementation()}), expected(stack), tolerance_of(dtype()));
+  }
+
+  const std::uint64_t seed_ = seed();
+  std::mt19937_64 random_{seed_};
+  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
+                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentStack,
+                         ::testing::Combine(::testing::ValuesIn(implementations()),
+                                            ::testing::Values(DType::kFloat64, DType::kFloat32,
+                                                              DType::kBFloat16)),
+                         parameter_name);
+
+TEST_P(RecurrentStack, EqualsOracle) {
+  for (int trial = 0; trial < 25; ++trial) compare(random_case(random_, {dtype()}), "cpu");
+}
+
+TEST_P(RecurrentStack, EqualsOracleOnTestDevice) {
+  for (int trial = 0; trial < 8; ++trial) compare(random_case(random_, {dtype()}), "test");
+}
+
+// Enough rows that each thread gets rows of its own, and more than one chunk of steps.
+TEST_P(RecurrentStack, EqualsOracleWithManyRows) {
+  for (int trial = 0; trial < 3; ++trial)
+    compare(random_case(random_, {dtype(), 6, 90, 35}), "cpu");
+}
+
+TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
+  CaseLimits limits{dtype(), 9, 3, 20};
+  for (int trial = 0; trial < 3; ++trial) {
+    StackCase stack = random_case(random_, limits);
+    StackCase longer;
+    longer.descriptor = stack.descriptor;
+    longer.rows = stack.rows;
+    longer.time = longer.descriptor.time = 150;
+    longer.descriptor.layers = 1;
+    longer.descriptor.training = false;
+    fill_case(random_, longer);
+    compare(longer, "cpu");
+  }
+}
+
+TEST_P(RecurrentStack, AcceptsRowsThatAreAllEmpty) {
+  for (int trial = 0; trial < 4; ++trial) {
+    StackCase stack = random_case(random_, {dtype()});
+    stack.input.lengths.assign(static_cast<std::size_t>(stack.rows), 0);
+    compare(stack, "cpu");
+  }
+}
+
+// A row's outputs and input gradients must not depend on its batch: to the bit on the portable
+// path. Elsewhere the instruction set may pick another kernel for a single row, which may group
+// sums differently: the same tolerance as against the oracle.
+TEST_P(RecurrentStack, BatchedEqualsSingle) {
+  for (int trial = 0; trial < 12; ++trial) {
+    StackCase stack = random_case(random_, {dtype()});
+    if (!can_run(implementation(), stack.descriptor)) continue;
+    SCOPED_TRACE(describe(stack));
+    stack.want_gradients = false;
+    const Tensors batch = run(stack, {"cpu", implementation()});
+    const std::int64_t row = static_cast<std::int64_t>(random_() % stack.rows);
+    const Descriptor& d = stack.descriptor;
+    const std::map<std::string, std::int64_t> widths{{"y", d.directions * d.output()},
+                                                     {"hn", d.output()},
+                                                     {"cn", d.hidden},
+                                                     {"c_sequence", d.hidden},
+                                                     {"dx", d.input},
+                                                     {"dh0", d.output()},
+                                                     {"dc0", d.hidden}};
+    for (const auto& [name, values] : run(single_row(stack, row), {"cpu", implementation()})) {
+      const auto want = row_of(batch.at(name), stack.rows, row, widths.at(name));
+      if (implementation() == "portable") {
+        EXPECT_EQ(values, want) << name;
+      } else {
+        EXPECT_LE(relative_error(values, want), tolerance_of(dtype())) << name;
+      }
+    }
+  }
+}
+
+TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
+  const int threads = omp_get_max_threads();
+  for (int trial = 0; trial < 4; ++trial) {
+    const StackCase stack = random_case(random_, {dtype(), 6, 40, 80});
+    if (!can_run(implementation(), stack.descriptor)) continue;
+    SCOPED_TRACE(describe(stack));
+    omp_set_num_threads(1);
+    const Tensors one = run(stack, {"cpu", implementation()});
+    for (const int count : {2, 3}) {
+      omp_set_num_threads(count);
+      EXPECT_EQ(run(stack, {"cpu", implementation()}), one) << count;
+    }
+    omp_set_num_threads(threads);
+  }
+}
+
+TEST_P(RecurrentStack, RepeatsToTheBit) {
+  const StackCase stack = random_case(random_, {dtype()});
+  if (!can_run(implementation(), stack.descriptor)) GTEST_SKIP();
+  EXPECT_EQ(run(stack, {"cpu", implementation()}), run(stack, {"cpu", implementation()}));
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
