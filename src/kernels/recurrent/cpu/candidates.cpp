@@ -24,7 +24,52 @@ std::unique_ptr<Plan> create_portable(const Descriptor& descriptor) {
   });
 }
 
+std::optional<std::string> refuse_leaf(const Descriptor& descriptor, runtime::DeviceType device,
+                                       DType dtype, const void* leaf, std::string_view needs) {
+  if (auto reason = refuse_device(device)) return reason;
+  if (descriptor.dtype != dtype) {
+    return fmt::format("it computes {}, not {}", base::name_of(dtype),
+                       base::name_of(descriptor.dtype));
+  }
+  if (leaf == nullptr) return fmt::format("this machine has no {}", needs);
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_amx(const Descriptor& descriptor, runtime::DeviceType device) {
+  return refuse_leaf(descriptor, device, DType::kBFloat16, amx_leaf_bf16(),
+                     "AMX-BF16 that the system lends");
+}
+
+std::unique_ptr<Plan> create_amx(const Descriptor& descriptor) {
+  return make_sequence(descriptor, "amx", *amx_leaf_bf16());
+}
+
+std::optional<std::string> refuse_avx512(const Descriptor& descriptor, runtime::DeviceType device) {
+  if (descriptor.dtype == DType::kBFloat16) {
+    return refuse_leaf(descriptor, device, DType::kBFloat16, avx512_leaf_bf16(), "AVX512_BF16");
+  }
+  return refuse_leaf(descriptor, device, DType::kFloat32, avx512_leaf_f32(), "AVX-512");
+}
+
+std::unique_ptr<Plan> create_avx512(const Descriptor& descriptor) {
+  if (descriptor.dtype == DType::kBFloat16) {
+    return make_sequence(descriptor, "avx512", *avx512_leaf_bf16());
+  }
+  return make_sequence(descriptor, "avx512", *avx512_leaf_f32());
+}
+
+std::optional<std::string> refuse_avx2(const Descriptor& descriptor, runtime::DeviceType device) {
+  return refuse_leaf(descriptor, device, DType::kFloat32, avx2_leaf_f32(), "AVX2 with FMA");
+}
+
+std::unique_ptr<Plan> create_avx2(const Descriptor& descriptor) {
+  return make_sequence(descriptor, "avx2", *avx2_leaf_f32());
+}
+
 constexpr std::array kCandidates{
+    Candidate{"amx", false, refuse_amx, create_amx},
+    Candidate{"avx512", false, refuse_avx512, create_avx512},
+    Candidate{"avx2", false, refuse_avx2, create_avx2},
     Candidate{"portable", false, refuse_portable, create_portable},
 };
 

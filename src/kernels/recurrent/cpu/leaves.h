@@ -2,6 +2,21 @@
 
 #include "kernels/recurrent/cpu/leaf.h"
 
-/// Every instruction set's leaf, one declaration an instruction set. Beside portable_leaf (leaf.h)
-/// each returns null when this processor, or this storage type, has none.
-namespace sluice::kernels::recurrent::cpu {}  // namespace sluice::kernels::recurrent::cpu
+/// The leaves of each instruction set, and whether this machine runs them.
+namespace sluice::kernels::recurrent::cpu {
+
+// Defined in files compiled for their instruction set: reach them through the functions below.
+extern const Leaf<float> kAvx2LeafF32;
+extern const Leaf<float> kAvx512LeafF32;
+extern const Leaf<base::BFloat16> kAvx512LeafBf16;
+extern const Leaf<base::BFloat16> kAmxLeafBf16;
+
+// Null where the processor, or the operating system for the state of its registers, lacks them.
+const Leaf<float>* avx2_leaf_f32();              ///< AVX2 and FMA
+const Leaf<float>* avx512_leaf_f32();            ///< AVX512F
+const Leaf<base::BFloat16>* avx512_leaf_bf16();  ///< AVX512F, BW, VL, BF16
+/// AMX-TILE and AMX-BF16 beside what avx512_leaf_bf16 needs. The first call asks the system for the
+/// use of the tile registers, for the whole process.
+const Leaf<base::BFloat16>* amx_leaf_bf16();
+
+}  // namespace sluice::kernels::recurrent::cpu

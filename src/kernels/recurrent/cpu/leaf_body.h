@@ -1,0 +1,95 @@
+#pragma once
+
+#include "kernels/recurrent/cpu/leaf_jobs.h"
+#include "kernels/recurrent/cpu/leaf_tile.h"
+
+/// The leaf of any vector instruction set, written once over a class Isa (leaf_tile.h).
+namespace sluice::kernels::recurrent::cpu {
+
+/// Packed layout: [panel][depth / kStep][block][16][kStep], the depth padded with zeros to a
+/// multiple of kDepthUnit.
+template <class Isa>
+struct LeafBody {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+
+  static std::int64_t packed_size(std::int64_t units, std::int64_t depth, std::int64_t blocks) {
+    return panels_of(units) * panel_stride<Isa>(depth, blocks);
+  }
+
+  static void pack(const PackArgs<T>& args) {
+    for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
+      for (std::int64_t block = 0; block < args.blocks; ++block) {
+        for (std::int64_t k = 0; k < padded_depth<Isa>(args.depth); k += kPanel) {
+          pack_square(args, panel, block, k);
+        }
+      }
+    }
+  }
+
+  static void product(const ProductArgs<T>& args) {
+    if (args.blocks == 1) {
+      run<Isa>(ProductJob<Isa, 1>{args}, 0, args.rows, args.panel_begin, args.panel_end);
+    } else if (args.blocks == 3) {
+      run<Isa>(ProductJob<Isa, 3>{args}, 0, args.rows, args.panel_begin, args.panel_end);
+    } else {
+      run<Isa>(ProductJob<Isa, 4>{args}, 0, args.rows, args.panel_begin, args.panel_end);
+    }
+  }
+
+  static void lstm_step(const StepArgs<T>& args) {
+    run<Isa>(LstmJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end);
+  }
+
+  static void gru_step(const StepArgs<T>& args) {
+    run<Isa>(GruJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end);
+  }
+
+  static void lstm_step_backward(const StepBackwardArgs<T>& args) {
+    run_backward<Isa, LstmBackwardJob<Isa>>(args);
+  }
+
+  static void gru_step_backward(const StepBackwardArgs<T>& args) {
+    run_backward<Isa, GruBackwardJob<Isa>>(args);
+  }
+
+  static constexpr Leaf<T> kLeaf{
+      packed_size, pack, product, lstm_step, gru_step, lstm_step_backward, gru_step_backward};
+
+ private:
+  /// Packs [16 of the depth][16 units] by way of a buffer, so that the source is read along its
+  /// rows and the target written along its own.
+  static void pack_square(const PackArgs<T>& args, std::int64_t panel, std::int64_t block,
+                          std::int64_t k_begin) {
+    float square[kPanel][kPanel];  // [k][unit]
+    const float* source = args.source + block * args.block_stride +
+                          panel * kPanel * args.unit_stride + k_begin * args.depth_stride;
+    const std::int64_t units = smaller_of(kPanel, args.units - panel * kPanel);
+    const std::int64_t depth = smaller_of(kPanel, args.depth - k_begin);
+    if (units < kPanel || depth < kPanel) {
+      for (auto& row : square) {
+        for (float& value : row) value = 0;
+      }
+    }
+    if (args.depth_stride == 1) {
+      for (std::int64_t unit = 0; unit < units; ++unit) {
+        for (std::int64_t k = 0; k < depth; ++k)
+          square[k][unit] = source[unit * args.unit_stride + k];
+      }
+    } else {
+      for (std::int64_t k = 0; k < depth; ++k) {
+        for (std::int64_t unit = 0; unit < units; ++unit) {
+          square[k][unit] = source[unit * args.unit_stride + k * args.depth_stride];
+        }
+      }
+    }
+    T* target = args.packed + panel * panel_stride<Isa>(args.depth, args.blocks) +
+                (k_begin * args.blocks + block * Isa::kStep) * kPanel;
+    const std::int64_t filled = smaller_of(kPanel, padded_depth<Isa>(args.depth) - k_begin);
+    for (std::int64_t k = 0; k < filled; k += Isa::kStep) {
+      Isa::store_packed(target + k * args.blocks * kPanel, square[k]);
+    }
+  }
+};
+
+}  // namespace sluice::kernels::recurrent::cpu

@@ -1,0 +1,273 @@
+#pragma once
+
+#include "kernels/recurrent/cpu/cells.h"
+#include "kernels/recurrent/cpu/leaf.h"
+#include "kernels/recurrent/cpu/leaf_tile.h"
+
+/// What a tile's sums start from and where they go: the product and the cells (see leaf_tile.h).
+namespace sluice::kernels::recurrent::cpu {
+
+/// How many of a register's lanes hold units: 0 to its width.
+template <class Vector>
+constexpr int lanes_of(std::int64_t units, std::int64_t panel, std::int64_t part) {
+  const std::int64_t left = units - panel * kPanel - part * Vector::kWidth;
+  return static_cast<int>(left < 0 ? 0 : smaller_of(left, Vector::kWidth));
+}
+
+/// Rows of floats; `first` is null for zeros.
+struct StartRows {
+  const float* first;
+  std::int64_t stride;
+};
+
+template <class Isa, int kBlockCount>
+struct ProductJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  static constexpr int kBlocks = kBlockCount;
+  static constexpr bool kDirect = true;
+
+  const ProductArgs<T>& args;
+
+  const T* input(std::int64_t row) const { return args.a + row * args.a_stride; }
+  std::int64_t depth() const { return args.depth; }
+  const T* packed() const { return args.packed; }
+  bool is_active(std::int64_t) const { return true; }
+  void skip(std::int64_t, std::int64_t, std::int64_t) const {}
+
+  static std::int64_t column(std::int64_t panel, std::int64_t part, int block) {
+    return (panel * kBlocks + block) * kPanel + part * Vector::kWidth;
+  }
+  float* out(std::int64_t row, std::int64_t at) const {
+    return args.out + row * args.out_stride + at;
+  }
+
+  [[gnu::always_inline]] Vector start(std::int64_t row, std::int64_t panel, std::int64_t part,
+                                      int block) const {
+    const std::int64_t at = column(panel, part, block);
+    if (args.accumulate) return Vector::load(out(row, at));
+    return args.bias != nullptr ? Vector::load(args.bias + at) : Vector(0.0f);
+  }
+  /// As start, of this row and those that follow.
+  StartRows start_rows(std::int64_t row, std::int64_t panel, int block) const {
+    const std::int64_t at = column(panel, 0, block);
+    if (args.accumulate) return {out(row, at), args.out_stride};
+    return {args.bias != nullptr ? args.bias + at : nullptr, 0};
+  }
+  [[gnu::always_inline]] void finish(Vector sum, std::int64_t row, std::int64_t panel,
+                                     std::int64_t part, int block) const {
+    sum.store(out(row, column(panel, part, block)));
+  }
+};
+
+/// What the steps of both cells share.
+template <class Isa, int kGates>
+struct StepJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  static constexpr int kBlocks = kGates;
+  static constexpr bool kDirect = false;
+
+  const StepArgs<T>& args;
+
+  const T* input(std::int64_t row) const { return args.h_prev + row * args.h_prev_stride; }
+  std::int64_t depth() const { return args.depth; }
+  const T* packed() const { return args.packed; }
+  bool is_active(std::int64_t row) const {
+    return args.lengths == nullptr || args.t < args.lengths[row];
+  }
+
+  /// Element of [rows, panels, count, 16].
+  std::int64_t at(std::int64_t row, std::int64_t panel, std::int64_t part,
+                  std::int64_t count) const {
+    return (row * panels_of(args.units) + panel) * count * kPanel + part * Vector::kWidth;
+  }
+  const float* pre(std::int64_t row, std::int64_t panel, std::int64_t part, int block) const {
+    return args.pre + at(row, panel, part, kGates) + block * kPanel;
+  }
+
+  /// An inactive row keeps its state; with a projection (no y) h is the projection's to keep.
+  void skip(std::int64_t row, std::int64_t panel_begin, std::int64_t panel_end) const {
+    const std::int64_t end = smaller_of(panel_end * kPanel, args.units);
+    T* h_next = args.h_next + row * args.h_next_stride;
+    for (std::int64_t unit = panel_begin * kPanel; unit < end; ++unit) {
+      h_next[unit] = args.y != nullptr ? input(row)[unit] : T();
+      if (args.y != nullptr) args.y[row * args.y_stride + unit] = T();
+    }
+    if (args.c_next == nullptr) return;
+    for (std::int64_t i = at(row, panel_begin, 0, 1); i < at(row, panel_end, 0, 1); ++i) {
+      args.c_next[i] = args.c_prev[i];
+    }
+  }
+
+  void store_h(std::int64_t row, std::int64_t panel, std::int64_t part, Vector h) const {
+    const std::int64_t unit = panel * kPanel + part * Vector::kWidth;
+    const int lanes = lanes_of<Vector>(args.units, panel, part);
+    Isa::store(args.h_next + row * args.h_next_stride + unit, h, lanes);
+    if (args.y != nullptr) Isa::store(args.y + row * args.y_stride + unit, h, lanes);
+  }
+  void save(std::int64_t row, std::int64_t panel, std::int64_t part, Vector v0, Vector v1,
+            Vector v2, Vector v3) const {
+    if (args.saved == nullptr) return;
+    float* saved = args.saved + at(row, panel, part, 4);
+    v0.store(saved);
+    v1.store(saved + kPanel);
+    v2.store(saved + 2 * kPanel);
+    v3.store(saved + 3 * kPanel);
+  }
+};
+
+template <class Isa>
+struct LstmJob : StepJob<Isa, 4> {
+  using Vector = typename Isa::Vector;
+
+  [[gnu::always_inline]] Vector start(std::int64_t row, std::int64_t panel, std::int64_t part,
+                                      int block) const {
+    return Vector::load(this->pre(row, panel, part, block));
+  }
+  StartRows start_rows(std::int64_t row, std::int64_t panel, int block) const {
+    return {this->pre(row, panel, 0, block), panels_of(this->args.units) * 4 * kPanel};
+  }
+  void finish(const float* sums, std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    constexpr int kWidth = Vector::kWidth;
+    const std::int64_t state = this->at(row, panel, part, 1);
+    const LstmOut<Vector> out = lstm_forward(
+        Vector::load(sums), Vector::load(sums + kWidth), Vector::load(sums + 2 * kWidth),
+        Vector::load(sums + 3 * kWidth), Vector::load(this->args.c_prev + state));
+    out.c.store(this->args.c_next + state);
+    this->store_h(row, panel, part, out.h);
+    this->save(row, panel, part, out.i, out.f, out.g, out.o);
+  }
+};
+
+template <class Isa>
+struct GruJob : StepJob<Isa, 3> {
+  using Vector = typename Isa::Vector;
+
+  [[gnu::always_inline]] Vector start(std::int64_t row, std::int64_t panel, std::int64_t part,
+                                      int block) const {
+    if (block < 2) return Vector::load(this->pre(row, panel, part, block));
+    return Vector::load(this->args.bias_hn + panel * kPanel + part * Vector::kWidth);
+  }
+  StartRows start_rows(std::int64_t row, std::int64_t panel, int block) const {
+    if (block == 2) return {this->args.bias_hn + panel * kPanel, 0};
+    return {this->pre(row, panel, 0, block), panels_of(this->args.units) * 3 * kPanel};
+  }
+  void finish(const float* sums, std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    constexpr int kWidth = Vector::kWidth;
+    const std::int64_t unit = panel * kPanel + part * kWidth;
+    const Vector n_hidden = Vector::load(sums + 2 * kWidth);
+    const GruOut<Vector> out = gru_forward(
+        Vector::load(sums), Vector::load(sums + kWidth),
+        Vector::load(this->pre(row, panel, part, 2)), n_hidden,
+        Isa::load(this->input(row) + unit, lanes_of<Vector>(this->args.units, panel, part)));
+    this->store_h(row, panel, part, out.h);
+    this->save(row, panel, part, out.r, out.z, out.n, n_hidden);
+  }
+};
+
+/// Where one register of a backward step lies in each buffer.
+template <class Isa, int kGates>
+struct BackwardPlace {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+
+  std::int64_t row, unit, state, saved, gates;
+  int lanes;
+
+  BackwardPlace(const StepBackwardArgs<T>& args, std::int64_t at_row, std::int64_t panel,
+                std::int64_t part)
+      : row(at_row), unit(panel * kPanel + part * Vector::kWidth) {
+    const std::int64_t index = row * panels_of(args.units) + panel;
+    const std::int64_t lane = part * Vector::kWidth;
+    state = index * kPanel + lane;
+    saved = index * 4 * kPanel + lane;
+    gates = index * kGates * kPanel + lane;
+    lanes = lanes_of<Vector>(args.units, panel, part);
+  }
+
+  /// Zero past the units, whatever the buffers held there.
+  void store(T* gradients, int gate, Vector value) const {
+    Isa::store(gradients + gates + gate * kPanel, value.keep(lanes), Vector::kWidth);
+  }
+  Vector load(const float* from, int gate = 0) const {
+    return Vector::load(from + gate * kPanel, lanes);
+  }
+};
+
+template <class Isa>
+struct LstmBackwardJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  static constexpr int kGates = 4;
+
+  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 4>& at) {
+    const float* saved = args.saved + at.saved;
+    const LstmGradient<Vector> d =
+        lstm_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2), at.load(saved, 3),
+                      at.load(args.c_prev + at.state), at.load(args.c + at.state),
+                      at.load(args.dh + at.state), at.load(args.dc + at.state));
+    at.store(args.d_gates_input, 0, d.i);
+    at.store(args.d_gates_input, 1, d.f);
+    at.store(args.d_gates_input, 2, d.g);
+    at.store(args.d_gates_input, 3, d.o);
+    d.c_prev.keep(at.lanes).store(args.dc + at.state);
+    if (args.dh_direct != nullptr) Vector(0.0f).store(args.dh_direct + at.state);
+  }
+};
+
+template <class Isa>
+struct GruBackwardJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  static constexpr int kGates = 3;
+
+  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 3>& at) {
+    const float* saved = args.saved + at.saved;
+    const GruGradient<Vector> d =
+        gru_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2), at.load(saved, 3),
+                     Isa::load(args.h_prev + at.row * args.h_prev_stride + at.unit, at.lanes),
+                     at.load(args.dh + at.state));
+    at.store(args.d_gates_input, 0, d.r);
+    at.store(args.d_gates_input, 1, d.z);
+    at.store(args.d_gates_input, 2, d.n_input);
+    at.store(args.d_gates_hidden, 0, d.r);
+    at.store(args.d_gates_hidden, 1, d.z);
+    at.store(args.d_gates_hidden, 2, d.n_hidden);
+    d.h_prev.keep(at.lanes).store(args.dh_direct + at.state);
+  }
+};
+
+/// Gate gradients zero; dc stays, dh goes on to the earlier step as it is.
+template <class Isa, int kGates>
+void skip_backward(const StepBackwardArgs<typename Isa::T>& args,
+                   const BackwardPlace<Isa, kGates>& at) {
+  using Vector = typename Isa::Vector;
+  for (int gate = 0; gate < kGates; ++gate) {
+    at.store(args.d_gates_input, gate, Vector(0.0f));
+    if (args.d_gates_hidden != nullptr) at.store(args.d_gates_hidden, gate, Vector(0.0f));
+  }
+  if (args.dh_direct != nullptr) {
+    at.load(args.dh + at.state).store(args.dh_direct + at.state);
+  }
+}
+
+template <class Isa, class Job>
+void run_backward(const StepBackwardArgs<typename Isa::T>& args) {
+  constexpr std::int64_t kParts = kPanel / Isa::Vector::kWidth;
+  for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
+    const bool active = args.lengths == nullptr || args.t < args.lengths[row];
+    for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
+      for (std::int64_t part = 0; part < kParts; ++part) {
+        const BackwardPlace<Isa, Job::kGates> at(args, row, panel, part);
+        if (active) {
+          Job::run(args, at);
+        } else {
+          skip_backward(args, at);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace sluice::kernels::recurrent::cpu
