@@ -33,11 +33,14 @@ struct DropoutKey {
   std::uint32_t step = 0;
   std::uint32_t stream = 0;
 
+  /// Key of the generator; the counter is {unit / 4, time, row, stream}.
+  constexpr std::uint64_t philox_key() const {
+    return seed ^ (static_cast<std::uint64_t>(step) * 0x9E3779B97F4A7C15ull);
+  }
   /// The random words of the elements 4 * group to 4 * group + 3.
   constexpr std::array<std::uint32_t, 4> words(std::uint32_t row, std::uint32_t time,
                                                std::uint32_t group) const {
-    const std::uint64_t key = seed ^ (static_cast<std::uint64_t>(step) * 0x9E3779B97F4A7C15ull);
-    return philox(key, {group, time, row, stream});
+    return philox(philox_key(), {group, time, row, stream});
   }
   /// One random word for an element.
   constexpr std::uint32_t word(std::uint32_t row, std::uint32_t time, std::uint32_t unit) const {

@@ -1,30 +1,10 @@
-#include <algorithm>
-
 #include "base/dtype.h"
 #include "kernels/elementwise/cpu/elementwise.h"
+#include "kernels/elementwise/cpu/mask_row.h"
 #include "kernels/elementwise/cpu/parallel.h"
 
 namespace sluice::kernels::elementwise::cpu {
 namespace {
-
-struct Mask {
-  runtime::DropoutKey key;
-  std::uint32_t threshold;
-};
-
-/// One row of one time step.
-template <typename T>
-void mask_features(const Mask& mask, std::uint32_t row_id, std::uint32_t time, const T* x, T* y,
-                   std::int64_t features, T factor) {
-  for (std::int64_t begin = 0; begin < features; begin += 4) {
-    const auto words = mask.key.words(row_id, time, static_cast<std::uint32_t>(begin / 4));
-    const std::int64_t count = std::min<std::int64_t>(4, features - begin);
-    for (std::int64_t j = 0; j < count; ++j) {
-      const bool keep = words[static_cast<std::size_t>(j)] >= mask.threshold;
-      y[begin + j] = keep ? x[begin + j] * factor : T{0};
-    }
-  }
-}
 
 template <typename T>
 void run(const DropoutArgs& args) {
@@ -34,17 +14,28 @@ void run(const DropoutArgs& args) {
   auto* y = args.y.data_as<T>();
   const auto* row_ids = args.row_ids.data_as<const std::int32_t>();
   const T factor = static_cast<T>(1 / (1 - args.rate));
-  const Mask mask{args.key, runtime::dropout_threshold(args.rate)};
-#pragma omp parallel for schedule(static) if (count * features > kChunk / 8)
+  const std::uint32_t threshold = runtime::dropout_threshold(args.rate);
+#pragma omp parallel for schedule(static) if (count * features > kChunk)
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = i % rows;
     const auto id = static_cast<std::uint32_t>(row_ids != nullptr ? row_ids[row] : row);
-    mask_features(mask, id, static_cast<std::uint32_t>(i / rows), x + i * features,
-                  y + i * features, features, factor);
+    const auto time = static_cast<std::uint32_t>(i / rows);
+    mask_row({args.key.philox_key(), 0, time, id, args.key.stream},
+             {x + i * features, y + i * features, features, threshold, factor});
   }
 }
 
 }  // namespace
+
+void mask_row(const WordCounter& counter, const MaskedRow<double>& row) {
+  mask_row_portable(counter, row);
+}
+
+void mask_row(const WordCounter& counter, const MaskedRow<float>& row) {
+  if (__builtin_cpu_supports("avx512f")) return mask_row_avx512(counter, row);
+  if (__builtin_cpu_supports("avx2")) return mask_row_avx2(counter, row);
+  mask_row_portable(counter, row);
+}
 
 void dropout(Stream& stream, const DropoutArgs& args) {
   base::dispatch_master(args.x.dtype(), [&](auto tag) {
