@@ -40,7 +40,7 @@ std::string nearest(std::string_view unknown, std::span<const std::string_view> 
   for (const std::string_view name : known) {
     if (name.size() > kLongestName) continue;
     const std::size_t limit = std::max<std::size_t>(2, std::max(name.size(), unknown.size()) / 3);
-    const auto [shorter, longer] = std::minmax(name.size(), unknown.size());
+    const auto [shorter, longer] = std::minmax({name.size(), unknown.size()});
     if (longer - shorter > limit) continue;  // The distance is at least that.
     const std::size_t distance = edit_distance(unknown, name);
     // A distance as long as the name shares nothing with it.
