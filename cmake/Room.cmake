@@ -26,6 +26,8 @@ function(sluice_test name)
   target_link_libraries(${name}_test PRIVATE sluice_core GTest::gtest_main ${TEST_LIBRARIES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name}_test PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # Tests spend their time in the libraries; optimising them costs more than it brings.
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${name}_test PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST

@@ -52,7 +52,10 @@ class Arena {
  public:
   Arena() = default;
   Arena(Device& device, const ArenaPlanner& planner)
-      : saved_(device, planner.saved_total()), scratch_(device, planner.scratch_total()) {}
+      : Arena(device, planner.saved_total(), planner.scratch_total()) {}
+  /// For several planners that take turns: the largest of their totals.
+  Arena(Device& device, std::size_t saved_bytes, std::size_t scratch_bytes)
+      : saved_(device, saved_bytes), scratch_(device, scratch_bytes) {}
 
   /// The start of a slot viewed with the actual shape, which must fit in the booked bytes.
   Tensor tensor(const Slot& slot, DType dtype, const Shape& shape) const;

@@ -8,12 +8,15 @@ namespace {
 
 using base::DType;
 
+void check_master(const Tensor& table, std::string_view operation) {
+  SLUICE_CHECK(table.dtype() == DType::kFloat32 || table.dtype() == DType::kFloat64,
+               "{}: takes float32 or float64, not {}", operation, base::name_of(table.dtype()));
+}
+
 void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
            std::string_view operation) {
   const DType dtype = table.dtype();
-  SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64,
-               "{}: takes float32 or float64, not {}", operation, base::name_of(dtype));
-  SLUICE_CHECK(table.rank() == 2, "{}: the table must be [vocabulary, features], not {}", operation,
+  SLUICE_CHECK(table.rank() == 2, "{}: the table must be [rows, features], not {}", operation,
                table.shape().to_string());
   check_dtype(tokens, DType::kInt32, operation, "tokens");
   check_dtype(rows, dtype, operation, "rows");
@@ -28,12 +31,14 @@ void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
 
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out) {
   check(table, tokens, out, "embedding gather");
+  if (table.dtype() != DType::kInt32) check_master(table, "embedding gather");
   require_host_kernels(context, "embedding gather");
   cpu::gather(context.stream(), table, tokens, out);
 }
 
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {
   check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
+  check_master(args.d_table, "embedding gather backward");
   require_host_kernels(context, "embedding gather backward");
   cpu::gather_backward(context.stream(), args);
 }

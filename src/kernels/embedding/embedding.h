@@ -13,7 +13,8 @@ namespace sluice::kernels::embedding {
 using runtime::Context;
 using runtime::Tensor;
 
-/// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous.
+/// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous. Also moves the
+/// rows of a decoding state, so an int32 table is taken as well.
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
 struct GatherBackwardArgs {

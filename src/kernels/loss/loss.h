@@ -8,12 +8,12 @@
 /// Softmax over a vocabulary: training loss, scores of given targets, log-probabilities.
 ///
 /// logits are [time * rows, V], float32 or float64, contiguous, time-major; token n = t * rows + r
-/// belongs to row r at time t and counts if t < lengths[r]. Targets are in [0, V) where they count
-/// (a cpu leaf throws ErrorCode::kInvalidArgument for others; a device without a host can't).
-/// Log-sums are taken around the row's largest logit, so no finite logits overflow; a NaN or an
-/// infinite logit of a counted token makes its loss NaN. In float32 a log-probability is off by
-/// about 1e-6 relative to 1 + the spread of the logits. A token's results depend on its own row of
-/// logits only, to the bit; sums over tokens run in rising n.
+/// belongs to row r at time first_time + t and counts if that is below lengths[r]. Targets are in
+/// [0, V) where they count (a cpu leaf throws ErrorCode::kInvalidArgument for others; a device
+/// without a host can't). Log-sums are taken around the row's largest logit, so no finite logits
+/// overflow; a NaN or an infinite logit of a counted token makes its loss NaN. In float32 a
+/// log-probability is off by about 1e-6 relative to 1 + the spread of the logits. A token's results
+/// depend on its own row of logits only, to the bit; sums over tokens run in rising n.
 namespace sluice::kernels::loss {
 
 using runtime::Context;
@@ -32,6 +32,7 @@ enum Sum : int {
 ///   (1 - e) * -log p_y + (e / V) * sum over j of -log p_j,     e = label_smoothing
 /// (Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision").
 struct CrossEntropyArgs {
+  std::int64_t first_time = 0;  ///< t of the first logits: a sequence may come in parts
   std::int64_t time = 0;
   std::int64_t rows = 0;
   Tensor logits;               ///< [time * rows, V]
@@ -53,6 +54,7 @@ std::size_t cross_entropy_workspace_bytes(std::int64_t tokens);
 void cross_entropy(const Context& context, const CrossEntropyArgs& args);
 
 struct TargetScoreArgs {
+  std::int64_t first_time = 0;  ///< t of the first logits: a sequence may come in parts
   std::int64_t time = 0;
   std::int64_t rows = 0;
   Tensor logits;        ///< [time * rows, V]

@@ -56,13 +56,15 @@ void add_rows(const T* d_out, const Tokens& tokens, std::int32_t padding, T* d_t
 }  // namespace
 
 void gather(runtime::Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  base::dispatch_master(table.dtype(), [&](auto tag) {
+  const auto launch = [&](auto tag) {
     using T = typename decltype(tag)::type;
     stream.launch([table, tokens = Tokens(tokens), out] {
       tokens.check(table.size(0));
       copy_rows(table.data_as<const T>(), tokens, out.data_as<T>(), table.size(1));
     });
-  });
+  };
+  if (table.dtype() == base::DType::kInt32) return launch(base::TypeTag<std::int32_t>{});
+  base::dispatch_master(table.dtype(), launch);
 }
 
 void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args) {

@@ -65,7 +65,8 @@ void add_up(const TokenResult* results, std::int64_t count, double* sums, bool a
 
 template <typename T>
 void run(const CrossEntropyArgs& args) {
-  const Tokens tokens{args.time, args.rows, args.targets.data_as<const std::int32_t>(),
+  const Tokens tokens{args.first_time, args.time, args.rows,
+                      args.targets.data_as<const std::int32_t>(),
                       args.lengths.data_as<const std::int32_t>()};
   const std::int64_t count = tokens.count(), vocabulary = args.logits.size(1);
   tokens.check_targets(vocabulary);

@@ -51,7 +51,8 @@ void sum_over_time(const double* scores, std::int64_t time, std::int64_t rows, d
 
 template <typename T>
 void run_score_targets(const TargetScoreArgs& args) {
-  const Tokens tokens{args.time, args.rows, args.targets.data_as<const std::int32_t>(),
+  const Tokens tokens{args.first_time, args.time, args.rows,
+                      args.targets.data_as<const std::int32_t>(),
                       args.lengths.data_as<const std::int32_t>()};
   const std::int64_t vocabulary = args.logits.size(1);
   tokens.check_targets(vocabulary);

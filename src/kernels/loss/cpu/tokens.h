@@ -8,17 +8,18 @@ namespace sluice::kernels::loss::cpu {
 
 /// Which tokens count and what their targets are.
 struct Tokens {
-  std::int64_t time, rows;
+  std::int64_t first_time, time, rows;
   const std::int32_t* targets;
   const std::int32_t* lengths;  ///< or null: every token counts
 
   std::int64_t count() const { return time * rows; }
-  bool counts(std::int64_t n) const { return lengths == nullptr || n / rows < lengths[n % rows]; }
+  bool counts(std::int64_t n) const { return lengths == nullptr || time_of(n) < lengths[n % rows]; }
+  std::int64_t time_of(std::int64_t n) const { return first_time + n / rows; }
   void check_targets(std::int64_t vocabulary) const {
     for (std::int64_t n = 0; n < count(); ++n) {
       SLUICE_CHECK(!counts(n) || (targets[n] >= 0 && targets[n] < vocabulary),
                    "target {} of row {} at time {} is outside a vocabulary of {}", targets[n],
-                   n % rows, n / rows, vocabulary);
+                   n % rows, time_of(n), vocabulary);
     }
   }
 };
