@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "data/sentencepiece_check.h"
 #include "data/shuffle.h"
 #include "data/utf8.h"
 #include "data/vocabulary.h"
@@ -159,6 +160,7 @@ std::unique_ptr<Tokenizer> train_sentencepiece(std::span<const std::string> line
 }
 
 std::unique_ptr<Tokenizer> parse_sentencepiece(std::string_view payload) {
+  require_sound_tables(payload);
   return std::make_unique<SentencePieceTokenizer>(payload);
 }
 
