@@ -20,8 +20,35 @@ namespace {
 
 using Status = sentencepiece::util::Status;
 
+/// Without the source line and condition that the library's sentences begin with, if more follows.
+std::string_view reason_of(const Status& status) {
+  const std::string_view whole = status.message();
+  const std::size_t end = whole.rfind("] ");
+  const bool more = end != std::string_view::npos && end + 2 < whole.size();
+  return more ? whole.substr(end + 2) : whole;
+}
+
 void require_ok(const Status& status, ErrorCode code, std::string_view doing) {
-  if (!status.ok()) base::fail(code, "SentencePiece cannot {}: {}", doing, status.message());
+  if (!status.ok()) base::fail(code, "SentencePiece cannot {}: {}", doing, reason_of(status));
+}
+
+/// Whether every normalization leaves something of the character: no space, control, format or
+/// variation character, and none that the library keeps for itself.
+bool is_visible(char32_t c) {
+  if (c < 0x7F) return c > U' ';
+  return c > 0xA0 && c != 0xAD && c != 0x34F && c != 0x61C && c != 0x1680 && c != 0x180E &&
+         !(c >= 0x2000 && c <= 0x200F) && !(c >= 0x2028 && c <= 0x202F) &&
+         !(c >= 0x205F && c <= 0x206F) && c != 0x2581 && c != 0x3000 &&
+         !(c >= 0xFE00 && c <= 0xFE0F) && c != 0xFEFF && !(c >= 0xFFF0 && c <= 0xFFFF) &&
+         c < 0xE0000;
+}
+
+/// Whether the trainer can use the line: it passes over lines with a TAB or with U+2585.
+bool has_text(const std::string& line) {
+  const std::vector<char32_t> points = decode_utf8(line, "a line");
+  return std::none_of(points.begin(), points.end(),
+                      [](char32_t c) { return c == U'\t' || c == 0x2585; }) &&
+         std::any_of(points.begin(), points.end(), is_visible);
 }
 
 /// Hands the chosen lines to the trainer one by one.
@@ -143,8 +170,12 @@ std::unique_ptr<Tokenizer> train_sentencepiece(std::span<const std::string> line
   for (std::size_t i = 0; i < lines.size(); ++i) {
     require_utf8(lines[i], fmt::format("line {} of the vocabulary's text", i + 1));
   }
-  SLUICE_CHECK(!lines.empty(), "SentencePiece needs text to train on; there is none");
-  LineIterator iterator(lines, choose_lines(lines.size(), options));
+  std::vector<std::size_t> chosen = choose_lines(lines.size(), options);
+  // The library ends the process when there is nothing to train on.
+  SLUICE_CHECK(std::any_of(chosen.begin(), chosen.end(),
+                           [&](std::size_t line) { return has_text(lines[line]); }),
+               "SentencePiece needs text to train on; none of the {} lines has any", chosen.size());
+  LineIterator iterator(lines, std::move(chosen));
   std::string model;
   try {
     require_ok(

@@ -13,8 +13,8 @@ namespace sluice::data {
 /// Which tokenizer to train, as a configuration says it.
 struct TokenizerOptions {
   std::string kind = "sentencepiece";  ///< "sentencepiece", "words" or "characters"
-  VocabularyOptions vocabulary;        ///< of words and characters
-  SentencePieceOptions sentencepiece;
+  VocabularyOptions vocabulary = {};   ///< of words and characters
+  SentencePieceOptions sentencepiece = {};
 };
 
 /// Throws ErrorCode::kInvalidArgument on an unknown kind, else as the kind's own function.
