@@ -19,7 +19,7 @@ enum class StopRule {
   /// When no live beam can still beat the worst of the nbest hypotheses kept, whatever it goes on
   /// with: the best hypotheses that this beam width can see, under any length penalty.
   kBestFound,
-  /// When `beam` hypotheses have finished. Never takes more steps than kBestFound with a length
+  /// As kBestFound, but also when `beam` hypotheses have finished: fewer steps under a length
   /// penalty, but a longer hypothesis with a better normalised score may be missed.
   kBeamFull,
 };

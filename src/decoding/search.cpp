@@ -1,0 +1,198 @@
+#include "decoding/search.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "data/tokenizer.h"
+#include "kernels/beam_search/beam_search.h"
+#include "runtime/arena.h"
+
+namespace sluice::decoding {
+
+namespace kernel = kernels::beam_search;
+using base::Shape;
+
+namespace {
+
+kernel::Rules rules_of(const SearchOptions& options) {
+  kernel::Rules rules;
+  rules.min_length = options.min_length;
+  rules.length_penalty = options.length_penalty;
+  // One beam goes on after its first eos only to look for something longer, which isn't greedy.
+  rules.stop_when_full = options.stop == StopRule::kBeamFull || options.beam == 1;
+  rules.pad = data::kPadId;
+  rules.bos = data::kBosId;
+  rules.eos = data::kEosId;
+  rules.unknown = options.allow_unknown ? -1 : data::kUnknownId;
+  return rules;
+}
+
+std::int64_t poll_interval(const Context& context, const SearchOptions& options) {
+  if (options.poll_every > 0) return options.poll_every;
+  return context.device().runs_host_kernels() ? 1 : 8;
+}
+
+}  // namespace
+
+struct BeamSearch::Plan {
+  struct Slots {
+    runtime::Slot logits, attention, tokens, result_attention;
+  };
+  /// What one run works on: views of the plan's memory.
+  struct Views {
+    kernel::State state;
+    Tensor logits, attention, tokens, result_attention;
+  };
+
+  Plan(const Context& context, models::StepModel& model_in, const SearchOptions& options_in,
+       const Capacity& capacity_in);
+  void check(std::span<const std::int32_t> source_lengths) const;
+  kernel::Extent extent(std::int64_t inputs, std::int64_t source_time,
+                        std::int64_t max_length) const;
+  Views views(const kernel::Extent& extent) const;
+  /// Steps until every input is done.
+  void search(const Context& context, const Views& views);
+
+  models::StepModel* model;
+  SearchOptions options;
+  Capacity capacity;
+  kernel::Rules rules;
+  kernel::StateSlots state_slots;
+  Slots slots;
+  runtime::Arena arena;
+};
+
+BeamSearch::Plan::Plan(const Context& context, models::StepModel& model_in,
+                       const SearchOptions& options_in, const Capacity& capacity_in)
+    : model(&model_in), options(options_in), capacity(capacity_in), rules(rules_of(options_in)) {
+  const std::int64_t rows = capacity.inputs * options.beam;
+  const std::int64_t vocabulary = model->vocabulary();
+  SLUICE_CHECK(
+      rows <= model->max_rows(),
+      "beam search over {} inputs with beam {} needs {} rows, but the model has room for {}",
+      capacity.inputs, options.beam, rows, model->max_rows());
+  SLUICE_CHECK(vocabulary > data::kEosId,
+               "beam search needs a vocabulary with eos (id {}), not one of {} tokens",
+               data::kEosId, vocabulary);
+  const kernel::Extent most =
+      extent(capacity.inputs, capacity.source_time, options.max_length_for(capacity.source_time));
+  runtime::ArenaPlanner planner;
+  state_slots = kernel::StateSlots(planner, most);
+  slots.logits = planner.saved(most.dtype, {rows, vocabulary});
+  slots.tokens = planner.saved(DType::kInt32, {most.inputs, most.nbest, most.max_length});
+  if (most.attention) {
+    slots.attention = planner.saved(most.dtype, {rows, most.source_time});
+    slots.result_attention =
+        planner.saved(most.dtype, {most.inputs, most.nbest, most.max_length, most.source_time});
+  }
+  arena = runtime::Arena(context.device(), planner);
+}
+
+void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths) const {
+  SLUICE_CHECK(static_cast<std::int64_t>(source_lengths.size()) <= capacity.inputs,
+               "{} inputs do not fit a beam search for {}", source_lengths.size(), capacity.inputs);
+  const std::int64_t most = options.attention ? std::min(capacity.source_time, model->source_time())
+                                              : capacity.source_time;
+  for (std::size_t i = 0; i < source_lengths.size(); ++i) {
+    SLUICE_CHECK(source_lengths[i] >= 0 && source_lengths[i] <= most,
+                 "input {} has {} source tokens; a beam search for {} can't take it", i,
+                 source_lengths[i], most);
+  }
+  SLUICE_CHECK(!options.attention || model->source_time() <= capacity.source_time,
+               "the model attends to {} source tokens; the beam search has room for {}",
+               model->source_time(), capacity.source_time);
+}
+
+kernel::Extent BeamSearch::Plan::extent(std::int64_t inputs, std::int64_t source_time,
+                                        std::int64_t max_length) const {
+  kernel::Extent extent;
+  extent.inputs = inputs;
+  extent.beam = options.beam;
+  extent.nbest = options.nbest;
+  extent.max_length = max_length;
+  extent.attention = options.attention;
+  extent.source_time = options.attention ? source_time : 0;
+  extent.dtype = capacity.dtype;
+  return extent;
+}
+
+BeamSearch::Plan::Views BeamSearch::Plan::views(const kernel::Extent& extent) const {
+  Views views;
+  views.state = state_slots.view(arena, extent);
+  views.logits = arena.tensor(slots.logits, extent.dtype, {extent.rows(), model->vocabulary()});
+  views.tokens =
+      arena.tensor(slots.tokens, DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
+  if (extent.attention) {
+    views.attention =
+        arena.tensor(slots.attention, extent.dtype, {extent.rows(), extent.source_time});
+    views.result_attention =
+        arena.tensor(slots.result_attention, extent.dtype,
+                     {extent.inputs, extent.nbest, extent.max_length, extent.source_time});
+  }
+  return views;
+}
+
+void BeamSearch::Plan::search(const Context& context, const Views& views) {
+  const kernel::State& state = views.state;
+  const std::int64_t poll = poll_interval(context, options);
+  kernel::start(context, rules, state);
+  model->start(context, state.input_of_row, state.extent.rows());
+  // At the greatest length every input ends, so the steps are bounded without a look.
+  for (std::int64_t step = 0; step <= state.extent.max_length; ++step) {
+    model->step(context, state.tokens, views.logits, views.attention);
+    kernel::advance(context, rules, state, views.logits, views.attention);
+    if (step == state.extent.max_length) break;
+    if ((step + 1) % poll == 0 && context.download<std::int32_t>(state.unfinished)[0] == 0) break;
+    if (options.beam > 1) model->reorder(context, state.parents);
+  }
+}
+
+BeamSearch::BeamSearch(const Context& context, models::StepModel& model,
+                       const SearchOptions& options, const Capacity& capacity) {
+  options.validate();
+  SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0,
+               "a beam search can't be made for {} inputs of {} source tokens", capacity.inputs,
+               capacity.source_time);
+  SLUICE_CHECK(capacity.dtype == DType::kFloat32 || capacity.dtype == DType::kFloat64,
+               "beam search takes logits in float32 or float64, not {}",
+               base::name_of(capacity.dtype));
+  plan_ = std::make_unique<Plan>(context, model, options, capacity);
+}
+
+BeamSearch::~BeamSearch() = default;
+BeamSearch::BeamSearch(BeamSearch&&) noexcept = default;
+BeamSearch& BeamSearch::operator=(BeamSearch&&) noexcept = default;
+
+const SearchOptions& BeamSearch::options() const { return plan_->options; }
+
+SearchResults BeamSearch::run(const Context& context,
+                              std::span<const std::int32_t> source_lengths) {
+  Plan& plan = *plan_;
+  plan.check(source_lengths);
+  SearchResults results;
+  results.source_lengths.assign(source_lengths.begin(), source_lengths.end());
+  results.inputs = static_cast<std::int64_t>(source_lengths.size());
+  if (results.inputs == 0) return results;
+
+  std::vector<std::int32_t> max_lengths;
+  for (const std::int32_t length : source_lengths) {
+    max_lengths.push_back(static_cast<std::int32_t>(plan.options.max_length_for(length)));
+  }
+  results.max_length = *std::max_element(max_lengths.begin(), max_lengths.end());
+  const std::int64_t source_time = plan.options.attention ? plan.model->source_time() : 0;
+  const Plan::Views views =
+      plan.views(plan.extent(results.inputs, source_time, results.max_length));
+  context.upload<std::int32_t>(views.state.max_lengths, max_lengths);
+  plan.search(context, views);
+  kernel::trace_back(context, plan.rules, views.state, views.tokens, views.result_attention);
+
+  results.tokens = views.tokens;
+  results.lengths = views.state.best_lengths;
+  results.scores = views.state.best_scores;
+  results.normalised_scores = views.state.best_normalised;
+  results.attention = views.result_attention;
+  results.faults = views.state.faults;
+  return results;
+}
+
+}  // namespace sluice::decoding

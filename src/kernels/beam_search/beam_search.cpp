@@ -1,0 +1,68 @@
+#include "kernels/beam_search/beam_search.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/beam_search/cpu/beam_search.h"
+#include "kernels/check.h"
+
+namespace sluice::kernels::beam_search {
+namespace {
+
+using base::Shape;
+
+void check(const Rules& rules, const State& state, const char* operation) {
+  const Extent& e = state.extent;
+  SLUICE_CHECK(e.inputs >= 0 && e.beam >= 1 && e.nbest >= 1 && e.max_length >= 0,
+               "{}: can't search {} inputs with {} beams for {} hypotheses of up to {} tokens",
+               operation, e.inputs, e.beam, e.nbest, e.max_length);
+  SLUICE_CHECK(rules.length_penalty >= 0 && std::isfinite(rules.length_penalty),
+               "{}: the length penalty must be a number of at least 0, not {}", operation,
+               rules.length_penalty);
+  check_state(state, operation);
+}
+
+}  // namespace
+
+double length_penalty(std::int64_t length, double alpha) {
+  return std::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
+}
+
+void start(const Context& context, const Rules& rules, const State& state) {
+  check(rules, state, "beam_search start");
+  require_host_kernels(context, "beam_search start");
+  cpu::start(context.stream(), rules, state);
+}
+
+void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
+             const Tensor& attention) {
+  const char* operation = "beam_search advance";
+  check(rules, state, operation);
+  const Extent& e = state.extent;
+  SLUICE_CHECK(logits.rank() == 2 && logits.size(1) > rules.eos &&
+                   logits.size(1) <= std::numeric_limits<std::int32_t>::max(),
+               "{}: logits must be [rows, vocabulary] with eos {} in the vocabulary, not {}",
+               operation, rules.eos, logits.shape().to_string());
+  check_tensor(logits, e.dtype, Shape{e.rows(), logits.size(1)}, operation, "logits");
+  if (e.attention) {
+    check_tensor(attention, e.dtype, Shape{e.rows(), e.source_time}, operation, "attention");
+  }
+  require_host_kernels(context, operation);
+  cpu::advance(context.stream(), rules, state, logits, attention);
+}
+
+void trace_back(const Context& context, const Rules& rules, const State& state,
+                const Tensor& tokens, const Tensor& attention) {
+  const char* operation = "beam_search trace_back";
+  check(rules, state, operation);
+  const Extent& e = state.extent;
+  check_tensor(tokens, DType::kInt32, Shape{e.inputs, e.nbest, e.max_length}, operation, "tokens");
+  if (e.attention) {
+    check_tensor(attention, e.dtype, Shape{e.inputs, e.nbest, e.max_length, e.source_time},
+                 operation, "attention");
+  }
+  require_host_kernels(context, operation);
+  cpu::trace_back(context.stream(), rules, state, tokens, attention);
+}
+
+}  // namespace sluice::kernels::beam_search

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/beam_search/state.h"
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+/// Beam search over n inputs x k beams, as operations on a state that lives on the device. Row
+/// i * k + b is beam b of input i. One search:
+///
+///   start; then for each step: the model's step (tokens -> logits, attention), advance, the
+///   model's reorder (parents); at the end trace_back.
+///
+/// No operation waits for the device or reads from it, and none depends on a step number held by
+/// the host: the same calls with the same tensors serve every step. What an input gets depends on
+/// its own rows only.
+namespace sluice::kernels::beam_search {
+
+using runtime::Context;
+
+/// What continuations are allowed, how hypotheses compete and when an input is done.
+struct Rules {
+  std::int64_t min_length = 0;  ///< eos is not allowed after fewer tokens
+  /// Finished hypotheses compete by score / ((5 + length) / 6)^length_penalty, length with eos.
+  double length_penalty = 0;
+  /// An input is done when no live prefix can beat its worst kept hypothesis; with this also when
+  /// as many hypotheses have finished as there are beams.
+  bool stop_when_full = false;
+  std::int32_t pad = 0;       ///< never allowed; what dead rows feed
+  std::int32_t bos = 2;       ///< never allowed; what every prefix starts from
+  std::int32_t eos = 3;       ///< ends a hypothesis
+  std::int32_t unknown = -1;  ///< never allowed; -1: there is none
+};
+
+/// ((5 + length) / 6)^alpha: what a score is divided by. length counts eos.
+double length_penalty(std::int64_t length, double alpha);
+
+/// Sets all of the state but `max_lengths` (in 0..extent.max_length each), which is read: one live
+/// prefix an input, of score 0.
+void start(const Context& context, const Rules& rules, const State& state);
+
+/// One step of the search. logits [rows, V] are those of the live prefixes' next tokens; attention
+/// [rows, source_time], read if the state keeps attention, is where that step of the model looked.
+/// Continuations of an input compete by (score, lower beam, larger logit, lower token); score is
+/// the sum of log p, p the softmax over the whole vocabulary, forbidden tokens included. Of the
+/// best `beam` those with eos finish; the best `beam` others become the new rows, best first. At an
+/// input's maximum length only eos is allowed. Rows that are not live and inputs that are done keep
+/// still: parents are the rows themselves, tokens pad. Afterwards state.tokens is what the model is
+/// fed next and state.parents what it is reordered by.
+/// A row of logits whose largest is not finite or that holds a NaN ends its input and is noted in
+/// state.faults.
+void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
+             const Tensor& attention);
+
+/// Writes the kept hypotheses: tokens int32 [inputs, nbest, max_length], pad after the end;
+/// attention, if the state keeps it, [inputs, nbest, max_length, source_time], that of the steps
+/// that emitted the tokens, zero after the end.
+void trace_back(const Context& context, const Rules& rules, const State& state,
+                const Tensor& tokens, const Tensor& attention);
+
+}  // namespace sluice::kernels::beam_search

@@ -1,0 +1,106 @@
+#include "kernels/beam_search/cpu/row_candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/loss/cpu/softmax_rows.h"
+
+namespace sluice::kernels::beam_search::cpu {
+namespace {
+
+constexpr double kImpossible = -std::numeric_limits<double>::infinity();
+
+/// The best seen so far, sorted; `scores` hold logits.
+class BestTokens {
+ public:
+  BestTokens(const Rules& rules, bool eos_allowed, const Candidates& out)
+      : rules_(rules), eos_allowed_(eos_allowed), out_(out) {}
+
+  /// What a later token must exceed to matter.
+  double threshold() const { return size_ < out_.count ? kImpossible : out_.scores[size_ - 1]; }
+
+  void offer(double logit, std::int32_t token) {
+    if (!(logit > threshold()) || !allowed(token)) return;
+    if (size_ < out_.count) ++size_;
+    std::int64_t place = size_ - 1;
+    for (; place > 0 && out_.scores[place - 1] < logit; --place) {
+      out_.scores[place] = out_.scores[place - 1];
+      out_.tokens[place] = out_.tokens[place - 1];
+    }
+    out_.scores[place] = logit;
+    out_.tokens[place] = token;
+  }
+
+  std::int64_t size() const { return size_; }
+
+ private:
+  bool allowed(std::int32_t token) const {
+    if (token == rules_.eos) return eos_allowed_;
+    return token != rules_.pad && token != rules_.bos && token != rules_.unknown;
+  }
+
+  const Rules& rules_;
+  bool eos_allowed_;
+  const Candidates& out_;
+  std::int64_t size_ = 0;
+};
+
+/// The scan touches a whole block only if it holds something above the threshold, which soon few
+/// do.
+constexpr std::int64_t kBlock = 64;
+
+template <typename T>
+bool any_above(const T* block, T threshold) {
+  int found = 0;
+  for (std::int64_t i = 0; i < kBlock; ++i) found |= block[i] > threshold ? 1 : 0;
+  return found != 0;
+}
+
+template <typename T>
+void scan(const T* logits, std::int64_t vocabulary, BestTokens& best) {
+  std::int64_t begin = 0;
+  for (; begin + kBlock <= vocabulary; begin += kBlock) {
+    // Exact: the threshold is minus infinity or one of the logits.
+    if (!any_above(logits + begin, static_cast<T>(best.threshold()))) continue;
+    for (std::int64_t j = begin; j < begin + kBlock; ++j) {
+      best.offer(static_cast<double>(logits[j]), static_cast<std::int32_t>(j));
+    }
+  }
+  for (; begin < vocabulary; ++begin) {
+    best.offer(static_cast<double>(logits[begin]), static_cast<std::int32_t>(begin));
+  }
+}
+
+}  // namespace
+
+template <typename T>
+bool row_candidates(const Rules& rules, const T* logits, std::int64_t vocabulary, Eos eos,
+                    double prefix, const Candidates& out) {
+  const auto& rows = loss::cpu::softmax_rows<T>();
+  const T maximum = rows.maximum(logits, vocabulary);
+  const double sum = std::isfinite(maximum)
+                         ? rows.sums(logits, vocabulary, maximum, nullptr).exponentials
+                         : std::numeric_limits<double>::quiet_NaN();
+  std::fill(out.scores, out.scores + out.count, kImpossible);
+  if (std::isnan(sum)) return false;
+
+  BestTokens best(rules, eos != Eos::kForbidden, out);
+  if (eos == Eos::kOnly) {
+    best.offer(static_cast<double>(logits[rules.eos]), rules.eos);
+  } else {
+    scan(logits, vocabulary, best);
+  }
+  const double log_sum = std::log(sum);
+  for (std::int64_t i = 0; i < best.size(); ++i) {
+    out.scores[i] = prefix + ((out.scores[i] - static_cast<double>(maximum)) - log_sum);
+  }
+  return true;
+}
+
+template bool row_candidates<float>(const Rules&, const float*, std::int64_t, Eos, double,
+                                    const Candidates&);
+template bool row_candidates<double>(const Rules&, const double*, std::int64_t, Eos, double,
+                                     const Candidates&);
+
+}  // namespace sluice::kernels::beam_search::cpu

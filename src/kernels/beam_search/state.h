@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/arena.h"
+#include "runtime/tensor.h"
+
+namespace sluice::kernels::beam_search {
+
+using runtime::DType;
+using runtime::Tensor;
+
+/// How large a search is.
+struct Extent {
+  std::int64_t inputs = 0;
+  std::int64_t beam = 0;
+  std::int64_t nbest = 0;
+  std::int64_t max_length = 0;    ///< the longest maximum length of an input
+  std::int64_t source_time = 0;   ///< width of the attention, if kept
+  bool attention = false;         ///< whether to keep it
+  DType dtype = DType::kFloat32;  ///< of logits and attention: float32 or float64
+
+  std::int64_t rows() const { return inputs * beam; }
+};
+
+/// A search on the device. rows = inputs * beam.
+struct State {
+  Extent extent;
+
+  Tensor step;         ///< int32 [1]: tokens emitted so far
+  Tensor unfinished;   ///< int32 [1]: inputs that are not done; what the host polls
+  Tensor max_lengths;  ///< int32 [inputs]: most tokens of each input
+  Tensor done;         ///< int32 [inputs]: 0 or 1
+  Tensor faults;       ///< int32 [inputs]: 1 + the step whose logits were refused, or 0
+
+  Tensor input_of_row;  ///< int32 [rows]
+  Tensor tokens;        ///< int32 [rows]: last token of each prefix
+  Tensor parents;       ///< int32 [rows]: row that each prefix continues
+  Tensor scores;        ///< float64 [rows]: sum of log p; minus infinity where there is no prefix
+
+  Tensor history_tokens;   ///< int32 [max_length, rows]: `tokens` of every step
+  Tensor history_parents;  ///< int32 [max_length, rows]
+  Tensor
+      history_attention;  ///< [max_length, rows, source_time]: by row before the step's selection
+
+  Tensor finished;         ///< int32 [inputs]: hypotheses that ever finished
+  Tensor best_scores;      ///< float64 [inputs, nbest]: of those kept, best normalised first
+  Tensor best_normalised;  ///< float64 [inputs, nbest]
+  Tensor best_lengths;     ///< int32 [inputs, nbest]: tokens without eos, -1 for none
+  Tensor best_rows;        ///< int32 [inputs, nbest]: row of the last token
+
+  Tensor candidate_scores;  ///< float64 [rows, beam + 1]: scratch of `advance`
+  Tensor candidate_tokens;  ///< int32 [rows, beam + 1]: scratch of `advance`
+};
+
+/// The memory of a search, booked for a capacity.
+class StateSlots {
+ public:
+  StateSlots() = default;
+  StateSlots(runtime::ArenaPlanner& planner, const Extent& capacity);
+  /// A state of this extent, of which nothing may exceed the capacity.
+  State view(const runtime::Arena& arena, const Extent& extent) const;
+
+ private:
+  std::vector<runtime::Slot> slots_;
+};
+
+/// Throws ErrorCode::kInvalidArgument if a tensor of the state has not the dtype and shape that its
+/// extent asks for.
+void check_state(const State& state, const char* operation);
+
+}  // namespace sluice::kernels::beam_search
