@@ -44,6 +44,13 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     return put(values, Shape{static_cast<std::int64_t>(values.size())});
   }
 
+  /// Frees all memory handed out so far. The test device opens and closes every piece of memory
+  /// for each kernel, so tests of many cases free one's before the next.
+  void release_memory() {
+    context_.synchronize();
+    buffers_.clear();
+  }
+
   template <typename T>
   std::vector<T> get(const Tensor& tensor) const {
     return context_.download<T>(tensor);

@@ -1,0 +1,65 @@
+#include "kernels/attention_decoder/attention_decoder.h"
+
+#include "base/check.h"
+#include "kernels/attention_decoder/cpu/candidates.h"
+
+namespace sluice::kernels::attention_decoder {
+
+std::string_view name_of(AttentionType attention) {
+  return attention == AttentionType::kAdditive ? "additive" : "multiplicative";
+}
+
+AttentionType parse_attention(std::string_view name) {
+  if (name == "additive") return AttentionType::kAdditive;
+  SLUICE_CHECK(name == "multiplicative",
+               "unknown attention \"{}\"; known are additive and multiplicative", name);
+  return AttentionType::kMultiplicative;
+}
+
+void Descriptor::validate() const {
+  const auto positive = [](std::string_view what, std::int64_t value) {
+    SLUICE_CHECK(value >= 1, "an attention decoder needs {} of at least 1, not {}", what, value);
+  };
+  positive("layers", layers);
+  positive("an embedding width", embedding);
+  positive("a hidden width", hidden);
+  positive("a memory width", memory);
+  positive("an output width", output);
+  positive("a target time", target_time);
+  positive("a source time", source_time);
+  positive("a number of rows", rows);
+  if (attention == AttentionType::kAdditive) {
+    positive("a key width", key);
+  } else {
+    SLUICE_CHECK(key == 0, "multiplicative attention has no key width; {} given", key);
+  }
+  SLUICE_CHECK(dropout >= 0 && dropout < 1, "a dropout rate lies in [0, 1), not {}", dropout);
+}
+
+std::span<const Candidate> candidates() { return cpu::candidates(); }
+
+Choice make_plan(const Context& context, const Descriptor& descriptor,
+                 std::string_view implementation) {
+  descriptor.validate();
+  Choice choice;
+  std::string known;
+  for (const Candidate& candidate : candidates()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate.name);
+    if (implementation != "auto" && candidate.name != implementation) continue;
+    if (auto reason = candidate.refuse(descriptor, context.device().type())) {
+      choice.declined.push_back({candidate.name, std::move(*reason)});
+      continue;
+    }
+    choice.plan = candidate.create(descriptor);
+    return choice;
+  }
+  std::string reasons;
+  for (const recurrent::Declined& declined : choice.declined) {
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", declined.name, declined.reason);
+  }
+  base::fail(ErrorCode::kUnsupported,
+             "no implementation \"{}\" of an attention decoder can run here ({})", implementation,
+             reasons.empty() ? "known are " + known : reasons);
+}
+
+}  // namespace sluice::kernels::attention_decoder

@@ -1,0 +1,126 @@
+#include "kernels/attention_decoder/cpu/plan.h"
+
+#include "kernels/attention_decoder/arguments.h"
+#include "kernels/attention_decoder/cpu/backward.h"
+#include "kernels/attention_decoder/cpu/pack.h"
+
+namespace sluice::kernels::attention_decoder::cpu {
+namespace {
+
+/// All that queued work needs; shared with it, so that a plan may go before its work is done.
+template <typename T>
+struct Decoder {
+  Descriptor d;
+  Leaves<T> leaves;
+};
+
+template <typename T>
+class DecoderPlan final : public Plan {
+ public:
+  DecoderPlan(const Descriptor& d, std::string_view name, Leaves<T> leaves)
+      : name_(name), decoder_(std::make_shared<const Decoder<T>>(Decoder<T>{d, leaves})) {
+    Carver packed, workspace, inference;
+    carve_packed(d, *leaves.cells, packed);
+    packed_bytes_ = packed.used();
+    const Extents capacity{d.target_time, d.source_time, d.rows};
+    carve_forward<T>(d, capacity, workspace);
+    inference = workspace;
+    // In inference the trace lies in the workspace, behind what carve_forward took.
+    if (!d.training) carve_trace<T>(d, capacity, false, true, inference);
+    workspace_bytes_ = inference.used();
+    if (d.training) plan_training(capacity);
+    workspace_bytes_ = std::max(workspace_bytes_, step_bytes());
+  }
+
+  std::string_view implementation() const override { return name_; }
+  std::size_t packed_bytes() const override { return packed_bytes_; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t reserve_bytes() const override { return reserve_bytes_; }
+  std::int64_t key_stride() const override { return padded(decoder_->d.key_width()); }
+  std::int64_t value_stride() const override { return padded(decoder_->d.memory); }
+
+  void pack(const Context& context, const Weights& weights, const Memory& memory) override {
+    check_memory(*this, memory, false);
+    check_weights(decoder_->d, weights);
+    context.stream().launch([decoder = decoder_, weights, memory] {
+      pack_weights(decoder->d, *decoder->leaves.cells, weights, memory);
+    });
+  }
+
+  void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
+    check_memory(*this, memory, true);
+    check_forward(decoder_->d, args);
+    context.stream().launch([decoder = decoder_, args, memory] {
+      run_forward(decoder->d, decoder->leaves, args, memory);
+    });
+  }
+
+  void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
+    check_memory(*this, memory, true);
+    check_backward(decoder_->d, args);
+    context.stream().launch([decoder = decoder_, args, memory] {
+      run_backward(decoder->d, decoder->leaves, args, memory);
+    });
+  }
+
+  void prepare_memory(const Context& context, const PrepareArgs& args,
+                      const Memory& memory) override {
+    check_memory(*this, memory, false);
+    check_prepare(decoder_->d, *this, args);
+    context.stream().launch([decoder = decoder_, args, memory] {
+      Carver packed(memory.packed);
+      const Leaf<T>& leaf = *decoder->leaves.cells;
+      cpu::prepare_memory(decoder->d, leaf, carve_packed(decoder->d, leaf, packed),
+                          {0, args.source_time, args.inputs}, args.memory.data_as<const T>(),
+                          args.source_lengths.data_as<const std::int32_t>(),
+                          args.values.data_as<T>(), args.keys.data_as<T>());
+    });
+  }
+
+  void step(const Context& context, const StepArgs& args, const Memory& memory) override {
+    check_memory(*this, memory, false);
+    check_step(decoder_->d, *this, args);
+    context.stream().launch([decoder = decoder_, args, memory] {
+      run_step(decoder->d, decoder->leaves, args, memory);
+    });
+  }
+
+ private:
+  void plan_training(const Extents& capacity) {
+    const Descriptor& d = decoder_->d;
+    Carver reserve, backward;
+    carve_trace<T>(d, capacity, true, true, reserve);
+    reserve_bytes_ = reserve.used();
+    carve_backward<T>(d, capacity, backward);
+    const auto pack_bytes = static_cast<std::size_t>(pack_scratch_size(d)) * sizeof(T);
+    workspace_bytes_ = std::max({workspace_bytes_, backward.used(), pack_bytes});
+  }
+
+  std::size_t step_bytes() const {
+    const Descriptor& d = decoder_->d;
+    const Extents capacity{1, d.source_time, d.rows};
+    Carver carver;
+    carve_forward<T>(d, capacity, carver);
+    carve_trace<T>(d, capacity, false, false, carver);
+    return carver.used();
+  }
+
+  std::string_view name_;
+  std::shared_ptr<const Decoder<T>> decoder_;
+  std::size_t packed_bytes_ = 0;
+  std::size_t workspace_bytes_ = 0;
+  std::size_t reserve_bytes_ = 0;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, std::string_view name,
+                                Leaves<T> leaves) {
+  return std::make_unique<DecoderPlan<T>>(descriptor, name, leaves);
+}
+
+template std::unique_ptr<Plan> make_plan(const Descriptor&, std::string_view, Leaves<double>);
+template std::unique_ptr<Plan> make_plan(const Descriptor&, std::string_view, Leaves<float>);
+
+}  // namespace sluice::kernels::attention_decoder::cpu

@@ -1,0 +1,112 @@
+#include "unit/kernels_attention_decoder/decoder_runner.h"
+
+namespace sluice::kernels::attention_decoder {
+namespace {
+
+/// The kernel's masks as the oracle wants them.
+std::vector<std::vector<double>> masks(const DecoderCase& c, const runtime::DropoutKey& key,
+                                       const std::vector<std::int32_t>& row_ids) {
+  std::vector<std::vector<double>> all;
+  const std::uint32_t threshold = runtime::dropout_threshold(c.d.dropout);
+  for (std::int64_t l = 0; l + 1 < c.d.layers; ++l) {
+    runtime::DropoutKey layer = key;
+    layer.stream += static_cast<std::uint32_t>(l);
+    std::vector<double>& mask = all.emplace_back();
+    for (std::int64_t t = 0; t < c.time; ++t) {
+      for (std::int64_t row = 0; row < c.rows; ++row) {
+        const auto id = static_cast<std::uint32_t>(
+            row_ids.empty() ? row : row_ids[static_cast<std::size_t>(row)]);
+        for (std::int64_t unit = 0; unit < c.d.hidden; ++unit) {
+          const std::uint32_t word =
+              layer.word(id, static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(unit));
+          mask.push_back(word >= threshold ? 1 / (1 - c.d.dropout) : 0.0);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+template <typename T>
+class OracleTest : public DecoderTest<T> {
+ protected:
+  void check(const DecoderCase& c, std::uint64_t seed, const std::string& name) {
+    SCOPED_TRACE(name + " " + describe(c) + " seed " + std::to_string(seed));
+    Sample<T> sample(c, seed);
+    auto planned = this->plan(c.d, name, sample.weights);
+    ForwardArgs forward = this->forward_args(c, sample.input);
+    if (c.d.dropout > 0) {
+      std::vector<std::int32_t> ids;
+      for (std::int64_t row = 0; row < c.rows; ++row) {
+        ids.push_back(static_cast<std::int32_t>(row * 7 % 31));
+      }
+      forward.dropout = {seed, 3, 5};
+      forward.row_ids = this->put(ids);
+      sample.input.dropout = masks(c, forward.dropout, ids);
+    }
+    oracle::DecoderWeights start = oracle::zero_weights(sample.shape);
+    for (auto* array : Sample<T>::arrays(start)) *array = sample.draw(array->size());
+    const BackwardArgs backward =
+        this->backward_args(c, forward, sample.input, sample.gradients, start);
+    planned.plan->forward(this->context_, forward, planned.memory);
+    planned.plan->backward(this->context_, backward, planned.memory);
+
+    const auto want = oracle::forward(sample.shape, sample.weights, sample.input);
+    auto want_back =
+        oracle::backward(sample.shape, sample.weights, sample.input, want, sample.gradients);
+    const double tolerance = this->tolerance(c);
+    this->expect_near(this->numbers(forward.a), want.a, "a", tolerance);
+    this->expect_near(this->numbers(forward.alpha), want.alpha, "alpha", tolerance);
+    this->expect_near(this->numbers(forward.hn), want.hn, "hn", tolerance);
+    this->expect_near(this->numbers(backward.d_emb), want_back.dembedded, "d_emb", tolerance);
+    this->expect_near(this->numbers(backward.d_memory), want_back.dmemory, "d_memory", tolerance);
+    this->expect_near(this->numbers(backward.dh0), want_back.dh0, "dh0", tolerance);
+    if (c.d.cell == CellType::kLstm) {
+      this->expect_near(this->numbers(forward.cn), want.cn, "cn", tolerance);
+      this->expect_near(this->numbers(backward.dc0), want_back.dc0, "dc0", tolerance);
+    }
+    const auto got = this->tensors(backward.gradients);
+    const auto before = Sample<T>::arrays(start);
+    const auto added = Sample<T>::arrays(want_back.weights);
+    ASSERT_EQ(got.size(), added.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      for (std::size_t k = 0; k < added[i]->size(); ++k) (*added[i])[k] += (*before[i])[k];
+      this->expect_near(this->numbers(got[i]), *added[i], "gradient " + std::to_string(i),
+                        tolerance);
+    }
+  }
+
+  void check_random(int count, double dropout) {
+    std::mt19937_64 engine(dropout > 0 ? 11 : 12);
+    for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+      for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
+        for (int i = 0; i < count; ++i) {
+          DecoderCase c = random_case(engine, cell, attention, base::dtype_of<T>());
+          c.d.dropout = dropout;
+          if (dropout > 0) c.d.layers = 2 + i % 2;
+          for (const Candidate& candidate : candidates()) {
+            if (candidate.refuse(c.d, this->device_->type())) continue;
+            check(c, engine(), std::string(candidate.name));
+            this->release_memory();
+          }
+        }
+      }
+    }
+  }
+};
+
+using OracleTestFloat64 = OracleTest<double>;
+using OracleTestFloat32 = OracleTest<float>;
+
+TEST_P(OracleTestFloat64, MatchesOnRandomShapes) { check_random(10, 0); }
+TEST_P(OracleTestFloat32, MatchesOnRandomShapes) { check_random(10, 0); }
+TEST_P(OracleTestFloat64, MatchesWithDropout) { check_random(3, 0.3); }
+TEST_P(OracleTestFloat32, MatchesWithDropout) { check_random(3, 0.3); }
+
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat64, ::testing::Values("cpu", "test"),
+                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat32, ::testing::Values("cpu", "test"),
+                         testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::attention_decoder
