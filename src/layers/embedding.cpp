@@ -1,0 +1,30 @@
+#include "layers/embedding.h"
+
+#include <cmath>
+
+#include "kernels/embedding/embedding.h"
+
+namespace sluice::layers {
+
+Embedding::Embedding(Parameters& parameters, const std::string& prefix, std::int64_t vocabulary,
+                     std::int64_t width)
+    : vocabulary_(vocabulary),
+      width_(width),
+      weight_(parameters.declare(prefix + ".weight", {vocabulary, width},
+                                 {std::sqrt(3 / static_cast<double>(width))})) {}
+
+void Embedding::forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
+                        const Tensor& y) const {
+  kernels::embedding::gather(context, parameters.value(weight_), tokens, y);
+}
+
+void Embedding::backward(const Context& context, const Parameters& parameters, const Tensor& tokens,
+                         const Tensor& dy) const {
+  // Token 0 is padding.
+  kernels::embedding::gather_backward(context, {.tokens = tokens,
+                                                .d_out = dy,
+                                                .d_table = parameters.gradient(weight_),
+                                                .padding = 0});
+}
+
+}  // namespace sluice::layers

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "layers/parameters.h"
+
+namespace sluice::layers {
+
+/// Rows of `<prefix>.weight` [vocabulary, width] looked up by token. They start uniform in
+/// +-sqrt(3/width), variance 1/width. The row of token 0 (padding) learns nothing.
+class Embedding {
+ public:
+  Embedding(Parameters& parameters, const std::string& prefix, std::int64_t vocabulary,
+            std::int64_t width);
+
+  std::int64_t vocabulary() const { return vocabulary_; }
+  std::int64_t width() const { return width_; }
+
+  /// tokens int32 [n], each in [0, vocabulary), -> y [n, width].
+  void forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
+               const Tensor& y) const;
+  /// Adds to the gradient of the rows used; deterministic.
+  void backward(const Context& context, const Parameters& parameters, const Tensor& tokens,
+                const Tensor& dy) const;
+
+ private:
+  std::int64_t vocabulary_;
+  std::int64_t width_;
+  ParameterId weight_;
+};
+
+}  // namespace sluice::layers

@@ -1,0 +1,94 @@
+#include "layers/recurrent_stack.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace sluice::layers {
+
+namespace recurrent = kernels::recurrent;
+
+RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix,
+                               const recurrent::Descriptor& architecture)
+    : architecture_(architecture) {
+  const std::int64_t gates = architecture.gates() * architecture.hidden;
+  const Initializer initializer{1 / std::sqrt(static_cast<double>(architecture.hidden))};
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    for (std::int64_t direction = 0; direction < architecture.directions; ++direction) {
+      const auto declare = [&](const char* name, const Shape& shape) {
+        return parameters.declare(
+            fmt::format("{}.{}_l{}{}", prefix, name, layer, direction == 1 ? "_reverse" : ""),
+            shape, initializer);
+      };
+      Ids ids{};
+      ids.weight_ih = declare("weight_ih", {gates, architecture.input_of(layer)});
+      ids.weight_hh = declare("weight_hh", {gates, architecture.output()});
+      ids.bias_ih = declare("bias_ih", {gates});
+      ids.bias_hh = declare("bias_hh", {gates});
+      if (architecture.projection > 0) {
+        ids.weight_hr = declare("weight_hr", {architecture.projection, architecture.hidden});
+      }
+      ids_.push_back(ids);
+    }
+  }
+}
+
+std::vector<recurrent::LayerWeights> RecurrentStack::weights(const Parameters& parameters) const {
+  std::vector<recurrent::LayerWeights> weights;
+  for (const Ids& ids : ids_) {
+    weights.push_back({parameters.value(ids.weight_ih), parameters.value(ids.weight_hh),
+                       parameters.value(ids.bias_ih), parameters.value(ids.bias_hh),
+                       architecture_.projection > 0 ? parameters.value(ids.weight_hr) : Tensor()});
+  }
+  return weights;
+}
+
+std::vector<recurrent::LayerWeights> RecurrentStack::gradients(const Parameters& parameters) const {
+  std::vector<recurrent::LayerWeights> gradients;
+  for (const Ids& ids : ids_) {
+    gradients.push_back(
+        {parameters.gradient(ids.weight_ih), parameters.gradient(ids.weight_hh),
+         parameters.gradient(ids.bias_ih), parameters.gradient(ids.bias_hh),
+         architecture_.projection > 0 ? parameters.gradient(ids.weight_hr) : Tensor()});
+  }
+  return gradients;
+}
+
+RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentStack& stack,
+                                       runtime::ArenaPlanner& planner, std::int64_t time,
+                                       std::int64_t rows, DType dtype, bool training,
+                                       std::string_view implementation)
+    : stack_(&stack) {
+  recurrent::Descriptor descriptor = stack.architecture();
+  descriptor.time = time;
+  descriptor.rows = rows;
+  descriptor.dtype = dtype;
+  descriptor.training = training;
+  choice_ = recurrent::make_plan(context, descriptor, implementation);
+  packed_ = planner.saved_bytes(choice_.plan->packed_bytes());
+  reserve_ = planner.saved_bytes(choice_.plan->reserve_bytes());
+  const runtime::ScratchScope scope(planner);
+  workspace_ = planner.scratch_bytes(choice_.plan->workspace_bytes());
+}
+
+void RecurrentStackPlan::pack(const Context& context, const runtime::Arena& arena,
+                              const Parameters& parameters) {
+  choice_.plan->pack(context, stack_->weights(parameters), memory(arena));
+}
+
+void RecurrentStackPlan::forward(const Context& context, const runtime::Arena& arena,
+                                 const recurrent::ForwardArgs& args) {
+  choice_.plan->forward(context, args, memory(arena));
+}
+
+void RecurrentStackPlan::backward(const Context& context, const runtime::Arena& arena,
+                                  const Parameters& parameters, recurrent::BackwardArgs args) {
+  args.gradients = stack_->gradients(parameters);
+  choice_.plan->backward(context, args, memory(arena));
+}
+
+recurrent::Memory RecurrentStackPlan::memory(const runtime::Arena& arena) const {
+  return {arena.data(packed_), arena.data(workspace_), arena.data(reserve_)};
+}
+
+}  // namespace sluice::layers

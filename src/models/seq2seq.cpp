@@ -1,0 +1,51 @@
+#include "models/seq2seq.h"
+
+namespace sluice::models {
+namespace {
+
+namespace recurrent = kernels::recurrent;
+namespace attention = kernels::attention_decoder;
+
+recurrent::Descriptor encoder_architecture(const Seq2SeqConfig& config) {
+  recurrent::Descriptor d;
+  d.cell = recurrent::parse_cell(config.cell);
+  d.layers = config.encoder_layers;
+  d.directions = config.bidirectional ? 2 : 1;
+  d.input = config.embedding;
+  d.hidden = config.hidden / d.directions;
+  d.dropout = config.dropout;
+  return d;
+}
+
+attention::Descriptor decoder_architecture(const Seq2SeqConfig& config) {
+  attention::Descriptor d;
+  d.cell = recurrent::parse_cell(config.cell);
+  d.attention = attention::parse_attention(config.attention);
+  d.layers = config.decoder_layers;
+  d.embedding = config.embedding;
+  d.hidden = config.hidden;
+  d.memory = config.hidden;
+  d.key = d.attention == attention::AttentionType::kAdditive ? config.hidden : 0;
+  d.output = config.hidden;
+  d.dropout = config.dropout;
+  return d;
+}
+
+const Seq2SeqConfig& validated(const Seq2SeqConfig& config) {
+  config.validate();
+  return config;
+}
+
+}  // namespace
+
+Seq2Seq::Seq2Seq(const Seq2SeqConfig& config)
+    : config_(validated(config)),
+      source_embedding_(parameters_, "source_embedding", config.source_vocabulary,
+                        config.embedding),
+      target_embedding_(parameters_, "target_embedding", config.target_vocabulary,
+                        config.embedding),
+      encoder_(parameters_, "encoder", encoder_architecture(config)),
+      decoder_(parameters_, "decoder", decoder_architecture(config)),
+      output_(parameters_, "output", config.hidden, config.target_vocabulary) {}
+
+}  // namespace sluice::models

@@ -1,0 +1,206 @@
+#include "models/seq2seq_decoding.h"
+
+#include <utility>
+
+#include "kernels/embedding/embedding.h"
+#include "models/seq2seq_encoder.h"
+
+namespace sluice::models {
+
+namespace attention = kernels::attention_decoder;
+namespace embedding = kernels::embedding;
+
+struct Seq2SeqDecoding::Plan {
+  // The state of every row; two of each, for reorder writes one while it reads the other.
+  struct State {
+    runtime::Slot h, c, a, input_of_row;
+  };
+  struct Slots {
+    State state[2];
+    runtime::Slot keys, values, source_lengths, embedded;
+  };
+
+  Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
+       const Capacity& capacity_in)
+      : model(&model_in),
+        capacity(capacity_in),
+        encoder(context, model_in, planner, capacity_in.inputs, capacity_in.source_time, false),
+        decoder(context, model_in.decoder(), planner, 1, capacity_in.source_time, capacity_in.rows,
+                model_in.parameters().dtype(), false),
+        slots(book(planner)) {}
+
+  Slots book(runtime::ArenaPlanner& planner) const;
+  Tensor tensor(const runtime::Slot& slot, const Shape& shape) const {
+    return arena.tensor(slot, model->parameters().dtype(), shape);
+  }
+  Tensor index_tensor(const runtime::Slot& slot, std::int64_t size) const {
+    return arena.tensor(slot, DType::kInt32, {size});
+  }
+  Shape states(std::int64_t count) const {
+    return {model->config().decoder_layers, count, model->config().hidden};
+  }
+  bool has_cell_state() const {
+    return model->decoder().architecture().cell == kernels::recurrent::CellType::kLstm;
+  }
+  std::vector<StateTensor> state(int which, std::int64_t count) const;
+
+  const Seq2Seq* model;
+  Capacity capacity;
+  Seq2SeqEncoder encoder;
+  layers::AttentionDecoderPlan decoder;
+  Slots slots;
+  runtime::Arena arena;
+
+  EncodedSource encoded;
+  std::int64_t source_time = 0;
+  std::int64_t inputs = 0;
+  std::int64_t rows = 0;
+  int current = 0;  // which of slots.state holds the state
+};
+
+Seq2SeqDecoding::Plan::Slots Seq2SeqDecoding::Plan::book(runtime::ArenaPlanner& planner) const {
+  const DType dtype = model->parameters().dtype();
+  Slots booked;
+  for (State& state : booked.state) {
+    state.h = planner.saved(dtype, states(capacity.rows));
+    state.c = planner.saved(dtype, states(capacity.rows));
+    state.a = planner.saved(dtype, {capacity.rows, model->config().hidden});
+    state.input_of_row = planner.saved(DType::kInt32, {capacity.rows});
+  }
+  booked.keys = planner.saved(dtype, {capacity.inputs, capacity.source_time, decoder.key_stride()});
+  booked.values =
+      planner.saved(dtype, {capacity.inputs, capacity.source_time, decoder.value_stride()});
+  booked.source_lengths = planner.saved(DType::kInt32, {capacity.inputs});
+  booked.embedded = planner.saved(dtype, {capacity.rows, model->config().embedding});
+  return booked;
+}
+
+std::vector<StateTensor> Seq2SeqDecoding::Plan::state(int which, std::int64_t count) const {
+  const State& state = slots.state[which];
+  std::vector<StateTensor> tensors{{"h", tensor(state.h, states(count)), 1}};
+  if (has_cell_state()) tensors.push_back({"c", tensor(state.c, states(count)), 1});
+  tensors.push_back({"a", tensor(state.a, {count, model->config().hidden}), 0});
+  tensors.push_back(
+      {"input_of_row", index_tensor(state.input_of_row, count).reshape({count, 1}), 0});
+  return tensors;
+}
+
+Seq2SeqDecoding::Seq2SeqDecoding(const Context& context, const Seq2Seq& model,
+                                 const Capacity& capacity) {
+  runtime::ArenaPlanner planner;
+  plan_ = std::make_unique<Plan>(context, model, planner, capacity);
+  plan_->arena = runtime::Arena(context.device(), planner);
+  plan_->encoder.pack(context, plan_->arena);
+  plan_->decoder.pack(context, plan_->arena, model.parameters());
+}
+
+Seq2SeqDecoding::~Seq2SeqDecoding() = default;
+
+void Seq2SeqDecoding::encode(const Context& context, const Tensor& source, const Tensor& lengths) {
+  Plan& plan = *plan_;
+  SLUICE_CHECK(
+      source.size(0) <= plan.capacity.source_time && source.size(1) <= plan.capacity.inputs,
+      "{} inputs of {} steps do not fit a decoder for {} of {}", source.size(1), source.size(0),
+      plan.capacity.inputs, plan.capacity.source_time);
+  plan.source_time = source.size(0);
+  plan.inputs = source.size(1);
+  const Tensor own_lengths = plan.index_tensor(plan.slots.source_lengths, plan.inputs);
+  context.copy(own_lengths, lengths);
+  plan.encoded = plan.encoder.forward(context, plan.arena, source, own_lengths, Tensor(), {});
+
+  attention::PrepareArgs args;
+  args.source_time = plan.source_time;
+  args.inputs = plan.inputs;
+  args.memory = plan.encoded.memory;
+  args.source_lengths = own_lengths;
+  args.keys =
+      plan.tensor(plan.slots.keys, {plan.inputs, plan.source_time, plan.decoder.key_stride()});
+  args.values =
+      plan.tensor(plan.slots.values, {plan.inputs, plan.source_time, plan.decoder.value_stride()});
+  plan.decoder.prepare_memory(context, plan.arena, args);
+}
+
+std::int64_t Seq2SeqDecoding::vocabulary() const {
+  return plan_->model->config().target_vocabulary;
+}
+
+std::int64_t Seq2SeqDecoding::max_rows() const { return plan_->capacity.rows; }
+
+std::int64_t Seq2SeqDecoding::source_time() const { return plan_->source_time; }
+
+void Seq2SeqDecoding::start(const Context& context, const Tensor& input_of_row, std::int64_t rows) {
+  Plan& plan = *plan_;
+  SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
+               plan.capacity.rows);
+  plan.rows = rows;
+  plan.current = 0;
+  const Plan::State& state = plan.slots.state[0];
+  const Tensor h = plan.tensor(state.h, plan.states(rows));
+  const Tensor c = plan.tensor(state.c, plan.states(rows));
+  for (std::int64_t layer = 0; layer < h.size(0); ++layer) {
+    embedding::gather(context, plan.encoded.h0.select(0, layer), input_of_row, h.select(0, layer));
+    if (plan.has_cell_state()) {
+      embedding::gather(context, plan.encoded.c0.select(0, layer), input_of_row,
+                        c.select(0, layer));
+    }
+  }
+  context.zero(plan.tensor(state.a, {rows, plan.model->config().hidden}));
+  context.copy(plan.index_tensor(state.input_of_row, rows), input_of_row);
+}
+
+void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const Tensor& logits,
+                           const Tensor& attention) {
+  Plan& plan = *plan_;
+  const layers::Parameters& parameters = plan.model->parameters();
+  const Plan::State& state = plan.slots.state[plan.current];
+  const Tensor embedded =
+      plan.tensor(plan.slots.embedded, {plan.rows, plan.model->config().embedding});
+  plan.model->target_embedding().forward(context, parameters, tokens, embedded);
+
+  attention::StepArgs args;
+  args.source_time = plan.source_time;
+  args.inputs = plan.inputs;
+  args.rows = plan.rows;
+  args.emb = embedded;
+  args.keys =
+      plan.tensor(plan.slots.keys, {plan.inputs, plan.source_time, plan.decoder.key_stride()});
+  args.values =
+      plan.tensor(plan.slots.values, {plan.inputs, plan.source_time, plan.decoder.value_stride()});
+  args.source_lengths = plan.index_tensor(plan.slots.source_lengths, plan.inputs);
+  args.input_of_row = plan.index_tensor(state.input_of_row, plan.rows);
+  args.h = args.h_next = plan.tensor(state.h, plan.states(plan.rows));
+  if (plan.has_cell_state()) {
+    args.c = args.c_next = plan.tensor(state.c, plan.states(plan.rows));
+  }
+  args.a = args.a_next = plan.tensor(state.a, {plan.rows, plan.model->config().hidden});
+  args.alpha = attention;
+  plan.decoder.step(context, plan.arena, args);
+  plan.model->output().forward(context, parameters, args.a_next, logits);
+}
+
+void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {
+  Plan& plan = *plan_;
+  const std::int64_t rows = parents.size(0);
+  SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
+               plan.capacity.rows);
+  const std::vector<StateTensor> from = plan.state(plan.current, plan.rows);
+  const std::vector<StateTensor> to = plan.state(1 - plan.current, rows);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].row_axis == 0) {
+      embedding::gather(context, from[i].value, parents, to[i].value);
+      continue;
+    }
+    for (std::int64_t layer = 0; layer < from[i].value.size(0); ++layer) {
+      embedding::gather(context, from[i].value.select(0, layer), parents,
+                        to[i].value.select(0, layer));
+    }
+  }
+  plan.current = 1 - plan.current;
+  plan.rows = rows;
+}
+
+std::vector<StateTensor> Seq2SeqDecoding::state() const {
+  return plan_->state(plan_->current, plan_->rows);
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+
+#include "models/seq2seq.h"
+#include "models/step_model.h"
+
+namespace sluice::models {
+
+/// Encodes inputs once and steps a decoder over any rows that read them. Owns its memory; weights
+/// are packed once, when it is made, so the parameters must not change while it lives.
+class Seq2SeqDecoding final : public StepModel {
+ public:
+  struct Capacity {
+    std::int64_t inputs = 0;
+    std::int64_t source_time = 0;
+    std::int64_t rows = 0;  ///< of the decoder, e.g. inputs x beams
+  };
+
+  Seq2SeqDecoding(const Context& context, const Seq2Seq& model, const Capacity& capacity);
+  ~Seq2SeqDecoding() override;
+
+  /// source int32 [source_time, inputs] time-major, lengths int32 [inputs]. To be called before
+  /// `start`.
+  void encode(const Context& context, const Tensor& source, const Tensor& lengths);
+
+  std::int64_t vocabulary() const override;
+  std::int64_t max_rows() const override;
+  std::int64_t source_time() const override;
+  void start(const Context& context, const Tensor& input_of_row, std::int64_t rows) override;
+  void step(const Context& context, const Tensor& tokens, const Tensor& logits,
+            const Tensor& attention) override;
+  void reorder(const Context& context, const Tensor& parents) override;
+  std::vector<StateTensor> state() const override;
+
+ private:
+  struct Plan;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace sluice::models

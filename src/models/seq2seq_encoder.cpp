@@ -1,0 +1,178 @@
+#include "models/seq2seq_encoder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/elementwise/elementwise.h"
+
+namespace sluice::models {
+
+namespace elementwise = kernels::elementwise;
+namespace recurrent = kernels::recurrent;
+
+namespace {
+
+// Final states of the encoder, [layers*directions, rows, hidden/directions], side by side into the
+// start states of the decoder, [decoder layers, rows, hidden].
+void join_states(const Context& context, const Tensor& final_states, std::int64_t directions,
+                 const Tensor& start_states) {
+  const std::int64_t encoder_layers = final_states.size(0) / directions;
+  for (std::int64_t layer = 0; layer < start_states.size(0); ++layer) {
+    const Tensor start = start_states.select(0, layer);
+    if (layer >= encoder_layers) {
+      context.zero(start);
+    } else if (directions == 1) {
+      context.copy(start, final_states.select(0, layer));
+    } else {
+      const std::array parts{final_states.select(0, 2 * layer),
+                             final_states.select(0, 2 * layer + 1)};
+      elementwise::concatenate(context, parts, start);
+    }
+  }
+}
+
+// The gradient of join_states.
+void split_states(const Context& context, const Tensor& d_start, std::int64_t directions,
+                  const Tensor& d_final) {
+  const std::int64_t encoder_layers = d_final.size(0) / directions;
+  for (std::int64_t layer = 0; layer < encoder_layers; ++layer) {
+    const Tensor d_layer = d_final.slice(0, layer * directions, (layer + 1) * directions);
+    if (layer >= d_start.size(0)) {
+      context.zero(d_layer);
+    } else if (directions == 1) {
+      context.copy(d_layer.select(0, 0), d_start.select(0, layer));
+    } else {
+      const std::array parts{d_layer.select(0, 0), d_layer.select(0, 1)};
+      elementwise::split(context, d_start.select(0, layer), parts);
+    }
+  }
+}
+
+}  // namespace
+
+Seq2SeqEncoder::Slots Seq2SeqEncoder::book(runtime::ArenaPlanner& planner, const Seq2Seq& model,
+                                           std::int64_t rows, std::int64_t source_time,
+                                           bool training) {
+  const Seq2SeqConfig& config = model.config();
+  const DType dtype = model.parameters().dtype();
+  const Shape embedded{source_time, rows, config.embedding};
+  const Shape memory{source_time, rows, config.hidden};
+  const Shape final_states{config.encoder_layers, rows, config.hidden};
+  const Shape start_states{config.decoder_layers, rows, config.hidden};
+  Slots slots;
+  slots.embedded = planner.saved(dtype, embedded);
+  slots.memory = planner.saved(dtype, memory);
+  slots.hn = planner.saved(dtype, final_states);
+  slots.cn = planner.saved(dtype, final_states);
+  slots.h0 = planner.saved(dtype, start_states);
+  slots.c0 = planner.saved(dtype, start_states);
+  if (training) {
+    slots.d_embedded = planner.scratch(dtype, embedded);
+    slots.d_memory = planner.scratch(dtype, memory);
+    slots.d_hn = planner.scratch(dtype, final_states);
+    slots.d_cn = planner.scratch(dtype, final_states);
+    slots.d_h0 = planner.scratch(dtype, start_states);
+    slots.d_c0 = planner.scratch(dtype, start_states);
+  }
+  return slots;
+}
+
+Seq2SeqEncoder::Seq2SeqEncoder(const Context& context, const Seq2Seq& model,
+                               runtime::ArenaPlanner& planner, std::int64_t rows,
+                               std::int64_t source_time, bool training)
+    : model_(&model),
+      training_(training),
+      slots_(book(planner, model, rows, source_time, training)),
+      stack_(context, model.encoder(), planner, source_time, rows, model.parameters().dtype(),
+             training) {}
+
+void Seq2SeqEncoder::pack(const Context& context, const runtime::Arena& arena) {
+  stack_.pack(context, arena, model_->parameters());
+}
+
+EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Arena& arena,
+                                      const Tensor& source, const Tensor& lengths,
+                                      const Tensor& row_ids, const runtime::DropoutKey& key) {
+  const Seq2SeqConfig& config = model_->config();
+  const std::int64_t time = source.size(0);
+  const std::int64_t rows = source.size(1);
+  const std::int64_t directions = model_->encoder().architecture().directions;
+  source_ = source;
+
+  const Tensor embedded = tensor(arena, slots_.embedded, {time, rows, config.embedding});
+  model_->source_embedding().forward(context, model_->parameters(), source, embedded);
+  runtime::DropoutKey embedding_key = key;
+  embedding_key.stream = Seq2SeqDropout::kSourceEmbedding;
+  if (training_) {
+    elementwise::dropout(context, {embedded, embedded, row_ids, config.dropout, embedding_key});
+  }
+
+  const Shape final_shape{config.encoder_layers * directions, rows, config.hidden / directions};
+  last_ = {};
+  last_.time = time;
+  last_.rows = rows;
+  last_.x = embedded;
+  last_.lengths = lengths;
+  last_.y = tensor(arena, slots_.memory, {time, rows, config.hidden});
+  last_.hn = tensor(arena, slots_.hn, final_shape);
+  if (has_cell_state()) last_.cn = tensor(arena, slots_.cn, final_shape);
+  last_.row_ids = row_ids;
+  last_.dropout = key;
+  last_.dropout.stream = Seq2SeqDropout::kEncoder;
+  stack_.forward(context, arena, last_);
+
+  const Shape start_shape{config.decoder_layers, rows, config.hidden};
+  EncodedSource encoded;
+  encoded.memory = last_.y;
+  encoded.h0 = tensor(arena, slots_.h0, start_shape);
+  join_states(context, last_.hn, directions, encoded.h0);
+  if (has_cell_state()) {
+    encoded.c0 = tensor(arena, slots_.c0, start_shape);
+    join_states(context, last_.cn, directions, encoded.c0);
+  }
+  return encoded;
+}
+
+EncodedSource Seq2SeqEncoder::gradient_views(const runtime::Arena& arena) const {
+  const Seq2SeqConfig& config = model_->config();
+  const Shape start_shape{config.decoder_layers, last_.rows, config.hidden};
+  EncodedSource gradients;
+  gradients.memory = tensor(arena, slots_.d_memory, {last_.time, last_.rows, config.hidden});
+  gradients.h0 = tensor(arena, slots_.d_h0, start_shape);
+  if (has_cell_state()) gradients.c0 = tensor(arena, slots_.d_c0, start_shape);
+  return gradients;
+}
+
+void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& arena) {
+  const Seq2SeqConfig& config = model_->config();
+  const std::int64_t directions = model_->encoder().architecture().directions;
+  const EncodedSource gradients = gradient_views(arena);
+
+  recurrent::BackwardArgs args;
+  args.forward = last_;
+  args.dy = gradients.memory;
+  args.dhn = tensor(arena, slots_.d_hn, last_.hn.shape());
+  split_states(context, gradients.h0, directions, args.dhn);
+  if (has_cell_state()) {
+    args.dcn = tensor(arena, slots_.d_cn, last_.cn.shape());
+    split_states(context, gradients.c0, directions, args.dcn);
+  }
+  args.dx = tensor(arena, slots_.d_embedded, last_.x.shape());
+  stack_.backward(context, arena, model_->parameters(), args);
+
+  runtime::DropoutKey embedding_key = last_.dropout;
+  embedding_key.stream = Seq2SeqDropout::kSourceEmbedding;
+  elementwise::dropout(context, {args.dx, args.dx, last_.row_ids, config.dropout, embedding_key});
+  model_->source_embedding().backward(context, model_->parameters(), source_, args.dx);
+}
+
+Tensor Seq2SeqEncoder::tensor(const runtime::Arena& arena, const runtime::Slot& slot,
+                              const Shape& shape) const {
+  return arena.tensor(slot, model_->parameters().dtype(), shape);
+}
+
+bool Seq2SeqEncoder::has_cell_state() const {
+  return model_->encoder().architecture().cell == recurrent::CellType::kLstm;
+}
+
+}  // namespace sluice::models

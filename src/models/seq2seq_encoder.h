@@ -1,0 +1,65 @@
+#pragma once
+
+#include "models/seq2seq.h"
+#include "runtime/arena.h"
+
+namespace sluice::models {
+
+/// Streams of the dropout keys of a Seq2Seq; layer l of a stack adds l.
+struct Seq2SeqDropout {
+  static constexpr std::uint32_t kSourceEmbedding = 0;
+  static constexpr std::uint32_t kTargetEmbedding = 1;
+  static constexpr std::uint32_t kOutput = 2;
+  static constexpr std::uint32_t kEncoder = 100;
+  static constexpr std::uint32_t kDecoder = 200;
+};
+
+/// What the decoder reads of an encoded batch.
+struct EncodedSource {
+  Tensor memory;  ///< [source_time, rows, hidden]
+  Tensor h0;      ///< [decoder_layers, rows, hidden]
+  Tensor c0;      ///< the same; absent for a GRU
+};
+
+/// The encoder's side of a Seq2Seq plan, shared by training and decoding: embedding, dropout,
+/// recurrent stack, and the start states of the decoder.
+class Seq2SeqEncoder {
+ public:
+  Seq2SeqEncoder(const Context& context, const Seq2Seq& model, runtime::ArenaPlanner& planner,
+                 std::int64_t rows, std::int64_t source_time, bool training);
+
+  std::string_view implementation() const { return stack_.implementation(); }
+  void pack(const Context& context, const runtime::Arena& arena);
+
+  /// source int32 [source_time, rows], lengths int32 [rows], row_ids as in Seq2SeqBatch (only used
+  /// by dropout).
+  EncodedSource forward(const Context& context, const runtime::Arena& arena, const Tensor& source,
+                        const Tensor& lengths, const Tensor& row_ids,
+                        const runtime::DropoutKey& key);
+
+  /// Views of scratch, valid until the next operation of the plan, for the gradients of what
+  /// `forward` returned; fill them in, then call backward.
+  EncodedSource gradient_views(const runtime::Arena& arena) const;
+  /// With the arguments of the last forward; adds to the gradients of the encoder's parameters.
+  void backward(const Context& context, const runtime::Arena& arena);
+
+ private:
+  struct Slots {
+    runtime::Slot embedded, memory, hn, cn, h0, c0;
+    runtime::Slot d_embedded, d_memory, d_hn, d_cn, d_h0, d_c0;
+  };
+
+  static Slots book(runtime::ArenaPlanner& planner, const Seq2Seq& model, std::int64_t rows,
+                    std::int64_t source_time, bool training);
+  Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, const Shape& shape) const;
+  bool has_cell_state() const;
+
+  const Seq2Seq* model_;
+  bool training_;
+  Slots slots_;
+  layers::RecurrentStackPlan stack_;
+  kernels::recurrent::ForwardArgs last_;  // of the last forward, for backward
+  Tensor source_;
+};
+
+}  // namespace sluice::models

@@ -1,0 +1,273 @@
+#include "models/seq2seq_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/loss/loss.h"
+#include "models/seq2seq_encoder.h"
+
+namespace sluice::models {
+
+namespace attention = kernels::attention_decoder;
+namespace elementwise = kernels::elementwise;
+namespace loss = kernels::loss;
+
+namespace {
+
+// Target tokens whose logits are in memory at once: enough for a fast product, few enough that
+// logits and their gradient stay in the cache of a CPU instead of taking tokens x vocabulary.
+constexpr std::int64_t kLogitTokens = 512;
+
+std::int64_t steps_at_once(std::int64_t rows) {
+  return std::max<std::int64_t>(1, kLogitTokens / std::max<std::int64_t>(rows, 1));
+}
+
+}  // namespace
+
+struct Seq2SeqTraining::Plan {
+  struct Slots {
+    runtime::Slot embedded, a, a_dropped, sums, token_scores;
+    runtime::Slot d_a, d_embedded;
+    runtime::Slot logits, loss_workspace;
+  };
+
+  Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
+       const Seq2SeqExtent& capacity_in, bool training_in)
+      : model(&model_in),
+        capacity(capacity_in),
+        training(training_in),
+        slots(book(planner)),
+        encoder(context, model_in, planner, capacity_in.rows, capacity_in.source_time, training_in),
+        decoder(context, model_in.decoder(), planner, capacity_in.target_time,
+                capacity_in.source_time, capacity_in.rows, model_in.parameters().dtype(),
+                training_in) {}
+
+  Slots book(runtime::ArenaPlanner& planner) const;
+  void check(const Seq2SeqBatch& batch) const;
+  Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, const Shape& shape) const {
+    return arena.tensor(slot, model->parameters().dtype(), shape);
+  }
+  // In place, unless evaluating.
+  void dropout(const Context& context, const Tensor& x, const Seq2SeqBatch& batch,
+               const Seq2SeqPass& pass, std::uint32_t stream) const {
+    if (!training) return;
+    const runtime::DropoutKey key{pass.seed, pass.step, stream};
+    elementwise::dropout(context, {x, x, batch.row_ids, model->config().dropout, key});
+  }
+
+  // Everything up to the output layer's input [target_time, rows, hidden].
+  Tensor forward(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
+                 const Seq2SeqPass& pass);
+  // Calls use(first target step, steps, input of the output layer, logits) for each part in turn.
+  template <typename Use>
+  void for_logits(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
+                  const Tensor& activations, Use&& use) const;
+  // The sums; with d_activations also their gradient and those of the output layer.
+  Tensor compute_loss(const Context& context, const runtime::Arena& arena,
+                      const Seq2SeqBatch& batch, const Seq2SeqPass& pass, const Tensor& activations,
+                      const Tensor& d_activations) const;
+  void backward(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
+                const Seq2SeqPass& pass, const Tensor& d_activations);
+
+  const Seq2Seq* model;
+  Seq2SeqExtent capacity;
+  bool training;
+  Slots slots;
+  Seq2SeqEncoder encoder;
+  layers::AttentionDecoderPlan decoder;
+  attention::ForwardArgs last;  // of the last forward, for backward
+};
+
+Seq2SeqTraining::Plan::Slots Seq2SeqTraining::Plan::book(runtime::ArenaPlanner& planner) const {
+  const Seq2SeqConfig& config = model->config();
+  const DType dtype = model->parameters().dtype();
+  const Shape embedded{capacity.target_time, capacity.rows, config.embedding};
+  const Shape activations{capacity.target_time, capacity.rows, config.hidden};
+  const std::int64_t logit_tokens = std::max(kLogitTokens, capacity.rows);
+  Slots booked;
+  booked.embedded = planner.saved(dtype, embedded);
+  booked.a = planner.saved(dtype, activations);
+  booked.sums = planner.saved(DType::kFloat64, {loss::kSums});
+  booked.token_scores = planner.saved(DType::kFloat64, {capacity.target_time, capacity.rows});
+  if (training) {
+    // Dropout may not overwrite a: the decoder feeds on it and its backward reads it.
+    booked.a_dropped = planner.saved(dtype, activations);
+    booked.d_a = planner.scratch(dtype, activations);
+    booked.d_embedded = planner.scratch(dtype, embedded);
+  }
+  booked.logits = planner.scratch(dtype, {logit_tokens, config.target_vocabulary});
+  booked.loss_workspace = planner.scratch_bytes(loss::cross_entropy_workspace_bytes(logit_tokens));
+  return booked;
+}
+
+void Seq2SeqTraining::Plan::check(const Seq2SeqBatch& batch) const {
+  const Seq2SeqExtent& extent = batch.extent;
+  SLUICE_CHECK(extent.rows >= 1 && extent.rows <= capacity.rows &&
+                   extent.source_time <= capacity.source_time &&
+                   extent.target_time <= capacity.target_time,
+               "a batch of {} rows, {} source and {} target steps does not fit a plan for {}, {} "
+               "and {}",
+               extent.rows, extent.source_time, extent.target_time, capacity.rows,
+               capacity.source_time, capacity.target_time);
+}
+
+Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Arena& arena,
+                                      const Seq2SeqBatch& batch, const Seq2SeqPass& pass) {
+  check(batch);
+  const Seq2SeqConfig& config = model->config();
+  const std::int64_t rows = batch.extent.rows;
+  const std::int64_t time = batch.extent.target_time;
+  encoder.pack(context, arena);
+  decoder.pack(context, arena, model->parameters());
+  const EncodedSource encoded = encoder.forward(context, arena, batch.source, batch.source_lengths,
+                                                batch.row_ids, {pass.seed, pass.step, 0});
+
+  last = {};
+  last.emb = tensor(arena, slots.embedded, {time, rows, config.embedding});
+  model->target_embedding().forward(context, model->parameters(), batch.target_in, last.emb);
+  dropout(context, last.emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
+  last.target_time = time;
+  last.source_time = batch.extent.source_time;
+  last.rows = rows;
+  last.memory = encoded.memory;
+  last.source_lengths = batch.source_lengths;
+  last.target_lengths = batch.target_lengths;
+  last.h0 = encoded.h0;
+  last.c0 = encoded.c0;
+  last.a = tensor(arena, slots.a, {time, rows, config.hidden});
+  last.row_ids = batch.row_ids;
+  last.dropout = {pass.seed, pass.step, Seq2SeqDropout::kDecoder};
+  decoder.forward(context, arena, last);
+
+  if (!training) return last.a;
+  const Tensor dropped = tensor(arena, slots.a_dropped, last.a.shape());
+  context.copy(dropped, last.a);
+  dropout(context, dropped, batch, pass, Seq2SeqDropout::kOutput);
+  return dropped;
+}
+
+template <typename Use>
+void Seq2SeqTraining::Plan::for_logits(const Context& context, const runtime::Arena& arena,
+                                       const Seq2SeqBatch& batch, const Tensor& activations,
+                                       Use&& use) const {
+  const std::int64_t rows = batch.extent.rows;
+  const std::int64_t most = steps_at_once(rows);
+  for (std::int64_t first = 0; first < batch.extent.target_time; first += most) {
+    const std::int64_t steps = std::min(most, batch.extent.target_time - first);
+    const Tensor part =
+        activations.slice(0, first, first + steps).reshape({steps * rows, model->config().hidden});
+    const Tensor logits =
+        tensor(arena, slots.logits, {steps * rows, model->config().target_vocabulary});
+    model->output().forward(context, model->parameters(), part, logits);
+    use(first, steps, part, logits);
+  }
+}
+
+Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime::Arena& arena,
+                                           const Seq2SeqBatch& batch, const Seq2SeqPass& pass,
+                                           const Tensor& activations,
+                                           const Tensor& d_activations) const {
+  const Tensor sums = arena.tensor(slots.sums, DType::kFloat64, {loss::kSums});
+  const auto use = [&](std::int64_t first, std::int64_t steps, const Tensor& part,
+                       const Tensor& logits) {
+    loss::CrossEntropyArgs args;
+    args.time = steps;
+    args.first_time = first;
+    args.rows = batch.extent.rows;
+    args.logits = logits;
+    args.targets = batch.target_out.slice(0, first, first + steps).reshape({logits.size(0)});
+    args.lengths = batch.target_lengths;
+    args.label_smoothing = pass.label_smoothing;
+    args.scale = pass.scale;
+    args.sums = sums;
+    args.accumulate_sums = first > 0;
+    args.workspace = arena.data(slots.loss_workspace);
+    if (d_activations) args.d_logits = logits;
+    loss::cross_entropy(context, args);
+    if (d_activations) {
+      const Tensor d_part = d_activations.slice(0, first, first + steps).reshape(part.shape());
+      model->output().backward(context, model->parameters(), part, logits, d_part);
+    }
+  };
+  for_logits(context, arena, batch, activations, use);
+  return sums;
+}
+
+void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
+                                     const Seq2SeqBatch& batch, const Seq2SeqPass& pass,
+                                     const Tensor& d_activations) {
+  dropout(context, d_activations, batch, pass, Seq2SeqDropout::kOutput);
+  const EncodedSource d_encoded = encoder.gradient_views(arena);
+  attention::BackwardArgs args;
+  args.forward = last;
+  args.da = d_activations;
+  args.d_emb = tensor(arena, slots.d_embedded, last.emb.shape());
+  args.d_memory = d_encoded.memory;
+  args.dh0 = d_encoded.h0;
+  args.dc0 = d_encoded.c0;
+  decoder.backward(context, arena, model->parameters(), args);
+
+  dropout(context, args.d_emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
+  model->target_embedding().backward(context, model->parameters(), batch.target_in, args.d_emb);
+  encoder.backward(context, arena);
+}
+
+Seq2SeqTraining::Seq2SeqTraining(const Context& context, const Seq2Seq& model,
+                                 runtime::ArenaPlanner& planner, const Seq2SeqExtent& capacity,
+                                 bool training) {
+  // The plan's own scratch lives across the calls of its layers, so one scope holds them all.
+  const runtime::ScratchScope scope(planner);
+  plan_ = std::make_unique<Plan>(context, model, planner, capacity, training);
+}
+
+Seq2SeqTraining::~Seq2SeqTraining() = default;
+Seq2SeqTraining::Seq2SeqTraining(Seq2SeqTraining&&) noexcept = default;
+Seq2SeqTraining& Seq2SeqTraining::operator=(Seq2SeqTraining&&) noexcept = default;
+
+Tensor Seq2SeqTraining::evaluate(const Context& context, const runtime::Arena& arena,
+                                 const Seq2SeqBatch& batch, const Seq2SeqPass& pass) {
+  SLUICE_ASSERT(!plan_->training);
+  const Tensor activations = plan_->forward(context, arena, batch, pass);
+  return plan_->compute_loss(context, arena, batch, pass, activations, Tensor());
+}
+
+Tensor Seq2SeqTraining::forward_backward(const Context& context, const runtime::Arena& arena,
+                                         const Seq2SeqBatch& batch, const Seq2SeqPass& pass) {
+  SLUICE_ASSERT(plan_->training);
+  const Tensor activations = plan_->forward(context, arena, batch, pass);
+  const Tensor d_activations = plan_->tensor(arena, plan_->slots.d_a, activations.shape());
+  const Tensor sums = plan_->compute_loss(context, arena, batch, pass, activations, d_activations);
+  plan_->backward(context, arena, batch, pass, d_activations);
+  return sums;
+}
+
+Tensor Seq2SeqTraining::score(const Context& context, const runtime::Arena& arena,
+                              const Seq2SeqBatch& batch) {
+  SLUICE_ASSERT(!plan_->training);
+  const Tensor activations = plan_->forward(context, arena, batch, {});
+  const Tensor scores = arena.tensor(plan_->slots.token_scores, DType::kFloat64,
+                                     {batch.extent.target_time, batch.extent.rows});
+  const auto use = [&](std::int64_t first, std::int64_t steps, const Tensor&,
+                       const Tensor& logits) {
+    loss::TargetScoreArgs args;
+    args.time = steps;
+    args.first_time = first;
+    args.rows = batch.extent.rows;
+    args.logits = logits;
+    args.targets = batch.target_out.slice(0, first, first + steps).reshape({logits.size(0)});
+    args.lengths = batch.target_lengths;
+    args.token_scores = scores.slice(0, first, first + steps).reshape({logits.size(0)});
+    loss::score_targets(context, args);
+  };
+  plan_->for_logits(context, arena, batch, activations, use);
+  return scores;
+}
+
+std::string Seq2SeqTraining::implementations() const {
+  return fmt::format("encoder={} decoder={}", plan_->encoder.implementation(),
+                     plan_->decoder.implementation());
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,54 @@
+#include "models/seq2seq_config.h"
+
+#include <gtest/gtest.h>
+
+#include "sluice/error.h"
+
+namespace sluice::models {
+namespace {
+
+Seq2SeqConfig sample() {
+  Seq2SeqConfig config;
+  config.cell = "gru";
+  config.source_vocabulary = 11;
+  config.target_vocabulary = 13;
+  config.attention = "multiplicative";
+  config.dropout = 0.25;
+  return config;
+}
+
+TEST(Seq2SeqConfig, SurvivesJson) {
+  const std::string json = sample().to_json();
+  EXPECT_EQ(Seq2SeqConfig::from_json(json).to_json(), json);
+}
+
+TEST(Seq2SeqConfig, NamesTheKeyThatIsWrong) {
+  const auto expect_refused = [](auto change, const std::string& key) {
+    Seq2SeqConfig config = sample();
+    change(config);
+    try {
+      config.validate();
+      ADD_FAILURE() << "accepted a wrong model." << key;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("model." + key), std::string::npos) << error.what();
+    }
+  };
+  expect_refused([](auto& c) { c.cell = "rnn"; }, "cell");
+  expect_refused([](auto& c) { c.attention = "dot"; }, "attention");
+  expect_refused([](auto& c) { c.hidden = 0; }, "hidden");
+  expect_refused([](auto& c) { c.hidden = 33; }, "hidden");
+  expect_refused([](auto& c) { c.encoder_layers = 65; }, "encoder_layers");
+  expect_refused([](auto& c) { c.dropout = 1; }, "dropout");
+}
+
+TEST(Seq2SeqConfig, RefusesDamagedJson) {
+  std::string json = sample().to_json();
+  EXPECT_THROW(Seq2SeqConfig::from_json("{"), Error);
+  EXPECT_THROW(Seq2SeqConfig::from_json("[]"), Error);
+  EXPECT_THROW(Seq2SeqConfig::from_json(R"({"model":"seq2seq"})"), Error);
+  json.insert(json.size() - 1, R"(,"colour":"red")");
+  EXPECT_THROW(Seq2SeqConfig::from_json(json), Error);
+}
+
+}  // namespace
+}  // namespace sluice::models
