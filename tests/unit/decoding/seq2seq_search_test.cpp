@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "data/tokenizer.h"
+#include "decoding/search.h"
+#include "models/seq2seq_decoding.h"
+#include "models/seq2seq_training.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::decoding {
+namespace {
+
+using Sources = std::vector<std::vector<std::int32_t>>;
+
+constexpr std::int32_t kVocabulary = 23;
+
+models::Seq2SeqConfig small_config() {
+  models::Seq2SeqConfig config;
+  config.source_vocabulary = config.target_vocabulary = kVocabulary;
+  config.embedding = 7;
+  config.hidden = 10;
+  config.encoder_layers = 2;
+  config.decoder_layers = 2;
+  return config;
+}
+
+// The search over a real model with random weights.
+class Seq2SeqSearch : public testing::OnDevice {
+ protected:
+  Seq2SeqSearch() : model_(small_config()) {}
+
+  void make_model(DType dtype) {
+    model_.parameters().allocate(context_, dtype, false);
+    model_.parameters().initialize(context_, 8);
+    // Larger weights, so that the outputs depend on the inputs and end at different lengths.
+    base::dispatch_master(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const Tensor& values = model_.parameters().values();
+      auto host = context_.download<T>(values);
+      for (T& value : host) value *= 8;
+      context_.upload<T>(values, host);
+    });
+  }
+
+  /// Tokens of all rows one after the other as time-major [longest, rows], padded.
+  Tensor time_major(const Sources& rows, std::int64_t longest) {
+    const std::size_t count = rows.size();
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(longest) * count, data::kPadId);
+    for (std::size_t r = 0; r < count; ++r) {
+      for (std::size_t t = 0; t < rows[r].size(); ++t) tokens[t * count + r] = rows[r][t];
+    }
+    return put(tokens, {longest, static_cast<std::int64_t>(count)});
+  }
+
+  static std::vector<std::int32_t> lengths_of(const Sources& rows) {
+    std::vector<std::int32_t> lengths;
+    for (const auto& row : rows) lengths.push_back(static_cast<std::int32_t>(row.size()));
+    return lengths;
+  }
+
+  std::vector<std::vector<Hypothesis>> decode(const Sources& sources,
+                                              const SearchOptions& options) {
+    const std::vector<std::int32_t> lengths = lengths_of(sources);
+    const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    const auto inputs = static_cast<std::int64_t>(sources.size());
+    models::Seq2SeqDecoding decoding(context_, model_, {inputs, longest, inputs * options.beam});
+    BeamSearch search(context_, decoding, options, {inputs, longest, model_.parameters().dtype()});
+    decoding.encode(context_, time_major(sources, longest), put(lengths));
+    return search.fetch(context_, search.run(context_, lengths));
+  }
+
+  /// log p of given outputs, eos included.
+  double score(const std::vector<std::int32_t>& source, const std::vector<std::int32_t>& target) {
+    std::vector<std::int32_t> in{data::kBosId}, out = target;
+    in.insert(in.end(), target.begin(), target.end());
+    out.push_back(data::kEosId);
+    const auto time = static_cast<std::int64_t>(in.size());
+    const auto source_time = static_cast<std::int64_t>(source.size());
+    models::Seq2SeqBatch batch;
+    batch.extent = {1, source_time, time};
+    batch.source = time_major({source}, source_time);
+    batch.source_lengths = put(lengths_of({source}));
+    batch.target_in = time_major({in}, time);
+    batch.target_out = time_major({out}, time);
+    batch.target_lengths = put(lengths_of({in}));
+    batch.row_ids = put(std::vector<std::int32_t>{0});
+    runtime::ArenaPlanner planner;
+    models::Seq2SeqTraining plan(context_, model_, planner, batch.extent, false);
+    const runtime::Arena arena(*device_, planner);
+    const auto scores = get<double>(plan.score(context_, arena, batch));
+    return std::accumulate(scores.begin(), scores.end(), 0.0);
+  }
+
+  models::Seq2Seq model_;
+};
+
+const Sources kSources{{5, 9, 4, 22, 7}, {6}, {10, 11, 12, 13, 14, 15, 16, 17}, {4, 4}, {20, 8, 5}};
+
+SearchOptions options_for(std::int64_t beam) {
+  SearchOptions options;
+  options.beam = beam;
+  options.nbest = std::min<std::int64_t>(beam, 3);
+  options.length_penalty = 0.7;
+  options.max_length_offset = 4;
+  options.attention = true;
+  return options;
+}
+
+TEST_P(Seq2SeqSearch, BatchedEqualsSingleToTheBitInFloat64) {
+  make_model(DType::kFloat64);
+  for (const std::int64_t beam : {1, 4}) {
+    const auto together = decode(kSources, options_for(beam));
+    for (std::size_t i = 0; i < kSources.size(); ++i) {
+      const auto alone = decode({kSources[i]}, options_for(beam))[0];
+      ASSERT_EQ(together[i].size(), alone.size());
+      for (std::size_t j = 0; j < alone.size(); ++j) {
+        EXPECT_EQ(together[i][j].tokens, alone[j].tokens);
+        EXPECT_EQ(together[i][j].score, alone[j].score);
+        EXPECT_EQ(together[i][j].attention, alone[j].attention);
+      }
+    }
+  }
+}
+
+// Products may be blocked by shape. A score adds up at most 20 steps of about 1e-6 each; tokens may
+// differ where scores nearly tie.
+TEST_P(Seq2SeqSearch, BatchedNearlyEqualsSingleInFloat32) {
+  make_model(DType::kFloat32);
+  const auto together = decode(kSources, options_for(4));
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    const auto alone = decode({kSources[i]}, options_for(4))[0];
+    ASSERT_EQ(together[i].size(), alone.size());
+    for (std::size_t j = 0; j < alone.size(); ++j) {
+      EXPECT_NEAR(together[i][j].normalised_score, alone[j].normalised_score, 1e-4);
+    }
+  }
+}
+
+TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) {
+  make_model(DType::kFloat64);
+  const auto found = decode(kSources, options_for(4));
+  std::vector<std::size_t> lengths;
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    ASSERT_EQ(found[i].size(), 3u);
+    for (const Hypothesis& hypothesis : found[i]) {
+      EXPECT_NEAR(hypothesis.score, score(kSources[i], hypothesis.tokens), 1e-10);
+      lengths.push_back(hypothesis.tokens.size());
+    }
+  }
+  // Or the case would show little.
+  EXPECT_NE(*std::min_element(lengths.begin(), lengths.end()),
+            *std::max_element(lengths.begin(), lengths.end()));
+}
+
+TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
+  make_model(DType::kFloat32);
+  const auto found = decode(kSources, options_for(3));
+  for (std::size_t i = 0; i < kSources.size(); ++i) {
+    for (const Hypothesis& hypothesis : found[i]) {
+      ASSERT_EQ(hypothesis.attention.size(), hypothesis.tokens.size());
+      for (const auto& weights : hypothesis.attention) {
+        ASSERT_EQ(weights.size(), kSources[i].size());
+        EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), 0.0), 1, 1e-5);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, ::testing::Values("cpu", "test"),
+                         testing::device_name);
+
+}  // namespace
+}  // namespace sluice::decoding
