@@ -21,10 +21,9 @@ void Embedding::forward(const Context& context, const Parameters& parameters, co
 void Embedding::backward(const Context& context, const Parameters& parameters, const Tensor& tokens,
                          const Tensor& dy) const {
   // Token 0 is padding.
-  kernels::embedding::gather_backward(context, {.tokens = tokens,
-                                                .d_out = dy,
-                                                .d_table = parameters.gradient(weight_),
-                                                .padding = 0});
+  kernels::embedding::gather_backward(
+      context,
+      {.tokens = tokens, .d_out = dy, .d_table = parameters.gradient(weight_), .padding = 0});
 }
 
 }  // namespace sluice::layers
