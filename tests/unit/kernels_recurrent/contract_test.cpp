@@ -65,6 +65,28 @@ TEST(RecurrentContract, AutoPicksAndTellsWhyOthersDeclined) {
   EXPECT_NE(error.find("portable"), std::string::npos);
 }
 
+TEST(RecurrentContract, PeerIsChosenByNameAndSaysWhatItCannotDo) {
+  const auto device = runtime::open_device("cpu");
+  const Context context(*device);
+  Descriptor d = small();
+  EXPECT_NE(make_plan(context, d).plan->implementation(), "onednn");
+  const auto plan = make_plan(context, d, "onednn").plan;
+  const runtime::Buffer packed(*device, plan->packed_bytes());
+  const runtime::Buffer workspace(*device, plan->workspace_bytes());
+  const runtime::Buffer data(*device, 4096);
+  ForwardArgs args;
+  args.time = 4;
+  args.rows = 2;
+  args.x = data.tensor(DType::kFloat32, {4, 2, 3});
+  args.y = data.tensor(DType::kFloat32, {4, 2, 4});
+  const Memory memory{packed.data(), workspace.data(), nullptr};
+  const std::string shorter = error_of([&] { plan->forward(context, args, memory); });
+  EXPECT_NE(shorter.find("planned 5 steps"), std::string::npos) << shorter;
+  d.projection = 2;
+  const std::string projected = error_of([&] { make_plan(context, d, "onednn"); });
+  EXPECT_NE(projected.find("projection"), std::string::npos) << projected;
+}
+
 TEST(RecurrentContract, RefusesWrongArguments) {
   const auto device = runtime::open_device("cpu");
   const Context context(*device);

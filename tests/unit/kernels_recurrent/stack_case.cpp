@@ -106,7 +106,19 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   stack.rows = chance(random, 0.2) ? 1 : integer(random, 1, limits.rows);
   d.time = stack.time + integer(random, 0, 3);
   d.rows = stack.rows + integer(random, 0, 3);
+  if (limits.plain) {
+    d.projection = 0;
+    d.dropout = 0;
+    d.time = stack.time;
+    d.rows = stack.rows;
+    // A library may take layers of one width in one call.
+    if (chance(random, 0.3)) d.input = d.directions * d.hidden;
+  }
   fill_case(random, stack);
+  if (limits.plain) {
+    stack.input.lengths.clear();
+    stack.want_c_sequence = false;
+  }
   return stack;
 }
 

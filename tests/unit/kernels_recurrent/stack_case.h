@@ -37,6 +37,9 @@ using Tensors = std::map<std::string, std::vector<double>>;
 struct CaseLimits {
   DType dtype = DType::kFloat32;
   std::int64_t time = 9, rows = 7, width = 40;
+  /// Only what every library's own layer does: full lengths at the planned capacity, no projection,
+  /// dropout or c_sequence.
+  bool plain = false;
 };
 
 StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kernels/recurrent/cpu/leaves.h"
+#include "kernels/recurrent/cpu/onednn_stack.h"
 #include "kernels/recurrent/cpu/sequence.h"
 
 namespace sluice::kernels::recurrent::cpu {
@@ -71,6 +72,7 @@ constexpr std::array kCandidates{
     Candidate{"avx512", false, refuse_avx512, create_avx512},
     Candidate{"avx2", false, refuse_avx2, create_avx2},
     Candidate{"portable", false, refuse_portable, create_portable},
+    Candidate{"onednn", true, refuse_onednn, create_onednn},
 };
 
 }  // namespace
