@@ -1,18 +1,6 @@
 #include "kernels/attention_decoder/cpu/backward.h"
 
 namespace sluice::kernels::attention_decoder::cpu {
-namespace {
-
-/// Multiplications of one step, for the number of threads.
-std::int64_t step_work(const Descriptor& d, const Extents& extents) {
-  const std::int64_t cells = d.gates() * d.hidden * (d.output + d.hidden) +
-                             (d.layers - 1) * d.gates() * d.hidden * 2 * d.hidden;
-  const std::int64_t attention = extents.source_time * (4 * d.key_width() + d.memory);
-  return extents.rows * (cells + d.output * (d.memory + d.hidden) + attention);
-}
-
-}  // namespace
-
 /// [L, B, H] or null into [L, B, padded(H)].
 template <typename T>
 void BackwardRun<T>::load_panel_rows(const Share& share, const T* source, T* target) const {
@@ -213,17 +201,18 @@ void BackwardRun<T>::finish(const Share& share) const {
 }
 
 template <typename T>
-void run_backward(const Descriptor& d, Leaves<T> leaf, const BackwardArgs& args,
-                  const Memory& memory) {
+void run_backward(const Decoder<T>& decoder, const BackwardArgs& args, const Memory& memory) {
+  const Descriptor& d = decoder.d;
+  const Leaves<T>& leaf = decoder.leaf;
   Carver packed(memory.packed), workspace(memory.workspace), reserve(memory.reserve);
   const Extents extents{args.forward.target_time, args.forward.source_time, args.forward.rows};
   const PackedWeights<T> weights = carve_packed(d, *leaf.cells, packed);
   BackwardRun<T> run{d, leaf, weights, args, {}, {}};
   run.trace = carve_trace<T>(d, extents, true, true, reserve);
   run.scratch = carve_backward<T>(d, extents, workspace);
-#pragma omp parallel num_threads(threads_for(step_work(d, extents)))
+#pragma omp parallel num_threads(decoder.threads_for_steps(extents))
   {
-    const Share share(extents.rows);
+    const Share share = decoder.share(extents);
     run.start(share);
     for (std::int64_t t = extents.target_time; t-- > 0;) run.step(share, t);
     run.finish(share);
@@ -234,7 +223,7 @@ void run_backward(const Descriptor& d, Leaves<T> leaf, const BackwardArgs& args,
 
 template struct BackwardRun<double>;
 template struct BackwardRun<float>;
-template void run_backward(const Descriptor&, Leaves<double>, const BackwardArgs&, const Memory&);
-template void run_backward(const Descriptor&, Leaves<float>, const BackwardArgs&, const Memory&);
+template void run_backward(const Decoder<double>&, const BackwardArgs&, const Memory&);
+template void run_backward(const Decoder<float>&, const BackwardArgs&, const Memory&);
 
 }  // namespace sluice::kernels::attention_decoder::cpu

@@ -62,7 +62,6 @@ template <typename T>
 void finish_weights(const BackwardRun<T>& run);
 
 template <typename T>
-void run_backward(const Descriptor& d, Leaves<T> leaf, const BackwardArgs& args,
-                  const Memory& memory);
+void run_backward(const Decoder<T>& decoder, const BackwardArgs& args, const Memory& memory);
 
 }  // namespace sluice::kernels::attention_decoder::cpu

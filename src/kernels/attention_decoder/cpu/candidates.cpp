@@ -3,14 +3,48 @@
 #include <array>
 
 #include "kernels/attention_decoder/cpu/plan.h"
+#include "kernels/recurrent/cpu/leaves.h"
 
 namespace sluice::kernels::attention_decoder::cpu {
 namespace {
 
+std::optional<std::string> refuse_device(runtime::DeviceType device) {
+  if (device != runtime::DeviceType::kCuda) return std::nullopt;
+  return "it runs on host memory only";
+}
+
+/// An instruction set's float32 leaves, both of which must be there.
+std::optional<std::string> refuse_leaf(const Descriptor& d, runtime::DeviceType device,
+                                       const Leaves<float>& leaf, std::string_view needs) {
+  if (auto reason = refuse_device(device)) return reason;
+  if (d.dtype != DType::kFloat32) {
+    return fmt::format("it computes float32, not {}", base::name_of(d.dtype));
+  }
+  if (leaf.cells == nullptr || leaf.attention == nullptr) {
+    return fmt::format("this machine has no {}", needs);
+  }
+  return std::nullopt;
+}
+
+Leaves<float> avx512() { return {recurrent::cpu::avx512_leaf_f32(), avx512_attention_leaf()}; }
+Leaves<float> avx2() { return {recurrent::cpu::avx2_leaf_f32(), avx2_attention_leaf()}; }
+
+std::optional<std::string> refuse_avx512(const Descriptor& d, runtime::DeviceType device) {
+  return refuse_leaf(d, device, avx512(), "AVX-512 F, DQ and VL");
+}
+std::unique_ptr<Plan> create_avx512(const Descriptor& d) {
+  return make_plan(d, "avx512", avx512());
+}
+
+std::optional<std::string> refuse_avx2(const Descriptor& d, runtime::DeviceType device) {
+  return refuse_leaf(d, device, avx2(), "AVX2 with FMA");
+}
+std::unique_ptr<Plan> create_avx2(const Descriptor& d) { return make_plan(d, "avx2", avx2()); }
+
 std::optional<std::string> refuse_portable(const Descriptor& d, runtime::DeviceType device) {
-  if (device == runtime::DeviceType::kCuda) return "it runs on host memory only";
+  if (auto reason = refuse_device(device)) return reason;
   if (d.dtype == DType::kFloat32 || d.dtype == DType::kFloat64) return std::nullopt;
-  return fmt::format("it stores float32 or float64, not {}", base::name_of(d.dtype));
+  return fmt::format("it computes float32 or float64, not {}", base::name_of(d.dtype));
 }
 
 std::unique_ptr<Plan> create_portable(const Descriptor& d) {
@@ -21,7 +55,11 @@ std::unique_ptr<Plan> create_portable(const Descriptor& d) {
   });
 }
 
-constexpr std::array kCandidates{Candidate{"portable", refuse_portable, create_portable}};
+constexpr std::array kCandidates{
+    Candidate{"avx512", refuse_avx512, create_avx512},
+    Candidate{"avx2", refuse_avx2, create_avx2},
+    Candidate{"portable", refuse_portable, create_portable},
+};
 
 }  // namespace
 

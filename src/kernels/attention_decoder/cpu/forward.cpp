@@ -3,14 +3,6 @@
 namespace sluice::kernels::attention_decoder::cpu {
 namespace {
 
-/// Multiplications of one step, for the number of threads.
-std::int64_t step_work(const Descriptor& d, const Extents& extents) {
-  const std::int64_t cells = d.gates() * d.hidden * (d.output + d.hidden) +
-                             (d.layers - 1) * d.gates() * d.hidden * 2 * d.hidden;
-  const std::int64_t attention = extents.source_time * (4 * d.key_width() + d.memory);
-  return extents.rows * (cells + d.output * (d.memory + d.hidden) + attention);
-}
-
 template <typename T>
 Product<T> embedding_product(const Descriptor& d, const PackedWeights<T>& weights, const T* emb,
                              T* pre) {
@@ -26,6 +18,15 @@ Product<T> embedding_product(const Descriptor& d, const PackedWeights<T>& weight
 }
 
 }  // namespace
+
+template <typename T>
+int Decoder<T>::threads_for_steps(const Extents& extents) const {
+  const std::int64_t cells = d.gates() * d.hidden * (d.output + d.hidden) +
+                             (d.layers - 1) * d.gates() * d.hidden * 2 * d.hidden;
+  const std::int64_t attention = extents.source_time * (4 * d.key_width() + d.memory);
+  const std::int64_t row = cells + d.output * (d.memory + d.hidden) + attention;
+  return threads_for(extents.rows * row, std::min(threads, omp_get_max_threads()));
+}
 
 template <typename T>
 void prepare_memory(const Descriptor& d, const Leaf<T>& leaf, const PackedWeights<T>& weights,
@@ -47,8 +48,9 @@ void prepare_memory(const Descriptor& d, const Leaf<T>& leaf, const PackedWeight
 }
 
 template <typename T>
-void run_forward(const Descriptor& d, Leaves<T> leaf, const ForwardArgs& args,
-                 const Memory& memory) {
+void run_forward(const Decoder<T>& decoder, const ForwardArgs& args, const Memory& memory) {
+  const Descriptor& d = decoder.d;
+  const Leaves<T>& leaf = decoder.leaf;
   Carver packed(memory.packed), workspace(memory.workspace), reserve(memory.reserve);
   const Extents extents{args.target_time, args.source_time, args.rows};
   const PackedWeights<T> weights = carve_packed(d, *leaf.cells, packed);
@@ -70,9 +72,9 @@ void run_forward(const Descriptor& d, Leaves<T> leaf, const ForwardArgs& args,
   multiply_all(*leaf.cells,
                embedding_product(d, weights, args.emb.data_as<const T>(), run.scratch.pre),
                extents.target_time * extents.rows);
-#pragma omp parallel num_threads(threads_for(step_work(d, extents)))
+#pragma omp parallel num_threads(decoder.threads_for_steps(extents))
   {
-    const Share share(extents.rows);
+    const Share share = decoder.share(extents);
     run.load_state(share, args.h0.data_as<const T>(), args.c0.data_as<const T>());
     share.barrier();
     for (std::int64_t t = 0; t < extents.target_time; ++t) run.step(share, t);
@@ -81,7 +83,9 @@ void run_forward(const Descriptor& d, Leaves<T> leaf, const ForwardArgs& args,
 }
 
 template <typename T>
-void run_step(const Descriptor& d, Leaves<T> leaf, const StepArgs& args, const Memory& memory) {
+void run_step(const Decoder<T>& decoder, const StepArgs& args, const Memory& memory) {
+  const Descriptor& d = decoder.d;
+  const Leaves<T>& leaf = decoder.leaf;
   Carver packed(memory.packed), workspace(memory.workspace);
   const Extents extents{1, args.source_time, args.rows};
   const PackedWeights<T> weights = carve_packed(d, *leaf.cells, packed);
@@ -98,9 +102,9 @@ void run_step(const Descriptor& d, Leaves<T> leaf, const StepArgs& args, const M
 
   const Product<T> embedding =
       embedding_product(d, weights, args.emb.data_as<const T>(), run.scratch.pre);
-#pragma omp parallel num_threads(threads_for(step_work(d, extents)))
+#pragma omp parallel num_threads(decoder.threads_for_steps(extents))
   {
-    const Share share(extents.rows);
+    const Share share = decoder.share(extents);
     run.load_state(share, args.h.data_as<const T>(), args.c.data_as<const T>());
     share.barrier();
     multiply(*leaf.cells, embedding, share.rows(), share.panels(d.hidden));
@@ -109,13 +113,15 @@ void run_step(const Descriptor& d, Leaves<T> leaf, const StepArgs& args, const M
   }
 }
 
+template struct Decoder<double>;
+template struct Decoder<float>;
 template void prepare_memory(const Descriptor&, const Leaf<double>&, const PackedWeights<double>&,
                              const Extents&, const double*, const std::int32_t*, double*, double*);
 template void prepare_memory(const Descriptor&, const Leaf<float>&, const PackedWeights<float>&,
                              const Extents&, const float*, const std::int32_t*, float*, float*);
-template void run_forward(const Descriptor&, Leaves<double>, const ForwardArgs&, const Memory&);
-template void run_forward(const Descriptor&, Leaves<float>, const ForwardArgs&, const Memory&);
-template void run_step(const Descriptor&, Leaves<double>, const StepArgs&, const Memory&);
-template void run_step(const Descriptor&, Leaves<float>, const StepArgs&, const Memory&);
+template void run_forward(const Decoder<double>&, const ForwardArgs&, const Memory&);
+template void run_forward(const Decoder<float>&, const ForwardArgs&, const Memory&);
+template void run_step(const Decoder<double>&, const StepArgs&, const Memory&);
+template void run_step(const Decoder<float>&, const StepArgs&, const Memory&);
 
 }  // namespace sluice::kernels::attention_decoder::cpu

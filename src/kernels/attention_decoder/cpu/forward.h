@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "kernels/attention_decoder/cpu/attention_leaf.h"
 #include "kernels/attention_decoder/cpu/buffers.h"
 #include "kernels/attention_decoder/cpu/share.h"
@@ -11,6 +13,20 @@ template <typename T>
 struct Leaves {
   const Leaf<T>* cells = nullptr;
   const AttentionLeaf<T>* attention = nullptr;
+};
+
+/// What all runs of a plan have in common; shared with queued work, so that a plan may go before
+/// its work is done.
+template <typename T>
+struct Decoder {
+  Descriptor d;
+  Leaves<T> leaf;
+  int threads = 1;                          ///< at most so many
+  std::unique_ptr<SpinBarrier[]> barriers;  ///< `threads`
+
+  /// For a parallel region over the steps of a run with these extents.
+  int threads_for_steps(const Extents& extents) const;
+  Share share(const Extents& extents) const { return {extents.rows, d.hidden, barriers.get()}; }
 };
 
 /// All that the steps of one forward run, or a single step, read and write.
@@ -61,9 +77,8 @@ void prepare_memory(const Descriptor& d, const Leaf<T>& leaf, const PackedWeight
                     T* values, T* keys);
 
 template <typename T>
-void run_forward(const Descriptor& d, Leaves<T> leaf, const ForwardArgs& args,
-                 const Memory& memory);
+void run_forward(const Decoder<T>& decoder, const ForwardArgs& args, const Memory& memory);
 template <typename T>
-void run_step(const Descriptor& d, Leaves<T> leaf, const StepArgs& args, const Memory& memory);
+void run_step(const Decoder<T>& decoder, const StepArgs& args, const Memory& memory);
 
 }  // namespace sluice::kernels::attention_decoder::cpu

@@ -15,7 +15,7 @@ void pack_matrix(const Leaf<T>& leaf, const T* source, std::int64_t block_stride
   const std::int64_t parts = std::min<std::int64_t>(panels, threads_for(units * depth * blocks));
 #pragma omp parallel for schedule(static) num_threads(static_cast <int>(parts))
   for (std::int64_t part = 0; part < parts; ++part) {
-    const Range range = split(panels, part, parts);
+    const Range range = part_of(panels, parts, part);
     leaf.pack({source, block_stride, unit_stride, depth_stride, units, depth, blocks, packed,
                range.begin, range.end});
   }

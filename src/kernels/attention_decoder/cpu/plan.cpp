@@ -1,5 +1,7 @@
 #include "kernels/attention_decoder/cpu/plan.h"
 
+#include <omp.h>
+
 #include "kernels/attention_decoder/arguments.h"
 #include "kernels/attention_decoder/cpu/backward.h"
 #include "kernels/attention_decoder/cpu/pack.h"
@@ -7,29 +9,20 @@
 namespace sluice::kernels::attention_decoder::cpu {
 namespace {
 
-/// All that queued work needs; shared with it, so that a plan may go before its work is done.
-template <typename T>
-struct Decoder {
-  Descriptor d;
-  Leaves<T> leaves;
-};
-
 template <typename T>
 class DecoderPlan final : public Plan {
  public:
-  DecoderPlan(const Descriptor& d, std::string_view name, Leaves<T> leaves)
-      : name_(name), decoder_(std::make_shared<const Decoder<T>>(Decoder<T>{d, leaves})) {
-    Carver packed, workspace, inference;
-    carve_packed(d, *leaves.cells, packed);
+  DecoderPlan(const Descriptor& d, std::string_view name, Leaves<T> leaf) : name_(name) {
+    const int threads = omp_get_max_threads();
+    decoder_ = std::make_shared<const Decoder<T>>(Decoder<T>{
+        d, leaf, threads, std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
+    Carver packed;
+    carve_packed(d, *leaf.cells, packed);
     packed_bytes_ = packed.used();
     const Extents capacity{d.target_time, d.source_time, d.rows};
-    carve_forward<T>(d, capacity, workspace);
-    inference = workspace;
-    // In inference the trace lies in the workspace, behind what carve_forward took.
-    if (!d.training) carve_trace<T>(d, capacity, false, true, inference);
-    workspace_bytes_ = inference.used();
+    workspace_bytes_ = std::max(forward_bytes(capacity, !d.training),
+                                forward_bytes({1, d.source_time, d.rows}, true));
     if (d.training) plan_training(capacity);
-    workspace_bytes_ = std::max(workspace_bytes_, step_bytes());
   }
 
   std::string_view implementation() const override { return name_; }
@@ -43,24 +36,22 @@ class DecoderPlan final : public Plan {
     check_memory(*this, memory, false);
     check_weights(decoder_->d, weights);
     context.stream().launch([decoder = decoder_, weights, memory] {
-      pack_weights(decoder->d, *decoder->leaves.cells, weights, memory);
+      pack_weights(decoder->d, *decoder->leaf.cells, weights, memory);
     });
   }
 
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory, true);
     check_forward(decoder_->d, args);
-    context.stream().launch([decoder = decoder_, args, memory] {
-      run_forward(decoder->d, decoder->leaves, args, memory);
-    });
+    context.stream().launch(
+        [decoder = decoder_, args, memory] { run_forward(*decoder, args, memory); });
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory, true);
     check_backward(decoder_->d, args);
-    context.stream().launch([decoder = decoder_, args, memory] {
-      run_backward(decoder->d, decoder->leaves, args, memory);
-    });
+    context.stream().launch(
+        [decoder = decoder_, args, memory] { run_backward(*decoder, args, memory); });
   }
 
   void prepare_memory(const Context& context, const PrepareArgs& args,
@@ -69,7 +60,7 @@ class DecoderPlan final : public Plan {
     check_prepare(decoder_->d, *this, args);
     context.stream().launch([decoder = decoder_, args, memory] {
       Carver packed(memory.packed);
-      const Leaf<T>& leaf = *decoder->leaves.cells;
+      const Leaf<T>& leaf = *decoder->leaf.cells;
       cpu::prepare_memory(decoder->d, leaf, carve_packed(decoder->d, leaf, packed),
                           {0, args.source_time, args.inputs}, args.memory.data_as<const T>(),
                           args.source_lengths.data_as<const std::int32_t>(),
@@ -80,9 +71,8 @@ class DecoderPlan final : public Plan {
   void step(const Context& context, const StepArgs& args, const Memory& memory) override {
     check_memory(*this, memory, false);
     check_step(decoder_->d, *this, args);
-    context.stream().launch([decoder = decoder_, args, memory] {
-      run_step(decoder->d, decoder->leaves, args, memory);
-    });
+    context.stream().launch(
+        [decoder = decoder_, args, memory] { run_step(*decoder, args, memory); });
   }
 
  private:
@@ -96,12 +86,11 @@ class DecoderPlan final : public Plan {
     workspace_bytes_ = std::max({workspace_bytes_, backward.used(), pack_bytes});
   }
 
-  std::size_t step_bytes() const {
-    const Descriptor& d = decoder_->d;
-    const Extents capacity{1, d.source_time, d.rows};
+  /// Of forward, or of a step, which with its trace in the workspace needs no reserve.
+  std::size_t forward_bytes(const Extents& extents, bool with_trace) const {
     Carver carver;
-    carve_forward<T>(d, capacity, carver);
-    carve_trace<T>(d, capacity, false, false, carver);
+    carve_forward<T>(decoder_->d, extents, carver);
+    if (with_trace) carve_trace<T>(decoder_->d, extents, false, true, carver);
     return carver.used();
   }
 
@@ -116,8 +105,8 @@ class DecoderPlan final : public Plan {
 
 template <typename T>
 std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, std::string_view name,
-                                Leaves<T> leaves) {
-  return std::make_unique<DecoderPlan<T>>(descriptor, name, leaves);
+                                Leaves<T> leaf) {
+  return std::make_unique<DecoderPlan<T>>(descriptor, name, leaf);
 }
 
 template std::unique_ptr<Plan> make_plan(const Descriptor&, std::string_view, Leaves<double>);

@@ -6,63 +6,62 @@
 #include <cstdint>
 
 #include "kernels/attention_decoder/cpu/buffers.h"
+#include "kernels/recurrent/cpu/spin_barrier.h"
+#include "kernels/recurrent/cpu/team.h"
 
 /// How threads share the work.
 namespace sluice::kernels::attention_decoder::cpu {
 
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
+using recurrent::cpu::part_of;
+using recurrent::cpu::Range;
+using recurrent::cpu::SpinBarrier;
 
-/// Part `part` of `parts` nearly equal ones.
-inline Range split(std::int64_t count, std::int64_t part, std::int64_t parts) {
-  return {count * part / parts, count * (part + 1) / parts};
-}
-
-/// One thread's part of a time loop. With many rows each thread takes a block of rows through all
-/// steps and never waits for another: rows are independent. With few rows all threads share every
-/// step's products by panels of units, and its attention by rows, with barriers between.
+/// One thread's part of a time loop. Groups of threads own rows, which are independent through all
+/// steps; the threads of a group share each step's products by panels of units and its attention by
+/// rows, with barriers between. With many rows a group is one thread that waits for nobody.
 class Share {
  public:
-  /// Inside a parallel region.
-  explicit Share(std::int64_t rows)
-      : thread_(omp_get_thread_num()), threads_(omp_get_num_threads()) {
-    by_rows_ = rows >= kRowsWorthABlock * threads_;
-    own_rows_ = split(rows, thread_, threads_);
-    rows_ = by_rows_ ? own_rows_ : Range{0, rows};
-  }
+  /// Inside a parallel region; `barriers`, one a thread, are those of this run.
+  Share(std::int64_t rows, std::int64_t units, SpinBarrier* barriers)
+      : Share(rows,
+              recurrent::cpu::choose_grid(std::max<std::int64_t>(rows, 1), panels_of(units),
+                                          omp_get_num_threads()),
+              barriers) {}
 
   /// Rows whose products and cells this thread computes, in its panels.
   Range rows() const { return rows_; }
-  Range panels(std::int64_t units) const {
-    const std::int64_t panels = panels_of(units);
-    return by_rows_ ? Range{0, panels} : split(panels, thread_, threads_);
-  }
+  Range panels(std::int64_t units) const { return part_of(panels_of(units), members_, member_); }
   /// Rows this thread alone is responsible for where a row is done whole.
   Range own_rows() const { return own_rows_; }
 
   /// Between phases that divide the work in another way.
-  void barrier() const {
-    if (by_rows_) return;
-#pragma omp barrier
-  }
+  void barrier() const { barrier_->wait(members_); }
 
  private:
-  /// Below that many rows a product is bound by reading the weights.
-  static constexpr std::int64_t kRowsWorthABlock = 8;
+  Share(std::int64_t rows, const recurrent::cpu::Grid& grid, SpinBarrier* barriers)
+      : members_(grid.group_size), member_(omp_get_thread_num() % members_) {
+    const std::int64_t group = omp_get_thread_num() / members_;
+    barrier_ = &barriers[group];
+    if (group >= grid.row_groups) {  // a thread too many: nothing to do, nobody to wait for
+      members_ = 1;
+      member_ = 0;
+      return;
+    }
+    rows_ = part_of(rows, grid.row_groups, group);
+    const Range own = part_of(rows_.size(), members_, member_);
+    own_rows_ = {rows_.begin + own.begin, rows_.begin + own.end};
+  }
 
-  std::int64_t thread_, threads_;
-  bool by_rows_ = false;
+  std::int64_t members_, member_;
+  SpinBarrier* barrier_ = nullptr;
   Range own_rows_, rows_;
 };
 
 /// How many threads a step of this many multiplications is worth: a barrier costs about as much as
 /// some ten thousands of them.
-inline int threads_for(std::int64_t multiplications) {
+inline int threads_for(std::int64_t multiplications, int most = omp_get_max_threads()) {
   constexpr std::int64_t kWorthAThread = 100'000;
-  return static_cast<int>(
-      std::clamp<std::int64_t>(multiplications / kWorthAThread, 1, omp_get_max_threads()));
+  return static_cast<int>(std::clamp<std::int64_t>(multiplications / kWorthAThread, 1, most));
 }
 
 /// out[rows, padded(units) * blocks] = a[rows, depth] * packed, and the rest as in ProductArgs.
@@ -100,7 +99,7 @@ void multiply_all(const Leaf<T>& leaf, const Product<T>& p, std::int64_t rows) {
 #pragma omp parallel for schedule(static) collapse(2) num_threads(static_cast <int>(threads))
   for (std::int64_t i = 0; i < row_parts; ++i) {
     for (std::int64_t j = 0; j < panel_parts; ++j) {
-      multiply(leaf, p, split(rows, i, row_parts), split(panels, j, panel_parts));
+      multiply(leaf, p, part_of(rows, row_parts, i), part_of(panels, panel_parts, j));
     }
   }
 }

@@ -74,12 +74,14 @@ void ForwardRun<T>::drop(const Share& share, std::int64_t l, std::int64_t t) con
   for (std::int64_t row = share.rows().begin; row < share.rows().end; ++row) {
     const auto id = static_cast<std::uint32_t>(row_ids != nullptr ? row_ids[row] : row);
     T* y = trace.y(l, t) + row * d.hidden;
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::uint32_t word =
-          key.word(id, static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(unit));
-      const bool kept = word >= threshold;
-      mask[row * d.hidden + unit] = kept ? 1 : 0;
-      y[unit] = kept ? y[unit] * scale : T(0);
+    std::uint8_t* kept = mask + row * d.hidden;
+    for (std::int64_t first = begin; first < end; first += 4) {
+      const auto words =
+          key.words(id, static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(first / 4));
+      for (std::int64_t unit = first; unit < std::min(first + 4, end); ++unit) {
+        kept[unit] = words[static_cast<std::size_t>(unit - first)] >= threshold ? 1 : 0;
+        y[unit] = kept[unit] != 0 ? y[unit] * scale : T(0);
+      }
     }
   }
 }
