@@ -1,0 +1,190 @@
+#include "training/config_keys.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <vector>
+
+#include "base/suggest.h"
+
+namespace sluice::training {
+namespace {
+
+constexpr ResumeRule kMust = ResumeRule::kMustMatch;
+constexpr ResumeRule kMay = ResumeRule::kMayMatter;
+constexpr ResumeRule kFree = ResumeRule::kMayChange;
+
+using C = TrainConfig;
+using T = KeyTarget;
+
+// Keys of [data] may change, for the examples themselves are compared by their fingerprint.
+const ConfigKey kKeys[] = {
+    {"data.tsv", [](C& c) -> T { return &c.data.tsv; }, kFree,
+     "File of lines 'source TAB target', plain or gzip; use it or data.source and data.target."},
+    {"data.source", [](C& c) -> T { return &c.data.source; }, kFree,
+     "File of source lines, plain or gzip; line i belongs to line i of data.target."},
+    {"data.target", [](C& c) -> T { return &c.data.target; }, kFree, "File of target lines."},
+    {"data.validation_tsv", [](C& c) -> T { return &c.data.validation_tsv; }, kFree,
+     "As data.tsv, examples to validate on."},
+    {"data.validation_source", [](C& c) -> T { return &c.data.validation_source; }, kFree,
+     "As data.source, examples to validate on."},
+    {"data.validation_target", [](C& c) -> T { return &c.data.validation_target; }, kFree,
+     "As data.target, examples to validate on."},
+    {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kFree,
+     "Without validation files: cut the examples into runs of this many neighbours."},
+    {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kFree,
+     "Without validation files: hold out every n-th run to validate on."},
+    {"data.max_source_tokens", [](C& c) -> T { return &c.data.max_source_tokens; }, kFree,
+     "Examples with more source tokens are left out; 0 keeps all."},
+    {"data.max_target_tokens", [](C& c) -> T { return &c.data.max_target_tokens; }, kFree,
+     "Examples with more target tokens are left out; 0 keeps all."},
+
+    {"tokenizer.kind", [](C& c) -> T { return &c.tokenizer.kind; }, kMust,
+     "bpe or unigram (SentencePiece), words (between spaces) or characters."},
+    {"tokenizer.shared", [](C& c) -> T { return &c.tokenizer.shared; }, kMust,
+     "One tokenizer for both sides, trained on both, of tokenizer.source_vocabulary ids."},
+    {"tokenizer.source_vocabulary", [](C& c) -> T { return &c.tokenizer.source_vocabulary; }, kMust,
+     "Ids of the source side (of words and characters: at most), four special ones included."},
+    {"tokenizer.target_vocabulary", [](C& c) -> T { return &c.tokenizer.target_vocabulary; }, kMust,
+     "Ids of the target side."},
+    {"tokenizer.min_count", [](C& c) -> T { return &c.tokenizer.min_count; }, kMust,
+     "Rarer words or characters are left out of the vocabulary."},
+    {"tokenizer.character_coverage", [](C& c) -> T { return &c.tokenizer.character_coverage; },
+     kMust, "SentencePiece: share of characters with an id; 0.9995 suits Chinese and Japanese."},
+    {"tokenizer.byte_fallback", [](C& c) -> T { return &c.tokenizer.byte_fallback; }, kMust,
+     "SentencePiece: spell characters outside the vocabulary as bytes."},
+    {"tokenizer.normalization", [](C& c) -> T { return &c.tokenizer.normalization; }, kMust,
+     "SentencePiece: identity, nfkc, nmt_nfkc, nfkc_cf or nmt_nfkc_cf."},
+
+    {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust, "lstm or gru."},
+    {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
+     "Width of the source and target embeddings."},
+    {"model.hidden", [](C& c) -> T { return &c.model.hidden; }, kMust,
+     "Units of a decoder layer, and of an encoder layer in all its directions together."},
+    {"model.encoder_layers", [](C& c) -> T { return &c.model.encoder_layers; }, kMust,
+     "Recurrent layers of the encoder."},
+    {"model.decoder_layers", [](C& c) -> T { return &c.model.decoder_layers; }, kMust,
+     "Recurrent layers of the decoder."},
+    {"model.bidirectional", [](C& c) -> T { return &c.model.bidirectional; }, kMust,
+     "Whether the encoder reads in both directions, with hidden/2 units each."},
+    {"model.attention", [](C& c) -> T { return &c.model.attention; }, kMust,
+     "additive (Bahdanau) or multiplicative (Luong)."},
+    {"model.dropout", [](C& c) -> T { return &c.model.dropout; }, kMust,
+     "Rate of dropout on embeddings, between layers and before the output layer."},
+
+    {"training.optimizer", [](C& c) -> T { return &c.optimizer.optimizer; }, kMust, "adam or sgd."},
+    {"training.learning_rate", [](C& c) -> T { return &c.learning_rate.learning_rate; }, kMust,
+     "The learning rate after warm-up."},
+    {"training.schedule", [](C& c) -> T { return &c.learning_rate.schedule; }, kMust,
+     "constant, plateau (lowered when validation stalls) or inverse_sqrt (falls with 1/sqrt(step) "
+     "after warm-up)."},
+    {"training.warmup_steps", [](C& c) -> T { return &c.learning_rate.warmup_steps; }, kMust,
+     "The learning rate rises linearly over this many steps."},
+    {"training.plateau_factor", [](C& c) -> T { return &c.learning_rate.plateau_factor; }, kMust,
+     "What the plateau schedule multiplies the rate by."},
+    {"training.plateau_patience", [](C& c) -> T { return &c.learning_rate.plateau_patience; },
+     kMust, "Validations without improvement before the plateau schedule lowers the rate."},
+    {"training.min_learning_rate", [](C& c) -> T { return &c.learning_rate.min_learning_rate; },
+     kMust, "The plateau schedule does not go below this rate."},
+    {"training.beta1", [](C& c) -> T { return &c.optimizer.beta1; }, kMust,
+     "Adam: decay of the first moment."},
+    {"training.beta2", [](C& c) -> T { return &c.optimizer.beta2; }, kMust,
+     "Adam: decay of the second moment."},
+    {"training.epsilon", [](C& c) -> T { return &c.optimizer.epsilon; }, kMust,
+     "Adam: added to the root of the second moment."},
+    {"training.momentum", [](C& c) -> T { return &c.optimizer.momentum; }, kMust,
+     "SGD: momentum; 0 is plain gradient descent."},
+    {"training.weight_decay", [](C& c) -> T { return &c.optimizer.weight_decay; }, kMust,
+     "Decay of the weights, apart from the gradient with adam (AdamW), added to it with sgd."},
+    {"training.clip_norm", [](C& c) -> T { return &c.optimizer.clip_norm; }, kMust,
+     "Gradients are scaled down to this global norm; 0 does not clip."},
+    {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
+     "Share of the probability spread over the whole vocabulary in the training loss."},
+    {"training.max_tokens", [](C& c) -> T { return &c.loop.max_tokens; }, kMust,
+     "Most source and target tokens of a batch, padding counted."},
+    {"training.max_rows", [](C& c) -> T { return &c.loop.max_rows; }, kMust,
+     "Most examples of a batch."},
+    {"training.pool", [](C& c) -> T { return &c.loop.pool; }, kMust,
+     "Batches are cut from pools of this many shuffled examples sorted by length; take less for "
+     "few examples."},
+    {"training.max_epochs", [](C& c) -> T { return &c.loop.max_epochs; }, kFree,
+     "Stop after so many passes over the examples; 0 is no limit."},
+    {"training.max_steps", [](C& c) -> T { return &c.loop.max_steps; }, kFree,
+     "Stop after so many steps; 0 is no limit."},
+    {"training.seed", [](C& c) -> T { return &c.loop.seed; }, kMust,
+     "Decides initial weights, order of examples and dropout."},
+    {"training.validate_every", [](C& c) -> T { return &c.loop.validate_every; }, kMust,
+     "Steps between validations; 0 validates after each epoch."},
+    {"training.keep_best", [](C& c) -> T { return &c.loop.keep_best; }, kMust,
+     "What the best checkpoint, early stopping and the plateau schedule go by: loss or "
+     "exact_match (of greedy decoding)."},
+    {"training.patience", [](C& c) -> T { return &c.loop.patience; }, kFree,
+     "Stop after so many validations without improvement; 0 never does."},
+    {"training.checkpoint_every", [](C& c) -> T { return &c.loop.checkpoint_every; }, kFree,
+     "Steps between checkpoints to resume from; 0 writes one after each validation."},
+
+    {"output.directory", [](C& c) -> T { return &c.output.directory; }, kFree,
+     "Folder of the checkpoints (last/ to resume, best/ to use) and of tensorboard/."},
+    {"output.log_every", [](C& c) -> T { return &c.output.log_every; }, kFree,
+     "Steps between values for TensorBoard."},
+
+    {"machine.threads", [](C& c) -> T { return &c.threads; }, kMay,
+     "CPU threads; 0 takes OpenMP's own number."},
+    {"machine.device", [](C& c) -> T { return &c.device; }, kMay, "Device to train on."},
+};
+
+// Quotes, backslashes and control characters escaped as TOML's basic strings want it.
+std::string quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7f) {
+      quoted += fmt::format("\\u{:04X}", byte);
+      continue;
+    }
+    if (character == '"' || character == '\\') quoted += '\\';
+    quoted += character;
+  }
+  return quoted + '"';
+}
+
+std::string spell(const std::string* value) { return quote(*value); }
+std::string spell(const std::int64_t* value) { return fmt::format("{}", *value); }
+std::string spell(const double* value) { return fmt::format("{}", *value); }
+std::string spell(const bool* value) { return *value ? "true" : "false"; }
+
+}  // namespace
+
+std::string_view ConfigKey::type() const {
+  static constexpr std::array<std::string_view, 4> kNames{"string", "integer", "number", "boolean"};
+  TrainConfig config;
+  return kNames[target(config).index()];
+}
+
+std::string ConfigKey::value_of(const TrainConfig& config) const {
+  TrainConfig copy = config;
+  return std::visit([](const auto* value) { return spell(value); }, target(copy));
+}
+
+std::span<const ConfigKey> config_keys() { return kKeys; }
+
+const ConfigKey* find_key(std::string_view name) {
+  for (const ConfigKey& key : kKeys) {
+    if (key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+std::string suggest_key(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ConfigKey& key : kKeys) names.push_back(key.name);
+  const std::string suggestion = base::did_you_mean(name, names);
+  // The right key in the wrong section, or without one.
+  const std::string_view bare = name.substr(name.find('.') + 1);
+  for (const ConfigKey& key : kKeys) {
+    if (key.key() == bare) return fmt::format("; did you mean '{}'?", key.name);
+  }
+  return suggestion;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,139 @@
+#include "training/metrics_log.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <span>
+
+#include "base/log.h"
+#include "sluice/error.h"
+#include "training/crc32c.h"
+
+namespace sluice::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+double wall_time() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+template <typename Unsigned>
+void append_fixed(std::string& bytes, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof(value); ++i) {
+    bytes += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
+  }
+}
+
+// The wire format of protocol buffers: each field is a key (number, kind), then its value.
+enum class Wire : std::uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+void append_varint(std::string& bytes, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  bytes += static_cast<char>(value);
+}
+
+void append_key(std::string& bytes, std::uint64_t field, Wire wire) {
+  append_varint(bytes, field << 3 | static_cast<std::uint64_t>(wire));
+}
+
+void append_bytes(std::string& bytes, std::uint64_t field, std::string_view value) {
+  append_key(bytes, field, Wire::kBytes);
+  append_varint(bytes, value.size());
+  bytes += value;
+}
+
+// Event: 1 wall_time (double), 2 step (int64), 3 file_version, 5 summary, 7 session_log.
+std::string event(std::int64_t step, std::uint64_t content_field, std::string_view content) {
+  std::string bytes;
+  append_key(bytes, 1, Wire::kFixed64);
+  append_fixed(bytes, std::bit_cast<std::uint64_t>(wall_time()));
+  append_key(bytes, 2, Wire::kVarint);
+  append_varint(bytes, static_cast<std::uint64_t>(step));
+  append_bytes(bytes, content_field, content);
+  return bytes;
+}
+
+std::string version_event() { return event(0, 3, "brain.Event:2"); }
+
+// SessionLog: 1 status, where START is 1.
+std::string start_event(std::int64_t step) {
+  std::string log;
+  append_key(log, 1, Wire::kVarint);
+  append_varint(log, 1);
+  return event(step, 7, log);
+}
+
+// Summary: repeated 1 value; Value: 1 tag, 2 simple_value (float).
+std::string scalar_event(std::string_view tag, std::int64_t step, double number) {
+  std::string value;
+  append_bytes(value, 1, tag);
+  append_key(value, 2, Wire::kFixed32);
+  append_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+  std::string summary;
+  append_bytes(summary, 1, value);
+  return event(step, 5, summary);
+}
+
+void append_masked_checksum(std::string& bytes, std::string_view of) {
+  const std::uint32_t checksum = crc32c(of);
+  append_fixed(bytes, ((checksum >> 15) | (checksum << 17)) + 0xa282ead8u);
+}
+
+std::string record(std::string_view payload) {
+  std::string bytes;
+  append_fixed(bytes, static_cast<std::uint64_t>(payload.size()));
+  append_masked_checksum(bytes, std::string(bytes));
+  bytes += payload;
+  append_masked_checksum(bytes, payload);
+  return bytes;
+}
+
+// TensorBoard reads a folder's event files in the order of their names.
+fs::path unused_name(const fs::path& directory) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't', '\0'};
+  const auto microseconds = static_cast<std::int64_t>(wall_time() * 1e6);
+  for (std::int64_t attempt = microseconds;; ++attempt) {
+    const fs::path path =
+        directory / fmt::format("events.out.tfevents.{}.{:06}.{}.{}", attempt / 1'000'000,
+                                attempt % 1'000'000, host.data(), ::getpid());
+    if (!fs::exists(path)) return path;
+  }
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const fs::path& directory, std::int64_t first_step) {
+  try {
+    fs::create_directories(directory);
+    path_ = unused_name(directory);
+    file_ = io::File::open_to_write(path_);
+  } catch (const std::exception& error) {
+    base::log(base::LogLevel::kWarning, "no metrics for TensorBoard: {}", error.what());
+    return;
+  }
+  write_event(version_event());
+  write_event(start_event(first_step));
+}
+
+void MetricsLog::scalar(std::string_view tag, std::int64_t step, double value) {
+  write_event(scalar_event(tag, step, value));
+}
+
+void MetricsLog::write_event(std::string_view event_bytes) {
+  if (!file_) return;
+  const std::string bytes = record(event_bytes);
+  try {
+    file_->write(std::as_bytes(std::span(bytes)));
+  } catch (const Error& error) {
+    base::log(base::LogLevel::kWarning, "no more metrics for TensorBoard: {}", error.what());
+    file_.reset();
+  }
+}
+
+}  // namespace sluice::training

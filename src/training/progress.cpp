@@ -1,0 +1,126 @@
+#include "training/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <utility>
+
+namespace sluice::training {
+namespace {
+
+constexpr int kBarWidth = 16;
+// Share of the newest interval in the shown speed: steady enough to read, quick enough to follow.
+constexpr double kNewest = 0.3;
+
+std::string bar(double fraction) {
+  const auto filled = static_cast<std::size_t>(std::lround(fraction * kBarWidth));
+  return fmt::format("[{:#<{}}{:.<{}}]", "", filled, "", kBarWidth - filled);
+}
+
+double steady_seconds() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+std::string format_duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::lround(std::clamp(seconds, 0.0, 1e9)));
+  if (s < 60) return fmt::format("{}s", s);
+  if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
+}
+
+std::string format_count(double count) {
+  if (count < 999.5) return fmt::format("{:.0f}", count);
+  if (count < 999950) return fmt::format("{:.1f}k", count / 1e3);
+  return fmt::format("{:.1f}M", count / 1e6);
+}
+
+Progress::Progress(std::ostream& out, const Options& options, Clock clock)
+    : out_(&out), options_(options), clock_(std::move(clock)) {}
+
+Progress Progress::for_standard_error() {
+  Options options;
+  options.terminal = ::isatty(STDERR_FILENO) == 1;
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    options.width = size.ws_col;
+  }
+  return Progress(std::cerr, options, steady_seconds);
+}
+
+void Progress::update(const ProgressReport& report) {
+  const double now = clock_();
+  last_ = report;
+  pending_ = true;
+  if (!started_) {
+    // The first step's time is not known, so its tokens don't count.
+    started_ = true;
+    start_time_ = shown_time_ = now;
+    start_fraction_ = report.fraction;
+    return;
+  }
+  tokens_ += report.tokens;
+  if (now - shown_time_ < (options_.terminal ? options_.bar_seconds : options_.line_seconds)) {
+    return;
+  }
+  show(now);
+}
+
+void Progress::message(const std::string& text) {
+  if (bar_visible_) *out_ << "\r\x1b[K";
+  *out_ << text << '\n';
+  if (bar_visible_) *out_ << line(clock_());
+  out_->flush();
+}
+
+void Progress::finish() {
+  if (pending_) show(clock_());
+  if (bar_visible_) *out_ << '\n' << std::flush;
+  bar_visible_ = false;
+}
+
+void Progress::show(double now) {
+  const double elapsed = now - shown_time_;
+  if (elapsed > 0) {
+    const double newest = static_cast<double>(tokens_) / elapsed;
+    tokens_per_second_ =
+        tokens_per_second_ == 0 ? newest : kNewest * newest + (1 - kNewest) * tokens_per_second_;
+    tokens_ = 0;
+    shown_time_ = now;
+  }
+  pending_ = false;
+  if (options_.terminal) {
+    *out_ << '\r' << line(now) << "\x1b[K" << std::flush;
+    bar_visible_ = true;
+  } else {
+    *out_ << line(now) << '\n' << std::flush;
+  }
+}
+
+std::string Progress::line(double now) const {
+  std::string text = fmt::format("epoch {} step {}", last_.epoch, last_.step);
+  const double fraction = std::min(last_.fraction, 1.0);
+  if (fraction >= 0) {
+    text += fmt::format(" {}{:3.0f}%", options_.terminal ? bar(fraction) : "", 100 * fraction);
+  }
+  text += fmt::format(" loss {:.4f} {} tok/s lr {:.3g}", last_.loss,
+                      format_count(tokens_per_second_), last_.learning_rate);
+  const double done = fraction - start_fraction_;
+  if (fraction >= 0 && done > 0 && fraction < 1) {
+    text += " left " + format_duration((now - start_time_) * (1 - fraction) / done);
+  }
+  // A line that wraps cannot be rewritten; the last column stays free.
+  const auto width = static_cast<std::size_t>(std::max<std::int64_t>(options_.width - 1, 1));
+  if (options_.terminal && text.size() > width) text.resize(width);
+  return text;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+
+namespace sluice::training {
+
+/// What there is to say about a run at one moment.
+struct ProgressReport {
+  std::int64_t epoch = 0;   ///< counted from 1
+  std::int64_t step = 0;    ///< steps done
+  double fraction = 0;      ///< of the whole run that is done, in [0, 1]; negative: not known
+  std::int64_t tokens = 0;  ///< source and target tokens since the report before
+  double loss = 0;          ///< per target token
+  double learning_rate = 0;
+};
+
+/// Shows how a run gets on: on a terminal one line that is rewritten, with a bar; elsewhere a plain
+/// line now and then. Speed and time left count from the first report, so that what a resumed run
+/// did before it was stopped doesn't mislead.
+class Progress {
+ public:
+  /// Seconds since any fixed moment; never falls.
+  using Clock = std::function<double()>;
+
+  struct Options {
+    bool terminal = false;
+    std::int64_t width = 80;   ///< columns of the terminal; the line is cut there
+    double bar_seconds = 0.2;  ///< least time between two rewritings
+    double line_seconds = 30;  ///< least time between two plain lines
+  };
+
+  Progress(std::ostream& out, const Options& options, Clock clock);
+  /// For standard error: asks whether it is a terminal and how wide; the steady clock.
+  static Progress for_standard_error();
+
+  /// Shows the report if it is time, else keeps it for the next.
+  void update(const ProgressReport& report);
+  /// A line of its own, above the bar.
+  void message(const std::string& line);
+  /// Shows the last report and ends the line.
+  void finish();
+
+ private:
+  std::string line(double now) const;
+  void show(double now);
+
+  std::ostream* out_;
+  Options options_;
+  Clock clock_;
+  ProgressReport last_;
+  bool started_ = false;
+  bool bar_visible_ = false;
+  bool pending_ = false;  // last_ has not been shown
+  double start_time_ = 0;
+  double start_fraction_ = 0;
+  double shown_time_ = 0;
+  std::int64_t tokens_ = 0;  // since shown_time_
+  double tokens_per_second_ = 0;
+};
+
+/// "42s", "3m07s", "2h05m", "3d04h"
+std::string format_duration(double seconds);
+/// "950", "12.3k", "4.5M"
+std::string format_count(double count);
+
+}  // namespace sluice::training

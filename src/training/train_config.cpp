@@ -1,0 +1,184 @@
+#include "training/train_config.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "training/config_keys.h"
+
+namespace sluice::training {
+namespace {
+
+using base::fail;
+
+// Reads all of `text`; false if it is not a number of that type.
+template <typename Number>
+bool read_number(std::string_view text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool read_value(std::string_view text, std::string* value) {
+  *value = text;
+  return true;
+}
+bool read_value(std::string_view text, std::int64_t* value) { return read_number(text, *value); }
+bool read_value(std::string_view text, double* value) { return read_number(text, *value); }
+bool read_value(std::string_view text, bool* value) {
+  *value = text == "true";
+  return *value || text == "false";
+}
+
+void check_one_of(std::string_view key, std::string_view value,
+                  std::initializer_list<std::string_view> allowed) {
+  for (const std::string_view one : allowed) {
+    if (value == one) return;
+  }
+  fail(ErrorCode::kInvalidArgument, "{} is '{}'; use one of: {}", key, value,
+       fmt::join(allowed, ", "));
+}
+
+void check_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+  SLUICE_CHECK(value >= least, "{} is {}; it must be at least {}", key, value, least);
+}
+
+// `least` itself is allowed, `most` is not.
+void check_range(std::string_view key, double value, double least, double most) {
+  SLUICE_CHECK(value >= least && value < most, "{} is {}; it must be at least {} and less than {}",
+               key, value, least, most);
+}
+
+void check_tokenizer(const TokenizerConfig& config) {
+  check_one_of("tokenizer.kind", config.kind, {"bpe", "unigram", "words", "characters"});
+  check_at_least("tokenizer.source_vocabulary", config.source_vocabulary, 5);
+  check_at_least("tokenizer.target_vocabulary", config.target_vocabulary, 5);
+  check_at_least("tokenizer.min_count", config.min_count, 1);
+  SLUICE_CHECK(config.character_coverage > 0 && config.character_coverage <= 1,
+               "tokenizer.character_coverage is {}; it must be in (0, 1]",
+               config.character_coverage);
+}
+
+void check_optimizer(const OptimizerConfig& config) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  check_one_of("training.optimizer", config.optimizer, {"adam", "sgd"});
+  check_range("training.beta1", config.beta1, 0, 1);
+  check_range("training.beta2", config.beta2, 0, 1);
+  check_range("training.momentum", config.momentum, 0, 1);
+  check_range("training.epsilon", config.epsilon, 0, 1);
+  check_range("training.weight_decay", config.weight_decay, 0, kMost);
+  check_range("training.clip_norm", config.clip_norm, 0, kMost);
+}
+
+void check_learning_rate(const LearningRateConfig& config) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  check_one_of("training.schedule", config.schedule, {"constant", "plateau", "inverse_sqrt"});
+  check_range("training.learning_rate", config.learning_rate, 0, kMost);
+  check_range("training.min_learning_rate", config.min_learning_rate, 0, kMost);
+  check_range("training.plateau_factor", config.plateau_factor, 0, 1);
+  check_at_least("training.warmup_steps", config.warmup_steps,
+                 config.schedule == "inverse_sqrt" ? 1 : 0);
+  check_at_least("training.plateau_patience", config.plateau_patience, 1);
+}
+
+void check_loop(const LoopConfig& config) {
+  // Dropout counts steps in 32 bits.
+  constexpr std::int64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
+  check_range("training.label_smoothing", config.label_smoothing, 0, 1);
+  check_at_least("training.max_tokens", config.max_tokens, 1);
+  check_at_least("training.max_rows", config.max_rows, 1);
+  check_at_least("training.pool", config.pool, 1);
+  check_at_least("training.max_epochs", config.max_epochs, 0);
+  check_at_least("training.max_steps", config.max_steps, 0);
+  SLUICE_CHECK(config.max_steps <= kMostSteps, "training.max_steps is {}; it must be at most {}",
+               config.max_steps, kMostSteps);
+  SLUICE_CHECK(config.max_epochs > 0 || config.max_steps > 0 || config.patience > 0,
+               "training would never end: set training.max_epochs, max_steps or patience");
+  check_at_least("training.seed", config.seed, 0);
+  check_at_least("training.validate_every", config.validate_every, 0);
+  check_at_least("training.patience", config.patience, 0);
+  check_at_least("training.checkpoint_every", config.checkpoint_every, 0);
+  check_one_of("training.keep_best", config.keep_best, {"loss", "exact_match"});
+}
+
+// The architecture's own checks, with vocabularies that only the data will tell.
+void check_model(models::Seq2SeqConfig config) {
+  config.source_vocabulary = 5;
+  config.target_vocabulary = 5;
+  config.validate();
+}
+
+}  // namespace
+
+void TrainConfig::validate() const {
+  check_at_least("data.hold_out_run", data.hold_out_run, 0);
+  check_at_least("data.hold_out_every", data.hold_out_every, 0);
+  check_at_least("data.max_source_tokens", data.max_source_tokens, 0);
+  check_at_least("data.max_target_tokens", data.max_target_tokens, 0);
+  check_tokenizer(tokenizer);
+  check_model(model);
+  check_optimizer(optimizer);
+  check_learning_rate(learning_rate);
+  check_loop(loop);
+  SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
+  check_at_least("output.log_every", output.log_every, 1);
+  SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
+               threads);
+}
+
+void apply_override(TrainConfig& config, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  SLUICE_CHECK(equals != std::string_view::npos,
+               "'{}' sets nothing; write section.key=value, e.g. training.seed=2", assignment);
+  const std::string_view name = assignment.substr(0, equals);
+  const std::string_view text = assignment.substr(equals + 1);
+  const ConfigKey* key = find_key(name);
+  SLUICE_CHECK(key != nullptr, "unknown key '{}' in '{}'{}", name, assignment, suggest_key(name));
+  const bool read =
+      std::visit([&](auto* value) { return read_value(text, value); }, key->target(config));
+  SLUICE_CHECK(read, "'{}': {} must be of type {}, such as {}", assignment, name, key->type(),
+               key->value_of(TrainConfig()));
+}
+
+std::string config_reference() {
+  std::string text;
+  std::string_view section;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section() != section) {
+      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section());
+      section = key.section();
+    }
+    text += fmt::format("  {} = {}  ({})\n      {}\n", key.key(), key.value_of(TrainConfig()),
+                        key.type(), key.help);
+  }
+  return text;
+}
+
+std::string to_toml(const TrainConfig& config) {
+  std::string text;
+  std::string_view section;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section() != section) {
+      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section());
+      section = key.section();
+    }
+    text += fmt::format("{} = {}\n", key.key(), key.value_of(config));
+  }
+  return text;
+}
+
+std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,
+                                      ResumeRule rule) {
+  std::vector<std::string> changed;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.rule != rule) continue;
+    const std::string before = key.value_of(saved);
+    const std::string after = key.value_of(now);
+    if (before != after) changed.push_back(fmt::format("{} ({}, now {})", key.name, before, after));
+  }
+  return changed;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/seq2seq_config.h"
+
+namespace sluice::training {
+
+/// Where examples come from. Either `tsv`, or `source` and `target`; plain or gzip files.
+struct DataConfig {
+  std::string tsv;
+  std::string source;
+  std::string target;
+  std::string validation_tsv;
+  std::string validation_source;
+  std::string validation_target;
+  std::int64_t hold_out_run = 0;
+  std::int64_t hold_out_every = 0;
+  std::int64_t max_source_tokens = 0;
+  std::int64_t max_target_tokens = 0;
+};
+
+struct TokenizerConfig {
+  std::string kind = "bpe";
+  bool shared = false;
+  std::int64_t source_vocabulary = 8000;
+  std::int64_t target_vocabulary = 8000;
+  std::int64_t min_count = 1;
+  double character_coverage = 1.0;
+  bool byte_fallback = false;
+  std::string normalization = "identity";
+};
+
+struct OptimizerConfig {
+  std::string optimizer = "adam";
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double momentum = 0;
+  double weight_decay = 0;
+  double clip_norm = 5;
+};
+
+struct LearningRateConfig {
+  double learning_rate = 1e-3;
+  std::string schedule = "constant";
+  std::int64_t warmup_steps = 0;
+  double plateau_factor = 0.5;
+  std::int64_t plateau_patience = 2;
+  double min_learning_rate = 0;
+};
+
+struct LoopConfig {
+  double label_smoothing = 0;
+  std::int64_t max_tokens = 4096;
+  std::int64_t max_rows = 512;
+  std::int64_t pool = 8192;
+  std::int64_t max_epochs = 20;
+  std::int64_t max_steps = 0;
+  std::int64_t seed = 1;
+  std::int64_t validate_every = 0;
+  std::string keep_best = "loss";
+  std::int64_t patience = 0;
+  std::int64_t checkpoint_every = 0;
+};
+
+struct OutputConfig {
+  std::string directory = "runs/model";
+  std::int64_t log_every = 20;
+};
+
+/// All that decides a training run. What each key means stands in config_reference().
+struct TrainConfig {
+  DataConfig data;
+  TokenizerConfig tokenizer;
+  models::Seq2SeqConfig model;  ///< without the vocabularies, which the tokenizers decide
+  OptimizerConfig optimizer;
+  LearningRateConfig learning_rate;
+  LoopConfig loop;
+  OutputConfig output;
+  std::int64_t threads = 0;  ///< 0: as many as OpenMP takes
+  std::string device = "cpu";
+
+  /// Throws ErrorCode::kInvalidArgument naming the key, its value and what is allowed. Says nothing
+  /// of files: examples may come from a program.
+  void validate() const;
+};
+
+/// Reads a TOML file (train_config_toml.cpp). Throws ErrorCode::kFormat with file and line for what
+/// is no TOML, ErrorCode::kInvalidArgument with file and line for an unknown key (with the nearest
+/// known one) or a value of the wrong type; kNotFound and kIo as io::read_file. Does not validate.
+TrainConfig read_train_config(const std::filesystem::path& path);
+/// As read_train_config, of a text that `origin` names in errors.
+TrainConfig parse_train_config(std::string_view toml, std::string_view origin);
+
+/// Sets one key by `section.key=value`; a string stands bare. Errors as read_train_config.
+void apply_override(TrainConfig& config, std::string_view assignment);
+
+/// Every key with type, default and meaning: text for people.
+std::string config_reference();
+
+/// TOML that parse_train_config turns into the same configuration, to the bit.
+std::string to_toml(const TrainConfig& config);
+
+/// What a key may do when a run is resumed.
+enum class ResumeRule {
+  kMustMatch,  ///< another value is another run
+  kMayMatter,  ///< the run goes on, but its numbers may differ in the last bits
+  kMayChange,
+};
+
+/// "training.seed (1, now 2)" for every key of that rule whose values differ.
+std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,
+                                      ResumeRule rule);
+
+}  // namespace sluice::training

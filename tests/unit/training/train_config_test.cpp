@@ -1,0 +1,146 @@
+#include "training/train_config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "sluice/error.h"
+#include "training/config_keys.h"
+#include "unit/support/temporary_folder.h"
+
+namespace sluice::training {
+namespace {
+
+template <typename Action>
+std::string error_of(ErrorCode code, Action&& action) {
+  const Error error = testing::error_of(action);
+  EXPECT_EQ(error.code(), code) << error.what();
+  return error.what();
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+std::string parse_error(std::string_view toml, ErrorCode code = ErrorCode::kInvalidArgument) {
+  return error_of(code, [&] { parse_train_config(toml, "a.toml"); });
+}
+
+TEST(TrainConfig, ReadsEveryType) {
+  const TrainConfig config = parse_train_config(
+      "[data]\nsource = 'a.en'\n[model]\nbidirectional = false\n[training]\nmax_tokens = 2_048\n"
+      "learning_rate = 5e-4\nclip_norm = 1 # a whole number will do\n",
+      "a.toml");
+  EXPECT_EQ(config.data.source, "a.en");
+  EXPECT_FALSE(config.model.bidirectional);
+  EXPECT_EQ(config.loop.max_tokens, 2048);
+  EXPECT_EQ(config.learning_rate.learning_rate, 5e-4);
+  EXPECT_EQ(config.optimizer.clip_norm, 1.0);
+  EXPECT_EQ(config.model.hidden, TrainConfig().model.hidden);
+}
+
+TEST(TrainConfig, UnknownKeysNameFileLineAndNearestKey) {
+  const std::string key = parse_error("[training]\nseed = 1\n\nlearning_rat = 0.1\n");
+  expect_contains(key, "'a.toml', line 4");
+  expect_contains(key, "'training.learning_rat'; did you mean 'training.learning_rate'?");
+  expect_contains(parse_error("[trainng]\nseed = 1\n"), "[trainng]; did you mean 'training'?");
+  expect_contains(parse_error("seed = 1\n"), "did you mean 'training.seed'?");
+  expect_contains(parse_error("[model]\nseed = 1\n"), "did you mean 'training.seed'?");
+}
+
+TEST(TrainConfig, WrongTypesSayWhatIsExpected) {
+  expect_contains(parse_error("[training]\n\nmax_tokens = 'many'\n"),
+                  "'a.toml', line 3: training.max_tokens must be of type integer, such as 4096");
+  expect_contains(parse_error("[training]\nmax_tokens = 1.5\n"), "integer");
+  expect_contains(parse_error("[training]\nlearning_rate = true\n"), "number");
+  expect_contains(parse_error("[model]\nbidirectional = 1\n"), "boolean");
+  expect_contains(parse_error("[data]\nsource = 1\n"), "string");
+  expect_contains(parse_error("[training]\nseed = = 1\n", ErrorCode::kFormat), "line 2");
+}
+
+TEST(TrainConfig, ReadsFilesAndMissesThem) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "run.toml";
+  error_of(ErrorCode::kNotFound, [&] { read_train_config(path); });
+  std::ofstream(path) << "[training]\nseed = 7\n";
+  EXPECT_EQ(read_train_config(path).loop.seed, 7);
+}
+
+TEST(TrainConfig, OverridesOneKey) {
+  TrainConfig config;
+  apply_override(config, "training.learning_rate=0.25");
+  apply_override(config, "training.seed=-3");
+  apply_override(config, "tokenizer.shared=true");
+  apply_override(config, "data.tsv=a=b c.tsv");
+  EXPECT_EQ(config.learning_rate.learning_rate, 0.25);
+  EXPECT_EQ(config.loop.seed, -3);
+  EXPECT_TRUE(config.tokenizer.shared);
+  EXPECT_EQ(config.data.tsv, "a=b c.tsv");
+  const auto override_error = [&](std::string_view text) {
+    return error_of(ErrorCode::kInvalidArgument, [&] { apply_override(config, text); });
+  };
+  expect_contains(override_error("training.sed=1"), "did you mean 'training.seed'?");
+  expect_contains(override_error("training.seed=1x"), "training.seed must be of type integer");
+  expect_contains(override_error("training.seed"), "sets nothing");
+  expect_contains(override_error("tokenizer.shared=yes"), "boolean");
+}
+
+// A value that no default equals, so that a key written or read under another's name shows.
+std::string odd_value(const ConfigKey& key, std::size_t index) {
+  if (key.type() == "string")
+    return "\"it\\\"s\\\\ \\u0001 \xC3\xA9 " + std::to_string(index) + '"';
+  if (key.type() == "integer") return std::to_string(1000003 + index);
+  if (key.type() == "number") return "0.1" + std::to_string(index) + "3e-7";
+  return key.value_of(TrainConfig()) == "true" ? "false" : "true";
+}
+
+TEST(TrainConfig, EveryKeyIsWrittenAndReadBack) {
+  std::string toml;
+  std::size_t index = 0;
+  for (const ConfigKey& key : config_keys()) {
+    toml += std::string(key.name) + " = " + odd_value(key, index++) + "\n";
+  }
+  const TrainConfig config = parse_train_config(toml, "a.toml");
+  const TrainConfig again = parse_train_config(to_toml(config), "b.toml");
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_EQ(key.value_of(again), key.value_of(config)) << key.name;
+    EXPECT_NE(key.value_of(again), key.value_of(TrainConfig())) << key.name;
+    expect_contains(config_reference(), std::string(key.help));
+  }
+}
+
+TEST(TrainConfig, TellsWhichKeysChanged) {
+  TrainConfig saved;
+  TrainConfig now;
+  now.loop.seed = 2;
+  now.loop.max_epochs = 99;
+  now.threads = 3;
+  EXPECT_EQ(changed_keys(saved, now, ResumeRule::kMustMatch),
+            std::vector<std::string>{"training.seed (1, now 2)"});
+  EXPECT_EQ(changed_keys(saved, now, ResumeRule::kMayMatter),
+            std::vector<std::string>{"machine.threads (0, now 3)"});
+}
+
+TEST(TrainConfig, RefusesImpossibleValues) {
+  TrainConfig().validate();
+  const auto refuse = [](std::string_view assignment, std::string_view named) {
+    TrainConfig config;
+    apply_override(config, assignment);
+    const std::string message = error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); });
+    expect_contains(message, std::string(named));
+  };
+  refuse("training.optimizer=adamw", "training.optimizer is 'adamw'; use one of: adam, sgd");
+  refuse("training.beta2=1", "training.beta2 is 1");
+  refuse("training.learning_rate=-1", "training.learning_rate");
+  refuse("training.learning_rate=nan", "training.learning_rate");
+  refuse("training.label_smoothing=1", "training.label_smoothing");
+  refuse("training.max_epochs=0", "would never end");
+  refuse("model.hidden=3", "model.hidden");
+  refuse("model.cell=rnn", "model.cell");
+  refuse("tokenizer.kind=letters", "tokenizer.kind");
+  refuse("training.keep_best=bleu", "training.keep_best");
+}
+
+}  // namespace
+}  // namespace sluice::training
