@@ -50,6 +50,7 @@ class AttentionDecoderPlan {
                        std::string_view implementation = "auto");
 
   std::string_view implementation() const { return choice_.plan->implementation(); }
+  const std::vector<kernels::recurrent::Declined>& declined() const { return choice_.declined; }
   std::int64_t key_stride() const { return choice_.plan->key_stride(); }
   std::int64_t value_stride() const { return choice_.plan->value_stride(); }
 

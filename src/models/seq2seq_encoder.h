@@ -29,6 +29,7 @@ class Seq2SeqEncoder {
                  std::int64_t rows, std::int64_t source_time, bool training);
 
   std::string_view implementation() const { return stack_.implementation(); }
+  const std::vector<kernels::recurrent::Declined>& declined() const { return stack_.declined(); }
   void pack(const Context& context, const runtime::Arena& arena);
 
   /// source int32 [source_time, rows], lengths int32 [rows], row_ids as in Seq2SeqBatch (only used

@@ -270,4 +270,15 @@ std::string Seq2SeqTraining::implementations() const {
                      plan_->decoder.implementation());
 }
 
+std::string Seq2SeqTraining::explain() const {
+  const auto describe = [](const char* part, const auto& layer) {
+    std::string text = fmt::format("{} runs on {}\n", part, layer.implementation());
+    for (const kernels::recurrent::Declined& declined : layer.declined()) {
+      text += fmt::format("  {} declined: {}\n", declined.name, declined.reason);
+    }
+    return text;
+  };
+  return describe("encoder", plan_->encoder) + describe("decoder", plan_->decoder);
+}
+
 }  // namespace sluice::models

@@ -44,6 +44,8 @@ class Seq2SeqTraining {
   /// "encoder=avx512 decoder=cpu": who runs, kept with the training state so that resuming is
   /// exact.
   std::string implementations() const;
+  /// The same for people, a line each, with the reason of every implementation passed over.
+  std::string explain() const;
 
  private:
   struct Plan;

@@ -1,0 +1,55 @@
+#include <omp.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/recurrent_bench.h"
+
+namespace sluice::bench {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string to_json(const std::vector<BenchResult>& results) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const BenchResult& result : results) {
+    const BenchShape& shape = result.shape;
+    nlohmann::ordered_json row;
+    row["name"] = shape.name;
+    row["cell"] = kernels::recurrent::name_of(shape.cell);
+    row["time"] = shape.time;
+    row["batch"] = shape.batch;
+    row["input"] = shape.input;
+    row["hidden"] = shape.hidden;
+    row["layers"] = shape.layers;
+    row["directions"] = shape.directions;
+    row["projection"] = shape.projection;
+    row["dtype"] = base::name_of(shape.dtype);
+    row["lengths"] = shape.uniform_lengths ? "uniform" : "full";
+    row["seed"] = shape.seed;
+    row["device"] = shape.device;
+    row["pass"] = name_of(result.pass);
+    row["implementation"] = result.implementation;
+    row["peer"] = result.peer;
+    row["default"] = result.is_default;
+    row["milliseconds"] = result.milliseconds;
+    row["gflops"] = result.gflops;
+    row["error"] = result.error ? nlohmann::ordered_json(*result.error) : nullptr;
+    row["speedup_over_peer"] =
+        result.speedup_over_peer ? nlohmann::ordered_json(*result.speedup_over_peer) : nullptr;
+    row["threads"] = omp_get_max_threads();
+    row["cpu"] = cpu_model();
+    list.push_back(std::move(row));
+  }
+  return list.dump(1) + "\n";
+}
+
+}  // namespace sluice::bench

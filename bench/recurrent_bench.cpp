@@ -1,0 +1,223 @@
+#include "bench/recurrent_bench.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <ostream>
+#include <sstream>
+
+#include "bench/reference.h"
+
+namespace sluice::bench {
+
+namespace recurrent = kernels::recurrent;
+
+namespace {
+
+// Above this the oracle takes longer than most people wait.
+constexpr double kOracleFlops = 60e9;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::vector<std::string> split_names(const std::string& names) {
+  std::vector<std::string> list;
+  std::istringstream stream(names);
+  for (std::string name; std::getline(stream, name, ',');) list.push_back(name);
+  return list;
+}
+
+std::vector<Pass> passes_of(const std::string& name) {
+  if (name == "all") return {Pass::kForward, Pass::kForwardBackward};
+  for (const Pass pass : {Pass::kForward, Pass::kForwardBackward}) {
+    if (name == name_of(pass)) return {pass};
+  }
+  base::fail(ErrorCode::kInvalidArgument, "unknown pass '{}'; use all, forward or forward+backward",
+             name);
+}
+
+bool is_peer(std::string_view implementation) {
+  for (const recurrent::Candidate& candidate : recurrent::candidates()) {
+    if (candidate.name == implementation) return candidate.peer;
+  }
+  return false;
+}
+
+// Why a run of this shape can't be done, which a descriptor does not tell (lengths).
+std::optional<std::string> try_out(Runner& runner) {
+  try {
+    runner.run();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+// All turns of one shape and pass.
+class Contest {
+ public:
+  Contest(const RecurrentBenchOptions& options, const BenchShape& shape, Pass pass)
+      : options_(options),
+        shape_(shape),
+        pass_(pass),
+        device_(runtime::open_device(shape.device)),
+        context_(*device_),
+        data_(shape),
+        tensors_(context_, shape, data_, pass) {}
+
+  std::vector<BenchResult> run(std::ostream& out);
+
+ private:
+  void enter(std::ostream& out);
+  void take_turns();
+  bool checks_error() const {
+    if (options_.error != ErrorCheck::kAuto) return options_.error == ErrorCheck::kOn;
+    return flops() <= kOracleFlops;
+  }
+  double flops() const { return shape_.forward_flops() * (pass_ == Pass::kForward ? 1 : 3); }
+
+  const RecurrentBenchOptions& options_;
+  BenchShape shape_;
+  Pass pass_;
+  std::unique_ptr<runtime::Device> device_;
+  runtime::Context context_;
+  HostData data_;
+  SharedTensors tensors_;
+  std::vector<Runner> runners_;
+  std::vector<std::vector<double>> times_;  // [runner][turn]
+};
+
+void Contest::enter(std::ostream& out) {
+  if (options_.implementations != "all") {
+    for (const std::string& name : split_names(options_.implementations)) {
+      runners_.emplace_back(context_, shape_, pass_, name, tensors_);
+    }
+    return;
+  }
+  const recurrent::Descriptor descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
+  for (const recurrent::Candidate& candidate : recurrent::candidates()) {
+    std::optional<std::string> reason = candidate.refuse(descriptor, device_->type());
+    if (!reason) {
+      Runner runner(context_, shape_, pass_, candidate.name, tensors_);
+      reason = try_out(runner);
+      if (!reason) runners_.push_back(std::move(runner));
+    }
+    if (reason) {
+      out << fmt::format("# {} {}: {} declines: {}\n", shape_.name, name_of(pass_), candidate.name,
+                         *reason);
+    }
+  }
+}
+
+void Contest::take_turns() {
+  times_.assign(runners_.size(), {});
+  for (Runner& runner : runners_) {
+    for (int i = 0; i < 2; ++i) runner.run();  // warm-up
+  }
+  for (std::int64_t turn = 0; turn < options_.repeats; ++turn) {
+    for (std::size_t i = 0; i < runners_.size(); ++i) times_[i].push_back(runners_[i].run());
+  }
+}
+
+std::vector<BenchResult> Contest::run(std::ostream& out) {
+  enter(out);
+  std::optional<HostResults> expected;
+  if (checks_error() && !runners_.empty()) expected = oracle_results(shape_, data_, pass_);
+  std::vector<std::optional<double>> errors;
+  for (Runner& runner : runners_) {
+    errors.push_back(expected ? std::optional(worst_error(runner.results(), *expected))
+                              : std::nullopt);
+  }
+  take_turns();
+
+  std::vector<double> best_peer(static_cast<std::size_t>(options_.repeats),
+                                std::numeric_limits<double>::infinity());
+  bool has_peer = false;
+  for (std::size_t i = 0; i < runners_.size(); ++i) {
+    if (!is_peer(runners_[i].implementation())) continue;
+    has_peer = true;
+    for (std::size_t turn = 0; turn < best_peer.size(); ++turn) {
+      best_peer[turn] = std::min(best_peer[turn], times_[i][turn]);
+    }
+  }
+  const recurrent::Choice chosen =
+      recurrent::make_plan(context_, shape_.descriptor(pass_ == Pass::kForwardBackward));
+  std::vector<BenchResult> results;
+  for (std::size_t i = 0; i < runners_.size(); ++i) {
+    BenchResult result;
+    result.shape = shape_;
+    result.pass = pass_;
+    result.implementation = runners_[i].implementation();
+    result.peer = is_peer(result.implementation);
+    result.is_default = result.implementation == chosen.plan->implementation();
+    result.milliseconds = median(times_[i]);
+    result.gflops = flops() / result.milliseconds * 1e-6;
+    result.error = errors[i];
+    if (has_peer) {
+      std::vector<double> ratios;
+      for (std::size_t turn = 0; turn < best_peer.size(); ++turn) {
+        ratios.push_back(best_peer[turn] / times_[i][turn]);
+      }
+      result.speedup_over_peer = median(ratios);
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+constexpr const char* kRow = "{:<22} {:<9} {:<17} {:<13} {:>10} {:>9} {:>9} {:>8}\n";
+
+void print(std::ostream& out, const BenchResult& result) {
+  const auto optional = [](const std::optional<double>& value, const char* format) {
+    return value ? fmt::format(fmt::runtime(format), *value) : std::string("-");
+  };
+  const std::string marked = result.implementation + (result.peer         ? " (peer)"
+                                                      : result.is_default ? " *"
+                                                                          : "");
+  out << fmt::format(kRow, result.shape.name, base::name_of(result.shape.dtype),
+                     name_of(result.pass), marked, fmt::format("{:.3f}", result.milliseconds),
+                     fmt::format("{:.1f}", result.gflops), optional(result.error, "{:.1e}"),
+                     optional(result.speedup_over_peer, "{:.2f}x"))
+      << std::flush;
+}
+
+}  // namespace
+
+std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
+                                             std::ostream& out) {
+  SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
+  const std::vector<Pass> passes = passes_of(options.passes);
+  const std::vector<BenchShape> shapes = read_shapes(options.shapes);
+  std::ofstream json;
+  if (!options.json.empty()) {
+    // Before the work: a file that can't be written should not cost an hour.
+    json.open(options.json);
+    if (!json) base::fail(ErrorCode::kIo, "cannot write {}", options.json);
+  }
+  out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "error",
+                     "vs peer");
+  std::vector<BenchResult> all;
+  for (const BenchShape& shape : shapes) {
+    if (shape.cell != options.cell) continue;
+    for (const Pass pass : passes) {
+      for (BenchResult& result : Contest(options, shape, pass).run(out)) {
+        print(out, result);
+        all.push_back(std::move(result));
+      }
+    }
+  }
+  SLUICE_CHECK(!all.empty(), "{} holds no shape that could run with cell={}", options.shapes,
+               recurrent::name_of(options.cell));
+  if (json.is_open()) {
+    json << to_json(all);
+    json.close();
+    if (!json) base::fail(ErrorCode::kIo, "cannot write {}", options.json);
+  }
+  return all;
+}
+
+}  // namespace sluice::bench

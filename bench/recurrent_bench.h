@@ -1,0 +1,49 @@
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/shape_file.h"
+#include "bench/workload.h"
+
+namespace sluice::bench {
+
+/// Whether results are held against the double-precision oracle, which is slow.
+enum class ErrorCheck { kOff, kOn, kAuto };
+
+struct RecurrentBenchOptions {
+  kernels::recurrent::CellType cell = kernels::recurrent::CellType::kLstm;
+  std::string shapes;                    ///< shape file; lines of the other cell are skipped
+  std::string implementations = "all";   ///< "all", "auto", or names with commas between
+  std::string passes = "all";            ///< "all", "forward" or "forward+backward"
+  std::int64_t repeats = 15;             ///< timed turns; each runs every implementation once
+  ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to 60 GFLOP of the pass
+  std::string json;                      ///< file for the results; empty: none
+};
+
+/// One implementation on one shape and pass.
+struct BenchResult {
+  BenchShape shape;
+  Pass pass = Pass::kForward;
+  std::string implementation;
+  bool peer = false;
+  bool is_default = false;      ///< what "auto" picks
+  double milliseconds = 0;      ///< median
+  double gflops = 0;            ///< forward_flops (three times that with backward) / median
+  std::optional<double> error;  ///< worst_error, if checked
+  /// Median over the turns of (fastest peer's time / this one's) in the same turn.
+  std::optional<double> speedup_over_peer;
+};
+
+/// Runs every shape and prints a table row as each is done. Implementations that decline a shape
+/// are listed with their reason; one asked for by name must accept every shape. Writes the JSON at
+/// the end. Throws Error.
+std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
+                                             std::ostream& out);
+
+/// The results as a JSON list of objects.
+std::string to_json(const std::vector<BenchResult>& results);
+
+}  // namespace sluice::bench

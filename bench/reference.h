@@ -1,0 +1,14 @@
+#pragma once
+
+#include "bench/workload.h"
+
+namespace sluice::bench {
+
+/// What the double-precision oracle makes of a shape's numbers.
+HostResults oracle_results(const BenchShape& shape, const HostData& data, Pass pass);
+
+/// Relative RMS error, sqrt(sum (a - b)^2 / sum b^2): the worst of y (with hn and cn) and each
+/// gradient. NaN if a result holds a NaN.
+double worst_error(const HostResults& results, const HostResults& expected);
+
+}  // namespace sluice::bench

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/recurrent/recurrent.h"
+
+namespace sluice::bench {
+
+/// One line of a shape file: what to run. The same files drive every benchmark and its peers.
+struct BenchShape {
+  std::string name;
+  kernels::recurrent::CellType cell = kernels::recurrent::CellType::kLstm;
+  std::int64_t time = 100;
+  std::int64_t batch = 64;
+  std::int64_t input = 512;
+  std::int64_t hidden = 512;
+  std::int64_t layers = 1;
+  std::int64_t directions = 1;
+  std::int64_t projection = 0;
+  base::DType dtype = base::DType::kFloat32;
+  bool uniform_lengths = false;  ///< lengths=uniform: each row's on 1..time; full: all `time`
+  std::uint64_t seed = 1;
+  std::string device = "cpu";
+
+  kernels::recurrent::Descriptor descriptor(bool training) const;
+  /// FLOPs of the products of one forward pass over full lengths: 2*T*B*G*H*(I+R) for each layer
+  /// and direction, I its input width and R that of its recurrent input (H, or P with a
+  /// projection, whose own product 2*T*B*P*H is added).
+  double forward_flops() const;
+};
+
+/// Reads a file of lines `name key=value …` (`#` starts a comment; absent keys keep the defaults
+/// above). Throws Error naming file and line for an unknown key (with the nearest known one), a
+/// value that does not fit, a missing name or a file without shapes.
+std::vector<BenchShape> read_shapes(const std::filesystem::path& path);
+/// The same, of a text that `origin` names in errors.
+std::vector<BenchShape> parse_shapes(std::string_view text, std::string_view origin);
+
+}  // namespace sluice::bench

@@ -1,0 +1,371 @@
+#include "bench/workload.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+namespace sluice::bench {
+
+namespace recurrent = kernels::recurrent;
+using base::BFloat16;
+using base::DType;
+using base::Shape;
+using runtime::Buffer;
+using runtime::Context;
+using runtime::Tensor;
+
+namespace {
+
+// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+  double uniform(double range) {
+    return (2 * (static_cast<double>(next() >> 11) * 0x1p-53) - 1) * range;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+double rounded(double value, DType dtype) {
+  if (dtype == DType::kFloat64) return value;
+  const auto single = static_cast<float>(value);
+  return dtype == DType::kFloat32 ? single : static_cast<float>(BFloat16(single));
+}
+
+std::vector<double> draw(Random& random, std::int64_t count, double range, DType dtype) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& value : values) value = rounded(random.uniform(range), dtype);
+  return values;
+}
+
+std::size_t largest_cache() {
+  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : 64u << 20;
+}
+
+template <typename T>
+void upload_as(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
+  std::vector<T> converted;
+  converted.reserve(values.size());
+  for (const double value : values) {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      converted.push_back(BFloat16(static_cast<float>(value)));
+    } else {
+      converted.push_back(static_cast<T>(value));
+    }
+  }
+  context.upload<T>(tensor, converted);
+}
+
+void upload(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
+  base::dispatch_storage(tensor.dtype(), [&](auto tag) {
+    upload_as<typename decltype(tag)::type>(context, tensor, values);
+  });
+}
+
+std::vector<double> download(const Context& context, const Tensor& tensor) {
+  if (!tensor) return {};
+  return base::dispatch_storage(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<double> wide;
+    for (const T value : context.download<T>(tensor)) {
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        wide.push_back(static_cast<float>(value));
+      } else {
+        wide.push_back(value);
+      }
+    }
+    return wide;
+  });
+}
+
+void poison(const Context& context, const Tensor& tensor) {
+  if (!tensor) return;
+  context.stream().launch([tensor] { std::memset(tensor.data(), 0xff, tensor.byte_size()); });
+}
+
+}  // namespace
+
+std::string_view name_of(Pass pass) {
+  return pass == Pass::kForward ? "forward" : "forward+backward";
+}
+
+HostData::HostData(const BenchShape& shape) {
+  const recurrent::Descriptor d = shape.descriptor(true);
+  const DType storage = shape.dtype;
+  const DType wide = base::policy_of(storage).cell_state;
+  const std::int64_t stack = shape.layers * shape.directions;
+  Random random(shape.seed);
+  x = draw(random, shape.time * shape.batch * shape.input, 1, storage);
+  dy = draw(random, shape.time * shape.batch * shape.directions * d.output(), 1, storage);
+  h0 = draw(random, stack * shape.batch * d.output(), 1, storage);
+  dhn = draw(random, stack * shape.batch * d.output(), 1, storage);
+  if (shape.cell == recurrent::CellType::kLstm) {
+    c0 = draw(random, stack * shape.batch * shape.hidden, 1, wide);
+    dcn = draw(random, stack * shape.batch * shape.hidden, 1, wide);
+  }
+  if (shape.uniform_lengths) {
+    for (std::int64_t r = 0; r < shape.batch; ++r) {
+      lengths.push_back(
+          1 + static_cast<std::int32_t>(random.next() % static_cast<std::uint64_t>(shape.time)));
+    }
+  }
+  const double range = 1 / std::sqrt(static_cast<double>(shape.hidden));
+  const std::int64_t gates = d.gates() * shape.hidden;
+  for (std::int64_t i = 0; i < stack; ++i) {
+    LayerWeights layer;
+    // Implementations round weights to the storage type; drawing them so makes that exact.
+    layer.weight_ih = draw(random, gates * d.input_of(i / shape.directions), range, storage);
+    layer.weight_hh = draw(random, gates * d.output(), range, storage);
+    layer.bias_ih = draw(random, gates, range, wide);
+    layer.bias_hh = draw(random, gates, range, wide);
+    layer.weight_hr = draw(random, shape.projection * shape.hidden, range, storage);
+    weights.push_back(std::move(layer));
+  }
+}
+
+struct SharedTensors::Set {
+  Tensor x, h0, c0, lengths, y, hn, cn;
+  Tensor dy, dhn, dcn, dx, dh0, dc0;
+};
+
+struct SharedTensors::Content {
+  Content(const Context& context_in, const BenchShape& shape_in)
+      : context(context_in), shape(shape_in) {}
+
+  Tensor make(DType dtype, const Shape& sizes) {
+    const std::size_t bytes =
+        base::size_of(dtype) * static_cast<std::size_t>(sizes.element_count());
+    return buffers.emplace_back(context.device(), bytes).tensor(dtype, sizes);
+  }
+  Tensor make(DType dtype, const Shape& sizes, const std::vector<double>& values) {
+    const Tensor tensor = make(dtype, sizes);
+    upload(context, tensor, values);
+    return tensor;
+  }
+  Set make_set(const HostData& data, bool backward);
+  std::vector<recurrent::LayerWeights> make_weights(const HostData* data);
+
+  Context context;
+  BenchShape shape;
+  std::deque<Buffer> buffers;
+  std::vector<Set> sets;
+  std::size_t current = 0;
+  std::vector<recurrent::LayerWeights> weights, gradients;
+};
+
+SharedTensors::Set SharedTensors::Content::make_set(const HostData& data, bool backward) {
+  const recurrent::Descriptor d = shape.descriptor(backward);
+  const DType wide = base::policy_of(shape.dtype).cell_state;
+  const Shape x_shape{shape.time, shape.batch, shape.input};
+  const Shape y_shape{shape.time, shape.batch, shape.directions * d.output()};
+  const Shape h_shape{shape.layers * shape.directions, shape.batch, d.output()};
+  const Shape c_shape{shape.layers * shape.directions, shape.batch, shape.hidden};
+  const bool has_cell = shape.cell == recurrent::CellType::kLstm;
+  Set set;
+  set.x = make(shape.dtype, x_shape, data.x);
+  set.h0 = make(shape.dtype, h_shape, data.h0);
+  if (has_cell) set.c0 = make(wide, c_shape, data.c0);
+  if (!data.lengths.empty()) {
+    set.lengths = make(DType::kInt32, {shape.batch});
+    context.upload<std::int32_t>(set.lengths, data.lengths);
+  }
+  set.y = make(shape.dtype, y_shape);
+  set.hn = make(shape.dtype, h_shape);
+  if (has_cell) set.cn = make(wide, c_shape);
+  if (backward) {
+    set.dy = make(shape.dtype, y_shape, data.dy);
+    set.dhn = make(shape.dtype, h_shape, data.dhn);
+    set.dx = make(shape.dtype, x_shape);
+    set.dh0 = make(shape.dtype, h_shape);
+    if (has_cell) {
+      set.dcn = make(wide, c_shape, data.dcn);
+      set.dc0 = make(wide, c_shape);
+    }
+  }
+  return set;
+}
+
+// The weights of `data`, or with null memory for their gradients.
+std::vector<recurrent::LayerWeights> SharedTensors::Content::make_weights(const HostData* data) {
+  const recurrent::Descriptor d = shape.descriptor(true);
+  const DType master = base::policy_of(shape.dtype).master;
+  const std::int64_t gates = d.gates() * shape.hidden;
+  std::vector<recurrent::LayerWeights> made;
+  for (std::int64_t i = 0; i < shape.layers * shape.directions; ++i) {
+    const HostData::LayerWeights* from =
+        data != nullptr ? &data->weights[static_cast<std::size_t>(i)] : nullptr;
+    const auto tensor = [&](std::vector<double> HostData::LayerWeights::*member,
+                            const Shape& sizes) {
+      return from != nullptr ? make(master, sizes, from->*member) : make(master, sizes);
+    };
+    recurrent::LayerWeights layer;
+    layer.weight_ih =
+        tensor(&HostData::LayerWeights::weight_ih, {gates, d.input_of(i / shape.directions)});
+    layer.weight_hh = tensor(&HostData::LayerWeights::weight_hh, {gates, d.output()});
+    layer.bias_ih = tensor(&HostData::LayerWeights::bias_ih, {gates});
+    layer.bias_hh = tensor(&HostData::LayerWeights::bias_hh, {gates});
+    if (shape.projection > 0) {
+      layer.weight_hr =
+          tensor(&HostData::LayerWeights::weight_hr, {shape.projection, shape.hidden});
+    }
+    made.push_back(layer);
+  }
+  return made;
+}
+
+SharedTensors::SharedTensors(const Context& context, const BenchShape& shape, const HostData& data,
+                             Pass pass)
+    : content_(std::make_unique<Content>(context, shape)) {
+  Content& content = *content_;
+  const bool backward = pass == Pass::kForwardBackward;
+  content.weights = content.make_weights(&data);
+  if (backward) content.gradients = content.make_weights(nullptr);
+  content.sets.push_back(content.make_set(data, backward));
+  std::size_t bytes = 0;
+  const Set& first = content.sets.front();
+  for (const Tensor& tensor : {first.x, first.y, first.dy, first.dx}) {
+    if (tensor) bytes += tensor.byte_size();
+  }
+  const std::size_t most = std::max<std::size_t>(1, (std::size_t{1} << 30) / bytes);
+  const std::size_t wanted = 1 + 2 * largest_cache() / bytes;
+  while (content.sets.size() < std::min({most, wanted, std::size_t{64}})) {
+    content.sets.push_back(content.make_set(data, backward));
+  }
+}
+
+SharedTensors::~SharedTensors() = default;
+
+const SharedTensors::Set& SharedTensors::next() {
+  content_->current = (content_->current + 1) % content_->sets.size();
+  return content_->sets[content_->current];
+}
+
+const std::vector<recurrent::LayerWeights>& SharedTensors::weights() const {
+  return content_->weights;
+}
+
+const std::vector<recurrent::LayerWeights>& SharedTensors::gradients() const {
+  return content_->gradients;
+}
+
+void SharedTensors::zero_gradients(const Context& context) const {
+  for (const recurrent::LayerWeights& layer : content_->gradients) {
+    for (const Tensor& tensor :
+         {layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr}) {
+      if (tensor) context.zero(tensor);
+    }
+  }
+}
+
+HostResults SharedTensors::download(const Context& context, const Set& set) const {
+  const auto get = [&](const Tensor& tensor) { return bench::download(context, tensor); };
+  HostResults results{get(set.y),   get(set.hn),  get(set.cn), get(set.dx),
+                      get(set.dh0), get(set.dc0), {}};
+  for (const recurrent::LayerWeights& layer : content_->gradients) {
+    results.gradients.push_back({get(layer.weight_ih), get(layer.weight_hh), get(layer.bias_ih),
+                                 get(layer.bias_hh), get(layer.weight_hr)});
+  }
+  return results;
+}
+
+struct Runner::Content {
+  Context context;
+  Pass pass;
+  SharedTensors* tensors;
+  std::unique_ptr<recurrent::Plan> plan;
+  Buffer packed, workspace, reserve;
+  recurrent::Memory memory;
+
+  recurrent::ForwardArgs forward_args(const SharedTensors::Set& set) const {
+    recurrent::ForwardArgs args;
+    args.time = shape.time;
+    args.rows = shape.batch;
+    args.x = set.x;
+    args.lengths = set.lengths;
+    args.h0 = set.h0;
+    args.c0 = set.c0;
+    args.y = set.y;
+    args.hn = set.hn;
+    args.cn = set.cn;
+    return args;
+  }
+  void run(const SharedTensors::Set& set);
+
+  BenchShape shape;
+};
+
+void Runner::Content::run(const SharedTensors::Set& set) {
+  const recurrent::ForwardArgs args = forward_args(set);
+  if (pass == Pass::kForward) {
+    plan->forward(context, args, memory);
+    return;
+  }
+  plan->pack(context, tensors->weights(), memory);
+  plan->forward(context, args, memory);
+  recurrent::BackwardArgs backward;
+  backward.forward = args;
+  backward.dy = set.dy;
+  backward.dhn = set.dhn;
+  backward.dcn = set.dcn;
+  backward.dx = set.dx;
+  backward.dh0 = set.dh0;
+  backward.dc0 = set.dc0;
+  backward.gradients = tensors->gradients();
+  plan->backward(context, backward, memory);
+}
+
+Runner::Runner(const Context& context, const BenchShape& shape, Pass pass,
+               std::string_view implementation, SharedTensors& tensors) {
+  recurrent::Choice choice = recurrent::make_plan(
+      context, shape.descriptor(pass == Pass::kForwardBackward), implementation);
+  const recurrent::Plan& plan = *choice.plan;
+  Buffer packed(context.device(), plan.packed_bytes());
+  Buffer workspace(context.device(), plan.workspace_bytes());
+  Buffer reserve(context.device(), plan.reserve_bytes());
+  const recurrent::Memory memory{packed.data(), workspace.data(), reserve.data()};
+  content_.reset(new Content{context, pass, &tensors, std::move(choice.plan), std::move(packed),
+                             std::move(workspace), std::move(reserve), memory, shape});
+  content_->plan->pack(context, tensors.weights(), memory);
+}
+
+Runner::~Runner() = default;
+Runner::Runner(Runner&&) noexcept = default;
+
+std::string_view Runner::implementation() const { return content_->plan->implementation(); }
+
+double Runner::run() {
+  const SharedTensors::Set& set = content_->tensors->next();
+  content_->context.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  content_->run(set);
+  content_->context.synchronize();
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  return elapsed.count();
+}
+
+HostResults Runner::results() {
+  const SharedTensors::Set& set = content_->tensors->next();
+  const Context& context = content_->context;
+  for (const Tensor& tensor : {set.y, set.hn, set.cn, set.dx, set.dh0, set.dc0}) {
+    poison(context, tensor);
+  }
+  content_->tensors->zero_gradients(context);
+  content_->run(set);
+  return content_->tensors->download(context, set);
+}
+
+}  // namespace sluice::bench

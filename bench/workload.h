@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bench/shape_file.h"
+#include "runtime/buffer.h"
+
+namespace sluice::bench {
+
+enum class Pass { kForward, kForwardBackward };
+
+std::string_view name_of(Pass pass);
+
+/// Numbers of a shape on the host, in float64 but rounded to what the dtype can hold, so that an
+/// oracle sees exactly what an implementation sees. Uniform in [-1, 1] (x, dy, dhn, dcn, h0, c0),
+/// weights uniform in +-1/sqrt(hidden).
+struct HostData {
+  explicit HostData(const BenchShape& shape);
+
+  std::vector<double> x, h0, c0, dy, dhn, dcn;
+  std::vector<std::int32_t> lengths;  ///< empty: full
+  struct LayerWeights {
+    std::vector<double> weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
+  };
+  std::vector<LayerWeights> weights;  ///< index layer * directions + direction
+};
+
+/// What an implementation computed, on the host in float64.
+struct HostResults {
+  std::vector<double> y, hn, cn;
+  std::vector<double> dx, dh0, dc0;               ///< empty after a forward pass
+  std::vector<HostData::LayerWeights> gradients;  ///< the same
+};
+
+/// Device memory that the implementations of one shape share: weights, and enough copies of inputs
+/// and outputs that successive runs find none of them in a cache (twice the largest cache, unless
+/// that takes more than 1 GiB).
+class SharedTensors {
+ public:
+  SharedTensors(const runtime::Context& context, const BenchShape& shape, const HostData& data,
+                Pass pass);
+  ~SharedTensors();
+
+  struct Set;  // one copy of inputs and outputs
+  const Set& next();
+  const std::vector<kernels::recurrent::LayerWeights>& weights() const;
+  const std::vector<kernels::recurrent::LayerWeights>& gradients() const;
+  HostResults download(const runtime::Context& context, const Set& set) const;
+  void zero_gradients(const runtime::Context& context) const;
+
+ private:
+  struct Content;
+  std::unique_ptr<Content> content_;
+};
+
+/// One implementation ready to run a shape's pass again and again.
+class Runner {
+ public:
+  /// Packs the weights. Throws ErrorCode::kUnsupported with the reason if it declines the shape.
+  Runner(const runtime::Context& context, const BenchShape& shape, Pass pass,
+         std::string_view implementation, SharedTensors& tensors);
+  ~Runner();
+  Runner(Runner&&) noexcept;
+
+  std::string_view implementation() const;
+  /// Runs once and waits; milliseconds of a monotonic clock. Forward: inference with the weights
+  /// packed beforehand. Forward and backward: packing, forward, dx, dh0, dc0 and canonical dW.
+  double run();
+  /// Runs once with poisoned outputs and zeroed gradients and returns what came out.
+  HostResults results();
+
+ private:
+  struct Content;
+  std::unique_ptr<Content> content_;
+};
+
+}  // namespace sluice::bench

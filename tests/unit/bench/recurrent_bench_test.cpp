@@ -1,0 +1,72 @@
+#include "bench/recurrent_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "sluice/error.h"
+#include "unit/support/temporary_folder.h"
+
+namespace sluice::bench {
+namespace {
+
+TEST(RecurrentBench, HoldsEveryImplementationAgainstTheOracle) {
+  const testing::TemporaryFolder folder;
+  const auto shapes = folder.path() / "small.shapes";
+  std::ofstream(shapes) << "plain time=7 batch=5 input=9 hidden=18\n"
+                           "ragged time=7 batch=5 input=9 hidden=18 directions=2 lengths=uniform\n"
+                           "half time=7 batch=5 input=9 hidden=18 dtype=bfloat16\n"
+                           "other cell=gru time=7\n";
+  RecurrentBenchOptions options;
+  options.shapes = shapes.string();
+  options.repeats = 3;
+  options.json = (folder.path() / "out.json").string();
+  std::ostringstream out;
+  const std::vector<BenchResult> results = run_recurrent_bench(options, out);
+
+  std::set<std::string> implementations;
+  for (const BenchResult& result : results) {
+    EXPECT_NE(result.shape.name, "other");
+    EXPECT_GT(result.milliseconds, 0);
+    EXPECT_NEAR(result.gflops * result.milliseconds * 1e6,
+                result.shape.forward_flops() * (result.pass == Pass::kForward ? 1 : 3), 1);
+    ASSERT_TRUE(result.error.has_value());
+    // float32 keeps 24 bits, bfloat16 storage 8; a sum of 27 products and 7 steps on top.
+    EXPECT_LT(*result.error, result.shape.dtype == base::DType::kFloat32 ? 1e-5 : 3e-2)
+        << result.shape.name << " " << result.implementation;
+    EXPECT_GT(*result.error, 0);
+    implementations.insert(result.implementation);
+  }
+  EXPECT_TRUE(implementations.contains("portable"));
+  std::stringstream json;
+  json << std::ifstream(options.json).rdbuf();
+  for (const char* key : {"\"name\"", "\"pass\"", "\"implementation\"", "\"peer\"",
+                          "\"milliseconds\"", "\"gflops\"", "\"error\"", "\"lengths\""}) {
+    EXPECT_NE(json.str().find(key), std::string::npos) << key;
+  }
+}
+
+TEST(RecurrentBench, RefusesWhatIsNotThere) {
+  const testing::TemporaryFolder folder;
+  const auto shapes = folder.path() / "small.shapes";
+  std::ofstream(shapes) << "plain time=2 batch=2 input=2 hidden=2\n";
+  RecurrentBenchOptions options;
+  options.shapes = shapes.string();
+  std::ostringstream out;
+  options.implementations = "fastest";
+  EXPECT_THROW(run_recurrent_bench(options, out), Error);
+  options.implementations = "portable";
+  options.passes = "sideways";
+  EXPECT_THROW(run_recurrent_bench(options, out), Error);
+  options.passes = "forward";
+  options.cell = kernels::recurrent::CellType::kGru;
+  EXPECT_THROW(run_recurrent_bench(options, out), Error);
+  options.cell = kernels::recurrent::CellType::kLstm;
+  options.json = "/nonexistent/out.json";
+  EXPECT_THROW(run_recurrent_bench(options, out), Error);
+}
+
+}  // namespace
+}  // namespace sluice::bench
