@@ -174,6 +174,20 @@ TEST_P(Search, BreaksTiesByLowerBeamThenLowerToken) {
   }
 }
 
+TEST_P(Search, OfEqualHypothesesTheOneThatFinishedFirstStaysAhead) {
+  const Node root = next_node(first_node(0), data::kBosId);
+  Case c;
+  c.logit = [=](Node node, std::int64_t token) {
+    const bool possible = node == root ? token == 4 || token == 6 : token == data::kEosId;
+    return possible ? 0.0f : -std::numeric_limits<float>::infinity();
+  };
+  const Found found = decode(c, short_options(2, 2, 0.5));
+  ASSERT_EQ(found[0].size(), 2u);
+  EXPECT_EQ(found[0][0].normalised_score, found[0][1].normalised_score);
+  EXPECT_EQ(found[0][0].tokens, std::vector<std::int32_t>{4});
+  EXPECT_EQ(found[0][1].tokens, std::vector<std::int32_t>{6});
+}
+
 TEST_P(Search, GreedyTakesTheLargestUntilEos) {
   Case c;
   c.vocabulary = 11;
