@@ -1,0 +1,96 @@
+#include "training/optimizer.h"
+
+#include <fmt/format.h>
+
+#include "kernels/optimizer/optimizer.h"
+
+namespace sluice::training {
+
+namespace kernel = kernels::optimizer;
+using runtime::DType;
+
+Optimizer::Optimizer(const Context& context, const layers::Parameters& parameters,
+                     const OptimizerConfig& config)
+    : parameters_(&parameters), config_(config) {
+  SLUICE_ASSERT(parameters.has_gradients() && parameters.dtype() == DType::kFloat32);
+  if (is_adam()) {
+    add_moment(context, "first_moment");
+    add_moment(context, "second_moment");
+  } else if (config.momentum > 0) {
+    add_moment(context, "momentum");
+  }
+  const std::int64_t partials = kernel::partial_count(parameters.flat_size());
+  partials_memory_ =
+      runtime::Buffer(context.device(), static_cast<std::size_t>(partials) * sizeof(double));
+  partials_ = partials_memory_.tensor(DType::kFloat64, {partials});
+  sum_memory_ = runtime::Buffer(context.device(), sizeof(double));
+  sum_of_squares_ = sum_memory_.tensor(DType::kFloat64, {1});
+}
+
+void Optimizer::add_moment(const Context& context, const char* name) {
+  Moment moment{name, runtime::Buffer(context.device(), parameters_->values().byte_size()), {}};
+  moment.values = moment.memory.tensor(DType::kFloat32, {parameters_->flat_size()});
+  context.zero(moment.values);
+  moments_.push_back(std::move(moment));
+}
+
+void Optimizer::step(const Context& context, std::int64_t step, double learning_rate) {
+  kernel::sum_of_squares(context, {parameters_->gradients(), partials_, sum_of_squares_});
+  const kernel::Clipping clipping{sum_of_squares_, config_.clip_norm};
+  if (is_adam()) {
+    kernel::AdamArgs args;
+    args.parameters = parameters_->values();
+    args.gradients = parameters_->gradients();
+    args.first_moment = moments_[0].values;
+    args.second_moment = moments_[1].values;
+    args.clipping = clipping;
+    args.step = step;
+    args.learning_rate = learning_rate;
+    args.beta1 = config_.beta1;
+    args.beta2 = config_.beta2;
+    args.epsilon = config_.epsilon;
+    args.weight_decay = config_.weight_decay;
+    args.decoupled_decay = true;
+    kernel::adam_step(context, args);
+    return;
+  }
+  kernel::SgdArgs args;
+  args.parameters = parameters_->values();
+  args.gradients = parameters_->gradients();
+  if (!moments_.empty()) args.momentum_buffer = moments_[0].values;
+  args.clipping = clipping;
+  args.learning_rate = learning_rate;
+  args.momentum = config_.momentum;
+  args.weight_decay = config_.weight_decay;
+  kernel::sgd_step(context, args);
+}
+
+std::string Optimizer::tensor_name(const Moment& moment, layers::ParameterId id) const {
+  return fmt::format("optimizer.{}.{}", moment.name, parameters_->specs()[id].name);
+}
+
+void Optimizer::save(const Context& context, io::TensorTable& tensors) const {
+  for (const Moment& moment : moments_) {
+    const std::vector<float> flat = context.download<float>(moment.values);
+    for (layers::ParameterId id = 0; id < parameters_->specs().size(); ++id) {
+      const runtime::Shape& shape = parameters_->specs()[id].shape;
+      const auto part = std::span(flat).subspan(static_cast<std::size_t>(parameters_->offset(id)),
+                                                static_cast<std::size_t>(shape.element_count()));
+      tensors.add(tensor_name(moment, id), io::HostTensor::copy_of<float>(part, shape));
+    }
+  }
+}
+
+void Optimizer::load(const Context& context, const io::Container& container) const {
+  for (const Moment& moment : moments_) {
+    for (layers::ParameterId id = 0; id < parameters_->specs().size(); ++id) {
+      const runtime::Shape& shape = parameters_->specs()[id].shape;
+      const io::HostTensor& saved = io::require_tensor(container, tensor_name(moment, id), shape);
+      const std::int64_t begin = parameters_->offset(id);
+      context.upload<float>(moment.values.slice(0, begin, begin + shape.element_count()),
+                            saved.values<float>());
+    }
+  }
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "io/checkpoint.h"
+#include "layers/parameters.h"
+#include "training/train_config.h"
+
+namespace sluice::training {
+
+using runtime::Context;
+using runtime::Tensor;
+
+/// Adam or SGD over a model's flat float32 arenas, with clipping by the global norm. Moments are
+/// arenas of the same layout.
+class Optimizer {
+ public:
+  /// `parameters` must be allocated with gradients and outlive the optimiser.
+  Optimizer(const Context& context, const layers::Parameters& parameters,
+            const OptimizerConfig& config);
+
+  /// Takes the gradients as they stand; `step` counts from 1. Changes nothing if the gradients'
+  /// norm is not finite. Does not wait for the device.
+  void step(const Context& context, std::int64_t step, double learning_rate);
+
+  /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.
+  const Tensor& sum_of_squares() const { return sum_of_squares_; }
+
+  /// The moments of each parameter as float32 "optimizer.first_moment.<parameter>" (adam also
+  /// "second_moment", sgd "momentum"), of the parameter's shape; nothing for SGD without momentum.
+  void save(const Context& context, io::TensorTable& tensors) const;
+  /// Takes them back; throws ErrorCode::kFormat if one lacks or has another shape.
+  void load(const Context& context, const io::Container& container) const;
+
+ private:
+  struct Moment {
+    const char* name;
+    runtime::Buffer memory;
+    Tensor values;  ///< [flat size of the parameters]
+  };
+
+  bool is_adam() const { return config_.optimizer == "adam"; }
+  void add_moment(const Context& context, const char* name);
+  std::string tensor_name(const Moment& moment, layers::ParameterId id) const;
+
+  const layers::Parameters* parameters_;
+  OptimizerConfig config_;
+  std::vector<Moment> moments_;
+  runtime::Buffer partials_memory_;
+  runtime::Buffer sum_memory_;
+  Tensor partials_;
+  Tensor sum_of_squares_;
+};
+
+}  // namespace sluice::training

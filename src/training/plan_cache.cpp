@@ -1,0 +1,40 @@
+#include "training/plan_cache.h"
+
+#include <algorithm>
+
+namespace sluice::training {
+namespace {
+
+// A plan is cheap (it holds offsets, not memory), so buckets are fine enough to waste little.
+constexpr std::int64_t kRowStep = 16;
+constexpr std::int64_t kTimeStep = 16;
+
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+}  // namespace
+
+models::Seq2SeqTraining& PlanCache::plan(const Context& context,
+                                         const models::Seq2SeqExtent& extent, bool training) {
+  const models::Seq2SeqExtent capacity{round_up(extent.rows, kRowStep),
+                                       round_up(extent.source_time, kTimeStep),
+                                       round_up(extent.target_time, kTimeStep)};
+  const Key key{capacity.rows, capacity.source_time, capacity.target_time, training ? 1 : 0};
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+
+  runtime::ArenaPlanner planner;
+  models::Seq2SeqTraining made(context, *model_, planner, capacity, training);
+  if (planner.saved_total() > saved_bytes_ || planner.scratch_total() > scratch_bytes_) {
+    saved_bytes_ = std::max(saved_bytes_, planner.saved_total());
+    scratch_bytes_ = std::max(scratch_bytes_, planner.scratch_total());
+    // The old arena goes first, or both would have to fit at once.
+    arena_ = runtime::Arena();
+    arena_ = runtime::Arena(context.device(), saved_bytes_, scratch_bytes_);
+  }
+  implementations_.insert(made.implementations());
+  return plans_.emplace(key, std::move(made)).first->second;
+}
+
+}  // namespace sluice::training

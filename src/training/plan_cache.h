@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+
+#include "models/seq2seq_training.h"
+#include "runtime/arena.h"
+
+namespace sluice::training {
+
+using runtime::Context;
+
+/// Plans for the batches of a run, one for each bucket of extents, made when a batch first needs
+/// it; all share one arena that grows to the largest. Which plan a batch gets depends on its extent
+/// alone, so that a resumed run computes as the uninterrupted one.
+class PlanCache {
+ public:
+  /// `model` must outlive the cache.
+  explicit PlanCache(const models::Seq2Seq& model) : model_(&model) {}
+
+  /// The plan to train, or to evaluate, a batch of this extent. May allocate: to be called between
+  /// steps. Tensors that a plan gave before are gone after a call for another extent.
+  models::Seq2SeqTraining& plan(const Context& context, const models::Seq2SeqExtent& extent,
+                                bool training);
+  /// Of the plan asked for last.
+  const runtime::Arena& arena() const { return arena_; }
+
+  /// Who runs the plans made so far.
+  const std::set<std::string>& implementations() const { return implementations_; }
+
+ private:
+  using Key = std::array<std::int64_t, 4>;  ///< rounded extent, training
+
+  const models::Seq2Seq* model_;
+  std::map<Key, models::Seq2SeqTraining> plans_;
+  std::set<std::string> implementations_;
+  std::size_t saved_bytes_ = 0;
+  std::size_t scratch_bytes_ = 0;
+  runtime::Arena arena_;
+};
+
+}  // namespace sluice::training

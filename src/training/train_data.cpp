@@ -1,0 +1,101 @@
+#include "training/train_data.h"
+
+#include "base/check.h"
+#include "data/train_tokenizer.h"
+
+namespace sluice::training {
+namespace {
+
+using data::TextPair;
+
+/// Reads `tsv`, or `source` with `target`; nothing if none is named.
+std::vector<TextPair> read_pairs(std::string_view prefix, const std::string& tsv,
+                                 const std::string& source, const std::string& target) {
+  SLUICE_CHECK(tsv.empty() || (source.empty() && target.empty()),
+               "data.{0}tsv and data.{0}source or target are both set; name the examples once",
+               prefix);
+  SLUICE_CHECK(source.empty() == target.empty(),
+               "data.{0}source and data.{0}target belong together, but only one is set", prefix);
+  if (!tsv.empty()) return data::read_tsv_pairs(tsv);
+  if (source.empty()) return {};
+  return data::read_aligned_pairs(source, target);
+}
+
+void hold_out(const DataConfig& config, TextData& text) {
+  const auto count = static_cast<std::int64_t>(text.train.size());
+  const data::IndexSplit split =
+      data::split_by_runs(count, config.hold_out_run, config.hold_out_every);
+  const std::span<const TextPair> all = text.train;
+  text.validation = data::select(all, split.held_out);
+  text.train = data::select(all, split.train);
+}
+
+data::TokenizerOptions options_of(const TrainConfig& config, std::int64_t vocabulary) {
+  const TokenizerConfig& tokenizer = config.tokenizer;
+  data::TokenizerOptions options;
+  const bool is_sentencepiece = tokenizer.kind == "bpe" || tokenizer.kind == "unigram";
+  options.kind = is_sentencepiece ? "sentencepiece" : tokenizer.kind;
+  options.vocabulary.max_size = vocabulary;
+  options.vocabulary.min_count = tokenizer.min_count;
+  options.sentencepiece.model =
+      tokenizer.kind == "bpe" ? data::SentencePieceModel::kBpe : data::SentencePieceModel::kUnigram;
+  options.sentencepiece.vocabulary_size = vocabulary;
+  options.sentencepiece.character_coverage = tokenizer.character_coverage;
+  options.sentencepiece.byte_fallback = tokenizer.byte_fallback;
+  options.sentencepiece.normalization = tokenizer.normalization;
+  options.sentencepiece.seed = static_cast<std::uint64_t>(config.loop.seed);
+  return options;
+}
+
+Tokenizers train_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
+  std::vector<std::string> source;
+  std::vector<std::string> target;
+  for (const TextPair& pair : pairs) {
+    source.push_back(pair.source);
+    (config.tokenizer.shared ? source : target).push_back(pair.target);
+  }
+  Tokenizers tokenizers;
+  tokenizers.source =
+      data::train_tokenizer(source, options_of(config, config.tokenizer.source_vocabulary));
+  tokenizers.target =
+      config.tokenizer.shared
+          ? tokenizers.source
+          : data::train_tokenizer(target, options_of(config, config.tokenizer.target_vocabulary));
+  return tokenizers;
+}
+
+}  // namespace
+
+TextData read_text_data(const DataConfig& config) {
+  SLUICE_CHECK(!config.tsv.empty() || !config.source.empty() || !config.target.empty(),
+               "no examples to train on: set data.tsv, or data.source and data.target");
+  TextData text;
+  text.train = read_pairs("", config.tsv, config.source, config.target);
+  text.validation = read_pairs("validation_", config.validation_tsv, config.validation_source,
+                               config.validation_target);
+  if (config.hold_out_run == 0 && config.hold_out_every == 0) return text;
+  SLUICE_CHECK(text.validation.empty(),
+               "validation files and data.hold_out_run are both set; use one of them");
+  hold_out(config, text);
+  return text;
+}
+
+TrainData make_train_data(const TrainConfig& config, const TextData& text,
+                          const Tokenizers* saved) {
+  TrainData result;
+  result.tokenizers = saved != nullptr ? *saved : train_tokenizers(config, text.train);
+  const data::LengthLimits limits{config.data.max_source_tokens, config.data.max_target_tokens};
+  const auto corpus = [&](const std::vector<TextPair>& pairs, const char* name,
+                          data::CorpusReport& report) {
+    return data::make_corpus(pairs, *result.tokenizers.source, *result.tokenizers.target, limits,
+                             name, &report);
+  };
+  result.train = corpus(text.train, "the training examples", result.train_report);
+  if (!text.validation.empty()) {
+    result.validation =
+        corpus(text.validation, "the validation examples", result.validation_report);
+  }
+  return result;
+}
+
+}  // namespace sluice::training

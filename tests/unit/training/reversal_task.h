@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "training/trainer.h"
+
+namespace sluice::training {
+
+/// A task that a tiny model learns in seconds: strings of 1 to 4 of the digits 0 to 5, reversed.
+TextData reversal_text(std::uint64_t seed = 1, int examples = 240);
+
+/// Small enough for many runs in a test; with dropout, warm-up and a plateau schedule, so that all
+/// state there is takes part. One thread.
+TrainConfig reversal_config(const std::filesystem::path& output);
+
+TrainData reversal_data(const TrainConfig& config, std::uint64_t seed = 1);
+
+/// Everything that a run leaves to be compared: parameters, moments, state, best model.
+struct Outcome {
+  std::vector<std::string> tensor_names;
+  std::vector<std::vector<std::byte>> tensors;
+  std::string state;
+
+  bool operator==(const Outcome&) const = default;
+};
+/// Without <output>/best if not `with_best`.
+Outcome outcome_of(const std::filesystem::path& output, bool with_best = true);
+
+/// Runs the test program again as a process that trains, resuming if there is something to resume;
+/// returns its id. The caller waits for it.
+int spawn_training(const std::filesystem::path& output, const std::string& device);
+
+}  // namespace sluice::training

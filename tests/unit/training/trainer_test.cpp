@@ -1,0 +1,221 @@
+#include "training/trainer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "training/exact_match.h"
+#include "unit/support/temporary_folder.h"
+#include "unit/training/reversal_task.h"
+
+namespace sluice::training {
+namespace {
+
+struct OnCpu : ::testing::Test {
+  OnCpu() : device(runtime::open_device("cpu")), context(*device) {}
+
+  TrainResult train(const TrainConfig& config, const TrainHooks& hooks = {}) {
+    return Trainer(context, config, reversal_data(config), Start::kResume).run(hooks);
+  }
+  std::filesystem::path output() const { return folder / "run"; }
+
+  testing::TemporaryFolder folder;
+  std::unique_ptr<runtime::Device> device;
+  Context context;
+};
+
+using TrainerTest = OnCpu;
+
+TEST_F(TrainerTest, LearnsToReverseAndKeepsTheBest) {
+  TrainConfig config = reversal_config(output());
+  config.model.hidden = 32;
+  config.model.embedding = 16;
+  config.model.dropout = 0;
+  config.learning_rate.learning_rate = 2e-2;
+  config.learning_rate.plateau_patience = 3;
+  config.loop.label_smoothing = 0;
+  config.loop.max_steps = 400;
+  config.loop.validate_every = 50;
+  config.loop.checkpoint_every = 0;
+  config.loop.keep_best = "exact_match";
+  std::ostringstream shown;
+  Progress progress(shown, {}, [] { return 0.0; });
+  double last_loss = 0;
+  std::int64_t steps_told = 0;
+  std::vector<ValidationReport> validations;
+  TrainHooks hooks;
+  hooks.progress = &progress;
+  hooks.on_step = [&](const StepReport& report) {
+    EXPECT_EQ(report.step, ++steps_told);
+    last_loss = report.loss;
+  };
+  hooks.on_validation = [&](const ValidationReport& report) { validations.push_back(report); };
+  Trainer trainer(context, config, reversal_data(config), Start::kFresh);
+  const TrainResult result = trainer.run(hooks);
+
+  EXPECT_EQ(result.outcome, TrainOutcome::kFinished);
+  EXPECT_EQ(steps_told, 400);
+  EXPECT_LT(last_loss, 0.05);
+  ASSERT_EQ(validations.size(), 8u);
+  EXPECT_LT(validations.back().perplexity, 1.2);
+  EXPECT_GE(-result.best.value, 0.9);
+  EXPECT_NE(shown.str().find("step 400: validation loss"), std::string::npos) << shown.str();
+  EXPECT_NE(shown.str().find("exact match"), std::string::npos);
+
+  // What is kept as best is the model that was measured.
+  const LoadedModel best = load_model(context, output() / "best");
+  EXPECT_EQ(exact_match(context, *best.model, trainer.data().validation), -result.best.value);
+  EXPECT_EQ(best.tokenizers.source->encode("15"), trainer.data().tokenizers.source->encode("15"));
+  EXPECT_TRUE(std::filesystem::is_directory(output() / "tensorboard"));
+}
+
+TEST_F(TrainerTest, StopsEarlyWhenValidationStalls) {
+  TrainConfig config = reversal_config(output());
+  config.learning_rate.learning_rate = 0;  // nothing ever improves on the first validation
+  config.loop.patience = 2;
+  config.loop.max_steps = 1000;
+  const TrainResult result = train(config);
+  EXPECT_EQ(result.outcome, TrainOutcome::kEarlyStopped);
+  EXPECT_EQ(result.step, 12);
+  EXPECT_EQ(result.best.step, 4);
+  // Resumed, it stays stopped.
+  EXPECT_EQ(train(config).step, 12);
+}
+
+TEST_F(TrainerTest, ValidatesAtTheEndOfEpochsAndOfTheRun) {
+  TrainConfig config = reversal_config(output());
+  config.loop.validate_every = 0;
+  config.loop.checkpoint_every = 0;
+  config.loop.max_steps = 0;
+  config.loop.max_epochs = 2;
+  config.learning_rate.schedule = "inverse_sqrt";
+  config.optimizer.optimizer = "sgd";
+  config.optimizer.momentum = 0.9;
+  std::vector<std::int64_t> steps;
+  TrainHooks hooks;
+  hooks.on_validation = [&](const ValidationReport& report) { steps.push_back(report.step); };
+  const TrainResult result = train(config, hooks);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[1], result.step);
+
+  config.loop.max_epochs = 0;
+  config.loop.max_steps = result.step + 1;  // in the midst of the third epoch
+  train(config, hooks);
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[2], result.step + 1);
+}
+
+TEST_F(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
+  TrainConfig config = reversal_config(output());
+  config.loop.max_steps = 6;
+  train(config);
+  const Outcome before = outcome_of(output());
+  config.loop.max_steps = 20;
+  Trainer trainer(context, config, reversal_data(config), Start::kResume);
+  layers::Parameters& parameters = trainer.model().parameters();
+  const layers::ParameterId last = parameters.specs().size() - 1;
+  std::vector<float> values = parameters.download<float>(context, last);
+  values[0] = std::numeric_limits<float>::quiet_NaN();
+  parameters.upload<float>(context, last, values);
+  const Error error = testing::error_of([&] { trainer.run(); });
+  EXPECT_EQ(error.code(), ErrorCode::kNumeric);
+  EXPECT_NE(std::string(error.what()).find("at step 7: loss nan"), std::string::npos)
+      << error.what();
+  EXPECT_EQ(outcome_of(output()), before);
+}
+
+/// While it lives, no file can grow beyond so many bytes: what a full disk does to a writer.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(TrainerTest, AFullDiskSparesTheCheckpoint) {
+  TrainConfig config = reversal_config(output());
+  config.loop.max_steps = 6;
+  train(config);
+  const Outcome before = outcome_of(output());
+  config.loop.max_steps = 20;
+  Trainer trainer(context, config, reversal_data(config), Start::kResume);
+  {
+    const FileSizeLimit full(10'000);
+    const Error error = testing::error_of([&] { trainer.run(); });
+    EXPECT_EQ(error.code(), ErrorCode::kIo);
+    EXPECT_NE(std::string(error.what()).find("model.safetensors"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(outcome_of(output()), before);
+  EXPECT_EQ(train(config).step, 20);
+}
+
+TEST_F(TrainerTest, AFullDiskForMetricsDoesNotStopTraining) {
+  TrainConfig config = reversal_config(output());
+  std::filesystem::create_directories(output());
+  std::ofstream(output() / "tensorboard") << "in the way";
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(train(config).step, config.loop.max_steps);
+  const std::string warning = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(warning.find("no metrics for TensorBoard"), std::string::npos) << warning;
+}
+
+TEST_F(TrainerTest, RefusesToResumeAnotherRun) {
+  TrainConfig config = reversal_config(output());
+  config.loop.max_steps = 2;
+  train(config);
+  const auto refusal = [&](const TrainConfig& other, std::uint64_t data_seed, Start start) {
+    const Error error =
+        testing::error_of([&] { Trainer(context, other, reversal_data(other, data_seed), start); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return std::string(error.what());
+  };
+  EXPECT_NE(refusal(config, 1, Start::kFresh).find("holds a checkpoint"), std::string::npos);
+  EXPECT_NE(refusal(config, 2, Start::kResume).find("other training examples"), std::string::npos);
+  TrainConfig other = config;
+  other.model.hidden = 18;
+  other.optimizer.beta1 = 0.8;
+  other.loop.max_steps = 50;
+  const std::string named = refusal(other, 1, Start::kResume);
+  EXPECT_NE(named.find("model.hidden (16, now 18), training.beta1 (0.9, now 0.8);"),
+            std::string::npos)
+      << named;
+
+  config.threads = 2;
+  ::testing::internal::CaptureStderr();
+  Trainer(context, config, reversal_data(config), Start::kResume);
+  const std::string warning = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(warning.find("saved with 1 threads"), std::string::npos) << warning;
+}
+
+TEST_F(TrainerTest, NeedsExamplesForWhatValidationDecides) {
+  const auto refusal = [&](const TrainConfig& config) {
+    TextData text = reversal_text();
+    text.validation.clear();
+    const Error error = testing::error_of(
+        [&] { Trainer(context, config, make_train_data(config, text), Start::kFresh); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return std::string(error.what());
+  };
+  TrainConfig config = reversal_config(output());
+  EXPECT_NE(refusal(config).find("training.schedule is plateau"), std::string::npos);
+  config.loop.patience = 3;
+  EXPECT_NE(refusal(config).find("training.patience is 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::training
