@@ -1,5 +1,6 @@
 #include "io/safetensors.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
