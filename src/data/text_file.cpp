@@ -5,10 +5,10 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -133,7 +133,7 @@ class TextFile::Impl {
 
   std::filesystem::path path_;
   Descriptor file_;
-  std::array<Bytef, kChunkBytes> raw_;
+  std::vector<Bytef> raw_ = std::vector<Bytef>(kChunkBytes);
   std::size_t held_ = 0;   ///< bytes in raw_
   std::size_t taken_ = 0;  ///< of them handed on
   bool packed_ = false;
