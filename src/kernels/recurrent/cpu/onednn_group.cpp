@@ -49,26 +49,55 @@ dnnl::prop_kind forward_kind(const Descriptor& descriptor) {
                              : dnnl::prop_kind::forward_inference;
 }
 
+// oneDNN 3 (Ubuntu 24.04) makes in one step what oneDNN 2 (Debian 12) makes of a `desc`.
+#if DNNL_VERSION_MAJOR >= 3
+template <typename Primitive, typename... Arguments>
+typename Primitive::primitive_desc make_forward(const dnnl::engine& engine, const Shapes& s,
+                                                const Arguments&... arguments) {
+  return {engine, arguments..., s.attributes};
+}
+
+template <typename Primitive, typename Forward, typename... Arguments>
+typename Primitive::primitive_desc make_backward(const dnnl::engine& engine, const Shapes& s,
+                                                 const Forward& forward,
+                                                 const Arguments&... arguments) {
+  return {engine, dnnl::prop_kind::backward, arguments..., forward, s.attributes};
+}
+#else
+template <typename Primitive, typename... Arguments>
+typename Primitive::primitive_desc make_forward(const dnnl::engine& engine, const Shapes& s,
+                                                const Arguments&... arguments) {
+  return {typename Primitive::desc(arguments...), s.attributes, engine};
+}
+
+template <typename Primitive, typename Forward, typename... Arguments>
+typename Primitive::primitive_desc make_backward(const dnnl::engine& engine, const Shapes& s,
+                                                 const Forward& forward,
+                                                 const Arguments&... arguments) {
+  return {typename Primitive::desc(dnnl::prop_kind::backward, arguments...), s.attributes, engine,
+          forward};
+}
+#endif
+
 Primitives make_lstm(const Descriptor& descriptor, const dnnl::engine& engine, const Shapes& s) {
-  const dnnl::lstm_forward::desc forward(forward_kind(descriptor), s.direction, s.x, s.h, s.c,
-                                         s.weight_ih, s.weight_hh, s.bias, s.y, s.h, s.c);
-  const dnnl::lstm_forward::primitive_desc made(forward, s.attributes, engine);
-  if (!descriptor.training) return {made, {}};
-  const dnnl::lstm_backward::desc backward(
-      dnnl::prop_kind::backward, s.direction, s.x, s.h, s.c, s.weight_ih, s.weight_hh, s.bias, s.y,
-      s.h, s.c, s.dx, s.dh, s.dc, s.d_weight_ih, s.d_weight_hh, s.bias, s.dy, s.dh, s.dc);
-  return {made, dnnl::lstm_backward::primitive_desc(backward, s.attributes, engine, made)};
+  const auto forward =
+      make_forward<dnnl::lstm_forward>(engine, s, forward_kind(descriptor), s.direction, s.x, s.h,
+                                       s.c, s.weight_ih, s.weight_hh, s.bias, s.y, s.h, s.c);
+  if (!descriptor.training) return {forward, {}};
+  return {forward, make_backward<dnnl::lstm_backward>(engine, s, forward, s.direction, s.x, s.h,
+                                                      s.c, s.weight_ih, s.weight_hh, s.bias, s.y,
+                                                      s.h, s.c, s.dx, s.dh, s.dc, s.d_weight_ih,
+                                                      s.d_weight_hh, s.bias, s.dy, s.dh, s.dc)};
 }
 
 Primitives make_gru(const Descriptor& descriptor, const dnnl::engine& engine, const Shapes& s) {
-  const dnnl::lbr_gru_forward::desc forward(forward_kind(descriptor), s.direction, s.x, s.h,
-                                            s.weight_ih, s.weight_hh, s.bias, s.y, s.h);
-  const dnnl::lbr_gru_forward::primitive_desc made(forward, s.attributes, engine);
-  if (!descriptor.training) return {made, {}};
-  const dnnl::lbr_gru_backward::desc backward(
-      dnnl::prop_kind::backward, s.direction, s.x, s.h, s.weight_ih, s.weight_hh, s.bias, s.y, s.h,
-      s.dx, s.dh, s.d_weight_ih, s.d_weight_hh, s.bias, s.dy, s.dh);
-  return {made, dnnl::lbr_gru_backward::primitive_desc(backward, s.attributes, engine, made)};
+  const auto forward =
+      make_forward<dnnl::lbr_gru_forward>(engine, s, forward_kind(descriptor), s.direction, s.x,
+                                          s.h, s.weight_ih, s.weight_hh, s.bias, s.y, s.h);
+  if (!descriptor.training) return {forward, {}};
+  return {forward, make_backward<dnnl::lbr_gru_backward>(
+                       engine, s, forward, s.direction, s.x, s.h, s.weight_ih, s.weight_hh, s.bias,
+                       s.y, s.h, s.dx, s.dh, s.d_weight_ih, s.d_weight_hh, s.bias, s.dy, s.dh)};
 }
 
 dnnl::reorder make_reorder(const dnnl::engine& engine, const Desc& from, const Desc& to) {
