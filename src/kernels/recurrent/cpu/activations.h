@@ -38,7 +38,7 @@ template <class V>
   // The limits come first: an x86 minimum or maximum with a NaN returns its second operand.
   const V bounded = minimum(V(87.0f), maximum(V(-87.0f), V(0.0f) - x));
   const SplitExponential<V> e = split_exponential(bounded);
-  return one / (one + multiply_add(e.scale, e.mantissa, e.scale));
+  return reciprocal(one + multiply_add(e.scale, e.mantissa, e.scale));
 }
 
 template <class V>
@@ -48,7 +48,7 @@ template <class V>
   const V magnitude = minimum(V(10.0f), absolute(x));
   const SplitExponential<V> e = split_exponential(magnitude * V(-2.0f));
   const V m = multiply_add(e.scale, e.mantissa, e.scale - V(1.0f));
-  return copy_sign((V(0.0f) - m) / (V(2.0f) + m), x);
+  return copy_sign((V(0.0f) - m) * reciprocal(V(2.0f) + m), x);
 }
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -50,9 +50,6 @@ inline Avx2Vector operator-(Avx2Vector a, Avx2Vector b) {
 inline Avx2Vector operator*(Avx2Vector a, Avx2Vector b) {
   return Avx2Vector(_mm256_mul_ps(a.value, b.value));
 }
-inline Avx2Vector operator/(Avx2Vector a, Avx2Vector b) {
-  return Avx2Vector(_mm256_div_ps(a.value, b.value));
-}
 /// a * b + c
 inline Avx2Vector multiply_add(Avx2Vector a, Avx2Vector b, Avx2Vector c) {
   return Avx2Vector(_mm256_fmadd_ps(a.value, b.value, c.value));
@@ -60,6 +57,9 @@ inline Avx2Vector multiply_add(Avx2Vector a, Avx2Vector b, Avx2Vector c) {
 /// c - a * b
 inline Avx2Vector negative_multiply_add(Avx2Vector a, Avx2Vector b, Avx2Vector c) {
   return Avx2Vector(_mm256_fnmadd_ps(a.value, b.value, c.value));
+}
+inline Avx2Vector reciprocal(Avx2Vector a) {
+  return Avx2Vector(_mm256_div_ps(_mm256_set1_ps(1.0f), a.value));
 }
 inline Avx2Vector minimum(Avx2Vector a, Avx2Vector b) {
   return Avx2Vector(_mm256_min_ps(a.value, b.value));

@@ -49,9 +49,6 @@ inline Avx512Vector operator-(Avx512Vector a, Avx512Vector b) {
 inline Avx512Vector operator*(Avx512Vector a, Avx512Vector b) {
   return Avx512Vector(_mm512_mul_ps(a.value, b.value));
 }
-inline Avx512Vector operator/(Avx512Vector a, Avx512Vector b) {
-  return Avx512Vector(_mm512_div_ps(a.value, b.value));
-}
 /// a * b + c
 inline Avx512Vector multiply_add(Avx512Vector a, Avx512Vector b, Avx512Vector c) {
   return Avx512Vector(_mm512_fmadd_ps(a.value, b.value, c.value));
@@ -59,6 +56,12 @@ inline Avx512Vector multiply_add(Avx512Vector a, Avx512Vector b, Avx512Vector c)
 /// c - a * b
 inline Avx512Vector negative_multiply_add(Avx512Vector a, Avx512Vector b, Avx512Vector c) {
   return Avx512Vector(_mm512_fnmadd_ps(a.value, b.value, c.value));
+}
+/// 1 / a to a unit in the last place, for a and 1 / a that are normal numbers: a table and one step
+/// of Newton's, for a division holds the processor up longer.
+inline Avx512Vector reciprocal(Avx512Vector a) {
+  const Avx512Vector guess(_mm512_maskz_rcp14_ps(kAllLanes, a.value));
+  return multiply_add(guess, negative_multiply_add(a, guess, Avx512Vector(1.0f)), guess);
 }
 inline Avx512Vector minimum(Avx512Vector a, Avx512Vector b) {
   return Avx512Vector(_mm512_maskz_min_ps(kAllLanes, a.value, b.value));
