@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "sluice/error.h"
@@ -38,6 +39,19 @@ TEST(TrainConfig, ReadsEveryType) {
   EXPECT_EQ(config.learning_rate.learning_rate, 5e-4);
   EXPECT_EQ(config.optimizer.clip_norm, 1.0);
   EXPECT_EQ(config.model.hidden, TrainConfig().model.hidden);
+}
+
+TEST(TrainConfig, TheExamplesAreValid) {
+  int count = 0;
+  const auto folder = std::filesystem::path(SLUICE_SOURCE_DIR) / "examples";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".toml") continue;
+    const TrainConfig config = read_train_config(entry.path());
+    EXPECT_NO_THROW(config.validate()) << entry.path();
+    EXPECT_NE(config.output.directory, TrainConfig().output.directory) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 3);
 }
 
 TEST(TrainConfig, UnknownKeysNameFileLineAndNearestKey) {
