@@ -129,7 +129,7 @@ void attend_backward(const AttentionShape& s, const AttentionWeights& weights,
       const int64_t place = i * s.rows + b;
       add_scaled(a[i], dctx, s.memory, d_memory + place * s.memory);
       score_backward(s, weights, memory, place, projected + b * width, a[i] * (dalpha[i] - mean),
-                     d_projected + b * width, d_memory, d_keys, &row_d_score[b * s.key]);
+                     d_projected + b * width, d_memory, d_keys, row_d_score.data() + b * s.key);
     }
   }
   if (s.kind == Attention::kAdditive) add_column_sums(s.rows, s.key, row_d_score.data(), d_score);
