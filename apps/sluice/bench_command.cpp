@@ -1,0 +1,52 @@
+#include <iostream>
+#include <memory>
+
+#include "bench/recurrent_bench.h"
+#include "commands.h"
+
+namespace sluice::app {
+namespace {
+
+void add_recurrent(CLI::App& bench, const char* name, const char* description,
+                   kernels::recurrent::CellType cell) {
+  const auto options = std::make_shared<sluice::bench::RecurrentBenchOptions>();
+  options->cell = cell;
+  CLI::App* command = bench.add_subcommand(name, description);
+  command->add_option("--shapes", options->shapes, "Shape file; see bench/shapes/")->required();
+  command
+      ->add_option("--impl", options->implementations,
+                   "all, auto, or names with commas between; peers are libraries' own layers")
+      ->capture_default_str();
+  command->add_option("--pass", options->passes, "all, forward or forward+backward")
+      ->capture_default_str();
+  command->add_option("--repeats", options->repeats, "Timed turns; each runs every implementation")
+      ->capture_default_str();
+  const std::map<std::string, sluice::bench::ErrorCheck> checks{
+      {"off", sluice::bench::ErrorCheck::kOff},
+      {"on", sluice::bench::ErrorCheck::kOn},
+      {"auto", sluice::bench::ErrorCheck::kAuto}};
+  command
+      ->add_option("--error", options->error,
+                   "Hold results against the double-precision oracle: on, off, or auto, which "
+                   "leaves out shapes where that takes minutes")
+      ->transform(CLI::CheckedTransformer(checks, CLI::ignore_case));
+  command->add_option("--json", options->json, "File for the results");
+  command->footer(
+      "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
+      "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device.\n"
+      "Times are medians; 'vs peer' is the median over turns of peer's time / own time.\n\n"
+      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json");
+  command->callback([options] { sluice::bench::run_recurrent_bench(*options, std::cout); });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("bench", "Measure recurrent layers against other libraries' own");
+  command->require_subcommand(1);
+  add_recurrent(*command, "lstm", "LSTM layers", kernels::recurrent::CellType::kLstm);
+  add_recurrent(*command, "gru", "GRU layers", kernels::recurrent::CellType::kGru);
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,52 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "commands.h"
+#include "decode_options.h"
+#include "sluice/error.h"
+
+namespace sluice::app {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string device = "cpu";
+  DecodeOptions decode;
+};
+
+void run(const Options& options) {
+  SequenceModel model = SequenceModel::load(options.model, options.device);
+  const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
+  if (at_terminal) std::printf("One line is one turn; an empty line or Ctrl-D ends.\n");
+  while (true) {
+    if (at_terminal) std::printf("> ");
+    std::fflush(stdout);
+    std::string line;
+    if (!std::getline(std::cin, line) || (at_terminal && line.empty())) return;
+    try {
+      const std::vector<Decoded> decoded = model.decode({&line, 1}, options.decode);
+      std::printf("%s\n", decoded.front().hypotheses.front().text.c_str());
+    } catch (const Error& error) {
+      // What was typed may be at fault; the conversation goes on.
+      if (!at_terminal) throw;
+      std::fprintf(stderr, "sluice: %s\n", error.what());
+    }
+  }
+}
+
+}  // namespace
+
+void add_chat(CLI::App& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("chat", "Talk to a model, line by line");
+  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
+      ->required();
+  command->add_option("--device", options->device, "Where to run")->capture_default_str();
+  add_decode_options(*command, options->decode);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace sluice::app

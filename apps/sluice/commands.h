@@ -1,0 +1,16 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sluice::app {
+
+/// Each adds one command to the program; its action runs when the command line names it.
+void add_train(CLI::App& program);
+void add_decode(CLI::App& program);
+void add_chat(CLI::App& program);
+void add_score(CLI::App& program);
+void add_info(CLI::App& program);
+void add_bench(CLI::App& program);
+void add_demo(CLI::App& program);
+
+}  // namespace sluice::app

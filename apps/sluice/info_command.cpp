@@ -1,0 +1,42 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "sluice/sequence_model.h"
+
+namespace sluice::app {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string device = "cpu";
+  bool explain = false;
+};
+
+void run(const Options& options) {
+  const ModelInfo info = SequenceModel::load(options.model, options.device).info();
+  std::printf("%s\n", info.path.c_str());
+  std::printf("configuration     %s\n", info.configuration.c_str());
+  std::printf("parameters        %lld\n", static_cast<long long>(info.parameters));
+  std::printf("source tokenizer  %s\n", info.source_tokenizer.c_str());
+  std::printf("target tokenizer  %s\n", info.target_tokenizer.c_str());
+  for (const auto& [name, shape] : info.tensors) {
+    std::printf("  %-44s %s\n", name.c_str(), shape.c_str());
+  }
+  if (options.explain) std::printf("%s", info.explanation.c_str());
+}
+
+}  // namespace
+
+void add_info(CLI::App& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("info", "Show what a checkpoint holds");
+  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
+      ->required();
+  command->add_option("--device", options->device, "Where to run")->capture_default_str();
+  command->add_flag("--explain", options->explain,
+                    "Which implementation would run each part here, and why others decline");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace sluice::app

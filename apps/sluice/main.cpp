@@ -1,0 +1,38 @@
+#include <cstdio>
+#include <exception>
+
+#include "commands.h"
+#include "sluice/error.h"
+
+namespace {
+
+constexpr const char* kFooter = R"(Start here:
+  sluice demo                          train a small model and see it answer (about 2 minutes)
+  sluice train --example > task.toml   a configuration with every key explained
+  sluice train task.toml               train; stop with Ctrl-C, go on with the same command
+  sluice decode runs/task/best < in    answer one line of text for each line
+  sluice COMMAND --help                everything about one command)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App program("Sluice trains and runs recurrent sequence models (LSTM, GRU).", "sluice");
+  program.require_subcommand(1);
+  program.footer(kFooter);
+  try {
+    sluice::app::add_demo(program);
+    sluice::app::add_train(program);
+    sluice::app::add_decode(program);
+    sluice::app::add_chat(program);
+    sluice::app::add_score(program);
+    sluice::app::add_info(program);
+    sluice::app::add_bench(program);
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sluice: error: %s\n", error.what());
+    return 1;
+  }
+}

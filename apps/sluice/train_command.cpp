@@ -1,0 +1,69 @@
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "sluice/train.h"
+
+namespace sluice::app {
+namespace {
+
+// Written by the signal handler, so it can live nowhere but here.
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);  // a second one ends the program at once
+}
+
+void run(const TrainRequest& request) {
+  std::signal(SIGTERM, request_stop);
+  std::signal(SIGINT, request_stop);
+  const TrainReport report = train(request);
+  std::printf("%s after step %lld (%lld epochs), %.1f s", report.stopped ? "stopped" : "finished",
+              static_cast<long long>(report.steps), static_cast<long long>(report.epochs),
+              report.seconds);
+  if (!report.best_metric_name.empty()) {
+    std::printf("; best %s %.5g", report.best_metric_name.c_str(), report.best_metric);
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+
+void add_train(CLI::App& program) {
+  struct Options {
+    TrainRequest request;
+    bool example = false;
+    bool fresh = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("train", "Train a model from a TOML file");
+  command->add_option("config", options->request.config_path,
+                      "Configuration (TOML); see --example for every key");
+  command->add_option("--set", options->request.overrides,
+                      "section.key=value, over the file's value; may be repeated");
+  command->add_flag("--fresh", options->fresh,
+                    "Refuse to go on from an earlier run in the output folder (default: go on)");
+  command->add_flag("--quiet", options->request.quiet, "No progress on standard error");
+  command->add_flag("--example", options->example,
+                    "Print a configuration with every key explained, and stop");
+  command->footer(
+      "The output folder gets last/ (to go on from), best/ (to use) and tensorboard/.\n"
+      "SIGTERM and Ctrl-C save and end; the same command goes on to the same weights, to the bit,\n"
+      "as if it had never stopped.\n\n"
+      "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a");
+  command->callback([options] {
+    if (options->example) {
+      std::fputs(config_reference().c_str(), stdout);
+      return;
+    }
+    options->request.resume = !options->fresh;
+    options->request.stop = &stop_requested;
+    run(options->request);
+  });
+}
+
+}  // namespace sluice::app

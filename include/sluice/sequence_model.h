@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// How to decode. Lengths count tokens without the end mark.
+struct DecodeOptions {
+  std::int64_t beam = 5;      ///< 1 is greedy search
+  std::int64_t nbest = 1;     ///< hypotheses returned for an input, at most `beam`
+  double length_penalty = 1;  ///< score / ((5 + length) / 6)^penalty; 0 for none
+  std::int64_t min_length = 0;
+  std::int64_t max_length = 256;
+  bool attention = false;   ///< whether hypotheses carry their attention
+  std::int64_t batch = 32;  ///< inputs decoded together
+};
+
+struct Hypothesis {
+  std::string text;
+  double score = 0;                           ///< log p of the text and its end
+  double normalised_score = 0;                ///< score under the length penalty
+  std::vector<std::string> pieces;            ///< tokens as the vocabulary writes them
+  std::vector<std::vector<float>> attention;  ///< [pieces][source pieces], if asked for
+};
+
+struct Decoded {
+  std::vector<std::string> source_pieces;
+  std::vector<Hypothesis> hypotheses;  ///< best first
+};
+
+struct Scored {
+  double log_probability = 0;  ///< natural logarithm of p(target and its end | source)
+  std::int64_t tokens = 0;     ///< target tokens, the end counted
+};
+
+/// What a checkpoint holds, for people.
+struct ModelInfo {
+  std::string path;
+  std::string configuration;  ///< JSON
+  std::int64_t parameters = 0;
+  std::string source_tokenizer;  ///< kind and size
+  std::string target_tokenizer;
+  std::vector<std::pair<std::string, std::string>> tensors;  ///< name, shape
+  /// Which implementation runs each part on this device, and why others were passed over.
+  std::string explanation;
+};
+
+/// A trained sequence-to-sequence model on a device. Not thread-safe.
+class SequenceModel {
+ public:
+  /// Opens a checkpoint folder or its model.safetensors. device: "cpu".
+  static SequenceModel load(const std::string& path, const std::string& device = "cpu");
+  ~SequenceModel();
+  SequenceModel(SequenceModel&&) noexcept;
+  SequenceModel& operator=(SequenceModel&&) noexcept;
+
+  /// One result an input, in order. An empty input gives an empty text. Throws
+  /// ErrorCode::kFormat for text that is not UTF-8 (with its place), kInvalidArgument for options.
+  std::vector<Decoded> decode(std::span<const std::string> inputs, const DecodeOptions& options);
+
+  /// log p of each target given its source; pairs are {source, target}.
+  std::vector<Scored> score(std::span<const std::pair<std::string, std::string>> pairs);
+
+  ModelInfo info() const;
+
+ private:
+  struct State;
+  explicit SequenceModel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// The attention of one hypothesis as a self-contained SVG picture.
+std::string attention_svg(const Decoded& decoded, std::size_t hypothesis);
+
+}  // namespace sluice

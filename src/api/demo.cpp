@@ -1,0 +1,141 @@
+#include "sluice/demo.h"
+
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <optional>
+
+#include "data/dates.h"
+#include "decoding/attention_view.h"
+#include "sluice/sequence_model.h"
+#include "training/threads.h"
+#include "training/trainer.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kTrainExamples = 30000;
+constexpr std::int64_t kHeldOutExamples = 1000;
+
+training::TrainConfig demo_config(const DemoRequest& request) {
+  training::TrainConfig config;
+  config.tokenizer.kind = "characters";
+  config.model.cell = "lstm";
+  config.model.embedding = 48;
+  config.model.hidden = 128;
+  config.model.bidirectional = true;
+  config.model.attention = "additive";
+  config.model.dropout = 0.1;
+  config.learning_rate.learning_rate = 4e-3;
+  config.learning_rate.schedule = "plateau";
+  config.learning_rate.plateau_patience = 1;
+  config.loop.max_tokens = 3200;
+  config.loop.pool = 2048;
+  config.loop.max_epochs = 4;
+  config.loop.patience = 1;
+  config.loop.seed = static_cast<std::int64_t>(request.seed);
+  config.loop.keep_best = "exact_match";
+  config.output.directory = request.directory;
+  return config;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Only ever removes what an earlier demonstration left: a folder with something else stays.
+void clear_directory(const std::filesystem::path& directory) {
+  for (const char* part : {"last", "best", "tensorboard", "attention.svg"}) {
+    std::filesystem::remove_all(directory / part);
+  }
+  std::filesystem::create_directories(directory);
+}
+
+double train_model(const DemoRequest& request, const training::TrainConfig& config) {
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
+  const runtime::Context context(*device);
+  training::use_threads(context, config.threads);
+  const training::TextData text{
+      data::make_dates(kTrainExamples, request.seed, data::DatePart::kTrain),
+      data::make_dates(kHeldOutExamples, request.seed, data::DatePart::kValidation)};
+  std::optional<training::Progress> progress;
+  if (!request.quiet) progress = training::Progress::for_standard_error();
+  training::TrainHooks hooks;
+  hooks.progress = progress ? &*progress : nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  training::Trainer trainer(context, config, training::make_train_data(config, text),
+                            training::Start::kFresh);
+  trainer.run(hooks);
+  return seconds_since(start);
+}
+
+struct Exam {
+  double exact_match = 0;
+  std::vector<std::pair<data::TextPair, std::string>> faults;  // example, wrong answer
+};
+
+Exam examine(SequenceModel& model, const std::vector<data::TextPair>& examples) {
+  std::vector<std::string> inputs;
+  for (const data::TextPair& example : examples) inputs.push_back(example.source);
+  const std::vector<Decoded> decoded = model.decode(inputs, {.beam = 5, .batch = 64});
+  Exam exam;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const std::string& answer = decoded[i].hypotheses.front().text;
+    if (answer != examples[i].target) exam.faults.emplace_back(examples[i], answer);
+  }
+  exam.exact_match =
+      1 - static_cast<double>(exam.faults.size()) / static_cast<double>(examples.size());
+  return exam;
+}
+
+void show_answers(SequenceModel& model, const std::filesystem::path& directory,
+                  const std::vector<data::TextPair>& examples, std::ostream& out) {
+  std::vector<std::string> inputs;
+  for (const data::TextPair& example : examples) inputs.push_back(example.source);
+  const std::vector<Decoded> decoded = model.decode(inputs, {.beam = 5, .attention = true});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    fmt::print(out, "  {}  ->  {}\n", inputs[i], decoded[i].hypotheses.front().text);
+  }
+  const Decoded& shown = decoded.front();
+  const Hypothesis& answer = shown.hypotheses.front();
+  fmt::print(out, "\nWhere it looked for \"{}\" (one row for each character written):\n\n{}",
+             inputs.front(),
+             decoding::attention_text({shown.source_pieces, answer.pieces, answer.attention}));
+  const std::filesystem::path picture = directory / "attention.svg";
+  std::ofstream(picture) << attention_svg(shown, 0);
+  fmt::print(out, "\nThe same as a picture: {}\n", picture.string());
+}
+
+}  // namespace
+
+DemoReport run_demo(const DemoRequest& request, std::ostream& out) {
+  const training::TrainConfig config = demo_config(request);
+  clear_directory(request.directory);
+  fmt::print(out,
+             "Dates as people write them, in English and Chinese, to ISO dates. {} made-up\n"
+             "examples; every day of the test is one that training never sees.\n",
+             kTrainExamples);
+  out.flush();
+  DemoReport report;
+  report.train_seconds = train_model(request, config);
+
+  SequenceModel model = SequenceModel::load(request.directory + "/best");
+  const std::vector<data::TextPair> test =
+      data::make_dates(kHeldOutExamples, request.seed, data::DatePart::kTest);
+  const Exam exam = examine(model, test);
+  report.exact_match = exam.exact_match;
+  fmt::print(out,
+             "\nTrained {} parameters in {:.1f} s. Exact match on {} unseen dates: {:.1f} %\n\n",
+             model.info().parameters, report.train_seconds, test.size(), 100 * exam.exact_match);
+  for (std::size_t i = 0; i < std::min<std::size_t>(exam.faults.size(), 3); ++i) {
+    const auto& [example, answer] = exam.faults[i];
+    fmt::print(out, "  wrong: {}  ->  {} (it is {})\n", example.source, answer, example.target);
+  }
+  show_answers(model, request.directory, {test.begin(), test.begin() + 6}, out);
+  fmt::print(out, "Talk to it: sluice chat {}/best\n", request.directory);
+  return report;
+}
+
+}  // namespace sluice

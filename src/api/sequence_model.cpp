@@ -1,0 +1,228 @@
+#include "sluice/sequence_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/batches.h"
+#include "decoding/attention_view.h"
+#include "decoding/search.h"
+#include "models/seq2seq_decoding.h"
+#include "models/seq2seq_training.h"
+#include "training/batch_upload.h"
+#include "training/checkpoint.h"
+#include "training/plan_cache.h"
+
+namespace sluice {
+
+using runtime::Tensor;
+
+namespace {
+
+// Tokens of one scoring batch, padding counted.
+constexpr std::int64_t kScoreTokens = 8192;
+
+// Device copies of int32 arrays of a batch; kept until the batch is done.
+class Uploads {
+ public:
+  explicit Uploads(const runtime::Context& context) : context_(context) {}
+
+  Tensor put(const std::vector<std::int32_t>& values, const base::Shape& shape) {
+    buffers_.emplace_back(context_.device(), values.size() * sizeof(std::int32_t));
+    const Tensor tensor = buffers_.back().tensor(base::DType::kInt32, shape);
+    context_.upload<std::int32_t>(tensor, values);
+    return tensor;
+  }
+
+ private:
+  const runtime::Context& context_;
+  std::vector<runtime::Buffer> buffers_;
+};
+
+decoding::SearchOptions search_options(const DecodeOptions& options) {
+  decoding::SearchOptions search;
+  search.beam = options.beam;
+  search.nbest = options.nbest;
+  search.length_penalty = options.length_penalty;
+  search.min_length = options.min_length;
+  search.max_length = options.max_length;
+  search.attention = options.attention;
+  search.validate();
+  SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
+  return search;
+}
+
+std::vector<std::string> pieces_of(const data::Tokenizer& tokenizer,
+                                   std::span<const std::int32_t> ids) {
+  std::vector<std::string> pieces;
+  for (const std::int32_t id : ids) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
+}  // namespace
+
+struct SequenceModel::State {
+  State(const std::string& path_in, const std::string& device_name)
+      : path(path_in),
+        device(runtime::open_device(device_name)),
+        context(*device),
+        loaded(training::load_model(context, path_in)) {}
+
+  // Ids of each input; text that is not UTF-8 is refused with its line.
+  static std::vector<std::vector<std::int32_t>> encode(std::span<const std::string> texts,
+                                                       const data::Tokenizer& tokenizer);
+  Hypothesis hypothesis(const decoding::Hypothesis& found) const;
+  const data::Tokenizer& source_tokenizer() const { return *loaded.tokenizers.source; }
+  const data::Tokenizer& target_tokenizer() const { return *loaded.tokenizers.target; }
+
+  std::string path;
+  std::unique_ptr<runtime::Device> device;
+  runtime::Context context;
+  training::LoadedModel loaded;
+};
+
+std::vector<std::vector<std::int32_t>> SequenceModel::State::encode(
+    std::span<const std::string> texts, const data::Tokenizer& tokenizer) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    try {
+      ids.push_back(tokenizer.encode(texts[i]));
+    } catch (const Error& error) {
+      base::fail(error.code(), "input {}: {}", i + 1, error.what());
+    }
+  }
+  return ids;
+}
+
+Hypothesis SequenceModel::State::hypothesis(const decoding::Hypothesis& found) const {
+  Hypothesis hypothesis;
+  hypothesis.text = target_tokenizer().decode(found.tokens);
+  hypothesis.score = found.score;
+  hypothesis.normalised_score = found.normalised_score;
+  hypothesis.pieces = pieces_of(target_tokenizer(), found.tokens);
+  hypothesis.attention = found.attention;
+  return hypothesis;
+}
+
+SequenceModel::SequenceModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SequenceModel::~SequenceModel() = default;
+SequenceModel::SequenceModel(SequenceModel&&) noexcept = default;
+SequenceModel& SequenceModel::operator=(SequenceModel&&) noexcept = default;
+
+SequenceModel SequenceModel::load(const std::string& path, const std::string& device) {
+  return SequenceModel(std::make_unique<State>(path, device));
+}
+
+std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
+                                           const DecodeOptions& options) {
+  State& state = *state_;
+  const decoding::SearchOptions search_for = search_options(options);
+  const auto ids = State::encode(inputs, state.source_tokenizer());
+  std::vector<Decoded> results(inputs.size());
+  // An empty input has nothing to attend to: its answer is empty.
+  std::vector<std::vector<std::int32_t>> sources;
+  std::vector<std::size_t> place;
+  std::vector<data::ExampleLengths> lengths;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    results[i].source_pieces = pieces_of(state.source_tokenizer(), ids[i]);
+    if (ids[i].empty()) {
+      results[i].hypotheses.emplace_back();
+      continue;
+    }
+    lengths.push_back({static_cast<std::int64_t>(ids[i].size()), 0});
+    sources.push_back(ids[i]);
+    place.push_back(i);
+  }
+  if (sources.empty()) return results;
+
+  std::int64_t longest = 0;
+  for (const auto& length : lengths) longest = std::max(longest, length.source);
+  const std::int64_t together = std::min(options.batch, static_cast<std::int64_t>(sources.size()));
+  models::Seq2SeqDecoding decoding(state.context, *state.loaded.model,
+                                   {together, longest, together * options.beam});
+  decoding::BeamSearch search(state.context, decoding, search_for, {together, longest});
+  const data::BatchOptions batch_options{
+      .max_tokens = together * (longest + 1), .max_rows = together, .pool = 1};
+  for (const data::BatchRows& rows : data::sorted_batches(lengths, batch_options)) {
+    const data::SourceBatch batch = data::assemble_sources(sources, rows);
+    Uploads uploads(state.context);
+    decoding.encode(state.context, uploads.put(batch.source, {batch.source_time, batch.rows}),
+                    uploads.put(batch.source_lengths, {batch.rows}));
+    const auto found = search.fetch(state.context, search.run(state.context, batch.source_lengths));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      Decoded& result = results[place[static_cast<std::size_t>(rows[r])]];
+      for (const auto& hypothesis : found[r]) {
+        result.hypotheses.push_back(state.hypothesis(hypothesis));
+      }
+    }
+  }
+  return results;
+}
+
+std::vector<Scored> SequenceModel::score(
+    std::span<const std::pair<std::string, std::string>> pairs) {
+  State& state = *state_;
+  std::vector<std::string> sources, targets;
+  for (const auto& [source, target] : pairs) {
+    sources.push_back(source);
+    targets.push_back(target);
+  }
+  const data::PairCorpus corpus{State::encode(sources, state.source_tokenizer()),
+                                State::encode(targets, state.target_tokenizer())};
+  std::vector<Scored> results(pairs.size());
+  if (pairs.empty()) return results;
+
+  const auto lengths = data::lengths_of(corpus);
+  data::BatchOptions options{.max_tokens = kScoreTokens, .max_rows = 256, .pool = 1};
+  for (const auto& length : lengths) {
+    options.max_tokens = std::max(options.max_tokens, length.source + length.target + 1);
+  }
+  training::PlanCache plans(*state.loaded.model);
+  training::BatchUpload uploads;
+  for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
+    const data::PairBatch pair_batch = data::assemble_pairs(corpus, rows);
+    const models::Seq2SeqBatch batch = uploads.upload(state.context, pair_batch);
+    models::Seq2SeqTraining& plan = plans.plan(state.context, batch.extent, false);
+    const std::vector<double> scores =
+        state.context.download<double>(plan.score(state.context, plans.arena(), batch));
+    uploads.release();
+    for (std::size_t n = 0; n < scores.size(); ++n) {
+      results[static_cast<std::size_t>(rows[n % rows.size()])].log_probability += scores[n];
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      results[static_cast<std::size_t>(rows[r])].tokens = pair_batch.target_lengths[r];
+    }
+  }
+  return results;
+}
+
+ModelInfo SequenceModel::info() const {
+  const State& state = *state_;
+  const layers::Parameters& parameters = state.loaded.model->parameters();
+  const auto describe = [](const data::Tokenizer& tokenizer) {
+    return fmt::format("{}, {} ids", tokenizer.kind(), tokenizer.size());
+  };
+  ModelInfo info;
+  info.path = state.path;
+  info.configuration = state.loaded.model->config().to_json();
+  info.parameters = parameters.element_count();
+  info.source_tokenizer = describe(state.source_tokenizer());
+  info.target_tokenizer = describe(state.target_tokenizer());
+  for (const layers::ParameterSpec& spec : parameters.specs()) {
+    info.tensors.emplace_back(spec.name, spec.shape.to_string());
+  }
+  runtime::ArenaPlanner planner;
+  info.explanation =
+      models::Seq2SeqTraining(state.context, *state.loaded.model, planner, {1, 1, 1}, false)
+          .explain();
+  return info;
+}
+
+std::string attention_svg(const Decoded& decoded, std::size_t hypothesis) {
+  SLUICE_CHECK(hypothesis < decoded.hypotheses.size(), "there is no hypothesis {}; there are {}",
+               hypothesis, decoded.hypotheses.size());
+  const Hypothesis& drawn = decoded.hypotheses[hypothesis];
+  return decoding::attention_svg({decoded.source_pieces, drawn.pieces, drawn.attention});
+}
+
+}  // namespace sluice

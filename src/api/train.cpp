@@ -1,0 +1,81 @@
+#include "sluice/train.h"
+
+#include <chrono>
+#include <optional>
+
+#include "training/threads.h"
+#include "training/trainer.h"
+
+namespace sluice {
+namespace {
+
+training::TrainConfig config_of(const TrainRequest& request) {
+  training::TrainConfig config;
+  if (!request.config_path.empty()) config = training::read_train_config(request.config_path);
+  for (const std::string& assignment : request.overrides) {
+    training::apply_override(config, assignment);
+  }
+  config.validate();
+  return config;
+}
+
+std::string summary(const char* part, const data::CorpusReport& report) {
+  return fmt::format(
+      "{}: {} examples, {} source and {} target tokens ({} unknown); left out: {} "
+      "too long, {} empty",
+      part, report.kept, report.source_tokens, report.target_tokens,
+      report.source_unknown + report.target_unknown, report.too_long, report.empty);
+}
+
+}  // namespace
+
+std::string config_reference() { return training::config_reference(); }
+
+TrainReport train(const TrainRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  const training::TrainConfig config = config_of(request);
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
+  const runtime::Context context(*device);
+  training::use_threads(context, config.threads);
+
+  const std::filesystem::path last = std::filesystem::path(config.output.directory) / "last";
+  const training::TextData text = training::read_text_data(config.data);
+  std::optional<training::Tokenizers> saved;
+  if (request.resume && training::has_checkpoint(last)) saved = training::load_tokenizers(last);
+  training::TrainData data = training::make_train_data(config, text, saved ? &*saved : nullptr);
+
+  std::optional<training::Progress> progress;
+  if (!request.quiet) {
+    progress = training::Progress::for_standard_error();
+    progress->message(summary("training", data.train_report));
+    if (data.validation.size() > 0) {
+      progress->message(summary("validation", data.validation_report));
+    }
+  }
+  training::Trainer trainer(context, config, std::move(data),
+                            request.resume ? training::Start::kResume : training::Start::kFresh);
+  if (progress) {
+    const layers::Parameters& parameters = trainer.model().parameters();
+    progress->message(fmt::format("{} parameters; {} {}", parameters.element_count(),
+                                  saved ? "going on after step" : "starting at step",
+                                  trainer.state().step));
+  }
+  training::TrainHooks hooks;
+  hooks.progress = progress ? &*progress : nullptr;
+  hooks.stop = request.stop;
+  const training::TrainResult result = trainer.run(hooks);
+
+  TrainReport report;
+  report.steps = result.step;
+  report.epochs = trainer.state().position.epoch;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.stopped = result.outcome == training::TrainOutcome::kStopped;
+  if (result.best.known) {
+    const bool exact = config.loop.keep_best == "exact_match";
+    report.best_metric_name = exact ? "exact match" : "loss";
+    report.best_metric = exact ? -result.best.value : result.best.value;
+  }
+  return report;
+}
+
+}  // namespace sluice
