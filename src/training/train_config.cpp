@@ -142,7 +142,11 @@ void apply_override(TrainConfig& config, std::string_view assignment) {
                key->value_of(TrainConfig()));
 }
 
-std::string config_reference() {
+namespace {
+
+/// All keys by section; each line is `key = value`, after what `before` gives.
+template <typename Before>
+std::string write_toml(const TrainConfig& config, Before&& before) {
   std::string text;
   std::string_view section;
   for (const ConfigKey& key : config_keys()) {
@@ -150,23 +154,22 @@ std::string config_reference() {
       text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section());
       section = key.section();
     }
-    text += fmt::format("  {} = {}  ({})\n      {}\n", key.key(), key.value_of(TrainConfig()),
-                        key.type(), key.help);
+    text += before(key);
+    text += fmt::format("{} = {}\n", key.key(), key.value_of(config));
   }
   return text;
 }
 
+}  // namespace
+
+std::string config_reference() {
+  return write_toml(TrainConfig(), [](const ConfigKey& key) {
+    return fmt::format("# {} ({})\n", key.help, key.type());
+  });
+}
+
 std::string to_toml(const TrainConfig& config) {
-  std::string text;
-  std::string_view section;
-  for (const ConfigKey& key : config_keys()) {
-    if (key.section() != section) {
-      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section());
-      section = key.section();
-    }
-    text += fmt::format("{} = {}\n", key.key(), key.value_of(config));
-  }
-  return text;
+  return write_toml(config, [](const ConfigKey&) { return ""; });
 }
 
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,

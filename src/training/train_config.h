@@ -101,7 +101,7 @@ TrainConfig parse_train_config(std::string_view toml, std::string_view origin);
 /// Sets one key by `section.key=value`; a string stands bare. Errors as read_train_config.
 void apply_override(TrainConfig& config, std::string_view assignment);
 
-/// Every key with type, default and meaning: text for people.
+/// Every key with type, default and meaning, as a commented TOML file.
 std::string config_reference();
 
 /// TOML that parse_train_config turns into the same configuration, to the bit.

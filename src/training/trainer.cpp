@@ -145,6 +145,7 @@ void Trainer::resume() {
   state_ = std::move(saved);
   learning_rate_.restore(state_.learning_rate);
   compare_implementations_ = true;
+  unsaved_ = false;
 }
 
 bool Trainer::at_boundary() const {
@@ -198,7 +199,7 @@ TrainOutcome Trainer::loop() {
     if (state_.validation_due && !validate_and_note()) break;
     if (checkpoint_due_) save_last();
     if (stalled() || limit_reached()) {
-      if (!checkpoint_due_) save_last();
+      save_last();
       checkpoint_due_ = false;
       if (stalled()) return TrainOutcome::kEarlyStopped;
       if (!has_validation() || at_boundary()) return TrainOutcome::kFinished;
@@ -220,6 +221,7 @@ void Trainer::train_step() {
   models::Seq2SeqTraining& plan = plans_->plan(*context_, batch.extent, true);
   if (compare_implementations_) warn_of_other_implementations();
 
+  unsaved_ = true;
   ++state_.step;
   state_.position = cursor_->position();
   StepReport report;
@@ -336,6 +338,7 @@ bool Trainer::validate_and_note() {
   learning_rate_.validated(metric);
   state_.learning_rate = learning_rate_.state();
   state_.validation_due = false;
+  unsaved_ = true;
   tell(*report);
   return true;
 }
@@ -357,8 +360,10 @@ bool Trainer::validate_at_the_end() {
 
 void Trainer::save_last() {
   read_steps();
+  if (!unsaved_) return;
   for (const std::string& name : plans_->implementations()) state_.implementations.insert(name);
   save_checkpoint(*context_, last_path(), *model_, data_.tokenizers, config_, *optimizer_, state_);
+  unsaved_ = false;
 }
 
 void Trainer::save_best() {

@@ -122,6 +122,7 @@ class Trainer {
   TrainHooks hooks_;
   std::vector<data::BatchRows> validation_batches_;
   bool checkpoint_due_ = false;
+  bool unsaved_ = true;  ///< the state is not that of <output>/last
   bool compare_implementations_ = false;
   double read_time_ = 0;  ///< of the last read of the step log
 };

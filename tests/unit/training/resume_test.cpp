@@ -48,12 +48,13 @@ TEST(Resume, StoppedByRequest) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   random.seed(seed);
   TrainConfig config = reversal_config(folder / "cut");
+  const std::int64_t steps = config.loop.max_steps;
   int runs = 0;
-  for (std::int64_t step = 0; step < 30; ++runs) {
+  for (std::int64_t step = 0; step < steps; ++runs) {
     ASSERT_LT(runs, 100);
     config.loop.checkpoint_every = static_cast<std::int64_t>(1 + random() % 5);
     // A limit off the validation schedule brings a validation that must leave no trace.
-    config.loop.max_steps = std::min<std::int64_t>(30, step + 1 + random() % 9);
+    config.loop.max_steps = std::min<std::int64_t>(steps, step + 1 + random() % 9);
     std::atomic<bool> stop = random() % 8 == 0;
     const std::int64_t stop_at = step + static_cast<std::int64_t>(random() % 9);
     TrainHooks hooks;
@@ -61,7 +62,7 @@ TEST(Resume, StoppedByRequest) {
     hooks.on_step = [&](const StepReport& report) { stop = report.step >= stop_at; };
     step = Trainer(context, config, reversal_data(config), Start::kResume).run(hooks).step;
   }
-  config.loop.max_steps = 30;
+  config.loop.max_steps = steps;
   config.loop.checkpoint_every = 1;
   Trainer(context, config, reversal_data(config), Start::kResume).run();
   EXPECT_GT(runs, 3);
@@ -69,12 +70,49 @@ TEST(Resume, StoppedByRequest) {
   EXPECT_EQ(outcome_of(folder / "cut", false), outcome_of(folder / "whole", false));
 }
 
-// Waits for a child; its exit status, or -1 if a signal ended it.
-int wait_for(int child) {
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+// A training process of the run in `output`.
+class Child {
+ public:
+  explicit Child(const std::filesystem::path& output)
+      : state_file_(output / "last" / "training_state.safetensors"),
+        id_(spawn_training(output, "cpu")) {
+    EXPECT_GT(id_, 0);
+  }
+  ~Child() { kill_it(); }
+
+  void wait_for_checkpoint() {
+    const auto before = written();
+    while (!finished() && written() == before) ::usleep(500);
+  }
+  void wait() {
+    if (finished()) return;
+    EXPECT_EQ(::waitpid(id_, &status_, 0), id_);
+    finished_ = true;
+  }
+  void kill_it() {
+    if (finished()) return;
+    ::kill(id_, SIGKILL);
+    wait();
+  }
+  bool finished() {
+    if (!finished_) finished_ = ::waitpid(id_, &status_, WNOHANG) == id_;
+    return finished_;
+  }
+  // False too if it was killed.
+  bool succeeded() const { return WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
+  bool was_killed() const { return WIFSIGNALED(status_) && WTERMSIG(status_) == SIGKILL; }
+
+ private:
+  std::filesystem::file_time_type written() const {
+    std::error_code none_yet;
+    return std::filesystem::last_write_time(state_file_, none_yet);
+  }
+
+  std::filesystem::path state_file_;
+  int id_;
+  int status_ = 0;
+  bool finished_ = false;
+};
 
 TEST(Resume, KilledAtAnyMoment) {
   const testing::TemporaryFolder folder;
@@ -84,21 +122,22 @@ TEST(Resume, KilledAtAnyMoment) {
   const std::uint64_t seed = random();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   random.seed(seed);
-  // A checkpoint a step, so most of the time is spent in writing one. Delays grow, so that on a
-  // slow machine too the run gets on.
+  // A checkpoint a step, so most of the time is spent in writing one. Waiting for one lets the run
+  // get on however slow the machine is; now and then it is killed as it starts.
+  constexpr int kMostKills = 60;
   int killed = 0;
   int in_writing = 0;
-  for (int round = 0;; ++round) {
-    const int child = spawn_training(output, "cpu");
-    ASSERT_GT(child, 0);
-    if (round < 25) {
-      ::usleep(static_cast<useconds_t>(
-          20'000 + random() % static_cast<std::uint64_t>(100'000 + 4'000 * round)));
-      ::kill(child, SIGKILL);
+  while (true) {
+    Child child(output);
+    if (killed == kMostKills) {
+      child.wait();
+    } else if (random() % 8 != 0) {
+      child.wait_for_checkpoint();
     }
-    const int status = wait_for(child);
-    if (status == 0) break;
-    ASSERT_EQ(status, -1) << "the training process failed";
+    ::usleep(static_cast<useconds_t>(random() % 40'000));
+    child.kill_it();
+    if (child.succeeded()) break;
+    ASSERT_TRUE(child.was_killed()) << "the training process failed";
     ++killed;
     in_writing += std::filesystem::exists(output / "last.sluice-tmp") ? 1 : 0;
   }

@@ -122,6 +122,7 @@ TEST(TrainConfig, EveryKeyIsWrittenAndReadBack) {
     EXPECT_NE(key.value_of(again), key.value_of(TrainConfig())) << key.name;
     expect_contains(config_reference(), std::string(key.help));
   }
+  EXPECT_EQ(to_toml(parse_train_config(config_reference(), "c.toml")), to_toml(TrainConfig()));
 }
 
 TEST(TrainConfig, TellsWhichKeysChanged) {

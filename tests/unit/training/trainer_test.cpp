@@ -77,6 +77,7 @@ TEST_F(TrainerTest, StopsEarlyWhenValidationStalls) {
   TrainConfig config = reversal_config(output());
   config.learning_rate.learning_rate = 0;  // nothing ever improves on the first validation
   config.loop.patience = 2;
+  config.loop.validate_every = 4;
   config.loop.max_steps = 1000;
   const TrainResult result = train(config);
   EXPECT_EQ(result.outcome, TrainOutcome::kEarlyStopped);
