@@ -36,6 +36,9 @@ struct AmxBody {
 
   // Below this many rows a tile is mostly empty, and vectors stream the weights as fast.
   static constexpr std::int64_t kFewRows = 4;
+  // Tiles do some 1000 GFLOP/s while the third cache brings a core some 10 GB/s of weights, and a
+  // byte of them takes part in one operation a row: well over 100 rows hide the reading.
+  static constexpr std::int64_t kGoodRows = 256;
 
   static void product(const ProductArgs<T>& args) {
     if (args.rows < kFewRows) return LeafBody<Isa>::product(args);
@@ -61,12 +64,14 @@ struct AmxBody {
   }
 
   static constexpr Leaf<T> kLeaf{LeafBody<Isa>::packed_size,
-                                 LeafBody<Isa>::pack,
+                                 LeafBody<Isa>::template pack<float>,
+                                 LeafBody<Isa>::template pack<T>,
                                  product,
                                  lstm_step,
                                  gru_step,
                                  LeafBody<Isa>::lstm_step_backward,
-                                 LeafBody<Isa>::gru_step_backward};
+                                 LeafBody<Isa>::gru_step_backward,
+                                 kGoodRows};
 
  private:
   // Tiles 0 to 3 hold sums, 4 and 5 rows of the input, 6 and 7 weights: 2 x 2 tiles of sums with

@@ -25,10 +25,10 @@ using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 /// Packs a matrix so that `product` can multiply by it: column n of the product is unit
 /// (panel*16 + lane), block b. Element (k, panel, b, lane) = value(k, b, panel*16+lane) where
 /// value(k, b, u) = source[b * block_stride + u * unit_stride + k * depth_stride], 0 for
-/// u >= units or k >= depth.
-template <typename T>
+/// u >= units or k >= depth. Weights come in Sum<T>, activations in T.
+template <typename T, typename Source = Sum<T>>
 struct PackArgs {
-  const Sum<T>* source;
+  const Source* source;
   std::int64_t block_stride, unit_stride, depth_stride;
   std::int64_t units, depth, blocks;
   T* packed;
@@ -106,11 +106,14 @@ struct Leaf {
   /// Elements of a packed matrix, all panels; includes whatever padding the leaf wants.
   std::int64_t (*packed_size)(std::int64_t units, std::int64_t depth, std::int64_t blocks);
   void (*pack)(const PackArgs<T>&);
+  void (*pack_stored)(const PackArgs<T, T>&);
   void (*product)(const ProductArgs<T>&);
   void (*lstm_step)(const StepArgs<T>&);
   void (*gru_step)(const StepArgs<T>&);
   void (*lstm_step_backward)(const StepBackwardArgs<T>&);
   void (*gru_step_backward)(const StepBackwardArgs<T>&);
+  /// Rows that a product should have for the arithmetic to hide the reading of its weights.
+  std::int64_t good_rows = 64;
 };
 
 /// Plain C++ loops; float64, float32 and bfloat16. Always there.

@@ -2,6 +2,7 @@
 
 #include "kernels/recurrent/cpu/leaf_jobs.h"
 #include "kernels/recurrent/cpu/leaf_tile.h"
+#include "kernels/recurrent/cpu/transpose.h"
 
 /// The leaf of any vector instruction set, written once over a class Isa (leaf_tile.h).
 namespace sluice::kernels::recurrent::cpu {
@@ -17,7 +18,8 @@ struct LeafBody {
     return panels_of(units) * panel_stride<Isa>(depth, blocks);
   }
 
-  static void pack(const PackArgs<T>& args) {
+  template <typename Source>
+  static void pack(const PackArgs<T, Source>& args) {
     for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
       for (std::int64_t block = 0; block < args.blocks; ++block) {
         for (std::int64_t k = 0; k < padded_depth<Isa>(args.depth); k += kPanel) {
@@ -54,16 +56,23 @@ struct LeafBody {
   }
 
   static constexpr Leaf<T> kLeaf{
-      packed_size, pack, product, lstm_step, gru_step, lstm_step_backward, gru_step_backward};
+      packed_size, pack<float>,        pack<T>,          product, lstm_step,
+      gru_step,    lstm_step_backward, gru_step_backward};
 
  private:
+  static float widened(float value) { return value; }
+  static float widened(base::BFloat16 value) {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(value.bits) << 16);
+  }
+
   /// Packs [16 of the depth][16 units] by way of a buffer, so that the source is read along its
   /// rows and the target written along its own.
-  static void pack_square(const PackArgs<T>& args, std::int64_t panel, std::int64_t block,
+  template <typename Source>
+  static void pack_square(const PackArgs<T, Source>& args, std::int64_t panel, std::int64_t block,
                           std::int64_t k_begin) {
     float square[kPanel][kPanel];  // [k][unit]
-    const float* source = args.source + block * args.block_stride +
-                          panel * kPanel * args.unit_stride + k_begin * args.depth_stride;
+    const Source* source = args.source + block * args.block_stride +
+                           panel * kPanel * args.unit_stride + k_begin * args.depth_stride;
     const std::int64_t units = smaller_of(kPanel, args.units - panel * kPanel);
     const std::int64_t depth = smaller_of(kPanel, args.depth - k_begin);
     if (units < kPanel || depth < kPanel) {
@@ -71,18 +80,42 @@ struct LeafBody {
         for (float& value : row) value = 0;
       }
     }
+    if constexpr (std::is_same_v<Source, float>) {
+      if (args.depth_stride == 1 && units == kPanel && depth == kPanel) {
+        constexpr int kWidth = Vector::kWidth;
+        for (std::int64_t unit = 0; unit < kPanel; unit += kWidth) {
+          for (std::int64_t row = 0; row < kPanel; row += kWidth) {
+            transpose_square<kWidth>(source + unit * args.unit_stride + row, args.unit_stride,
+                                     &square[row][unit], kPanel);
+          }
+        }
+        return store_square(args, panel, block, k_begin, square);
+      }
+    }
     if (args.depth_stride == 1) {
       for (std::int64_t unit = 0; unit < units; ++unit) {
-        for (std::int64_t k = 0; k < depth; ++k)
-          square[k][unit] = source[unit * args.unit_stride + k];
+        for (std::int64_t k = 0; k < depth; ++k) {
+          square[k][unit] = widened(source[unit * args.unit_stride + k]);
+        }
+      }
+    } else if (args.unit_stride == 1 && units == kPanel) {
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const Source* row = source + k * args.depth_stride;
+        for (std::int64_t unit = 0; unit < kPanel; ++unit) square[k][unit] = widened(row[unit]);
       }
     } else {
       for (std::int64_t k = 0; k < depth; ++k) {
         for (std::int64_t unit = 0; unit < units; ++unit) {
-          square[k][unit] = source[unit * args.unit_stride + k * args.depth_stride];
+          square[k][unit] = widened(source[unit * args.unit_stride + k * args.depth_stride]);
         }
       }
     }
+    store_square(args, panel, block, k_begin, square);
+  }
+
+  template <typename Source>
+  static void store_square(const PackArgs<T, Source>& args, std::int64_t panel, std::int64_t block,
+                           std::int64_t k_begin, const float (&square)[kPanel][kPanel]) {
     T* target = args.packed + panel * panel_stride<Isa>(args.depth, args.blocks) +
                 (k_begin * args.blocks + block * Isa::kStep) * kPanel;
     const std::int64_t filled = smaller_of(kPanel, padded_depth<Isa>(args.depth) - k_begin);

@@ -21,8 +21,8 @@ std::int64_t packed_size(std::int64_t units, std::int64_t depth, std::int64_t bl
   return panels_of(units) * blocks * depth * kPanel;
 }
 
-template <typename T>
-void pack(const PackArgs<T>& args) {
+template <typename T, typename Source>
+void pack(const PackArgs<T, Source>& args) {
   T* target = args.packed + args.panel_begin * args.blocks * args.depth * kPanel;
   for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
     for (std::int64_t block = 0; block < args.blocks; ++block) {
@@ -30,7 +30,8 @@ void pack(const PackArgs<T>& args) {
         for (std::int64_t unit = panel * kPanel; unit < (panel + 1) * kPanel; ++unit) {
           const std::int64_t at =
               block * args.block_stride + unit * args.unit_stride + k * args.depth_stride;
-          *target++ = unit < args.units ? static_cast<T>(args.source[at]) : T(0);
+          *target++ =
+              unit < args.units ? static_cast<T>(static_cast<Sum<T>>(args.source[at])) : T(0);
         }
       }
     }
@@ -278,9 +279,13 @@ void gru_step_backward(const StepBackwardArgs<T>& args) {
 
 template <typename T>
 const Leaf<T>& portable_leaf() {
-  static constexpr Leaf<T> kLeaf{portable::packed_size,         portable::pack<T>,
-                                 portable::product<T>,          portable::lstm_step<T>,
-                                 portable::gru_step<T>,         portable::lstm_step_backward<T>,
+  static constexpr Leaf<T> kLeaf{portable::packed_size,
+                                 portable::pack<T, Sum<T>>,
+                                 portable::pack<T, T>,
+                                 portable::product<T>,
+                                 portable::lstm_step<T>,
+                                 portable::gru_step<T>,
+                                 portable::lstm_step_backward<T>,
                                  portable::gru_step_backward<T>};
   return kLeaf;
 }

@@ -53,7 +53,7 @@ std::unique_ptr<Plan> make_sequence(const Descriptor& descriptor, std::string_vi
   const int threads = omp_get_max_threads();
   auto sequence = std::make_shared<const Sequence<T>>(
       Sequence<T>{descriptor, Sizes(descriptor), &leaf, threads, book_packed(descriptor, leaf),
-                  book_reserve<T>(descriptor), book_workspace<T>(descriptor, threads),
+                  book_reserve<T>(descriptor), book_workspace(descriptor, leaf, threads),
                   std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
   return std::make_unique<SequencePlan<T>>(name, std::move(sequence));
 }

@@ -30,19 +30,13 @@ class DirectionForward {
   void run() {
     begin();
     meet();
-    const std::int64_t chunk = chunk_steps(args_.rows, sequence_.descriptor.time);
+    const std::int64_t chunk =
+        chunk_steps(sequence_.leaf->good_rows, args_.rows, sequence_.descriptor.time);
     for (std::int64_t first = 0; first < walk_.steps; first += chunk) {
-      const std::int64_t count = std::min(chunk, walk_.steps - first);
-      const std::int64_t t = std::min(walk_.time_of(first), walk_.time_of(first + count - 1));
-      multiply_input(t, count);
-      for (std::int64_t s = first; s < first + count; ++s) {
-        step(s, pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width);
-        if (sizes_.projected) {
-          meet();
-          project(s);
-        }
-        if (args_.c_sequence) store_cell_state(s);
-        meet();
+      if (chunk == 1) {
+        run_alone(first);
+      } else {
+        run_chunk(first, std::min(chunk, walk_.steps - first));
       }
     }
     finish();
@@ -89,6 +83,37 @@ class DirectionForward {
 
   void meet() { sequence_.barriers[share_.group].wait(share_.group_size); }
 
+  /// Many rows: each step's input product goes panel by panel with its step, in cache.
+  void run_alone(std::int64_t s) {
+    constexpr std::int64_t kPanelsAtOnce = 4;
+    const std::int64_t t = walk_.time_of(s);
+    for (Range panels = share_.panels; panels.begin < panels.end; panels.begin += kPanelsAtOnce) {
+      const Range some{panels.begin, std::min(panels.begin + kPanelsAtOnce, panels.end)};
+      multiply_input(t, 1, some);
+      step(s, pre_, some);
+    }
+    end_step(s);
+  }
+
+  /// Few rows: the input products of several steps share one reading of their weights.
+  void run_chunk(std::int64_t first, std::int64_t count) {
+    const std::int64_t t = std::min(walk_.time_of(first), walk_.time_of(first + count - 1));
+    multiply_input(t, count, share_.panels);
+    for (std::int64_t s = first; s < first + count; ++s) {
+      step(s, pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width, share_.panels);
+      end_step(s);
+    }
+  }
+
+  void end_step(std::int64_t s) {
+    if (sizes_.projected) {
+      meet();
+      project(s);
+    }
+    if (args_.c_sequence) store_cell_state(s);
+    meet();
+  }
+
   void begin() {
     const auto* h0 = args_.h0.data_as<const T>();
     const std::int64_t output = sizes_.output, hidden = sizes_.hidden;
@@ -103,7 +128,7 @@ class DirectionForward {
 
   /// pre = bias + x * input weights for `count` steps from time t on; own rows and panels only, so
   /// that no thread waits for another's.
-  void multiply_input(std::int64_t t, std::int64_t count) {
+  void multiply_input(std::int64_t t, std::int64_t count, const Range& panels) {
     ProductArgs<T> product{};
     product.a_stride = product.depth = input_;
     product.blocks = sizes_.gates;
@@ -114,14 +139,14 @@ class DirectionForward {
       product.a = x_ + t * args_.rows * input_;
       product.rows = count * args_.rows;
       product.out = pre_;
-      product.panel_begin = share_.panels.begin;
-      product.panel_end = share_.panels.end;
+      product.panel_begin = panels.begin;
+      product.panel_end = panels.end;
       sequence_.leaf->product(product);
       return;
     }
     product.rows = share_.rows.size();
     // A panel's weights stay in cache for all steps of the chunk.
-    for (std::int64_t panel = share_.panels.begin; panel < share_.panels.end; ++panel) {
+    for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
       product.panel_begin = panel;
       product.panel_end = panel + 1;
       for (std::int64_t i = 0; i < count; ++i) {
@@ -132,13 +157,13 @@ class DirectionForward {
     }
   }
 
-  void step(std::int64_t s, const S* pre) {
+  void step(std::int64_t s, const S* pre, const Range& panels) {
     const std::int64_t t = walk_.time_of(s);
     StepArgs<T> step{};
     step.row_begin = share_.rows.begin;
     step.row_end = share_.rows.end;
-    step.panel_begin = share_.panels.begin;
-    step.panel_end = share_.panels.end;
+    step.panel_begin = panels.begin;
+    step.panel_end = panels.end;
     step.units = sizes_.hidden;
     step.depth = step.h_prev_stride = sizes_.output;
     step.h_prev = h_at(s);

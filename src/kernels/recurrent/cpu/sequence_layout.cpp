@@ -32,23 +32,24 @@ class Booking {
 };
 
 /// The most rows times steps that one chunk of any run can hold.
-std::int64_t chunk_capacity(const Descriptor& descriptor) {
+std::int64_t chunk_capacity(const Descriptor& descriptor, std::int64_t good_rows) {
   std::int64_t most = 0;
   // The count falls and rises with the number of rows, so the largest is looked for.
   for (std::int64_t rows = 1; rows <= descriptor.rows; ++rows) {
-    most = std::max(most, rows * chunk_steps(rows, descriptor.time));
+    most = std::max(most, rows * chunk_steps(good_rows, rows, descriptor.time));
   }
   return most;
 }
 
 template <typename T>
-ForwardScratch book_forward(const Descriptor& descriptor, Booking& booking) {
+ForwardScratch book_forward(const Descriptor& descriptor, const Leaf<T>& leaf, Booking& booking) {
+  const std::int64_t chunk = chunk_capacity(descriptor, leaf.good_rows);
   const Sizes sizes(descriptor);
   const bool inference = !descriptor.training;
   const std::int64_t rows = descriptor.rows;
   ForwardScratch scratch;
   for (std::int64_t d = 0; d < descriptor.directions; ++d) {
-    scratch.pre.push_back(booking.take<Sum<T>>({chunk_capacity(descriptor), sizes.gate_width}));
+    scratch.pre.push_back(booking.take<Sum<T>>({chunk, sizes.gate_width}));
     if (inference) {
       scratch.h.push_back(booking.take<T>({2, rows, sizes.output}));
       scratch.c.push_back(booking.take<Sum<T>>({sizes.lstm ? rows : 0, sizes.state_width}));
@@ -64,7 +65,8 @@ ForwardScratch book_forward(const Descriptor& descriptor, Booking& booking) {
 }
 
 template <typename T>
-BackwardScratch book_backward(const Descriptor& descriptor, int threads, Booking& booking) {
+BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf, int threads,
+                              Booking& booking) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t if_projected = sizes.projected ? 1 : 0;
@@ -80,13 +82,16 @@ BackwardScratch book_backward(const Descriptor& descriptor, int threads, Booking
   }
   scratch.dy = booking.take<T>(
       {descriptor.layers > 1 ? time : 0, rows, descriptor.directions * sizes.output});
-  const std::int64_t input_gradient = kInputGradientRows * panels_of(sizes.max_input) * kPanel;
-  const std::int64_t weight_gradient =
-      kWeightGradientPanels * sizes.gates * kPanel * std::max(sizes.max_input, sizes.output);
-  scratch.per_thread_bytes = base::align_up(
-      static_cast<std::size_t>(std::max(input_gradient, weight_gradient)) * sizeof(Sum<T>), 64);
-  scratch.per_thread = booking.take_bytes(
-      base::checked_mul(scratch.per_thread_bytes, static_cast<std::size_t>(threads)));
+  const std::int64_t widest =
+      std::max({sizes.max_input, sizes.output, sizes.projected ? sizes.hidden : 0});
+  const std::int64_t pieces = (time * rows + kWeightGradientDepth - 1) / kWeightGradientDepth;
+  scratch.inputs = booking.take<T>({pieces, leaf.packed_size(widest, kWeightGradientDepth, 1)});
+  for (int i = 0; i < threads; ++i) {
+    scratch.threads.push_back(
+        {booking.take<Sum<T>>(
+             {std::max(kInputGradientRows, kWeightGradientColumns), panels_of(widest) * kPanel}),
+         booking.take<T>({kWeightGradientColumns, kColumnStride})});
+  }
   return scratch;
 }
 
@@ -158,15 +163,15 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
 }
 
 template <typename T>
-WorkspaceLayout book_workspace(const Descriptor& descriptor, int threads) {
+WorkspaceLayout book_workspace(const Descriptor& descriptor, const Leaf<T>& leaf, int threads) {
   const Sizes sizes(descriptor);
   WorkspaceLayout layout;
   Booking forward;
-  layout.forward = book_forward<T>(descriptor, forward);
+  layout.forward = book_forward(descriptor, leaf, forward);
   layout.bytes = forward.total();
   if (descriptor.training) {
     Booking backward, pack;
-    layout.backward = book_backward<T>(descriptor, threads, backward);
+    layout.backward = book_backward(descriptor, leaf, threads, backward);
     layout.pack.panel_order =
         pack.take<Sum<T>>({sizes.gate_width, std::max(sizes.max_input, sizes.output)});
     layout.bytes = std::max({layout.bytes, backward.total(), pack.total()});
@@ -180,8 +185,8 @@ template PackedLayout book_packed(const Descriptor&, const Leaf<base::BFloat16>&
 template ReserveLayout book_reserve<double>(const Descriptor&);
 template ReserveLayout book_reserve<float>(const Descriptor&);
 template ReserveLayout book_reserve<base::BFloat16>(const Descriptor&);
-template WorkspaceLayout book_workspace<double>(const Descriptor&, int);
-template WorkspaceLayout book_workspace<float>(const Descriptor&, int);
-template WorkspaceLayout book_workspace<base::BFloat16>(const Descriptor&, int);
+template WorkspaceLayout book_workspace(const Descriptor&, const Leaf<double>&, int);
+template WorkspaceLayout book_workspace(const Descriptor&, const Leaf<float>&, int);
+template WorkspaceLayout book_workspace(const Descriptor&, const Leaf<base::BFloat16>&, int);
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -24,6 +24,16 @@ struct Sizes {
   bool lstm, projected;
 };
 
+/// What a column of gate gradients [panels, gates, 16] stands for.
+struct GateRow {
+  GateRow(const Sizes& sizes, std::int64_t column)
+      : unit(column / (sizes.gates * kPanel) * kPanel + column % kPanel),
+        canonical(column / kPanel % sizes.gates * sizes.hidden + unit) {}
+
+  std::int64_t unit;       ///< padding if not below sizes.hidden
+  std::int64_t canonical;  ///< row of the canonical weights
+};
+
 /// Weights of one layer and direction. The transposed ones serve backward: their depth runs over
 /// panels, gates and lanes, the order in which gate gradients are stored.
 struct PackedLayer {
@@ -60,7 +70,13 @@ struct ForwardScratch {
   std::vector<std::size_t> outputs;  ///< inference: two of [time, rows, D * output], in turn
 };
 
-/// Scratch of the backward pass; vectors have an entry a direction.
+/// One thread's part of the backward scratch.
+struct ThreadScratch {
+  std::size_t sums = 0;     ///< results of a product on their way to a gradient, Sum
+  std::size_t columns = 0;  ///< [kWeightGradientColumns, kColumnStride]
+};
+
+/// Scratch of the backward pass; vectors but `threads` have an entry a direction.
 struct BackwardScratch {
   std::vector<std::size_t> d_gates;         ///< [time, rows, gate_width]
   std::vector<std::size_t> d_gates_hidden;  ///< GRU: the same
@@ -69,8 +85,8 @@ struct BackwardScratch {
   std::vector<std::size_t> dh_out;          ///< with a projection: [time, rows, output]
   std::vector<std::size_t> dh_full;         ///< with a projection: [rows, state_width] Sum
   std::size_t dy = 0;                       ///< of inner layers: [time, rows, D * output]
-  std::size_t per_thread = 0;               ///< a piece for each thread
-  std::size_t per_thread_bytes = 0;
+  std::size_t inputs = 0;  ///< what weight gradients multiply by, packed in pieces of the depth
+  std::vector<ThreadScratch> threads;
 };
 
 /// Scratch of packing: one matrix in panel order.
@@ -87,24 +103,27 @@ struct WorkspaceLayout {
 
 /// Time steps whose input products are computed at once: enough rows that reading the weights pays,
 /// few enough that the sums stay in cache until the steps use them.
-constexpr std::int64_t chunk_steps(std::int64_t rows, std::int64_t time) {
-  constexpr std::int64_t kRows = 128;
-  const std::int64_t steps = (kRows + rows - 1) / rows;
+constexpr std::int64_t chunk_steps(std::int64_t good_rows, std::int64_t rows, std::int64_t time) {
+  const std::int64_t steps = (good_rows + rows - 1) / rows;
   return steps < time ? steps : time;
 }
 
 /// Rows of gate gradients that become an input gradient at once.
 inline constexpr std::int64_t kInputGradientRows = 64;
-/// Panels of gates whose weight gradients one thread computes at once. Fixed, so that sums do not
-/// depend on the number of threads.
-inline constexpr std::int64_t kWeightGradientPanels = 4;
+/// Columns of gate gradients whose weight gradients one thread computes at once, at most.
+inline constexpr std::int64_t kWeightGradientColumns = 256;
+/// Steps times rows that one product of a weight gradient sums over; the next adds to it. Their
+/// order is fixed, whatever the number of threads.
+inline constexpr std::int64_t kWeightGradientDepth = 256;
+/// Between transposed columns: not a power of two, which would crowd few sets of a cache.
+inline constexpr std::int64_t kColumnStride = kWeightGradientDepth + kPanel;
 
 template <typename T>
 PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf);
 template <typename T>
 ReserveLayout book_reserve(const Descriptor& descriptor);
 template <typename T>
-WorkspaceLayout book_workspace(const Descriptor& descriptor, int threads);
+WorkspaceLayout book_workspace(const Descriptor& descriptor, const Leaf<T>& leaf, int threads);
 
 /// The array that a booking put at `offset`.
 template <typename U>

@@ -59,11 +59,9 @@ struct LayerPacking {
 #pragma omp barrier
     const Range sums = part_of(sizes.gate_width, threads, thread);
     for (std::int64_t k = sums.begin; k < sums.end; ++k) {
-      const std::int64_t unit = k / (sizes.gates * kPanel) * kPanel + k % kPanel;
-      const std::int64_t gate = k / kPanel % sizes.gates;
-      if (unit < sizes.hidden) {
-        std::copy_n(values + (gate * sizes.hidden + unit) * columns, columns,
-                    ordered + k * columns);
+      const GateRow row(sizes, k);
+      if (row.unit < sizes.hidden) {
+        std::copy_n(values + row.canonical * columns, columns, ordered + k * columns);
       } else {
         std::fill_n(ordered + k * columns, columns, Sum<T>(0));
       }
