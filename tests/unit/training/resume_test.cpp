@@ -12,10 +12,12 @@
 namespace sluice::training {
 namespace {
 
-Outcome uninterrupted(const std::filesystem::path& output, const char* device_name = "cpu") {
+Outcome uninterrupted(const std::filesystem::path& output, const char* device_name = "cpu",
+                      std::int64_t threads = 1) {
   const auto device = runtime::open_device(device_name);
   const Context context(*device);
-  const TrainConfig config = reversal_config(output);
+  TrainConfig config = reversal_config(output);
+  config.threads = threads;
   Trainer(context, config, reversal_data(config), Start::kFresh).run();
   return outcome_of(output);
 }
@@ -40,7 +42,6 @@ TEST(Resume, TheTestDeviceGivesTheBitsOfTheCpu) {
 // with other limits and other checkpoint intervals.
 TEST(Resume, StoppedByRequest) {
   const testing::TemporaryFolder folder;
-  uninterrupted(folder / "whole");
   const auto device = runtime::open_device("cpu");
   const Context context(*device);
   std::mt19937_64 random(std::random_device{}());
@@ -48,6 +49,8 @@ TEST(Resume, StoppedByRequest) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   random.seed(seed);
   TrainConfig config = reversal_config(folder / "cut");
+  config.threads = static_cast<std::int64_t>(1 + random() % 2);
+  uninterrupted(folder / "whole", "cpu", config.threads);
   const std::int64_t steps = config.loop.max_steps;
   int runs = 0;
   for (std::int64_t step = 0; step < steps; ++runs) {

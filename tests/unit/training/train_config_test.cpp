@@ -81,6 +81,18 @@ TEST(TrainConfig, ReadsFilesAndMissesThem) {
   EXPECT_EQ(read_train_config(path).loop.seed, 7);
 }
 
+TEST(TrainConfig, ExamplesAreValid) {
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(SLUICE_SOURCE_DIR) + "/examples")) {
+    if (entry.path().extension() != ".toml") continue;
+    SCOPED_TRACE(entry.path());
+    read_train_config(entry.path()).validate();
+    ++files;
+  }
+  EXPECT_GT(files, 0);
+}
+
 TEST(TrainConfig, OverridesOneKey) {
   TrainConfig config;
   apply_override(config, "training.learning_rate=0.25");
