@@ -229,10 +229,9 @@ struct AmxBody {
 
   template <class Job>
   static void run_block(Tiles& tiles, Block<Job>& block, std::int64_t panel_begin,
-                        std::int64_t panel_end) {
+                        std::int64_t panel_end, bool backwards) {
     if (block.job.depth() % kTileDepth != 0) block.copy_tail();
-    for (std::int64_t panel = panel_begin; panel < panel_end;) {
-      const int panels = static_cast<int>(smaller_of(Block<Job>::kPanels, panel_end - panel));
+    const auto body = [&](std::int64_t panel, int panels) {
       run_columns(tiles, block, panel, panels);
       if constexpr (!Job::kDirect) {
         for (int slot = 0; slot < panels; ++slot) {
@@ -242,8 +241,8 @@ struct AmxBody {
           }
         }
       }
-      panel += panels;
-    }
+    };
+    each_run<Block<Job>::kPanels>(panel_begin, panel_end, backwards, body);
   }
 
   /// Rows outside, panels inside: 32 rows of the input stay in the first cache while the weights
@@ -254,6 +253,7 @@ struct AmxBody {
     Tiles tiles;
     int configured = 0;
     Block<Job> block{job, row_begin, stride, 0, {}, {}};
+    bool backwards = job.starts_backwards();
     for (; block.row < row_end; block.row += block.rows) {
       block.rows = static_cast<int>(smaller_of(kBlockRows, row_end - block.row));
       bool active = false;
@@ -267,7 +267,8 @@ struct AmxBody {
       if (!active) continue;
       if (block.rows != configured) tiles.configure(config_for(block.rows));
       configured = block.rows;
-      run_block(tiles, block, panel_begin, panel_end);
+      run_block(tiles, block, panel_begin, panel_end, backwards);
+      backwards = !backwards;
     }
   }
 };

@@ -34,6 +34,7 @@ struct ProductJob {
   const T* packed() const { return args.packed; }
   bool is_active(std::int64_t) const { return true; }
   void skip(std::int64_t, std::int64_t, std::int64_t) const {}
+  bool starts_backwards() const { return false; }
 
   static std::int64_t column(std::int64_t panel, std::int64_t part, int block) {
     return (panel * kBlocks + block) * kPanel + part * Vector::kWidth;
@@ -76,6 +77,8 @@ struct StepJob {
   bool is_active(std::int64_t row) const {
     return args.lengths == nullptr || args.t < args.lengths[row];
   }
+
+  bool starts_backwards() const { return args.t % 2 != 0; }
 
   /// Element of [rows, panels, count, 16].
   std::int64_t at(std::int64_t row, std::int64_t panel, std::int64_t part,

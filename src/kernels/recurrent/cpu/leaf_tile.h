@@ -25,6 +25,7 @@
 ///   kDirect                      whether finish takes registers, or a buffer
 ///   input(row), depth(), packed()
 ///   is_active(row), skip(row, panel_begin, panel_end)
+///   starts_backwards()           whether to take the panels from the last to the first
 ///   start(row, panel, part, block) -> Vector; start_rows (for tile registers, amx_body.h)
 ///   finish(sums, row, panel, part)
 /// where `part` counts the registers of a panel.
@@ -163,7 +164,27 @@ void run_panels(const Job& job, const std::int32_t* rows, int count, std::int64_
   }
 }
 
-/// A job over a range of rows and panels.
+/// Calls body(first, count) for runs of kCount panels, the last of which may be shorter; from the
+/// last to the first if `backwards`.
+template <int kCount, class Body>
+void each_run(std::int64_t begin, std::int64_t end, bool backwards, const Body& body) {
+  const std::int64_t runs = (end - begin + kCount - 1) / kCount;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    const std::int64_t first = begin + (backwards ? runs - 1 - i : i) * kCount;
+    body(first, static_cast<int>(smaller_of(kCount, end - first)));
+  }
+}
+
+/// kPanels at once, or fewer one by one.
+template <class Isa, class Job, int kPanels, int kRows>
+void run_together(const Job& job, const std::int32_t* rows, int count, std::int64_t panel,
+                  int panels) {
+  if (panels == kPanels) return run_panels<Isa, Job, kPanels, kRows>(job, rows, count, panel);
+  for (int i = 0; i < panels; ++i) run_panels<Isa, Job, 1, kRows>(job, rows, count, panel + i);
+}
+
+/// A job over a range of rows and panels. Weights that outgrow a cache would be gone from it by the
+/// time the next step starts from the first panel, so every other pass goes backwards.
 template <class Isa, class Job>
 void run(const Job& job, std::int64_t row_begin, std::int64_t row_end, std::int64_t panel_begin,
          std::int64_t panel_end) {
@@ -174,6 +195,7 @@ void run(const Job& job, std::int64_t row_begin, std::int64_t row_end, std::int6
   constexpr int kTogether = Job::kBlocks == 1 ? 4 : 1;
   constexpr int kRows = row_limit<Isa>(kTogether * Job::kBlocks);
   std::int32_t rows[kChunk];
+  bool backwards = job.starts_backwards();
   for (std::int64_t row = row_begin; row < row_end;) {
     int count = 0;
     for (; row < row_end && count < kChunk; ++row) {
@@ -184,17 +206,16 @@ void run(const Job& job, std::int64_t row_begin, std::int64_t row_end, std::int6
       }
     }
     if (count == 0) continue;
-    std::int64_t panel = panel_begin;
     if (count == 1) {
-      for (; panel + kAlone <= panel_end; panel += kAlone) {
-        run_panels<Isa, Job, kAlone, 1>(job, rows, count, panel);
-      }
-    } else if constexpr (kTogether > 1) {
-      for (; panel + kTogether <= panel_end; panel += kTogether) {
-        run_panels<Isa, Job, kTogether, kRows>(job, rows, count, panel);
-      }
+      each_run<kAlone>(panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
+        run_together<Isa, Job, kAlone, 1>(job, rows, 1, panel, panels);
+      });
+    } else {
+      each_run<kTogether>(panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
+        run_together<Isa, Job, kTogether, kRows>(job, rows, count, panel, panels);
+      });
     }
-    for (; panel < panel_end; ++panel) run_panels<Isa, Job, 1, kRows>(job, rows, count, panel);
+    backwards = !backwards;
   }
 }
 
