@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "io/directory_swap.h"
 #include "kernels/loss/loss.h"
 #include "training/exact_match.h"
 #include "training/threads.h"
@@ -36,6 +37,25 @@ TrainConfig validated(const TrainConfig& config) {
 
 data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
+}
+
+/// Makes the folder and holds it for as long as the lock lives: two runs that took turns in writing
+/// one checkpoint would leave neither's.
+io::DirectoryLock claim(const fs::path& output) {
+  std::error_code reason;
+  fs::create_directories(output, reason);
+  if (reason) {
+    base::fail(ErrorCode::kIo, "cannot make the folder '{}': {}", output.native(),
+               reason.message());
+  }
+  io::DirectoryLock lock;
+  if (lock.try_lock(output) == io::DirectoryLock::Result::kBusy) {
+    base::fail(ErrorCode::kIo,
+               "another process is training in '{}': wait for it or choose another "
+               "output.directory",
+               output.native());
+  }
+  return lock;
 }
 
 void require_validation(const TrainConfig& config) {
@@ -179,9 +199,9 @@ double Trainer::fraction_done() const {
 }
 
 TrainResult Trainer::run(const TrainHooks& hooks) {
+  const io::DirectoryLock lock = claim(output_);
   hooks_ = hooks;
   read_time_ = steady_seconds();
-  fs::create_directories(output_);
   metrics_ = std::make_unique<MetricsWindow>(output_ / "tensorboard", state_.step + 1);
   // Also when training fails, what is said of it starts on a line of its own.
   struct Finish {

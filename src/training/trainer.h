@@ -70,7 +70,8 @@ class Trainer {
 
   /// Trains until a limit of the configuration is reached, validation stalls, or `stop` is set.
   /// Throws ErrorCode::kNumeric at a loss that is not finite and ErrorCode::kIo if a checkpoint
-  /// cannot be written; the checkpoints that were there before are then in place.
+  /// cannot be written or another process trains in the output folder; the checkpoints that were
+  /// there before are then in place.
   TrainResult run(const TrainHooks& hooks = {});
 
  private:

@@ -165,6 +165,25 @@ TEST_F(TrainerTest, AFullDiskSparesTheCheckpoint) {
   EXPECT_EQ(train(config).step, 20);
 }
 
+TEST_F(TrainerTest, OneRunAtATimeInAFolder) {
+  const TrainConfig config = reversal_config(output());
+  TrainHooks hooks;
+  int refused = 0;
+  hooks.on_validation = [&](const ValidationReport&) {
+    if (refused > 0) return;
+    const Error error = testing::error_of([&] { train(config); });
+    EXPECT_EQ(error.code(), ErrorCode::kIo);
+    EXPECT_NE(std::string(error.what()).find("another process"), std::string::npos) << error.what();
+    ++refused;
+  };
+  EXPECT_EQ(train(config, hooks).step, config.loop.max_steps);
+  EXPECT_EQ(refused, 1);
+
+  std::ofstream(folder / "file") << "x";
+  EXPECT_EQ(testing::error_of([&] { train(reversal_config(folder / "file")); }).code(),
+            ErrorCode::kIo);
+}
+
 TEST_F(TrainerTest, AFullDiskForMetricsDoesNotStopTraining) {
   TrainConfig config = reversal_config(output());
   std::filesystem::create_directories(output());
