@@ -368,7 +368,7 @@ class Run:
         self.learning_rate = LearningRate(self.options)
         self.step, self.seconds, self.tokens = 0, 0.0, 0
         self.validations, self.best = [], None
-        self.stalled = 0
+        self.stalled, self.step_losses = 0, []
 
     def done(self):
         most, patience = self.options["max_steps"], self.options["patience"]
@@ -378,26 +378,31 @@ class Run:
         options = self.options
         every, epochs = options["validate_every"], options["max_epochs"]
         epoch = 0
+        self.losses, self.begin = [], time.perf_counter()
         while not self.done() and (epochs == 0 or epoch < epochs):
             epoch += 1
-            losses, begin = [], time.perf_counter()
-            for rows in batches_of_epoch(self.train, options, epoch - 1):
-                batch = Batch(self.train, rows, self.device)
-                self.step += 1
-                losses.append(train_step(self.model, self.optimizer, batch, options,
-                                         self.learning_rate.at(self.step)))
-                self.tokens += batch.source_tokens + batch.target_tokens
-                if every and self.step % every == 0:
-                    self.note(epoch, losses, begin)
-                    losses, begin = [], time.perf_counter()
+            batches = batches_of_epoch(self.train, options, epoch - 1)
+            for number, rows in enumerate(batches, start=1):
+                self.train_batch(Batch(self.train, rows, self.device))
+                if self.step % every == 0 if every else number == len(batches):
+                    self.note(epoch)
                 if self.done():
                     break
-            if losses:
-                self.note(epoch, losses, begin, scheduled=not every)
+        if self.losses:
+            self.note(epoch, scheduled=False)
 
-    def note(self, epoch, losses, begin, scheduled=True):
-        train_loss = float(torch.stack(losses).mean())  # waits for the device
-        self.seconds += time.perf_counter() - begin
+    def train_batch(self, batch):
+        self.step += 1
+        self.losses.append(train_step(self.model, self.optimizer, batch, self.options,
+                                      self.learning_rate.at(self.step)))
+        self.tokens += batch.source_tokens + batch.target_tokens
+
+    def note(self, epoch, scheduled=True):
+        """Validates; off the schedule, at the end of a run, with no bearing on rate and patience."""
+        losses = torch.stack(self.losses).tolist()  # waits for the device
+        self.seconds += time.perf_counter() - self.begin
+        train_loss = sum(losses) / len(losses)
+        self.step_losses += losses
         loss = validate(self.model, self.valid, self.options, self.device)
         if not math.isfinite(loss):
             sys.exit(f"the validation loss after step {self.step} is {loss}: training diverged")
@@ -415,6 +420,7 @@ class Run:
         print(f"epoch {epoch}, step {self.step}: training loss {train_loss:.4f}, held-out loss "
               f"{loss:.4f}, perplexity {math.exp(loss):.3f}, learning rate {rate:.3g}, "
               f"{self.tokens / self.seconds:.0f} tokens/s", flush=True)
+        self.losses, self.begin = [], time.perf_counter()
 
 
 # --- command line ---------------------------------------------------------------------------------
