@@ -66,6 +66,7 @@ struct AmxBody {
   static constexpr Leaf<T> kLeaf{LeafBody<Isa>::packed_size,
                                  LeafBody<Isa>::template pack<float>,
                                  LeafBody<Isa>::template pack<T>,
+                                 LeafBody<Isa>::transpose,
                                  product,
                                  lstm_step,
                                  gru_step,

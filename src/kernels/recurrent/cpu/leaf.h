@@ -35,6 +35,16 @@ struct PackArgs {
   std::int64_t panel_begin, panel_end;
 };
 
+/// to[i, k] = from[k, i] for k < depth, i < columns; strides in elements.
+template <typename T>
+struct TransposeArgs {
+  const T* from;
+  std::int64_t from_stride;
+  std::int64_t depth, columns;
+  T* to;
+  std::int64_t to_stride;
+};
+
 /// out[r, p, b, lane] = (accumulate ? out : bias or 0) + sum over k, in rising order, of
 /// a[r, k] * packed. For one row the same bits whatever the other rows and ranges.
 template <typename T>
@@ -107,6 +117,7 @@ struct Leaf {
   std::int64_t (*packed_size)(std::int64_t units, std::int64_t depth, std::int64_t blocks);
   void (*pack)(const PackArgs<T>&);
   void (*pack_stored)(const PackArgs<T, T>&);
+  void (*transpose)(const TransposeArgs<T>&);
   void (*product)(const ProductArgs<T>&);
   void (*lstm_step)(const StepArgs<T>&);
   void (*gru_step)(const StepArgs<T>&);

@@ -29,6 +29,17 @@ struct LeafBody {
     }
   }
 
+  static void transpose(const TransposeArgs<T>& args) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      transpose_all<Vector::kWidth>(args.from, args.from_stride, args.depth, args.columns, args.to,
+                                    args.to_stride);
+    } else {
+      transpose_all<kPanel>(reinterpret_cast<const std::uint16_t*>(args.from), args.from_stride,
+                            args.depth, args.columns, reinterpret_cast<std::uint16_t*>(args.to),
+                            args.to_stride);
+    }
+  }
+
   static void product(const ProductArgs<T>& args) {
     if (args.blocks == 1) {
       run<Isa>(ProductJob<Isa, 1>{args}, 0, args.rows, args.panel_begin, args.panel_end);
@@ -55,9 +66,9 @@ struct LeafBody {
     run_backward<Isa, GruBackwardJob<Isa>>(args);
   }
 
-  static constexpr Leaf<T> kLeaf{
-      packed_size, pack<float>,        pack<T>,          product, lstm_step,
-      gru_step,    lstm_step_backward, gru_step_backward};
+  static constexpr Leaf<T> kLeaf{packed_size,      pack<float>, pack<T>,  transpose,
+                                 product,          lstm_step,   gru_step, lstm_step_backward,
+                                 gru_step_backward};
 
  private:
   static float widened(float value) { return value; }

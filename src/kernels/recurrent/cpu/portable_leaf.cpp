@@ -3,6 +3,7 @@
 #include "kernels/recurrent/cpu/cells.h"
 #include "kernels/recurrent/cpu/leaf.h"
 #include "kernels/recurrent/cpu/portable_lanes.h"
+#include "kernels/recurrent/cpu/transpose.h"
 
 /// Packed layout: [panel][block][k][16], no padding of the depth. Every sum starts from its initial
 /// value and adds k in rising order, one lane an element, so a row's bits depend on nothing else.
@@ -36,6 +37,16 @@ void pack(const PackArgs<T, Source>& args) {
       }
     }
   }
+}
+
+/// Bits are moved, whatever they mean.
+template <typename T>
+void transpose(const TransposeArgs<T>& args) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+  transpose_all<16 / sizeof(T)>(reinterpret_cast<const Bits*>(args.from), args.from_stride,
+                                args.depth, args.columns, reinterpret_cast<Bits*>(args.to),
+                                args.to_stride);
 }
 
 /// sums[row] += a[row, :] * block, where block is [depth][16].
@@ -279,13 +290,10 @@ void gru_step_backward(const StepBackwardArgs<T>& args) {
 
 template <typename T>
 const Leaf<T>& portable_leaf() {
-  static constexpr Leaf<T> kLeaf{portable::packed_size,
-                                 portable::pack<T, Sum<T>>,
-                                 portable::pack<T, T>,
-                                 portable::product<T>,
-                                 portable::lstm_step<T>,
-                                 portable::gru_step<T>,
-                                 portable::lstm_step_backward<T>,
+  static constexpr Leaf<T> kLeaf{portable::packed_size,         portable::pack<T, Sum<T>>,
+                                 portable::pack<T, T>,          portable::transpose<T>,
+                                 portable::product<T>,          portable::lstm_step<T>,
+                                 portable::gru_step<T>,         portable::lstm_step_backward<T>,
                                  portable::gru_step_backward<T>};
   return kLeaf;
 }

@@ -25,7 +25,6 @@ struct LayerGradients {
   /// Gradients of the gates before activation [steps, rows, gate_width], of either product.
   const T* of_input(std::int64_t direction) const;
   const T* of_hidden(std::int64_t direction) const;
-  const LayerWeights& targets(std::int64_t direction) const;
 };
 
 }  // namespace sluice::kernels::recurrent::cpu

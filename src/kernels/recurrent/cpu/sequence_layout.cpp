@@ -85,12 +85,16 @@ BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf,
   const std::int64_t widest =
       std::max({sizes.max_input, sizes.output, sizes.projected ? sizes.hidden : 0});
   const std::int64_t pieces = (time * rows + kWeightGradientDepth - 1) / kWeightGradientDepth;
-  scratch.inputs = booking.take<T>({pieces, leaf.packed_size(widest, kWeightGradientDepth, 1)});
+  for (std::size_t& inputs : scratch.inputs) {
+    inputs = booking.take<T>({pieces, leaf.packed_size(widest, kWeightGradientDepth, 1)});
+  }
   for (int i = 0; i < threads; ++i) {
-    scratch.threads.push_back(
-        {booking.take<Sum<T>>(
-             {std::max(kInputGradientRows, kWeightGradientColumns), panels_of(widest) * kPanel}),
-         booking.take<T>({kWeightGradientColumns, kColumnStride})});
+    ThreadScratch& own = scratch.threads.emplace_back();
+    for (std::size_t& sums : own.sums) {
+      sums = booking.take<Sum<T>>(
+          {std::max(kInputGradientRows, kWeightGradientColumns), panels_of(widest) * kPanel});
+    }
+    own.columns = booking.take<T>({kWeightGradientColumns, kColumnStride});
   }
   return scratch;
 }
@@ -172,8 +176,10 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Leaf<T>& leaf
   if (descriptor.training) {
     Booking backward, pack;
     layout.backward = book_backward(descriptor, leaf, threads, backward);
-    layout.pack.panel_order =
-        pack.take<Sum<T>>({sizes.gate_width, std::max(sizes.max_input, sizes.output)});
+    for (int i = 0; i < threads; ++i) {
+      layout.pack.threads.push_back(
+          pack.take<Sum<T>>({sizes.gate_width, kTransposedPanels * kPanel}));
+    }
     layout.bytes = std::max({layout.bytes, backward.total(), pack.total()});
   }
   return layout;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -72,8 +73,8 @@ struct ForwardScratch {
 
 /// One thread's part of the backward scratch.
 struct ThreadScratch {
-  std::size_t sums = 0;     ///< results of a product on their way to a gradient, Sum
-  std::size_t columns = 0;  ///< [kWeightGradientColumns, kColumnStride]
+  std::array<std::size_t, 2> sums{};  ///< products on their way to two gradients, Sum
+  std::size_t columns = 0;            ///< [kWeightGradientColumns, kColumnStride]
 };
 
 /// Scratch of the backward pass; vectors but `threads` have an entry a direction.
@@ -85,13 +86,15 @@ struct BackwardScratch {
   std::vector<std::size_t> dh_out;          ///< with a projection: [time, rows, output]
   std::vector<std::size_t> dh_full;         ///< with a projection: [rows, state_width] Sum
   std::size_t dy = 0;                       ///< of inner layers: [time, rows, D * output]
-  std::size_t inputs = 0;  ///< what weight gradients multiply by, packed in pieces of the depth
+  /// What weight gradients multiply by, packed in pieces of the depth.
+  std::array<std::size_t, 2> inputs{};
   std::vector<ThreadScratch> threads;
 };
 
-/// Scratch of packing: one matrix in panel order.
+/// Scratch of packing: for each thread a few columns of a matrix in panel order,
+/// [gate_width, kTransposedPanels * 16] Sum.
 struct PackScratch {
-  std::size_t panel_order = 0;  ///< [gate_width, max_input or output] Sum
+  std::vector<std::size_t> threads;
 };
 
 struct WorkspaceLayout {
@@ -115,6 +118,9 @@ inline constexpr std::int64_t kWeightGradientColumns = 256;
 /// Steps times rows that one product of a weight gradient sums over; the next adds to it. Their
 /// order is fixed, whatever the number of threads.
 inline constexpr std::int64_t kWeightGradientDepth = 256;
+/// Panels of columns that are brought into panel order at once: half a MB where gates * hidden is
+/// 2048.
+inline constexpr std::int64_t kTransposedPanels = 4;
 /// Between transposed columns: not a power of two, which would crowd few sets of a cache.
 inline constexpr std::int64_t kColumnStride = kWeightGradientDepth + kPanel;
 

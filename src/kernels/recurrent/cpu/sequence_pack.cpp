@@ -1,7 +1,6 @@
 #include <omp.h>
 
-#include "kernels/recurrent/cpu/sequence.h"
-#include "kernels/recurrent/cpu/team.h"
+#include "kernels/recurrent/cpu/sequence_run.h"
 
 namespace sluice::kernels::recurrent::cpu {
 namespace {
@@ -19,16 +18,10 @@ struct LayerPacking {
   void pack(const Tensor& source, std::size_t target, std::int64_t block_stride,
             std::int64_t unit_stride, std::int64_t depth_stride, std::int64_t units,
             std::int64_t depth, std::int64_t blocks) const {
-    pack_values(source.data_as<const Sum<T>>(), target, block_stride, unit_stride, depth_stride,
-                units, depth, blocks);
-  }
-
-  void pack_values(const Sum<T>* source, std::size_t target, std::int64_t block_stride,
-                   std::int64_t unit_stride, std::int64_t depth_stride, std::int64_t units,
-                   std::int64_t depth, std::int64_t blocks) const {
     const Range panels = part_of(panels_of(units), threads, thread);
-    sequence.leaf->pack({source, block_stride, unit_stride, depth_stride, units, depth, blocks,
-                         at<T>(memory.packed, target), panels.begin, panels.end});
+    sequence.leaf->pack({source.data_as<const Sum<T>>(), block_stride, unit_stride, depth_stride,
+                         units, depth, blocks, at<T>(memory.packed, target), panels.begin,
+                         panels.end});
   }
 
   void pack_biases() const {
@@ -51,23 +44,30 @@ struct LayerPacking {
     }
   }
 
-  /// Packs a matrix [gates * hidden, columns] transposed. All threads must call it.
+  /// Packs a matrix [gates * hidden, columns] transposed, by way of a few of its columns in panel
+  /// order.
   void pack_transposed(const Tensor& source, std::size_t target, std::int64_t columns) const {
     const Sizes& sizes = sequence.sizes;
+    const PackScratch& scratch = sequence.workspace.pack;
     const auto* values = source.data_as<const Sum<T>>();
-    auto* ordered = at<Sum<T>>(memory.workspace, sequence.workspace.pack.panel_order);
-#pragma omp barrier
-    const Range sums = part_of(sizes.gate_width, threads, thread);
-    for (std::int64_t k = sums.begin; k < sums.end; ++k) {
-      const GateRow row(sizes, k);
-      if (row.unit < sizes.hidden) {
-        std::copy_n(values + row.canonical * columns, columns, ordered + k * columns);
-      } else {
-        std::fill_n(ordered + k * columns, columns, Sum<T>(0));
+    auto* ordered = at<Sum<T>>(memory.workspace, scratch.threads[static_cast<std::size_t>(thread)]);
+    Range panels = part_of(panels_of(columns), threads, thread);
+    for (; panels.begin < panels.end; panels.begin += kTransposedPanels) {
+      const Range some{panels.begin, std::min(panels.begin + kTransposedPanels, panels.end)};
+      const Range units = units_of(some, columns);
+      for (std::int64_t k = 0; k < sizes.gate_width; ++k) {
+        const GateRow row(sizes, k);
+        Sum<T>* to = ordered + k * units.size();
+        if (row.unit < sizes.hidden) {
+          std::copy_n(values + row.canonical * columns + units.begin, units.size(), to);
+        } else {
+          std::fill_n(to, units.size(), Sum<T>(0));
+        }
       }
+      // The pack counts units from the first panel of the matrix.
+      sequence.leaf->pack({ordered - units.begin, 0, 1, units.size(), columns, sizes.gate_width, 1,
+                           at<T>(memory.packed, target), some.begin, some.end});
     }
-#pragma omp barrier
-    pack_values(ordered, target, 0, 1, columns, columns, sizes.gate_width, 1);
   }
 
   void run() const {

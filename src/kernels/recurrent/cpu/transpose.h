@@ -48,4 +48,27 @@ template <int kLanes, typename Element>
   for (int i = 0; i < kLanes; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(V));
 }
 
+/// The same for any depth (rows of `from`) and columns; squares where they fit.
+template <int kLanes, typename Element>
+[[gnu::always_inline]] inline void transpose_all(const Element* from, std::int64_t from_stride,
+                                                 std::int64_t depth, std::int64_t columns,
+                                                 Element* to, std::int64_t to_stride) {
+  for (std::int64_t k = 0; k < depth; k += kLanes) {
+    const std::int64_t k_end = k + kLanes < depth ? k + kLanes : depth;
+    for (std::int64_t i = 0; i < columns; i += kLanes) {
+      const std::int64_t i_end = i + kLanes < columns ? i + kLanes : columns;
+      if (k_end - k == kLanes && i_end - i == kLanes) {
+        transpose_square<kLanes>(from + k * from_stride + i, from_stride, to + i * to_stride + k,
+                                 to_stride);
+        continue;
+      }
+      for (std::int64_t column = i; column < i_end; ++column) {
+        for (std::int64_t row = k; row < k_end; ++row) {
+          to[column * to_stride + row] = from[row * from_stride + column];
+        }
+      }
+    }
+  }
+}
+
 }  // namespace sluice::kernels::recurrent::cpu
