@@ -154,8 +154,10 @@ std::vector<OnednnGroup> onednn_groups(const Descriptor& descriptor, const dnnl:
   std::vector<OnednnGroup> groups;
   for (std::int64_t layer = 0; layer < descriptor.layers;) {
     std::int64_t end = layer + 1;
-    // Within one primitive a layer's input must be as wide as its output.
-    const bool uniform = descriptor.input_of(layer) == descriptor.directions * descriptor.hidden;
+    // Within one primitive a layer's input must be as wide as its output, and outputs of two
+    // directions side by side are the last layer's only.
+    const bool uniform =
+        descriptor.directions == 1 && descriptor.input_of(layer) == descriptor.hidden;
     if (uniform) end = descriptor.layers;
     groups.emplace_back(descriptor, engine, layer, end - layer);
     layer = end;
