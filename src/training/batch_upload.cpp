@@ -7,7 +7,6 @@ namespace {
 
 using runtime::DType;
 using runtime::Shape;
-using runtime::Tensor;
 
 // Ints between the starts of two tensors are a multiple of this: 64 bytes.
 constexpr std::size_t kAlignment = 16;

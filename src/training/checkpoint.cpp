@@ -131,7 +131,7 @@ void save_checkpoint(const Context& context, const fs::path& directory,
 TrainingState load_training_state(const Context& context, const fs::path& directory,
                                   const Optimizer& optimizer) {
   const io::Container container = io::read_state(directory);
-  const TrainingState state = parse_training_state(container.text, container.origin);
+  TrainingState state = parse_training_state(container.text, container.origin);
   optimizer.load(context, container);
   return state;
 }

@@ -133,6 +133,9 @@ const ConfigKey kKeys[] = {
     {"machine.device", [](C& c) -> T { return &c.device; }, kMay, "Device to train on."},
 };
 
+// In the order of KeyTarget's alternatives.
+constexpr std::array<std::string_view, 4> kTypeNames{"string", "integer", "number", "boolean"};
+
 // Quotes, backslashes and control characters escaped as TOML's basic strings want it.
 std::string quote(std::string_view text) {
   std::string quoted = "\"";
@@ -156,9 +159,8 @@ std::string spell(const bool* value) { return *value ? "true" : "false"; }
 }  // namespace
 
 std::string_view ConfigKey::type() const {
-  static constexpr std::array<std::string_view, 4> kNames{"string", "integer", "number", "boolean"};
   TrainConfig config;
-  return kNames[target(config).index()];
+  return kTypeNames[target(config).index()];
 }
 
 std::string ConfigKey::value_of(const TrainConfig& config) const {
@@ -178,7 +180,7 @@ const ConfigKey* find_key(std::string_view name) {
 std::string suggest_key(std::string_view name) {
   std::vector<std::string_view> names;
   for (const ConfigKey& key : kKeys) names.push_back(key.name);
-  const std::string suggestion = base::did_you_mean(name, names);
+  std::string suggestion = base::did_you_mean(name, names);
   // The right key in the wrong section, or without one.
   const std::string_view bare = name.substr(name.find('.') + 1);
   for (const ConfigKey& key : kKeys) {

@@ -99,7 +99,7 @@ fs::path unused_name(const fs::path& directory) {
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't', '\0'};
   const auto microseconds = static_cast<std::int64_t>(wall_time() * 1e6);
   for (std::int64_t attempt = microseconds;; ++attempt) {
-    const fs::path path =
+    fs::path path =
         directory / fmt::format("events.out.tfevents.{}.{:06}.{}.{}", attempt / 1'000'000,
                                 attempt % 1'000'000, host.data(), ::getpid());
     if (!fs::exists(path)) return path;

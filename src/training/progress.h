@@ -39,7 +39,7 @@ class Progress {
   /// Shows the report if it is time, else keeps it for the next.
   void update(const ProgressReport& report);
   /// A line of its own, above the bar.
-  void message(const std::string& line);
+  void message(const std::string& text);
   /// Shows the last report and ends the line.
   void finish();
 

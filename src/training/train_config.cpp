@@ -14,6 +14,10 @@ namespace {
 
 using base::fail;
 
+constexpr double kMost = std::numeric_limits<float>::max();
+// Dropout counts steps in 32 bits.
+constexpr std::int64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
+
 // Reads all of `text`; false if it is not a number of that type.
 template <typename Number>
 bool read_number(std::string_view text, Number& value) {
@@ -62,7 +66,6 @@ void check_tokenizer(const TokenizerConfig& config) {
 }
 
 void check_optimizer(const OptimizerConfig& config) {
-  constexpr double kMost = std::numeric_limits<float>::max();
   check_one_of("training.optimizer", config.optimizer, {"adam", "sgd"});
   check_range("training.beta1", config.beta1, 0, 1);
   check_range("training.beta2", config.beta2, 0, 1);
@@ -73,7 +76,6 @@ void check_optimizer(const OptimizerConfig& config) {
 }
 
 void check_learning_rate(const LearningRateConfig& config) {
-  constexpr double kMost = std::numeric_limits<float>::max();
   check_one_of("training.schedule", config.schedule, {"constant", "plateau", "inverse_sqrt"});
   check_range("training.learning_rate", config.learning_rate, 0, kMost);
   check_range("training.min_learning_rate", config.min_learning_rate, 0, kMost);
@@ -84,8 +86,6 @@ void check_learning_rate(const LearningRateConfig& config) {
 }
 
 void check_loop(const LoopConfig& config) {
-  // Dropout counts steps in 32 bits.
-  constexpr std::int64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
   check_range("training.label_smoothing", config.label_smoothing, 0, 1);
   check_at_least("training.max_tokens", config.max_tokens, 1);
   check_at_least("training.max_rows", config.max_rows, 1);
