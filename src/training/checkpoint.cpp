@@ -1,11 +1,14 @@
 #include "training/checkpoint.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
 #include "io/checkpoint.h"
 #include "io/directory_swap.h"
+#include "io/safetensors_header.h"
 
 namespace sluice::training {
 namespace {
@@ -25,6 +28,13 @@ io::Container model_container(const Context& context, const models::Seq2Seq& mod
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
     const layers::ParameterSpec& spec = parameters.specs()[id];
     const std::vector<float> values = parameters.download<float>(context, id);
+    // A model that diverged must not take the place of the last good one.
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+      fail(ErrorCode::kNumeric,
+           "training diverged: {} holds values that are not finite, so it is not saved; lower "
+           "training.learning_rate or training.clip_norm",
+           io::quote_name(spec.name));
+    }
     container.tensors.add(spec.name, io::HostTensor::copy_of<float>(values, spec.shape));
   }
   container.blobs[kSourceTokenizer] = tokenizers.source->serialize();
