@@ -1,6 +1,7 @@
 #include "bench/recurrent_bench.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <ostream>
@@ -185,6 +186,14 @@ void print(std::ostream& out, const BenchResult& result) {
       << std::flush;
 }
 
+// Before the work: a file that can't be written should not cost an hour. What it holds stays until
+// there are results.
+void require_writable(const std::string& path) {
+  const bool is_new = !std::filesystem::exists(path);
+  if (!std::ofstream(path, std::ios::app)) base::fail(ErrorCode::kIo, "cannot write {}", path);
+  if (is_new) std::filesystem::remove(path);
+}
+
 }  // namespace
 
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
@@ -192,12 +201,7 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<Pass> passes = passes_of(options.passes);
   const std::vector<BenchShape> shapes = read_shapes(options.shapes);
-  std::ofstream json;
-  if (!options.json.empty()) {
-    // Before the work: a file that can't be written should not cost an hour.
-    json.open(options.json);
-    if (!json) base::fail(ErrorCode::kIo, "cannot write {}", options.json);
-  }
+  if (!options.json.empty()) require_writable(options.json);
   out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "error",
                      "vs peer");
   std::vector<BenchResult> all;
@@ -212,7 +216,8 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   }
   SLUICE_CHECK(!all.empty(), "{} holds no shape that could run with cell={}", options.shapes,
                recurrent::name_of(options.cell));
-  if (json.is_open()) {
+  if (!options.json.empty()) {
+    std::ofstream json(options.json);
     json << to_json(all);
     json.close();
     if (!json) base::fail(ErrorCode::kIo, "cannot write {}", options.json);
