@@ -45,6 +45,7 @@ void add_bench(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("bench", "Measure recurrent layers against other libraries' own");
   command->require_subcommand(1);
+  command->footer("  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json");
   add_recurrent(*command, "lstm", "LSTM layers", kernels::recurrent::CellType::kLstm);
   add_recurrent(*command, "gru", "GRU layers", kernels::recurrent::CellType::kGru);
 }

@@ -46,6 +46,9 @@ void add_chat(CLI::App& program) {
       ->required();
   command->add_option("--device", options->device, "Where to run")->capture_default_str();
   add_decode_options(*command, options->decode);
+  command->footer(
+      "  sluice chat runs/demo/best\n"
+      "  echo 'the 5th of March, 1994' | sluice chat runs/demo/best --beam 1");
   command->callback([options] { run(*options); });
 }
 

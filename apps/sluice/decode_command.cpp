@@ -1,11 +1,10 @@
 #include <cstdio>
-#include <fstream>
 #include <memory>
 
 #include "commands.h"
 #include "decode_options.h"
 #include "sluice/error.h"
-#include "text_lines.h"
+#include "sluice/text.h"
 
 namespace sluice::app {
 namespace {
@@ -32,13 +31,6 @@ std::string format_hypothesis(const Options& options, std::size_t line, const Hy
   return text + answer.text + "\n";
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  stream.close();
-  if (!stream) throw Error(ErrorCode::kIo, "cannot write " + path);
-}
-
 void run(const Options& options) {
   SequenceModel model = SequenceModel::load(options.model, options.device);
   const std::vector<std::string> lines = read_lines(options.input);
@@ -53,13 +45,11 @@ void run(const Options& options) {
     }
   }
   if (options.output.empty()) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout)) {
-      throw Error(ErrorCode::kIo, "cannot write to standard output");
-    }
+    std::fwrite(text.data(), 1, text.size(), stdout);
   } else {
-    write_file(options.output, text);
+    write_text(options.output, text);
   }
-  if (!options.attention.empty()) write_file(options.attention, attention_svg(decoded.front(), 0));
+  if (!options.attention.empty()) write_text(options.attention, attention_svg(decoded.front(), 0));
 }
 
 }  // namespace
@@ -69,7 +59,9 @@ void add_decode(CLI::App& program) {
   CLI::App* command = program.add_subcommand("decode", "Answer each line of text with beam search");
   command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
       ->required();
-  command->add_option("input", options->input, "Text, one input a line; - is standard input")
+  command
+      ->add_option("input", options->input,
+                   "Text, plain or gzip, one input a line; - is standard input")
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "File for the answers (default: standard output)");

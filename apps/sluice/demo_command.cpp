@@ -15,7 +15,9 @@ void add_demo(CLI::App& program) {
   command->add_option("--seed", request->seed, "Of data, weights and dropout")
       ->capture_default_str();
   command->add_flag("--quiet", request->quiet, "No progress on standard error");
-  command->footer("Afterwards: sluice chat runs/demo/best");
+  command->footer(
+      "  sluice demo --directory runs/demo\n"
+      "  sluice chat runs/demo/best              afterwards");
   command->callback([request] { run_demo(*request, std::cout); });
 }
 

@@ -36,6 +36,9 @@ void add_info(CLI::App& program) {
   command->add_option("--device", options->device, "Where to run")->capture_default_str();
   command->add_flag("--explain", options->explain,
                     "Which implementation would run each part here, and why others decline");
+  command->footer(
+      "  sluice info runs/demo/best\n"
+      "  sluice info runs/demo/best/model.safetensors --explain");
   command->callback([options] { run(*options); });
 }
 

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "commands.h"
 #include "sluice/error.h"
@@ -19,6 +20,9 @@ int main(int argc, char** argv) {
   CLI::App program("Sluice trains and runs recurrent sequence models (LSTM, GRU).", "sluice");
   program.require_subcommand(1);
   program.footer(kFooter);
+  program.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("sluice: error: ") + error.what() + "; see sluice COMMAND --help\n";
+  });
   try {
     sluice::app::add_demo(program);
     sluice::app::add_train(program);
@@ -28,9 +32,13 @@ int main(int argc, char** argv) {
     sluice::app::add_info(program);
     sluice::app::add_bench(program);
     program.parse(argc, argv);
+    // Answers that were lost on a full disk must not look like success.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw sluice::Error(sluice::ErrorCode::kIo, "cannot write to standard output");
+    }
     return 0;
   } catch (const CLI::ParseError& error) {
-    return program.exit(error);
+    return program.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sluice: error: %s\n", error.what());
     return 1;

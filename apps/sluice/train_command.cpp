@@ -43,8 +43,10 @@ void add_train(CLI::App& program) {
   CLI::App* command = program.add_subcommand("train", "Train a model from a TOML file");
   command->add_option("config", options->request.config_path,
                       "Configuration (TOML); see --example for every key");
-  command->add_option("--set", options->request.overrides,
-                      "section.key=value, over the file's value; may be repeated");
+  command
+      ->add_option("--set", options->request.overrides,
+                   "section.key=value, over the file's value; may be repeated")
+      ->allow_extra_args(false);
   command->add_flag("--fresh", options->fresh,
                     "Refuse to go on from an earlier run in the output folder (default: go on)");
   command->add_flag("--quiet", options->request.quiet, "No progress on standard error");
@@ -54,6 +56,7 @@ void add_train(CLI::App& program) {
       "The output folder gets last/ (to go on from), best/ (to use) and tensorboard/.\n"
       "SIGTERM and Ctrl-C save and end; the same command goes on to the same weights, to the bit,\n"
       "as if it had never stopped.\n\n"
+      "  sluice train --example > task.toml\n"
       "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a");
   command->callback([options] {
     if (options->example) {

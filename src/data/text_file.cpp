@@ -33,6 +33,7 @@ class Descriptor {
 };
 
 int open_for_reading(const std::filesystem::path& path) {
+  if (path == "-") return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     base::fail(ErrorCode::kIo, "'{}' is a directory; a text file is needed", path.string());

@@ -8,7 +8,8 @@
 namespace sluice::data {
 
 /// A file read from front to back, unpacked on the way if its first two bytes are gzip's; the name
-/// does not matter. Several gzip members one after the other are one text.
+/// does not matter, but for "-", which is standard input. Several gzip members one after the other
+/// are one text.
 class TextFile {
  public:
   /// Throws ErrorCode::kNotFound if the file is missing, ErrorCode::kIo if it is a directory or

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// The lines of a UTF-8 text file, plain or gzip; "-" is standard input. LF and CRLF end a line, a
+/// byte order mark is dropped. Throws ErrorCode::kNotFound if there is no file, kIo if it can't be
+/// read, kFormat with file and line for what is not UTF-8.
+std::vector<std::string> read_lines(const std::string& path);
+
+/// {source, target} pairs: line by line of two files, or of lines `source TAB target` in one file
+/// if `target_path` is empty. Throws as read_lines, and ErrorCode::kFormat for an empty file, line
+/// counts that differ or a line without two columns.
+std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& source_path,
+                                                            const std::string& target_path);
+
+/// Writes a file whole or not at all: aside, synced, renamed. What is no regular file (a device, a
+/// pipe) is written straight. Throws ErrorCode::kIo.
+void write_text(const std::string& path, std::string_view text);
+
+}  // namespace sluice

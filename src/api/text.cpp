@@ -1,0 +1,33 @@
+#include "sluice/text.h"
+
+#include "data/corpus.h"
+#include "data/line_reader.h"
+#include "io/file.h"
+
+namespace sluice {
+
+std::vector<std::string> read_lines(const std::string& path) { return data::read_lines(path); }
+
+std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& source_path,
+                                                            const std::string& target_path) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (data::TextPair& pair : target_path.empty()
+                                  ? data::read_tsv_pairs(source_path)
+                                  : data::read_aligned_pairs(source_path, target_path)) {
+    pairs.emplace_back(std::move(pair.source), std::move(pair.target));
+  }
+  return pairs;
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    io::File file = io::File::open_to_write(path);
+    file.write(std::as_bytes(std::span(text)));
+    file.close();
+    return;
+  }
+  io::write_file_durably(path, text);
+}
+
+}  // namespace sluice
