@@ -1,0 +1,51 @@
+#include <nlohmann/json.hpp>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+TEST(Bench, WritesResults) {
+  const Workplace place;
+  place.write("tiny.shapes",
+              "# a comment\n"
+              "tiny cell=gru time=3 batch=2 input=5 hidden=8\n"
+              "both cell=lstm time=3 batch=2 input=5 hidden=8 layers=2 directions=2 "
+              "lengths=uniform seed=7\n");
+  for (const std::string cell : {"lstm", "gru"}) {
+    const Outcome outcome = place.sluice({"bench", cell, "--shapes", "tiny.shapes", "--impl", "all",
+                                          "--repeats", "1", "--json", "out.json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const nlohmann::json results = nlohmann::json::parse(place.read("out.json"));
+    ASSERT_TRUE(results.is_array());
+    ASSERT_GE(results.size(), 2U);
+    bool forward = false, backward = false;
+    for (const auto& result : results) {
+      for (const char* key :
+           {"name", "cell", "time", "batch", "input", "hidden", "layers", "directions",
+            "projection", "dtype", "lengths", "seed", "device", "pass", "implementation", "peer",
+            "milliseconds", "gflops", "error"}) {
+        EXPECT_TRUE(result.contains(key)) << key;
+      }
+      EXPECT_EQ(result["cell"], cell);
+      EXPECT_GT(result["milliseconds"], 0);
+      EXPECT_LT(result["error"], 1e-4) << result;  // float32 against float64, sums of 21 terms
+      forward = forward || result["pass"] == "forward";
+      backward = backward || result["pass"] == "forward+backward";
+    }
+    EXPECT_TRUE(forward && backward);
+  }
+}
+
+TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
+  const Workplace place;
+  place.write("bad.shapes", "good cell=lstm hidden=4\nbad cell=lstm hiden=4\n");
+  const std::vector<std::string> before = place.files();
+  place.expect_error({"bench", "lstm", "--shapes", "bad.shapes", "--json", "out.json"},
+                     {"bad.shapes:2", "hiden", "did you mean 'hidden'"});
+  place.expect_error({"bench", "lstm", "--shapes", "none.shapes"}, {"none.shapes"});
+  EXPECT_EQ(place.files(), before);
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end

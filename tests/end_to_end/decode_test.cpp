@@ -1,0 +1,174 @@
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <regex>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+/// Empty if `text` is one XML element in which tags nest, attributes are quoted and '&' begins an
+/// entity; else what is wrong.
+std::string xml_fault(std::string text) {
+  text = std::regex_replace(text, std::regex(R"(^<\?xml[^>]*\?>\s*)"), "");
+  const std::regex tag(R"~(<(/?)([A-Za-z][\w:-]*)((?:\s+[\w:-]+="[^"<]*")*)\s*(/?)>)~");
+  const std::regex entity(R"(&(amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)");
+  std::vector<std::string> open;
+  std::size_t elements = 0;
+  std::string rest = text;
+  std::smatch match;
+  while (std::regex_search(rest, match, tag)) {
+    if (match.prefix().str().find_first_of("<>") != std::string::npos) {
+      return "stray bracket in " + match.prefix().str();
+    }
+    if (match[1].length() > 0) {
+      if (open.empty() || open.back() != match[2]) return "unexpected </" + match[2].str();
+      open.pop_back();
+    } else {
+      if (open.empty() && elements > 0) return "a second root";
+      ++elements;
+      if (match[4].length() == 0) open.push_back(match[2]);
+    }
+    rest = match.suffix();
+  }
+  if (elements == 0 || !open.empty()) return "unclosed";
+  if (rest.find_first_not_of(" \n") != std::string::npos) return "text after the root: " + rest;
+  if (std::regex_replace(text, entity, "").find('&') != std::string::npos) return "a bare &";
+  return "";
+}
+
+/// Long enough to answer, not to be good at it.
+const std::vector<std::string> kTraining{"training.max_epochs=5", "training.learning_rate=0.01"};
+
+TEST(Decode, AnswersFilesPipesAndEmptyLines) {
+  const Workplace place;
+  place.train(kTraining);
+  const std::string input = "a b c\n\nd\nunseen words here\n";
+  place.write("in.txt", input);
+  const Outcome piped = place.sluice({"decode", "run/best", "--max-length", "8"}, {.input = input});
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(piped.err, "");
+  const std::vector<std::string> answers = split(piped.out, '\n');
+  ASSERT_EQ(answers.size(), 4U);
+  EXPECT_NE(answers[0], "");
+  EXPECT_EQ(answers[1], "");
+
+  const Outcome from_file = place.sluice({"decode", "run/best/model.safetensors", "in.txt",
+                                          "--max-length", "8", "--batch", "1", "-o", "out.txt"});
+  ASSERT_EQ(from_file.code, 0) << from_file.err;
+  EXPECT_EQ(from_file.out, "");
+  EXPECT_EQ(place.read("out.txt"), piped.out);
+  EXPECT_EQ(place.sluice({"decode", "run/best"}).out, "");
+}
+
+TEST(Decode, ScoresAreThoseOfScore) {
+  const Workplace place;
+  place.train(kTraining);
+  std::string input;
+  std::vector<std::string> sources;
+  for (const auto& [source, target] : reversals(20, 3)) {
+    sources.push_back(source);
+    input += source + '\n';
+  }
+  const Outcome decoded = place.sluice(
+      {"decode", "run/best", "--scores", "--nbest", "3", "--beam", "4", "--max-length", "30"},
+      {.input = input});
+  ASSERT_EQ(decoded.code, 0) << decoded.err;
+  std::string pairs;
+  std::vector<double> expected;
+  for (const std::string& line : split(decoded.out, '\n')) {
+    const std::vector<std::string> columns = split(line, '\t');
+    if (columns.size() < 4) continue;  // the empty answer is no example to score
+    pairs += sources.at(std::stoul(columns[0]) - 1) + '\t' + columns[3] + '\n';
+    expected.push_back(std::stod(columns[2]));
+  }
+  ASSERT_GE(expected.size(), 20U);
+  place.write("answers.tsv", pairs);
+  const Outcome scored = place.sluice({"score", "run/best", "answers.tsv"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  const std::vector<std::string> lines = split(scored.out, '\n');
+  ASSERT_EQ(lines.size(), expected.size() + 1);
+  double total = 0, tokens = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::vector<std::string> columns = split(lines[i], '\t');
+    // Both are float32 sums of a few dozen terms of order 1, printed with 5 digits or more.
+    EXPECT_NEAR(std::stod(columns.at(0)), expected[i], 1e-4) << lines[i];
+    total += std::stod(columns.at(0));
+    tokens += std::stod(columns.at(1));
+  }
+  std::smatch perplexity;
+  ASSERT_TRUE(std::regex_search(scored.out, perplexity, std::regex("perplexity ([0-9.e+-]+)")));
+  EXPECT_NEAR(std::stod(perplexity[1]) / std::exp(-total / tokens), 1, 1e-4);
+}
+
+TEST(Decode, ScoreReadsTwoFiles) {
+  const Workplace place;
+  place.train();
+  std::string sources, targets;
+  for (const auto& [source, target] : reversals(40, 2)) {
+    sources += source + '\n';
+    targets += target + '\n';
+  }
+  place.write("s", sources);
+  place.write("t", targets);
+  const Outcome two = place.sluice({"score", "run/best", "s", "t"});
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_EQ(two.out, place.sluice({"score", "run/best", "valid.tsv"}).out);
+  const Outcome quiet =
+      place.sluice({"score", "run/best", "-", "--quiet"}, {.input = place.read("valid.tsv")});
+  EXPECT_EQ(quiet.out, two.out.substr(two.out.find('#')));
+}
+
+TEST(Decode, DrawsAttention) {
+  const Workplace place;
+  place.write("train.tsv", place.read("train.tsv") + "a < & \" >\t< & \" > a\n");
+  place.train(kTraining);
+  const Outcome outcome = place.sluice(
+      {"decode", "run/best", "--attention", "look.svg", "--min-length", "3", "--max-length", "8"},
+      {.input = "a < & \" >\n"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string picture = place.read("look.svg");
+  EXPECT_EQ(xml_fault(picture), "") << picture;
+  EXPECT_NE(picture.find("<svg xmlns=\"http://www.w3.org/2000/svg\""), std::string::npos);
+}
+
+TEST(Decode, ChatAnswersEachLineBeforeTheNext) {
+  const Workplace place;
+  place.train(kTraining);
+  std::array<int, 2> to{}, from{};
+  ASSERT_EQ(pipe2(to.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(from.data(), O_CLOEXEC), 0);
+  Running chat(place.path(), {"chat", "run/best", "--max-length", "8"},
+               {.input_descriptor = to[0], .output_descriptor = from[1]});
+  close(to[0]);
+  close(from[1]);
+  for (const std::string line : {"a b\n", "c d e\n"}) {
+    ASSERT_EQ(::write(to[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
+    std::string answer;
+    for (char letter = 0; letter != '\n' && ::read(from[0], &letter, 1) == 1;) answer += letter;
+    EXPECT_EQ(answer,
+              place.sluice({"decode", "run/best", "--max-length", "8"}, {.input = line}).out);
+  }
+  close(to[1]);
+  const Outcome outcome = chat.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  close(from[0]);
+}
+
+TEST(Decode, InfoListsTensors) {
+  const Workplace place;
+  place.train();
+  const Outcome outcome = place.sluice({"info", "run/last", "--explain"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"\"cell\":\"lstm\"", "words, ", "weight_ih", "weight_hh", "[64, "}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in " << outcome.out;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end

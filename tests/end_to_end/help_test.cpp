@@ -1,0 +1,56 @@
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+TEST(Help, OfEachCommandTeachesByExample) {
+  const sluice::testing::TemporaryFolder folder;
+  for (const std::string command :
+       {"", "demo", "train", "decode", "chat", "score", "info", "bench", "bench lstm"}) {
+    std::vector<std::string> arguments = split(command, ' ');
+    arguments.push_back("--help");
+    const Outcome outcome = run(folder.path(), arguments);
+    EXPECT_EQ(outcome.code, 0) << command;
+    EXPECT_EQ(outcome.err, "");
+    const std::string example = "  sluice " + command;
+    EXPECT_NE(outcome.out.find(example), std::string::npos) << outcome.out;
+  }
+}
+
+TEST(Help, UsageErrorsAreOneLine) {
+  const Workplace place;
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {}, {"trian"}, {"decode"}, {"decode", "run", "--beams", "3"}, {"bench"}}) {
+    const Outcome outcome = place.sluice(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(outcome.err.starts_with("sluice: error: ")) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Help, ExampleIsAConfigurationWithEveryKeyExplained) {
+  const Workplace place;
+  const Outcome example = place.sluice({"train", "--example"});
+  ASSERT_EQ(example.code, 0);
+  const toml::table table = toml::parse(example.out);
+  EXPECT_EQ(table["training"]["optimizer"].value<std::string>(), "adam");
+  const std::regex comment(R"(# .+ \((string|integer|number|boolean)\))");
+  const std::vector<std::string> lines = split(example.out, '\n');
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find(" = ") == std::string::npos || lines[i].starts_with("#")) continue;
+    ASSERT_GE(i, 1U);
+    EXPECT_TRUE(std::regex_match(lines[i - 1], comment)) << lines[i - 1] << '\n' << lines[i];
+  }
+  place.write("task.toml", example.out);
+  place.train({"data.tsv=train.tsv", "tokenizer.kind=words", "model.hidden=16",
+               "training.max_steps=2", "output.directory=run"});
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end

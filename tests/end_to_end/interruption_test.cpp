@@ -1,0 +1,76 @@
+#include <signal.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+void sleep_milliseconds(unsigned count) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(count));
+}
+
+/// Checkpoints so close together that many kills fall into the writing of one.
+const std::vector<std::string> kRun{"training.max_epochs=10", "training.validate_every=7",
+                                    "training.checkpoint_every=2"};
+
+void expect_same_models(const Workplace& place, const Workplace& other) {
+  for (const char* name : {"run/last/model.safetensors", "run/best/model.safetensors"}) {
+    EXPECT_TRUE(place.read(name) == other.read(name)) << name << " differs";
+  }
+}
+
+bool has_started(const Workplace& place) {
+  return std::filesystem::exists(place / "run/last/model.safetensors");
+}
+
+TEST(Interruption, TermSavesAndTheSameCommandGoesOn) {
+  const Workplace uninterrupted, place;
+  uninterrupted.train(kRun);
+  int stops = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Running running(place.path(), train_arguments(kRun));
+    while (!has_started(place)) sleep_milliseconds(5);
+    sleep_milliseconds(60);
+    running.send(SIGTERM);
+    const Outcome outcome = running.wait();
+    ASSERT_EQ(outcome.code, 0) << outcome.err << " signal " << outcome.signal;
+    if (outcome.out.find("stopped after step") != std::string::npos) ++stops;
+  }
+  EXPECT_GT(stops, 0);
+  place.train(kRun);
+  expect_same_models(place, uninterrupted);
+}
+
+TEST(Interruption, KilledAnywhereItEndsWithTheSameBytes) {
+  const Workplace uninterrupted, place;
+  uninterrupted.train(kRun);
+  std::random_device entropy;
+  const unsigned seed = entropy();
+  std::mt19937 random(seed);
+  int kills = 0;
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    Running running(place.path(), train_arguments(kRun));
+    sleep_milliseconds(20 + random() % 250);
+    running.send(SIGKILL);
+    const Outcome outcome = running.wait();
+    if (outcome.signal == SIGKILL) {
+      ++kills;
+    } else {
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+    }
+  }
+  EXPECT_GT(kills, 0);
+  place.train(kRun);
+  SCOPED_TRACE(seed);
+  expect_same_models(place, uninterrupted);
+  for (const std::string& name : place.files()) {
+    EXPECT_EQ(name.find(".sluice-"), std::string::npos) << name << " was left behind";
+  }
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end

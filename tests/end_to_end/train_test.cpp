@@ -1,0 +1,79 @@
+#include <zlib.h>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+void write_gzip(const std::filesystem::path& path, const std::string& text) {
+  const gzFile file = gzopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())),
+            static_cast<int>(text.size()));
+  EXPECT_EQ(gzclose(file), Z_OK);
+}
+
+TEST(Train, LeavesBestAndLast) {
+  const Workplace place;
+  const Outcome outcome = place.sluice({"train", "task.toml"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("finished after step"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("training: 300 examples"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("validation loss"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(place.read("run/best/model.safetensors").empty());
+  EXPECT_FALSE(place.read("run/last/model.safetensors").empty());
+  EXPECT_FALSE(place.read("run/last/training_state.safetensors").empty());
+}
+
+// The same examples give the same weights, whatever files they come from. The configuration in a
+// model names its files, so the same names are used.
+TEST(Train, ReadsPairsPackedOrAligned) {
+  const Workplace place;
+  place.train();
+  const std::string weights = place.read("run/best/model.safetensors");
+  std::filesystem::remove_all(place / "run");
+  const std::string text = place.read("train.tsv");
+  write_gzip(place / "train.tsv", text);
+  place.train();
+  EXPECT_EQ(place.read("run/best/model.safetensors"), weights);
+
+  std::string source, target;
+  for (const auto& [from, to] : reversals(300, 1)) {
+    source += from + "\r\n";
+    target += to + "\n";
+  }
+  write_gzip(place / "source.gz", source);
+  place.write("target", target);
+  place.train(
+      {"data.tsv=", "data.source=source.gz", "data.target=target", "output.directory=aligned"});
+  const std::vector<std::string> score{"score", "aligned/best", "valid.tsv"};
+  EXPECT_EQ(place.sluice(score).out, place.sluice({"score", "run/best", "valid.tsv"}).out);
+}
+
+TEST(Train, LearnsSubwordsAndHoldsOut) {
+  const Workplace place;
+  place.train({"tokenizer.kind=bpe", "tokenizer.source_vocabulary=20",
+               "tokenizer.target_vocabulary=20", "data.validation_tsv=", "data.hold_out_run=10",
+               "data.hold_out_every=5"});
+  EXPECT_EQ(place.sluice({"decode", "run/best", "--max-length", "9"}, {.input = "a b c\n"}).code,
+            0);
+}
+
+TEST(Train, OverridesTakeOneValueEach) {
+  const Workplace place;
+  const Outcome outcome = place.sluice({"train", "--set", "training.max_steps=3", "--set",
+                                        "training.seed=2", "task.toml", "--quiet"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("finished after step 3 "), std::string::npos) << outcome.out;
+}
+
+TEST(Train, FreshRefusesToOverwrite) {
+  const Workplace place;
+  place.train({"training.max_steps=3"});
+  const std::string weights = place.read("run/last/model.safetensors");
+  place.expect_error({"train", "task.toml", "--quiet", "--fresh"}, {"'run' holds a checkpoint"});
+  EXPECT_EQ(place.read("run/last/model.safetensors"), weights);
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end

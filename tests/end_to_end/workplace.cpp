@@ -1,0 +1,111 @@
+#include "end_to_end/workplace.h"
+
+#include <algorithm>
+#include <random>
+#include <sstream>
+
+namespace sluice::end_to_end {
+namespace {
+
+constexpr const char* kTask = R"([data]
+tsv = "train.tsv"
+validation_tsv = "valid.tsv"
+
+[tokenizer]
+kind = "words"
+
+[model]
+embedding = 16
+hidden = 16
+
+[training]
+max_tokens = 300
+max_epochs = 2
+
+[output]
+directory = "run"
+)";
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> reversals(int count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (int i = 0; i < count; ++i) {
+    std::string letters;
+    for (unsigned n = 1 + random() % 6; n > 0; --n) {
+      if (!letters.empty()) letters += ' ';
+      letters += static_cast<char>('a' + random() % 8);
+    }
+    pairs.emplace_back(letters, std::string(letters.rbegin(), letters.rend()));
+  }
+  return pairs;
+}
+
+std::string to_tsv(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::string text;
+  for (const auto& [source, target] : pairs) text += source + '\t' + target + '\n';
+  return text;
+}
+
+std::vector<std::string> train_arguments(const std::vector<std::string>& overrides) {
+  std::vector<std::string> arguments{"train", "task.toml", "--quiet"};
+  for (const std::string& assignment : overrides) {
+    arguments.push_back("--set");
+    arguments.push_back(assignment);
+  }
+  return arguments;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream{std::string(text)};
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+Workplace::Workplace() {
+  write("train.tsv", to_tsv(reversals(300, 1)));
+  write("valid.tsv", to_tsv(reversals(40, 2)));
+  write("task.toml", kTask);
+}
+
+void Workplace::train(const std::vector<std::string>& overrides) const {
+  const Outcome outcome = sluice(train_arguments(overrides));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+}
+
+void Workplace::expect_train_error(const std::vector<std::string>& overrides,
+                                   const std::vector<std::string>& said,
+                                   const Setting& setting) const {
+  expect_error(train_arguments(overrides), said, setting);
+}
+
+void Workplace::expect_error(const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& said, const Setting& setting) const {
+  const Outcome outcome = sluice(arguments, setting);
+  EXPECT_EQ(outcome.code, 1) << "signal " << outcome.signal;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(outcome.err.starts_with("sluice: error: ")) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  for (const std::string& part : said) {
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err << " lacks " << part;
+  }
+}
+
+std::string Workplace::read(const std::string& name) const {
+  std::ifstream stream(folder_ / name, std::ios::binary);
+  if (!stream) ADD_FAILURE() << "there is no " << name;
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::vector<std::string> Workplace::files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+    names.push_back(entry.path().lexically_relative(folder_.path()).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace sluice::end_to_end
