@@ -57,6 +57,9 @@ struct RunOptions {
 /// NaN; x past a row's end is large and dy there NaN.
 Tensors run(const StackCase& stack, const RunOptions& options);
 
+/// The same by one plan, one case after the other; they share descriptor and weights.
+std::vector<Tensors> run_all(const std::vector<StackCase>& stacks, const RunOptions& options);
+
 /// The case with only one of its rows.
 StackCase single_row(const StackCase& stack, std::int64_t row);
 

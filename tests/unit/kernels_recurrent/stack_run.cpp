@@ -166,19 +166,14 @@ void collect_gradients(const Bench& bench, Tensors& tensors,
 }
 
 template <typename T, typename S>
-Tensors run_typed(const StackCase& stack, const RunOptions& options) {
-  Bench bench(options.device);
+Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase& stack) {
   const Context& context = bench.context();
-  const auto plan = make_plan(context, stack.descriptor, options.implementation).plan;
-  const Memory memory{bench.poisoned(plan->packed_bytes()), bench.poisoned(plan->workspace_bytes()),
-                      bench.poisoned(plan->reserve_bytes())};
-  plan->pack(context, upload_weights<S>(bench, stack.descriptor, stack.weights), memory);
   const ForwardArgs forward = forward_args<T, S>(bench, stack);
-  plan->forward(context, forward, memory);
+  plan.forward(context, forward, memory);
   BackwardArgs backward;
   if (stack.descriptor.training) {
     backward = backward_args<T, S>(bench, stack, forward);
-    plan->backward(context, backward, memory);
+    plan.backward(context, backward, memory);
   }
   Tensors tensors;
   collect<T>(bench, tensors, "y", forward.y);
@@ -192,12 +187,33 @@ Tensors run_typed(const StackCase& stack, const RunOptions& options) {
   return tensors;
 }
 
+template <typename T, typename S>
+std::vector<Tensors> run_typed(const std::vector<StackCase>& stacks, const RunOptions& options) {
+  Bench bench(options.device);
+  const Context& context = bench.context();
+  const StackCase& first = stacks.front();
+  const auto plan = make_plan(context, first.descriptor, options.implementation).plan;
+  const Memory memory{bench.poisoned(plan->packed_bytes()), bench.poisoned(plan->workspace_bytes()),
+                      bench.poisoned(plan->reserve_bytes())};
+  plan->pack(context, upload_weights<S>(bench, first.descriptor, first.weights), memory);
+  std::vector<Tensors> results;
+  for (const StackCase& stack : stacks) {
+    results.push_back(run_once<T, S>(bench, *plan, memory, stack));
+  }
+  return results;
+}
+
 }  // namespace
 
 Tensors run(const StackCase& stack, const RunOptions& options) {
-  if (stack.descriptor.dtype == DType::kFloat64) return run_typed<double, double>(stack, options);
-  if (stack.descriptor.dtype == DType::kFloat32) return run_typed<float, float>(stack, options);
-  return run_typed<base::BFloat16, float>(stack, options);
+  return run_all({stack}, options).front();
+}
+
+std::vector<Tensors> run_all(const std::vector<StackCase>& stacks, const RunOptions& options) {
+  const DType dtype = stacks.front().descriptor.dtype;
+  if (dtype == DType::kFloat64) return run_typed<double, double>(stacks, options);
+  if (dtype == DType::kFloat32) return run_typed<float, float>(stacks, options);
+  return run_typed<base::BFloat16, float>(stacks, options);
 }
 
 }  // namespace sluice::kernels::recurrent::testing

@@ -138,6 +138,33 @@ TEST_P(RecurrentStack, EqualsOracleWithManyRows) {
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(6, 90, 35)), "cpu");
 }
 
+// Few rows of many units: threads share panels and meet every step.
+TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
+  for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(4, 5, 230)), "cpu");
+}
+
+// What a run leaves in workspace and reserve must not reach the next, of another extent.
+TEST_P(RecurrentStack, OnePlanServesRunsOfAnyExtent) {
+  for (int trial = 0; trial < 4; ++trial) {
+    std::vector<StackCase> stacks{random_case(random_, limits())};
+    if (is_peer() || !can_run(implementation(), stacks.front().descriptor)) continue;
+    for (int i = 0; i < 3; ++i) {
+      StackCase next;
+      next.descriptor = stacks.front().descriptor;
+      next.time = 1 + static_cast<std::int64_t>(random_() % next.descriptor.time);
+      next.rows = 1 + static_cast<std::int64_t>(random_() % next.descriptor.rows);
+      fill_case(random_, next);
+      next.weights = stacks.front().weights;
+      stacks.push_back(next);
+    }
+    const std::vector<Tensors> results = run_all(stacks, {"cpu", implementation()});
+    for (std::size_t i = 0; i < stacks.size(); ++i) {
+      SCOPED_TRACE(describe(stacks[i]));
+      expect_close(results[i], expected(stacks[i]), tolerance_of(dtype()));
+    }
+  }
+}
+
 TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
   if (is_peer()) GTEST_SKIP();
   for (int trial = 0; trial < 3; ++trial) {
@@ -197,7 +224,8 @@ TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
   if (is_peer()) GTEST_SKIP();
   const int threads = omp_get_max_threads();
   for (int trial = 0; trial < 4; ++trial) {
-    const StackCase stack = random_case(random_, limits(6, 40, 80));
+    const StackCase stack =
+        random_case(random_, trial % 2 == 0 ? limits(6, 40, 80) : limits(4, 5, 230));
     if (!can_run(implementation(), stack.descriptor)) continue;
     SCOPED_TRACE(describe(stack));
     omp_set_num_threads(1);

@@ -295,7 +295,8 @@ void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Mem
   const Descriptor& descriptor = sequence.descriptor;
   const Sizes& sizes = sequence.sizes;
   const std::int64_t steps = steps_of(args);
-#pragma omp parallel num_threads(sequence.threads)
+  const auto threads = static_cast<int>(loop_threads(sequence, args.rows, sequence.threads));
+#pragma omp parallel num_threads(threads)
   {
     const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
                                  omp_get_num_threads(), omp_get_thread_num());

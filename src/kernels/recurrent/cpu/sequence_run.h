@@ -30,6 +30,14 @@ inline std::int64_t steps_of(const ForwardArgs& args) {
   return std::clamp<std::int64_t>(longest, 0, args.time);
 }
 
+/// Of the time loop of a run with so many rows; `most` is what the parallel region has.
+template <typename T>
+std::int64_t loop_threads(const Sequence<T>& sequence, std::int64_t rows, std::int64_t most) {
+  const Sizes& sizes = sequence.sizes;
+  const std::int64_t sums = sizes.directions * sizes.gates * sizes.hidden;
+  return useful_threads(2 * rows * sums * (sizes.max_input + sizes.output), most);
+}
+
 /// The units that a range of panels holds.
 inline Range units_of(const Range& panels, std::int64_t units) {
   return {std::min(panels.begin * kPanel, units), std::min(panels.end * kPanel, units)};

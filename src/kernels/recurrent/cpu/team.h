@@ -44,10 +44,19 @@ constexpr Grid choose_grid(std::int64_t rows, std::int64_t panels, std::int64_t 
   return {row_groups, std::clamp<std::int64_t>(threads / row_groups, 1, panels)};
 }
 
-/// With two directions and an even number of threads each half takes a direction of its own.
+/// Threads that share the time loop, of those there are: a step of each should take a few times
+/// the microsecond that threads need to meet.
+constexpr std::int64_t useful_threads(std::int64_t operations_of_step, std::int64_t threads) {
+  constexpr std::int64_t kOperationsPerThread = 200'000;  // two microseconds at 100 GFLOP/s
+  return std::clamp<std::int64_t>(operations_of_step / kOperationsPerThread, 1, threads);
+}
+
+/// What thread `thread` of `threads` does; nothing if there are more. With two directions and an
+/// even number of threads each half takes a direction of its own.
 constexpr Share share_of(std::int64_t directions, std::int64_t rows, std::int64_t panels,
                          std::int64_t out_panels, std::int64_t threads, std::int64_t thread) {
   Share share;
+  if (thread >= threads) return share;
   share.directions = {0, directions};
   std::int64_t first_group = 0;
   if (directions == 2 && threads % 2 == 0) {
