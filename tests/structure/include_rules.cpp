@@ -25,7 +25,7 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
       {"runtime", {"base"}},
       {"kernels", {"runtime", "base"}},
       {"layers", {"kernels", "runtime", "base"}},
-      {"io", {"kernels", "runtime", "base"}},
+      {"io", {"runtime", "base"}},
       {"models", {"layers", "io", "kernels", "runtime", "base"}},
       {"data", {"base"}},
       {"decoding", {"models", "data", "layers", "io", "kernels", "runtime", "base"}},

@@ -16,11 +16,13 @@
 /// forward and backward, as one operation, and its single step for decoding.
 ///
 /// For every row, with a_{-1} = a0 or zero, at step t:
-///   x_0 = [emb_t ; a_{t-1}], x_l = dropout(h_{l-1,t});   h_{l,t} = cell_l(x_l, h_{l,t-1});  q =
-///   h_top score_s = v . tanh(W_q q + W_m m_s)   additive (Bahdanau et al. 2015), or score_s = q .
-///   (W_a m_s)               multiplicative (Luong et al. 2015, "general") alpha = softmax over s <
-///   source length (all zero for length 0);   context = sum_s alpha_s m_s a_t = tanh(W_c [context ;
-///   q] + b_c)
+///   x_0 = [emb_t ; a_{t-1}],  x_l = dropout(h_{l-1,t})
+///   h_{l,t} = cell_l(x_l, h_{l,t-1}),  q = h_{top,t}
+///   score_s = v . tanh(W_q q + W_m m_s)   additive (Bahdanau et al. 2015)
+///           = q . (W_a m_s)               multiplicative (Luong et al. 2015, "general")
+///   alpha = softmax of score over s < source length (all zero for length 0)
+///   context = sum over s of alpha_s m_s
+///   a_t = tanh(W_c [context ; q] + b_c)
 /// At t >= its target length a row is inactive: a_t and alpha are zero and its state stays.
 namespace sluice::kernels::attention_decoder {
 
