@@ -13,10 +13,12 @@ TEST(Team, SharesEveryPanelOfEveryRowOnce) {
     for (const std::int64_t rows : {1, 7, 8, 17, 64}) {
       for (const std::int64_t panels : {1, 3, 32}) {
         for (std::int64_t threads = 1; threads <= 9; ++threads) {
+          const std::int64_t own_rows = threads % 2 == 0 ? 8 : 32;
           std::vector<int> owners(static_cast<std::size_t>(directions * rows * panels), 0);
           std::vector<int> members(static_cast<std::size_t>(threads), 0), sizes(members);
           for (std::int64_t thread = 0; thread < threads + 2; ++thread) {
-            const Share share = share_of(directions, rows, panels, panels, threads, thread);
+            const Share share =
+                share_of(directions, rows, panels, panels, own_rows, threads, thread);
             if (share.idle()) continue;
             ASSERT_LT(share.group, threads);
             ++members[static_cast<std::size_t>(share.group)];

@@ -39,6 +39,7 @@ struct AmxBody {
   // Tiles do some 1000 GFLOP/s while the third cache brings a core some 10 GB/s of weights, and a
   // byte of them takes part in one operation a row: well over 100 rows hide the reading.
   static constexpr std::int64_t kGoodRows = 256;
+  static constexpr std::int64_t kOwnRows = 128;
 
   static void product(const ProductArgs<T>& args) {
     if (args.rows < kFewRows) return LeafBody<Isa>::product(args);
@@ -72,7 +73,8 @@ struct AmxBody {
                                  gru_step,
                                  LeafBody<Isa>::lstm_step_backward,
                                  LeafBody<Isa>::gru_step_backward,
-                                 kGoodRows};
+                                 kGoodRows,
+                                 kOwnRows};
 
  private:
   // Tiles 0 to 3 hold sums, 4 and 5 rows of the input, 6 and 7 weights: 2 x 2 tiles of sums with

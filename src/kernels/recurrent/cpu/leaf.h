@@ -125,6 +125,9 @@ struct Leaf {
   void (*gru_step_backward)(const StepBackwardArgs<T>&);
   /// Rows that a product should have for the arithmetic to hide the reading of its weights.
   std::int64_t good_rows = 64;
+  /// Rows from which on a thread does better to read all of a large matrix for rows of its own than
+  /// to share rows with others, each reading its part of the matrix, and to meet them every step.
+  std::int64_t own_rows = 8;
 };
 
 /// Plain C++ loops; float64, float32 and bfloat16. Always there.

@@ -45,16 +45,27 @@ class SequencePlan final : public Plan {
   std::shared_ptr<const Sequence<T>> sequence_;
 };
 
+/// Weights that stay in a thread's own cache cost no reading, so few rows of its own will do.
+template <typename T>
+std::int64_t own_rows(const Sizes& sizes, const Leaf<T>& leaf) {
+  constexpr std::int64_t kCache = std::int64_t{1} << 20;  // half of a second cache of today
+  constexpr std::int64_t kFew = 8;
+  const auto bytes =
+      sizes.gate_width * (sizes.max_input + sizes.output) * static_cast<std::int64_t>(sizeof(T));
+  return bytes <= kCache ? kFew : leaf.own_rows;
+}
+
 }  // namespace
 
 template <typename T>
 std::unique_ptr<Plan> make_sequence(const Descriptor& descriptor, std::string_view name,
                                     const Leaf<T>& leaf) {
   const int threads = omp_get_max_threads();
-  auto sequence = std::make_shared<const Sequence<T>>(
-      Sequence<T>{descriptor, Sizes(descriptor), &leaf, threads, book_packed(descriptor, leaf),
-                  book_reserve<T>(descriptor), book_workspace(descriptor, leaf, threads),
-                  std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
+  const Sizes sizes(descriptor);
+  auto sequence = std::make_shared<const Sequence<T>>(Sequence<T>{
+      descriptor, sizes, &leaf, threads, own_rows(sizes, leaf), book_packed(descriptor, leaf),
+      book_reserve<T>(descriptor), book_workspace(descriptor, leaf, threads),
+      std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
   return std::make_unique<SequencePlan<T>>(name, std::move(sequence));
 }
 

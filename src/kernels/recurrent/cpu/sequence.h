@@ -22,7 +22,8 @@ struct Sequence {
   Descriptor descriptor;
   Sizes sizes;
   const Leaf<T>* leaf;
-  int threads;  ///< at most so many
+  int threads;            ///< at most so many
+  std::int64_t own_rows;  ///< of a group of threads, at least
   PackedLayout packed;
   ReserveLayout reserve;
   WorkspaceLayout workspace;

@@ -199,7 +199,7 @@ void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const M
 #pragma omp parallel num_threads(sequence.threads)
   {
     const Share share =
-        share_of(sizes.directions, rows, sizes.panels, sizes.out_panels,
+        share_of(sizes.directions, rows, sizes.panels, sizes.out_panels, sequence.own_rows,
                  loop_threads(sequence, rows, omp_get_num_threads()), omp_get_thread_num());
     for (std::int64_t layer = layers - 1; layer >= 0; --layer) {
       const T* dy = layer + 1 == layers ? args.dy.template data_as<const T>() : inner_dy;

@@ -299,7 +299,7 @@ void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Mem
 #pragma omp parallel num_threads(threads)
   {
     const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
-                                 omp_get_num_threads(), omp_get_thread_num());
+                                 sequence.own_rows, omp_get_num_threads(), omp_get_thread_num());
     const T* x = args.x.data_as<const T>();
     for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
       T* y = output_of(sequence, args, memory, layer);

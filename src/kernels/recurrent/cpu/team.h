@@ -37,10 +37,11 @@ struct Grid {
   std::int64_t group_size = 1;
 };
 
-constexpr Grid choose_grid(std::int64_t rows, std::int64_t panels, std::int64_t threads) {
-  constexpr std::int64_t kRowsPerGroup = 8;  // enough rows to hide reading the weights
+/// `own_rows`: so many rows a group needs at least (see Leaf).
+constexpr Grid choose_grid(std::int64_t rows, std::int64_t panels, std::int64_t threads,
+                           std::int64_t own_rows = 8) {
   const std::int64_t row_groups =
-      std::clamp<std::int64_t>(rows / kRowsPerGroup, 1, std::min(threads, rows));
+      std::clamp<std::int64_t>(rows / own_rows, 1, std::min(threads, rows));
   return {row_groups, std::clamp<std::int64_t>(threads / row_groups, 1, panels)};
 }
 
@@ -54,7 +55,8 @@ constexpr std::int64_t useful_threads(std::int64_t operations_of_step, std::int6
 /// What thread `thread` of `threads` does; nothing if there are more. With two directions and an
 /// even number of threads each half takes a direction of its own.
 constexpr Share share_of(std::int64_t directions, std::int64_t rows, std::int64_t panels,
-                         std::int64_t out_panels, std::int64_t threads, std::int64_t thread) {
+                         std::int64_t out_panels, std::int64_t own_rows, std::int64_t threads,
+                         std::int64_t thread) {
   Share share;
   if (thread >= threads) return share;
   share.directions = {0, directions};
@@ -66,7 +68,7 @@ constexpr Share share_of(std::int64_t directions, std::int64_t rows, std::int64_
     thread %= threads;
     first_group = direction * threads;
   }
-  const Grid grid = choose_grid(rows, std::min(panels, out_panels), threads);
+  const Grid grid = choose_grid(rows, std::min(panels, out_panels), threads, own_rows);
   if (thread >= grid.row_groups * grid.group_size) return share;
   const std::int64_t member = thread % grid.group_size;
   share.group_size = grid.group_size;
