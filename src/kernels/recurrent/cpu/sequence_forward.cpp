@@ -85,13 +85,11 @@ class DirectionForward {
 
   /// Many rows: each step's input product goes panel by panel with its step, in cache.
   void run_alone(std::int64_t s) {
-    constexpr std::int64_t kPanelsAtOnce = 4;
     const std::int64_t t = walk_.time_of(s);
-    for (Range panels = share_.panels; panels.begin < panels.end; panels.begin += kPanelsAtOnce) {
-      const Range some{panels.begin, std::min(panels.begin + kPanelsAtOnce, panels.end)};
-      multiply_input(t, 1, some);
-      step(s, pre_, some);
-    }
+    for_panels(s, share_.panels, [&](const Range& panels) {
+      multiply_input(t, 1, panels);
+      step(s, pre_, panels);
+    });
     end_step(s);
   }
 
@@ -100,7 +98,8 @@ class DirectionForward {
     const std::int64_t t = std::min(walk_.time_of(first), walk_.time_of(first + count - 1));
     multiply_input(t, count, share_.panels);
     for (std::int64_t s = first; s < first + count; ++s) {
-      step(s, pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width, share_.panels);
+      const S* pre = pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width;
+      for_panels(s, share_.panels, [&](const Range& panels) { step(s, pre, panels); });
       end_step(s);
     }
   }

@@ -43,6 +43,20 @@ inline Range units_of(const Range& panels, std::int64_t units) {
   return {std::min(panels.begin * kPanel, units), std::min(panels.end * kPanel, units)};
 }
 
+/// Calls body with a few panels at a time, forwards in even steps and backwards in odd ones: what a
+/// step read last, the next reads first, so that weights too large for a cache still hit it with
+/// the part that fits. Always in the same order they would all be gone.
+template <typename Body>
+void for_panels(std::int64_t step, const Range& panels, const Body& body) {
+  constexpr std::int64_t kPanelsAtOnce = 4;
+  const std::int64_t count = (panels.size() + kPanelsAtOnce - 1) / kPanelsAtOnce;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = step % 2 == 0 ? i : count - 1 - i;
+    const std::int64_t begin = panels.begin + at * kPanelsAtOnce;
+    body(Range{begin, std::min(begin + kPanelsAtOnce, panels.end)});
+  }
+}
+
 /// to[row, :] = from[row, :] converted, or zero if `from` is null, for units; lanes beyond them, up
 /// to the end of the last panel, become zero where `to` has whole panels.
 template <typename To, typename From>
