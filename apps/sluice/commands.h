@@ -10,6 +10,7 @@ void add_decode(CLI::App& program);
 void add_chat(CLI::App& program);
 void add_score(CLI::App& program);
 void add_info(CLI::App& program);
+void add_data(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_demo(CLI::App& program);
 

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
     sluice::app::add_chat(program);
     sluice::app::add_score(program);
     sluice::app::add_info(program);
+    sluice::app::add_data(program);
     sluice::app::add_bench(program);
     program.parse(argc, argv);
     // Answers that were lost on a full disk must not look like success.

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <optional>
 
 #include "data/dates.h"
 #include "decoding/attention_view.h"
 #include "sluice/sequence_model.h"
+#include "sluice/text.h"
 #include "training/threads.h"
 #include "training/trainer.h"
 
@@ -104,7 +104,7 @@ void show_answers(SequenceModel& model, const std::filesystem::path& directory,
              inputs.front(),
              decoding::attention_text({shown.source_pieces, answer.pieces, answer.attention}));
   const std::filesystem::path picture = directory / "attention.svg";
-  std::ofstream(picture) << attention_svg(shown, 0);
+  write_text(picture.string(), attention_svg(shown, 0));
   fmt::print(out, "\nThe same as a picture: {}\n", picture.string());
 }
 

@@ -3,13 +3,13 @@
 #include <chrono>
 #include <optional>
 
+#include "api/train_request.h"
 #include "training/threads.h"
 #include "training/trainer.h"
 
 namespace sluice {
-namespace {
 
-training::TrainConfig config_of(const TrainRequest& request) {
+training::TrainConfig api::config_of(const TrainRequest& request) {
   training::TrainConfig config;
   if (!request.config_path.empty()) config = training::read_train_config(request.config_path);
   for (const std::string& assignment : request.overrides) {
@@ -18,6 +18,8 @@ training::TrainConfig config_of(const TrainRequest& request) {
   config.validate();
   return config;
 }
+
+namespace {
 
 std::string summary(const char* part, const data::CorpusReport& report) {
   return fmt::format(
@@ -33,7 +35,7 @@ std::string config_reference() { return training::config_reference(); }
 
 TrainReport train(const TrainRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  const training::TrainConfig config = config_of(request);
+  const training::TrainConfig config = api::config_of(request);
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   const runtime::Context context(*device);
   training::use_threads(context, config.threads);

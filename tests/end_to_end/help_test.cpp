@@ -10,8 +10,8 @@ namespace {
 
 TEST(Help, OfEachCommandTeachesByExample) {
   const sluice::testing::TemporaryFolder folder;
-  for (const std::string command :
-       {"", "demo", "train", "decode", "chat", "score", "info", "bench", "bench lstm"}) {
+  for (const std::string command : {"", "demo", "train", "decode", "chat", "score", "info", "data",
+                                    "data ids", "bench", "bench lstm"}) {
     std::vector<std::string> arguments = split(command, ' ');
     arguments.push_back("--help");
     const Outcome outcome = run(folder.path(), arguments);

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "sluice/train.h"
+#include "training/train_config.h"
+
+namespace sluice::api {
+
+/// The configuration that a request asks for, validated.
+training::TrainConfig config_of(const TrainRequest& request);
+
+}  // namespace sluice::api
