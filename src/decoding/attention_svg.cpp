@@ -33,7 +33,9 @@ std::string color_of(double weight) {
   const double place = (weight > 0 ? std::min(weight, 1.0) : 0.0) * (kStops.size() - 1);
   const auto lower = std::min(static_cast<std::size_t>(place), kStops.size() - 2);
   const double part = place - static_cast<double>(lower);
-  const auto mix = [&](double a, double b) { return static_cast<int>(a + (b - a) * part + 0.5); };
+  const auto mix = [&](double a, double b) {
+    return static_cast<int>(std::lround(a + (b - a) * part));
+  };
   const Color &a = kStops[lower], &b = kStops[lower + 1];
   return fmt::format("#{:02x}{:02x}{:02x}", mix(a.red, b.red), mix(a.green, b.green),
                      mix(a.blue, b.blue));

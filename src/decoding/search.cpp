@@ -10,7 +10,6 @@
 namespace sluice::decoding {
 
 namespace kernel = kernels::beam_search;
-using base::Shape;
 
 namespace {
 

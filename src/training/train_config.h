@@ -95,8 +95,8 @@ struct TrainConfig {
 /// is no TOML, ErrorCode::kInvalidArgument with file and line for an unknown key (with the nearest
 /// known one) or a value of the wrong type; kNotFound and kIo as io::read_file. Does not validate.
 TrainConfig read_train_config(const std::filesystem::path& path);
-/// As read_train_config, of a text that `origin` names in errors.
-TrainConfig parse_train_config(std::string_view toml, std::string_view origin);
+/// As read_train_config, of TOML text that `origin` names in errors.
+TrainConfig parse_train_config(std::string_view text, std::string_view origin);
 
 /// Sets one key by `section.key=value`; a string stands bare. Errors as read_train_config.
 void apply_override(TrainConfig& config, std::string_view assignment);
