@@ -1,26 +1,16 @@
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 
 #include "commands.h"
 #include "sluice/train.h"
+#include "stop_signals.h"
 
 namespace sluice::app {
 namespace {
 
-// Written by the signal handler, so it can live nowhere but here.
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void request_stop(int signal) {
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);  // a second one ends the program at once
-}
-
-void run(const TrainRequest& request) {
-  std::signal(SIGTERM, request_stop);
-  std::signal(SIGINT, request_stop);
+void run(TrainRequest request) {
+  const StopSignals signals;
+  request.stop = &signals.requested();
   const TrainReport report = train(request);
   std::printf("%s after step %lld (%lld epochs), %.1f s", report.stopped ? "stopped" : "finished",
               static_cast<long long>(report.steps), static_cast<long long>(report.epochs),
@@ -64,7 +54,6 @@ void add_train(CLI::App& program) {
       return;
     }
     options->request.resume = !options->fresh;
-    options->request.stop = &stop_requested;
     run(options->request);
   });
 }

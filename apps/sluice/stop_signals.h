@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace sluice::app {
+
+/// While one lives, SIGTERM and SIGINT do nothing but set a flag; a second SIGINT (Ctrl-C) ends the
+/// program at once. To be made before the process has other threads.
+///
+/// No thread but one of its own ever takes these signals: oneDNN's matrix products keep data below
+/// the stack pointer, where a signal handler's frame would overwrite it.
+class StopSignals {
+ public:
+  StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals() = default;  // asks the thread to stop and joins it
+
+  const std::atomic<bool>& requested() const { return requested_; }
+
+ private:
+  void wait_for_signals(const std::stop_token& token);
+
+  std::atomic<bool> requested_{false};
+  std::jthread thread_;
+};
+
+}  // namespace sluice::app
