@@ -16,7 +16,10 @@ inline void add_decode_options(CLI::App& command, DecodeOptions& options) {
       ->capture_default_str();
   command.add_option("--min-length", options.min_length, "Fewest tokens of an answer")
       ->capture_default_str();
-  command.add_option("--max-length", options.max_length, "Most tokens of an answer")
+  command
+      .add_option("--max-length", options.max_length,
+                  "Most tokens of an answer, which also has at most twice as many as its input, "
+                  "plus 20")
       ->capture_default_str();
 }
 

@@ -45,12 +45,23 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Only ever removes what an earlier demonstration left: a folder with something else stays.
+// Stands in the folder of a demonstration, whose models may be thrown away.
+constexpr const char* kMarker = "made_by_sluice_demo";
+
+// Removes what an earlier demonstration left, and only that: the models of a training stay.
 void clear_directory(const std::filesystem::path& directory) {
+  const auto holds = [&](const char* part) { return std::filesystem::exists(directory / part); };
+  if ((holds("last") || holds("best")) && !holds(kMarker)) {
+    base::fail(ErrorCode::kInvalidArgument,
+               "'{}' holds a model that no demonstration made; choose another folder with "
+               "--directory",
+               directory.string());
+  }
+  std::filesystem::create_directories(directory);
+  write_text((directory / kMarker).string(), "sluice demo makes this folder anew each time.\n");
   for (const char* part : {"last", "best", "tensorboard", "attention.svg"}) {
     std::filesystem::remove_all(directory / part);
   }
-  std::filesystem::create_directories(directory);
 }
 
 double train_model(const DemoRequest& request, const training::TrainConfig& config) {
