@@ -57,14 +57,14 @@ void clear_directory(const std::filesystem::path& directory) {
                "--directory",
                directory.string());
   }
-  std::filesystem::create_directories(directory);
   write_text((directory / kMarker).string(), "sluice demo makes this folder anew each time.\n");
   for (const char* part : {"last", "best", "tensorboard", "attention.svg"}) {
     std::filesystem::remove_all(directory / part);
   }
 }
 
-double train_model(const DemoRequest& request, const training::TrainConfig& config) {
+double train_model(const DemoRequest& request, const training::TrainConfig& config,
+                   training::RunFolder folder) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   const runtime::Context context(*device);
   training::use_threads(context, config.threads);
@@ -77,7 +77,7 @@ double train_model(const DemoRequest& request, const training::TrainConfig& conf
   hooks.progress = progress ? &*progress : nullptr;
   const auto start = std::chrono::steady_clock::now();
   training::Trainer trainer(context, config, training::make_train_data(config, text),
-                            training::Start::kFresh);
+                            training::Start::kFresh, std::move(folder));
   trainer.run(hooks);
   return seconds_since(start);
 }
@@ -123,6 +123,7 @@ void show_answers(SequenceModel& model, const std::filesystem::path& directory,
 
 DemoReport run_demo(const DemoRequest& request, std::ostream& out) {
   const training::TrainConfig config = demo_config(request);
+  training::RunFolder folder(request.directory);
   clear_directory(request.directory);
   fmt::print(out,
              "Dates as people write them, in English and Chinese, to ISO dates. {} made-up\n"
@@ -130,7 +131,7 @@ DemoReport run_demo(const DemoRequest& request, std::ostream& out) {
              kTrainExamples);
   out.flush();
   DemoReport report;
-  report.train_seconds = train_model(request, config);
+  report.train_seconds = train_model(request, config, std::move(folder));
 
   SequenceModel model = SequenceModel::load(request.directory + "/best");
   const std::vector<data::TextPair> test =

@@ -40,10 +40,12 @@ TrainReport train(const TrainRequest& request) {
   const runtime::Context context(*device);
   training::use_threads(context, config.threads);
 
-  const std::filesystem::path last = std::filesystem::path(config.output.directory) / "last";
   const training::TextData text = training::read_text_data(config.data);
+  training::RunFolder folder(config.output.directory);
   std::optional<training::Tokenizers> saved;
-  if (request.resume && training::has_checkpoint(last)) saved = training::load_tokenizers(last);
+  if (request.resume && training::has_checkpoint(folder.last())) {
+    saved = training::load_tokenizers(folder.last());
+  }
   training::TrainData data = training::make_train_data(config, text, saved ? &*saved : nullptr);
 
   std::optional<training::Progress> progress;
@@ -55,7 +57,8 @@ TrainReport train(const TrainRequest& request) {
     }
   }
   training::Trainer trainer(context, config, std::move(data),
-                            request.resume ? training::Start::kResume : training::Start::kFresh);
+                            request.resume ? training::Start::kResume : training::Start::kFresh,
+                            std::move(folder));
   if (progress) {
     const layers::Parameters& parameters = trainer.model().parameters();
     progress->message(fmt::format("{} parameters; {} {}", parameters.element_count(),

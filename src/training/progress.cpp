@@ -22,12 +22,12 @@ std::string bar(double fraction) {
   return fmt::format("[{:#<{}}{:.<{}}]", "", filled, "", kBarWidth - filled);
 }
 
+}  // namespace
+
 double steady_seconds() {
   using Seconds = std::chrono::duration<double>;
   return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-}  // namespace
 
 std::string format_duration(double seconds) {
   const auto s = static_cast<std::int64_t>(std::lround(std::clamp(seconds, 0.0, 1e9)));

@@ -61,6 +61,9 @@ class Progress {
   double tokens_per_second_ = 0;
 };
 
+/// Seconds since a fixed moment, on a clock that never goes back.
+double steady_seconds();
+
 /// "42s", "3m07s", "2h05m", "3d04h"
 std::string format_duration(double seconds);
 /// "950", "12.3k", "4.5M"

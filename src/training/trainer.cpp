@@ -3,32 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cmath>
 
 #include "base/log.h"
-#include "io/directory_swap.h"
-#include "kernels/loss/loss.h"
-#include "training/exact_match.h"
 #include "training/threads.h"
 
 namespace sluice::training {
 
 namespace {
 
-namespace fs = std::filesystem;
-namespace loss = kernels::loss;
 using base::log;
 using base::LogLevel;
 
 // Watching costs a wait for the device; more often nobody can read it anyway.
 constexpr double kReadSeconds = 0.5;
-
-double steady_seconds() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 TrainConfig validated(const TrainConfig& config) {
   config.validate();
@@ -37,25 +24,6 @@ TrainConfig validated(const TrainConfig& config) {
 
 data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
-}
-
-/// Makes the folder and holds it for as long as the lock lives: two runs that took turns in writing
-/// one checkpoint would leave neither's.
-io::DirectoryLock claim(const fs::path& output) {
-  std::error_code reason;
-  fs::create_directories(output, reason);
-  if (reason) {
-    base::fail(ErrorCode::kIo, "cannot make the folder '{}': {}", output.native(),
-               reason.message());
-  }
-  io::DirectoryLock lock;
-  if (lock.try_lock(output) == io::DirectoryLock::Result::kBusy) {
-    base::fail(ErrorCode::kIo,
-               "another process is training in '{}': wait for it or choose another "
-               "output.directory",
-               output.native());
-  }
-  return lock;
 }
 
 void require_validation(const TrainConfig& config) {
@@ -70,41 +38,15 @@ void require_validation(const TrainConfig& config) {
 
 }  // namespace
 
-/// What goes to TensorBoard: training values are means over the steps since the last ones.
-struct Trainer::MetricsWindow {
-  MetricsWindow(const fs::path& directory, std::int64_t first_step)
-      : file(directory, first_step), start(steady_seconds()) {}
-
-  void add(const StepReport& report, std::int64_t log_every) {
-    loss_sum += report.loss * static_cast<double>(report.target_tokens);
-    target_tokens += report.target_tokens;
-    all_tokens += report.source_tokens + report.target_tokens;
-    if (report.step % log_every != 0) return;
-    const double now = steady_seconds();
-    file.scalar("train/loss", report.step, loss_sum / static_cast<double>(target_tokens));
-    file.scalar("train/learning_rate", report.step, report.learning_rate);
-    file.scalar("train/gradient_norm", report.step, report.gradient_norm);
-    if (now > start) {
-      file.scalar("train/tokens_per_second", report.step,
-                  static_cast<double>(all_tokens) / (now - start));
-    }
-    loss_sum = 0;
-    target_tokens = all_tokens = 0;
-    start = now;
-  }
-
-  MetricsLog file;
-  double start;
-  double loss_sum = 0;
-  std::int64_t target_tokens = 0;
-  std::int64_t all_tokens = 0;
-};
-
 Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start)
+    : Trainer(context, config, std::move(data), start, RunFolder(config.output.directory)) {}
+
+Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start,
+                 RunFolder folder)
     : context_(&context),
       config_(validated(config)),
       data_(std::move(data)),
-      output_(config.output.directory),
+      folder_(std::move(folder)),
       learning_rate_(config.learning_rate),
       schedule_(data::lengths_of(data_.train), batch_options(config),
                 static_cast<std::uint64_t>(config.loop.seed)),
@@ -112,17 +54,17 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
   state_.threads = use_threads(context, config.threads);
   state_.device = context.device().name();
   state_.train_fingerprint = data::fingerprint(data_.train);
-  if (has_validation()) {
+  if (data_.validation.size() > 0) {
     state_.validation_fingerprint = data::fingerprint(data_.validation);
-    validation_batches_ =
-        data::sorted_batches(data::lengths_of(data_.validation), batch_options(config));
+    validation_.emplace(data_.validation, batch_options(config),
+                        config.loop.keep_best == "exact_match");
   } else {
     require_validation(config);
   }
-  const bool saved = has_checkpoint(last_path());
+  const bool saved = has_checkpoint(folder_.last());
   SLUICE_CHECK(start == Start::kResume || !saved,
                "'{}' holds a checkpoint: resume it or choose another output.directory",
-               output_.native());
+               folder_.path().native());
   if (saved) {
     resume();
   } else {
@@ -132,33 +74,32 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
   plans_.emplace(*model_);
 }
 
-Trainer::~Trainer() = default;
-
 void Trainer::start_fresh() {
   model_ = make_model(*context_, config_, data_.tokenizers);
   optimizer_.emplace(*context_, model_->parameters(), config_.optimizer);
 }
 
 void Trainer::resume() {
-  LoadedModel loaded = load_model(*context_, last_path(), true);
+  LoadedModel loaded = load_model(*context_, folder_.last(), true);
   const std::vector<std::string> changed =
       changed_keys(loaded.config, config_, ResumeRule::kMustMatch);
   SLUICE_CHECK(changed.empty(),
                "the run in '{}' was started with other values of {}; a resumed run cannot change "
                "them",
-               output_.native(), fmt::join(changed, ", "));
+               folder_.path().native(), fmt::join(changed, ", "));
   model_ = std::move(loaded.model);
   optimizer_.emplace(*context_, model_->parameters(), config_.optimizer);
-  TrainingState saved = load_training_state(*context_, last_path(), *optimizer_);
+  TrainingState saved = load_training_state(*context_, folder_.last(), *optimizer_);
   SLUICE_CHECK(saved.train_fingerprint == state_.train_fingerprint,
-               "the run in '{}' was started with other training examples", output_.native());
+               "the run in '{}' was started with other training examples", folder_.path().native());
   SLUICE_CHECK(saved.validation_fingerprint == state_.validation_fingerprint,
-               "the run in '{}' was started with other examples to validate on", output_.native());
+               "the run in '{}' was started with other examples to validate on",
+               folder_.path().native());
   if (saved.threads != state_.threads || saved.device != state_.device) {
     log(LogLevel::kWarning,
         "the run in '{}' was saved with {} threads on device {} and goes on with {} on {}: numbers "
         "may differ in their last bits",
-        output_.native(), saved.threads, saved.device, state_.threads, state_.device);
+        folder_.path().native(), saved.threads, saved.device, state_.threads, state_.device);
   }
   saved.threads = state_.threads;
   saved.device = state_.device;
@@ -199,17 +140,10 @@ double Trainer::fraction_done() const {
 }
 
 TrainResult Trainer::run(const TrainHooks& hooks) {
-  const io::DirectoryLock lock = claim(output_);
-  hooks_ = hooks;
+  RunReport report(folder_.tensorboard(), state_.step + 1, config_.output.log_every, hooks);
+  report_ = &report;
+  stop_ = hooks.stop;
   read_time_ = steady_seconds();
-  metrics_ = std::make_unique<MetricsWindow>(output_ / "tensorboard", state_.step + 1);
-  // Also when training fails, what is said of it starts on a line of its own.
-  struct Finish {
-    ~Finish() {
-      if (progress != nullptr) progress->finish();
-    }
-    Progress* progress;
-  } finish{hooks.progress};
   const TrainOutcome outcome = loop();
   return {outcome, state_.step, state_.best};
 }
@@ -272,122 +206,63 @@ void Trainer::after_step() {
 
 void Trainer::warn_of_other_implementations() {
   compare_implementations_ = false;
+  if (state_.implementations.empty()) return;  // stopped before its first step
   for (const std::string& now : plans_->implementations()) {
     if (state_.implementations.contains(now)) continue;
     log(LogLevel::kWarning,
         "the run in '{}' was computed by {} and goes on with {}: numbers may differ in their last "
         "bits",
-        output_.native(), fmt::join(state_.implementations, ", "), now);
+        folder_.path().native(), fmt::join(state_.implementations, ", "), now);
   }
 }
 
 void Trainer::read_steps() {
-  step_log_.read(*context_, [this](const StepReport& report) { tell(report); });
+  step_log_.read(*context_, [this](const StepReport& report) { report_->tell(report); });
   upload_.release();
   read_time_ = steady_seconds();
 }
 
-void Trainer::tell(const StepReport& report) {
-  metrics_->add(report, config_.output.log_every);
-  if (hooks_.on_step) hooks_.on_step(report);
-  if (hooks_.progress == nullptr) return;
-  hooks_.progress->update({report.epoch, report.step, report.fraction,
-                           report.source_tokens + report.target_tokens, report.loss,
-                           report.learning_rate});
-}
-
-void Trainer::tell(const ValidationReport& report) {
-  MetricsLog& file = metrics_->file;
-  file.scalar("validation/loss", report.step, report.loss);
-  file.scalar("validation/perplexity", report.step, report.perplexity);
-  file.scalar("validation/accuracy", report.step, report.accuracy);
-  if (report.exact_match) file.scalar("validation/exact_match", report.step, *report.exact_match);
-  if (hooks_.on_validation) hooks_.on_validation(report);
-  if (hooks_.progress == nullptr) return;
-  std::string line = fmt::format("step {}: validation loss {:.4f}, perplexity {:.3f}", report.step,
-                                 report.loss, report.perplexity);
-  if (report.exact_match) line += fmt::format(", exact match {:.2f}%", 100 * *report.exact_match);
-  hooks_.progress->message(line + (report.improved ? ", best so far" : ""));
-}
-
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
-  std::array<double, loss::kSums> total{};
-  for (const data::BatchRows& rows : validation_batches_) {
-    if (stop_asked()) return std::nullopt;
-    const models::Seq2SeqBatch batch =
-        upload_.upload(*context_, data::assemble_pairs(data_.validation, rows));
-    models::Seq2SeqTraining& plan = plans_->plan(*context_, batch.extent, false);
-    const std::vector<double> sums =
-        context_->download<double>(plan.evaluate(*context_, plans_->arena(), batch, {}));
-    upload_.release();
-    for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];
-  }
-  ValidationReport report;
-  report.step = state_.step;
-  report.loss = total[loss::kNll] / total[loss::kTokens];
-  report.perplexity = std::exp(report.loss);
-  report.accuracy = total[loss::kCorrect] / total[loss::kTokens];
-  if (!std::isfinite(report.loss)) {
-    base::fail(ErrorCode::kNumeric, "the validation loss after step {} is {}: training diverged",
-               report.step, report.loss);
-  }
-  if (config_.loop.keep_best == "exact_match") {
-    report.exact_match = exact_match(*context_, *model_, data_.validation, hooks_.stop);
-    if (stop_asked()) return std::nullopt;
+  std::optional<ValidationReport> report =
+      validation_->run(*context_, *model_, *plans_, upload_, state_.step, stop_);
+  if (!report) return std::nullopt;
+  report->improved = !state_.best.known || report->metric() < state_.best.value;
+  if (report->improved) {
+    save_model(*context_, folder_.best(), *model_, data_.tokenizers, config_);
+    state_.best = {true, report->metric(), state_.step, 0};
   }
   return report;
 }
 
-double Trainer::metric_of(const ValidationReport& report) const {
-  return report.exact_match ? -*report.exact_match : report.loss;
-}
-
 // The state changes only when all is done: a validation cut short is done anew.
 bool Trainer::validate_and_note() {
-  std::optional<ValidationReport> report = validate();
+  const std::optional<ValidationReport> report = validate();
   if (!report) return false;
-  const double metric = metric_of(*report);
-  report->improved = !state_.best.known || metric < state_.best.value;
-  if (report->improved) {
-    save_best();
-    state_.best = {true, metric, state_.step, 0};
-  } else {
-    ++state_.best.stalled;
-  }
-  learning_rate_.validated(metric);
+  if (!report->improved) ++state_.best.stalled;
+  learning_rate_.validated(report->metric());
   state_.learning_rate = learning_rate_.state();
   state_.validation_due = false;
   unsaved_ = true;
-  tell(*report);
+  report_->tell(*report);
   return true;
 }
 
 // Off the schedule, so what is saved to resume from knows nothing of it: a resumed run with a
 // higher limit goes on as if it had always had that limit. Its best model may stay, though.
 bool Trainer::validate_at_the_end() {
-  std::optional<ValidationReport> report = validate();
-  if (!report) return false;
-  const double metric = metric_of(*report);
-  report->improved = !state_.best.known || metric < state_.best.value;
-  if (report->improved) {
-    save_best();
-    state_.best = {true, metric, state_.step, 0};
-  }
-  tell(*report);
-  return true;
+  const std::optional<ValidationReport> report = validate();
+  if (report) report_->tell(*report);
+  return report.has_value();
 }
 
 void Trainer::save_last() {
   read_steps();
   if (!unsaved_) return;
   for (const std::string& name : plans_->implementations()) state_.implementations.insert(name);
-  save_checkpoint(*context_, last_path(), *model_, data_.tokenizers, config_, *optimizer_, state_);
+  save_checkpoint(*context_, folder_.last(), *model_, data_.tokenizers, config_, *optimizer_,
+                  state_);
   unsaved_ = false;
-}
-
-void Trainer::save_best() {
-  save_model(*context_, best_path(), *model_, data_.tokenizers, config_);
 }
 
 }  // namespace sluice::training

@@ -6,18 +6,21 @@
 
 #include <random>
 
+#include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
 #include "unit/training/reversal_task.h"
 
 namespace sluice::training {
 namespace {
 
-Outcome uninterrupted(const std::filesystem::path& output, const char* device_name = "cpu",
+using Resume = testing::OnDevice;
+
+// With few checkpoints: how often one is written must not show in the outcome.
+Outcome uninterrupted(const Context& context, const std::filesystem::path& output,
                       std::int64_t threads = 1) {
-  const auto device = runtime::open_device(device_name);
-  const Context context(*device);
   TrainConfig config = reversal_config(output);
   config.threads = threads;
+  config.loop.checkpoint_every = 8;
   Trainer(context, config, reversal_data(config), Start::kFresh).run();
   return outcome_of(output);
 }
@@ -29,45 +32,45 @@ std::string without_device(std::string state) {
   return state.substr(0, begin);
 }
 
-TEST(Resume, TheTestDeviceGivesTheBitsOfTheCpu) {
+TEST(ResumeState, OfTheTestDeviceIsThatOfTheCpuToTheBit) {
   const testing::TemporaryFolder folder;
-  Outcome cpu = uninterrupted(folder / "cpu");
-  Outcome test = uninterrupted(folder / "test", "test");
-  cpu.state = without_device(cpu.state);
-  test.state = without_device(test.state);
-  EXPECT_EQ(cpu, test);
+  const auto train = [&](const char* name) {
+    const auto device = runtime::open_device(name);
+    Outcome outcome = uninterrupted(Context(*device), folder / name);
+    outcome.state = without_device(outcome.state);
+    return outcome;
+  };
+  EXPECT_EQ(train("cpu"), train("test"));
 }
 
 // Stopped by request again and again, now and then in the midst of a validation, and carried on
 // with other limits and other checkpoint intervals.
-TEST(Resume, StoppedByRequest) {
+TEST_P(Resume, StoppedByRequest) {
   const testing::TemporaryFolder folder;
-  const auto device = runtime::open_device("cpu");
-  const Context context(*device);
   std::mt19937_64 random(std::random_device{}());
   const std::uint64_t seed = random();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   random.seed(seed);
   TrainConfig config = reversal_config(folder / "cut");
   config.threads = static_cast<std::int64_t>(1 + random() % 2);
-  uninterrupted(folder / "whole", "cpu", config.threads);
+  uninterrupted(context_, folder / "whole", config.threads);
   const std::int64_t steps = config.loop.max_steps;
   int runs = 0;
   for (std::int64_t step = 0; step < steps; ++runs) {
     ASSERT_LT(runs, 100);
     config.loop.checkpoint_every = static_cast<std::int64_t>(1 + random() % 5);
     // A limit off the validation schedule brings a validation that must leave no trace.
-    config.loop.max_steps = std::min<std::int64_t>(steps, step + 1 + random() % 9);
+    config.loop.max_steps = std::min<std::int64_t>(steps, step + 1 + random() % 5);
     std::atomic<bool> stop = random() % 8 == 0;
-    const std::int64_t stop_at = step + static_cast<std::int64_t>(random() % 9);
+    const std::int64_t stop_at = step + static_cast<std::int64_t>(random() % 6);
     TrainHooks hooks;
     hooks.stop = &stop;
     hooks.on_step = [&](const StepReport& report) { stop = report.step >= stop_at; };
-    step = Trainer(context, config, reversal_data(config), Start::kResume).run(hooks).step;
+    step = Trainer(context_, config, reversal_data(config), Start::kResume).run(hooks).step;
   }
   config.loop.max_steps = steps;
   config.loop.checkpoint_every = 1;
-  Trainer(context, config, reversal_data(config), Start::kResume).run();
+  Trainer(context_, config, reversal_data(config), Start::kResume).run();
   EXPECT_GT(runs, 3);
   // A validation off the schedule may have kept a better model, and nothing else.
   EXPECT_EQ(outcome_of(folder / "cut", false), outcome_of(folder / "whole", false));
@@ -76,9 +79,9 @@ TEST(Resume, StoppedByRequest) {
 // A training process of the run in `output`.
 class Child {
  public:
-  explicit Child(const std::filesystem::path& output)
+  Child(const std::filesystem::path& output, const char* device, const DeathInWriting& death = {})
       : state_file_(output / "last" / "training_state.safetensors"),
-        id_(spawn_training(output, "cpu")) {
+        id_(spawn_training(output, device, death)) {
     EXPECT_GT(id_, 0);
   }
   ~Child() { kill_it(); }
@@ -117,9 +120,14 @@ class Child {
   bool finished_ = false;
 };
 
-TEST(Resume, KilledAtAnyMoment) {
+bool is_left_of_a_writer(const std::filesystem::path& output) {
+  return std::filesystem::exists(output / "last.sluice-tmp") ||
+         std::filesystem::exists(output / "best.sluice-tmp");
+}
+
+TEST_P(Resume, KilledAtAnyMoment) {
   const testing::TemporaryFolder folder;
-  const Outcome expected = uninterrupted(folder / "whole");
+  const Outcome expected = uninterrupted(context_, folder / "whole");
   const std::filesystem::path output = folder / "killed";
   std::mt19937_64 random(std::random_device{}());
   const std::uint64_t seed = random();
@@ -129,9 +137,8 @@ TEST(Resume, KilledAtAnyMoment) {
   // get on however slow the machine is; now and then it is killed as it starts.
   constexpr int kMostKills = 60;
   int killed = 0;
-  int in_writing = 0;
   while (true) {
-    Child child(output);
+    Child child(output, GetParam());
     if (killed == kMostKills) {
       child.wait();
     } else if (random() % 8 != 0) {
@@ -142,13 +149,44 @@ TEST(Resume, KilledAtAnyMoment) {
     if (child.succeeded()) break;
     ASSERT_TRUE(child.was_killed()) << "the training process failed";
     ++killed;
-    in_writing += std::filesystem::exists(output / "last.sluice-tmp") ? 1 : 0;
   }
-  RecordProperty("killed", killed);
-  RecordProperty("killed_in_writing", in_writing);
   EXPECT_GT(killed, 0);
   EXPECT_EQ(outcome_of(output), expected);
 }
+
+// At a byte that is drawn, of the model or of what lies beside it: at the first checkpoint there
+// is, and at later ones, which have one to replace.
+TEST_P(Resume, KilledWhileWriting) {
+  const testing::TemporaryFolder folder;
+  const Outcome expected = uninterrupted(context_, folder / "whole");
+  const auto largest = static_cast<std::int64_t>(
+      std::filesystem::file_size(folder / "whole" / "last" / "training_state.safetensors"));
+  // No file of metrics is as large, so that none is what the process dies of.
+  constexpr std::int64_t kSmallest = 10'000;
+  ASSERT_GT(largest, 2 * kSmallest);
+  const std::filesystem::path output = folder / "killed";
+  std::mt19937_64 random(std::random_device{}());
+  const std::uint64_t seed = random();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  random.seed(seed);
+  for (int i = 0; i < 5; ++i) {
+    DeathInWriting death;
+    death.after_steps = static_cast<std::int64_t>(i == 0 ? 1 : 1 + random() % 4);
+    death.bytes = kSmallest + static_cast<std::int64_t>(
+                                  random() % static_cast<std::uint64_t>(largest - kSmallest));
+    SCOPED_TRACE(::testing::Message() << "kill " << i << " at byte " << death.bytes);
+    Child child(output, GetParam(), death);
+    child.wait();
+    ASSERT_TRUE(child.was_killed());
+    ASSERT_TRUE(is_left_of_a_writer(output));
+  }
+  Child child(output, GetParam());
+  child.wait();
+  EXPECT_TRUE(child.succeeded());
+  EXPECT_EQ(outcome_of(output), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Resume, ::testing::Values("cpu", "test"), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::training

@@ -1,8 +1,11 @@
 #include "unit/training/reversal_task.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <string_view>
 
@@ -40,7 +43,7 @@ TrainConfig reversal_config(const std::filesystem::path& output) {
   config.loop.max_tokens = 200;
   config.loop.pool = 64;
   config.loop.max_epochs = 0;
-  config.loop.max_steps = 31;  // ends with a validation off the schedule
+  config.loop.max_steps = 21;  // ends with a validation off the schedule
   config.loop.validate_every = 2;
   config.loop.checkpoint_every = 1;
   config.loop.label_smoothing = 0.1;
@@ -69,32 +72,56 @@ Outcome outcome_of(const std::filesystem::path& output, bool with_best) {
   return outcome;
 }
 
-int spawn_training(const std::filesystem::path& output, const std::string& device) {
+int spawn_training(const std::filesystem::path& output, const std::string& device,
+                   const DeathInWriting& death) {
+  const std::string steps = std::to_string(death.after_steps);
+  const std::string bytes = std::to_string(death.bytes);
   const int child = ::fork();
   if (child != 0) return child;
   // Nothing but exec: the parent may have threads.
-  ::execl("/proc/self/exe", "training_test", "--train", output.c_str(), device.c_str(), nullptr);
+  ::execl("/proc/self/exe", "training_test", "--train", output.c_str(), device.c_str(),
+          steps.c_str(), bytes.c_str(), nullptr);
   ::_exit(127);
 }
 
 namespace {
 
-int train(const char* output, const char* device_name) {
+// The kernel signals a process that writes beyond the limit, once the file has so many bytes.
+void die_at_file_size(std::int64_t bytes) {
+  ::signal(SIGXFSZ, [](int) { ::kill(::getpid(), SIGKILL); });
+  const rlimit limit{static_cast<rlim_t>(bytes), RLIM_INFINITY};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+int train(const char* output, const char* device_name, const DeathInWriting& death) {
   const auto device = runtime::open_device(device_name);
   const Context context(*device);
   const TrainConfig config = reversal_config(output);
   Trainer trainer(context, config, reversal_data(config), Start::kResume);
-  trainer.run();
+  TrainHooks hooks;
+  std::int64_t steps = 0;
+  hooks.on_step = [&](const StepReport&) {
+    // A step is told of before the checkpoint after it is written.
+    if (++steps == death.after_steps) die_at_file_size(death.bytes);
+  };
+  trainer.run(hooks);
   return 0;
+}
+
+std::int64_t number(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 }  // namespace
 }  // namespace sluice::training
 
 int main(int count, char** arguments) {
-  if (count == 4 && std::string_view(arguments[1]) == "--train") {
+  using namespace sluice::training;
+  if (count == 6 && std::string_view(arguments[1]) == "--train") {
     try {
-      return sluice::training::train(arguments[2], arguments[3]);
+      return train(arguments[2], arguments[3], {number(arguments[4]), number(arguments[5])});
     } catch (const std::exception& error) {
       std::fprintf(stderr, "training failed: %s\n", error.what());
       return 1;

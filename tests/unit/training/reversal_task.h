@@ -27,8 +27,16 @@ struct Outcome {
 /// Without <output>/best if not `with_best`.
 Outcome outcome_of(const std::filesystem::path& output, bool with_best = true);
 
+/// A process that kills itself (SIGKILL) as it writes the checkpoint after so many steps of its
+/// own, once a file of it has `bytes` bytes; never if `after_steps` is 0.
+struct DeathInWriting {
+  std::int64_t after_steps = 0;
+  std::int64_t bytes = 0;
+};
+
 /// Runs the test program again as a process that trains, resuming if there is something to resume;
 /// returns its id. The caller waits for it.
-int spawn_training(const std::filesystem::path& output, const std::string& device);
+int spawn_training(const std::filesystem::path& output, const std::string& device,
+                   const DeathInWriting& death = {});
 
 }  // namespace sluice::training

@@ -9,28 +9,32 @@
 #include <sstream>
 
 #include "training/exact_match.h"
+#include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
 #include "unit/training/reversal_task.h"
 
 namespace sluice::training {
 namespace {
 
-struct OnCpu : ::testing::Test {
-  OnCpu() : device(runtime::open_device("cpu")), context(*device) {}
-
+class TrainerTest : public testing::OnDevice {
+ protected:
+  /// Few checkpoints: their writing takes most of a small run's time.
+  TrainConfig small_config() const {
+    TrainConfig config = reversal_config(output());
+    config.loop.checkpoint_every = 0;
+    config.loop.validate_every = 6;
+    config.loop.max_steps = 12;
+    return config;
+  }
   TrainResult train(const TrainConfig& config, const TrainHooks& hooks = {}) {
-    return Trainer(context, config, reversal_data(config), Start::kResume).run(hooks);
+    return Trainer(context_, config, reversal_data(config), Start::kResume).run(hooks);
   }
   std::filesystem::path output() const { return folder / "run"; }
 
   testing::TemporaryFolder folder;
-  std::unique_ptr<runtime::Device> device;
-  Context context;
 };
 
-using TrainerTest = OnCpu;
-
-TEST_F(TrainerTest, LearnsToReverseAndKeepsTheBest) {
+TEST_P(TrainerTest, LearnsToReverseAndKeepsTheBest) {
   TrainConfig config = reversal_config(output());
   config.model.hidden = 32;
   config.model.embedding = 16;
@@ -54,7 +58,7 @@ TEST_F(TrainerTest, LearnsToReverseAndKeepsTheBest) {
     last_loss = report.loss;
   };
   hooks.on_validation = [&](const ValidationReport& report) { validations.push_back(report); };
-  Trainer trainer(context, config, reversal_data(config), Start::kFresh);
+  Trainer trainer(context_, config, reversal_data(config), Start::kFresh);
   const TrainResult result = trainer.run(hooks);
 
   EXPECT_EQ(result.outcome, TrainOutcome::kFinished);
@@ -67,13 +71,13 @@ TEST_F(TrainerTest, LearnsToReverseAndKeepsTheBest) {
   EXPECT_NE(shown.str().find("exact match"), std::string::npos);
 
   // What is kept as best is the model that was measured.
-  const LoadedModel best = load_model(context, output() / "best");
-  EXPECT_EQ(exact_match(context, *best.model, trainer.data().validation), -result.best.value);
+  const LoadedModel best = load_model(context_, output() / "best");
+  EXPECT_EQ(exact_match(context_, *best.model, trainer.data().validation), -result.best.value);
   EXPECT_EQ(best.tokenizers.source->encode("15"), trainer.data().tokenizers.source->encode("15"));
   EXPECT_TRUE(std::filesystem::is_directory(output() / "tensorboard"));
 }
 
-TEST_F(TrainerTest, StopsEarlyWhenValidationStalls) {
+TEST_P(TrainerTest, StopsEarlyWhenValidationStalls) {
   TrainConfig config = reversal_config(output());
   config.learning_rate.learning_rate = 0;  // nothing ever improves on the first validation
   config.loop.patience = 2;
@@ -87,7 +91,7 @@ TEST_F(TrainerTest, StopsEarlyWhenValidationStalls) {
   EXPECT_EQ(train(config).step, 12);
 }
 
-TEST_F(TrainerTest, ValidatesAtTheEndOfEpochsAndOfTheRun) {
+TEST_P(TrainerTest, ValidatesAtTheEndOfEpochsAndOfTheRun) {
   TrainConfig config = reversal_config(output());
   config.loop.validate_every = 0;
   config.loop.checkpoint_every = 0;
@@ -110,18 +114,18 @@ TEST_F(TrainerTest, ValidatesAtTheEndOfEpochsAndOfTheRun) {
   EXPECT_EQ(steps[2], result.step + 1);
 }
 
-TEST_F(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
-  TrainConfig config = reversal_config(output());
+TEST_P(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
+  TrainConfig config = small_config();
   config.loop.max_steps = 6;
   train(config);
   const Outcome before = outcome_of(output());
   config.loop.max_steps = 20;
-  Trainer trainer(context, config, reversal_data(config), Start::kResume);
+  Trainer trainer(context_, config, reversal_data(config), Start::kResume);
   layers::Parameters& parameters = trainer.model().parameters();
   const layers::ParameterId last = parameters.specs().size() - 1;
-  std::vector<float> values = parameters.download<float>(context, last);
+  std::vector<float> values = parameters.download<float>(context_, last);
   values[0] = std::numeric_limits<float>::quiet_NaN();
-  parameters.upload<float>(context, last, values);
+  parameters.upload<float>(context_, last, values);
   const Error error = testing::error_of([&] { trainer.run(); });
   EXPECT_EQ(error.code(), ErrorCode::kNumeric);
   EXPECT_NE(std::string(error.what()).find("at step 7: loss nan"), std::string::npos)
@@ -147,14 +151,14 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-TEST_F(TrainerTest, AFullDiskSparesTheCheckpoint) {
-  TrainConfig config = reversal_config(output());
+TEST_P(TrainerTest, AFullDiskSparesTheCheckpoint) {
+  TrainConfig config = small_config();
   config.loop.max_steps = 6;
   train(config);
   const Outcome before = outcome_of(output());
   config.loop.max_steps = 20;
-  Trainer trainer(context, config, reversal_data(config), Start::kResume);
   {
+    Trainer trainer(context_, config, reversal_data(config), Start::kResume);
     const FileSizeLimit full(10'000);
     const Error error = testing::error_of([&] { trainer.run(); });
     EXPECT_EQ(error.code(), ErrorCode::kIo);
@@ -165,27 +169,8 @@ TEST_F(TrainerTest, AFullDiskSparesTheCheckpoint) {
   EXPECT_EQ(train(config).step, 20);
 }
 
-TEST_F(TrainerTest, OneRunAtATimeInAFolder) {
-  const TrainConfig config = reversal_config(output());
-  TrainHooks hooks;
-  int refused = 0;
-  hooks.on_validation = [&](const ValidationReport&) {
-    if (refused > 0) return;
-    const Error error = testing::error_of([&] { train(config); });
-    EXPECT_EQ(error.code(), ErrorCode::kIo);
-    EXPECT_NE(std::string(error.what()).find("another process"), std::string::npos) << error.what();
-    ++refused;
-  };
-  EXPECT_EQ(train(config, hooks).step, config.loop.max_steps);
-  EXPECT_EQ(refused, 1);
-
-  std::ofstream(folder / "file") << "x";
-  EXPECT_EQ(testing::error_of([&] { train(reversal_config(folder / "file")); }).code(),
-            ErrorCode::kIo);
-}
-
-TEST_F(TrainerTest, AFullDiskForMetricsDoesNotStopTraining) {
-  TrainConfig config = reversal_config(output());
+TEST_P(TrainerTest, AFullDiskForMetricsDoesNotStopTraining) {
+  TrainConfig config = small_config();
   std::filesystem::create_directories(output());
   std::ofstream(output() / "tensorboard") << "in the way";
   ::testing::internal::CaptureStderr();
@@ -194,13 +179,13 @@ TEST_F(TrainerTest, AFullDiskForMetricsDoesNotStopTraining) {
   EXPECT_NE(warning.find("no metrics for TensorBoard"), std::string::npos) << warning;
 }
 
-TEST_F(TrainerTest, RefusesToResumeAnotherRun) {
-  TrainConfig config = reversal_config(output());
+TEST_P(TrainerTest, RefusesToResumeAnotherRun) {
+  TrainConfig config = small_config();
   config.loop.max_steps = 2;
   train(config);
   const auto refusal = [&](const TrainConfig& other, std::uint64_t data_seed, Start start) {
-    const Error error =
-        testing::error_of([&] { Trainer(context, other, reversal_data(other, data_seed), start); });
+    const Error error = testing::error_of(
+        [&] { Trainer(context_, other, reversal_data(other, data_seed), start); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     return std::string(error.what());
   };
@@ -217,25 +202,28 @@ TEST_F(TrainerTest, RefusesToResumeAnotherRun) {
 
   config.threads = 2;
   ::testing::internal::CaptureStderr();
-  Trainer(context, config, reversal_data(config), Start::kResume);
+  Trainer(context_, config, reversal_data(config), Start::kResume);
   const std::string warning = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(warning.find("saved with 1 threads"), std::string::npos) << warning;
 }
 
-TEST_F(TrainerTest, NeedsExamplesForWhatValidationDecides) {
+TEST_P(TrainerTest, NeedsExamplesForWhatValidationDecides) {
   const auto refusal = [&](const TrainConfig& config) {
     TextData text = reversal_text();
     text.validation.clear();
     const Error error = testing::error_of(
-        [&] { Trainer(context, config, make_train_data(config, text), Start::kFresh); });
+        [&] { Trainer(context_, config, make_train_data(config, text), Start::kFresh); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     return std::string(error.what());
   };
-  TrainConfig config = reversal_config(output());
+  TrainConfig config = small_config();
   EXPECT_NE(refusal(config).find("training.schedule is plateau"), std::string::npos);
   config.loop.patience = 3;
   EXPECT_NE(refusal(config).find("training.patience is 3"), std::string::npos);
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, TrainerTest, ::testing::Values("cpu", "test"),
+                         testing::device_name);
 
 }  // namespace
 }  // namespace sluice::training

@@ -1,0 +1,46 @@
+#include "training/run_folder.h"
+
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+
+namespace sluice::training {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// False if it was there.
+bool make_folder(const fs::path& path) {
+  std::error_code reason;
+  const bool made = fs::create_directories(path, reason);
+  if (reason) {
+    base::fail(ErrorCode::kIo, "cannot make the folder '{}': {}", path.native(), reason.message());
+  }
+  return made;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)), made_(make_folder(path_)) {
+  using Result = io::DirectoryLock::Result;
+  const Result result = lock_.try_lock(path_);
+  if (result == Result::kLocked || result == Result::kUnsupported) return;
+  // kAbsent: the other run has just ended and removed the folder, empty.
+  base::fail(ErrorCode::kIo,
+             "another process is training in '{}': wait for it or choose another folder",
+             path_.native());
+}
+
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : path_(std::move(other.path_)),
+      made_(std::exchange(other.made_, false)),
+      lock_(std::move(other.lock_)) {}
+
+RunFolder::~RunFolder() {
+  std::error_code not_empty;
+  if (made_) fs::remove(path_, not_empty);
+}
+
+}  // namespace sluice::training

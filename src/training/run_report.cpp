@@ -1,0 +1,62 @@
+#include "training/run_report.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace sluice::training {
+
+RunReport::RunReport(const std::filesystem::path& tensorboard, std::int64_t first_step,
+                     std::int64_t log_every, const TrainHooks& hooks)
+    : metrics_(tensorboard, first_step),
+      log_every_(log_every),
+      hooks_(hooks),
+      start_(steady_seconds()) {}
+
+RunReport::~RunReport() {
+  if (hooks_.progress != nullptr) hooks_.progress->finish();
+}
+
+void RunReport::log_step(const StepReport& report) {
+  loss_sum_ += report.loss * static_cast<double>(report.target_tokens);
+  target_tokens_ += report.target_tokens;
+  all_tokens_ += report.source_tokens + report.target_tokens;
+  if (report.step % log_every_ != 0) return;
+  const double now = steady_seconds();
+  metrics_.scalar("train/loss", report.step, loss_sum_ / static_cast<double>(target_tokens_));
+  metrics_.scalar("train/learning_rate", report.step, report.learning_rate);
+  metrics_.scalar("train/gradient_norm", report.step, report.gradient_norm);
+  if (now > start_) {
+    metrics_.scalar("train/tokens_per_second", report.step,
+                    static_cast<double>(all_tokens_) / (now - start_));
+  }
+  loss_sum_ = 0;
+  target_tokens_ = all_tokens_ = 0;
+  start_ = now;
+}
+
+void RunReport::tell(const StepReport& report) {
+  log_step(report);
+  if (hooks_.on_step) hooks_.on_step(report);
+  if (hooks_.progress == nullptr) return;
+  hooks_.progress->update({report.epoch, report.step, report.fraction,
+                           report.source_tokens + report.target_tokens, report.loss,
+                           report.learning_rate});
+}
+
+void RunReport::tell(const ValidationReport& report) {
+  metrics_.scalar("validation/loss", report.step, report.loss);
+  metrics_.scalar("validation/perplexity", report.step, report.perplexity);
+  metrics_.scalar("validation/accuracy", report.step, report.accuracy);
+  if (report.exact_match) {
+    metrics_.scalar("validation/exact_match", report.step, *report.exact_match);
+  }
+  if (hooks_.on_validation) hooks_.on_validation(report);
+  if (hooks_.progress == nullptr) return;
+  std::string line = fmt::format("step {}: validation loss {:.4f}, perplexity {:.3f}", report.step,
+                                 report.loss, report.perplexity);
+  if (report.exact_match) line += fmt::format(", exact match {:.2f}%", 100 * *report.exact_match);
+  hooks_.progress->message(line + (report.improved ? ", best so far" : ""));
+}
+
+}  // namespace sluice::training

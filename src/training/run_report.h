@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+
+#include "training/metrics_log.h"
+#include "training/progress.h"
+#include "training/step_log.h"
+#include "training/validation.h"
+
+namespace sluice::training {
+
+/// What the caller of a run wants to see and to say; all may be absent.
+struct TrainHooks {
+  std::function<void(const StepReport&)> on_step;  ///< of every step, in order, some steps late
+  std::function<void(const ValidationReport&)> on_validation;
+  Progress* progress = nullptr;
+  /// Set it (from a signal handler, say) to have the run save itself and return soon.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Tells of a run wherever it is watched: TensorBoard's files, hooks, progress.
+class RunReport {
+ public:
+  /// Metrics of training go to the folder `tensorboard` every `log_every` steps.
+  RunReport(const std::filesystem::path& tensorboard, std::int64_t first_step,
+            std::int64_t log_every, const TrainHooks& hooks);
+  RunReport(const RunReport&) = delete;
+  RunReport& operator=(const RunReport&) = delete;
+  /// Ends the line of the progress: also when training fails, what is said of it starts on a line
+  /// of its own.
+  ~RunReport();
+
+  void tell(const StepReport& report);
+  void tell(const ValidationReport& report);
+
+ private:
+  void log_step(const StepReport& report);
+
+  MetricsLog metrics_;
+  std::int64_t log_every_;
+  TrainHooks hooks_;
+  // Since the last metrics of training, which are means.
+  double start_;
+  double loss_sum_ = 0;
+  std::int64_t target_tokens_ = 0;
+  std::int64_t all_tokens_ = 0;
+};
+
+}  // namespace sluice::training
