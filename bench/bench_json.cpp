@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/commit.h"
 #include "bench/recurrent_bench.h"
 
 namespace sluice::bench {
@@ -47,6 +48,7 @@ std::string to_json(const std::vector<BenchResult>& results) {
         result.speedup_over_peer ? nlohmann::ordered_json(*result.speedup_over_peer) : nullptr;
     row["threads"] = omp_get_max_threads();
     row["cpu"] = cpu_model();
+    row["commit"] = commit();
     list.push_back(std::move(row));
   }
   return list.dump(1) + "\n";

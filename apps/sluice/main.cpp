@@ -2,6 +2,7 @@
 #include <exception>
 #include <string>
 
+#include "bench/commit.h"
 #include "commands.h"
 #include "sluice/error.h"
 
@@ -19,6 +20,8 @@ constexpr const char* kFooter = R"(Start here:
 int main(int argc, char** argv) {
   CLI::App program("Sluice trains and runs recurrent sequence models (LSTM, GRU).", "sluice");
   program.require_subcommand(1);
+  program.set_version_flag(
+      "--version", std::string("sluice " SLUICE_VERSION ", commit ") + sluice::bench::commit());
   program.footer(kFooter);
   program.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("sluice: error: ") + error.what() + "; see sluice COMMAND --help\n";

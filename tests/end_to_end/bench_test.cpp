@@ -22,12 +22,13 @@ TEST(Bench, WritesResults) {
     bool forward = false, backward = false;
     for (const auto& result : results) {
       for (const char* key :
-           {"name", "cell", "time", "batch", "input", "hidden", "layers", "directions",
-            "projection", "dtype", "lengths", "seed", "device", "pass", "implementation", "peer",
-            "milliseconds", "gflops", "error"}) {
+           {"name",           "cell",       "time",         "batch",   "input", "hidden", "layers",
+            "directions",     "projection", "dtype",        "lengths", "seed",  "device", "pass",
+            "implementation", "peer",       "milliseconds", "gflops",  "error", "commit"}) {
         EXPECT_TRUE(result.contains(key)) << key;
       }
       EXPECT_EQ(result["cell"], cell);
+      EXPECT_FALSE(result["commit"].get<std::string>().empty());
       EXPECT_GT(result["milliseconds"], 0);
       EXPECT_LT(result["error"], 1e-4) << result;  // float32 against float64, sums of 21 terms
       forward = forward || result["pass"] == "forward";

@@ -22,6 +22,14 @@ TEST(Help, OfEachCommandTeachesByExample) {
   }
 }
 
+TEST(Help, VersionNamesTheCommit) {
+  const sluice::testing::TemporaryFolder folder;
+  const Outcome outcome = run(folder.path(), {"--version"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::regex line(R"(sluice \d+\.\d+\.\d+, commit [\w.-]+\n)");
+  EXPECT_TRUE(std::regex_match(outcome.out, line)) << outcome.out;
+}
+
 TEST(Help, UsageErrorsAreOneLine) {
   const Workplace place;
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
