@@ -1,15 +1,11 @@
 #include "unit/kernels_recurrent/emulated_amx_leaf.h"
 
 #include "kernels/recurrent/cpu/amx_body.h"
-#include "kernels/recurrent/cpu/avx512_bf16_isa.h"
+#include "kernels/recurrent/cpu/amx_isa.h"
 
 // Compiled for AVX-512, like the leaves: nothing of the standard library in here.
 namespace sluice::kernels::recurrent::cpu {
 namespace {
-
-struct Isa : Avx512Bf16Isa {
-  static constexpr int kDepthUnit = kTileDepth;
-};
 
 /// Eight tiles as the instruction manual describes them, with its faults.
 class EmulatedTiles {
@@ -103,6 +99,7 @@ class EmulatedTiles {
 
 }  // namespace
 
-const Leaf<base::BFloat16> kEmulatedAmxLeaf = AmxBody<Isa, EmulatedTiles>::kLeaf;
+const Leaf<base::BFloat16> kEmulatedAmxLeafBf16 = AmxBody<AmxBf16Isa, EmulatedTiles>::kLeaf;
+const Leaf<float> kEmulatedAmxLeafF32 = AmxBody<AmxF32Isa, EmulatedTiles>::kLeaf;
 
 }  // namespace sluice::kernels::recurrent::cpu

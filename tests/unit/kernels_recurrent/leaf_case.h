@@ -39,6 +39,8 @@ inline std::vector<Named<float>> leaves() {
   std::vector<Named<float>> list{{"portable", &portable_leaf<float>()}};
   if (const auto* leaf = avx2_leaf_f32()) list.push_back({"avx2", leaf});
   if (const auto* leaf = avx512_leaf_f32()) list.push_back({"avx512", leaf});
+  if (avx512_leaf_bf16()) list.push_back({"emulated amx", &kEmulatedAmxLeafF32});
+  if (const auto* leaf = amx_leaf_f32()) list.push_back({"amx", leaf});
   return list;
 }
 
@@ -47,7 +49,7 @@ inline std::vector<Named<BFloat16>> leaves() {
   std::vector<Named<BFloat16>> list{{"portable", &portable_leaf<BFloat16>()}};
   if (const auto* leaf = avx512_leaf_bf16()) {
     list.push_back({"avx512", leaf});
-    list.push_back({"emulated amx", &kEmulatedAmxLeaf, false});
+    list.push_back({"emulated amx", &kEmulatedAmxLeafBf16, false});
   }
   if (const auto* leaf = amx_leaf_bf16()) list.push_back({"amx", leaf, false});
   return list;
@@ -135,7 +137,8 @@ struct Matrix {
 };
 
 /// A sum in double, and the bound on the error of any order of float32 sums: every term takes part
-/// in at most n roundings of half a unit, n the number of additions.
+/// in at most n roundings of half a unit, n the number of additions. float32 on tiles adds up each
+/// product from six.
 struct Bounded {
   double value = 0, magnitude = 0;
   std::int64_t count = 0;
@@ -144,7 +147,7 @@ struct Bounded {
     magnitude += std::abs(x);
     ++count;
   }
-  double error() const { return static_cast<double>(count + 1) * kUnit * magnitude; }
+  double error() const { return static_cast<double>(count + 6) * kUnit * magnitude; }
 };
 
 template <typename T>

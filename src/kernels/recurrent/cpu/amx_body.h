@@ -1,9 +1,10 @@
 #pragma once
 
+#include "kernels/recurrent/cpu/amx_input.h"
 #include "kernels/recurrent/cpu/leaf_body.h"
 
 /// The leaf on tile registers (AMX), written over a class Tiles so that its logic also runs where
-/// the processor has none: the hardware's tiles in amx_leaf_bf16.cpp, emulated ones in the tests.
+/// the processor has none: the hardware's tiles in hardware_tiles.h, emulated ones in the tests.
 ///
 /// Tiles has
 ///   configure(const TileConfig&)
@@ -11,6 +12,14 @@
 ///   load<tile>(const void*, stride), store<tile>(void*, stride)   strides in bytes
 ///   multiply<c, a, b>()   c[m][n] += a[m][2k] * b[k][2n] + a[m][2k+1] * b[k][2n+1]
 /// and a destructor that gives the registers back.
+///
+/// Beside what leaf_tile.h asks of it, Isa says how weights and inputs become tiles (amx_input.h):
+///   Input                       the rows of a chunk as tiles
+///   kPhases, kPhaseCount        the products of parts that make up one product
+///   tile_offset(block, part)    elements from a step of kTileDepth to a tile of its weights
+///   tile_stride(blocks)         bytes from one row of that tile to the next
+///   kFewRows                    below so many rows vectors do as well
+///   kGoodRows, kOwnRows         good_rows and own_rows of the Leaf
 namespace sluice::kernels::recurrent::cpu {
 
 /// What LDTILECFG reads: eight tiles of up to 16 rows of 64 bytes.
@@ -23,26 +32,15 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-inline constexpr int kTileRows = 16;
-inline constexpr int kTileDepth = 32;  ///< bfloat16 in a row of a tile
-
-/// The packed layout is that of LeafBody<Isa>, whose rows of sixteen pairs, kBlocks * 64 bytes
-/// apart, are a tile of weights just as they lie. Isa::kDepthUnit must be kTileDepth, so that the
-/// last tile of weights is whole.
 template <class Isa, class Tiles>
 struct AmxBody {
   using T = typename Isa::T;
   static_assert(Isa::kDepthUnit == kTileDepth && Isa::Vector::kWidth == kPanel);
 
-  // Below this many rows a tile is mostly empty, and vectors stream the weights as fast.
-  static constexpr std::int64_t kFewRows = 4;
-  // Tiles do some 1000 GFLOP/s while the third cache brings a core some 10 GB/s of weights, and a
-  // byte of them takes part in one operation a row: well over 100 rows hide the reading.
-  static constexpr std::int64_t kGoodRows = 256;
-  static constexpr std::int64_t kOwnRows = 128;
-
   static void product(const ProductArgs<T>& args) {
-    if (args.rows < kFewRows) return LeafBody<Isa>::product(args);
+    if constexpr (Isa::kFewRows > 1) {
+      if (args.rows < Isa::kFewRows) return LeafBody<Isa>::product(args);
+    }
     if (args.blocks == 1) {
       run(ProductJob<Isa, 1>{args}, 0, args.rows, args.panel_begin, args.panel_end, args.a_stride);
     } else if (args.blocks == 3) {
@@ -53,13 +51,17 @@ struct AmxBody {
   }
 
   static void lstm_step(const StepArgs<T>& args) {
-    if (args.row_end - args.row_begin < kFewRows) return LeafBody<Isa>::lstm_step(args);
+    if constexpr (Isa::kFewRows > 1) {
+      if (args.row_end - args.row_begin < Isa::kFewRows) return LeafBody<Isa>::lstm_step(args);
+    }
     run(LstmJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end,
         args.h_prev_stride);
   }
 
   static void gru_step(const StepArgs<T>& args) {
-    if (args.row_end - args.row_begin < kFewRows) return LeafBody<Isa>::gru_step(args);
+    if constexpr (Isa::kFewRows > 1) {
+      if (args.row_end - args.row_begin < Isa::kFewRows) return LeafBody<Isa>::gru_step(args);
+    }
     run(GruJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end,
         args.h_prev_stride);
   }
@@ -73,8 +75,8 @@ struct AmxBody {
                                  gru_step,
                                  LeafBody<Isa>::lstm_step_backward,
                                  LeafBody<Isa>::gru_step_backward,
-                                 kGoodRows,
-                                 kOwnRows};
+                                 Isa::kGoodRows,
+                                 Isa::kOwnRows};
 
  private:
   // Tiles 0 to 3 hold sums, 4 and 5 rows of the input, 6 and 7 weights: 2 x 2 tiles of sums with
@@ -82,6 +84,7 @@ struct AmxBody {
   static constexpr int kInput = 4;
   static constexpr int kWeights = 6;
   static constexpr int kBlockRows = 2 * kTileRows;
+  static constexpr int kChunkBlocks = Isa::Input::kRows / kBlockRows;
 
   static TileConfig config_for(int rows) {
     TileConfig config;
@@ -100,26 +103,22 @@ struct AmxBody {
     return config;
   }
 
-  /// Up to 32 rows, and where a run of panels leaves their sums.
+  /// A part of the depth that is multiplied in one go.
+  struct Depth {
+    std::int64_t begin, end;
+  };
+
+  /// Up to 32 rows of a chunk, and where a run of panels leaves their sums.
   template <class Job>
   struct Block {
     static constexpr int kPanels = Job::kBlocks == 4 ? 1 : Job::kBlocks == 3 ? 2 : 4;
 
     const Job& job;
-    std::int64_t row, stride;  ///< first row; elements from one row to the next
-    int rows;
-    /// The part of the depth past the last whole tile, with zeros after it.
-    alignas(64) T tail[kBlockRows][kTileDepth];
-    alignas(64) float sums[kPanels][kBlockRows][Job::kBlocks * kPanel];
-
-    void copy_tail() {
-      const std::int64_t begin = job.depth() / kTileDepth * kTileDepth;
-      for (int r = 0; r < rows; ++r) {
-        for (std::int64_t k = 0; k < kTileDepth; ++k) {
-          tail[r][k] = begin + k < job.depth() ? job.input(row + r)[begin + k] : T();
-        }
-      }
-    }
+    const typename Isa::Input& input;
+    Depth depth;
+    std::int64_t row;                                  ///< the first, of the job
+    int chunk_row, rows;                               ///< the first, of the chunk; how many
+    float (*sums)[kBlockRows][Job::kBlocks * kPanel];  ///< [kPanels]
   };
 
   template <int kRowTiles, int kColumn>
@@ -130,7 +129,7 @@ struct AmxBody {
   /// The sums of one column of weights in a group, as far as it goes.
   template <class Job, int kRowTiles, int kColumn>
   struct Column {
-    Block<Job>& block;
+    const Block<Job>& block;
     std::int64_t panel;  ///< of the job
     int slot;            ///< of block.sums
     int gate;
@@ -141,11 +140,20 @@ struct AmxBody {
 
     const T* weights() const {
       return block.job.packed() + panel * panel_stride<Isa>(block.job.depth(), Job::kBlocks) +
-             gate * kPanel * Isa::kStep;
+             panel_stride<Isa>(block.depth.begin, Job::kBlocks);
+    }
+
+    StartRows origin() const {
+      if constexpr (Job::kDirect) {
+        if (block.depth.begin > 0) {
+          return {block.job.out(block.row, Job::column(panel, 0, gate)), block.job.args.out_stride};
+        }
+      }
+      return block.job.start_rows(block.row, panel, gate);
     }
 
     void start(Tiles& tiles) const {
-      const auto from = block.job.start_rows(block.row, panel, gate);
+      const StartRows from = origin();
       if (from.first == nullptr) {
         tiles.template zero<kUpper>();
         if constexpr (kRowTiles == 2) tiles.template zero<kLower>();
@@ -158,8 +166,12 @@ struct AmxBody {
       }
     }
 
-    void multiply(Tiles& tiles, const T* from) const {
-      tiles.template load<kTile>(from, Job::kBlocks * 64);
+    /// `held`: whether the tile of weights is there since the last phase.
+    void multiply(Tiles& tiles, const T* from, int part, bool held) const {
+      if (!held) {
+        tiles.template load<kTile>(from + Isa::tile_offset(gate, part),
+                                   Isa::tile_stride(Job::kBlocks));
+      }
       tiles.template multiply<kUpper, kInput, kTile>();
       if constexpr (kRowTiles == 2) tiles.template multiply<kLower, kInput + 1, kTile>();
     }
@@ -177,15 +189,25 @@ struct AmxBody {
     }
   };
 
+  template <class Job, int kRowTiles>
+  static void load_input(Tiles& tiles, const Block<Job>& block, std::int64_t k, int part) {
+    const TileSource upper = block.input.tile(block.chunk_row, k, part);
+    tiles.template load<kInput>(upper.from, upper.stride);
+    if constexpr (kRowTiles == 2) {
+      const TileSource lower = block.input.tile(block.chunk_row + kTileRows, k, part);
+      tiles.template load<kInput + 1>(lower.from, lower.stride);
+    }
+  }
+
   /// kColumns neighbouring columns, of which `first` counts from the first gate of `panel` on.
   template <class Job, int kRowTiles, int kColumns>
-  static void run_group(Tiles& tiles, Block<Job>& block, std::int64_t panel, int first) {
+  static void run_group(Tiles& tiles, const Block<Job>& block, std::int64_t panel, int first) {
     const auto column = [&]<int kIndex>() {
       const int slot = (first + kIndex) / Job::kBlocks;
       return Column<Job, kRowTiles, kIndex>{block, panel + slot, slot,
                                             (first + kIndex) % Job::kBlocks};
     };
-    const auto each = [&](const auto& body) {
+    const auto each = [&](const auto& body) __attribute__((always_inline)) {
       body(column.template operator()<0>(), 0);
       if constexpr (kColumns > 1) body(column.template operator()<1>(), 1);
       if constexpr (kColumns > 2) body(column.template operator()<2>(), 2);
@@ -196,27 +218,26 @@ struct AmxBody {
       weights[i] = of.weights();
       of.start(tiles);
     });
-    const auto step = [&](const T* input, std::int64_t stride) {
-      const std::int64_t bytes = stride * static_cast<std::int64_t>(sizeof(T));
-      tiles.template load<kInput>(input, bytes);
-      if constexpr (kRowTiles == 2) {
-        tiles.template load<kInput + 1>(input + kTileRows * stride, bytes);
+    for (std::int64_t k = block.depth.begin; k < block.depth.end; k += kTileDepth) {
+#pragma GCC unroll 8
+      for (int phase = 0; phase < Isa::kPhaseCount; ++phase) {
+        const Phase now = Isa::kPhases[phase];
+        const Phase before = Isa::kPhases[phase > 0 ? phase - 1 : 0];
+        if (phase == 0 || now.input != before.input) {
+          load_input<Job, kRowTiles>(tiles, block, k, now.input);
+        }
+        const bool held = phase > 0 && now.weights == before.weights && kColumns <= 2;
+        each([&](const auto& of, int i) __attribute__((always_inline)) {
+          of.multiply(tiles, weights[i], now.weights, held);
+        });
       }
-      each([&](const auto& of, int i) {
-        of.multiply(tiles, weights[i]);
-        weights[i] += Job::kBlocks * kPanel * kTileDepth;
-      });
-    };
-    const std::int64_t depth = block.job.depth();
-    const T* input = block.job.input(block.row);
-    std::int64_t k = 0;
-    for (; k + kTileDepth <= depth; k += kTileDepth) step(input + k, block.stride);
-    if (k < depth) step(block.tail[0], kTileDepth);
+      each([&](const auto&, int i) { weights[i] += panel_stride<Isa>(kTileDepth, Job::kBlocks); });
+    }
     each([&](const auto& of, int) { of.finish(tiles); });
   }
 
   template <class Job>
-  static void run_columns(Tiles& tiles, Block<Job>& block, std::int64_t panel, int panels) {
+  static void run_columns(Tiles& tiles, const Block<Job>& block, std::int64_t panel, int panels) {
     const int columns = panels * Job::kBlocks;
     int first = 0;
     if (block.rows > kTileRows) {
@@ -230,48 +251,87 @@ struct AmxBody {
     if (columns - first == 1) run_group<Job, 1, 1>(tiles, block, panel, first);
   }
 
+  /// A chunk of rows over all panels.
   template <class Job>
-  static void run_block(Tiles& tiles, Block<Job>& block, std::int64_t panel_begin,
-                        std::int64_t panel_end, bool backwards) {
-    if (block.job.depth() % kTileDepth != 0) block.copy_tail();
-    const auto body = [&](std::int64_t panel, int panels) {
-      run_columns(tiles, block, panel, panels);
+  class Chunk {
+   public:
+    Chunk(Tiles& tiles, const Job& job, std::int64_t row, int rows)
+        : tiles_(tiles), job_(job), row_(row), rows_(rows) {}
+
+    /// Whether any row takes part; the others are skipped.
+    bool start(std::int64_t panel_begin, std::int64_t panel_end) {
+      bool any = false;
+      for (bool& active : active_) active = false;
+      for (int r = 0; r < rows_; ++r) {
+        if (job_.is_active(row_ + r)) {
+          any = active_[r / kBlockRows] = true;
+        } else {
+          job_.skip(row_ + r, panel_begin, panel_end);
+        }
+      }
+      return any;
+    }
+
+    /// A part of the depth: the weights of a run of panels are read once for all rows.
+    void run(const typename Isa::Input& input, const Depth& depth, std::int64_t panel_begin,
+             std::int64_t panel_end, bool backwards) {
+      each_run<Block<Job>::kPanels>(
+          panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
+            for (int first = 0; first < rows_; first += kBlockRows) {
+              if (!active_[first / kBlockRows]) continue;
+              const int rows = static_cast<int>(smaller_of(kBlockRows, rows_ - first));
+              if (rows != configured_) tiles_.configure(config_for(rows));
+              configured_ = rows;
+              const Block<Job> block{job_, input, depth, row_ + first, first, rows, sums_};
+              run_columns(tiles_, block, panel, panels);
+              finish(block, panel, panels);
+            }
+          });
+    }
+
+   private:
+    void finish(const Block<Job>& block, std::int64_t panel, int panels) {
       if constexpr (!Job::kDirect) {
         for (int slot = 0; slot < panels; ++slot) {
           for (int r = 0; r < block.rows; ++r) {
-            if (!block.job.is_active(block.row + r)) continue;
-            block.job.finish(block.sums[slot][r], block.row + r, panel + slot, 0);
+            if (!job_.is_active(block.row + r)) continue;
+            job_.finish(sums_[slot][r], block.row + r, panel + slot, 0);
           }
         }
       }
-    };
-    each_run<Block<Job>::kPanels>(panel_begin, panel_end, backwards, body);
-  }
+    }
 
-  /// Rows outside, panels inside: 32 rows of the input stay in the first cache while the weights
-  /// stream from the second.
+    Tiles& tiles_;
+    const Job& job_;
+    const std::int64_t row_;
+    const int rows_;
+    int configured_ = 0;
+    bool active_[kChunkBlocks];
+    alignas(64) float sums_[Block<Job>::kPanels][kBlockRows][Job::kBlocks * kPanel];
+  };
+
   template <class Job>
   static void run(const Job& job, std::int64_t row_begin, std::int64_t row_end,
                   std::int64_t panel_begin, std::int64_t panel_end, std::int64_t stride) {
     Tiles tiles;
-    int configured = 0;
-    Block<Job> block{job, row_begin, stride, 0, {}, {}};
+    typename Isa::Input input;
+    // A cell needs its sums whole, so its depth is never parted.
+    const std::int64_t at_once =
+        Job::kDirect ? smaller_of(job.depth(), Isa::Input::kDepth) : job.depth();
     bool backwards = job.starts_backwards();
-    for (; block.row < row_end; block.row += block.rows) {
-      block.rows = static_cast<int>(smaller_of(kBlockRows, row_end - block.row));
-      bool active = false;
-      for (int r = 0; r < block.rows; ++r) {
-        if (job.is_active(block.row + r)) {
-          active = true;
-        } else {
-          job.skip(block.row + r, panel_begin, panel_end);
-        }
-      }
-      if (!active) continue;
-      if (block.rows != configured) tiles.configure(config_for(block.rows));
-      configured = block.rows;
-      run_block(tiles, block, panel_begin, panel_end, backwards);
-      backwards = !backwards;
+    int rows = 0;
+    for (std::int64_t row = row_begin; row < row_end; row += rows) {
+      rows = static_cast<int>(smaller_of(Isa::Input::rows_at_once(at_once), row_end - row));
+      Chunk<Job> chunk(tiles, job, row, rows);
+      if (!chunk.start(panel_begin, panel_end)) continue;
+      std::int64_t k = 0;
+      do {
+        const Depth depth{k, smaller_of(k + at_once, job.depth())};
+        input.take(job.input(row), stride, rows, depth.begin, depth.end);
+        chunk.run(input, depth, panel_begin, panel_end, backwards);
+        backwards = !backwards;
+        k = depth.end;
+      } while (k < job.depth());
     }
   }
 };

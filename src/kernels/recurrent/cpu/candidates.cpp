@@ -37,11 +37,28 @@ std::optional<std::string> refuse_leaf(const Descriptor& descriptor, runtime::De
 }
 
 std::optional<std::string> refuse_amx(const Descriptor& descriptor, runtime::DeviceType device) {
-  return refuse_leaf(descriptor, device, DType::kBFloat16, amx_leaf_bf16(),
-                     "AMX-BF16 that the system lends");
+  constexpr std::string_view kNeeds = "AMX-BF16 that the system lends";
+  if (descriptor.dtype == DType::kBFloat16) {
+    return refuse_leaf(descriptor, device, DType::kBFloat16, amx_leaf_bf16(), kNeeds);
+  }
+  if (auto reason = refuse_leaf(descriptor, device, DType::kFloat32, amx_leaf_f32(), kNeeds)) {
+    return reason;
+  }
+  if (descriptor.rows < kAmxF32Rows) {
+    return fmt::format("{} rows of float32 leave its tiles empty; it wants {}", descriptor.rows,
+                       kAmxF32Rows);
+  }
+  if (descriptor.output() > kAmxF32Depth) {
+    return fmt::format("it steps from at most {} features of float32, not {}", kAmxF32Depth,
+                       descriptor.output());
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<Plan> create_amx(const Descriptor& descriptor) {
+  if (descriptor.dtype == DType::kFloat32) {
+    return make_sequence(descriptor, "amx", *amx_leaf_f32());
+  }
   return make_sequence(descriptor, "amx", *amx_leaf_bf16());
 }
 

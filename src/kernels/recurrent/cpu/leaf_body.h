@@ -127,6 +127,18 @@ struct LeafBody {
   template <typename Source>
   static void store_square(const PackArgs<T, Source>& args, std::int64_t panel, std::int64_t block,
                            std::int64_t k_begin, const float (&square)[kPanel][kPanel]) {
+    if constexpr (requires { Isa::kParts; }) {
+      T* start = args.packed + panel * panel_stride<Isa>(args.depth, args.blocks);
+      return Isa::store_square(start, args.blocks, block, k_begin, square);
+    } else {
+      store_interleaved(args, panel, block, k_begin, square);
+    }
+  }
+
+  template <typename Source>
+  static void store_interleaved(const PackArgs<T, Source>& args, std::int64_t panel,
+                                std::int64_t block, std::int64_t k_begin,
+                                const float (&square)[kPanel][kPanel]) {
     T* target = args.packed + panel * panel_stride<Isa>(args.depth, args.blocks) +
                 (k_begin * args.blocks + block * Isa::kStep) * kPanel;
     const std::int64_t filled = smaller_of(kPanel, padded_depth<Isa>(args.depth) - k_begin);

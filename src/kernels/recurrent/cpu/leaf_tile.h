@@ -19,6 +19,7 @@
 ///   load(const T*, count)           state of `count` units (0..width), zero in the other lanes
 ///   store(T*, vector, count)
 ///   store_packed(T*, const float*)  kStep rows of sixteen weights, interleaved
+/// or, with a packed layout of its own (amx_isa.h), kParts and store_square instead of the last.
 ///
 /// A Job says what the sums start from and where they go (leaf_jobs.h):
 ///   kBlocks
@@ -41,7 +42,12 @@ constexpr std::int64_t padded_depth(std::int64_t depth) {
 /// Elements of one packed panel.
 template <class Isa>
 constexpr std::int64_t panel_stride(std::int64_t depth, std::int64_t blocks) {
-  return padded_depth<Isa>(depth) * blocks * kPanel;
+  const std::int64_t weights = padded_depth<Isa>(depth) * blocks * kPanel;
+  if constexpr (requires { Isa::kParts; }) {
+    return weights * Isa::kParts / 2;  // each a bfloat16 where T is float32
+  } else {
+    return weights;
+  }
 }
 
 /// Rows of a tile with so many columns: sums, one register for each column or row, whichever are

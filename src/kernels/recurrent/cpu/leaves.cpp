@@ -22,6 +22,11 @@ bool request_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+bool has_tiles() {
+  static const bool here = has_avx512_bf16() && request_tiles();
+  return here;
+}
+
 }  // namespace
 
 const Leaf<float>* avx2_leaf_f32() {
@@ -37,9 +42,8 @@ const Leaf<base::BFloat16>* avx512_leaf_bf16() {
   return has_avx512_bf16() ? &kAvx512LeafBf16 : nullptr;
 }
 
-const Leaf<base::BFloat16>* amx_leaf_bf16() {
-  static const bool here = has_avx512_bf16() && request_tiles();
-  return here ? &kAmxLeafBf16 : nullptr;
-}
+const Leaf<base::BFloat16>* amx_leaf_bf16() { return has_tiles() ? &kAmxLeafBf16 : nullptr; }
+
+const Leaf<float>* amx_leaf_f32() { return has_tiles() ? &kAmxLeafF32 : nullptr; }
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -9,6 +9,7 @@ namespace sluice::kernels::recurrent::cpu {
 extern const Leaf<float> kAvx2LeafF32;
 extern const Leaf<float> kAvx512LeafF32;
 extern const Leaf<base::BFloat16> kAvx512LeafBf16;
+extern const Leaf<float> kAmxLeafF32;
 extern const Leaf<base::BFloat16> kAmxLeafBf16;
 
 // Null where the processor, or the operating system for the state of its registers, lacks them.
@@ -18,5 +19,11 @@ const Leaf<base::BFloat16>* avx512_leaf_bf16();  ///< AVX512F, BW, VL, BF16
 /// AMX-TILE and AMX-BF16 beside what avx512_leaf_bf16 needs. The first call asks the system for the
 /// use of the tile registers, for the whole process.
 const Leaf<base::BFloat16>* amx_leaf_bf16();
+const Leaf<float>* amx_leaf_f32();  ///< the same
+
+/// The widest state, h or its projection, that a cell of amx_leaf_f32 steps from.
+inline constexpr std::int64_t kAmxF32Depth = 4096;
+/// Below so many rows its tiles are so empty that vectors are faster.
+inline constexpr std::int64_t kAmxF32Rows = 8;
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -99,7 +99,7 @@ class DirectionForward {
     multiply_input(t, count, share_.panels);
     for (std::int64_t s = first; s < first + count; ++s) {
       const S* pre = pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width;
-      for_panels(s, share_.panels, [&](const Range& panels) { step(s, pre, panels); });
+      step(s, pre, share_.panels);
       end_step(s);
     }
   }
