@@ -17,7 +17,6 @@
 ///   Input                       the rows of a chunk as tiles
 ///   kPhases, kPhaseCount        the products of parts that make up one product
 ///   tile_offset(block, part)    elements from a step of kTileDepth to a tile of its weights
-///   tile_stride(blocks)         bytes from one row of that tile to the next
 ///   kFewRows                    below so many rows vectors do as well
 ///   kGoodRows, kOwnRows         good_rows and own_rows of the Leaf
 namespace sluice::kernels::recurrent::cpu {
@@ -169,8 +168,7 @@ struct AmxBody {
     /// `held`: whether the tile of weights is there since the last phase.
     void multiply(Tiles& tiles, const T* from, int part, bool held) const {
       if (!held) {
-        tiles.template load<kTile>(from + Isa::tile_offset(gate, part),
-                                   Isa::tile_stride(Job::kBlocks));
+        tiles.template load<kTile>(from + Isa::tile_offset(gate, part), 64);
       }
       tiles.template multiply<kUpper, kInput, kTile>();
       if constexpr (kRowTiles == 2) tiles.template multiply<kLower, kInput + 1, kTile>();
@@ -218,6 +216,8 @@ struct AmxBody {
       weights[i] = of.weights();
       of.start(tiles);
     });
+    // One offset that stays in a register, so that nothing is stored in this loop.
+    std::int64_t offset = 0;
     for (std::int64_t k = block.depth.begin; k < block.depth.end; k += kTileDepth) {
 #pragma GCC unroll 8
       for (int phase = 0; phase < Isa::kPhaseCount; ++phase) {
@@ -228,10 +228,10 @@ struct AmxBody {
         }
         const bool held = phase > 0 && now.weights == before.weights && kColumns <= 2;
         each([&](const auto& of, int i) __attribute__((always_inline)) {
-          of.multiply(tiles, weights[i], now.weights, held);
+          of.multiply(tiles, weights[i] + offset, now.weights, held);
         });
       }
-      each([&](const auto&, int i) { weights[i] += panel_stride<Isa>(kTileDepth, Job::kBlocks); });
+      offset += panel_stride<Isa>(kTileDepth, Job::kBlocks);
     }
     each([&](const auto& of, int) { of.finish(tiles); });
   }

@@ -8,8 +8,7 @@
 namespace sluice::kernels::recurrent::cpu {
 namespace {
 
-/// bfloat16: the packed layout is that of LeafBody, whose rows of sixteen pairs, blocks * 64 bytes
-/// apart, are a tile of weights just as they lie.
+/// bfloat16: in the packed layout of LeafBody a block's unit of the depth is a tile of weights.
 struct AmxBf16Isa : Avx512Bf16Isa {
   using Input = StoredInput<Avx512Bf16Isa>;
   static constexpr int kDepthUnit = kTileDepth;  // the last tile of weights is whole
@@ -23,8 +22,7 @@ struct AmxBf16Isa : Avx512Bf16Isa {
   static constexpr std::int64_t kGoodRows = 256;
   static constexpr std::int64_t kOwnRows = 128;
 
-  static constexpr std::int64_t tile_offset(int block, int) { return block * kPanel * kStep; }
-  static constexpr std::int64_t tile_stride(std::int64_t blocks) { return blocks * 64; }
+  static constexpr std::int64_t tile_offset(int block, int) { return block * kPanel * kDepthUnit; }
 };
 
 /// float32 by way of bfloat16: x = x0 + x1 + x2, each part the rest rounded to 8 bits, holds all 24
@@ -76,7 +74,6 @@ struct AmxF32Isa : Avx512F32Isa {
   static constexpr std::int64_t tile_offset(int block, int part) {
     return (block * kParts + part) * (kTileBytes / 4);
   }
-  static constexpr std::int64_t tile_stride(std::int64_t) { return 64; }
 
   /// Sixteen of the depth by sixteen units of a block, from `k_begin` on.
   static void store_square(float* panel, std::int64_t blocks, std::int64_t block,

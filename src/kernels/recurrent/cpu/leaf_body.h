@@ -7,8 +7,8 @@
 /// The leaf of any vector instruction set, written once over a class Isa (leaf_tile.h).
 namespace sluice::kernels::recurrent::cpu {
 
-/// Packed layout: [panel][depth / kStep][block][16][kStep], the depth padded with zeros to a
-/// multiple of kDepthUnit.
+/// Packed layout: [panel][depth / kDepthUnit][block][kDepthUnit / kStep][16][kStep], the depth
+/// padded with zeros to a multiple of kDepthUnit.
 template <class Isa>
 struct LeafBody {
   using T = typename Isa::T;
@@ -139,11 +139,13 @@ struct LeafBody {
   static void store_interleaved(const PackArgs<T, Source>& args, std::int64_t panel,
                                 std::int64_t block, std::int64_t k_begin,
                                 const float (&square)[kPanel][kPanel]) {
-    T* target = args.packed + panel * panel_stride<Isa>(args.depth, args.blocks) +
-                (k_begin * args.blocks + block * Isa::kStep) * kPanel;
+    constexpr std::int64_t kUnit = Isa::kDepthUnit;
+    T* start = args.packed + panel * panel_stride<Isa>(args.depth, args.blocks);
     const std::int64_t filled = smaller_of(kPanel, padded_depth<Isa>(args.depth) - k_begin);
-    for (std::int64_t k = 0; k < filled; k += Isa::kStep) {
-      Isa::store_packed(target + k * args.blocks * kPanel, square[k]);
+    for (std::int64_t i = 0; i < filled; i += Isa::kStep) {
+      const std::int64_t k = k_begin + i;
+      const std::int64_t row = (k / kUnit * args.blocks + block) * kUnit + k % kUnit;
+      Isa::store_packed(start + row * kPanel, square[i]);
     }
   }
 };

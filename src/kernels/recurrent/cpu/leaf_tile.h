@@ -66,7 +66,8 @@ template <class Isa, int kRows, int kPanels, int kBlocks>
     std::int64_t stride, typename Isa::Vector (&sums)[kRows][kPanels * kBlocks]) {
   using Word = typename Isa::Word;
   constexpr int kColumns = kPanels * kBlocks;
-  constexpr std::int64_t kColumn = kPanel * Isa::kStep;
+  // One block's weights for a unit of the depth lie together, in steps.
+  constexpr std::int64_t kColumn = kPanel * Isa::kDepthUnit;
   const auto step = [&](const auto& broadcast, std::int64_t k) __attribute__((always_inline)) {
     if constexpr (kRows < kColumns) {
       Word input[kRows];
@@ -96,7 +97,10 @@ template <class Isa, int kRows, int kPanels, int kBlocks>
         }
       }
     }
-    weights += kBlocks * kColumn;
+    weights += kPanel * Isa::kStep;
+    if (Isa::kStep == Isa::kDepthUnit || (k + Isa::kStep) % Isa::kDepthUnit == 0) {
+      weights += (kBlocks - 1) * kColumn;
+    }
   };
   std::int64_t k = 0;
   for (; k + Isa::kStep <= depth; k += Isa::kStep) step(Isa::broadcast, k);
