@@ -15,9 +15,8 @@ struct TrainRequest {
   /// Goes on from `<output>/last` if it is there. If false and it is there, training is refused so
   /// that nothing is overwritten.
   bool resume = true;
-  /// When it becomes true, training saves and returns; may be null. Must outlive the call. Set it
-  /// from a thread that waits for signals, with the signals blocked everywhere else: a handler that
-  /// interrupts oneDNN's matrix products (2.6.3) corrupts memory.
+  /// When it becomes true, training saves and returns; may be null. Must outlive the call. Any
+  /// thread may set it, or a signal handler.
   const std::atomic<bool>* stop = nullptr;
   /// No progress on standard error.
   bool quiet = false;

@@ -25,8 +25,10 @@ struct MatmulArgs {
 /// Queues the product. k = 0 counts as a sum of nothing; an empty c is left alone.
 ///
 /// Repeatability on the CPU: the same call with the same number of threads gives the same bits. In
-/// float64 a row's bits depend neither on the other rows nor on the number of threads. In float32
-/// and bfloat16 they may (the library blocks by shape): within the rounding of a sum of k products.
+/// float64 and float32 a row's bits depend neither on the other rows nor on the number of threads;
+/// in float32 AVX2 and AVX-512 give the same, and processors without either others. In bfloat16
+/// they may depend on both (the library blocks by shape): within the rounding of a sum of k
+/// products.
 /// Throws ErrorCode::kInvalidArgument for shapes or dtypes that don't fit together.
 void matmul(const Context& context, const MatmulArgs& args);
 
