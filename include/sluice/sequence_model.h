@@ -16,8 +16,10 @@ struct DecodeOptions {
   double length_penalty = 1;  ///< score / ((5 + length) / 6)^penalty; 0 for none
   std::int64_t min_length = 0;
   std::int64_t max_length = 256;
-  bool attention = false;   ///< whether hypotheses carry their attention
-  std::int64_t batch = 32;  ///< inputs decoded together
+  bool attention = false;  ///< whether hypotheses carry their attention
+  /// Most inputs decoded together; fewer where they are long. Memory goes by the largest batch, and
+  /// an enormous input is one alone.
+  std::int64_t batch = 32;
 };
 
 struct Hypothesis {
@@ -60,7 +62,9 @@ class SequenceModel {
   SequenceModel& operator=(SequenceModel&&) noexcept;
 
   /// One result an input, in order. An empty input gives an empty text. Throws
-  /// ErrorCode::kFormat for text that is not UTF-8 (with its place), kInvalidArgument for options.
+  /// ErrorCode::kFormat for text that is not UTF-8 (with its place), kInvalidArgument for options,
+  /// kOutOfMemory for inputs that don't fit (with the bytes that were refused); the model stays
+  /// usable.
   std::vector<Decoded> decode(std::span<const std::string> inputs, const DecodeOptions& options);
 
   /// log p of each target given its source; pairs are {source, target}.

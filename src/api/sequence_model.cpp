@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/batches.h"
+#include "data/length_buckets.h"
 #include "decoding/attention_view.h"
 #include "decoding/search.h"
 #include "models/seq2seq_decoding.h"
@@ -19,7 +20,8 @@ using runtime::Tensor;
 
 namespace {
 
-// Tokens of one scoring batch, padding counted.
+// Tokens of one batch, padding counted: of sources to decode, of pairs to score.
+constexpr std::int64_t kDecodeTokens = 8192;
 constexpr std::int64_t kScoreTokens = 8192;
 
 // Device copies of int32 arrays of a batch; kept until the batch is done.
@@ -59,6 +61,21 @@ std::vector<std::string> pieces_of(const data::Tokenizer& tokenizer,
   return pieces;
 }
 
+[[noreturn]] void refuse_bucket(const data::LengthBucket& bucket, std::size_t longest_input,
+                                const DecodeOptions& options, const Error& error) {
+  const bool alone = bucket.rows == 1;
+  const std::string what =
+      alone ? fmt::format("input {} with its {} tokens doesn't", longest_input, bucket.source_time)
+            : fmt::format("{} inputs of up to {} tokens (input {}) don't", bucket.rows,
+                          bucket.source_time, longest_input);
+  base::fail(
+      ErrorCode::kOutOfMemory,
+      "{} fit in memory with beam {} and {} tokens of answer: {}; {} a smaller beam or shorter "
+      "answers",
+      what, options.beam, options.max_length, error.what(),
+      alone ? "split it, or take" : "decode fewer together (batch), or take");
+}
+
 }  // namespace
 
 struct SequenceModel::State {
@@ -72,6 +89,10 @@ struct SequenceModel::State {
   static std::vector<std::vector<std::int32_t>> encode(std::span<const std::string> texts,
                                                        const data::Tokenizer& tokenizer);
   Hypothesis hypothesis(const decoding::Hypothesis& found) const;
+  // The sources of one bucket; the answer to sources[i] goes to results[place[i]].
+  void decode(const data::LengthBucket& bucket, const decoding::SearchOptions& options,
+              std::span<const std::vector<std::int32_t>> sources,
+              std::span<const std::size_t> place, std::span<Decoded> results) const;
   const data::Tokenizer& source_tokenizer() const { return *loaded.tokenizers.source; }
   const data::Tokenizer& target_tokenizer() const { return *loaded.tokenizers.target; }
 
@@ -104,6 +125,27 @@ Hypothesis SequenceModel::State::hypothesis(const decoding::Hypothesis& found) c
   return hypothesis;
 }
 
+void SequenceModel::State::decode(const data::LengthBucket& bucket,
+                                  const decoding::SearchOptions& options,
+                                  std::span<const std::vector<std::int32_t>> sources,
+                                  std::span<const std::size_t> place,
+                                  std::span<Decoded> results) const {
+  models::Seq2SeqDecoding decoder(context, *loaded.model,
+                                  {bucket.rows, bucket.source_time, bucket.rows * options.beam});
+  decoding::BeamSearch search(context, decoder, options, {bucket.rows, bucket.source_time});
+  for (const data::BatchRows& rows : bucket.batches) {
+    const data::SourceBatch batch = data::assemble_sources(sources, rows);
+    Uploads uploads(context);
+    decoder.encode(context, uploads.put(batch.source, {batch.source_time, batch.rows}),
+                   uploads.put(batch.source_lengths, {batch.rows}));
+    const auto found = search.fetch(context, search.run(context, batch.source_lengths));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      Decoded& result = results[place[static_cast<std::size_t>(rows[r])]];
+      for (const auto& one : found[r]) result.hypotheses.push_back(hypothesis(one));
+    }
+  }
+}
+
 SequenceModel::SequenceModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SequenceModel::~SequenceModel() = default;
 SequenceModel::SequenceModel(SequenceModel&&) noexcept = default;
@@ -122,38 +164,24 @@ std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
   // An empty input has nothing to attend to: its answer is empty.
   std::vector<std::vector<std::int32_t>> sources;
   std::vector<std::size_t> place;
-  std::vector<data::ExampleLengths> lengths;
+  std::vector<std::int64_t> lengths;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     results[i].source_pieces = pieces_of(state.source_tokenizer(), ids[i]);
     if (ids[i].empty()) {
       results[i].hypotheses.emplace_back();
       continue;
     }
-    lengths.push_back({static_cast<std::int64_t>(ids[i].size()), 0});
+    lengths.push_back(static_cast<std::int64_t>(ids[i].size()));
     sources.push_back(ids[i]);
     place.push_back(i);
   }
-  if (sources.empty()) return results;
-
-  std::int64_t longest = 0;
-  for (const auto& length : lengths) longest = std::max(longest, length.source);
-  const std::int64_t together = std::min(options.batch, static_cast<std::int64_t>(sources.size()));
-  models::Seq2SeqDecoding decoding(state.context, *state.loaded.model,
-                                   {together, longest, together * options.beam});
-  decoding::BeamSearch search(state.context, decoding, search_for, {together, longest});
-  const data::BatchOptions batch_options{
-      .max_tokens = together * (longest + 1), .max_rows = together, .pool = 1};
-  for (const data::BatchRows& rows : data::sorted_batches(lengths, batch_options)) {
-    const data::SourceBatch batch = data::assemble_sources(sources, rows);
-    Uploads uploads(state.context);
-    decoding.encode(state.context, uploads.put(batch.source, {batch.source_time, batch.rows}),
-                    uploads.put(batch.source_lengths, {batch.rows}));
-    const auto found = search.fetch(state.context, search.run(state.context, batch.source_lengths));
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      Decoded& result = results[place[static_cast<std::size_t>(rows[r])]];
-      for (const auto& hypothesis : found[r]) {
-        result.hypotheses.push_back(state.hypothesis(hypothesis));
-      }
+  for (const auto& bucket : data::length_buckets(lengths, options.batch, kDecodeTokens)) {
+    try {
+      state.decode(bucket, search_for, sources, place, results);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      const auto longest = static_cast<std::size_t>(bucket.batches.front().front());
+      refuse_bucket(bucket, place[longest] + 1, options, error);
     }
   }
   return results;

@@ -65,6 +65,49 @@ TEST(Decode, AnswersFilesPipesAndEmptyLines) {
   EXPECT_EQ(place.sluice({"decode", "run/best"}).out, "");
 }
 
+std::string long_line(int words) {
+  std::string line = "a";
+  for (int i = 1; i < words; ++i) line += i % 3 == 0 ? " b" : " c";
+  return line + '\n';
+}
+
+TEST(Decode, OneEnormousLineCostsTheOthersNothing) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs its address space";
+#endif
+  const Workplace place;
+  place.train(kTraining);
+  // Sixty-four lines planned for the length of the longest would take 64 x 40000 x 32 floats and
+  // more for each of several buffers: some gigabytes.
+  const Setting small{.largest_memory = rlim_t{2} << 30};
+  std::string input = "a b c\n" + long_line(40000), expected;
+  for (int i = 0; i < 62; ++i) input += "d e\n";
+  const auto answers_to = [&](const std::string& text) {
+    Setting setting = small;
+    setting.input = text;
+    const Outcome outcome =
+        place.sluice({"decode", "run/best", "--max-length", "8", "--batch", "64"}, setting);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  expected = answers_to("a b c\n") + answers_to(long_line(40000));
+  const std::string last = answers_to("d e\n");
+  for (int i = 0; i < 62; ++i) expected += last;
+  EXPECT_EQ(answers_to(input), expected);
+}
+
+TEST(Decode, SaysWhichLineDoesNotFit) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs its address space";
+#endif
+  const Workplace place;
+  place.train(kTraining);
+  place.write("in.txt", "a b c\n" + long_line(3'000'000));
+  place.expect_error({"decode", "run/best", "in.txt", "--max-length", "8"},
+                     {"input 2 with its 3000000 tokens", "out of memory", "bytes", "split it"},
+                     {.largest_memory = rlim_t{2} << 30});
+}
+
 TEST(Decode, ScoresAreThoseOfScore) {
   const Workplace place;
   place.train(kTraining);

@@ -70,6 +70,10 @@ Running::Running(const std::filesystem::path& folder, const std::vector<std::str
       setrlimit(RLIMIT_FSIZE, &limit);
       signal(SIGXFSZ, SIG_IGN);  // a full disk raises no signal
     }
+    if (setting.largest_memory) {
+      const rlimit limit{*setting.largest_memory, *setting.largest_memory};
+      setrlimit(RLIMIT_AS, &limit);
+    }
     if (chdir(folder.c_str()) == 0) execve(argv[0], argv.data(), envp.data());
     _exit(127);
   }

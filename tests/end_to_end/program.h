@@ -19,10 +19,11 @@ struct Outcome {
 };
 
 struct Setting {
-  std::string input{};                   ///< standard input
-  std::optional<rlim_t> largest_file{};  ///< bytes; a write beyond fails as on a full disk
-  int input_descriptor = -1;             ///< instead of `input`
-  int output_descriptor = -1;            ///< instead of Outcome::out
+  std::string input{};                     ///< standard input
+  std::optional<rlim_t> largest_file{};    ///< bytes; a write beyond fails as on a full disk
+  std::optional<rlim_t> largest_memory{};  ///< bytes of address space
+  int input_descriptor = -1;               ///< instead of `input`
+  int output_descriptor = -1;              ///< instead of Outcome::out
 };
 
 /// A started `sluice`, with two threads; killed at the end of its life if it still runs.
