@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/attention_decoder/cpu/attention_leaf.h"
-#include "kernels/attention_decoder/cpu/vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace sluice::kernels::attention_decoder::cpu {
 

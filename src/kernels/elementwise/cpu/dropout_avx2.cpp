@@ -6,7 +6,7 @@ namespace sluice::kernels::elementwise::cpu {
 namespace {
 
 struct Avx2Multiply {
-  using Vector = cpu::Vector<std::uint64_t, 4>;
+  using Vector = kernels::Vector<std::uint64_t, 4>;
 
   static Vector low_halves(const Vector& a, const Vector& b) {
     return reinterpret_cast<Vector>(

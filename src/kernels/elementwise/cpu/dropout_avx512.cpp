@@ -6,7 +6,7 @@ namespace sluice::kernels::elementwise::cpu {
 namespace {
 
 struct Avx512Multiply {
-  using Vector = cpu::Vector<std::uint64_t, 8>;
+  using Vector = kernels::Vector<std::uint64_t, 8>;
 
   // The form with a mask, all set: GCC 12 takes the plain one for a read of uninitialised memory.
   static Vector low_halves(const Vector& a, const Vector& b) {

@@ -6,7 +6,7 @@ namespace sluice::kernels::elementwise::cpu {
 namespace {
 
 struct Sse2Multiply {
-  using Vector = cpu::Vector<std::uint64_t, 2>;
+  using Vector = kernels::Vector<std::uint64_t, 2>;
 
   static Vector low_halves(const Vector& a, const Vector& b) {
     return reinterpret_cast<Vector>(

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/elementwise/cpu/mask_row.h"
-#include "kernels/elementwise/cpu/vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace sluice::kernels::elementwise::cpu {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/elementwise/cpu/vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace sluice::kernels::elementwise::cpu {
 

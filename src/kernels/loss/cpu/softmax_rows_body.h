@@ -1,14 +1,10 @@
 #pragma once
 
-#include "kernels/elementwise/cpu/vector_math.h"
 #include "kernels/loss/cpu/softmax_rows.h"
+#include "kernels/vector_math.h"
 
 /// The loops behind SoftmaxRows, templates on the register width W as vector_math.h explains.
 namespace sluice::kernels::loss::cpu {
-
-using elementwise::cpu::load;
-using elementwise::cpu::store;
-using elementwise::cpu::Vector;
 
 inline constexpr int kLanes = 16;
 /// A lane adds up at most this many elements / 16 before it goes into a float64 sum.
@@ -64,7 +60,7 @@ template <typename T, int W>
 inline void exponentials_of_16(const T* x, T maximum, T* y) {
   for (int i = 0; i < kLanes; i += W) {
     const Vector<T, W> difference = load<T, W>(x + i) - maximum;
-    store<T, W>(y + i, elementwise::cpu::exp_nonpositive<W>(difference));
+    store<T, W>(y + i, exp_nonpositive<W>(difference));
   }
 }
 
