@@ -1,0 +1,44 @@
+"""The configuration of a training, read as `sluice train` reads it."""
+
+import json
+import sys
+
+DEFAULTS = {
+    "model": dict(cell="lstm", embedding=256, hidden=256, encoder_layers=1, decoder_layers=1,
+                  bidirectional=True, attention="additive", dropout=0.2),
+    "training": dict(optimizer="adam", learning_rate=1e-3, schedule="constant", warmup_steps=0,
+                     plateau_factor=0.5, plateau_patience=2, min_learning_rate=0.0, beta1=0.9,
+                     beta2=0.999, epsilon=1e-8, momentum=0.0, weight_decay=0.0, clip_norm=5.0,
+                     label_smoothing=0.0, max_tokens=4096, max_rows=512, pool=8192, max_epochs=20,
+                     max_steps=0, seed=1, validate_every=0, keep_best="loss", patience=0),
+}
+
+
+def read_config(path, assignments):
+    """Sections [model] and [training] over their defaults; other sections say nothing here."""
+    if path is None:
+        given = {}
+    elif path.suffix == ".json":
+        given = json.loads(path.read_text(encoding="utf-8"))
+    else:
+        import tomllib  # Python 3.11; take a .json with older ones
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    for assignment in assignments:
+        name, _, value = assignment.partition("=")
+        section, _, key = name.partition(".")
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            pass  # a bare string
+        given.setdefault(section, {})[key] = value
+    config = {}
+    for section, defaults in DEFAULTS.items():
+        config[section] = dict(defaults)
+        for key, value in given.get(section, {}).items():
+            if key in defaults:
+                config[section][key] = value
+            elif key != "checkpoint_every":
+                sys.exit(f"{path}: unknown key {section}.{key}")
+    if config["training"]["keep_best"] != "loss":
+        sys.exit("only training.keep_best = \"loss\" is known here")
+    return config

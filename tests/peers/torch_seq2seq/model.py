@@ -1,0 +1,155 @@
+"""The model of docs/equations.md with the initial weights of layers::Parameters."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from .data import WORD
+
+
+def initial_values(name, count, limit, seed):
+    """As layers::Parameters::initialize: Philox4x32-10 keyed by seed and name, counted by element;
+    uniform in [-limit, limit]."""
+    if limit == 0:
+        return torch.zeros(count)
+    low32 = 0xFFFFFFFF
+    hashed = 0xCBF29CE484222325
+    for byte in name.encode():
+        hashed = ((hashed ^ byte) * 0x100000001B3) & WORD
+    key = seed ^ hashed
+    k0, k1 = key & low32, key >> 32
+    blocks = torch.arange((count + 3) // 4)
+    c = [blocks & low32, blocks >> 32, torch.zeros_like(blocks), torch.zeros_like(blocks)]
+    for _ in range(10):
+        # Products of two 32-bit words wrap in int64; their bits are those of uint64.
+        p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
+        c = [((p1 >> 32) & low32) ^ c[1] ^ k0, p1 & low32,
+             ((p0 >> 32) & low32) ^ c[3] ^ k1, p0 & low32]
+        k0, k1 = (k0 + 0x9E3779B9) & low32, (k1 + 0xBB67AE85) & low32
+    unit = (torch.stack(c, dim=1).reshape(-1)[:count].double() + 0.5) / 4294967296.0
+    return ((2 * unit - 1) * limit).float()
+
+
+class Decoder(nn.Module):
+    """Recurrent layers with attention and input feeding, a step at a time."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.is_lstm = config["cell"] == "lstm"
+        self.additive = config["attention"] == "additive"
+        self.layers, self.dropout = config["decoder_layers"], config["dropout"]
+        hidden, gates = config["hidden"], 4 if self.is_lstm else 3
+        for layer in range(self.layers):
+            width = config["embedding"] + hidden if layer == 0 else hidden
+            for name, shape in [("weight_ih", (gates * hidden, width)),
+                                ("weight_hh", (gates * hidden, hidden)),
+                                ("bias_ih", (gates * hidden,)), ("bias_hh", (gates * hidden,))]:
+                self.register_parameter(f"{name}_l{layer}", nn.Parameter(torch.empty(shape)))
+        self.attention = nn.ParameterDict()
+        if self.additive:
+            self.attention["query_weight"] = nn.Parameter(torch.empty(hidden, hidden))
+            self.attention["memory_weight"] = nn.Parameter(torch.empty(hidden, hidden))
+            self.attention["score_vector"] = nn.Parameter(torch.empty(hidden))
+        else:
+            self.attention["bilinear_weight"] = nn.Parameter(torch.empty(hidden, hidden))
+        self.attention["output_weight"] = nn.Parameter(torch.empty(hidden, 2 * hidden))
+        self.attention["output_bias"] = nn.Parameter(torch.empty(hidden))
+
+    def cell(self, layer, x, state):
+        weights = [getattr(self, f"{name}_l{layer}")
+                   for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        if self.is_lstm:
+            return torch._VF.lstm_cell(x, state, *weights)
+        return (torch._VF.gru_cell(x, state[0], *weights),)
+
+    def forward(self, embedded, memory, padding, states):
+        """embedded [time, rows, E], memory [rows, source, H], padding [rows, source], states: (h, c)
+        or (h,) a layer -> attentional outputs [time, rows, H]."""
+        weights = self.attention
+        keys = memory @ weights["memory_weight" if self.additive else "bilinear_weight"].T
+        a = torch.zeros_like(states[0][0])
+        outputs = []
+        for step in embedded:
+            x = torch.cat([step, a], dim=1)
+            for layer in range(self.layers):
+                if layer > 0:
+                    x = functional.dropout(x, self.dropout, self.training)
+                states[layer] = self.cell(layer, x, states[layer])
+                x = states[layer][0]
+            if self.additive:
+                query = (x @ weights["query_weight"].T)[:, None]
+                scores = torch.tanh(query + keys) @ weights["score_vector"]
+            else:
+                scores = torch.bmm(keys, x[:, :, None])[:, :, 0]
+            alpha = torch.softmax(scores.masked_fill(padding, -math.inf), dim=1)
+            context = torch.bmm(alpha[:, None], memory)[:, 0]
+            a = torch.tanh(functional.linear(torch.cat([context, x], dim=1),
+                                             weights["output_weight"], weights["output_bias"]))
+            outputs.append(a)
+        return torch.stack(outputs)
+
+
+class Seq2Seq(nn.Module):
+    def __init__(self, config, source_vocabulary, target_vocabulary, seed):
+        super().__init__()
+        self.config = config
+        embedding, hidden = config["embedding"], config["hidden"]
+        directions = 2 if config["bidirectional"] else 1
+        recurrent = nn.LSTM if config["cell"] == "lstm" else nn.GRU
+        self.source_embedding = nn.Embedding(source_vocabulary, embedding)
+        self.target_embedding = nn.Embedding(target_vocabulary, embedding)
+        layers = config["encoder_layers"]
+        self.encoder = recurrent(embedding, hidden // directions, layers,
+                                 bidirectional=config["bidirectional"],
+                                 dropout=config["dropout"] if layers > 1 else 0)
+        self.decoder = Decoder(config)
+        self.output = nn.Linear(hidden, target_vocabulary)
+        self.initialize(seed)
+
+    def initialize(self, seed):
+        hidden = self.config["hidden"]
+        units = hidden // (2 if self.config["bidirectional"] else 1)
+        for name, parameter in self.named_parameters():
+            if name.endswith("embedding.weight"):
+                limit = math.sqrt(3 / parameter.shape[1])
+            elif name in ("output.bias", "decoder.attention.output_bias"):
+                limit = 0
+            elif name == "decoder.attention.output_weight":
+                limit = 1 / math.sqrt(2 * hidden)
+            else:
+                limit = 1 / math.sqrt(units if name.startswith("encoder.") else hidden)
+            values = initial_values(name, parameter.numel(), limit, seed)
+            parameter.data.copy_(values.reshape(parameter.shape))
+
+    def encode(self, batch):
+        rate = self.config["dropout"]
+        embedded = functional.dropout(self.source_embedding(batch.source), rate, self.training)
+        packed = pack_padded_sequence(embedded, batch.source_lengths, enforce_sorted=False)
+        outputs, finals = self.encoder(packed)
+        memory = pad_packed_sequence(outputs)[0].transpose(0, 1).contiguous()
+        finals = finals if isinstance(finals, tuple) else (finals,)
+        # [layers * directions, rows, units] -> both directions side by side.
+        layers, hidden = self.config["encoder_layers"], self.config["hidden"]
+        joined = [final.reshape(layers, -1, final.shape[1], final.shape[2]).transpose(1, 2)
+                  .reshape(layers, -1, hidden) for final in finals]
+        zero = tuple(torch.zeros_like(part[0]) for part in joined)
+        states = [tuple(part[layer] for part in joined) if layer < layers else zero
+                  for layer in range(self.config["decoder_layers"])]
+        return memory, states
+
+    def forward(self, batch, label_smoothing):
+        """(smoothed loss, -log p) summed over the batch's target tokens."""
+        rate = self.config["dropout"]
+        memory, states = self.encode(batch)
+        embedded = functional.dropout(self.target_embedding(batch.target_in), rate, self.training)
+        a = self.decoder(embedded, memory, batch.padding, states)
+        kept = functional.dropout(a, rate, self.training)[batch.counts]
+        logp = torch.log_softmax(self.output(kept), dim=1)
+        nll = -logp.gather(1, batch.target_out[batch.counts][:, None]).sum()
+        if label_smoothing == 0:
+            return nll, nll.detach()
+        uniform = -logp.mean(dim=1).sum()
+        return (1 - label_smoothing) * nll + label_smoothing * uniform, nll.detach()
