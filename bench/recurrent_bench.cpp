@@ -40,8 +40,8 @@ std::vector<Pass> passes_of(const std::string& name) {
              name);
 }
 
-bool is_peer(std::string_view implementation) {
-  for (const recurrent::Candidate& candidate : recurrent::candidates()) {
+bool is_peer(const runtime::Device& device, std::string_view implementation) {
+  for (const recurrent::Candidate& candidate : recurrent::candidates(device)) {
     if (candidate.name == implementation) return candidate.peer;
   }
   return false;
@@ -100,8 +100,8 @@ void Contest::enter(std::ostream& out) {
     return;
   }
   const recurrent::Descriptor descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
-  for (const recurrent::Candidate& candidate : recurrent::candidates()) {
-    std::optional<std::string> reason = candidate.refuse(descriptor, device_->type());
+  for (const recurrent::Candidate& candidate : recurrent::candidates(*device_)) {
+    std::optional<std::string> reason = candidate.refuse(descriptor, *device_);
     if (!reason) {
       Runner runner(context_, shape_, pass_, candidate.name, tensors_);
       reason = try_out(runner);
@@ -139,7 +139,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
                                 std::numeric_limits<double>::infinity());
   bool has_peer = false;
   for (std::size_t i = 0; i < runners_.size(); ++i) {
-    if (!is_peer(runners_[i].implementation())) continue;
+    if (!is_peer(*device_, runners_[i].implementation())) continue;
     has_peer = true;
     for (std::size_t turn = 0; turn < best_peer.size(); ++turn) {
       best_peer[turn] = std::min(best_peer[turn], times_[i][turn]);
@@ -153,7 +153,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
     result.shape = shape_;
     result.pass = pass_;
     result.implementation = runners_[i].implementation();
-    result.peer = is_peer(result.implementation);
+    result.peer = is_peer(*device_, result.implementation);
     result.is_default = result.implementation == chosen.plan->implementation();
     result.milliseconds = median(times_[i]);
     result.gflops = flops() / result.milliseconds * 1e-6;

@@ -17,7 +17,9 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
 # No -ffast-math and no contraction behind our back: a row must give the same bits alone and in a batch.
-add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
+set(SLUICE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${SLUICE_WARNINGS};-ffp-contract=off>"
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Werror=all-warnings>")
 if(SLUICE_SANITIZE)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SLUICE_SANITIZE})

@@ -10,14 +10,6 @@
 /// tensor.
 namespace sluice::kernels {
 
-/// For an operation that has only a cpu leaf.
-inline void require_host_kernels(const runtime::Context& context, std::string_view operation) {
-  if (!context.device().runs_host_kernels()) {
-    base::fail(ErrorCode::kUnsupported, "{}: no implementation for device {}", operation,
-               context.device().name());
-  }
-}
-
 inline void check_dtype(const runtime::Tensor& tensor, base::DType dtype,
                         std::string_view operation, std::string_view name) {
   SLUICE_CHECK(tensor.dtype() == dtype, "{}: {} must be {}, not {}", operation, name,

@@ -18,6 +18,11 @@ class Context {
   /// With a stream of the caller's.
   Context(Device& device, Stream& stream) : device_(&device), stream_(&stream) {}
 
+  /// Whether products of float32 may round their factors to TF32 (11 significant bits) where the
+  /// device has it; sums stay float32. Off unless asked for.
+  bool tf32() const { return tf32_; }
+  void allow_tf32(bool allowed) { tf32_ = allowed; }
+
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
 
@@ -30,8 +35,7 @@ class Context {
   template <typename T>
   void upload(const Tensor& destination, std::span<const T> source) const {
     check_transfer(destination, base::dtype_of<T>(), source.size());
-    stream_->copy(destination.data(), source.data(), source.size_bytes(), CopyKind::kHostToDevice);
-    stream_->synchronize();
+    stream_->upload(destination.data(), source.data(), source.size_bytes());
   }
 
   /// Waits, then returns the content of a contiguous tensor.
@@ -49,6 +53,7 @@ class Context {
 
   Device* device_;
   Stream* stream_;
+  bool tf32_ = false;
 };
 
 }  // namespace sluice::runtime

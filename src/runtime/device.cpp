@@ -1,19 +1,35 @@
 #include "runtime/device.h"
 
+#include <charconv>
+#include <optional>
+
 #include "base/check.h"
 #include "runtime/cpu/cpu_device.h"
+#include "runtime/cuda_library.h"
 #include "runtime/test/test_device.h"
 
 namespace sluice::runtime {
+namespace {
+
+/// N of "cuda:N".
+std::optional<int> ordinal_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  int ordinal = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), ordinal);
+  if (error != std::errc() || end != name.data() + name.size() || ordinal < 0) return std::nullopt;
+  return ordinal;
+}
+
+}  // namespace
 
 std::unique_ptr<Device> open_device(std::string_view name) {
   if (name == "cpu") return std::make_unique<cpu::CpuDevice>();
   if (name == "test") return std::make_unique<test::TestDevice>();
-  if (name.starts_with("cuda")) {
-    base::fail(ErrorCode::kDevice,
-               "device '{}' can't be had: this build has no CUDA part; use --device cpu", name);
-  }
-  base::fail(ErrorCode::kInvalidArgument, "unknown device '{}'; use cpu", name);
+  if (name == "cuda") return open_cuda_device(0);
+  if (const auto ordinal = ordinal_of(name)) return open_cuda_device(*ordinal);
+  base::fail(ErrorCode::kInvalidArgument, "unknown device '{}'; use cpu, cuda or cuda:N", name);
 }
 
 }  // namespace sluice::runtime

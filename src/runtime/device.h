@@ -6,6 +6,10 @@
 #include <string>
 #include <string_view>
 
+namespace sluice::kernels {
+struct DeviceKernels;
+}
+
 namespace sluice::runtime {
 
 enum class DeviceType { kCpu, kCuda, kTest };
@@ -25,6 +29,13 @@ class Stream {
 
   /// Queues a copy. Host memory must stay valid and untouched until `synchronize`.
   virtual void copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) = 0;
+
+  /// Queues a copy from host memory that may be reused when this returns, though the copy may not
+  /// be done yet.
+  virtual void upload(void* destination, const void* source, std::size_t bytes) {
+    copy(destination, source, bytes, CopyKind::kHostToDevice);
+    synchronize();
+  }
 
   /// Queues filling `bytes` bytes with zero.
   virtual void fill_zero(void* destination, std::size_t bytes) = 0;
@@ -52,11 +63,15 @@ class Device {
   virtual Stream& default_stream() = 0;
 
   /// Whether kernels are host functions started with Stream::launch.
-  bool runs_host_kernels() const { return type() != DeviceType::kCuda; }
+  bool runs_host_kernels() const { return kernels() == nullptr; }
+  /// The kernels of a device that can't run host functions; null for one that can.
+  virtual const kernels::DeviceKernels* kernels() const { return nullptr; }
+  /// What implementations are chosen by, e.g. "NVIDIA H200"; the name for devices of the host.
+  virtual std::string model() const { return name(); }
 };
 
-/// Opens a device by name: "cpu" or "test". Throws ErrorCode::kDevice with the reason if it can't
-/// be had.
+/// Opens a device by name: "cpu", "test", "cuda" or "cuda:N". Throws ErrorCode::kDevice with the
+/// reason if it can't be had.
 std::unique_ptr<Device> open_device(std::string_view name);
 
 }  // namespace sluice::runtime

@@ -77,7 +77,8 @@ TEST_F(BadCheckpoint, NoneThere) {
     place_.expect_error({"score", path, "valid.tsv"}, {path});
     place_.expect_error({"chat", path}, {path});
   }
-  place_.expect_error({"decode", "run/best", "--device", "cuda"}, {"'cuda'", "no CUDA"});
+  place_.expect_error({"decode", "run/best", "--device", "cuda:99"},
+                      {"device cuda:99 can't be had"});
   place_.expect_error({"info", "run/best", "--device", "abacus"}, {"unknown device 'abacus'"});
 }
 

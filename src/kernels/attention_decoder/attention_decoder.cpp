@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/attention_decoder/cpu/candidates.h"
+#include "kernels/device_kernels.h"
 
 namespace sluice::kernels::attention_decoder {
 
@@ -36,21 +37,25 @@ void Descriptor::validate() const {
   SLUICE_CHECK(dropout >= 0 && dropout < 1, "a dropout rate lies in [0, 1), not {}", dropout);
 }
 
-std::span<const Candidate> candidates() { return cpu::candidates(); }
+std::span<const Candidate> candidates(const runtime::Device& device) {
+  return leaves_of(device, cpu::candidates(), &DeviceKernels::attention_decoder,
+                   "attention_decoder")
+      .list;
+}
 
 Choice make_plan(const Context& context, const Descriptor& descriptor,
                  std::string_view implementation) {
   descriptor.validate();
   Choice choice;
   std::string known;
-  for (const Candidate& candidate : candidates()) {
+  for (const Candidate& candidate : candidates(context.device())) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate.name);
     if (implementation != "auto" && candidate.name != implementation) continue;
-    if (auto reason = candidate.refuse(descriptor, context.device().type())) {
+    if (auto reason = candidate.refuse(descriptor, context.device())) {
       choice.declined.push_back({candidate.name, std::move(*reason)});
       continue;
     }
-    choice.plan = candidate.create(descriptor);
+    choice.plan = candidate.create(descriptor, context.device());
     return choice;
   }
   std::string reasons;

@@ -171,11 +171,16 @@ class Plan {
 struct Candidate {
   std::string_view name;
   /// The reason why it can't or won't run this, or nothing.
-  std::optional<std::string> (*refuse)(const Descriptor&, runtime::DeviceType);
-  std::unique_ptr<Plan> (*create)(const Descriptor&);
+  std::optional<std::string> (*refuse)(const Descriptor&, const runtime::Device&);
+  std::unique_ptr<Plan> (*create)(const Descriptor&, const runtime::Device&);
 };
 
-std::span<const Candidate> candidates();
+/// The ordered list of one kind of device.
+struct Candidates {
+  std::span<const Candidate> list;
+};
+
+std::span<const Candidate> candidates(const runtime::Device& device);
 
 struct Choice {
   std::unique_ptr<Plan> plan;

@@ -5,6 +5,7 @@
 
 #include "kernels/beam_search/cpu/beam_search.h"
 #include "kernels/check.h"
+#include "kernels/device_kernels.h"
 
 namespace sluice::kernels::beam_search {
 namespace {
@@ -22,6 +23,10 @@ void check(const Rules& rules, const State& state, const char* operation) {
   check_state(state, operation);
 }
 
+const Leaves& leaves(const Context& context) {
+  return leaves_of(context, cpu::kLeaves, &DeviceKernels::beam_search, "beam_search");
+}
+
 }  // namespace
 
 double length_penalty(std::int64_t length, double alpha) {
@@ -30,8 +35,7 @@ double length_penalty(std::int64_t length, double alpha) {
 
 void start(const Context& context, const Rules& rules, const State& state) {
   check(rules, state, "beam_search start");
-  require_host_kernels(context, "beam_search start");
-  cpu::start(context.stream(), rules, state);
+  leaves(context).start(context.stream(), rules, state);
 }
 
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
@@ -47,8 +51,7 @@ void advance(const Context& context, const Rules& rules, const State& state, con
   if (e.attention) {
     check_tensor(attention, e.dtype, Shape{e.rows(), e.source_time}, operation, "attention");
   }
-  require_host_kernels(context, operation);
-  cpu::advance(context.stream(), rules, state, logits, attention);
+  leaves(context).advance(context.stream(), rules, state, logits, attention);
 }
 
 void trace_back(const Context& context, const Rules& rules, const State& state,
@@ -61,8 +64,7 @@ void trace_back(const Context& context, const Rules& rules, const State& state,
     check_tensor(attention, e.dtype, Shape{e.inputs, e.nbest, e.max_length, e.source_time},
                  operation, "attention");
   }
-  require_host_kernels(context, operation);
-  cpu::trace_back(context.stream(), rules, state, tokens, attention);
+  leaves(context).trace_back(context.stream(), rules, state, tokens, attention);
 }
 
 }  // namespace sluice::kernels::beam_search

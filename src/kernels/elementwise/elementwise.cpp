@@ -1,6 +1,7 @@
 #include "kernels/elementwise/elementwise.h"
 
 #include "kernels/check.h"
+#include "kernels/device_kernels.h"
 #include "kernels/elementwise/cpu/elementwise.h"
 
 namespace sluice::kernels::elementwise {
@@ -34,28 +35,29 @@ void check_parts(std::span<const Tensor> parts, const Tensor& whole, std::string
                operation, columns, whole.size(1));
 }
 
+const Leaves& leaves(const Context& context) {
+  return leaves_of(context, cpu::kLeaves, &DeviceKernels::elementwise, "elementwise");
+}
+
 }  // namespace
 
 void fill(const Context& context, const Tensor& x, double value) {
   if (x.dtype() != DType::kInt32) check_float(x, "fill");
   check_contiguous(x, "fill", "x");
-  require_host_kernels(context, "fill");
-  cpu::fill(context.stream(), x, value);
+  leaves(context).fill(context.stream(), x, value);
 }
 
 void scale(const Context& context, const Tensor& x, double factor) {
   check_float(x, "scale");
   check_contiguous(x, "scale", "x");
-  require_host_kernels(context, "scale");
-  cpu::scale(context.stream(), x, factor);
+  leaves(context).scale(context.stream(), x, factor);
 }
 
 void accumulate(const Context& context, double factor, const Tensor& x, const Tensor& y) {
   check_float(x, "accumulate");
   check_contiguous(x, "accumulate", "x");
   check_tensor(y, x.dtype(), x.shape(), "accumulate", "y");
-  require_host_kernels(context, "accumulate");
-  cpu::accumulate(context.stream(), factor, x, y);
+  leaves(context).accumulate(context.stream(), factor, x, y);
 }
 
 void convert(const Context& context, const Tensor& source, const Tensor& target) {
@@ -64,16 +66,14 @@ void convert(const Context& context, const Tensor& source, const Tensor& target)
     if (tensor.dtype() != DType::kBFloat16) check_float(tensor, "convert");
   }
   check_tensor(target, target.dtype(), source.shape(), "convert", "target");
-  require_host_kernels(context, "convert");
-  cpu::convert(context.stream(), source, target);
+  leaves(context).convert(context.stream(), source, target);
 }
 
 void tanh_forward(const Context& context, const Tensor& x, const Tensor& y) {
   check_float(x, "tanh");
   check_contiguous(x, "tanh", "x");
   check_tensor(y, x.dtype(), x.shape(), "tanh", "y");
-  require_host_kernels(context, "tanh");
-  cpu::tanh_forward(context.stream(), x, y);
+  leaves(context).tanh_forward(context.stream(), x, y);
 }
 
 void tanh_backward(const Context& context, const Tensor& y, const Tensor& dy, const Tensor& dx) {
@@ -81,36 +81,31 @@ void tanh_backward(const Context& context, const Tensor& y, const Tensor& dy, co
   check_contiguous(y, "tanh backward", "y");
   check_tensor(dy, y.dtype(), y.shape(), "tanh backward", "dy");
   check_tensor(dx, y.dtype(), y.shape(), "tanh backward", "dx");
-  require_host_kernels(context, "tanh backward");
-  cpu::tanh_backward(context.stream(), y, dy, dx);
+  leaves(context).tanh_backward(context.stream(), y, dy, dx);
 }
 
 void add_bias(const Context& context, const Tensor& bias, const Tensor& x) {
   check_float(x, "add_bias");
   check_matrix(x, "add_bias", "x");
   check_tensor(bias, x.dtype(), Shape{x.size(1)}, "add_bias", "bias");
-  require_host_kernels(context, "add_bias");
-  cpu::add_bias(context.stream(), bias, x);
+  leaves(context).add_bias(context.stream(), bias, x);
 }
 
 void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate) {
   check_float(x, "column_sums");
   check_matrix(x, "column_sums", "x");
   check_tensor(sums, x.dtype(), Shape{x.size(1)}, "column_sums", "sums");
-  require_host_kernels(context, "column_sums");
-  cpu::column_sums(context.stream(), x, sums, accumulate);
+  leaves(context).column_sums(context.stream(), x, sums, accumulate);
 }
 
 void concatenate(const Context& context, std::span<const Tensor> parts, const Tensor& whole) {
   check_parts(parts, whole, "concatenate");
-  require_host_kernels(context, "concatenate");
-  cpu::concatenate(context.stream(), {parts.begin(), parts.end()}, whole);
+  leaves(context).concatenate(context.stream(), {parts.begin(), parts.end()}, whole);
 }
 
 void split(const Context& context, const Tensor& whole, std::span<const Tensor> parts) {
   check_parts(parts, whole, "split");
-  require_host_kernels(context, "split");
-  cpu::split(context.stream(), whole, {parts.begin(), parts.end()});
+  leaves(context).split(context.stream(), whole, {parts.begin(), parts.end()});
 }
 
 void dropout(const Context& context, const DropoutArgs& args) {
@@ -124,8 +119,7 @@ void dropout(const Context& context, const DropoutArgs& args) {
   }
   SLUICE_CHECK(args.rate >= 0 && args.rate < 1, "dropout: the rate must be in [0, 1), not {}",
                args.rate);
-  require_host_kernels(context, "dropout");
-  cpu::dropout(context.stream(), args);
+  leaves(context).dropout(context.stream(), args);
 }
 
 }  // namespace sluice::kernels::elementwise

@@ -1,6 +1,7 @@
 #include "kernels/embedding/embedding.h"
 
 #include "kernels/check.h"
+#include "kernels/device_kernels.h"
 #include "kernels/embedding/cpu/embedding.h"
 
 namespace sluice::kernels::embedding {
@@ -27,20 +28,22 @@ void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
                rows.shape().to_string(), tokens.element_count(), table.size(1));
 }
 
+const Leaves& leaves(const Context& context) {
+  return leaves_of(context, cpu::kLeaves, &DeviceKernels::embedding, "embedding");
+}
+
 }  // namespace
 
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out) {
   check(table, tokens, out, "embedding gather");
   if (table.dtype() != DType::kInt32) check_master(table, "embedding gather");
-  require_host_kernels(context, "embedding gather");
-  cpu::gather(context.stream(), table, tokens, out);
+  leaves(context).gather(context.stream(), table, tokens, out);
 }
 
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {
   check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
   check_master(args.d_table, "embedding gather backward");
-  require_host_kernels(context, "embedding gather backward");
-  cpu::gather_backward(context.stream(), args);
+  leaves(context).gather_backward(context.stream(), args);
 }
 
 }  // namespace sluice::kernels::embedding

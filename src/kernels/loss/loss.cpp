@@ -1,6 +1,7 @@
 #include "kernels/loss/loss.h"
 
 #include "kernels/check.h"
+#include "kernels/device_kernels.h"
 #include "kernels/loss/cpu/loss.h"
 
 namespace sluice::kernels::loss {
@@ -32,6 +33,10 @@ void check_tokens(const Args& args, std::string_view operation) {
   }
 }
 
+const Leaves& leaves(const Context& context) {
+  return leaves_of(context, cpu::kLeaves, &DeviceKernels::loss, "loss");
+}
+
 }  // namespace
 
 std::size_t cross_entropy_workspace_bytes(std::int64_t tokens) {
@@ -49,8 +54,7 @@ void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
   check_tensor(args.sums, DType::kFloat64, Shape{kSums}, "cross_entropy", "sums");
   SLUICE_CHECK(args.workspace != nullptr || args.logits.size(0) == 0,
                "cross_entropy: needs a workspace");
-  require_host_kernels(context, "cross_entropy");
-  cpu::cross_entropy(context.stream(), args);
+  leaves(context).cross_entropy(context.stream(), args);
 }
 
 void score_targets(const Context& context, const TargetScoreArgs& args) {
@@ -60,15 +64,13 @@ void score_targets(const Context& context, const TargetScoreArgs& args) {
   if (args.row_scores) {
     check_tensor(args.row_scores, DType::kFloat64, Shape{args.rows}, "score_targets", "row_scores");
   }
-  require_host_kernels(context, "score_targets");
-  cpu::score_targets(context.stream(), args);
+  leaves(context).score_targets(context.stream(), args);
 }
 
 void log_softmax(const Context& context, const Tensor& logits, const Tensor& out) {
   check_logits(logits, "log_softmax");
   check_tensor(out, logits.dtype(), logits.shape(), "log_softmax", "out");
-  require_host_kernels(context, "log_softmax");
-  cpu::log_softmax(context.stream(), logits, out);
+  leaves(context).log_softmax(context.stream(), logits, out);
 }
 
 }  // namespace sluice::kernels::loss

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/check.h"
+#include "kernels/device_kernels.h"
 #include "kernels/matmul/cpu/matmul.h"
 
 namespace sluice::kernels::matmul {
@@ -41,12 +42,15 @@ void check(const MatmulArgs& args) {
       "matmul: bias must be [{}] without gaps, not {}", n, args.bias.shape().to_string());
 }
 
+const Leaves& leaves(const Context& context) {
+  return leaves_of(context, cpu::kLeaves, &DeviceKernels::matmul, "matmul");
+}
+
 }  // namespace
 
 void matmul(const Context& context, const MatmulArgs& args) {
   check(args);
-  require_host_kernels(context, "matmul");
-  cpu::matmul(context.stream(), args);
+  leaves(context).matmul(context.stream(), args);
 }
 
 }  // namespace sluice::kernels::matmul

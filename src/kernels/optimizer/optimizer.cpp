@@ -1,6 +1,7 @@
 #include "kernels/optimizer/optimizer.h"
 
 #include "kernels/check.h"
+#include "kernels/device_kernels.h"
 #include "kernels/optimizer/cpu/optimizer.h"
 
 namespace sluice::kernels::optimizer {
@@ -30,6 +31,10 @@ void check_clipping(const Clipping& clipping, std::string_view operation) {
   check_tensor(clipping.sum_of_squares, DType::kFloat64, Shape{1}, operation, "sum_of_squares");
 }
 
+const Leaves& leaves(const Context& context) {
+  return leaves_of(context, cpu::kLeaves, &DeviceKernels::optimizer, "optimizer");
+}
+
 }  // namespace
 
 std::int64_t partial_count(std::int64_t n) { return (n + cpu::kNormBlock - 1) / cpu::kNormBlock; }
@@ -42,8 +47,7 @@ void sum_of_squares(const Context& context, const SumOfSquaresArgs& args) {
   SLUICE_CHECK(args.partials.is_contiguous() && args.partials.element_count() >= needed,
                "sum_of_squares: partials must hold {} numbers, not {}", needed,
                args.partials.element_count());
-  require_host_kernels(context, "sum_of_squares");
-  cpu::sum_of_squares(context.stream(), args);
+  leaves(context).sum_of_squares(context.stream(), args);
 }
 
 void adam_step(const Context& context, const AdamArgs& args) {
@@ -55,8 +59,7 @@ void adam_step(const Context& context, const AdamArgs& args) {
   SLUICE_CHECK(args.step >= 1, "adam_step: steps count from 1, not {}", args.step);
   SLUICE_CHECK(args.beta1 >= 0 && args.beta1 < 1 && args.beta2 >= 0 && args.beta2 < 1,
                "adam_step: betas must be in [0, 1), not {} and {}", args.beta1, args.beta2);
-  require_host_kernels(context, "adam_step");
-  cpu::adam_step(context.stream(), args);
+  leaves(context).adam_step(context.stream(), args);
 }
 
 void sgd_step(const Context& context, const SgdArgs& args) {
@@ -68,8 +71,7 @@ void sgd_step(const Context& context, const SgdArgs& args) {
     check_same(args.momentum_buffer, args.parameters, "sgd_step", "momentum_buffer");
   }
   check_clipping(args.clipping, "sgd_step");
-  require_host_kernels(context, "sgd_step");
-  cpu::sgd_step(context.stream(), args);
+  leaves(context).sgd_step(context.stream(), args);
 }
 
 }  // namespace sluice::kernels::optimizer

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/recurrent.h"
 
 #include "base/check.h"
+#include "kernels/device_kernels.h"
 #include "kernels/recurrent/cpu/candidates.h"
 
 namespace sluice::kernels::recurrent {
@@ -33,20 +34,22 @@ void Descriptor::validate() const {
                base::name_of(dtype));
 }
 
-std::span<const Candidate> candidates() { return cpu::candidates(); }
+std::span<const Candidate> candidates(const runtime::Device& device) {
+  return leaves_of(device, cpu::candidates(), &DeviceKernels::recurrent, "recurrent").list;
+}
 
 Choice make_plan(const Context& context, const Descriptor& descriptor,
                  std::string_view implementation) {
   descriptor.validate();
   const bool automatic = implementation == "auto";
   Choice choice;
-  for (const Candidate& candidate : candidates()) {
+  for (const Candidate& candidate : candidates(context.device())) {
     if (automatic ? candidate.peer : candidate.name != implementation) continue;
-    if (auto reason = candidate.refuse(descriptor, context.device().type())) {
+    if (auto reason = candidate.refuse(descriptor, context.device())) {
       choice.declined.push_back({candidate.name, std::move(*reason)});
       continue;
     }
-    choice.plan = candidate.create(descriptor);
+    choice.plan = candidate.create(descriptor, context.device());
     return choice;
   }
   std::string reasons;
@@ -54,7 +57,7 @@ Choice make_plan(const Context& context, const Descriptor& descriptor,
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", declined.name, declined.reason);
   }
   if (reasons.empty()) {
-    for (const Candidate& candidate : candidates()) {
+    for (const Candidate& candidate : candidates(context.device())) {
       reasons += fmt::format("{}{}", reasons.empty() ? "known are " : ", ", candidate.name);
     }
   }

@@ -127,11 +127,16 @@ struct Candidate {
   /// A library's own recurrent layer, kept for comparison: only ever chosen by name.
   bool peer = false;
   /// The reason why it can't or won't run this, or nothing.
-  std::optional<std::string> (*refuse)(const Descriptor&, runtime::DeviceType);
-  std::unique_ptr<Plan> (*create)(const Descriptor&);
+  std::optional<std::string> (*refuse)(const Descriptor&, const runtime::Device&);
+  std::unique_ptr<Plan> (*create)(const Descriptor&, const runtime::Device&);
 };
 
-std::span<const Candidate> candidates();
+/// The ordered list of one kind of device.
+struct Candidates {
+  std::span<const Candidate> list;
+};
+
+std::span<const Candidate> candidates(const runtime::Device& device);
 
 struct Declined {
   std::string_view name;

@@ -84,8 +84,8 @@ class OracleTest : public DecoderTest<T> {
           DecoderCase c = random_case(engine, cell, attention, base::dtype_of<T>());
           c.d.dropout = dropout;
           if (dropout > 0) c.d.layers = 2 + i % 2;
-          for (const Candidate& candidate : candidates()) {
-            if (candidate.refuse(c.d, this->device_->type())) continue;
+          for (const Candidate& candidate : candidates(*this->device_)) {
+            if (candidate.refuse(c.d, *this->device_)) continue;
             check(c, engine(), std::string(candidate.name));
             this->release_memory();
           }

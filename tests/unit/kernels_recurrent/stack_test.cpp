@@ -77,11 +77,13 @@ std::vector<double> row_of(const std::vector<double>& all, std::int64_t rows, st
 
 const Candidate& candidate_of(const std::string& implementation) {
   const auto named = [&](const Candidate& candidate) { return candidate.name == implementation; };
-  return *std::find_if(candidates().begin(), candidates().end(), named);
+  const auto list = candidates(*runtime::open_device("cpu"));
+  return *std::find_if(list.begin(), list.end(), named);
 }
 
 bool can_run(const std::string& implementation, const Descriptor& descriptor) {
-  return !candidate_of(implementation).refuse(descriptor, runtime::DeviceType::kCpu).has_value();
+  const auto device = runtime::open_device("cpu");
+  return !candidate_of(implementation).refuse(descriptor, *device).has_value();
 }
 
 using Parameter = std::tuple<std::string, DType>;
@@ -92,7 +94,9 @@ std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
 
 std::vector<std::string> implementations() {
   std::vector<std::string> names;
-  for (const Candidate& candidate : candidates()) names.emplace_back(candidate.name);
+  for (const Candidate& candidate : candidates(*runtime::open_device("cpu"))) {
+    names.emplace_back(candidate.name);
+  }
   return names;
 }
 

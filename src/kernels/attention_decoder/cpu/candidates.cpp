@@ -8,15 +8,9 @@
 namespace sluice::kernels::attention_decoder::cpu {
 namespace {
 
-std::optional<std::string> refuse_device(runtime::DeviceType device) {
-  if (device != runtime::DeviceType::kCuda) return std::nullopt;
-  return "it runs on host memory only";
-}
-
 /// An instruction set's float32 leaves, both of which must be there.
-std::optional<std::string> refuse_leaf(const Descriptor& d, runtime::DeviceType device,
-                                       const Leaves<float>& leaf, std::string_view needs) {
-  if (auto reason = refuse_device(device)) return reason;
+std::optional<std::string> refuse_leaf(const Descriptor& d, const Leaves<float>& leaf,
+                                       std::string_view needs) {
   if (d.dtype != DType::kFloat32) {
     return fmt::format("it computes float32, not {}", base::name_of(d.dtype));
   }
@@ -29,25 +23,26 @@ std::optional<std::string> refuse_leaf(const Descriptor& d, runtime::DeviceType 
 Leaves<float> avx512() { return {recurrent::cpu::avx512_leaf_f32(), avx512_attention_leaf()}; }
 Leaves<float> avx2() { return {recurrent::cpu::avx2_leaf_f32(), avx2_attention_leaf()}; }
 
-std::optional<std::string> refuse_avx512(const Descriptor& d, runtime::DeviceType device) {
-  return refuse_leaf(d, device, avx512(), "AVX-512 F, DQ and VL");
+std::optional<std::string> refuse_avx512(const Descriptor& d, const runtime::Device&) {
+  return refuse_leaf(d, avx512(), "AVX-512 F, DQ and VL");
 }
-std::unique_ptr<Plan> create_avx512(const Descriptor& d) {
+std::unique_ptr<Plan> create_avx512(const Descriptor& d, const runtime::Device&) {
   return make_plan(d, "avx512", avx512());
 }
 
-std::optional<std::string> refuse_avx2(const Descriptor& d, runtime::DeviceType device) {
-  return refuse_leaf(d, device, avx2(), "AVX2 with FMA");
+std::optional<std::string> refuse_avx2(const Descriptor& d, const runtime::Device&) {
+  return refuse_leaf(d, avx2(), "AVX2 with FMA");
 }
-std::unique_ptr<Plan> create_avx2(const Descriptor& d) { return make_plan(d, "avx2", avx2()); }
+std::unique_ptr<Plan> create_avx2(const Descriptor& d, const runtime::Device&) {
+  return make_plan(d, "avx2", avx2());
+}
 
-std::optional<std::string> refuse_portable(const Descriptor& d, runtime::DeviceType device) {
-  if (auto reason = refuse_device(device)) return reason;
+std::optional<std::string> refuse_portable(const Descriptor& d, const runtime::Device&) {
   if (d.dtype == DType::kFloat32 || d.dtype == DType::kFloat64) return std::nullopt;
   return fmt::format("it computes float32 or float64, not {}", base::name_of(d.dtype));
 }
 
-std::unique_ptr<Plan> create_portable(const Descriptor& d) {
+std::unique_ptr<Plan> create_portable(const Descriptor& d, const runtime::Device&) {
   return base::dispatch_master(d.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return make_plan<T>(d, "portable",
@@ -63,6 +58,9 @@ constexpr std::array kCandidates{
 
 }  // namespace
 
-std::span<const Candidate> candidates() { return kCandidates; }
+const Candidates& candidates() {
+  static constexpr Candidates kAll{kCandidates};
+  return kAll;
+}
 
 }  // namespace sluice::kernels::attention_decoder::cpu

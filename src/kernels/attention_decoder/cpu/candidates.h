@@ -1,12 +1,10 @@
 #pragma once
 
-#include <span>
-
 #include "kernels/attention_decoder/attention_decoder.h"
 
 namespace sluice::kernels::attention_decoder::cpu {
 
 /// What runs on host memory, fastest first.
-std::span<const Candidate> candidates();
+const Candidates& candidates();
 
 }  // namespace sluice::kernels::attention_decoder::cpu

@@ -2,12 +2,10 @@
 
 #include <vector>
 
-#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/leaves.h"
 
 /// The CPU leaves of elementwise.h: arguments are checked already.
 namespace sluice::kernels::elementwise::cpu {
-
-using runtime::Stream;
 
 void fill(Stream& stream, const Tensor& x, double value);
 void scale(Stream& stream, const Tensor& x, double factor);
@@ -20,5 +18,9 @@ void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accum
 void concatenate(Stream& stream, std::vector<Tensor> parts, const Tensor& whole);
 void split(Stream& stream, const Tensor& whole, std::vector<Tensor> parts);
 void dropout(Stream& stream, const DropoutArgs& args);
+
+inline constexpr Leaves kLeaves{fill,         scale,         accumulate, convert,
+                                tanh_forward, tanh_backward, add_bias,   column_sums,
+                                concatenate,  split,         dropout};
 
 }  // namespace sluice::kernels::elementwise::cpu

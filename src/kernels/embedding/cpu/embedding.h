@@ -1,11 +1,13 @@
 #pragma once
 
-#include "kernels/embedding/embedding.h"
+#include "kernels/embedding/leaves.h"
 
 /// The CPU leaves of embedding.h: shapes and dtypes are checked already.
 namespace sluice::kernels::embedding::cpu {
 
-void gather(runtime::Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
-void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args);
+void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
+void gather_backward(Stream& stream, const GatherBackwardArgs& args);
+
+inline constexpr Leaves kLeaves{gather, gather_backward};
 
 }  // namespace sluice::kernels::embedding::cpu

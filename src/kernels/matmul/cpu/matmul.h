@@ -1,10 +1,12 @@
 #pragma once
 
-#include "kernels/matmul/matmul.h"
+#include "kernels/matmul/leaves.h"
 
 namespace sluice::kernels::matmul::cpu {
 
 /// The CPU leaf: `args` are checked already.
-void matmul(runtime::Stream& stream, const MatmulArgs& args);
+void matmul(Stream& stream, const MatmulArgs& args);
+
+inline constexpr Leaves kLeaves{matmul};
 
 }  // namespace sluice::kernels::matmul::cpu

@@ -1,11 +1,9 @@
 #pragma once
 
-#include "kernels/optimizer/optimizer.h"
+#include "kernels/optimizer/leaves.h"
 
 /// The CPU leaves of optimizer.h: arguments are checked already.
 namespace sluice::kernels::optimizer::cpu {
-
-using runtime::Stream;
 
 /// Elements whose squares make one partial sum, and that one turn of a parallel loop steps.
 inline constexpr std::int64_t kNormBlock = 16384;
@@ -13,5 +11,7 @@ inline constexpr std::int64_t kNormBlock = 16384;
 void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args);
 void adam_step(Stream& stream, const AdamArgs& args);
 void sgd_step(Stream& stream, const SgdArgs& args);
+
+inline constexpr Leaves kLeaves{sum_of_squares, adam_step, sgd_step};
 
 }  // namespace sluice::kernels::optimizer::cpu

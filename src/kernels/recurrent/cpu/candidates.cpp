@@ -9,25 +9,19 @@
 namespace sluice::kernels::recurrent::cpu {
 namespace {
 
-std::optional<std::string> refuse_device(runtime::DeviceType device) {
-  if (device != runtime::DeviceType::kCuda) return std::nullopt;
-  return "it runs on host memory only";
+std::optional<std::string> refuse_portable(const Descriptor&, const runtime::Device&) {
+  return std::nullopt;
 }
 
-std::optional<std::string> refuse_portable(const Descriptor&, runtime::DeviceType device) {
-  return refuse_device(device);
-}
-
-std::unique_ptr<Plan> create_portable(const Descriptor& descriptor) {
+std::unique_ptr<Plan> create_portable(const Descriptor& descriptor, const runtime::Device&) {
   return base::dispatch_storage(descriptor.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return make_sequence<T>(descriptor, "portable", portable_leaf<T>());
   });
 }
 
-std::optional<std::string> refuse_leaf(const Descriptor& descriptor, runtime::DeviceType device,
-                                       DType dtype, const void* leaf, std::string_view needs) {
-  if (auto reason = refuse_device(device)) return reason;
+std::optional<std::string> refuse_leaf(const Descriptor& descriptor, DType dtype, const void* leaf,
+                                       std::string_view needs) {
   if (descriptor.dtype != dtype) {
     return fmt::format("it computes {}, not {}", base::name_of(dtype),
                        base::name_of(descriptor.dtype));
@@ -36,12 +30,12 @@ std::optional<std::string> refuse_leaf(const Descriptor& descriptor, runtime::De
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_amx(const Descriptor& descriptor, runtime::DeviceType device) {
+std::optional<std::string> refuse_amx(const Descriptor& descriptor, const runtime::Device&) {
   constexpr std::string_view kNeeds = "AMX-BF16 that the system lends";
   if (descriptor.dtype == DType::kBFloat16) {
-    return refuse_leaf(descriptor, device, DType::kBFloat16, amx_leaf_bf16(), kNeeds);
+    return refuse_leaf(descriptor, DType::kBFloat16, amx_leaf_bf16(), kNeeds);
   }
-  if (auto reason = refuse_leaf(descriptor, device, DType::kFloat32, amx_leaf_f32(), kNeeds)) {
+  if (auto reason = refuse_leaf(descriptor, DType::kFloat32, amx_leaf_f32(), kNeeds)) {
     return reason;
   }
   if (descriptor.rows < kAmxF32Rows) {
@@ -55,32 +49,32 @@ std::optional<std::string> refuse_amx(const Descriptor& descriptor, runtime::Dev
   return std::nullopt;
 }
 
-std::unique_ptr<Plan> create_amx(const Descriptor& descriptor) {
+std::unique_ptr<Plan> create_amx(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype == DType::kFloat32) {
     return make_sequence(descriptor, "amx", *amx_leaf_f32());
   }
   return make_sequence(descriptor, "amx", *amx_leaf_bf16());
 }
 
-std::optional<std::string> refuse_avx512(const Descriptor& descriptor, runtime::DeviceType device) {
+std::optional<std::string> refuse_avx512(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype == DType::kBFloat16) {
-    return refuse_leaf(descriptor, device, DType::kBFloat16, avx512_leaf_bf16(), "AVX512_BF16");
+    return refuse_leaf(descriptor, DType::kBFloat16, avx512_leaf_bf16(), "AVX512_BF16");
   }
-  return refuse_leaf(descriptor, device, DType::kFloat32, avx512_leaf_f32(), "AVX-512");
+  return refuse_leaf(descriptor, DType::kFloat32, avx512_leaf_f32(), "AVX-512");
 }
 
-std::unique_ptr<Plan> create_avx512(const Descriptor& descriptor) {
+std::unique_ptr<Plan> create_avx512(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype == DType::kBFloat16) {
     return make_sequence(descriptor, "avx512", *avx512_leaf_bf16());
   }
   return make_sequence(descriptor, "avx512", *avx512_leaf_f32());
 }
 
-std::optional<std::string> refuse_avx2(const Descriptor& descriptor, runtime::DeviceType device) {
-  return refuse_leaf(descriptor, device, DType::kFloat32, avx2_leaf_f32(), "AVX2 with FMA");
+std::optional<std::string> refuse_avx2(const Descriptor& descriptor, const runtime::Device&) {
+  return refuse_leaf(descriptor, DType::kFloat32, avx2_leaf_f32(), "AVX2 with FMA");
 }
 
-std::unique_ptr<Plan> create_avx2(const Descriptor& descriptor) {
+std::unique_ptr<Plan> create_avx2(const Descriptor& descriptor, const runtime::Device&) {
   return make_sequence(descriptor, "avx2", *avx2_leaf_f32());
 }
 
@@ -94,6 +88,9 @@ constexpr std::array kCandidates{
 
 }  // namespace
 
-std::span<const Candidate> candidates() { return kCandidates; }
+const Candidates& candidates() {
+  static constexpr Candidates kAll{kCandidates};
+  return kAll;
+}
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <span>
-
 #include "kernels/recurrent/recurrent.h"
 
 namespace sluice::kernels::recurrent::cpu {
 
 /// What runs on host memory, fastest first.
-std::span<const Candidate> candidates();
+const Candidates& candidates();
 
 }  // namespace sluice::kernels::recurrent::cpu

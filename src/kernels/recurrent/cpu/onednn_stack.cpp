@@ -345,8 +345,7 @@ class OnednnPlan final : public Plan {
 
 }  // namespace
 
-std::optional<std::string> refuse_onednn(const Descriptor& descriptor, runtime::DeviceType device) {
-  if (device == runtime::DeviceType::kCuda) return "it runs on host memory only";
+std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype != DType::kFloat32 && descriptor.dtype != DType::kBFloat16) {
     return fmt::format("it computes float32 and bfloat16, not {}", base::name_of(descriptor.dtype));
   }
@@ -362,7 +361,7 @@ std::optional<std::string> refuse_onednn(const Descriptor& descriptor, runtime::
   return std::nullopt;
 }
 
-std::unique_ptr<Plan> create_onednn(const Descriptor& descriptor) {
+std::unique_ptr<Plan> create_onednn(const Descriptor& descriptor, const runtime::Device&) {
   return std::make_unique<OnednnPlan>(descriptor);
 }
 

@@ -12,8 +12,8 @@
 /// dropout or the cell states of every step.
 namespace sluice::kernels::recurrent::cpu {
 
-std::optional<std::string> refuse_onednn(const Descriptor& descriptor, runtime::DeviceType device);
+std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const runtime::Device&);
 
-std::unique_ptr<Plan> create_onednn(const Descriptor& descriptor);
+std::unique_ptr<Plan> create_onednn(const Descriptor& descriptor, const runtime::Device&);
 
 }  // namespace sluice::kernels::recurrent::cpu

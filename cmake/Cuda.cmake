@@ -1,0 +1,38 @@
+# The CUDA part: built where nvcc is, unless SLUICE_CUDA says otherwise.
+include(CheckLanguage)
+if(NOT DEFINED SLUICE_CUDA)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER AND NOT SLUICE_SANITIZE)
+    set(found ON)
+  else()
+    set(found OFF)
+  endif()
+  set(SLUICE_CUDA ${found} CACHE BOOL "Build libsluice_cuda.so")
+endif()
+# The core and the CUDA part exchange C++ objects, so both must come from one configuration.
+string(RANDOM LENGTH 16 ALPHABET 0123456789abcdef configuration)
+set(SLUICE_BUILD_ID "${PROJECT_VERSION}-${configuration}" CACHE INTERNAL "")
+
+if(SLUICE_CUDA)
+  set(CMAKE_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures")
+  # By hand: CMake 3.25 does not know how to ask nvcc 13 for C++20.
+  set(CMAKE_CUDA_FLAGS "-std=c++20" CACHE STRING "Flags of nvcc")
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+endif()
+
+#   sluice_cuda_room(name SOURCES a.cu b.cpp ...)
+#
+# One cuda/ folder of src/ and one target; libsluice_cuda.so holds them all, the core none.
+set_property(GLOBAL PROPERTY SLUICE_CUDA_ROOMS "")
+function(sluice_cuda_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES" ${ARGN})
+  add_library(sluice_cuda_${name} OBJECT ${ROOM_SOURCES})
+  target_include_directories(sluice_cuda_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                        ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(sluice_cuda_${name} PUBLIC fmt::fmt CUDA::cudart_static)
+  set_property(GLOBAL APPEND PROPERTY SLUICE_CUDA_ROOMS sluice_cuda_${name})
+endfunction()

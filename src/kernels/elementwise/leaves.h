@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/elementwise/elementwise.h"
+
+namespace sluice::kernels::elementwise {
+
+using runtime::Stream;
+
+/// The operations of elementwise.h on one kind of device: arguments are checked already, and each
+/// is queued on the stream.
+struct Leaves {
+  void (*fill)(Stream& stream, const Tensor& x, double value);
+  void (*scale)(Stream& stream, const Tensor& x, double factor);
+  void (*accumulate)(Stream& stream, double factor, const Tensor& x, const Tensor& y);
+  void (*convert)(Stream& stream, const Tensor& source, const Tensor& target);
+  void (*tanh_forward)(Stream& stream, const Tensor& x, const Tensor& y);
+  void (*tanh_backward)(Stream& stream, const Tensor& y, const Tensor& dy, const Tensor& dx);
+  void (*add_bias)(Stream& stream, const Tensor& bias, const Tensor& x);
+  void (*column_sums)(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate);
+  void (*concatenate)(Stream& stream, std::vector<Tensor> parts, const Tensor& whole);
+  void (*split)(Stream& stream, const Tensor& whole, std::vector<Tensor> parts);
+  void (*dropout)(Stream& stream, const DropoutArgs& args);
+};
+
+}  // namespace sluice::kernels::elementwise

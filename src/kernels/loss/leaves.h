@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernels/loss/loss.h"
+
+namespace sluice::kernels::loss {
+
+using runtime::Stream;
+
+/// The operations of loss.h on one kind of device: arguments are checked already, and each is
+/// queued on the stream.
+struct Leaves {
+  void (*cross_entropy)(Stream& stream, const CrossEntropyArgs& args);
+  void (*score_targets)(Stream& stream, const TargetScoreArgs& args);
+  void (*log_softmax)(Stream& stream, const Tensor& logits, const Tensor& out);
+};
+
+}  // namespace sluice::kernels::loss

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernels/optimizer/optimizer.h"
+
+namespace sluice::kernels::optimizer {
+
+using runtime::Stream;
+
+/// The operations of optimizer.h on one kind of device: arguments are checked already, and each is
+/// queued on the stream.
+struct Leaves {
+  void (*sum_of_squares)(Stream& stream, const SumOfSquaresArgs& args);
+  void (*adam_step)(Stream& stream, const AdamArgs& args);
+  void (*sgd_step)(Stream& stream, const SgdArgs& args);
+};
+
+}  // namespace sluice::kernels::optimizer

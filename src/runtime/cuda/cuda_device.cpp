@@ -1,0 +1,100 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "runtime/cuda/check.h"
+
+namespace sluice::runtime::cuda {
+namespace {
+
+constexpr std::size_t kSmallestStaging = 64 << 10;
+
+}  // namespace
+
+CudaStream::CudaStream() : owned_(true) {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a CUDA stream");
+}
+
+CudaStream::~CudaStream() {
+  for (const Staging& staging : staging_) {
+    cudaEventSynchronize(staging.done);
+    cudaEventDestroy(staging.done);
+    cudaFreeHost(staging.memory);
+  }
+  if (owned_) cudaStreamDestroy(stream_);
+}
+
+void CudaStream::launch(std::function<void()>) {
+  base::fail(ErrorCode::kUnsupported, "a host function can't run on a CUDA stream");
+}
+
+void CudaStream::copy(void* destination, const void* source, std::size_t bytes, CopyKind) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, stream_), "copy memory");
+}
+
+CudaStream::Staging& CudaStream::staging_for(std::size_t bytes) {
+  for (Staging& staging : staging_) {
+    if (staging.bytes >= bytes && cudaEventQuery(staging.done) == cudaSuccess) return staging;
+  }
+  cudaGetLastError();  // "not ready" is no error
+  Staging staging;
+  staging.bytes = kSmallestStaging;
+  while (staging.bytes < bytes) staging.bytes *= 2;
+  check(cudaHostAlloc(&staging.memory, staging.bytes, cudaHostAllocDefault),
+        "take pinned memory for a copy");
+  check(cudaEventCreateWithFlags(&staging.done, cudaEventDisableTiming), "create a CUDA event");
+  return staging_.emplace_back(staging);
+}
+
+void CudaStream::upload(void* destination, const void* source, std::size_t bytes) {
+  // A large copy is worth the wait; pinned memory for it is not.
+  constexpr std::size_t kLargest = 16 << 20;
+  if (bytes == 0) return;
+  if (bytes > kLargest) return Stream::upload(destination, source, bytes);
+  Staging& staging = staging_for(bytes);
+  std::memcpy(staging.memory, source, bytes);
+  copy(destination, staging.memory, bytes, CopyKind::kHostToDevice);
+  check(cudaEventRecord(staging.done, stream_), "record a CUDA event");
+}
+
+void CudaStream::fill_zero(void* destination, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(destination, 0, bytes, stream_), "clear memory");
+}
+
+void CudaStream::synchronize() {
+  check(cudaStreamSynchronize(stream_), "finish the work on the GPU");
+}
+
+CudaDevice::CudaDevice(int ordinal, const kernels::DeviceKernels& kernels)
+    : ordinal_(ordinal), name_(fmt::format("cuda:{}", ordinal)), kernels_(&kernels) {
+  check(cudaSetDevice(ordinal), fmt::format("use device {}", name_));
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), fmt::format("ask for {}", name_));
+  model_ = properties.name;
+  processors_ = properties.multiProcessorCount;
+  capability_ = properties.major * 10 + properties.minor;
+  stream_ = std::make_unique<CudaStream>();
+}
+
+void* CudaDevice::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t result = cudaMalloc(&memory, bytes == 0 ? 64 : bytes);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "ask for free memory");
+    base::fail(ErrorCode::kOutOfMemory,
+               "out of memory on {} ({}): {} MiB asked for, {} of {} MiB free; use smaller batches "
+               "or a smaller model",
+               name_, model_, bytes >> 20, free >> 20, total >> 20);
+  }
+  check(result, fmt::format("take {} bytes on {}", bytes, name_));
+  return memory;
+}
+
+void CudaDevice::deallocate(void* memory, std::size_t) noexcept { cudaFree(memory); }
+
+}  // namespace sluice::runtime::cuda
