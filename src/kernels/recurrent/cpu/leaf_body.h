@@ -2,7 +2,7 @@
 
 #include "kernels/recurrent/cpu/leaf_jobs.h"
 #include "kernels/recurrent/cpu/leaf_tile.h"
-#include "kernels/recurrent/cpu/transpose.h"
+#include "kernels/transpose.h"
 
 /// The leaf of any vector instruction set, written once over a class Isa (leaf_tile.h).
 namespace sluice::kernels::recurrent::cpu {

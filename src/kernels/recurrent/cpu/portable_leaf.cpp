@@ -3,7 +3,7 @@
 #include "kernels/recurrent/cpu/cells.h"
 #include "kernels/recurrent/cpu/leaf.h"
 #include "kernels/recurrent/cpu/portable_lanes.h"
-#include "kernels/recurrent/cpu/transpose.h"
+#include "kernels/transpose.h"
 
 /// Packed layout: [panel][block][k][16], no padding of the depth. Every sum starts from its initial
 /// value and adds k in rising order, one lane an element, so a row's bits depend on nothing else.
