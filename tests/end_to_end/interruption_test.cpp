@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <iterator>
 #include <random>
 #include <thread>
 
@@ -23,8 +24,11 @@ void expect_same_models(const Workplace& place, const Workplace& other) {
   }
 }
 
-bool has_started(const Workplace& place) {
-  return std::filesystem::exists(place / "run/last/model.safetensors");
+/// How often training began: each run has a file of metrics of its own.
+std::ptrdiff_t runs_begun(const Workplace& place) {
+  std::error_code none_yet;
+  const std::filesystem::directory_iterator files(place.path() / "run/tensorboard", none_yet);
+  return none_yet ? 0 : std::distance(files, {});
 }
 
 TEST(Interruption, TermSavesAndTheSameCommandGoesOn) {
@@ -32,8 +36,9 @@ TEST(Interruption, TermSavesAndTheSameCommandGoesOn) {
   uninterrupted.train(kRun);
   int stops = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::ptrdiff_t begun = runs_begun(place);
     Running running(place.path(), train_arguments(kRun));
-    while (!has_started(place)) sleep_milliseconds(5);
+    while (runs_begun(place) == begun) sleep_milliseconds(5);
     sleep_milliseconds(60);
     // More than once, as `timeout` and some supervisors send it.
     for (int i = 0; i < 3; ++i) running.send(SIGTERM);
