@@ -13,6 +13,7 @@
 #include "training/batch_upload.h"
 #include "training/checkpoint.h"
 #include "training/plan_cache.h"
+#include "training/threads.h"
 
 namespace sluice {
 
@@ -83,7 +84,9 @@ struct SequenceModel::State {
       : path(path_in),
         device(runtime::open_device(device_name)),
         context(*device),
-        loaded(training::load_model(context, path_in)) {}
+        loaded(training::load_model(context, path_in)) {
+    training::use_threads(context, 0);
+  }
 
   // Ids of each input; text that is not UTF-8 is refused with its line.
   static std::vector<std::vector<std::int32_t>> encode(std::span<const std::string> texts,

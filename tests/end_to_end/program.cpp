@@ -53,6 +53,7 @@ Running::Running(const std::filesystem::path& folder, const std::vector<std::str
   std::vector<std::string> words{SLUICE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = environment();
+  variables.insert(variables.end(), setting.variables.begin(), setting.variables.end());
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(variables);
   const int input =

@@ -22,6 +22,7 @@ struct Setting {
   std::string input{};                     ///< standard input
   std::optional<rlim_t> largest_file{};    ///< bytes; a write beyond fails as on a full disk
   std::optional<rlim_t> largest_memory{};  ///< bytes of address space
+  std::vector<std::string> variables{};    ///< NAME=value, added to the environment
   int input_descriptor = -1;               ///< instead of `input`
   int output_descriptor = -1;              ///< instead of Outcome::out
 };

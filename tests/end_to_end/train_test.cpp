@@ -25,6 +25,23 @@ TEST(Train, LeavesBestAndLast) {
   EXPECT_FALSE(place.read("run/last/training_state.safetensors").empty());
 }
 
+TEST(Train, TakesTheThreadsThereAreAndSoDoesDecoding) {
+  const Workplace place;
+  place.train({"machine.threads=1", "model.hidden=96"});
+  const std::string answers = place.sluice({"decode", "run/best", "train.tsv"}).out;
+  EXPECT_FALSE(answers.empty());
+  std::filesystem::remove_all(place / "run");
+
+  Setting limited;  // two threads asked for, one to be had
+  limited.variables = {"OMP_THREAD_LIMIT=1", "OMP_DYNAMIC=true"};
+  const Outcome trained =
+      place.sluice(train_arguments({"machine.threads=2", "model.hidden=96"}), limited);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome decoded = place.sluice({"decode", "run/best", "train.tsv"}, limited);
+  EXPECT_EQ(decoded.code, 0) << decoded.err;
+  EXPECT_EQ(decoded.out, answers);
+}
+
 // The same examples give the same weights, whatever files they come from. The configuration in a
 // model names its files, so the same names are used.
 TEST(Train, ReadsPairsPackedOrAligned) {
