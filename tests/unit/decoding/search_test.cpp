@@ -356,7 +356,7 @@ TEST_P(Search, RefusesWhatDoesNotFit) {
   EXPECT_THROW(search.run(context_, std::vector<std::int32_t>{-1}), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Search, ::testing::Values("cpu", "test"), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Search, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::decoding

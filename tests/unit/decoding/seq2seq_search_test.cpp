@@ -168,8 +168,7 @@ TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::decoding

@@ -54,64 +54,63 @@ class TableModel final : public models::StepModel {
         max_rows_(max_rows),
         source_time_(source_time),
         logit_(std::move(logit)),
-        nodes_(context.device(), static_cast<std::size_t>(max_rows) * sizeof(Node)),
-        other_(context.device(), static_cast<std::size_t>(max_rows) * sizeof(Node)) {}
+        nodes_(context.device(), static_cast<std::size_t>(max_rows) * sizeof(Node)) {}
 
   std::int64_t vocabulary() const override { return vocabulary_; }
   std::int64_t max_rows() const override { return max_rows_; }
   std::int64_t source_time() const override { return source_time_; }
 
+  // All three compute on the host, so that they run on every device.
   void start(const Context& context, const Tensor& input_of_row, std::int64_t rows) override {
     rows_ = rows;
-    auto* nodes = nodes_.tensor(runtime::DType::kInt32, {rows}).data_as<Node>();
-    context.stream().launch([=, first_input = first_input_] {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        nodes[r] = first_node(first_input + input_of_row.data_as<const std::int32_t>()[r]);
-      }
-    });
+    std::vector<Node> nodes;
+    for (const std::int32_t input : context.download<std::int32_t>(input_of_row)) {
+      nodes.push_back(first_node(first_input_ + input));
+    }
+    context.upload<Node>(node_tensor(), nodes);
   }
 
   void step(const Context& context, const Tensor& tokens, const Tensor& logits,
             const Tensor& attention) override {
     ++steps_;
-    const auto* fed = tokens.data_as<const std::int32_t>();
-    auto* nodes = nodes_.tensor(runtime::DType::kInt32, {rows_}).data_as<Node>();
-    context.stream().launch([=, rows = rows_, logit = logit_] {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        nodes[r] = next_node(nodes[r], fed[r]);
-        for (std::int64_t v = 0; v < logits.size(1); ++v) {
-          logits.data_as<float>()[r * logits.size(1) + v] = logit(nodes[r], v);
-        }
-        if (!attention) continue;
-        for (std::int64_t s = 0; s < attention.size(1); ++s) {
-          attention.data_as<float>()[r * attention.size(1) + s] = table_attention(nodes[r], s);
-        }
+    const auto fed = context.download<std::int32_t>(tokens);
+    auto nodes = context.download<Node>(node_tensor());
+    std::vector<float> logit_values, attention_values;
+    for (std::size_t r = 0; r < nodes.size(); ++r) {
+      nodes[r] = next_node(nodes[r], fed[r]);
+      for (std::int64_t v = 0; v < logits.size(1); ++v) {
+        logit_values.push_back(logit_(nodes[r], v));
       }
-    });
+      for (std::int64_t s = 0; attention && s < attention.size(1); ++s) {
+        attention_values.push_back(table_attention(nodes[r], s));
+      }
+    }
+    context.upload<Node>(node_tensor(), nodes);
+    context.upload<float>(logits, logit_values);
+    if (attention) context.upload<float>(attention, attention_values);
   }
 
   void reorder(const Context& context, const Tensor& parents) override {
-    const auto* from = static_cast<const Node*>(nodes_.data());
-    auto* to = static_cast<Node*>(other_.data());
-    const auto* rows = parents.data_as<const std::int32_t>();
-    context.stream().launch([=, count = parents.size(0)] {
-      for (std::int64_t r = 0; r < count; ++r) to[r] = from[rows[r]];
-    });
-    std::swap(nodes_, other_);
+    const auto from = context.download<Node>(node_tensor());
+    std::vector<Node> nodes;
+    for (const std::int32_t parent : context.download<std::int32_t>(parents)) {
+      nodes.push_back(from[static_cast<std::size_t>(parent)]);
+    }
+    context.upload<Node>(node_tensor(), nodes);
   }
 
-  std::vector<StateTensor> state() const override {
-    return {{"node", nodes_.tensor(runtime::DType::kInt32, {rows_}), 0}};
-  }
+  std::vector<StateTensor> state() const override { return {{"node", node_tensor(), 0}}; }
 
   /// Input i of a batch stands for input first + i, so that one can be decoded alone.
   void set_first_input(std::int32_t first) { first_input_ = first; }
   std::int64_t steps() const { return steps_; }
 
  private:
+  Tensor node_tensor() const { return nodes_.tensor(runtime::DType::kInt32, {rows_}); }
+
   std::int64_t vocabulary_, max_rows_, source_time_;
   Logit logit_;
-  runtime::Buffer nodes_, other_;
+  runtime::Buffer nodes_;
   std::int64_t rows_ = 0, steps_ = 0;
   std::int32_t first_input_ = 0;
 };

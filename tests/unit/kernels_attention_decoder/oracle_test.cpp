@@ -103,10 +103,8 @@ TEST_P(OracleTestFloat32, MatchesOnRandomShapes) { check_random(10, 0); }
 TEST_P(OracleTestFloat64, MatchesWithDropout) { check_random(3, 0.3); }
 TEST_P(OracleTestFloat32, MatchesWithDropout) { check_random(3, 0.3); }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat64, ::testing::Values("cpu", "test"),
-                         testing::device_name);
-INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat32, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat64, testing::host_devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat32, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::attention_decoder

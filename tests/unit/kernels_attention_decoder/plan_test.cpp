@@ -182,7 +182,7 @@ TEST_P(PlanTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(parse_attention(name_of(AttentionType::kAdditive)), AttentionType::kAdditive);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PlanTest, ::testing::Values("cpu", "test"), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, PlanTest, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::attention_decoder

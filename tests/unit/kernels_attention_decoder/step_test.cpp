@@ -200,10 +200,8 @@ TEST_P(StepTestFloat64, CarriedStateContinuesARun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, StepTestFloat64, ::testing::Values("cpu", "test"),
-                         testing::device_name);
-INSTANTIATE_TEST_SUITE_P(Devices, StepTestFloat32, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, StepTestFloat64, testing::host_devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, StepTestFloat32, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::attention_decoder

@@ -1,7 +1,5 @@
 #include "kernels/elementwise/elementwise.h"
 
-#include <omp.h>
-
 #include <cmath>
 #include <limits>
 
@@ -140,7 +138,7 @@ class Elementwise : public testing::OnDevice {
 
 TEST_P(Elementwise, FillScaleAccumulate) {
   check_pointwise<float>();
-  check_pointwise<double>();
+  try_float64([&] { check_pointwise<double>(); });
   const Tensor tokens = poisoned(DType::kInt32, {9});
   fill(context_, tokens, 2);
   EXPECT_EQ(get<std::int32_t>(tokens), std::vector<std::int32_t>(9, 2));
@@ -148,7 +146,7 @@ TEST_P(Elementwise, FillScaleAccumulate) {
 
 TEST_P(Elementwise, Tanh) {
   check_tanh<float>(4 * 0x1p-24);
-  check_tanh<double>(4 * 0x1p-53);
+  try_float64([&] { check_tanh<double>(4 * 0x1p-53); });
 }
 
 TEST_P(Elementwise, TanhAtTheEdges) {
@@ -169,17 +167,19 @@ TEST_P(Elementwise, TanhAtTheEdges) {
 TEST_P(Elementwise, Convert) {
   check_convert<float, BFloat16>();
   check_convert<BFloat16, float>();
-  check_convert<double, float>();
-  check_convert<float, double>();
-  check_convert<double, BFloat16>();
-  check_convert<BFloat16, double>();
+  try_float64([&] {
+    check_convert<double, float>();
+    check_convert<float, double>();
+    check_convert<double, BFloat16>();
+    check_convert<BFloat16, double>();
+  });
 }
 
 TEST_P(Elementwise, BiasAndColumnSums) {
   for (const std::int64_t columns : {1, 5, 64, 65, 200}) {
     for (const std::int64_t rows : {1, 2, 301}) {
       check_rows<float>(rows, columns);
-      check_rows<double>(rows, columns);
+      try_float64([&] { check_rows<double>(rows, columns); });
     }
   }
 }
@@ -220,7 +220,7 @@ TEST_P(Elementwise, ConcatenateAndSplitAreInverse) {
 TEST_P(Elementwise, Dropout) {
   for (const bool with_ids : {false, true}) {
     check_dropout<float>(0.3, with_ids);
-    check_dropout<double>(0.3, with_ids);
+    try_float64([&] { check_dropout<double>(0.3, with_ids); });
   }
   check_dropout<float>(0, false);
 }
@@ -240,7 +240,7 @@ TEST_P(Elementwise, DropoutKeepsTheRightShare) {
 TEST_P(Elementwise, NothingDependsOnThreads) {
   const auto x = random_values<float>(engine_, 300 * 200);
   const auto sums_with = [&](int threads) {
-    context_.stream().launch([threads] { omp_set_num_threads(threads); });
+    set_threads(threads);
     const Tensor sums = poisoned(DType::kFloat32, {200});
     column_sums(context_, put(x, Shape{300, 200}), sums, false);
     return get<float>(sums);
@@ -273,8 +273,7 @@ TEST_P(Elementwise, RefusesWhatDoesNotFit) {
   EXPECT_THROW(dropout(context_, args), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Elementwise, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Elementwise, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::elementwise

@@ -1,7 +1,5 @@
 #include "kernels/matmul/matmul.h"
 
-#include <omp.h>
-
 #include <cmath>
 
 #include "unit/support/on_device.h"
@@ -156,7 +154,7 @@ class Matmul : public testing::OnDevice {
   template <typename T>
   std::vector<SumOf<T>> run(const Case& k, int threads) {
     const Operands o = make<T>(k, 11);
-    context_.stream().launch([threads] { omp_set_num_threads(threads); });
+    set_threads(threads);
     matmul(context_, o.args);
     return get<SumOf<T>>(o.whole_c);
   }
@@ -217,7 +215,7 @@ TEST_P(Matmul, RefusesWhatDoesNotFit) {
   EXPECT_NO_THROW(matmul(context_, good));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Matmul, ::testing::Values("cpu", "test"), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Matmul, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::matmul

@@ -1,7 +1,5 @@
 #include "kernels/optimizer/optimizer.h"
 
-#include <omp.h>
-
 #include <cmath>
 #include <limits>
 
@@ -48,7 +46,7 @@ TEST_P(Optimizer, SumOfSquares) {
 TEST_P(Optimizer, SumOfSquaresDoesNotDependOnThreads) {
   const Tensor g = put(random_values<float>(engine_, 100001));
   const auto run = [&](int threads) {
-    context_.stream().launch([threads] { omp_set_num_threads(threads); });
+    set_threads(threads);
     return get<double>(norm_of(g));
   };
   EXPECT_TRUE(same_bits(run(1), run(3)));
@@ -142,36 +140,39 @@ TEST_P(Optimizer, AdamFollowsTheFormula) {
     for (const double max_norm : {0.0, 5.0, 500.0}) {
       // Parameters below 2 and 5 steps of 0.01, each with a few roundings of the parameter.
       check_adam<float>(decoupled, max_norm, 2e-6);
-      check_adam<double>(decoupled, max_norm, 1e-14);
+      try_float64([&] { check_adam<double>(decoupled, max_norm, 1e-14); });
     }
   }
 }
 
 TEST_P(Optimizer, FirstAdamStepByHand) {
-  // m = 0.1 g and v = 0.001 g^2, corrected to g and g^2: a step of the learning rate against g's
-  // sign, made smaller by epsilon.
-  const Tensor p = put(std::vector<double>{1, 1, 1});
-  AdamArgs args;
-  args.parameters = p;
-  args.gradients = put(std::vector<double>{0.5, -4, 0});
-  args.first_moment = put(std::vector<double>{0, 0, 0});
-  args.second_moment = put(std::vector<double>{0, 0, 0});
-  args.learning_rate = 0.1;
-  args.epsilon = 0.5;
-  adam_step(context_, args);
-  const auto result = get<double>(p);
-  EXPECT_NEAR(result[0], 1 - 0.1 * 0.5 / (0.5 + 0.5), 1e-15);
-  EXPECT_NEAR(result[1], 1 + 0.1 * 4 / (4 + 0.5), 1e-15);
-  EXPECT_EQ(result[2], 1);
-  EXPECT_NEAR(get<double>(args.first_moment)[0], 0.05, 1e-16);
-  EXPECT_NEAR(get<double>(args.second_moment)[1], 0.016, 1e-16);
+  const bool ran = try_float64([&] {
+    // m = 0.1 g and v = 0.001 g^2, corrected to g and g^2: a step of the learning rate against g's
+    // sign, made smaller by epsilon.
+    const Tensor p = put(std::vector<double>{1, 1, 1});
+    AdamArgs args;
+    args.parameters = p;
+    args.gradients = put(std::vector<double>{0.5, -4, 0});
+    args.first_moment = put(std::vector<double>{0, 0, 0});
+    args.second_moment = put(std::vector<double>{0, 0, 0});
+    args.learning_rate = 0.1;
+    args.epsilon = 0.5;
+    adam_step(context_, args);
+    const auto result = get<double>(p);
+    EXPECT_NEAR(result[0], 1 - 0.1 * 0.5 / (0.5 + 0.5), 1e-15);
+    EXPECT_NEAR(result[1], 1 + 0.1 * 4 / (4 + 0.5), 1e-15);
+    EXPECT_EQ(result[2], 1);
+    EXPECT_NEAR(get<double>(args.first_moment)[0], 0.05, 1e-16);
+    EXPECT_NEAR(get<double>(args.second_moment)[1], 0.016, 1e-16);
+  });
+  if (!ran) GTEST_SKIP() << "this device takes no float64";
 }
 
 TEST_P(Optimizer, SgdFollowsTheFormula) {
   for (const double max_norm : {0.0, 1.0}) {
     check_sgd<float>(0, false, max_norm, 1e-6);
     check_sgd<float>(0.9, false, max_norm, 2e-6);
-    check_sgd<double>(0.9, true, max_norm, 1e-14);
+    try_float64([&] { check_sgd<double>(0.9, true, max_norm, 1e-14); });
   }
 }
 
@@ -222,8 +223,7 @@ TEST_P(Optimizer, RefusesBadArguments) {
   EXPECT_THROW(sum_of_squares(context_, sum), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Optimizer, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Optimizer, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::optimizer

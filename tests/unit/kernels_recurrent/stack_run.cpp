@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "runtime/buffer.h"
 #include "unit/kernels_recurrent/stack_case.h"
+#include "unit/support/on_device.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
@@ -23,7 +24,7 @@ class Bench {
   void* poisoned(std::size_t bytes) {
     buffers_.emplace_back(*device_, bytes);
     void* data = buffers_.back().data();
-    context_.stream().launch([=] { std::memset(data, 0xff, bytes); });
+    sluice::testing::poison(context_, data, bytes);
     return data;
   }
 

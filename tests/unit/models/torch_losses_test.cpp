@@ -177,8 +177,7 @@ TEST_P(TorchLosses, EqualOverAHundredSteps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TorchLosses, ::testing::Values("cpu", "test"),
-                         sluice::testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, TorchLosses, testing::devices(), sluice::testing::device_name);
 
 }  // namespace
 }  // namespace sluice::models

@@ -1,21 +1,49 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <omp.h>
+#include <stdlib.h>
 
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "sluice/error.h"
 
 namespace sluice::testing {
 
 using runtime::DType;
 using runtime::Shape;
 using runtime::Tensor;
+
+/// The devices that run host functions.
+inline auto host_devices() { return ::testing::Values("cpu", "test"); }
+
+/// What suites of tests are instantiated for: those, and "cuda" where the environment variable
+/// SLUICE_TEST_DEVICES names it.
+inline auto devices() {
+  std::vector<const char*> names{"cpu", "test"};
+  const char* chosen = getenv("SLUICE_TEST_DEVICES");
+  if (chosen != nullptr && std::string_view(chosen).find("cuda") != std::string_view::npos) {
+    names.push_back("cuda");
+  }
+  return ::testing::ValuesIn(names);
+}
+
+/// Queues setting all bits of device memory, which makes every floating-point number in it a NaN.
+inline void poison(const runtime::Context& context, void* data, std::size_t bytes) {
+  if (context.device().runs_host_kernels()) {
+    context.stream().launch([=] { std::memset(data, 0xff, bytes); });
+  } else {
+    const std::vector<unsigned char> ones(bytes, 0xff);
+    context.stream().upload(data, ones.data(), bytes);
+  }
+}
 
 /// A test that runs once on each device it is instantiated for, with memory that lives as long as
 /// the test.
@@ -28,8 +56,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     const std::size_t bytes =
         base::size_of(dtype) * static_cast<std::size_t>(shape.element_count());
     const runtime::Buffer& buffer = buffers_.emplace_back(*device_, bytes);
-    void* data = buffer.data();
-    context_.stream().launch([=] { std::memset(data, 0xff, bytes); });
+    poison(context_, buffer.data(), bytes);
     return buffer.tensor(dtype, shape);
   }
 
@@ -49,6 +76,24 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
   void release_memory() {
     context_.synchronize();
     buffers_.clear();
+  }
+
+  /// OpenMP's thread count belongs to the thread that runs the kernels. Nothing on a GPU.
+  void set_threads(int threads) {
+    if (!device_->runs_host_kernels()) return;
+    context_.stream().launch([=] { omp_set_num_threads(threads); });
+  }
+
+  /// Runs a check of float64, and says whether it could be: a GPU's leaf may refuse that type.
+  template <typename Check>
+  bool try_float64(Check&& check) {
+    try {
+      check();
+    } catch (const Error& error) {
+      if (device_->runs_host_kernels() || error.code() != ErrorCode::kUnsupported) throw;
+      return false;
+    }
+    return true;
   }
 
   template <typename T>

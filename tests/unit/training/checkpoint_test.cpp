@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
 #include "unit/training/reversal_task.h"
 
@@ -132,7 +133,7 @@ TEST_P(CheckpointTest, RefusesWhatDoesNotFit) {
             ErrorCode::kNotFound);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, CheckpointTest, ::testing::Values("cpu", "test"),
+INSTANTIATE_TEST_SUITE_P(Devices, CheckpointTest, testing::devices(),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST(TrainData, ReadsHoldsOutAndShares) {

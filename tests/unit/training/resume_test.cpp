@@ -186,7 +186,7 @@ TEST_P(Resume, KilledWhileWriting) {
   EXPECT_EQ(outcome_of(output), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Resume, ::testing::Values("cpu", "test"), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Resume, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::training

@@ -112,8 +112,7 @@ TEST_P(TrainerFolder, BelongsToOneTrainer) {
   EXPECT_EQ(train().step, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TrainerFolder, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, TrainerFolder, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::training

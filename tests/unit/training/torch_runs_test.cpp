@@ -103,8 +103,7 @@ TEST_P(TorchRuns, AreTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TorchRuns, ::testing::Values("cpu", "test"),
-                         sluice::testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, TorchRuns, testing::devices(), sluice::testing::device_name);
 
 }  // namespace
 }  // namespace sluice::training

@@ -222,8 +222,7 @@ TEST_P(TrainerTest, NeedsExamplesForWhatValidationDecides) {
   EXPECT_NE(refusal(config).find("training.patience is 3"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TrainerTest, ::testing::Values("cpu", "test"),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, TrainerTest, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::training
