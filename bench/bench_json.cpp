@@ -33,10 +33,11 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["layers"] = shape.layers;
     row["directions"] = shape.directions;
     row["projection"] = shape.projection;
-    row["dtype"] = base::name_of(shape.dtype);
+    row["dtype"] = shape.dtype_name();
     row["lengths"] = shape.uniform_lengths ? "uniform" : "full";
     row["seed"] = shape.seed;
     row["device"] = shape.device;
+    row["device_model"] = result.device_model;
     row["pass"] = name_of(result.pass);
     row["implementation"] = result.implementation;
     row["peer"] = result.peer;

@@ -41,6 +41,7 @@ std::vector<Pass> passes_of(const std::string& name) {
 }
 
 bool is_peer(const runtime::Device& device, std::string_view implementation) {
+  if (implementation.ends_with(kCaptured)) implementation.remove_suffix(kCaptured.size());
   for (const recurrent::Candidate& candidate : recurrent::candidates(device)) {
     if (candidate.name == implementation) return candidate.peer;
   }
@@ -66,14 +67,20 @@ class Contest {
         shape_(shape),
         pass_(pass),
         device_(runtime::open_device(shape.device)),
-        context_(*device_),
+        context_(make_context(*device_, shape)),
         data_(shape),
         tensors_(context_, shape, data_, pass) {}
 
   std::vector<BenchResult> run(std::ostream& out);
 
  private:
+  static runtime::Context make_context(runtime::Device& device, const BenchShape& shape) {
+    runtime::Context context(device);
+    context.allow_tf32(shape.tf32);
+    return context;
+  }
   void enter(std::ostream& out);
+  std::optional<std::string> enter(const std::string& name);
   void take_turns();
   bool checks_error() const {
     if (options_.error != ErrorCheck::kAuto) return options_.error == ErrorCheck::kOn;
@@ -102,16 +109,24 @@ void Contest::enter(std::ostream& out) {
   const recurrent::Descriptor descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
   for (const recurrent::Candidate& candidate : recurrent::candidates(*device_)) {
     std::optional<std::string> reason = candidate.refuse(descriptor, *device_);
-    if (!reason) {
-      Runner runner(context_, shape_, pass_, candidate.name, tensors_);
-      reason = try_out(runner);
-      if (!reason) runners_.push_back(std::move(runner));
+    const std::string name(candidate.name);
+    if (!reason) reason = enter(name);
+    if (!reason && context_.stream().can_capture() && name != "graph") {
+      reason = enter(name + std::string(kCaptured));
     }
     if (reason) {
       out << fmt::format("# {} {}: {} declines: {}\n", shape_.name, name_of(pass_), candidate.name,
                          *reason);
     }
   }
+}
+
+/// Why it can't take part, after all.
+std::optional<std::string> Contest::enter(const std::string& name) {
+  Runner runner(context_, shape_, pass_, name, tensors_);
+  if (auto reason = try_out(runner)) return reason;
+  runners_.push_back(std::move(runner));
+  return std::nullopt;
 }
 
 void Contest::take_turns() {
@@ -153,6 +168,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
     result.shape = shape_;
     result.pass = pass_;
     result.implementation = runners_[i].implementation();
+    result.device_model = device_->model();
     result.peer = is_peer(*device_, result.implementation);
     result.is_default = result.implementation == chosen.plan->implementation();
     result.milliseconds = median(times_[i]);
@@ -170,7 +186,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
   return results;
 }
 
-constexpr const char* kRow = "{:<22} {:<9} {:<17} {:<13} {:>10} {:>9} {:>9} {:>8}\n";
+constexpr const char* kRow = "{:<22} {:<9} {:<17} {:<25} {:>10} {:>9} {:>9} {:>8}\n";
 
 void print(std::ostream& out, const BenchResult& result) {
   const auto optional = [](const std::optional<double>& value, const char* format) {
@@ -179,8 +195,8 @@ void print(std::ostream& out, const BenchResult& result) {
   const std::string marked = result.implementation + (result.peer         ? " (peer)"
                                                       : result.is_default ? " *"
                                                                           : "");
-  out << fmt::format(kRow, result.shape.name, base::name_of(result.shape.dtype),
-                     name_of(result.pass), marked, fmt::format("{:.3f}", result.milliseconds),
+  out << fmt::format(kRow, result.shape.name, result.shape.dtype_name(), name_of(result.pass),
+                     marked, fmt::format("{:.3f}", result.milliseconds),
                      fmt::format("{:.1f}", result.gflops), optional(result.error, "{:.1e}"),
                      optional(result.speedup_over_peer, "{:.2f}x"))
       << std::flush;
@@ -205,8 +221,9 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "error",
                      "vs peer");
   std::vector<BenchResult> all;
-  for (const BenchShape& shape : shapes) {
+  for (BenchShape shape : shapes) {
     if (shape.cell != options.cell) continue;
+    if (!options.device.empty()) shape.device = options.device;
     for (const Pass pass : passes) {
       for (BenchResult& result : Contest(options, shape, pass).run(out)) {
         print(out, result);

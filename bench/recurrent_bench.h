@@ -17,6 +17,7 @@ struct RecurrentBenchOptions {
   kernels::recurrent::CellType cell = kernels::recurrent::CellType::kLstm;
   std::string shapes;                    ///< shape file; lines of the other cell are skipped
   std::string implementations = "all";   ///< "all", "auto", or names with commas between
+  std::string device;                    ///< instead of that of each line; empty: as there
   std::string passes = "all";            ///< "all", "forward" or "forward+backward"
   std::int64_t repeats = 15;             ///< timed turns; each runs every implementation once
   ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to 60 GFLOP of the pass
@@ -27,7 +28,8 @@ struct RecurrentBenchOptions {
 struct BenchResult {
   BenchShape shape;
   Pass pass = Pass::kForward;
-  std::string implementation;
+  std::string implementation;  ///< "name", or "name+graph" captured in a CUDA graph
+  std::string device_model;
   bool peer = false;
   bool is_default = false;      ///< what "auto" picks
   double milliseconds = 0;      ///< median
@@ -37,9 +39,10 @@ struct BenchResult {
   std::optional<double> speedup_over_peer;
 };
 
-/// Runs every shape and prints a table row as each is done. Implementations that decline a shape
-/// are listed with their reason; one asked for by name must accept every shape. Writes the JSON at
-/// the end. Throws Error.
+/// On a device that captures work, every implementation runs plain and captured (but "graph", which
+/// is a captured one). Runs every shape and prints a table row as each is done. Implementations
+/// that decline a shape are listed with their reason; one asked for by name must accept every
+/// shape. Writes the JSON at the end. Throws Error.
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
                                              std::ostream& out);
 

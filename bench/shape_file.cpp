@@ -34,7 +34,8 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
   if (key == "cell") {
     shape.cell = recurrent::parse_cell(value);
   } else if (key == "dtype") {
-    shape.dtype = base::parse_dtype(value);
+    shape.tf32 = value == "tf32";
+    shape.dtype = shape.tf32 ? base::DType::kFloat32 : base::parse_dtype(value);
   } else if (key == "lengths") {
     shape.uniform_lengths = parse_lengths(value);
   } else if (key == "device") {

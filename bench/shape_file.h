@@ -22,11 +22,14 @@ struct BenchShape {
   std::int64_t directions = 1;
   std::int64_t projection = 0;
   base::DType dtype = base::DType::kFloat32;
+  bool tf32 = false;             ///< dtype=tf32: float32 whose products may round to TF32 on a GPU
   bool uniform_lengths = false;  ///< lengths=uniform: each row's on 1..time; full: all `time`
   std::uint64_t seed = 1;
   std::string device = "cpu";
 
   kernels::recurrent::Descriptor descriptor(bool training) const;
+  /// "float32", "tf32", …
+  std::string_view dtype_name() const { return tf32 ? "tf32" : base::name_of(dtype); }
   /// FLOPs of the products of one forward pass over full lengths: 2*T*B*G*H*(I+R) for each layer
   /// and direction, I its input width and R that of its recurrent input (H, or P with a
   /// projection, whose own product 2*T*B*P*H is added).

@@ -1,12 +1,9 @@
 #include "bench/workload.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 #include <deque>
+#include <map>
 
 namespace sluice::bench {
 
@@ -50,11 +47,6 @@ std::vector<double> draw(Random& random, std::int64_t count, double range, DType
   return values;
 }
 
-std::size_t largest_cache() {
-  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 64u << 20;
-}
-
 template <typename T>
 void upload_as(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
   std::vector<T> converted;
@@ -93,7 +85,8 @@ std::vector<double> download(const Context& context, const Tensor& tensor) {
 
 void poison(const Context& context, const Tensor& tensor) {
   if (!tensor) return;
-  context.stream().launch([tensor] { std::memset(tensor.data(), 0xff, tensor.byte_size()); });
+  const std::vector<std::byte> ones(tensor.byte_size(), std::byte{0xff});
+  context.stream().upload(tensor.data(), ones.data(), ones.size());
 }
 
 }  // namespace
@@ -240,7 +233,7 @@ SharedTensors::SharedTensors(const Context& context, const BenchShape& shape, co
     if (tensor) bytes += tensor.byte_size();
   }
   const std::size_t most = std::max<std::size_t>(1, (std::size_t{1} << 30) / bytes);
-  const std::size_t wanted = 1 + 2 * largest_cache() / bytes;
+  const std::size_t wanted = 1 + 2 * context.device().cache_bytes() / bytes;
   while (content.sets.size() < std::min({most, wanted, std::size_t{64}})) {
     content.sets.push_back(content.make_set(data, backward));
   }
@@ -303,9 +296,21 @@ struct Runner::Content {
     return args;
   }
   void run(const SharedTensors::Set& set);
+  void queue(const SharedTensors::Set& set);
 
   BenchShape shape;
+  std::string name;
+  bool captured = false;
+  std::map<const SharedTensors::Set*, std::unique_ptr<runtime::Graph>> graphs;
 };
+
+/// Captures when a set is seen for the first time.
+void Runner::Content::queue(const SharedTensors::Set& set) {
+  if (!captured) return run(set);
+  std::unique_ptr<runtime::Graph>& graph = graphs[&set];
+  if (!graph) graph = context.stream().capture([&] { run(set); });
+  graph->launch(context.stream());
+}
 
 void Runner::Content::run(const SharedTensors::Set& set) {
   const recurrent::ForwardArgs args = forward_args(set);
@@ -329,6 +334,8 @@ void Runner::Content::run(const SharedTensors::Set& set) {
 
 Runner::Runner(const Context& context, const BenchShape& shape, Pass pass,
                std::string_view implementation, SharedTensors& tensors) {
+  const bool captured = implementation.ends_with(kCaptured);
+  if (captured) implementation.remove_suffix(kCaptured.size());
   recurrent::Choice choice = recurrent::make_plan(
       context, shape.descriptor(pass == Pass::kForwardBackward), implementation);
   const recurrent::Plan& plan = *choice.plan;
@@ -336,25 +343,31 @@ Runner::Runner(const Context& context, const BenchShape& shape, Pass pass,
   Buffer workspace(context.device(), plan.workspace_bytes());
   Buffer reserve(context.device(), plan.reserve_bytes());
   const recurrent::Memory memory{packed.data(), workspace.data(), reserve.data()};
-  content_.reset(new Content{context, pass, &tensors, std::move(choice.plan), std::move(packed),
-                             std::move(workspace), std::move(reserve), memory, shape});
+  content_.reset(new Content{context,
+                             pass,
+                             &tensors,
+                             std::move(choice.plan),
+                             std::move(packed),
+                             std::move(workspace),
+                             std::move(reserve),
+                             memory,
+                             shape,
+                             std::string(plan.implementation()),
+                             captured,
+                             {}});
+  if (captured) content_->name += kCaptured;
   content_->plan->pack(context, tensors.weights(), memory);
 }
 
 Runner::~Runner() = default;
 Runner::Runner(Runner&&) noexcept = default;
 
-std::string_view Runner::implementation() const { return content_->plan->implementation(); }
+const std::string& Runner::implementation() const { return content_->name; }
 
 double Runner::run() {
   const SharedTensors::Set& set = content_->tensors->next();
-  content_->context.synchronize();
-  const auto start = std::chrono::steady_clock::now();
-  content_->run(set);
-  content_->context.synchronize();
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  return elapsed.count();
+  if (content_->captured && !content_->graphs.contains(&set)) content_->queue(set);
+  return content_->context.stream().milliseconds_of([&] { content_->queue(set); });
 }
 
 HostResults Runner::results() {
@@ -364,7 +377,7 @@ HostResults Runner::results() {
     poison(context, tensor);
   }
   content_->tensors->zero_gradients(context);
-  content_->run(set);
+  content_->queue(set);
   return content_->tensors->download(context, set);
 }
 

@@ -34,6 +34,8 @@ struct HostResults {
   std::vector<HostData::LayerWeights> gradients;  ///< the same
 };
 
+inline constexpr std::string_view kCaptured = "+graph";
+
 /// Device memory that the implementations of one shape share: weights, and enough copies of inputs
 /// and outputs that successive runs find none of them in a cache (twice the largest cache, unless
 /// that takes more than 1 GiB).
@@ -58,14 +60,16 @@ class SharedTensors {
 /// One implementation ready to run a shape's pass again and again.
 class Runner {
  public:
-  /// Packs the weights. Throws ErrorCode::kUnsupported with the reason if it declines the shape.
+  /// Packs the weights. `implementation` may end in "+graph": then each run is captured once and
+  /// launched as a whole. Throws ErrorCode::kUnsupported with the reason if it declines the shape.
   Runner(const runtime::Context& context, const BenchShape& shape, Pass pass,
          std::string_view implementation, SharedTensors& tensors);
   ~Runner();
   Runner(Runner&&) noexcept;
 
-  std::string_view implementation() const;
-  /// Runs once and waits; milliseconds of a monotonic clock. Forward: inference with the weights
+  /// With "+graph" if captured.
+  const std::string& implementation() const;
+  /// Runs once and waits; milliseconds of the device. Forward: inference with the weights
   /// packed beforehand. Forward and backward: packing, forward, dx, dh0, dc0 and canonical dW.
   double run();
   /// Runs once with poisoned outputs and zeroed gradients and returns what came out.

@@ -17,6 +17,8 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
       ->add_option("--impl", options->implementations,
                    "all, auto, or names with commas between; peers are libraries' own layers")
       ->capture_default_str();
+  command->add_option("--device", options->device,
+                      "cpu, cuda or cuda:N instead of what the shape file says");
   command->add_option("--pass", options->passes, "all, forward or forward+backward")
       ->capture_default_str();
   command->add_option("--repeats", options->repeats, "Timed turns; each runs every implementation")
@@ -34,7 +36,9 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
       "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device.\n"
-      "Times are medians; 'vs peer' is the median over turns of peer's time / own time.\n\n"
+      "dtype tf32 is float32 with products in TF32. On a GPU each implementation also runs\n"
+      "captured in a CUDA graph, as NAME+graph. Times are medians; 'vs peer' is the median over "
+      "turns of peer's time / own time.\n\n"
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json");
   command->callback([options] { sluice::bench::run_recurrent_bench(*options, std::cout); });
 }

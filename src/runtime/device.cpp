@@ -1,6 +1,9 @@
 #include "runtime/device.h"
 
+#include <unistd.h>
+
 #include <charconv>
+#include <chrono>
 #include <optional>
 
 #include "base/check.h"
@@ -23,6 +26,26 @@ std::optional<int> ordinal_of(std::string_view name) {
 }
 
 }  // namespace
+
+std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {
+  base::fail(ErrorCode::kUnsupported, "work can't be captured on this device");
+}
+
+double Stream::milliseconds_of(const std::function<void()>& work) {
+  synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  synchronize();
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  return elapsed.count();
+}
+
+std::size_t Device::cache_bytes() const {
+  constexpr std::size_t kGuess = 64u << 20;  // of systems that don't say
+  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : kGuess;
+}
 
 std::unique_ptr<Device> open_device(std::string_view name) {
   if (name == "cpu") return std::make_unique<cpu::CpuDevice>();

@@ -16,6 +16,16 @@ enum class DeviceType { kCpu, kCuda, kTest };
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
+class Stream;
+
+/// Work that was captured once, to be queued again as a whole: the same operations on the same
+/// memory with the same numbers.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(Stream& stream) = 0;
+};
+
 /// An ordered queue of work. Calls return before the work is done; only `synchronize` waits.
 class Stream {
  public:
@@ -39,6 +49,16 @@ class Stream {
 
   /// Queues filling `bytes` bytes with zero.
   virtual void fill_zero(void* destination, std::size_t bytes) = 0;
+
+  /// Whether `capture` can be used.
+  virtual bool can_capture() const { return false; }
+  /// Runs `work`, which only queues operations on this stream (or on streams that fork from it and
+  /// join it again), and returns them without running any. Throws ErrorCode::kUnsupported where
+  /// the device can't, and what `work` throws.
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& work);
+
+  /// Milliseconds that the device takes for what `work` queues, waiting before and after.
+  virtual double milliseconds_of(const std::function<void()>& work);
 
   /// Waits until everything queued is done and rethrows the first error met.
   virtual void synchronize() = 0;
@@ -68,6 +88,8 @@ class Device {
   virtual const kernels::DeviceKernels* kernels() const { return nullptr; }
   /// What implementations are chosen by, e.g. "NVIDIA H200"; the name for devices of the host.
   virtual std::string model() const { return name(); }
+  /// Bytes of the largest cache before its memory.
+  virtual std::size_t cache_bytes() const;
 };
 
 /// Opens a device by name: "cpu", "test", "cuda" or "cuda:N". Throws ErrorCode::kDevice with the

@@ -10,6 +10,25 @@ namespace {
 
 constexpr std::size_t kSmallestStaging = 64 << 10;
 
+class CudaGraph final : public Graph {
+ public:
+  explicit CudaGraph(cudaGraph_t graph) {
+    const cudaError_t result = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(result, "make a CUDA graph");
+  }
+  ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void launch(Stream& stream) override {
+    check(cudaGraphLaunch(executable_, handle_of(stream)), "launch a CUDA graph");
+  }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
 }  // namespace
 
 CudaStream::CudaStream() : owned_(true) {
@@ -22,6 +41,8 @@ CudaStream::~CudaStream() {
     cudaEventDestroy(staging.done);
     cudaFreeHost(staging.memory);
   }
+  if (start_ != nullptr) cudaEventDestroy(start_);
+  if (end_ != nullptr) cudaEventDestroy(end_);
   if (owned_) cudaStreamDestroy(stream_);
 }
 
@@ -64,6 +85,37 @@ void CudaStream::fill_zero(void* destination, std::size_t bytes) {
   check(cudaMemsetAsync(destination, 0, bytes, stream_), "clear memory");
 }
 
+std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+        "begin to capture a CUDA graph");
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  check(cudaStreamEndCapture(stream_, &graph), "capture a CUDA graph");
+  return std::make_unique<CudaGraph>(graph);
+}
+
+double CudaStream::milliseconds_of(const std::function<void()>& work) {
+  if (start_ == nullptr) {
+    check(cudaEventCreate(&start_), "create a CUDA event");
+    check(cudaEventCreate(&end_), "create a CUDA event");
+  }
+  synchronize();
+  check(cudaEventRecord(start_, stream_), "record a CUDA event");
+  work();
+  check(cudaEventRecord(end_, stream_), "record a CUDA event");
+  synchronize();
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, start_, end_), "read CUDA events");
+  return milliseconds;
+}
+
 void CudaStream::synchronize() {
   check(cudaStreamSynchronize(stream_), "finish the work on the GPU");
 }
@@ -76,6 +128,7 @@ CudaDevice::CudaDevice(int ordinal, const kernels::DeviceKernels& kernels)
   model_ = properties.name;
   processors_ = properties.multiProcessorCount;
   capability_ = properties.major * 10 + properties.minor;
+  cache_bytes_ = static_cast<std::size_t>(properties.l2CacheSize);
   stream_ = std::make_unique<CudaStream>();
 }
 

@@ -29,6 +29,9 @@ class CudaStream final : public Stream {
   void copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) override;
   void upload(void* destination, const void* source, std::size_t bytes) override;
   void fill_zero(void* destination, std::size_t bytes) override;
+  bool can_capture() const override { return true; }
+  std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
+  double milliseconds_of(const std::function<void()>& work) override;
   void synchronize() override;
 
  private:
@@ -43,6 +46,7 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
   bool owned_ = false;
   std::vector<Staging> staging_;
+  cudaEvent_t start_ = nullptr, end_ = nullptr;  ///< of milliseconds_of, made when first asked
 };
 
 /// One GPU.
@@ -53,6 +57,7 @@ class CudaDevice final : public Device {
   DeviceType type() const override { return DeviceType::kCuda; }
   std::string name() const override { return name_; }
   std::string model() const override { return model_; }
+  std::size_t cache_bytes() const override { return cache_bytes_; }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   Stream& default_stream() override { return *stream_; }
@@ -68,6 +73,7 @@ class CudaDevice final : public Device {
   int ordinal_;
   std::string name_, model_;
   int processors_ = 0, capability_ = 0;
+  std::size_t cache_bytes_ = 0;
   const kernels::DeviceKernels* kernels_;
   std::unique_ptr<CudaStream> stream_;
 };
