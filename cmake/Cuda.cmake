@@ -33,6 +33,9 @@ function(sluice_cuda_room name)
   add_library(sluice_cuda_${name} OBJECT ${ROOM_SOURCES})
   target_include_directories(sluice_cuda_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
                                                         ${PROJECT_SOURCE_DIR}/src)
+  # constexpr functions of other rooms, such as Philox, run in kernels too.
+  target_compile_options(sluice_cuda_${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
   target_link_libraries(sluice_cuda_${name} PUBLIC fmt::fmt CUDA::cudart_static)
   set_property(GLOBAL APPEND PROPERTY SLUICE_CUDA_ROOMS sluice_cuda_${name})
 endfunction()

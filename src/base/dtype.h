@@ -22,7 +22,7 @@ struct BFloat16 {
   std::uint16_t bits = 0;
 
   BFloat16() = default;
-  explicit BFloat16(float value) {
+  constexpr explicit BFloat16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     if ((wide & 0x7fffffffu) > 0x7f800000u) {
       bits = static_cast<std::uint16_t>((wide >> 16) | 0x40u);
@@ -30,8 +30,43 @@ struct BFloat16 {
       bits = static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
     }
   }
-  explicit operator float() const {
+  constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+/// float16 storage (IEEE 754 binary16), rounded to nearest even: from 65520 on infinity, multiples
+/// of 2^-24 below 2^-14; NaN stays NaN.
+struct Float16 {
+  std::uint16_t bits = 0;
+
+  Float16() = default;
+  constexpr explicit Float16(float value) {
+    const auto wide = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = wide & 0x7fffffffu;
+    std::uint32_t half = 0;
+    if (magnitude > 0x7f800000u) {
+      half = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    } else if (magnitude >= 0x47800000u) {  // 2^16
+      half = 0x7c00u;
+    } else if (magnitude >= 0x38800000u) {  // 2^-14; a carry may end in infinity
+      half = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    } else {
+      // The unit of what lies in [0.5, 1) is that of a subnormal, so the addition rounds.
+      half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+    }
+    bits = static_cast<std::uint16_t>(half | ((wide >> 16) & 0x8000u));
+  }
+  constexpr explicit operator float() const {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    const std::uint32_t magnitude = bits & 0x7fffu;
+    std::uint32_t wide = (magnitude << 13) + (112u << 23);
+    if (magnitude >= 0x7c00u) {
+      wide = (magnitude << 13) | 0x7f800000u;
+    } else if (magnitude < 0x400u) {
+      wide = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f);
+    }
+    return std::bit_cast<float>(wide | sign);
   }
 };
 
@@ -69,6 +104,10 @@ constexpr DType dtype_of<BFloat16>() {
   return DType::kBFloat16;
 }
 template <>
+constexpr DType dtype_of<Float16>() {
+  return DType::kFloat16;
+}
+template <>
 constexpr DType dtype_of<std::int64_t>() {
   return DType::kInt64;
 }
@@ -94,6 +133,13 @@ template <typename Body>
 decltype(auto) dispatch_storage(DType dtype, Body&& body) {
   if (dtype == DType::kBFloat16) return body(TypeTag<BFloat16>{});
   return dispatch_master(dtype, static_cast<Body&&>(body));
+}
+
+/// As dispatch_storage, with Float16 as well.
+template <typename Body>
+decltype(auto) dispatch_float(DType dtype, Body&& body) {
+  if (dtype == DType::kFloat16) return body(TypeTag<Float16>{});
+  return dispatch_storage(dtype, static_cast<Body&&>(body));
 }
 
 }  // namespace sluice::base

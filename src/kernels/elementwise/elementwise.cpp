@@ -63,7 +63,8 @@ void accumulate(const Context& context, double factor, const Tensor& x, const Te
 void convert(const Context& context, const Tensor& source, const Tensor& target) {
   check_contiguous(source, "convert", "source");
   for (const Tensor& tensor : {source, target}) {
-    if (tensor.dtype() != DType::kBFloat16) check_float(tensor, "convert");
+    const bool is_half = tensor.dtype() == DType::kBFloat16 || tensor.dtype() == DType::kFloat16;
+    if (!is_half) check_float(tensor, "convert");
   }
   check_tensor(target, target.dtype(), source.shape(), "convert", "target");
   leaves(context).convert(context.stream(), source, target);

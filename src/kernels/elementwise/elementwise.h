@@ -25,8 +25,8 @@ void scale(const Context& context, const Tensor& x, double factor);
 /// y = y + factor * x, shapes equal.
 void accumulate(const Context& context, double factor, const Tensor& x, const Tensor& y);
 
-/// target = source rounded to nearest even; any two of float64, float32, bfloat16. Through float32
-/// between float64 and bfloat16. Shapes equal; may be in place only if the dtypes are equal.
+/// target = source rounded to nearest even; any two of float64, float32, bfloat16, float16. Through
+/// float32 unless both are float64. Shapes equal; may be in place only if the dtypes are equal.
 void convert(const Context& context, const Tensor& source, const Tensor& target);
 
 /// y = tanh(x); y may be x. float32 is good to 4 units in the last place.

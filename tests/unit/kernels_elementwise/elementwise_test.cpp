@@ -1,5 +1,6 @@
 #include "kernels/elementwise/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -11,6 +12,7 @@ namespace {
 using base::BFloat16;
 using base::DType;
 using base::dtype_of;
+using base::Float16;
 using base::Shape;
 using testing::random_values;
 using testing::same_bits;
@@ -71,12 +73,15 @@ class Elementwise : public testing::OnDevice {
     const Tensor target = poisoned(dtype_of<To>(), {20001});
     convert(context_, put(x), target);
     const auto wide = testing::widened(x), result = testing::widened(get<To>(target));
-    // Half a unit in the last of 8 or 24 bits.
-    const double unit = std::is_same_v<To, BFloat16> ? 0x1p-8
-                        : std::is_same_v<To, float>  ? 0x1p-24
-                                                     : 0;
+    // Half a unit in the last of 8, 11 or 24 bits.
+    const double unit = std::is_same_v<To, BFloat16>  ? 0x1p-8
+                        : std::is_same_v<To, Float16> ? 0x1p-11
+                        : std::is_same_v<To, float>   ? 0x1p-24
+                                                      : 0;
     for (std::size_t i = 0; i < wide.size(); ++i) {
-      ASSERT_NEAR(result[i], wide[i], unit * 1.0001 * std::abs(wide[i]));
+      // Numbers of float16 lie at least 2^-24 apart.
+      const double least = std::is_same_v<To, Float16> ? 0x1p-25 : 0;
+      ASSERT_NEAR(result[i], wide[i], std::max(least, unit * 1.0001 * std::abs(wide[i])));
     }
   }
 
@@ -167,11 +172,17 @@ TEST_P(Elementwise, TanhAtTheEdges) {
 TEST_P(Elementwise, Convert) {
   check_convert<float, BFloat16>();
   check_convert<BFloat16, float>();
+  check_convert<float, Float16>();
+  check_convert<Float16, float>();
+  check_convert<Float16, BFloat16>();
+  check_convert<BFloat16, Float16>();
   try_float64([&] {
     check_convert<double, float>();
     check_convert<float, double>();
     check_convert<double, BFloat16>();
     check_convert<BFloat16, double>();
+    check_convert<double, Float16>();
+    check_convert<Float16, double>();
   });
 }
 
@@ -271,6 +282,21 @@ TEST_P(Elementwise, RefusesWhatDoesNotFit) {
   args.rate = 0.5;
   args.row_ids = d.slice(0, 0, 2);
   EXPECT_THROW(dropout(context_, args), Error);
+}
+
+TEST_P(Elementwise, ConvertsTheEdgesOfFloat16) {
+  const float infinite = std::numeric_limits<float>::infinity();
+  const std::vector<float> x{65519.0f, 65520.0f,   -infinite,       NAN,
+                             0x1p-25f, 0x1.8p-25f, 1.0f + 0x1p-11f, -0.0f};
+  const Tensor y = poisoned(DType::kFloat16, {8});
+  convert(context_, put(x), y);
+  const auto result = get<Float16>(y);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i != 3) {
+      EXPECT_EQ(result[i].bits, Float16(x[i]).bits) << x[i];
+    }
+  }
+  EXPECT_TRUE(std::isnan(static_cast<float>(result[3])));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Elementwise, testing::devices(), testing::device_name);

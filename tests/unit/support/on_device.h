@@ -129,7 +129,7 @@ std::vector<double> widened(const std::vector<T>& values) {
   std::vector<double> wide;
   wide.reserve(values.size());
   for (const T& v : values) {
-    if constexpr (std::is_same_v<T, base::BFloat16>) {
+    if constexpr (std::is_class_v<T>) {
       wide.push_back(static_cast<float>(v));
     } else {
       wide.push_back(static_cast<double>(v));

@@ -6,7 +6,6 @@
 namespace sluice::kernels::elementwise::cpu {
 namespace {
 
-using base::BFloat16;
 using base::DType;
 
 template <typename T>
@@ -22,12 +21,8 @@ template <typename From, typename To>
 To converted(From value) {
   if constexpr (std::is_same_v<From, To>) {
     return value;
-  } else if constexpr (std::is_same_v<From, BFloat16>) {
-    return static_cast<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return BFloat16(static_cast<float>(value));
   } else {
-    return static_cast<To>(value);
+    return static_cast<To>(static_cast<float>(value));
   }
 }
 
@@ -73,8 +68,8 @@ void accumulate(Stream& stream, double factor, const Tensor& x, const Tensor& y)
 }
 
 void convert(Stream& stream, const Tensor& source, const Tensor& target) {
-  base::dispatch_storage(source.dtype(), [&](auto from_tag) {
-    base::dispatch_storage(target.dtype(), [&](auto to_tag) {
+  base::dispatch_float(source.dtype(), [&](auto from_tag) {
+    base::dispatch_float(target.dtype(), [&](auto to_tag) {
       using From = typename decltype(from_tag)::type;
       using To = typename decltype(to_tag)::type;
       stream.launch([from = source.data_as<const From>(), to = target.data_as<To>(),
