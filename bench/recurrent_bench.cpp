@@ -48,17 +48,6 @@ bool is_peer(const runtime::Device& device, std::string_view implementation) {
   return false;
 }
 
-// Why a run of this shape can't be done, which a descriptor does not tell (lengths).
-std::optional<std::string> try_out(Runner& runner) {
-  try {
-    runner.run();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported) throw;
-    return error.what();
-  }
-  return std::nullopt;
-}
-
 // All turns of one shape and pass.
 class Contest {
  public:
@@ -81,6 +70,7 @@ class Contest {
   }
   void enter(std::ostream& out);
   std::optional<std::string> enter(const std::string& name);
+  void add(Runner runner);
   void take_turns();
   bool checks_error() const {
     if (options_.error != ErrorCheck::kAuto) return options_.error == ErrorCheck::kOn;
@@ -100,9 +90,17 @@ class Contest {
 };
 
 void Contest::enter(std::ostream& out) {
+  const auto tell = [&](std::string_view name, const std::optional<std::string>& reason) {
+    if (!reason) return;
+    out << fmt::format("# {} {}: {} declines: {}\n", shape_.name, name_of(pass_), name, *reason);
+  };
   if (options_.implementations != "all") {
     for (const std::string& name : split_names(options_.implementations)) {
-      runners_.emplace_back(context_, shape_, pass_, name, tensors_);
+      if (options_.skip_declined) {
+        tell(name, enter(name));
+      } else {
+        add(Runner(context_, shape_, pass_, name, tensors_));
+      }
     }
     return;
   }
@@ -114,19 +112,29 @@ void Contest::enter(std::ostream& out) {
     if (!reason && context_.stream().can_capture() && name != "graph") {
       reason = enter(name + std::string(kCaptured));
     }
-    if (reason) {
-      out << fmt::format("# {} {}: {} declines: {}\n", shape_.name, name_of(pass_), candidate.name,
-                         *reason);
-    }
+    tell(name, reason);
   }
 }
 
-/// Why it can't take part, after all.
+/// Why it can't take part. Some only show when run (lengths), which a descriptor does not tell.
 std::optional<std::string> Contest::enter(const std::string& name) {
-  Runner runner(context_, shape_, pass_, name, tensors_);
-  if (auto reason = try_out(runner)) return reason;
-  runners_.push_back(std::move(runner));
+  try {
+    Runner runner(context_, shape_, pass_, name, tensors_);
+    runner.run();
+    add(std::move(runner));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return error.what();
+  }
   return std::nullopt;
+}
+
+// "auto" may be one that is named as well.
+void Contest::add(Runner runner) {
+  for (const Runner& other : runners_) {
+    if (other.implementation() == runner.implementation()) return;
+  }
+  runners_.push_back(std::move(runner));
 }
 
 void Contest::take_turns() {
@@ -166,6 +174,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
   for (std::size_t i = 0; i < runners_.size(); ++i) {
     BenchResult result;
     result.shape = shape_;
+    result.shape.device = device_->name();
     result.pass = pass_;
     result.implementation = runners_[i].implementation();
     result.device_model = device_->model();
@@ -214,26 +223,33 @@ void require_writable(const std::string& path) {
 
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
                                              std::ostream& out) {
+  std::vector<BenchShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
+  std::erase_if(shapes, [&](const BenchShape& shape) { return shape.cell != options.cell; });
+  std::vector<BenchResult> all = run_recurrent_bench(options, shapes, out);
+  SLUICE_CHECK(!all.empty(), "{} holds no shape that could run with cell={}", options.shapes,
+               recurrent::name_of(options.cell));
+  return all;
+}
+
+std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
+                                             std::span<const BenchShape> shapes,
+                                             std::ostream& out) {
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<Pass> passes = passes_of(options.passes);
-  const std::vector<BenchShape> shapes = read_shapes(options.shapes);
   if (!options.json.empty()) require_writable(options.json);
   out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "error",
                      "vs peer");
   std::vector<BenchResult> all;
-  for (BenchShape shape : shapes) {
-    if (shape.cell != options.cell) continue;
-    if (!options.device.empty()) shape.device = options.device;
+  for (const BenchShape& shape : shapes) {
     for (const Pass pass : passes) {
+      if (!shape.has(pass)) continue;
       for (BenchResult& result : Contest(options, shape, pass).run(out)) {
         print(out, result);
         all.push_back(std::move(result));
       }
     }
   }
-  SLUICE_CHECK(!all.empty(), "{} holds no shape that could run with cell={}", options.shapes,
-               recurrent::name_of(options.cell));
-  if (!options.json.empty()) {
+  if (!options.json.empty() && !all.empty()) {
     std::ofstream json(options.json);
     json << to_json(all);
     json.close();

@@ -2,6 +2,7 @@
 
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,12 @@ enum class ErrorCheck { kOff, kOn, kAuto };
 
 struct RecurrentBenchOptions {
   kernels::recurrent::CellType cell = kernels::recurrent::CellType::kLstm;
-  std::string shapes;                    ///< shape file; lines of the other cell are skipped
-  std::string implementations = "all";   ///< "all", "auto", or names with commas between
+  std::string shapes;                   ///< shape file; lines of the other cell are skipped
+  std::string implementations = "all";  ///< "all", "auto", or names with commas between
+  /// Whether a name that declines a shape is listed with its reason as under "all", not an error.
+  bool skip_declined = false;
   std::string device;                    ///< instead of that of each line; empty: as there
+  std::string dtype;                     ///< the same: float32, tf32, bfloat16, …
   std::string passes = "all";            ///< "all", "forward" or "forward+backward"
   std::int64_t repeats = 15;             ///< timed turns; each runs every implementation once
   ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to 60 GFLOP of the pass
@@ -45,6 +49,10 @@ struct BenchResult {
 /// shape. Writes the JSON at the end. Throws Error.
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
                                              std::ostream& out);
+/// The same on these shapes instead of a file's; `options.cell`, `shapes`, `device` and `dtype`
+/// play no part. May return nothing.
+std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
+                                             std::span<const BenchShape> shapes, std::ostream& out);
 
 /// The results as a JSON list of objects.
 std::string to_json(const std::vector<BenchResult>& results);

@@ -1,5 +1,6 @@
 #include "bench/shape_file.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <fstream>
@@ -13,9 +14,9 @@ namespace recurrent = kernels::recurrent;
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kKeys{"cell",   "time",    "batch",      "input",
-                                                 "hidden", "layers",  "directions", "projection",
-                                                 "dtype",  "lengths", "seed",       "device"};
+constexpr std::array<std::string_view, 13> kKeys{
+    "cell",       "time",  "batch",   "input", "hidden", "layers", "directions",
+    "projection", "dtype", "lengths", "seed",  "device", "pass"};
 
 std::int64_t parse_number(std::string_view text, std::int64_t least) {
   std::int64_t number = 0;
@@ -34,10 +35,12 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
   if (key == "cell") {
     shape.cell = recurrent::parse_cell(value);
   } else if (key == "dtype") {
-    shape.tf32 = value == "tf32";
-    shape.dtype = shape.tf32 ? base::DType::kFloat32 : base::parse_dtype(value);
+    shape.set_dtype(value);
   } else if (key == "lengths") {
     shape.uniform_lengths = parse_lengths(value);
+  } else if (key == "pass") {
+    SLUICE_CHECK(value == "forward" || value == "all", "'{}' is neither forward nor all", value);
+    shape.inference_only = value == "forward";
   } else if (key == "device") {
     shape.device = value;
   } else if (key == "seed") {
@@ -82,6 +85,15 @@ BenchShape parse_line(const std::string& line, const std::string& place) {
 }
 
 }  // namespace
+
+std::string_view name_of(Pass pass) {
+  return pass == Pass::kForward ? "forward" : "forward+backward";
+}
+
+void BenchShape::set_dtype(std::string_view type) {
+  tf32 = type == "tf32";
+  dtype = tf32 ? base::DType::kFloat32 : base::parse_dtype(type);
+}
 
 recurrent::Descriptor BenchShape::descriptor(bool training) const {
   recurrent::Descriptor d;
@@ -131,6 +143,17 @@ std::vector<BenchShape> read_shapes(const std::filesystem::path& path) {
   text << stream.rdbuf();
   if (!stream) base::fail(ErrorCode::kNotFound, "cannot read the shape file {}", path.string());
   return parse_shapes(text.str(), path.string());
+}
+
+std::vector<BenchShape> read_shapes(const std::filesystem::path& path, std::string_view dtype,
+                                    std::string_view device) {
+  std::vector<BenchShape> shapes;
+  for (BenchShape shape : read_shapes(path)) {
+    if (!dtype.empty()) shape.set_dtype(dtype);
+    if (!device.empty()) shape.device = device;
+    if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
+  }
+  return shapes;
 }
 
 }  // namespace sluice::bench

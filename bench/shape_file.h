@@ -10,6 +10,11 @@
 
 namespace sluice::bench {
 
+/// Forward alone is inference.
+enum class Pass { kForward, kForwardBackward };
+
+std::string_view name_of(Pass pass);
+
 /// One line of a shape file: what to run. The same files drive every benchmark and its peers.
 struct BenchShape {
   std::string name;
@@ -26,8 +31,14 @@ struct BenchShape {
   bool uniform_lengths = false;  ///< lengths=uniform: each row's on 1..time; full: all `time`
   std::uint64_t seed = 1;
   std::string device = "cpu";
+  bool inference_only = false;  ///< pass=forward: there is no backward pass worth measuring
+
+  bool operator==(const BenchShape&) const = default;
 
   kernels::recurrent::Descriptor descriptor(bool training) const;
+  /// "float32", "tf32", … as in a shape file; anything else is refused.
+  void set_dtype(std::string_view type);
+  bool has(Pass pass) const { return pass == Pass::kForward || !inference_only; }
   /// "float32", "tf32", …
   std::string_view dtype_name() const { return tf32 ? "tf32" : base::name_of(dtype); }
   /// FLOPs of the products of one forward pass over full lengths: 2*T*B*G*H*(I+R) for each layer
@@ -42,5 +53,9 @@ struct BenchShape {
 std::vector<BenchShape> read_shapes(const std::filesystem::path& path);
 /// The same, of a text that `origin` names in errors.
 std::vector<BenchShape> parse_shapes(std::string_view text, std::string_view origin);
+/// As read_shapes, with every line in `dtype` and on `device` instead of its own, unless these are
+/// empty. Lines that have become the same are left out.
+std::vector<BenchShape> read_shapes(const std::filesystem::path& path, std::string_view dtype,
+                                    std::string_view device);
 
 }  // namespace sluice::bench

@@ -91,11 +91,11 @@ void poison(const Context& context, const Tensor& tensor) {
 
 }  // namespace
 
-std::string_view name_of(Pass pass) {
-  return pass == Pass::kForward ? "forward" : "forward+backward";
-}
-
 HostData::HostData(const BenchShape& shape) {
+  if (shape.dtype == DType::kFloat16) {
+    base::fail(ErrorCode::kUnsupported, "{}: float16 can't be measured yet; use bfloat16",
+               shape.name);
+  }
   const recurrent::Descriptor d = shape.descriptor(true);
   const DType storage = shape.dtype;
   const DType wide = base::policy_of(storage).cell_state;

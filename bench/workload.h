@@ -9,10 +9,6 @@
 
 namespace sluice::bench {
 
-enum class Pass { kForward, kForwardBackward };
-
-std::string_view name_of(Pass pass);
-
 /// Numbers of a shape on the host, in float64 but rounded to what the dtype can hold, so that an
 /// oracle sees exactly what an implementation sees. Uniform in [-1, 1] (x, dy, dhn, dcn, h0, c0),
 /// weights uniform in +-1/sqrt(hidden).

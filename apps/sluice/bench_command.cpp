@@ -19,6 +19,8 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
       ->capture_default_str();
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N instead of what the shape file says");
+  command->add_option("--dtype", options->dtype,
+                      "float32, tf32, bfloat16 or float16 instead of what the shape file says");
   command->add_option("--pass", options->passes, "all, forward or forward+backward")
       ->capture_default_str();
   command->add_option("--repeats", options->repeats, "Timed turns; each runs every implementation")
@@ -35,11 +37,13 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
   command->add_option("--json", options->json, "File for the results");
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
-      "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device.\n"
+      "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device,\n"
+      "pass (all, or forward for what is only inference).\n"
       "dtype tf32 is float32 with products in TF32. On a GPU each implementation also runs\n"
       "captured in a CUDA graph, as NAME+graph. Times are medians; 'vs peer' is the median over "
       "turns of peer's time / own time.\n\n"
-      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json");
+      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json\n"
+      "  sluice bench gru --shapes bench/shapes/deepbench.shapes --device cuda --dtype bfloat16");
   command->callback([options] { sluice::bench::run_recurrent_bench(*options, std::cout); });
 }
 

@@ -48,6 +48,27 @@ TEST(RecurrentBench, HoldsEveryImplementationAgainstTheOracle) {
   }
 }
 
+TEST(RecurrentBench, OverridesTheDtypeAndSkipsWhatDeclines) {
+  const testing::TemporaryFolder folder;
+  folder.write("small.shapes", "plain time=2 batch=2 input=3 hidden=4 pass=forward device=cpu\n");
+  RecurrentBenchOptions options;
+  options.shapes = (folder / "small.shapes").string();
+  options.dtype = "bfloat16";
+  options.device = "test";
+  options.repeats = 1;
+  options.skip_declined = true;
+  options.implementations = "fastest,portable,portable";
+  std::ostringstream out;
+  const std::vector<BenchResult> results = run_recurrent_bench(options, out);
+  ASSERT_EQ(results.size(), 1u);  // once, and forward only
+  EXPECT_EQ(results[0].implementation, "portable");
+  EXPECT_EQ(results[0].shape.dtype, base::DType::kBFloat16);
+  EXPECT_EQ(results[0].shape.device, "test");
+  EXPECT_NE(out.str().find("fastest declines"), std::string::npos) << out.str();
+  options.dtype = "float16";
+  EXPECT_THROW(run_recurrent_bench(options, out), Error);
+}
+
 TEST(RecurrentBench, RefusesWhatIsNotThere) {
   const testing::TemporaryFolder folder;
   const auto shapes = folder.path() / "small.shapes";

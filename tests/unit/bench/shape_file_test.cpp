@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "sluice/error.h"
+#include "unit/support/temporary_folder.h"
 
 namespace sluice::bench {
+
+namespace recurrent = kernels::recurrent;
+
 namespace {
 
 std::string message_of(std::string_view text) {
@@ -50,6 +56,61 @@ TEST(ShapeFile, CountsFlops) {
             2 * (2.0 * 2 * 3 * 3 * 7 * (5 + 7)) + 2 * (2.0 * 2 * 3 * 3 * 7 * (14 + 7)));
 }
 
+TEST(ShapeFile, OverridesDtypeAndDevice) {
+  const testing::TemporaryFolder folder;
+  folder.write("a.shapes",
+               "a time=3\na time=3 dtype=bfloat16\na time=4 device=test\nb time=3 pass=forward\n");
+  const std::string path = (folder / "a.shapes").string();
+  EXPECT_EQ(read_shapes(path, "", "").size(), 4u);
+  const auto shapes = read_shapes(path, "tf32", "test");
+  ASSERT_EQ(shapes.size(), 3u);  // the first two have become the same
+  for (const BenchShape& shape : shapes) {
+    EXPECT_EQ(shape.dtype_name(), "tf32");
+    EXPECT_EQ(shape.dtype, base::DType::kFloat32);
+    EXPECT_EQ(shape.device, "test");
+  }
+  EXPECT_TRUE(shapes[0].has(Pass::kForwardBackward));
+  EXPECT_TRUE(shapes[2].has(Pass::kForward));
+  EXPECT_FALSE(shapes[2].has(Pass::kForwardBackward));
+  EXPECT_THROW(read_shapes(path, "float8", ""), Error);
+}
+
+TEST(ShapeFile, HoldsTheListsThatWePromise) {
+  const std::filesystem::path folder = SLUICE_SOURCE_DIR "/bench/shapes";
+  const auto named = read_shapes(folder / "named.shapes");
+  const auto flops_of = [&](std::string_view name, recurrent::CellType cell) {
+    for (const BenchShape& shape : named) {
+      if (shape.name == name && shape.cell == cell) return shape.forward_flops();
+    }
+    return 0.0;
+  };
+  for (const char* name :
+       {"table", "ladder", "tagger", "gnmt", "long", "latency_h512", "latency_h1024"}) {
+    EXPECT_GT(flops_of(name, recurrent::CellType::kLstm), 0) << name;
+    EXPECT_DOUBLE_EQ(flops_of(name, recurrent::CellType::kGru),
+                     flops_of(name, recurrent::CellType::kLstm) * 3 / 4)
+        << name;
+  }
+  for (const char* batch : {"1", "2", "4", "8", "16", "32", "64", "128"}) {
+    for (const char* layer : {"_l1", "_l3", "_l4"}) {
+      EXPECT_GT(flops_of(fmt::format("projected_b{}{}", batch, layer), recurrent::CellType::kLstm),
+                0);
+    }
+  }
+  std::map<std::pair<recurrent::CellType, bool>, int> counts;
+  for (const BenchShape& shape : read_shapes(folder / "deepbench.shapes")) {
+    EXPECT_EQ(shape.input, shape.hidden);
+    EXPECT_EQ(shape.name, fmt::format("{}_h{}_b{}_t{}", shape.inference_only ? "infer" : "train",
+                                      shape.hidden, shape.batch, shape.time));
+    ++counts[{shape.cell, shape.inference_only}];
+  }
+  // Sizes x batches x times: 4x4 + 3 + 3; 4x4 + 1 + 2; 3x3 + 3 + 3; 4x3x4 + 3 + 3.
+  EXPECT_EQ((counts[{recurrent::CellType::kLstm, false}]), 22);
+  EXPECT_EQ((counts[{recurrent::CellType::kGru, false}]), 19);
+  EXPECT_EQ((counts[{recurrent::CellType::kLstm, true}]), 15);
+  EXPECT_EQ((counts[{recurrent::CellType::kGru, true}]), 54);
+}
+
 TEST(ShapeFile, NamesTheLineAndTheKey) {
   EXPECT_NE(message_of("a time=1\nb hiden=3\n").find("f.shapes:2: hiden"), std::string::npos);
   EXPECT_NE(message_of("b hiden=3\n").find("'hidden'"), std::string::npos);
@@ -58,6 +119,7 @@ TEST(ShapeFile, NamesTheLineAndTheKey) {
   EXPECT_NE(message_of("a time").find("key=value"), std::string::npos);
   EXPECT_NE(message_of("time=3").find("start with a name"), std::string::npos);
   EXPECT_NE(message_of("a lengths=some").find("uniform"), std::string::npos);
+  EXPECT_NE(message_of("a pass=backward").find("neither forward nor all"), std::string::npos);
   EXPECT_NE(message_of("a cell=gru projection=3").find("f.shapes:1"), std::string::npos);
   EXPECT_NE(message_of("# nothing\n").find("no shape"), std::string::npos);
   EXPECT_THROW(read_shapes("/nonexistent/file"), Error);
