@@ -15,9 +15,12 @@ set(SLUICE_BUILD_ID "${PROJECT_VERSION}-${configuration}" CACHE INTERNAL "")
 
 if(SLUICE_CUDA)
   set(CMAKE_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures")
-  # By hand: CMake 3.25 does not know how to ask nvcc 13 for C++20.
-  set(CMAKE_CUDA_FLAGS "-std=c++20" CACHE STRING "Flags of nvcc")
   enable_language(CUDA)
+  # CMake 3.25 does not know how to ask nvcc for C++20.
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   find_package(CUDAToolkit REQUIRED)
   if(CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
@@ -33,7 +36,10 @@ function(sluice_cuda_room name)
   add_library(sluice_cuda_${name} OBJECT ${ROOM_SOURCES})
   target_include_directories(sluice_cuda_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
                                                         ${PROJECT_SOURCE_DIR}/src)
-  # constexpr functions of other rooms, such as Philox, run in kernels too.
+  # fmt leaves out constexpr for nvcc, which its checks of format strings need. Constexpr functions of
+  # other rooms, such as Philox, run in kernels too.
+  target_compile_definitions(sluice_cuda_${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
   target_compile_options(sluice_cuda_${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
   target_link_libraries(sluice_cuda_${name} PUBLIC fmt::fmt CUDA::cudart_static)

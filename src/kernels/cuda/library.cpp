@@ -5,13 +5,16 @@
 
 #include "base/check.h"
 #include "kernels/device_kernels.h"
+#include "kernels/matmul/cuda/matmul.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda_library.h"
 
 namespace sluice::kernels::cuda {
 namespace {
 
-constexpr DeviceKernels kKernels{};
+constexpr DeviceKernels kKernels{
+    .matmul = &matmul::cuda::kLeaves,
+};
 
 /// Why the GPU can't be had; empty if it can.
 std::string refuse(std::string_view build_id, int ordinal) {

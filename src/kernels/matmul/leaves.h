@@ -4,12 +4,10 @@
 
 namespace sluice::kernels::matmul {
 
-using runtime::Stream;
-
 /// The operations of matmul.h on one kind of device: arguments are checked already, and each is
-/// queued on the stream.
+/// queued on the context's stream.
 struct Leaves {
-  void (*matmul)(Stream& stream, const MatmulArgs& args);
+  void (*matmul)(const Context& context, const MatmulArgs& args);
 };
 
 }  // namespace sluice::kernels::matmul

@@ -12,8 +12,9 @@ using base::DType;
 
 void check_dtypes(const MatmulArgs& args) {
   const DType dtype = args.a.dtype();
-  SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16,
-               "matmul: takes float32, float64 or bfloat16, not {}", base::name_of(dtype));
+  SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16 ||
+                   dtype == DType::kFloat16,
+               "matmul: takes float32, float64, bfloat16 or float16, not {}", base::name_of(dtype));
   SLUICE_CHECK(args.b.dtype() == dtype, "matmul: a is {} but b is {}", base::name_of(dtype),
                base::name_of(args.b.dtype()));
   const DType wide = base::policy_of(dtype).accumulate;
@@ -50,7 +51,7 @@ const Leaves& leaves(const Context& context) {
 
 void matmul(const Context& context, const MatmulArgs& args) {
   check(args);
-  leaves(context).matmul(context.stream(), args);
+  leaves(context).matmul(context, args);
 }
 
 }  // namespace sluice::kernels::matmul

@@ -14,7 +14,7 @@ using runtime::Tensor;
 struct MatmulArgs {
   Tensor a;  ///< [m, k], or [k, m] if transpose_a
   Tensor b;  ///< [k, n], or [n, k] if transpose_b; dtype of a
-  Tensor c;  ///< [m, n]; dtype of a, or float32 for bfloat16 a and b. Not read if beta is 0
+  Tensor c;  ///< [m, n]; dtype of a, or float32 for 16-bit a and b. Not read if beta is 0
   bool transpose_a = false;
   bool transpose_b = false;
   double alpha = 1;
@@ -29,6 +29,10 @@ struct MatmulArgs {
 /// in float32 AVX2 and AVX-512 give the same, and processors without either others. In bfloat16
 /// they may depend on both (the library blocks by shape): within the rounding of a sum of k
 /// products.
+///
+/// On a GPU: the same call gives the same bits on one GPU model with one version of cuBLAS; a row's
+/// bits may depend on the other rows. float16 is for GPUs. The first product opens cuBLAS, which a
+/// stream being captured does not allow. TF32 where the context allows it.
 /// Throws ErrorCode::kInvalidArgument for shapes or dtypes that don't fit together.
 void matmul(const Context& context, const MatmulArgs& args);
 

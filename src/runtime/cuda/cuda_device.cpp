@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "runtime/cuda/blas.h"
 #include "runtime/cuda/check.h"
 
 namespace sluice::runtime::cuda {
@@ -43,6 +44,7 @@ CudaStream::~CudaStream() {
   }
   if (start_ != nullptr) cudaEventDestroy(start_);
   if (end_ != nullptr) cudaEventDestroy(end_);
+  cudaFree(workspace_);
   if (owned_) cudaStreamDestroy(stream_);
 }
 
@@ -78,6 +80,14 @@ void CudaStream::upload(void* destination, const void* source, std::size_t bytes
   std::memcpy(staging.memory, source, bytes);
   copy(destination, staging.memory, bytes, CopyKind::kHostToDevice);
   check(cudaEventRecord(staging.done, stream_), "record a CUDA event");
+}
+
+void* CudaStream::workspace() {
+  if (workspace_ == nullptr) {
+    check(cudaMalloc(&workspace_, kWorkspaceBytes),
+          fmt::format("take {} MiB of workspace for a stream", kWorkspaceBytes >> 20));
+  }
+  return workspace_;
 }
 
 void CudaStream::fill_zero(void* destination, std::size_t bytes) {
@@ -130,6 +140,16 @@ CudaDevice::CudaDevice(int ordinal, const kernels::DeviceKernels& kernels)
   capability_ = properties.major * 10 + properties.minor;
   cache_bytes_ = static_cast<std::size_t>(properties.l2CacheSize);
   stream_ = std::make_unique<CudaStream>();
+}
+
+CudaDevice::~CudaDevice() = default;
+
+Blas& CudaDevice::blas() {
+  if (!blas_) {
+    stream_->workspace();
+    blas_ = std::make_unique<Blas>();
+  }
+  return *blas_;
 }
 
 void* CudaDevice::allocate(std::size_t bytes) {

@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/context.h"
 #include "runtime/device.h"
 
 namespace sluice::runtime::cuda {
+
+class Blas;
 
 /// A CUDA stream. Copies from the host go through pinned memory of the stream, so that the caller's
 /// may be reused at once and no step waits for one.
@@ -23,6 +26,12 @@ class CudaStream final : public Stream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   cudaStream_t handle() const { return stream_; }
+
+  /// Scratch memory of kWorkspaceBytes for what is queued on this stream, one after another: the
+  /// products of blas.h and whatever else wants it. Taken at the first call, which must not be
+  /// while the stream is being captured; whoever plans work for a stream calls this.
+  void* workspace();
+  static constexpr std::size_t kWorkspaceBytes = 32 << 20;
 
   /// Throws ErrorCode::kUnsupported: host functions can't touch this device's memory.
   void launch(std::function<void()> kernel) override;
@@ -47,12 +56,14 @@ class CudaStream final : public Stream {
   bool owned_ = false;
   std::vector<Staging> staging_;
   cudaEvent_t start_ = nullptr, end_ = nullptr;  ///< of milliseconds_of, made when first asked
+  void* workspace_ = nullptr;
 };
 
 /// One GPU.
 class CudaDevice final : public Device {
  public:
   CudaDevice(int ordinal, const kernels::DeviceKernels& kernels);
+  ~CudaDevice() override;
 
   DeviceType type() const override { return DeviceType::kCuda; }
   std::string name() const override { return name_; }
@@ -64,6 +75,9 @@ class CudaDevice final : public Device {
   const kernels::DeviceKernels* kernels() const override { return kernels_; }
 
   int ordinal() const { return ordinal_; }
+  /// cuBLASLt, opened at the first call, which takes the default stream's workspace too. Throws
+  /// ErrorCode::kDevice with one sentence if it can't be had.
+  Blas& blas();
   /// Streaming multiprocessors.
   int processors() const { return processors_; }
   /// 90 for compute capability 9.0.
@@ -76,9 +90,14 @@ class CudaDevice final : public Device {
   std::size_t cache_bytes_ = 0;
   const kernels::DeviceKernels* kernels_;
   std::unique_ptr<CudaStream> stream_;
+  std::unique_ptr<Blas> blas_;
 };
 
 /// The CUDA stream behind a stream that a cuda leaf was given.
 inline cudaStream_t handle_of(Stream& stream) { return static_cast<CudaStream&>(stream).handle(); }
+/// The GPU behind a context that a cuda leaf was given.
+inline CudaDevice& device_of(const Context& context) {
+  return static_cast<CudaDevice&>(context.device());
+}
 
 }  // namespace sluice::runtime::cuda

@@ -80,8 +80,9 @@ class Matmul : public testing::OnDevice {
     return o;
   }
 
+  /// `factor_error`: by how much a product may be off through the rounding of its factors.
   template <typename T>
-  void check(const Case& k, std::uint64_t seed) {
+  void check(const Case& k, std::uint64_t seed, double factor_error = 0) {
     const Operands o = make<T>(k, seed);
     matmul(context_, o.args);
     const auto result = get<SumOf<T>>(o.whole_c);
@@ -89,7 +90,7 @@ class Matmul : public testing::OnDevice {
     // terms below 1 stay below sqrt(k).
     const double eps = kIsDouble<T> ? 0x1p-52 : 0x1p-23;
     const auto terms = static_cast<double>(k.k + 4);
-    const double tolerance = eps * terms * std::sqrt(terms);
+    const double tolerance = (eps * terms + factor_error) * std::sqrt(terms);
     const std::int64_t ldc = k.n + k.gap;
     for (std::int64_t i = 0; i < k.m; ++i) {
       for (std::int64_t j = 0; j < ldc; ++j) {
@@ -107,7 +108,7 @@ class Matmul : public testing::OnDevice {
   }
 
   template <typename T>
-  void check_all() {
+  void check_all(double factor_error = 0) {
     std::mt19937_64 engine(7);
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
       const auto size = [&](std::uint64_t most) {
@@ -123,7 +124,7 @@ class Matmul : public testing::OnDevice {
              seed % 4 < 2,
              seed % 7 < 3 ? 0 : 3};
       if (seed % 9 == 8) k.m = 1;
-      check<T>(k, seed);
+      check<T>(k, seed, factor_error);
     }
   }
 
@@ -164,6 +165,12 @@ TEST_P(Matmul, Float32EqualsTheSum) { check_all<float>(); }
 TEST_P(Matmul, Float64EqualsTheSum) { check_all<double>(); }
 TEST_P(Matmul, BFloat16EqualsTheSum) { check_all<BFloat16>(); }
 
+// Factors below 1 lose at most 2^-10 each where they are cut to 11 bits.
+TEST_P(Matmul, Tf32EqualsTheSum) {
+  context_.allow_tf32(true);
+  check_all<float>(2 * 0x1p-10);
+}
+
 TEST_P(Matmul, EmptySizes) {
   check_empty<float>();
   check_empty<double>();
@@ -183,7 +190,20 @@ TEST_P(Matmul, RepeatsToTheBit) {
   }
 }
 
+// Once a product has run, the same one can be captured, and gives the same bits when replayed.
+TEST_P(Matmul, CanBeCaptured) {
+  if (!context_.stream().can_capture()) GTEST_SKIP() << "this device has no graphs";
+  const Operands o = make<float>({33, 65, 130, false, true, 0.75, 0, true, 3}, 4);
+  matmul(context_, o.args);
+  const auto direct = get<float>(o.whole_c);
+  const auto graph = context_.stream().capture([&] { matmul(context_, o.args); });
+  testing::poison(context_, o.whole_c.data(), o.whole_c.byte_size());
+  graph->launch(context_.stream());
+  EXPECT_TRUE(same_bits(get<float>(o.whole_c), direct));
+}
+
 TEST_P(Matmul, RowsDoNotDependOnEachOther) {
+  if (!device_->runs_host_kernels()) GTEST_SKIP() << "cuBLAS chooses by the number of rows";
   check_rows<float>();
   check_rows<double>();
 }

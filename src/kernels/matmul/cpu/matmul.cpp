@@ -35,10 +35,10 @@ void run(const MatmulArgs& args) {
 
 }  // namespace
 
-void matmul(runtime::Stream& stream, const MatmulArgs& args) {
+void matmul(const Context& context, const MatmulArgs& args) {
   base::dispatch_storage(args.a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    stream.launch([args] { run<T>(args); });
+    context.stream().launch([args] { run<T>(args); });
   });
 }
 

@@ -5,7 +5,7 @@
 namespace sluice::kernels::matmul::cpu {
 
 /// The CPU leaf: `args` are checked already.
-void matmul(Stream& stream, const MatmulArgs& args);
+void matmul(const Context& context, const MatmulArgs& args);
 
 inline constexpr Leaves kLeaves{matmul};
 

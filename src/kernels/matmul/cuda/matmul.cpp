@@ -1,0 +1,66 @@
+#include "kernels/matmul/cuda/matmul.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/matmul/cuda/finish_rows.h"
+#include "runtime/cuda/blas.h"
+#include "runtime/cuda/cuda_device.h"
+
+namespace sluice::kernels::matmul::cuda {
+namespace {
+
+using runtime::cuda::CudaStream;
+using runtime::cuda::ProductSpec;
+
+/// A single row may carry any stride; as a leading dimension it must cover the row.
+std::int64_t leading_dimension(const Tensor& matrix) {
+  return matrix.size(0) == 1 ? matrix.size(1) : std::max(matrix.stride(0), matrix.size(1));
+}
+
+/// The largest power of two up to 16 that divides all addresses.
+std::uint32_t alignment_of(const MatmulArgs& args) {
+  std::uintptr_t bits = 16;
+  for (const Tensor& tensor : {args.a, args.b, args.c, args.bias}) {
+    bits |= reinterpret_cast<std::uintptr_t>(tensor.data());
+  }
+  return 1u << std::countr_zero(bits);
+}
+
+ProductSpec spec_of(const Context& context, const MatmulArgs& args, bool bias) {
+  ProductSpec spec;
+  spec.m = args.c.size(0);
+  spec.n = args.c.size(1);
+  spec.k = args.a.size(args.transpose_a ? 0 : 1);
+  spec.transpose_a = args.transpose_a;
+  spec.transpose_b = args.transpose_b;
+  spec.input = args.a.dtype();
+  spec.output = args.c.dtype();
+  spec.lda = leading_dimension(args.a);
+  spec.ldb = leading_dimension(args.b);
+  spec.ldc = leading_dimension(args.c);
+  spec.bias = bias;
+  spec.tf32 = context.tf32() && spec.input == base::DType::kFloat32;
+  spec.alignment = alignment_of(args);
+  return spec;
+}
+
+void multiply(const Context& context, const MatmulArgs& args) {
+  if (args.c.element_count() == 0) return;
+  if (args.a.element_count() == 0) {
+    return finish_rows(context.stream(), args.c, args.beta, args.bias);
+  }
+  // cuBLASLt adds no bias to float64.
+  const bool fused = args.bias && args.c.dtype() != base::DType::kFloat64;
+  runtime::cuda::Blas& blas = runtime::cuda::device_of(context).blas();
+  blas.product(spec_of(context, args, fused))
+      .run(static_cast<CudaStream&>(context.stream()), args.alpha, args.a.data(), args.b.data(),
+           args.beta, args.c.data(), args.c.data(), args.bias.data());
+  if (args.bias && !fused) finish_rows(context.stream(), args.c, 1, args.bias);
+}
+
+}  // namespace
+
+const Leaves kLeaves{multiply};
+
+}  // namespace sluice::kernels::matmul::cuda

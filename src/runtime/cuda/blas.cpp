@@ -1,0 +1,219 @@
+#include "runtime/cuda/blas.h"
+
+#include "base/check.h"
+#include "runtime/cuda/cuda_device.h"
+
+namespace sluice::runtime::cuda {
+namespace {
+
+/// Shapes vary with the batch; a run of training meets some hundreds.
+constexpr std::size_t kMostProducts = 4096;
+
+cudaDataType_t cuda_type(base::DType dtype) {
+  switch (dtype) {
+    case base::DType::kFloat64:
+      return CUDA_R_64F;
+    case base::DType::kFloat32:
+      return CUDA_R_32F;
+    case base::DType::kBFloat16:
+      return CUDA_R_16BF;
+    case base::DType::kFloat16:
+      return CUDA_R_16F;
+    default:
+      base::fail(ErrorCode::kUnsupported, "cuBLASLt multiplies no {}", base::name_of(dtype));
+  }
+}
+
+cublasComputeType_t compute_type(const ProductSpec& spec) {
+  if (spec.input == base::DType::kFloat64) return CUBLAS_COMPUTE_64F;
+  if (spec.input == base::DType::kFloat32 && spec.tf32) return CUBLAS_COMPUTE_32F_FAST_TF32;
+  return CUBLAS_COMPUTE_32F;
+}
+
+/// "13.1.0"; cuBLAS counts differently since version 13.
+std::string version_text(std::size_t version) {
+  const std::size_t unit = version >= 100000 ? 10000 : 1000;
+  return fmt::format("{}.{}.{}", version / unit, version % unit / 100, version % 100);
+}
+
+using GetVersion = std::remove_pointer_t<decltype(&cublasLtGetVersion)>;
+
+[[noreturn]] void refuse_missing() {
+  for (const char* other : {"libcublasLt.so", "libcublasLt.so.14", "libcublasLt.so.12"}) {
+    const VendorLibrary found = find_library(other);
+    if (!found) continue;
+    base::fail(ErrorCode::kDevice,
+               "cuBLAS {} is needed (libcublasLt.so.{}), but {} is version {}; install CUDA {}'s, "
+               "or name its folder in SLUICE_CUDA_LIBS",
+               CUBLAS_VER_MAJOR, CUBLAS_VER_MAJOR, found.path(),
+               version_text(found.function<GetVersion>("cublasLtGetVersion")()), CUBLAS_VER_MAJOR);
+  }
+  base::fail(ErrorCode::kDevice,
+             "cuBLAS {} is needed and libcublasLt.so.{} was not found: install CUDA {} or its "
+             "Python package nvidia-cublas, or name its folder in SLUICE_CUDA_LIBS",
+             CUBLAS_VER_MAJOR, CUBLAS_VER_MAJOR, CUBLAS_VER_MAJOR);
+}
+
+VendorLibrary open_library() {
+  VendorLibrary library = find_library(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR));
+  if (!library) refuse_missing();
+  return library;
+}
+
+}  // namespace
+
+BlasLibrary::BlasLibrary() : library(open_library()) {
+  const auto load = [&](auto*& function, const char* name) {
+    function = library.function<std::remove_reference_t<decltype(*function)>>(name);
+  };
+  load(create, "cublasLtCreate");
+  load(destroy, "cublasLtDestroy");
+  load(status_string, "cublasLtGetStatusString");
+  load(operation_create, "cublasLtMatmulDescCreate");
+  load(operation_destroy, "cublasLtMatmulDescDestroy");
+  load(operation_set, "cublasLtMatmulDescSetAttribute");
+  load(layout_create, "cublasLtMatrixLayoutCreate");
+  load(layout_destroy, "cublasLtMatrixLayoutDestroy");
+  load(layout_set, "cublasLtMatrixLayoutSetAttribute");
+  load(preference_create, "cublasLtMatmulPreferenceCreate");
+  load(preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  load(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  load(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  load(matmul, "cublasLtMatmul");
+  const std::size_t version = library.function<GetVersion>("cublasLtGetVersion")();
+  if (version_text(version).substr(0, 3) != fmt::format("{}.", CUBLAS_VER_MAJOR)) {
+    base::fail(ErrorCode::kDevice, "cuBLAS {} is needed, but {} is version {}", CUBLAS_VER_MAJOR,
+               library.path(), version_text(version));
+  }
+}
+
+void BlasLibrary::check(cublasStatus_t status, std::string_view what) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  base::fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kDevice,
+             "could not {}: cuBLASLt says \"{}\"", what, status_string(status));
+}
+
+// cuBLASLt's matrices are column-major, and a row-major matrix is the transpose of a column-major
+// one. So it is given d^T = op(b)^T op(a)^T: its a is our b and the other way round.
+LtProduct::LtProduct(const Blas& blas, const ProductSpec& spec)
+    : blas_(&blas),
+      spec_(spec),
+      operation_(make_operation()),
+      a_(make_layout(spec.input, spec.transpose_a ? spec.k : spec.m,
+                     spec.transpose_a ? spec.m : spec.k, spec.lda, spec.stride_a)),
+      b_(make_layout(spec.input, spec.transpose_b ? spec.n : spec.k,
+                     spec.transpose_b ? spec.k : spec.n, spec.ldb, spec.stride_b)),
+      c_(make_layout(spec.output, spec.m, spec.n, spec.ldc, spec.stride_c)) {
+  choose_algorithm();
+}
+
+LtProduct::Operation LtProduct::make_operation() const {
+  const BlasLibrary& lt = blas_->library();
+  const bool wide = spec_.input == base::DType::kFloat64;
+  cublasLtMatmulDesc_t made = nullptr;
+  lt.check(lt.operation_create(&made, compute_type(spec_), wide ? CUDA_R_64F : CUDA_R_32F),
+           "describe a product");
+  Operation operation(made, {lt.operation_destroy});
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    lt.check(lt.operation_set(made, attribute, &value, sizeof(value)), "describe a product");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, spec_.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, spec_.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (spec_.bias) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(spec_.output));
+    // The choice of an algorithm looks at the pointer's alignment.
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<std::uintptr_t>(spec_.alignment));
+  }
+  return operation;
+}
+
+LtProduct::Layout LtProduct::make_layout(base::DType dtype, std::int64_t rows, std::int64_t columns,
+                                         std::int64_t ld, std::int64_t stride) const {
+  const BlasLibrary& lt = blas_->library();
+  cublasLtMatrixLayout_t made = nullptr;
+  lt.check(lt.layout_create(&made, cuda_type(dtype), static_cast<std::uint64_t>(columns),
+                            static_cast<std::uint64_t>(rows), ld),
+           "describe a matrix");
+  Layout layout(made, {lt.layout_destroy});
+  if (spec_.batch != 1) {
+    const auto count = static_cast<std::int32_t>(spec_.batch);
+    lt.check(lt.layout_set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+             "describe a batch of matrices");
+    lt.check(
+        lt.layout_set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+        "describe a batch of matrices");
+  }
+  return layout;
+}
+
+void LtProduct::choose_algorithm() {
+  const BlasLibrary& lt = blas_->library();
+  cublasLtMatmulPreference_t made = nullptr;
+  lt.check(lt.preference_create(&made), "choose an algorithm");
+  const Owned<cublasLtMatmulPreferenceOpaque_t> preference(made, {lt.preference_destroy});
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    lt.check(lt.preference_set(made, attribute, &value, sizeof(value)), "choose an algorithm");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, CudaStream::kWorkspaceBytes);
+  // Parts of a sum over k are stored apart, in float32, and added in a step of their own.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(attribute, spec_.alignment);
+  }
+  cublasLtMatmulHeuristicResult_t result{};
+  int found = 0;
+  const cublasStatus_t status = lt.heuristic(blas_->handle(), operation_.get(), b_.get(), a_.get(),
+                                             c_.get(), c_.get(), made, 1, &result, &found);
+  if (status != CUBLAS_STATUS_SUCCESS || found == 0 || result.state != CUBLAS_STATUS_SUCCESS) {
+    base::fail(ErrorCode::kUnsupported,
+               "cuBLASLt has no algorithm for the product [{}, {}] x [{}, {}] of {} to {}{} ({})",
+               spec_.m, spec_.k, spec_.k, spec_.n, base::name_of(spec_.input),
+               base::name_of(spec_.output), spec_.bias ? " with a bias" : "",
+               lt.status_string(status));
+  }
+  algorithm_ = result.algo;
+  workspace_bytes_ = result.workspaceSize;
+}
+
+void LtProduct::run(CudaStream& stream, double alpha, const void* a, const void* b, double beta,
+                    const void* c, void* d, const void* bias) const {
+  const BlasLibrary& lt = blas_->library();
+  if (spec_.bias) {
+    lt.check(
+        lt.operation_set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
+        "set a bias");
+  }
+  const auto narrow_alpha = static_cast<float>(alpha), narrow_beta = static_cast<float>(beta);
+  const bool wide = spec_.input == base::DType::kFloat64;
+  const void* factors[] = {&narrow_alpha, &narrow_beta};
+  if (wide) factors[0] = &alpha, factors[1] = &beta;
+  lt.check(lt.matmul(blas_->handle(), operation_.get(), factors[0], b, b_.get(), a, a_.get(),
+                     factors[1], c, c_.get(), d, c_.get(), &algorithm_, stream.workspace(),
+                     workspace_bytes_, stream.handle()),
+           "multiply matrices");
+}
+
+namespace {
+
+cublasLtHandle_t create_handle(const BlasLibrary& library) {
+  cublasLtHandle_t handle = nullptr;
+  library.check(library.create(&handle), "start cuBLASLt");
+  return handle;
+}
+
+}  // namespace
+
+Blas::Blas() : handle_(create_handle(library_), library_.destroy) {}
+
+const LtProduct& Blas::product(const ProductSpec& spec) {
+  const auto found = products_.find(spec);
+  if (found != products_.end()) return found->second;
+  if (products_.size() >= kMostProducts) products_.clear();
+  return products_.emplace(spec, LtProduct(*this, spec)).first->second;
+}
+
+}  // namespace sluice::runtime::cuda
