@@ -65,7 +65,7 @@ class Contest {
  private:
   static runtime::Context make_context(runtime::Device& device, const BenchShape& shape) {
     runtime::Context context(device);
-    context.allow_tf32(shape.tf32);
+    context.set_precision({shape.dtype, shape.tf32});
     return context;
   }
   void enter(std::ostream& out);

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "decode_options.h"
+#include "placement_options.h"
 #include "sluice/error.h"
 
 namespace sluice::app {
@@ -13,12 +14,12 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string device = "cpu";
+  Placement placement;
   DecodeOptions decode;
 };
 
 void run(const Options& options) {
-  SequenceModel model = SequenceModel::load(options.model, options.device);
+  SequenceModel model = SequenceModel::load(options.model, options.placement);
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
   if (at_terminal) std::printf("One line is one turn; an empty line or Ctrl-D ends.\n");
   while (true) {
@@ -44,7 +45,7 @@ void add_chat(CLI::App& program) {
   CLI::App* command = program.add_subcommand("chat", "Talk to a model, line by line");
   command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
       ->required();
-  command->add_option("--device", options->device, "Where to run")->capture_default_str();
+  add_placement_options(*command, options->placement);
   add_decode_options(*command, options->decode);
   command->footer(
       "  sluice chat runs/demo/best\n"

@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "decode_options.h"
+#include "placement_options.h"
 #include "sluice/error.h"
 #include "sluice/text.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string device = "cpu";
+  Placement placement;
   std::string input = "-";
   std::string output;
   std::string attention;
@@ -32,7 +33,7 @@ std::string format_hypothesis(const Options& options, std::size_t line, const Hy
 }
 
 void run(const Options& options) {
-  SequenceModel model = SequenceModel::load(options.model, options.device);
+  SequenceModel model = SequenceModel::load(options.model, options.placement);
   const std::vector<std::string> lines = read_lines(options.input);
   if (!options.attention.empty() && lines.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "--attention needs at least one line of input");
@@ -65,7 +66,7 @@ void add_decode(CLI::App& program) {
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "File for the answers (default: standard output)");
-  command->add_option("--device", options->device, "Where to run")->capture_default_str();
+  add_placement_options(*command, options->placement);
   add_decode_options(*command, options->decode);
   command->add_option("--nbest", options->decode.nbest, "Answers to print for each input")
       ->capture_default_str();

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "placement_options.h"
 #include "sluice/sequence_model.h"
 
 namespace sluice::app {
@@ -9,12 +10,12 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string device = "cpu";
+  Placement placement;
   bool explain = false;
 };
 
 void run(const Options& options) {
-  const ModelInfo info = SequenceModel::load(options.model, options.device).info();
+  const ModelInfo info = SequenceModel::load(options.model, options.placement).info();
   std::printf("%s\n", info.path.c_str());
   std::printf("configuration     %s\n", info.configuration.c_str());
   std::printf("parameters        %lld\n", static_cast<long long>(info.parameters));
@@ -33,7 +34,7 @@ void add_info(CLI::App& program) {
   CLI::App* command = program.add_subcommand("info", "Show what a checkpoint holds");
   command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
       ->required();
-  command->add_option("--device", options->device, "Where to run")->capture_default_str();
+  add_placement_options(*command, options->placement);
   command->add_flag("--explain", options->explain,
                     "Which implementation would run each part here, and why others decline");
   command->footer(

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "placement_options.h"
 #include "sluice/error.h"
 #include "sluice/sequence_model.h"
 #include "sluice/text.h"
@@ -12,14 +13,14 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string device = "cpu";
+  Placement placement;
   std::string source;
   std::string target;
   bool quiet = false;
 };
 
 void run(const Options& options) {
-  SequenceModel model = SequenceModel::load(options.model, options.device);
+  SequenceModel model = SequenceModel::load(options.model, options.placement);
   const std::vector<Scored> scores = model.score(read_pairs(options.source, options.target));
   double total = 0;
   std::int64_t tokens = 0;
@@ -48,7 +49,7 @@ void add_score(CLI::App& program) {
                    "Sources, one a line; or lines source TAB target if no target file is given")
       ->required();
   command->add_option("target", options->target, "Targets, line by line");
-  command->add_option("--device", options->device, "Where to run")->capture_default_str();
+  add_placement_options(*command, options->placement);
   command->add_flag("--quiet", options->quiet, "Only the summary");
   command->footer(
       "Prints `log p TAB tokens` for each pair (natural logarithm, end mark counted),\n"

@@ -9,6 +9,14 @@
 
 namespace sluice {
 
+/// Where a model runs, and how its numbers may round.
+struct Placement {
+  std::string device = "cpu";  ///< cpu, cuda or cuda:N
+  /// float32; on a GPU also tf32 (products round to TF32), bfloat16 or float16 (activations stored
+  /// in 16 bits).
+  std::string precision = "float32";
+};
+
 /// How to decode. Lengths count tokens without the end mark.
 struct DecodeOptions {
   std::int64_t beam = 5;      ///< 1 is greedy search
@@ -55,8 +63,8 @@ struct ModelInfo {
 /// A trained sequence-to-sequence model on a device. Not thread-safe.
 class SequenceModel {
  public:
-  /// Opens a checkpoint folder or its model.safetensors. device: "cpu".
-  static SequenceModel load(const std::string& path, const std::string& device = "cpu");
+  /// Opens a checkpoint folder or its model.safetensors.
+  static SequenceModel load(const std::string& path, const Placement& placement = {});
   ~SequenceModel();
   SequenceModel(SequenceModel&&) noexcept;
   SequenceModel& operator=(SequenceModel&&) noexcept;

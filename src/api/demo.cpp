@@ -66,7 +66,8 @@ void clear_directory(const std::filesystem::path& directory) {
 double train_model(const DemoRequest& request, const training::TrainConfig& config,
                    training::RunFolder folder) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
-  const runtime::Context context(*device);
+  runtime::Context context(*device);
+  context.set_precision(runtime::Precision::parse(config.precision));
   training::use_threads(context, config.threads);
   const training::TextData text{
       data::make_dates(kTrainExamples, request.seed, data::DatePart::kTrain),

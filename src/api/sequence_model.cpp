@@ -80,12 +80,18 @@ std::vector<std::string> pieces_of(const data::Tokenizer& tokenizer,
 }  // namespace
 
 struct SequenceModel::State {
-  State(const std::string& path_in, const std::string& device_name)
+  State(const std::string& path_in, const Placement& placement)
       : path(path_in),
-        device(runtime::open_device(device_name)),
-        context(*device),
+        device(runtime::open_device(placement.device)),
+        context(on(*device, placement.precision)),
         loaded(training::load_model(context, path_in)) {
     training::use_threads(context, 0);
+  }
+
+  static runtime::Context on(runtime::Device& device, const std::string& precision) {
+    runtime::Context context(device);
+    context.set_precision(runtime::Precision::parse(precision));
+    return context;
   }
 
   // Ids of each input; text that is not UTF-8 is refused with its line.
@@ -154,8 +160,8 @@ SequenceModel::~SequenceModel() = default;
 SequenceModel::SequenceModel(SequenceModel&&) noexcept = default;
 SequenceModel& SequenceModel::operator=(SequenceModel&&) noexcept = default;
 
-SequenceModel SequenceModel::load(const std::string& path, const std::string& device) {
-  return SequenceModel(std::make_unique<State>(path, device));
+SequenceModel SequenceModel::load(const std::string& path, const Placement& placement) {
+  return SequenceModel(std::make_unique<State>(path, placement));
 }
 
 std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,

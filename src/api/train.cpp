@@ -37,7 +37,8 @@ TrainReport train(const TrainRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   const training::TrainConfig config = api::config_of(request);
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
-  const runtime::Context context(*device);
+  runtime::Context context(*device);
+  context.set_precision(runtime::Precision::parse(config.precision));
   training::use_threads(context, config.threads);
 
   const training::TextData text = training::read_text_data(config.data);

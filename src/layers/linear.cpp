@@ -7,6 +7,7 @@
 
 namespace sluice::layers {
 
+namespace elementwise = kernels::elementwise;
 using kernels::matmul::matmul;
 
 Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out)
@@ -16,25 +17,56 @@ Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t i
                                  {1 / std::sqrt(static_cast<double>(in))})),
       bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {}
 
-void Linear::forward(const Context& context, const Parameters& parameters, const Tensor& x,
-                     const Tensor& y) const {
-  matmul(context, {.a = x,
-                   .b = parameters.value(weight_),
-                   .c = y,
-                   .transpose_b = true,
-                   .bias = parameters.value(bias_)});
+LinearPlan::LinearPlan(const Context&, const Linear& linear, runtime::ArenaPlanner& planner,
+                       std::int64_t rows, DType storage, bool training)
+    : linear_(&linear), storage_(storage), narrow_(base::policy_of(storage).master != storage) {
+  if (!narrow_) return;
+  weight_ = planner.saved(storage, {linear.out(), linear.in()});
+  if (!training) return;
+  const runtime::ScratchScope scope(planner);
+  dy_ = planner.scratch(storage, {rows, linear.out()});
+  dx_ = planner.scratch(base::policy_of(storage).accumulate, {rows, linear.in()});
 }
 
-void Linear::backward(const Context& context, const Parameters& parameters, const Tensor& x,
-                      const Tensor& dy, const Tensor& dx) const {
-  matmul(context, {.a = dy,
+Tensor LinearPlan::weight(const runtime::Arena& arena, const Parameters& parameters) const {
+  if (!narrow_) return parameters.value(linear_->weight());
+  return arena.tensor(weight_, storage_, {linear_->out(), linear_->in()});
+}
+
+void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
+                      const Parameters& parameters) {
+  if (!narrow_) return;
+  elementwise::convert(context, parameters.value(linear_->weight()), weight(arena, parameters));
+}
+
+void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
+                         const Parameters& parameters, const Tensor& x, const Tensor& y) const {
+  matmul(context, {.a = x,
+                   .b = weight(arena, parameters),
+                   .c = y,
+                   .transpose_b = true,
+                   .bias = parameters.value(linear_->bias())});
+}
+
+void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
+                          const Parameters& parameters, const Tensor& x, const Tensor& dy,
+                          const Tensor& dx) const {
+  elementwise::column_sums(context, dy, parameters.gradient(linear_->bias()), true);
+  Tensor stored = dy;
+  if (narrow_) {
+    stored = arena.tensor(dy_, storage_, dy.shape());
+    elementwise::convert(context, dy, stored);
+  }
+  matmul(context, {.a = stored,
                    .b = x,
-                   .c = parameters.gradient(weight_),
+                   .c = parameters.gradient(linear_->weight()),
                    .transpose_a = true,
                    .beta = 1,
                    .bias = {}});
-  kernels::elementwise::column_sums(context, dy, parameters.gradient(bias_), true);
-  if (dx) matmul(context, {.a = dy, .b = parameters.value(weight_), .c = dx, .bias = {}});
+  if (!dx) return;
+  const Tensor sums = narrow_ ? arena.tensor(dx_, parameters.dtype(), dx.shape()) : dx;
+  matmul(context, {.a = stored, .b = weight(arena, parameters), .c = sums, .bias = {}});
+  if (narrow_) elementwise::convert(context, sums, dx);
 }
 
 }  // namespace sluice::layers

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "layers/parameters.h"
+#include "runtime/arena.h"
 
 namespace sluice::layers {
 
@@ -14,19 +15,40 @@ class Linear {
 
   std::int64_t in() const { return in_; }
   std::int64_t out() const { return out_; }
-
-  /// x [n, in] -> y [n, out], overwritten.
-  void forward(const Context& context, const Parameters& parameters, const Tensor& x,
-               const Tensor& y) const;
-  /// Overwrites dx [n, in] (optional) and adds to the gradients of weight and bias.
-  void backward(const Context& context, const Parameters& parameters, const Tensor& x,
-                const Tensor& dy, const Tensor& dx) const;
+  ParameterId weight() const { return weight_; }
+  ParameterId bias() const { return bias_; }
 
  private:
   std::int64_t in_;
   std::int64_t out_;
   ParameterId weight_;
   ParameterId bias_;
+};
+
+/// A plan for a linear layer over up to `rows` rows: x in the storage type, y in that of the
+/// parameters. With a narrower storage type the weight is packed into it, and so is dy.
+class LinearPlan {
+ public:
+  LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
+             std::int64_t rows, DType storage, bool training);
+
+  /// To be called whenever the parameters have changed.
+  void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
+  /// x [n, in], storage -> y [n, out], overwritten.
+  void forward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
+               const Tensor& x, const Tensor& y) const;
+  /// dy like y. Overwrites dx [n, in], storage (optional), and adds to the gradients of weight and
+  /// bias.
+  void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
+                const Tensor& x, const Tensor& dy, const Tensor& dx) const;
+
+ private:
+  Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
+
+  const Linear* linear_;
+  DType storage_;
+  bool narrow_;
+  runtime::Slot weight_, dy_, dx_;
 };
 
 }  // namespace sluice::layers

@@ -41,6 +41,10 @@ class Parameters {
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   DType dtype() const { return dtype_; }
+  /// What activations are stored in under a context's precision: float64 for float64 parameters.
+  DType storage(const Context& context) const {
+    return dtype_ == DType::kFloat64 ? dtype_ : context.precision().storage;
+  }
   bool has_gradients() const { return static_cast<bool>(gradients_); }
 
   Tensor value(ParameterId id) const { return view(values_, id); }

@@ -23,15 +23,20 @@ struct Seq2SeqDecoding::Plan {
   Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
        const Capacity& capacity_in)
       : model(&model_in),
+        storage(model_in.parameters().storage(context)),
         capacity(capacity_in),
         encoder(context, model_in, planner, capacity_in.inputs, capacity_in.source_time, false),
         decoder(context, model_in.decoder(), planner, 1, capacity_in.source_time, capacity_in.rows,
-                model_in.parameters().dtype(), false),
+                storage, false),
+        output(context, model_in.output(), planner, capacity_in.rows, storage, false),
         slots(book(planner)) {}
 
   Slots book(runtime::ArenaPlanner& planner) const;
   Tensor tensor(const runtime::Slot& slot, const Shape& shape) const {
-    return arena.tensor(slot, model->parameters().dtype(), shape);
+    return arena.tensor(slot, storage, shape);
+  }
+  Tensor cell_tensor(const runtime::Slot& slot, const Shape& shape) const {
+    return arena.tensor(slot, base::policy_of(storage).cell_state, shape);
   }
   Tensor index_tensor(const runtime::Slot& slot, std::int64_t size) const {
     return arena.tensor(slot, DType::kInt32, {size});
@@ -45,9 +50,11 @@ struct Seq2SeqDecoding::Plan {
   std::vector<StateTensor> state(int which, std::int64_t count) const;
 
   const Seq2Seq* model;
+  DType storage;
   Capacity capacity;
   Seq2SeqEncoder encoder;
   layers::AttentionDecoderPlan decoder;
+  layers::LinearPlan output;
   Slots slots;
   runtime::Arena arena;
 
@@ -59,26 +66,26 @@ struct Seq2SeqDecoding::Plan {
 };
 
 Seq2SeqDecoding::Plan::Slots Seq2SeqDecoding::Plan::book(runtime::ArenaPlanner& planner) const {
-  const DType dtype = model->parameters().dtype();
   Slots booked;
   for (State& state : booked.state) {
-    state.h = planner.saved(dtype, states(capacity.rows));
-    state.c = planner.saved(dtype, states(capacity.rows));
-    state.a = planner.saved(dtype, {capacity.rows, model->config().hidden});
+    state.h = planner.saved(storage, states(capacity.rows));
+    state.c = planner.saved(base::policy_of(storage).cell_state, states(capacity.rows));
+    state.a = planner.saved(storage, {capacity.rows, model->config().hidden});
     state.input_of_row = planner.saved(DType::kInt32, {capacity.rows});
   }
-  booked.keys = planner.saved(dtype, {capacity.inputs, capacity.source_time, decoder.key_stride()});
+  booked.keys =
+      planner.saved(storage, {capacity.inputs, capacity.source_time, decoder.key_stride()});
   booked.values =
-      planner.saved(dtype, {capacity.inputs, capacity.source_time, decoder.value_stride()});
+      planner.saved(storage, {capacity.inputs, capacity.source_time, decoder.value_stride()});
   booked.source_lengths = planner.saved(DType::kInt32, {capacity.inputs});
-  booked.embedded = planner.saved(dtype, {capacity.rows, model->config().embedding});
+  booked.embedded = planner.saved(storage, {capacity.rows, model->config().embedding});
   return booked;
 }
 
 std::vector<StateTensor> Seq2SeqDecoding::Plan::state(int which, std::int64_t count) const {
   const State& state = slots.state[which];
   std::vector<StateTensor> tensors{{"h", tensor(state.h, states(count)), 1}};
-  if (has_cell_state()) tensors.push_back({"c", tensor(state.c, states(count)), 1});
+  if (has_cell_state()) tensors.push_back({"c", cell_tensor(state.c, states(count)), 1});
   tensors.push_back({"a", tensor(state.a, {count, model->config().hidden}), 0});
   tensors.push_back(
       {"input_of_row", index_tensor(state.input_of_row, count).reshape({count, 1}), 0});
@@ -92,6 +99,7 @@ Seq2SeqDecoding::Seq2SeqDecoding(const Context& context, const Seq2Seq& model,
   plan_->arena = runtime::Arena(context.device(), planner);
   plan_->encoder.pack(context, plan_->arena);
   plan_->decoder.pack(context, plan_->arena, model.parameters());
+  plan_->output.pack(context, plan_->arena, model.parameters());
 }
 
 Seq2SeqDecoding::~Seq2SeqDecoding() = default;
@@ -136,7 +144,7 @@ void Seq2SeqDecoding::start(const Context& context, const Tensor& input_of_row, 
   plan.current = 0;
   const Plan::State& state = plan.slots.state[0];
   const Tensor h = plan.tensor(state.h, plan.states(rows));
-  const Tensor c = plan.tensor(state.c, plan.states(rows));
+  const Tensor c = plan.cell_tensor(state.c, plan.states(rows));
   for (std::int64_t layer = 0; layer < h.size(0); ++layer) {
     embedding::gather(context, plan.encoded.h0.select(0, layer), input_of_row, h.select(0, layer));
     if (plan.has_cell_state()) {
@@ -170,12 +178,12 @@ void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const T
   args.input_of_row = plan.index_tensor(state.input_of_row, plan.rows);
   args.h = args.h_next = plan.tensor(state.h, plan.states(plan.rows));
   if (plan.has_cell_state()) {
-    args.c = args.c_next = plan.tensor(state.c, plan.states(plan.rows));
+    args.c = args.c_next = plan.cell_tensor(state.c, plan.states(plan.rows));
   }
   args.a = args.a_next = plan.tensor(state.a, {plan.rows, plan.model->config().hidden});
   args.alpha = attention;
   plan.decoder.step(context, plan.arena, args);
-  plan.model->output().forward(context, parameters, args.a_next, logits);
+  plan.output.forward(context, plan.arena, parameters, args.a_next, logits);
 }
 
 void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {

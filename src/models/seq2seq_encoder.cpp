@@ -50,29 +50,28 @@ void split_states(const Context& context, const Tensor& d_start, std::int64_t di
 
 }  // namespace
 
-Seq2SeqEncoder::Slots Seq2SeqEncoder::book(runtime::ArenaPlanner& planner, const Seq2Seq& model,
-                                           std::int64_t rows, std::int64_t source_time,
-                                           bool training) {
-  const Seq2SeqConfig& config = model.config();
-  const DType dtype = model.parameters().dtype();
+Seq2SeqEncoder::Slots Seq2SeqEncoder::book(runtime::ArenaPlanner& planner, std::int64_t rows,
+                                           std::int64_t source_time) const {
+  const Seq2SeqConfig& config = model_->config();
+  const DType cell = base::policy_of(storage_).cell_state;
   const Shape embedded{source_time, rows, config.embedding};
   const Shape memory{source_time, rows, config.hidden};
   const Shape final_states{config.encoder_layers, rows, config.hidden};
   const Shape start_states{config.decoder_layers, rows, config.hidden};
   Slots slots;
-  slots.embedded = planner.saved(dtype, embedded);
-  slots.memory = planner.saved(dtype, memory);
-  slots.hn = planner.saved(dtype, final_states);
-  slots.cn = planner.saved(dtype, final_states);
-  slots.h0 = planner.saved(dtype, start_states);
-  slots.c0 = planner.saved(dtype, start_states);
-  if (training) {
-    slots.d_embedded = planner.scratch(dtype, embedded);
-    slots.d_memory = planner.scratch(dtype, memory);
-    slots.d_hn = planner.scratch(dtype, final_states);
-    slots.d_cn = planner.scratch(dtype, final_states);
-    slots.d_h0 = planner.scratch(dtype, start_states);
-    slots.d_c0 = planner.scratch(dtype, start_states);
+  slots.embedded = planner.saved(storage_, embedded);
+  slots.memory = planner.saved(storage_, memory);
+  slots.hn = planner.saved(storage_, final_states);
+  slots.cn = planner.saved(cell, final_states);
+  slots.h0 = planner.saved(storage_, start_states);
+  slots.c0 = planner.saved(cell, start_states);
+  if (training_) {
+    slots.d_embedded = planner.scratch(storage_, embedded);
+    slots.d_memory = planner.scratch(storage_, memory);
+    slots.d_hn = planner.scratch(storage_, final_states);
+    slots.d_cn = planner.scratch(cell, final_states);
+    slots.d_h0 = planner.scratch(storage_, start_states);
+    slots.d_c0 = planner.scratch(cell, start_states);
   }
   return slots;
 }
@@ -82,9 +81,9 @@ Seq2SeqEncoder::Seq2SeqEncoder(const Context& context, const Seq2Seq& model,
                                std::int64_t source_time, bool training)
     : model_(&model),
       training_(training),
-      slots_(book(planner, model, rows, source_time, training)),
-      stack_(context, model.encoder(), planner, source_time, rows, model.parameters().dtype(),
-             training) {}
+      storage_(model.parameters().storage(context)),
+      slots_(book(planner, rows, source_time)),
+      stack_(context, model.encoder(), planner, source_time, rows, storage_, training) {}
 
 void Seq2SeqEncoder::pack(const Context& context, const runtime::Arena& arena) {
   stack_.pack(context, arena, model_->parameters());
@@ -115,7 +114,7 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
   last_.lengths = lengths;
   last_.y = tensor(arena, slots_.memory, {time, rows, config.hidden});
   last_.hn = tensor(arena, slots_.hn, final_shape);
-  if (has_cell_state()) last_.cn = tensor(arena, slots_.cn, final_shape);
+  if (has_cell_state()) last_.cn = cell_tensor(arena, slots_.cn, final_shape);
   last_.row_ids = row_ids;
   last_.dropout = key;
   last_.dropout.stream = Seq2SeqDropout::kEncoder;
@@ -127,7 +126,7 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
   encoded.h0 = tensor(arena, slots_.h0, start_shape);
   join_states(context, last_.hn, directions, encoded.h0);
   if (has_cell_state()) {
-    encoded.c0 = tensor(arena, slots_.c0, start_shape);
+    encoded.c0 = cell_tensor(arena, slots_.c0, start_shape);
     join_states(context, last_.cn, directions, encoded.c0);
   }
   return encoded;
@@ -139,7 +138,7 @@ EncodedSource Seq2SeqEncoder::gradient_views(const runtime::Arena& arena) const 
   EncodedSource gradients;
   gradients.memory = tensor(arena, slots_.d_memory, {last_.time, last_.rows, config.hidden});
   gradients.h0 = tensor(arena, slots_.d_h0, start_shape);
-  if (has_cell_state()) gradients.c0 = tensor(arena, slots_.d_c0, start_shape);
+  if (has_cell_state()) gradients.c0 = cell_tensor(arena, slots_.d_c0, start_shape);
   return gradients;
 }
 
@@ -154,7 +153,7 @@ void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& aren
   args.dhn = tensor(arena, slots_.d_hn, last_.hn.shape());
   split_states(context, gradients.h0, directions, args.dhn);
   if (has_cell_state()) {
-    args.dcn = tensor(arena, slots_.d_cn, last_.cn.shape());
+    args.dcn = cell_tensor(arena, slots_.d_cn, last_.cn.shape());
     split_states(context, gradients.c0, directions, args.dcn);
   }
   args.dx = tensor(arena, slots_.d_embedded, last_.x.shape());
@@ -164,11 +163,6 @@ void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& aren
   embedding_key.stream = Seq2SeqDropout::kSourceEmbedding;
   elementwise::dropout(context, {args.dx, args.dx, last_.row_ids, config.dropout, embedding_key});
   model_->source_embedding().backward(context, model_->parameters(), source_, args.dx);
-}
-
-Tensor Seq2SeqEncoder::tensor(const runtime::Arena& arena, const runtime::Slot& slot,
-                              const Shape& shape) const {
-  return arena.tensor(slot, model_->parameters().dtype(), shape);
 }
 
 bool Seq2SeqEncoder::has_cell_state() const {

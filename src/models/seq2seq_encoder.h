@@ -50,13 +50,19 @@ class Seq2SeqEncoder {
     runtime::Slot d_embedded, d_memory, d_hn, d_cn, d_h0, d_c0;
   };
 
-  static Slots book(runtime::ArenaPlanner& planner, const Seq2Seq& model, std::int64_t rows,
-                    std::int64_t source_time, bool training);
-  Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, const Shape& shape) const;
+  Slots book(runtime::ArenaPlanner& planner, std::int64_t rows, std::int64_t source_time) const;
+  Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, const Shape& shape) const {
+    return arena.tensor(slot, storage_, shape);
+  }
+  Tensor cell_tensor(const runtime::Arena& arena, const runtime::Slot& slot,
+                     const Shape& shape) const {
+    return arena.tensor(slot, base::policy_of(storage_).cell_state, shape);
+  }
   bool has_cell_state() const;
 
   const Seq2Seq* model_;
   bool training_;
+  DType storage_;
   Slots slots_;
   layers::RecurrentStackPlan stack_;
   kernels::recurrent::ForwardArgs last_;  // of the last forward, for backward

@@ -16,13 +16,11 @@ namespace loss = kernels::loss;
 
 namespace {
 
-// Target tokens whose logits are in memory at once: enough for a fast product, few enough that
-// logits and their gradient stay in the cache of a CPU instead of taking tokens x vocabulary.
-constexpr std::int64_t kLogitTokens = 512;
-
-std::int64_t steps_at_once(std::int64_t rows) {
-  return std::max<std::int64_t>(1, kLogitTokens / std::max<std::int64_t>(rows, 1));
-}
+// Target tokens whose logits are in memory at once. On a CPU enough for a fast product, few enough
+// that logits and their gradient stay in its cache instead of taking tokens x vocabulary.
+constexpr std::int64_t kHostLogitTokens = 512;
+// On a GPU enough to fill it: 512 MiB of logits for a vocabulary of 32,000.
+constexpr std::int64_t kGpuLogitTokens = 4096;
 
 }  // namespace
 
@@ -36,18 +34,31 @@ struct Seq2SeqTraining::Plan {
   Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
        const Seq2SeqExtent& capacity_in, bool training_in)
       : model(&model_in),
+        storage(model_in.parameters().storage(context)),
         capacity(capacity_in),
         training(training_in),
+        logit_tokens(context.device().runs_host_kernels() ? kHostLogitTokens : kGpuLogitTokens),
         slots(book(planner)),
         encoder(context, model_in, planner, capacity_in.rows, capacity_in.source_time, training_in),
         decoder(context, model_in.decoder(), planner, capacity_in.target_time,
-                capacity_in.source_time, capacity_in.rows, model_in.parameters().dtype(),
-                training_in) {}
+                capacity_in.source_time, capacity_in.rows, storage, training_in),
+        output(context, model_in.output(), planner, most_logits(), storage, training_in) {}
 
   Slots book(runtime::ArenaPlanner& planner) const;
   void check(const Seq2SeqBatch& batch) const;
   Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, const Shape& shape) const {
-    return arena.tensor(slot, model->parameters().dtype(), shape);
+    return arena.tensor(slot, storage, shape);
+  }
+  Tensor logits(const runtime::Arena& arena, std::int64_t tokens) const {
+    return arena.tensor(slots.logits, model->parameters().dtype(),
+                        {tokens, model->config().target_vocabulary});
+  }
+  /// Target steps whose logits are in memory at once, and the tokens that takes at most.
+  std::int64_t steps_at_once(std::int64_t rows) const {
+    return std::max<std::int64_t>(1, logit_tokens / std::max<std::int64_t>(rows, 1));
+  }
+  std::int64_t most_logits() const {
+    return std::min(std::max(logit_tokens, capacity.rows), capacity.rows * capacity.target_time);
   }
   // In place, unless evaluating.
   void dropout(const Context& context, const Tensor& x, const Seq2SeqBatch& batch,
@@ -63,42 +74,44 @@ struct Seq2SeqTraining::Plan {
   // Calls use(first target step, steps, input of the output layer, logits) for each part in turn.
   template <typename Use>
   void for_logits(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
-                  const Tensor& activations, Use&& use) const;
+                  const Tensor& activations, Use&& use);
   // The sums; with d_activations also their gradient and those of the output layer.
   Tensor compute_loss(const Context& context, const runtime::Arena& arena,
                       const Seq2SeqBatch& batch, const Seq2SeqPass& pass, const Tensor& activations,
-                      const Tensor& d_activations) const;
+                      const Tensor& d_activations);
   void backward(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
                 const Seq2SeqPass& pass, const Tensor& d_activations);
 
   const Seq2Seq* model;
+  DType storage;
   Seq2SeqExtent capacity;
   bool training;
+  std::int64_t logit_tokens;
   Slots slots;
   Seq2SeqEncoder encoder;
   layers::AttentionDecoderPlan decoder;
+  layers::LinearPlan output;
   attention::ForwardArgs last;  // of the last forward, for backward
 };
 
 Seq2SeqTraining::Plan::Slots Seq2SeqTraining::Plan::book(runtime::ArenaPlanner& planner) const {
   const Seq2SeqConfig& config = model->config();
-  const DType dtype = model->parameters().dtype();
   const Shape embedded{capacity.target_time, capacity.rows, config.embedding};
   const Shape activations{capacity.target_time, capacity.rows, config.hidden};
-  const std::int64_t logit_tokens = std::max(kLogitTokens, capacity.rows);
   Slots booked;
-  booked.embedded = planner.saved(dtype, embedded);
-  booked.a = planner.saved(dtype, activations);
+  booked.embedded = planner.saved(storage, embedded);
+  booked.a = planner.saved(storage, activations);
   booked.sums = planner.saved(DType::kFloat64, {loss::kSums});
   booked.token_scores = planner.saved(DType::kFloat64, {capacity.target_time, capacity.rows});
   if (training) {
     // Dropout may not overwrite a: the decoder feeds on it and its backward reads it.
-    booked.a_dropped = planner.saved(dtype, activations);
-    booked.d_a = planner.scratch(dtype, activations);
-    booked.d_embedded = planner.scratch(dtype, embedded);
+    booked.a_dropped = planner.saved(storage, activations);
+    booked.d_a = planner.scratch(storage, activations);
+    booked.d_embedded = planner.scratch(storage, embedded);
   }
-  booked.logits = planner.scratch(dtype, {logit_tokens, config.target_vocabulary});
-  booked.loss_workspace = planner.scratch_bytes(loss::cross_entropy_workspace_bytes(logit_tokens));
+  booked.logits =
+      planner.scratch(model->parameters().dtype(), {most_logits(), config.target_vocabulary});
+  booked.loss_workspace = planner.scratch_bytes(loss::cross_entropy_workspace_bytes(most_logits()));
   return booked;
 }
 
@@ -121,6 +134,7 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
   const std::int64_t time = batch.extent.target_time;
   encoder.pack(context, arena);
   decoder.pack(context, arena, model->parameters());
+  output.pack(context, arena, model->parameters());
   const EncodedSource encoded = encoder.forward(context, arena, batch.source, batch.source_lengths,
                                                 batch.row_ids, {pass.seed, pass.step, 0});
 
@@ -151,44 +165,42 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
 template <typename Use>
 void Seq2SeqTraining::Plan::for_logits(const Context& context, const runtime::Arena& arena,
                                        const Seq2SeqBatch& batch, const Tensor& activations,
-                                       Use&& use) const {
+                                       Use&& use) {
   const std::int64_t rows = batch.extent.rows;
   const std::int64_t most = steps_at_once(rows);
   for (std::int64_t first = 0; first < batch.extent.target_time; first += most) {
     const std::int64_t steps = std::min(most, batch.extent.target_time - first);
     const Tensor part =
         activations.slice(0, first, first + steps).reshape({steps * rows, model->config().hidden});
-    const Tensor logits =
-        tensor(arena, slots.logits, {steps * rows, model->config().target_vocabulary});
-    model->output().forward(context, model->parameters(), part, logits);
-    use(first, steps, part, logits);
+    const Tensor scores = logits(arena, steps * rows);
+    output.forward(context, arena, model->parameters(), part, scores);
+    use(first, steps, part, scores);
   }
 }
 
 Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime::Arena& arena,
                                            const Seq2SeqBatch& batch, const Seq2SeqPass& pass,
-                                           const Tensor& activations,
-                                           const Tensor& d_activations) const {
+                                           const Tensor& activations, const Tensor& d_activations) {
   const Tensor sums = arena.tensor(slots.sums, DType::kFloat64, {loss::kSums});
   const auto use = [&](std::int64_t first, std::int64_t steps, const Tensor& part,
-                       const Tensor& logits) {
+                       const Tensor& scores) {
     loss::CrossEntropyArgs args;
     args.time = steps;
     args.first_time = first;
     args.rows = batch.extent.rows;
-    args.logits = logits;
-    args.targets = batch.target_out.slice(0, first, first + steps).reshape({logits.size(0)});
+    args.logits = scores;
+    args.targets = batch.target_out.slice(0, first, first + steps).reshape({scores.size(0)});
     args.lengths = batch.target_lengths;
     args.label_smoothing = pass.label_smoothing;
     args.scale = pass.scale;
     args.sums = sums;
     args.accumulate_sums = first > 0;
     args.workspace = arena.data(slots.loss_workspace);
-    if (d_activations) args.d_logits = logits;
+    if (d_activations) args.d_logits = scores;
     loss::cross_entropy(context, args);
     if (d_activations) {
       const Tensor d_part = d_activations.slice(0, first, first + steps).reshape(part.shape());
-      model->output().backward(context, model->parameters(), part, logits, d_part);
+      output.backward(context, arena, model->parameters(), part, scores, d_part);
     }
   };
   for_logits(context, arena, batch, activations, use);

@@ -2,6 +2,15 @@
 
 namespace sluice::runtime {
 
+Precision Precision::parse(std::string_view name) {
+  if (name == "float32") return {DType::kFloat32, false};
+  if (name == "tf32") return {DType::kFloat32, true};
+  if (name == "bfloat16") return {DType::kBFloat16, false};
+  if (name == "float16") return {DType::kFloat16, false};
+  base::fail(ErrorCode::kInvalidArgument,
+             "unknown precision '{}'; use float32, tf32, bfloat16 or float16", name);
+}
+
 void Context::zero(const Tensor& tensor) const {
   SLUICE_ASSERT(tensor.is_contiguous());
   stream_->fill_zero(tensor.data(), tensor.byte_size());

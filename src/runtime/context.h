@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "runtime/buffer.h"
@@ -9,6 +10,18 @@
 #include "runtime/tensor.h"
 
 namespace sluice::runtime {
+
+/// How a computation may round. Parameters, their gradients, sums of products and cell states stay
+/// float32 (or float64 where the parameters are).
+struct Precision {
+  DType storage = DType::kFloat32;  ///< of activations that layers hand to each other
+  /// Whether products of float32 may round their factors to TF32 (11 significant bits) where the
+  /// device has it.
+  bool tf32 = false;
+
+  /// "float32", "tf32", "bfloat16" or "float16"; throws ErrorCode::kInvalidArgument for others.
+  static Precision parse(std::string_view name);
+};
 
 /// What every operation is given: the device and the stream to queue work on. Passed, never
 /// global, so that two engines live in one process. Owns neither.
@@ -18,10 +31,10 @@ class Context {
   /// With a stream of the caller's.
   Context(Device& device, Stream& stream) : device_(&device), stream_(&stream) {}
 
-  /// Whether products of float32 may round their factors to TF32 (11 significant bits) where the
-  /// device has it; sums stay float32. Off unless asked for.
-  bool tf32() const { return tf32_; }
-  void allow_tf32(bool allowed) { tf32_ = allowed; }
+  /// float32 throughout unless set.
+  const Precision& precision() const { return precision_; }
+  void set_precision(const Precision& precision) { precision_ = precision; }
+  bool tf32() const { return precision_.tf32; }
 
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
@@ -53,7 +66,7 @@ class Context {
 
   Device* device_;
   Stream* stream_;
-  bool tf32_ = false;
+  Precision precision_;
 };
 
 }  // namespace sluice::runtime

@@ -126,6 +126,7 @@ void TrainConfig::validate() const {
   check_at_least("output.log_every", output.log_every, 1);
   SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
                threads);
+  check_one_of("machine.precision", precision, {"float32", "tf32", "bfloat16", "float16"});
 }
 
 void apply_override(TrainConfig& config, std::string_view assignment) {

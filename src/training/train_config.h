@@ -85,6 +85,7 @@ struct TrainConfig {
   OutputConfig output;
   std::int64_t threads = 0;  ///< 0: as many as OpenMP takes
   std::string device = "cpu";
+  std::string precision = "float32";
 
   /// Throws ErrorCode::kInvalidArgument naming the key, its value and what is allowed. Says nothing
   /// of files: examples may come from a program.

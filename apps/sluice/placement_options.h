@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "sluice/sequence_model.h"
+
+namespace sluice::app {
+
+/// The options of every command that runs a model.
+inline void add_placement_options(CLI::App& command, Placement& placement) {
+  command.add_option("--device", placement.device, "Where to run: cpu, cuda or cuda:N")
+      ->capture_default_str();
+  command
+      .add_option("--precision", placement.precision,
+                  "float32; on a GPU also tf32, bfloat16 or float16, which are faster")
+      ->capture_default_str();
+}
+
+}  // namespace sluice::app
