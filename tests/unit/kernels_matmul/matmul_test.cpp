@@ -167,7 +167,7 @@ TEST_P(Matmul, BFloat16EqualsTheSum) { check_all<BFloat16>(); }
 
 // Factors below 1 lose at most 2^-10 each where they are cut to 11 bits.
 TEST_P(Matmul, Tf32EqualsTheSum) {
-  context_.allow_tf32(true);
+  context_.set_precision({DType::kFloat32, true});
   check_all<float>(2 * 0x1p-10);
 }
 
