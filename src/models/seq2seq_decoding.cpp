@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 #include "models/seq2seq_encoder.h"
 
@@ -17,7 +18,7 @@ struct Seq2SeqDecoding::Plan {
   };
   struct Slots {
     State state[2];
-    runtime::Slot keys, values, source_lengths, embedded;
+    runtime::Slot keys, values, source_lengths, embedded, alpha;
   };
 
   Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
@@ -79,6 +80,7 @@ Seq2SeqDecoding::Plan::Slots Seq2SeqDecoding::Plan::book(runtime::ArenaPlanner& 
       planner.saved(storage, {capacity.inputs, capacity.source_time, decoder.value_stride()});
   booked.source_lengths = planner.saved(DType::kInt32, {capacity.inputs});
   booked.embedded = planner.saved(storage, {capacity.rows, model->config().embedding});
+  booked.alpha = planner.saved(storage, {capacity.rows, capacity.source_time});
   return booked;
 }
 
@@ -181,8 +183,10 @@ void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const T
     args.c = args.c_next = plan.cell_tensor(state.c, plan.states(plan.rows));
   }
   args.a = args.a_next = plan.tensor(state.a, {plan.rows, plan.model->config().hidden});
-  args.alpha = attention;
+  const bool stored_otherwise = attention && attention.dtype() != plan.storage;
+  args.alpha = stored_otherwise ? plan.tensor(plan.slots.alpha, attention.shape()) : attention;
   plan.decoder.step(context, plan.arena, args);
+  if (stored_otherwise) kernels::elementwise::convert(context, args.alpha, attention);
   plan.output.forward(context, plan.arena, parameters, args.a_next, logits);
 }
 

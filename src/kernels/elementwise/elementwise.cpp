@@ -16,12 +16,17 @@ void check_float(const Tensor& tensor, std::string_view operation) {
                "{}: takes float32 or float64, not {}", operation, base::name_of(dtype));
 }
 
+void check_storage(const Tensor& tensor, std::string_view operation) {
+  if (tensor.dtype() == DType::kBFloat16 || tensor.dtype() == DType::kFloat16) return;
+  check_float(tensor, operation);
+}
+
 void check_contiguous(const Tensor& tensor, std::string_view operation, std::string_view name) {
   SLUICE_CHECK(tensor.is_contiguous(), "{}: {} must be contiguous", operation, name);
 }
 
 void check_parts(std::span<const Tensor> parts, const Tensor& whole, std::string_view operation) {
-  check_float(whole, operation);
+  check_storage(whole, operation);
   check_matrix(whole, operation, "the whole");
   std::int64_t columns = 0;
   for (const Tensor& part : parts) {
@@ -110,7 +115,7 @@ void split(const Context& context, const Tensor& whole, std::span<const Tensor> 
 }
 
 void dropout(const Context& context, const DropoutArgs& args) {
-  check_float(args.x, "dropout");
+  check_storage(args.x, "dropout");
   SLUICE_CHECK(args.x.rank() == 3, "dropout: x must be [time, rows, features], not {}",
                args.x.shape().to_string());
   check_contiguous(args.x, "dropout", "x");

@@ -8,7 +8,8 @@
 
 /// Operations on single elements, on rows and on columns; each is one launch.
 ///
-/// Tensors are float32 or float64, one dtype in a call, and contiguous where nothing else is said.
+/// Tensors are float32 or float64, one dtype in a call, and contiguous where nothing else is said;
+/// dropout, concatenate and split also take the 16-bit types.
 /// A matrix has two axes; its rows may be strided. Results repeat to the bit whatever the number of
 /// threads. Shapes or dtypes that don't fit throw ErrorCode::kInvalidArgument.
 namespace sluice::kernels::elementwise {
@@ -46,7 +47,8 @@ void concatenate(const Context& context, std::span<const Tensor> parts, const Te
 /// The inverse: the gradient of concatenate. Parts are overwritten.
 void split(const Context& context, const Tensor& whole, std::span<const Tensor> parts);
 
-/// Zeroes elements with probability `rate` and multiplies the others by 1 / (1 - rate). Applied to
+/// Zeroes elements with probability `rate` and multiplies the others by 1 / (1 - rate), in float32
+/// for 16-bit types. Applied to
 /// a gradient with the same key it is its own backward.
 struct DropoutArgs {
   Tensor x;         ///< [time, rows, features]

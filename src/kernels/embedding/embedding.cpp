@@ -9,6 +9,8 @@ namespace {
 
 using base::DType;
 
+bool is_narrow(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
+
 void check_master(const Tensor& table, std::string_view operation) {
   SLUICE_CHECK(table.dtype() == DType::kFloat32 || table.dtype() == DType::kFloat64,
                "{}: takes float32 or float64, not {}", operation, base::name_of(table.dtype()));
@@ -16,11 +18,11 @@ void check_master(const Tensor& table, std::string_view operation) {
 
 void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
            std::string_view operation) {
-  const DType dtype = table.dtype();
   SLUICE_CHECK(table.rank() == 2, "{}: the table must be [rows, features], not {}", operation,
                table.shape().to_string());
   check_dtype(tokens, DType::kInt32, operation, "tokens");
-  check_dtype(rows, dtype, operation, "rows");
+  const bool stored = table.dtype() == DType::kFloat32 && is_narrow(rows.dtype());
+  if (!stored) check_dtype(rows, table.dtype(), operation, "rows");
   SLUICE_CHECK(table.is_contiguous() && tokens.is_contiguous() && rows.is_contiguous(),
                "{}: table, tokens and rows must be contiguous", operation);
   SLUICE_CHECK(rows.element_count() == tokens.element_count() * table.size(1),
@@ -36,7 +38,9 @@ const Leaves& leaves(const Context& context) {
 
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out) {
   check(table, tokens, out, "embedding gather");
-  if (table.dtype() != DType::kInt32) check_master(table, "embedding gather");
+  if (table.dtype() != DType::kInt32 && !is_narrow(table.dtype())) {
+    check_master(table, "embedding gather");
+  }
   leaves(context).gather(context.stream(), table, tokens, out);
 }
 

@@ -5,8 +5,9 @@
 
 /// Rows of a table picked by token, and their gradient.
 ///
-/// Tables are [V, E], float32 or float64, contiguous. Tokens are int32 of any shape with n elements
-/// and must lie in [0, V): the data layer sees to that. A cpu leaf throws
+/// Tables are [V, E], float32 or float64, contiguous; the rows taken from a float32 table, and the
+/// gradients that come back, may also be stored in 16 bits. Tokens are int32 of any shape with n
+/// elements and must lie in [0, V): the data layer sees to that. A cpu leaf throws
 /// ErrorCode::kInvalidArgument for one that doesn't; a device without a host can't.
 namespace sluice::kernels::embedding {
 
@@ -14,7 +15,7 @@ using runtime::Context;
 using runtime::Tensor;
 
 /// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous. Also moves the
-/// rows of a decoding state, so an int32 table is taken as well.
+/// rows of a decoding state, so an int32 or 16-bit table is taken as well, into its own dtype.
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
 struct GatherBackwardArgs {

@@ -125,16 +125,20 @@ class Elementwise : public testing::OnDevice {
     if (with_ids) args.row_ids = put(ids);
     dropout(context_, args);
     const auto y = get<T>(args.y);
+    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    std::vector<T> expected(y.size());
     std::size_t i = 0;
     for (std::uint32_t t = 0; t < time; ++t) {
       for (std::uint32_t r = 0; r < rows; ++r) {
         for (std::uint32_t u = 0; u < features; ++u, ++i) {
           const bool keep = args.key.word(static_cast<std::uint32_t>(ids[r]), t, u) >=
                             runtime::dropout_threshold(rate);
-          ASSERT_EQ(y[i], keep ? x[i] * static_cast<T>(1 / (1 - rate)) : T{0});
+          const Wide kept = static_cast<Wide>(x[i]) * static_cast<Wide>(1 / (1 - rate));
+          expected[i] = static_cast<T>(keep ? kept : Wide{0});
         }
       }
     }
+    EXPECT_TRUE(same_bits(y, expected));
     args.y = args.x;
     dropout(context_, args);
     EXPECT_TRUE(same_bits(get<T>(args.x), y));
@@ -232,6 +236,8 @@ TEST_P(Elementwise, Dropout) {
   for (const bool with_ids : {false, true}) {
     check_dropout<float>(0.3, with_ids);
     try_float64([&] { check_dropout<double>(0.3, with_ids); });
+    check_dropout<base::BFloat16>(0.3, with_ids);
+    check_dropout<base::Float16>(0.3, with_ids);
   }
   check_dropout<float>(0, false);
 }

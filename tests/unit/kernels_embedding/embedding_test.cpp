@@ -23,33 +23,36 @@ class Embedding : public testing::OnDevice {
     return tokens;
   }
 
-  template <typename T>
+  /// Stored: the type of the rows, T or 16 bits.
+  template <typename T, typename Stored = T>
   void check(std::int64_t vocabulary, std::int64_t features, std::int64_t time, std::int64_t rows,
              std::int32_t padding) {
     const std::int64_t count = time * rows;
     const auto table = random_values<T>(engine_, vocabulary * features);
     const auto before = random_values<T>(engine_, vocabulary * features);
-    const auto d_out = random_values<T>(engine_, count * features);
+    const auto d_out = random_values<Stored>(engine_, count * features);
     const auto tokens = random_tokens(count, vocabulary);
     const Tensor device_tokens = put(tokens, Shape{time, rows});
-    const Tensor out = poisoned(dtype_of<T>(), {time, rows, features});
+    const Tensor out = poisoned(dtype_of<Stored>(), {time, rows, features});
     gather(context_, put(table, Shape{vocabulary, features}), device_tokens, out);
     const Tensor d_table = put(before, Shape{vocabulary, features});
     gather_backward(context_, {.tokens = device_tokens,
                                .d_out = put(d_out, out.shape()),
                                .d_table = d_table,
                                .padding = padding});
-    const auto picked = get<T>(out);
+    const auto picked = get<Stored>(out);
+    std::vector<Stored> expected_rows(picked.size());
     auto expected = before;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       for (std::size_t j = 0; j < static_cast<std::size_t>(features); ++j) {
         const std::size_t from = i * static_cast<std::size_t>(features) + j;
         const std::size_t to =
             static_cast<std::size_t>(tokens[i]) * static_cast<std::size_t>(features) + j;
-        ASSERT_EQ(picked[from], table[to]);
-        if (tokens[i] != padding) expected[to] += d_out[from];
+        expected_rows[from] = static_cast<Stored>(table[to]);
+        if (tokens[i] != padding) expected[to] += static_cast<T>(d_out[from]);
       }
     }
+    EXPECT_TRUE(same_bits(picked, expected_rows));
     EXPECT_TRUE(same_bits(get<T>(d_table), expected));  // the same order: the same bits
   }
 };
@@ -61,6 +64,8 @@ TEST_P(Embedding, GathersAndAddsBack) {
   check<float>(50, 130, 40, 17, 0);
   check<float>(1, 1, 1, 1, -1);
   check<float>(4, 6, 0, 3, -1);
+  check<float, base::BFloat16>(50, 130, 40, 17, 0);
+  check<float, base::Float16>(11, 7, 5, 3, -1);
 }
 
 TEST_P(Embedding, DoesNotDependOnThreads) {

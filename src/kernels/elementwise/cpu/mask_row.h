@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 /// Dropout of one row, for all families: what a launched function calls with its threads' rows.
 namespace sluice::kernels::elementwise::cpu {
@@ -19,7 +20,7 @@ struct MaskedRow {
   T* y;  ///< may be x
   std::int64_t features;
   std::uint32_t threshold;
-  T factor;
+  std::conditional_t<std::is_same_v<T, double>, double, float> factor;
 };
 
 /// Applies the mask that starts at `counter` to one row, with the best this processor has.

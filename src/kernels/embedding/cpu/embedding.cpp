@@ -29,50 +29,76 @@ struct Tokens {
   }
 };
 
-template <typename T>
-void copy_rows(const T* table, const Tokens& tokens, T* out, std::int64_t features) {
+template <typename From, typename To>
+void copy_rows(const From* table, const Tokens& tokens, To* out, std::int64_t features) {
 #pragma omp parallel for schedule(static) if (tokens.count * features > kWorthThreads)
   for (std::int64_t i = 0; i < tokens.count; ++i) {
-    std::copy_n(table + tokens.data[i] * features, features, out + i * features);
+    const From* from = table + tokens.data[i] * features;
+    To* to = out + i * features;
+    for (std::int64_t j = 0; j < features; ++j) to[j] = static_cast<To>(from[j]);
   }
 }
 
 /// Threads own columns, not rows of the table: frequent words then load no thread more.
-template <typename T>
-void add_rows(const T* d_out, const Tokens& tokens, std::int32_t padding, T* d_table,
+template <typename From, typename To>
+void add_rows(const From* d_out, const Tokens& tokens, std::int32_t padding, To* d_table,
               std::int64_t features) {
 #pragma omp parallel for schedule(static) if (tokens.count * features > kWorthThreads)
   for (std::int64_t begin = 0; begin < features; begin += kColumnBlock) {
     const std::int64_t end = std::min(begin + kColumnBlock, features);
     for (std::int64_t i = 0; i < tokens.count; ++i) {
       if (tokens.data[i] == padding) continue;
-      const T* from = d_out + i * features;
-      T* to = d_table + tokens.data[i] * features;
-      for (std::int64_t j = begin; j < end; ++j) to[j] += from[j];
+      const From* from = d_out + i * features;
+      To* to = d_table + tokens.data[i] * features;
+      for (std::int64_t j = begin; j < end; ++j) to[j] += static_cast<To>(from[j]);
     }
   }
 }
 
 }  // namespace
 
+/// Calls body(tag of the table, tag of the rows): the same type, or rows of 16 bits for float32.
+template <typename Body>
+void dispatch_master(base::DType table, base::DType rows, Body&& body) {
+  if (table == base::DType::kFloat64) {
+    return body(base::TypeTag<double>{}, base::TypeTag<double>{});
+  }
+  base::dispatch_float(rows, [&](auto rows_tag) { body(base::TypeTag<float>{}, rows_tag); });
+}
+
+/// As dispatch_master, with tables that are only moved.
+template <typename Body>
+void dispatch_any(base::DType table, base::DType rows, Body&& body) {
+  switch (table) {
+    case base::DType::kInt32:
+      return body(base::TypeTag<std::int32_t>{}, base::TypeTag<std::int32_t>{});
+    case base::DType::kBFloat16:
+      return body(base::TypeTag<base::BFloat16>{}, base::TypeTag<base::BFloat16>{});
+    case base::DType::kFloat16:
+      return body(base::TypeTag<base::Float16>{}, base::TypeTag<base::Float16>{});
+    default:
+      return dispatch_master(table, rows, body);
+  }
+}
+
 void gather(runtime::Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  const auto launch = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_any(table.dtype(), out.dtype(), [&](auto table_tag, auto out_tag) {
+    using From = typename decltype(table_tag)::type;
+    using To = typename decltype(out_tag)::type;
     stream.launch([table, tokens = Tokens(tokens), out] {
       tokens.check(table.size(0));
-      copy_rows(table.data_as<const T>(), tokens, out.data_as<T>(), table.size(1));
+      copy_rows(table.data_as<const From>(), tokens, out.data_as<To>(), table.size(1));
     });
-  };
-  if (table.dtype() == base::DType::kInt32) return launch(base::TypeTag<std::int32_t>{});
-  base::dispatch_master(table.dtype(), launch);
+  });
 }
 
 void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args) {
-  base::dispatch_master(args.d_table.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch_master(args.d_table.dtype(), args.d_out.dtype(), [&](auto table_tag, auto out_tag) {
+    using To = typename decltype(table_tag)::type;
+    using From = typename decltype(out_tag)::type;
     stream.launch([args, tokens = Tokens(args.tokens)] {
       tokens.check(args.d_table.size(0));
-      add_rows(args.d_out.data_as<const T>(), tokens, args.padding, args.d_table.data_as<T>(),
+      add_rows(args.d_out.data_as<const From>(), tokens, args.padding, args.d_table.data_as<To>(),
                args.d_table.size(1));
     });
   });
