@@ -36,8 +36,9 @@ struct Rules {
 /// ((5 + length) / 6)^alpha: what a score is divided by. length counts eos.
 double length_penalty(std::int64_t length, double alpha);
 
-/// Sets all of the state but `max_lengths` (in 0..extent.max_length each), which is read: one live
-/// prefix an input, of score 0.
+/// Sets all of the state but `max_lengths`, which is read: one live prefix an input, of score 0.
+/// Maximum lengths are in 0..extent.max_length: a cpu leaf throws ErrorCode::kInvalidArgument for
+/// others, a device without a host takes the nearer end.
 void start(const Context& context, const Rules& rules, const State& state);
 
 /// One step of the search. logits [rows, V] are those of the live prefixes' next tokens; attention

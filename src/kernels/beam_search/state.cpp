@@ -35,6 +35,7 @@ void visit_tensors(AnyState& state, Visit&& visit) {
   visit("best_rows", state.best_rows, DType::kInt32, Shape{e.inputs, e.nbest});
   visit("candidate_scores", state.candidate_scores, DType::kFloat64, Shape{rows, e.beam + 1});
   visit("candidate_tokens", state.candidate_tokens, DType::kInt32, Shape{rows, e.beam + 1});
+  visit("arrivals", state.arrivals, DType::kInt32, Shape{e.inputs + 1});
 }
 
 }  // namespace

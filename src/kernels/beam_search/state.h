@@ -52,6 +52,7 @@ struct State {
 
   Tensor candidate_scores;  ///< float64 [rows, beam + 1]: scratch of `advance`
   Tensor candidate_tokens;  ///< int32 [rows, beam + 1]: scratch of `advance`
+  Tensor arrivals;          ///< int32 [inputs + 1]: scratch of `advance`, zero between its calls
 };
 
 /// The memory of a search, booked for a capacity.

@@ -4,8 +4,13 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "kernels/beam_search/cuda/beam_search.h"
 #include "kernels/device_kernels.h"
+#include "kernels/elementwise/cuda/elementwise.h"
+#include "kernels/embedding/cuda/embedding.h"
+#include "kernels/loss/cuda/loss.h"
 #include "kernels/matmul/cuda/matmul.h"
+#include "kernels/optimizer/cuda/optimizer.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda_library.h"
 
@@ -13,7 +18,12 @@ namespace sluice::kernels::cuda {
 namespace {
 
 constexpr DeviceKernels kKernels{
+    .beam_search = &beam_search::cuda::kLeaves,
+    .elementwise = &elementwise::cuda::kLeaves,
+    .embedding = &embedding::cuda::kLeaves,
+    .loss = &loss::cuda::kLeaves,
     .matmul = &matmul::cuda::kLeaves,
+    .optimizer = &optimizer::cuda::kLeaves,
 };
 
 /// Why the GPU can't be had; empty if it can.

@@ -8,7 +8,8 @@
 /// Tables are [V, E], float32 or float64, contiguous; the rows taken from a float32 table, and the
 /// gradients that come back, may also be stored in 16 bits. Tokens are int32 of any shape with n
 /// elements and must lie in [0, V): the data layer sees to that. A cpu leaf throws
-/// ErrorCode::kInvalidArgument for one that doesn't; a device without a host can't.
+/// ErrorCode::kInvalidArgument for one that doesn't. A device without a host can't: there its row
+/// comes out as set bits, which is NaN, and its gradient is dropped.
 namespace sluice::kernels::embedding {
 
 using runtime::Context;

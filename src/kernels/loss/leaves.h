@@ -6,6 +6,12 @@ namespace sluice::kernels::loss {
 
 using runtime::Stream;
 
+/// What one token adds to the sums; the workspace of a cross entropy holds one a token.
+struct TokenResult {
+  double loss, nll;
+  double counted, correct;  ///< 0 or 1
+};
+
 /// The operations of loss.h on one kind of device: arguments are checked already, and each is
 /// queued on the stream.
 struct Leaves {

@@ -40,7 +40,7 @@ const Leaves& leaves(const Context& context) {
 }  // namespace
 
 std::size_t cross_entropy_workspace_bytes(std::int64_t tokens) {
-  return cpu::workspace_bytes(tokens);
+  return base::checked_mul(static_cast<std::size_t>(tokens), sizeof(TokenResult));
 }
 
 void cross_entropy(const Context& context, const CrossEntropyArgs& args) {

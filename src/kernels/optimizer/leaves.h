@@ -6,6 +6,9 @@ namespace sluice::kernels::optimizer {
 
 using runtime::Stream;
 
+/// Elements whose squares make one partial sum.
+inline constexpr std::int64_t kNormBlock = 16384;
+
 /// The operations of optimizer.h on one kind of device: arguments are checked already, and each is
 /// queued on the stream.
 struct Leaves {

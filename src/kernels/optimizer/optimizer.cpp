@@ -37,7 +37,7 @@ const Leaves& leaves(const Context& context) {
 
 }  // namespace
 
-std::int64_t partial_count(std::int64_t n) { return (n + cpu::kNormBlock - 1) / cpu::kNormBlock; }
+std::int64_t partial_count(std::int64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
 
 void sum_of_squares(const Context& context, const SumOfSquaresArgs& args) {
   check_arena(args.gradients, "sum_of_squares", "gradients");

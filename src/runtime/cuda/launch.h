@@ -12,10 +12,17 @@
 namespace sluice::runtime::cuda {
 
 /// Queues a kernel and checks that it could be queued. `what` completes "could not ...".
+/// `shared_bytes` are dynamic shared memory, up to what a block may have.
 template <typename... Parameters, typename... Arguments>
 void launch(Stream& stream, std::string_view what, void (*kernel)(Parameters...), dim3 grid,
             dim3 block, std::size_t shared_bytes, Arguments&&... arguments) {
+  constexpr std::size_t kWithoutAsking = 48 << 10;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  if (shared_bytes > kWithoutAsking) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          what);
+  }
   kernel<<<grid, block, shared_bytes, handle_of(stream)>>>(static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), what);
 }

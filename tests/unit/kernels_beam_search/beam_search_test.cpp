@@ -75,7 +75,8 @@ TEST_P(BeamSearchKernel, TakesTheLargestOfALargeVocabulary) {
   rules.min_length = 1;
   rules.unknown = 1;
   for (const std::int64_t vocabulary : {37, 64, 200, 4099}) {
-    for (const std::int64_t beam : {1, 5, 32}) {
+    for (const std::int64_t beam : {1, 5, 32, 64}) {
+      if (beam > vocabulary - 4) continue;
       const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
       const auto row = coarse_values<float>(engine, vocabulary);
       std::vector<float> rows;
@@ -94,6 +95,81 @@ TEST_P(BeamSearchKernel, TakesTheLargestOfALargeVocabulary) {
       score.token_scores = poisoned(DType::kFloat64, {beam});
       loss::score_targets(context_, score);
       EXPECT_EQ(get<double>(state.scores), get<double>(score.token_scores));
+    }
+  }
+}
+
+// More of the largest than anyone gathers: all are equal.
+TEST_P(BeamSearchKernel, TakesTheLowestOfEqualTokens) {
+  Rules rules;
+  rules.min_length = 1;
+  const State state = started({1, 3, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
+  advance(context_, rules, state, put(std::vector<float>(3 * 4099, 0.5f), {3, 4099}), Tensor());
+  EXPECT_EQ(get<std::int32_t>(state.tokens), (Ids{1, 4, 5}));  // nothing is unknown here
+}
+
+/// Everything a search left behind.
+struct Outcome {
+  std::vector<Ids> tokens, parents;  ///< after each step
+  Ids results, lengths;
+  std::vector<double> scores, normalised;
+};
+
+TEST_P(BeamSearchKernel, GoesTheWayOfTheCpu) {
+  const auto host = runtime::open_device("cpu");
+  for (const std::int64_t vocabulary : {40, 999, 1500}) {
+    for (const std::int64_t beam : {1, 5, 33}) {
+      const Extent extent{3, beam, 4, 6, 0, false, DType::kFloat32};
+      Rules rules;
+      rules.length_penalty = 0.6;
+      const auto search = [&](runtime::Device& device) {
+        std::mt19937_64 engine(static_cast<std::uint64_t>(vocabulary + beam));
+        const runtime::Context context(device);
+        runtime::ArenaPlanner planner;
+        const StateSlots slots(planner, extent);
+        const runtime::Slot logits_slot =
+            planner.saved(DType::kFloat32, {extent.rows(), vocabulary});
+        const runtime::Slot tokens_slot =
+            planner.saved(DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
+        const runtime::Arena arena(device, planner);
+        const State state = slots.view(arena, extent);
+        const Tensor logits =
+            arena.tensor(logits_slot, DType::kFloat32, {extent.rows(), vocabulary});
+        const Tensor tokens = arena.tensor(tokens_slot, DType::kInt32,
+                                           {extent.inputs, extent.nbest, extent.max_length});
+        context.upload<std::int32_t>(state.max_lengths, Ids{6, 3, 5});
+        start(context, rules, state);
+        Outcome outcome;
+        for (int step = 0; step <= 6; ++step) {
+          auto values = random_values<float>(engine, extent.rows() * vocabulary, 3);
+          for (std::size_t row = 0; row < static_cast<std::size_t>(extent.rows()); ++row) {
+            values[row * static_cast<std::size_t>(vocabulary) + 3] += 3;  // eos is likely
+          }
+          context.upload<float>(logits, values);
+          advance(context, rules, state, logits, Tensor());
+          outcome.tokens.push_back(context.download<std::int32_t>(state.tokens));
+          outcome.parents.push_back(context.download<std::int32_t>(state.parents));
+        }
+        EXPECT_EQ(context.download<std::int32_t>(state.unfinished), Ids{0});
+        EXPECT_EQ(context.download<std::int32_t>(state.step), Ids{7});
+        trace_back(context, rules, state, tokens, Tensor());
+        outcome.results = context.download<std::int32_t>(tokens);
+        outcome.lengths = context.download<std::int32_t>(state.best_lengths);
+        outcome.scores = context.download<double>(state.best_scores);
+        outcome.normalised = context.download<double>(state.best_normalised);
+        return outcome;
+      };
+      const Outcome expected = search(*host), found = search(*device_);
+      EXPECT_EQ(found.tokens, expected.tokens) << vocabulary << " " << beam;
+      EXPECT_EQ(found.parents, expected.parents) << vocabulary << " " << beam;
+      EXPECT_EQ(found.results, expected.results) << vocabulary << " " << beam;
+      EXPECT_EQ(found.lengths, expected.lengths) << vocabulary << " " << beam;
+      for (std::size_t i = 0; i < expected.scores.size(); ++i) {
+        if (expected.lengths[i] < 0) continue;
+        // A log-probability of each of 7 steps, off by 1e-6 times 1 + a spread of logits of 9.
+        EXPECT_NEAR(found.scores[i], expected.scores[i], 7e-5);
+        EXPECT_NEAR(found.normalised[i], expected.normalised[i], 7e-5);
+      }
     }
   }
 }
@@ -198,12 +274,19 @@ TEST_P(BeamSearchKernel, RefusesTensorsThatDoNotFit) {
 
 TEST_P(BeamSearchKernel, RefusesAMaximumLengthBeyondTheHistory) {
   const State state = make_state({2, 1, 1, 3, 0, false, DType::kFloat32}, {3, 4});
-  EXPECT_THROW(
-      {
-        start(context_, {}, state);
-        context_.synchronize();
-      },
-      Error);
+  const auto run = [&] {
+    start(context_, {}, state);
+    context_.synchronize();
+  };
+  if (device_->runs_host_kernels()) {
+    EXPECT_THROW(run(), Error);
+    return;
+  }
+  run();  // a GPU can't throw: it takes 3
+  const Tensor logits = put(std::vector<float>{0, 0, 0, 0, 9, 0, 0, 0, 0, 9}, {2, 5});
+  for (int step = 0; step < 4; ++step) advance(context_, {}, state, logits, Tensor());
+  EXPECT_EQ(get_scalar<std::int32_t>(state.unfinished), 0);
+  EXPECT_EQ(get<std::int32_t>(state.best_lengths), (Ids{3, 3}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchKernel, testing::devices(), testing::device_name);

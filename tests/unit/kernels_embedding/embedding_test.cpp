@@ -1,5 +1,7 @@
 #include "kernels/embedding/embedding.h"
 
+#include <cmath>
+
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::embedding {
@@ -22,6 +24,8 @@ class Embedding : public testing::OnDevice {
     }
     return tokens;
   }
+
+  void check_bad_token(const Tensor& table, const Tensor& out, std::int32_t bad);
 
   /// Stored: the type of the rows, T or 16 bits.
   template <typename T, typename Stored = T>
@@ -68,6 +72,14 @@ TEST_P(Embedding, GathersAndAddsBack) {
   check<float, base::Float16>(11, 7, 5, 3, -1);
 }
 
+// Far more tokens than rows, tokens that nearly all are one, and more rows than tokens.
+TEST_P(Embedding, AddsMany) {
+  check<float>(5, 70, 90, 101, -1);
+  check<float>(3001, 132, 50, 173, 0);
+  check<float>(70000, 4, 7, 31, 0);
+  try_float64([&] { check<double>(2, 5, 83, 100, 1); });
+}
+
 TEST_P(Embedding, DoesNotDependOnThreads) {
   const auto d_out = random_values<float>(engine_, 500 * 200);
   const Tensor tokens = put(random_tokens(500, 20));
@@ -81,16 +93,38 @@ TEST_P(Embedding, DoesNotDependOnThreads) {
   EXPECT_TRUE(same_bits(run(1), run(3)));
 }
 
+// A GPU can't throw: it picks NaN and adds nothing.
+void Embedding::check_bad_token(const Tensor& table, const Tensor& out, std::int32_t bad) {
+  const Tensor tokens = put(std::vector<std::int32_t>{0, bad});
+  const Tensor ones = put(std::vector<float>(6, 1.0f), Shape{2, 3});
+  const auto run = [&] {
+    gather(context_, table, tokens, out);
+    context_.synchronize();
+  };
+  const auto run_backward = [&] {
+    gather_backward(context_, {.tokens = tokens, .d_out = ones, .d_table = table});
+    context_.synchronize();
+  };
+  if (device_->runs_host_kernels()) {
+    EXPECT_THROW(run(), Error);
+    EXPECT_THROW(run_backward(), Error);
+    return;
+  }
+  const auto before = get<float>(table);
+  run();
+  run_backward();
+  const auto picked = get<float>(out), after = get<float>(table);
+  for (std::size_t j = 0; j < 3; ++j) {
+    EXPECT_EQ(picked[j], before[j]);
+    EXPECT_TRUE(std::isnan(picked[3 + j]));
+  }
+  for (std::size_t j = 0; j < after.size(); ++j) EXPECT_EQ(after[j], before[j] + (j < 3 ? 1 : 0));
+}
+
 TEST_P(Embedding, RefusesBadTokensAndShapes) {
   const Tensor table = put(std::vector<float>(12, 1.0f), Shape{4, 3});
   const Tensor out = poisoned(DType::kFloat32, {2, 3});
-  for (const std::int32_t bad : {-1, 4}) {
-    const Tensor tokens = put(std::vector<std::int32_t>{0, bad});
-    EXPECT_THROW((gather(context_, table, tokens, out), context_.synchronize()), Error);
-    EXPECT_THROW((gather_backward(context_, {.tokens = tokens, .d_out = out, .d_table = table}),
-                  context_.synchronize()),
-                 Error);
-  }
+  for (const std::int32_t bad : {-1, 4}) check_bad_token(table, out, bad);
   const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
   EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kFloat32, {3, 3})), Error);
   EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kFloat64, {2, 3})), Error);

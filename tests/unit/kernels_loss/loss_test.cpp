@@ -135,12 +135,14 @@ class Loss : public testing::OnDevice {
     }
   }
 
+  /// The last is more than a GPU's block keeps of a row.
   template <typename T>
   void check_all() {
     std::uint64_t seed = 1;
-    for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 33, 1000, 1024, 2077}) {
+    for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 33, 1000, 1024, 2077, 52000}) {
       for (const double smoothing : {0.0, 0.1}) {
-        const Problem p = make<T>(5, vocabulary > 999 ? 3 : 7, vocabulary, smoothing, ++seed);
+        const std::int64_t rows = vocabulary > 9999 ? 1 : vocabulary > 999 ? 3 : 7;
+        const Problem p = make<T>(5, rows, vocabulary, smoothing, ++seed);
         CrossEntropyArgs args = arguments<T>(p);
         cross_entropy(context_, args);
         check_results<T>(p, args);
@@ -306,7 +308,16 @@ TEST_P(Loss, RefusesBadArguments) {
   bad = good;
   bad.lengths = Tensor();
   bad.targets = put(std::vector<std::int32_t>{0, 1, 10, 3, 4, 5});
-  EXPECT_THROW((cross_entropy(context_, bad), context_.synchronize()), Error);
+  const auto run = [&] {
+    cross_entropy(context_, bad);
+    context_.synchronize();
+  };
+  if (device_->runs_host_kernels()) {
+    EXPECT_THROW(run(), Error);
+  } else {
+    run();  // a GPU can't throw
+    EXPECT_TRUE(std::isnan(get<double>(bad.sums)[kLoss]));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Loss, testing::devices(), testing::device_name);

@@ -43,6 +43,26 @@ TEST_P(Optimizer, SumOfSquares) {
   }
 }
 
+// The gradients' start moves them off every boundary.
+TEST_P(Optimizer, TakesMemoryOfAnyAlignment) {
+  const auto g = random_values<float>(engine_, 20000);
+  const Tensor p = put(std::vector<float>(20000, 1.0f));
+  SgdArgs args;
+  args.parameters = p.slice(0, 1, 19998);
+  args.gradients = put(g).slice(0, 3, 20000);
+  const double sum = get_scalar<double>(norm_of(args.gradients));
+  sgd_step(context_, args);
+  const auto result = get<float>(p);
+  double expected = 0;
+  for (std::size_t i = 3; i < g.size(); ++i) {
+    expected += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+    ASSERT_EQ(result[i - 2], 1.0f - g[i]);
+  }
+  EXPECT_NEAR(sum, expected, 1e-11 * expected);
+  EXPECT_EQ(result[0], 1.0f);
+  EXPECT_EQ(result[19998], 1.0f);
+}
+
 TEST_P(Optimizer, SumOfSquaresDoesNotDependOnThreads) {
   const Tensor g = put(random_values<float>(engine_, 100001));
   const auto run = [&](int threads) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.h"
 #include "kernels/beam_search/cpu/beam_search.h"
 #include "kernels/beam_search/cpu/views.h"
@@ -32,6 +34,7 @@ void start(Stream& stream, const Rules& rules, const State& state) {
   stream.launch([rules, state] {
     *state.step.data_as<std::int32_t>() = 0;
     *state.unfinished.data_as<std::int32_t>() = static_cast<std::int32_t>(state.extent.inputs);
+    std::fill_n(state.arrivals.data_as<std::int32_t>(), state.extent.inputs + 1, 0);
     for (std::int64_t i = 0; i < state.extent.inputs; ++i) start_input(rules, state, i);
   });
 }

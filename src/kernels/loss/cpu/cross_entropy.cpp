@@ -2,19 +2,12 @@
 #include <cmath>
 
 #include "base/dtype.h"
-#include "base/shape.h"
 #include "kernels/loss/cpu/loss.h"
 #include "kernels/loss/cpu/softmax_rows.h"
 #include "kernels/loss/cpu/tokens.h"
 
 namespace sluice::kernels::loss::cpu {
 namespace {
-
-/// What one token adds to the sums.
-struct TokenResult {
-  double loss, nll;
-  double counted, correct;  // 0 or 1
-};
 
 struct Weights {
   double smoothing;
@@ -91,10 +84,6 @@ void run(const CrossEntropyArgs& args) {
 }
 
 }  // namespace
-
-std::size_t workspace_bytes(std::int64_t tokens) {
-  return base::checked_mul(static_cast<std::size_t>(tokens), sizeof(TokenResult));
-}
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   base::dispatch_master(args.logits.dtype(), [&](auto tag) {

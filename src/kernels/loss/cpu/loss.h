@@ -5,7 +5,6 @@
 /// The CPU leaves of loss.h: arguments are checked already.
 namespace sluice::kernels::loss::cpu {
 
-std::size_t workspace_bytes(std::int64_t tokens);
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
 void score_targets(Stream& stream, const TargetScoreArgs& args);
 void log_softmax(Stream& stream, const Tensor& logits, const Tensor& out);

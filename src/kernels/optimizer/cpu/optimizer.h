@@ -5,9 +5,6 @@
 /// The CPU leaves of optimizer.h: arguments are checked already.
 namespace sluice::kernels::optimizer::cpu {
 
-/// Elements whose squares make one partial sum, and that one turn of a parallel loop steps.
-inline constexpr std::int64_t kNormBlock = 16384;
-
 void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args);
 void adam_step(Stream& stream, const AdamArgs& args);
 void sgd_step(Stream& stream, const SgdArgs& args);

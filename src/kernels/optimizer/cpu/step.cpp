@@ -17,7 +17,8 @@ std::optional<double> clipping_factor(const Clipping& clipping) {
   return std::min(1.0, clipping.max_norm / (norm + 1e-6));
 }
 
-/// Calls body(begin, end) for fixed pieces of [0, count) from OpenMP threads.
+/// Calls body(begin, end) for pieces of [0, count) as large as a block of the norm, from OpenMP
+/// threads.
 template <typename Body>
 void parallel_blocks(std::int64_t count, const Body& body) {
 #pragma omp parallel for schedule(static) if (count > kNormBlock)

@@ -1,0 +1,7 @@
+#include "kernels/beam_search/cuda/beam_search.h"
+
+namespace sluice::kernels::beam_search::cuda {
+
+const Leaves kLeaves{start, advance, trace_back};
+
+}  // namespace sluice::kernels::beam_search::cuda

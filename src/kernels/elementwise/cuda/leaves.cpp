@@ -1,0 +1,8 @@
+#include "kernels/elementwise/cuda/elementwise.h"
+
+namespace sluice::kernels::elementwise::cuda {
+
+const Leaves kLeaves{fill,     scale,       accumulate,  convert, tanh_forward, tanh_backward,
+                     add_bias, column_sums, concatenate, split,   dropout};
+
+}  // namespace sluice::kernels::elementwise::cuda

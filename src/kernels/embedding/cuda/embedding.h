@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/embedding/leaves.h"
+
+/// The CUDA leaves of embedding.h: shapes and dtypes are checked already. Both give the bits of the
+/// cpu leaves.
+namespace sluice::kernels::embedding::cuda {
+
+void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
+void gather_backward(Stream& stream, const GatherBackwardArgs& args);
+
+extern const Leaves kLeaves;
+
+}  // namespace sluice::kernels::embedding::cuda

@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "base/dtype.h"
+#include "kernels/embedding/cuda/embedding.h"
+#include "runtime/cuda/launch.h"
+
+namespace sluice::kernels::embedding::cuda {
+namespace {
+
+/// Blocks of 32 units of a row x 8 tokens.
+constexpr int kTileUnits = 32, kTileTokens = 8;
+
+/// Unit is a piece of a row that is moved at once; rows hold `units` of them. A token outside the
+/// table picks a row of set bits: NaN.
+template <typename Unit>
+__global__ void gather_kernel(const Unit* table, const std::int32_t* tokens, Unit* out,
+                              std::int64_t vocabulary, std::int64_t units, std::int64_t count) {
+  const std::int64_t unit = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
+  if (unit >= units) return;
+  for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
+       i += std::int64_t{gridDim.y} * kTileTokens) {
+    const std::int32_t token = tokens[i];
+    Unit value;
+    if (token >= 0 && token < vocabulary) {
+      value = table[token * units + unit];
+    } else {
+      memset(&value, 0xff, sizeof value);
+    }
+    out[i * units + unit] = value;
+  }
+}
+
+template <typename Unit>
+void gather_as(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  constexpr std::int64_t kMostDown = 4096;
+  const auto size = static_cast<std::int64_t>(base::size_of(table.dtype()));
+  const std::int64_t units = table.size(1) * size / static_cast<std::int64_t>(sizeof(Unit));
+  const std::int64_t count = tokens.element_count();
+  const dim3 grid(
+      static_cast<unsigned>((units + kTileUnits - 1) / kTileUnits),
+      static_cast<unsigned>(std::min(kMostDown, (count + kTileTokens - 1) / kTileTokens)));
+  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>, grid,
+                        dim3(kTileUnits, kTileTokens), 0, static_cast<const Unit*>(table.data()),
+                        tokens.data_as<const std::int32_t>(), static_cast<Unit*>(out.data()),
+                        table.size(0), units, count);
+}
+
+}  // namespace
+
+void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  const std::size_t size = base::size_of(table.dtype());
+  const auto bits = reinterpret_cast<std::uintptr_t>(table.data()) |
+                    reinterpret_cast<std::uintptr_t>(out.data()) |
+                    static_cast<std::uintptr_t>(table.size(1)) * size;
+  if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, table, tokens, out);
+  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, table, tokens, out);
+  gather_as<std::uint32_t>(stream, table, tokens, out);
+}
+
+}  // namespace sluice::kernels::embedding::cuda

@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <bit>
+
+#include "base/dtype.h"
+#include "kernels/embedding/cuda/embedding.h"
+#include "runtime/cuda/launch.h"
+#include "runtime/cuda/reduce.h"
+
+/// A block owns some rows of the table and some columns of them: what it adds needs no atomics. It
+/// reads the tokens a window at a time, keeps the places of those in its rows, sorts them by row,
+/// and adds each row's in rising order. Rows are dealt out by their lowest bits, for frequent words
+/// often stand together.
+namespace sluice::kernels::embedding::cuda {
+namespace {
+
+using runtime::cuda::kAllLanes;
+using runtime::cuda::kWarp;
+
+constexpr int kThreads = 512, kWarps = kThreads / kWarp;
+/// Tokens of a window that a thread looks at.
+constexpr int kPerThread = 16;
+constexpr int kPlaceBits = 13, kWindow = 1 << kPlaceBits;
+static_assert(kWindow == kThreads * kPerThread);
+/// About two blocks a multiprocessor.
+constexpr std::int64_t kBlocks = 256;
+
+/// Rows with more tokens than this in a window are left to the whole block, which fetches a tile of
+/// tokens at once; a warp would wait for memory again and again.
+constexpr int kHeavy = 64;
+constexpr int kTile = 128;
+
+/// What a lane moves at once.
+template <typename T>
+struct alignas(16) Group {
+  static constexpr int kSize = 16 / sizeof(T);
+  T at[kSize];
+};
+
+template <typename T>
+constexpr int kColumns = kWarp* Group<T>::kSize;
+
+template <typename T>
+struct Problem {
+  const std::int32_t* tokens;
+  std::int64_t count;
+  std::int32_t padding;
+  const T* d_out;
+  T* d_table;
+  std::int64_t vocabulary, features;
+  int bin_bits;  ///< a block's rows are those with one value of that many lowest bits
+  bool aligned;  ///< whether groups may be moved at once
+
+  __device__ bool takes(std::int32_t token, unsigned bin) const {
+    return token >= 0 && token < vocabulary && token != padding &&
+           (static_cast<unsigned>(token) & ((1u << bin_bits) - 1)) == bin;
+  }
+};
+
+/// An entry is a row of the block's and a place in the window.
+__device__ unsigned row_of(unsigned entry) { return entry >> kPlaceBits; }
+
+template <typename T>
+struct Memory {
+  unsigned entries[kWindow];
+  T tile[kTile][kColumns<T>];
+  int counts[kWarps];           ///< tokens each warp found
+  int heavy_count;              ///< rows left to the block
+  int heavy[kWindow / kHeavy];  ///< their first entries
+};
+
+/// Finds the block's tokens of the window from `begin` on, in rising order; returns how many.
+template <typename T>
+__device__ int collect(const Problem<T>& p, Memory<T>& memory, std::int64_t begin) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int first = warp * kPerThread * kWarp + lane;
+  std::int32_t tokens[kPerThread];
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    const std::int64_t i = begin + first + k * kWarp;
+    tokens[k] = i < p.count ? p.tokens[i] : -1;
+  }
+  unsigned taken = 0;  // a bit a token
+  int found = 0;
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    const bool take = p.takes(tokens[k], blockIdx.x);
+    taken |= static_cast<unsigned>(take) << k;
+    found += __popc(__ballot_sync(kAllLanes, take));
+  }
+  if (lane == 0) memory.counts[warp] = found;
+  __syncthreads();
+  int place = 0, total = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    if (w == warp) place = total;
+    total += memory.counts[w];
+  }
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    const bool take = (taken >> k & 1u) != 0;
+    const unsigned takers = __ballot_sync(kAllLanes, take);
+    if (take) {
+      const auto row = static_cast<unsigned>(tokens[k]) >> p.bin_bits;
+      memory.entries[place + __popc(takers & ((1u << lane) - 1))] =
+          row << kPlaceBits | static_cast<unsigned>(first + k * kWarp);
+    }
+    place += __popc(takers);
+  }
+  return total;
+}
+
+/// Bitonic. Entries differ, so the order is one.
+__device__ void sort(unsigned* entries, int count) {
+  int size = 2;
+  while (size < count) size *= 2;
+  for (int i = count + threadIdx.x; i < size; i += kThreads) entries[i] = ~0u;
+  for (int width = 2; width <= size; width *= 2) {
+    for (int distance = width / 2; distance > 0; distance /= 2) {
+      __syncthreads();
+      for (int pair = threadIdx.x; pair < size / 2; pair += kThreads) {
+        const int low = 2 * pair - pair % distance, high = low + distance;
+        const unsigned a = entries[low], b = entries[high];
+        if ((a > b) == ((low & width) == 0)) {
+          entries[low] = b;
+          entries[high] = a;
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+
+/// Where the row that begins at entry `at` ends.
+__device__ int end_of_row(const unsigned* entries, int at, int count) {
+  const unsigned row = row_of(entries[at]);
+  for (int i = at + 1;; i += kWarp) {
+    const int mine = i + static_cast<int>(threadIdx.x % kWarp);
+    const unsigned others = __ballot_sync(kAllLanes, mine >= count || row_of(entries[mine]) != row);
+    if (others != 0) return i + __ffs(others) - 1;
+  }
+}
+
+/// A group of columns of a row; `left` are the columns from it on.
+template <typename T>
+__device__ Group<T> load(const T* from, std::int64_t left, bool aligned) {
+  if (aligned && left >= Group<T>::kSize) return *reinterpret_cast<const Group<T>*>(from);
+  Group<T> values{};
+  for (int j = 0; j < Group<T>::kSize && j < left; ++j) values.at[j] = from[j];
+  return values;
+}
+
+template <typename T>
+__device__ void store(T* to, std::int64_t left, bool aligned, const Group<T>& values) {
+  if (aligned && left >= Group<T>::kSize) {
+    *reinterpret_cast<Group<T>*>(to) = values;
+    return;
+  }
+  for (int j = 0; j < Group<T>::kSize && j < left; ++j) to[j] = values.at[j];
+}
+
+/// Where the columns of a block and the tokens of a window stand.
+template <typename T>
+struct Place {
+  std::int64_t column;  ///< first of this lane's group
+  const T* d_out;       ///< of the window's first token, at `column`
+
+  __device__ Place(const Problem<T>& p, std::int64_t begin)
+      : column(std::int64_t{blockIdx.y} * kColumns<T> +
+               static_cast<int>(threadIdx.x % kWarp) * Group<T>::kSize),
+        d_out(p.d_out + begin * p.features + column) {}
+};
+
+template <typename T>
+__device__ const T* source_of(const Problem<T>& p, const Place<T>& place, unsigned entry) {
+  return place.d_out + static_cast<std::int64_t>(entry & (kWindow - 1)) * p.features;
+}
+
+template <typename T>
+__device__ T* target_of(const Problem<T>& p, unsigned entry) {
+  const std::int64_t row = static_cast<std::int64_t>(row_of(entry)) << p.bin_bits | blockIdx.x;
+  return p.d_table + row * p.features;
+}
+
+/// One warp adds the tokens of entries [at, end), all of one row.
+template <typename T>
+__device__ void add_row(const Problem<T>& p, const Place<T>& place, const unsigned* entries, int at,
+                        int end) {
+  constexpr int kBatch = 8;
+  const std::int64_t left = p.features - place.column;
+  if (left <= 0) return;
+  T* target = target_of(p, entries[at]) + place.column;
+  Group<T> sum = load(target, left, p.aligned);
+  for (; at < end; at += kBatch) {
+    Group<T> values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (at + k < end) {
+        values[k] = load(source_of(p, place, entries[at + k]), left, p.aligned);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (at + k < end) {
+        for (int j = 0; j < Group<T>::kSize; ++j) sum.at[j] += values[k].at[j];
+      }
+    }
+  }
+  store(target, left, p.aligned, sum);
+}
+
+/// The whole block adds those of one row: all threads fetch a tile, one a column adds it up while
+/// the others fetch the next.
+template <typename T>
+__device__ void add_heavy_row(const Problem<T>& p, const Place<T>& place, Memory<T>& memory, int at,
+                              int end) {
+  constexpr int kFetches = kTile / kWarps;
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const std::int64_t left = p.features - place.column;
+  const std::int64_t own = std::int64_t{blockIdx.y} * kColumns<T> + threadIdx.x;
+  const bool adds = threadIdx.x < kColumns<T> && own < p.features;
+  T* target = target_of(p, memory.entries[at]) + own;
+  T sum = adds ? *target : T{0};
+  Group<T> values[kFetches];
+  const auto fetch = [&](int from) {
+#pragma unroll
+    for (int k = 0; k < kFetches; ++k) {
+      const int i = from + k * kWarps + warp;
+      if (i < end && left > 0) {
+        values[k] = load(source_of(p, place, memory.entries[i]), left, p.aligned);
+      }
+    }
+  };
+  fetch(at);
+  for (; at < end; at += kTile) {
+#pragma unroll
+    for (int k = 0; k < kFetches; ++k) {
+      reinterpret_cast<Group<T>*>(memory.tile[k * kWarps + warp])[lane] = values[k];
+    }
+    __syncthreads();
+    fetch(at + kTile);
+    const int count = end - at < kTile ? end - at : kTile;
+    if (adds) {
+#pragma unroll 8
+      for (int i = 0; i < count; ++i) sum += memory.tile[i][threadIdx.x];
+    }
+    __syncthreads();
+  }
+  if (adds) *target = sum;
+}
+
+template <typename T>
+__device__ void add_rows(const Problem<T>& p, Memory<T>& memory, std::int64_t begin, int count) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const Place<T> place(p, begin);
+  const unsigned* entries = memory.entries;
+  for (int base = warp * kWarp; base < count; base += kThreads) {
+    const int mine = base + lane;
+    const bool is_first =
+        mine < count && (mine == 0 || row_of(entries[mine]) != row_of(entries[mine - 1]));
+    for (unsigned firsts = __ballot_sync(kAllLanes, is_first); firsts != 0; firsts &= firsts - 1) {
+      const int at = base + __ffs(firsts) - 1;
+      const int end = end_of_row(entries, at, count);
+      if (end - at <= kHeavy) {
+        add_row(p, place, entries, at, end);
+      } else if (lane == 0) {
+        memory.heavy[atomicAdd(&memory.heavy_count, 1)] = at;
+      }
+      __syncwarp();
+    }
+  }
+  __syncthreads();
+  for (int i = 0; i < memory.heavy_count; ++i) {
+    add_heavy_row(p, place, memory, memory.heavy[i], end_of_row(entries, memory.heavy[i], count));
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, 2) gather_backward_kernel(Problem<T> p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  Memory<T>& memory = *reinterpret_cast<Memory<T>*>(shared);
+  for (std::int64_t begin = 0; begin < p.count; begin += kWindow) {
+    if (threadIdx.x == 0) memory.heavy_count = 0;
+    const int count = collect(p, memory, begin);
+    if (count > 0) {
+      __syncthreads();
+      sort(memory.entries, count);
+      add_rows(p, memory, begin, count);
+    }
+    __syncthreads();
+  }
+}
+
+/// So many bins that there are about kBlocks blocks and that a row of a bin fits an entry.
+int bin_bits_for(std::int64_t vocabulary, std::int64_t chunks) {
+  const auto log2_up = [](std::int64_t value) {
+    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value - 1)));
+  };
+  const int vocabulary_bits = log2_up(vocabulary);
+  const int wanted =
+      std::min(vocabulary_bits, log2_up(std::max(kBlocks / chunks, std::int64_t{1})));
+  return std::max(wanted, vocabulary_bits - (31 - kPlaceBits));
+}
+
+}  // namespace
+
+void gather_backward(Stream& stream, const GatherBackwardArgs& args) {
+  base::dispatch_master(args.d_table.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Problem<T> p{};
+    p.tokens = args.tokens.data_as<const std::int32_t>();
+    p.count = args.tokens.element_count();
+    p.padding = args.padding;
+    p.d_out = args.d_out.data_as<const T>();
+    p.d_table = args.d_table.data_as<T>();
+    p.vocabulary = args.d_table.size(0);
+    p.features = args.d_table.size(1);
+    if (p.count == 0 || p.features == 0 || p.vocabulary == 0) return;
+    const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
+    p.bin_bits = bin_bits_for(p.vocabulary, chunks);
+    const auto bits = reinterpret_cast<std::uintptr_t>(p.d_out) |
+                      reinterpret_cast<std::uintptr_t>(p.d_table) |
+                      static_cast<std::uintptr_t>(p.features) * sizeof(T);
+    p.aligned = bits % sizeof(Group<T>) == 0;
+    runtime::cuda::launch(stream, "add up gradients of a table", gather_backward_kernel<T>,
+                          dim3(1u << p.bin_bits, static_cast<unsigned>(chunks)), kThreads,
+                          sizeof(Memory<T>), p);
+  });
+}
+
+}  // namespace sluice::kernels::embedding::cuda

@@ -1,0 +1,7 @@
+#include "kernels/embedding/cuda/embedding.h"
+
+namespace sluice::kernels::embedding::cuda {
+
+const Leaves kLeaves{gather, gather_backward};
+
+}  // namespace sluice::kernels::embedding::cuda

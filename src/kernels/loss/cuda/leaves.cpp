@@ -1,0 +1,7 @@
+#include "kernels/loss/cuda/loss.h"
+
+namespace sluice::kernels::loss::cuda {
+
+const Leaves kLeaves{cross_entropy, score_targets, log_softmax};
+
+}  // namespace sluice::kernels::loss::cuda

@@ -1,0 +1,7 @@
+#include "kernels/optimizer/cuda/optimizer.h"
+
+namespace sluice::kernels::optimizer::cuda {
+
+const Leaves kLeaves{sum_of_squares, adam_step, sgd_step};
+
+}  // namespace sluice::kernels::optimizer::cuda

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/optimizer/leaves.h"
+
+/// The CUDA leaves of optimizer.h: arguments are checked already.
+namespace sluice::kernels::optimizer::cuda {
+
+void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args);
+void adam_step(Stream& stream, const AdamArgs& args);
+void sgd_step(Stream& stream, const SgdArgs& args);
+
+extern const Leaves kLeaves;
+
+}  // namespace sluice::kernels::optimizer::cuda
