@@ -165,6 +165,11 @@ TEST_P(Matmul, Float32EqualsTheSum) { check_all<float>(); }
 TEST_P(Matmul, Float64EqualsTheSum) { check_all<double>(); }
 TEST_P(Matmul, BFloat16EqualsTheSum) { check_all<BFloat16>(); }
 
+TEST_P(Matmul, Float16EqualsTheSum) {
+  if (device_->runs_host_kernels()) GTEST_SKIP() << "float16 is for GPUs";
+  check_all<base::Float16>();
+}
+
 // Factors below 1 lose at most 2^-10 each where they are cut to 11 bits.
 TEST_P(Matmul, Tf32EqualsTheSum) {
   context_.set_precision({DType::kFloat32, true});
