@@ -17,17 +17,32 @@ function(sluice_room name)
   set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
 endfunction()
 
-#   sluice_test(name SOURCES a_test.cpp ... [LIBRARIES ...])
+#   sluice_test(name SOURCES a_test.cpp ... [LIBRARIES ...] [MAIN main.cpp])
 #
-# One GoogleTest program; each of its cases is a CTest test named name.Suite.Case.
+# One GoogleTest program; each of its cases is a CTest test named name.Suite.Case. Objects and libraries of all are
+# kept for sluice-tests, which has them all in one program (tests/unit/CMakeLists.txt); MAIN is the room's alone.
+set_property(GLOBAL PROPERTY SLUICE_TESTS "")
+set_property(GLOBAL PROPERTY SLUICE_TEST_LIBRARIES "")
+
 function(sluice_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${name}_test ${TEST_SOURCES})
-  target_link_libraries(${name}_test PRIVATE sluice_core GTest::gtest_main ${TEST_LIBRARIES})
-  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${name}_test PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  cmake_parse_arguments(TEST "" "MAIN" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(${name}_test_objects OBJECT ${TEST_SOURCES})
+  target_link_libraries(${name}_test_objects PRIVATE sluice_core GTest::gtest ${TEST_LIBRARIES})
+  target_include_directories(${name}_test_objects PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name}_test_objects PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # Tests spend their time in the libraries; optimising them costs more than it brings.
-  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name}_test_objects PRIVATE $<$<CONFIG:Release>:-O1>)
+  set_property(GLOBAL APPEND PROPERTY SLUICE_TESTS ${name})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_LIBRARIES ${TEST_LIBRARIES})
+
+  add_executable(${name}_test $<TARGET_OBJECTS:${name}_test_objects> ${TEST_MAIN})
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name}_test PRIVATE sluice_core ${TEST_LIBRARIES})
+  if(TEST_MAIN)
+    target_link_libraries(${name}_test PRIVATE GTest::gtest)
+  else()
+    target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
+  endif()
   set_target_properties(${name}_test PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST

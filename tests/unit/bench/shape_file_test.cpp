@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sluice/error.h"
+#include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::bench {
@@ -76,7 +77,7 @@ TEST(ShapeFile, OverridesDtypeAndDevice) {
 }
 
 TEST(ShapeFile, HoldsTheListsThatWePromise) {
-  const std::filesystem::path folder = SLUICE_SOURCE_DIR "/bench/shapes";
+  const std::filesystem::path folder = testing::source_path("bench/shapes");
   const auto named = read_shapes(folder / "named.shapes");
   const auto flops_of = [&](std::string_view name, recurrent::CellType cell) {
     for (const BenchShape& shape : named) {

@@ -11,6 +11,7 @@
 #include "kernels/optimizer/optimizer.h"
 #include "models/seq2seq_training.h"
 #include "unit/support/on_device.h"
+#include "unit/support/source_path.h"
 
 namespace sluice::models {
 namespace {
@@ -19,7 +20,7 @@ namespace optimizer = kernels::optimizer;
 using Json = nlohmann::json;
 
 Json read_cases() {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/tests/peers/goldens/seq2seq_losses.json");
+  std::ifstream file(sluice::testing::source_path("tests/peers/goldens/seq2seq_losses.json"));
   return Json::parse(file).at("cases");
 }
 

@@ -13,6 +13,7 @@
 #include "oracle/attention_decoder.h"
 #include "oracle/loss.h"
 #include "oracle/recurrent.h"
+#include "unit/support/source_path.h"
 
 namespace sluice::oracle {
 namespace {
@@ -22,7 +23,7 @@ using Vector = std::vector<double>;
 
 Json read_golden(const std::string& name) {
   const std::string path =
-      std::string(SLUICE_SOURCE_DIR) + "/tests/oracle/goldens/" + name + ".json";
+      sluice::testing::source_path("tests/oracle/goldens/" + name + ".json").string();
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot open " + path);
   return Json::parse(file);
@@ -77,7 +78,7 @@ void expect_weights_close(const std::vector<Weights>& weights, const Json& expec
   }
 }
 
-class StackGoldens : public testing::TestWithParam<const char*> {};
+class StackGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(StackGoldens, EqualTorch) {
   const Json golden = read_golden(GetParam());
@@ -104,12 +105,12 @@ TEST_P(StackGoldens, EqualTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Torch, StackGoldens,
-                         testing::Values("lstm", "lstm_deep_bidirectional", "lstm_projection",
+                         ::testing::Values("lstm", "lstm_deep_bidirectional", "lstm_projection",
                                          "lstm_dropout", "gru", "gru_deep_bidirectional",
                                          "gru_dropout"),
                          [](const auto& test) { return std::string(test.param); });
 
-class DecoderGoldens : public testing::TestWithParam<const char*> {};
+class DecoderGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DecoderGoldens, EqualTorch) {
   const Json golden = read_golden(GetParam());
@@ -160,11 +161,11 @@ TEST_P(DecoderGoldens, EqualTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Torch, DecoderGoldens,
-                         testing::Values("decoder_lstm_additive", "decoder_lstm_multiplicative",
+                         ::testing::Values("decoder_lstm_additive", "decoder_lstm_multiplicative",
                                          "decoder_gru_additive", "decoder_gru_multiplicative"),
                          [](const auto& test) { return std::string(test.param); });
 
-class LossGoldens : public testing::TestWithParam<const char*> {};
+class LossGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LossGoldens, EqualTorch) {
   const Json golden = read_golden(GetParam());
@@ -178,14 +179,14 @@ TEST_P(LossGoldens, EqualTorch) {
   expect_close("dlogits", result.dlogits, golden["grad"]["logits"]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Torch, LossGoldens, testing::Values("loss", "loss_smoothed"),
+INSTANTIATE_TEST_SUITE_P(Torch, LossGoldens, ::testing::Values("loss", "loss_smoothed"),
                          [](const auto& test) { return std::string(test.param); });
 
 // A golden that no test reads would look like coverage.
 TEST(TorchGoldens, EveryFileIsRead) {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(SLUICE_SOURCE_DIR) +
-                                                               "/tests/oracle/goldens"))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(sluice::testing::source_path("tests/oracle/goldens")))
     files += entry.path().extension() == ".json";
   EXPECT_EQ(files, 13u);
 }

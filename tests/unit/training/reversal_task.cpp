@@ -115,18 +115,15 @@ std::int64_t number(std::string_view text) {
 }
 
 }  // namespace
-}  // namespace sluice::training
 
-int main(int count, char** arguments) {
-  using namespace sluice::training;
-  if (count == 6 && std::string_view(arguments[1]) == "--train") {
-    try {
-      return train(arguments[2], arguments[3], {number(arguments[4]), number(arguments[5])});
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "training failed: %s\n", error.what());
-      return 1;
-    }
+std::optional<int> run_spawned_training(int count, char** arguments) {
+  if (count != 6 || std::string_view(arguments[1]) != "--train") return std::nullopt;
+  try {
+    return train(arguments[2], arguments[3], {number(arguments[4]), number(arguments[5])});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "training failed: %s\n", error.what());
+    return 1;
   }
-  ::testing::InitGoogleTest(&count, arguments);
-  return RUN_ALL_TESTS();
 }
+
+}  // namespace sluice::training

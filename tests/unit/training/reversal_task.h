@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "training/trainer.h"
@@ -38,5 +39,7 @@ struct DeathInWriting {
 /// returns its id. The caller waits for it.
 int spawn_training(const std::filesystem::path& output, const std::string& device,
                    const DeathInWriting& death = {});
+/// That process's part of main: trains and returns its exit status if it was started so.
+std::optional<int> run_spawned_training(int count, char** arguments);
 
 }  // namespace sluice::training

@@ -9,6 +9,7 @@
 #include "data/word_tokenizer.h"
 #include "training/trainer.h"
 #include "unit/support/on_device.h"
+#include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::training {
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json read_goldens() {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/tests/peers/goldens/trainer_losses.json");
+  std::ifstream file(testing::source_path("tests/peers/goldens/trainer_losses.json"));
   return Json::parse(file);
 }
 

@@ -8,6 +8,7 @@
 
 #include "sluice/error.h"
 #include "training/config_keys.h"
+#include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::training {
@@ -43,7 +44,7 @@ TEST(TrainConfig, ReadsEveryType) {
 
 TEST(TrainConfig, TheExamplesAreValid) {
   int count = 0;
-  const auto folder = std::filesystem::path(SLUICE_SOURCE_DIR) / "examples";
+  const auto folder = testing::source_path("examples");
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".toml") continue;
     const TrainConfig config = read_train_config(entry.path());
@@ -83,8 +84,7 @@ TEST(TrainConfig, ReadsFilesAndMissesThem) {
 
 TEST(TrainConfig, ExamplesAreValid) {
   int files = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(SLUICE_SOURCE_DIR) + "/examples")) {
+  for (const auto& entry : std::filesystem::directory_iterator(testing::source_path("examples"))) {
     if (entry.path().extension() != ".toml") continue;
     SCOPED_TRACE(entry.path());
     read_train_config(entry.path()).validate();
