@@ -11,6 +11,7 @@
 #include "kernels/loss/cuda/loss.h"
 #include "kernels/matmul/cuda/matmul.h"
 #include "kernels/optimizer/cuda/optimizer.h"
+#include "kernels/recurrent/cuda/recurrent.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda_library.h"
 
@@ -24,6 +25,7 @@ constexpr DeviceKernels kKernels{
     .loss = &loss::cuda::kLeaves,
     .matmul = &matmul::cuda::kLeaves,
     .optimizer = &optimizer::cuda::kLeaves,
+    .recurrent = &recurrent::cuda::kCandidates,
 };
 
 /// Why the GPU can't be had; empty if it can.

@@ -29,8 +29,9 @@ void Descriptor::validate() const {
   SLUICE_CHECK(projection == 0 || cell == CellType::kLstm,
                "only the LSTM has a projection; the cell is {}", name_of(cell));
   SLUICE_CHECK(dropout >= 0 && dropout < 1, "dropout must lie in [0, 1), not {}", dropout);
-  SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16,
-               "a recurrent stack is stored in float64, float32 or bfloat16, not {}",
+  SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16 ||
+                   dtype == DType::kFloat16,
+               "a recurrent stack is stored in float64, float32, bfloat16 or float16, not {}",
                base::name_of(dtype));
 }
 

@@ -38,8 +38,8 @@ struct Descriptor {
   std::int64_t projection = 0;  ///< P: LSTM only, 0 for none
   std::int64_t time = 0;
   std::int64_t rows = 0;
-  /// Storage of x, y, h and packed weights: float64, float32 or bfloat16. Sums, c and gradients of
-  /// weights are kept in policy_of(dtype): float32 for bfloat16.
+  /// Storage of x, y, h and packed weights: float64, float32, bfloat16 or float16. Sums, c and
+  /// gradients of weights are kept in policy_of(dtype): float32 for the last two.
   DType dtype = DType::kFloat32;
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training

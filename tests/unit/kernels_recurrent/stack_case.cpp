@@ -21,8 +21,9 @@ bool chance(std::mt19937_64& random, double probability) {
 double rounded(double value, DType dtype) {
   if (dtype == DType::kFloat64) return value;
   const auto single = static_cast<float>(value);
-  return dtype == DType::kFloat32 ? single
-                                  : static_cast<double>(static_cast<float>(base::BFloat16(single)));
+  if (dtype == DType::kBFloat16) return static_cast<float>(base::BFloat16(single));
+  if (dtype == DType::kFloat16) return static_cast<float>(base::Float16(single));
+  return single;
 }
 
 Vector values(std::mt19937_64& random, std::int64_t count, double scale, DType dtype) {
@@ -94,9 +95,9 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   d.cell = chance(random, 0.5) ? CellType::kLstm : CellType::kGru;
   d.layers = integer(random, 1, 3);
   d.directions = integer(random, 1, 2);
-  // A gradient through one or two units may nearly cancel, which no bound on bfloat16's error
+  // A gradient through one or two units may nearly cancel, which no bound on a 16-bit type's error
   // takes.
-  const std::int64_t narrowest = limits.dtype == DType::kBFloat16 ? 6 : 1;
+  const std::int64_t narrowest = base::size_of(limits.dtype) == 2 ? 6 : 1;
   d.input = integer(random, narrowest, limits.width);
   d.hidden = integer(random, narrowest, limits.width);
   if (d.cell == CellType::kLstm && d.hidden > narrowest && chance(random, 0.4)) {

@@ -61,10 +61,11 @@ class Bench {
  private:
   template <typename T>
   static T narrowed(double value) {
-    if constexpr (std::is_same_v<T, base::BFloat16>) return T(static_cast<float>(value));
+    if constexpr (sizeof(T) == 2) return T(static_cast<float>(value));
     return static_cast<T>(value);
   }
   static double widened(base::BFloat16 value) { return static_cast<float>(value); }
+  static double widened(base::Float16 value) { return static_cast<float>(value); }
   static double widened(double value) { return value; }
 
   std::unique_ptr<runtime::Device> device_;
@@ -214,6 +215,7 @@ std::vector<Tensors> run_all(const std::vector<StackCase>& stacks, const RunOpti
   const DType dtype = stacks.front().descriptor.dtype;
   if (dtype == DType::kFloat64) return run_typed<double, double>(stacks, options);
   if (dtype == DType::kFloat32) return run_typed<float, float>(stacks, options);
+  if (dtype == DType::kFloat16) return run_typed<base::Float16, float>(stacks, options);
   return run_typed<base::BFloat16, float>(stacks, options);
 }
 

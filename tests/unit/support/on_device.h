@@ -26,14 +26,15 @@ inline auto host_devices() { return ::testing::Values("cpu", "test"); }
 
 /// What suites of tests are instantiated for: those, and "cuda" where the environment variable
 /// SLUICE_TEST_DEVICES names it.
-inline auto devices() {
+inline std::vector<const char*> device_names() {
   std::vector<const char*> names{"cpu", "test"};
   const char* chosen = getenv("SLUICE_TEST_DEVICES");
   if (chosen != nullptr && std::string_view(chosen).find("cuda") != std::string_view::npos) {
     names.push_back("cuda");
   }
-  return ::testing::ValuesIn(names);
+  return names;
 }
+inline auto devices() { return ::testing::ValuesIn(device_names()); }
 
 /// Queues setting all bits of device memory, which makes every floating-point number in it a NaN.
 inline void poison(const runtime::Context& context, void* data, std::size_t bytes) {

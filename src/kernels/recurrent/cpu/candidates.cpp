@@ -9,7 +9,8 @@
 namespace sluice::kernels::recurrent::cpu {
 namespace {
 
-std::optional<std::string> refuse_portable(const Descriptor&, const runtime::Device&) {
+std::optional<std::string> refuse_portable(const Descriptor& descriptor, const runtime::Device&) {
+  if (descriptor.dtype == DType::kFloat16) return "it computes float64, float32 and bfloat16";
   return std::nullopt;
 }
 

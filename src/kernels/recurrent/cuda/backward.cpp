@@ -1,0 +1,241 @@
+#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/check.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+/// The backward steps of one layer and direction. Turn p of the loop takes step steps-1-p.
+class DirectionBackward {
+ public:
+  DirectionBackward(const Run& run, const BackwardArgs& args, std::int64_t layer,
+                    std::int64_t direction)
+      : run_(run),
+        args_(args),
+        sizes_(run.engine.sizes),
+        layer_(layer),
+        direction_(direction),
+        index_(layer * sizes_.directions + direction),
+        rows_(run.args.rows),
+        lane_(run.lane_of(layer, direction)),
+        stream_(run.engine.lanes[lane_]),
+        walk_{run.args.time, direction == 1},
+        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]
+                    .directions[static_cast<std::size_t>(direction)]) {
+    const auto i = static_cast<std::size_t>(index_), l = static_cast<std::size_t>(layer);
+    const StateLayout& state = run.engine.reserve.states[i];
+    h_ = run.reserve<std::byte>(state.h);
+    c_ = run.reserve<float>(state.c);
+    saved_ = run.reserve<std::byte>(state.saved);
+    const BackwardLayout& layout = run.engine.workspace.backward;
+    d_input_ =
+        run.element(run.workspace<std::byte>(layout.d_input[l]), direction * sizes_.gate_width);
+    d_recurrent_ = run.workspace<std::byte>(layout.d_recurrent[i]);
+    dh_ = run.workspace<float>(layout.dh[i]);
+    dc_ = run.workspace<float>(layout.dc[i]);
+    dh_out_ = run.workspace<std::byte>(layout.dh_out[i]);
+    dh_full_ = run.workspace<float>(layout.dh_full[i]);
+    dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
+    dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
+    dy_ = layer + 1 == sizes_.layers ? static_cast<const std::byte*>(args.dy.data())
+                                     : run.workspace<const std::byte>(layout.dy[l]);
+    // Every row is active and nothing goes around the product: it may overwrite.
+    product_alone_ = sizes_.lstm && !sizes_.projected && run.lengths() == nullptr;
+  }
+
+  void begin() const {
+    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    if (args_.dhn) {
+      widen(stream_, run_.engine.descriptor.dtype, dh_at(0), run_.element(args_.dhn, index_ * h),
+            h);
+    } else {
+      clear(dh_at(0), h);
+    }
+    if (!sizes_.lstm) return;
+    if (args_.dcn) {
+      copy(dc_, args_.dcn.data_as<const float>() + index_ * c, c);
+    } else {
+      clear(dc_, c);
+    }
+  }
+
+  void run(const Piece& turns) const {
+    for (std::int64_t p = turns.begin; p < turns.end; ++p) step(p);
+  }
+
+  void finish() const {
+    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    if (args_.dh0) {
+      narrow(stream_, run_.engine.descriptor.dtype, run_.element(args_.dh0, index_ * h),
+             dh_at(walk_.steps), h);
+    }
+    if (args_.dc0) copy(args_.dc0.data_as<float>() + index_ * c, dc_, c);
+  }
+
+ private:
+  void copy(float* to, const float* from, std::int64_t count) const {
+    runtime::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(float),
+                                         cudaMemcpyDeviceToDevice, stream_),
+                         "copy the gradient of a recurrent state");
+  }
+  void clear(float* to, std::int64_t count) const {
+    runtime::cuda::check(
+        cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(float), stream_),
+        "clear the gradient of a recurrent state");
+  }
+
+  /// The gradient of h that turn p starts from.
+  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * rows_ * sizes_.output; }
+
+  std::int64_t d_input_stride() const { return sizes_.directions * sizes_.gate_width; }
+  std::byte* d_input_at(std::int64_t t) const {
+    return run_.element(d_input_, t * rows_ * d_input_stride());
+  }
+
+  void step(std::int64_t p) const {
+    const std::int64_t s = walk_.steps - 1 - p, t = walk_.time_of(s);
+    CellBackwardArgs cell = cell_args(s, t);
+    if (sizes_.projected) {
+      unproject(p, t);
+      cell.dh = dh_full_;
+    } else {
+      cell.dh = dh_at(p);
+      if (dy_) cell.dy = dy_at(t);
+      cell.dy_stride = sizes_.directions * sizes_.output;
+      if (!product_alone_) cell.dh_direct = dh_at(p + 1);
+    }
+    const auto backward = run_.engine.rung.fused_pointwise ? cell_backward : cell_backward_apart;
+    backward(stream_, run_.kind(), cell);
+    multiply_gates(p, t);
+  }
+
+  const std::byte* dy_at(std::int64_t t) const {
+    return run_.element(dy_, (t * rows_ * sizes_.directions + direction_) * sizes_.output);
+  }
+
+  CellBackwardArgs cell_args(std::int64_t s, std::int64_t t) const {
+    const std::int64_t before = walk_.state_row(s), after = walk_.state_row(s + 1);
+    CellBackwardArgs cell{};
+    cell.rows = rows_;
+    cell.hidden = sizes_.hidden;
+    cell.lengths = run_.lengths();
+    cell.t = t;
+    cell.saved = run_.element(saved_, t * rows_ * sizes_.saved_width);
+    cell.d_input = d_input_at(t);
+    cell.d_input_stride = d_input_stride();
+    cell.dh_whole = dh_whole_;
+    cell.dc_whole = dc_whole_;
+    if (sizes_.lstm) {
+      cell.c_before = c_ + before * rows_ * sizes_.hidden;
+      cell.c = c_ + after * rows_ * sizes_.hidden;
+      cell.dc = dc_;
+    } else {
+      cell.h_before = run_.element(h_, before * rows_ * sizes_.output);
+      cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
+    }
+    return cell;
+  }
+
+  void unproject(std::int64_t p, std::int64_t t) const {
+    SplitGradient split{};
+    split.rows = rows_;
+    split.output = sizes_.output;
+    split.lengths = run_.lengths();
+    split.t = t;
+    split.dh = dh_at(p);
+    if (dy_) split.dy = dy_at(t);
+    split.dy_stride = sizes_.directions * sizes_.output;
+    std::byte* through = run_.element(dh_out_, t * rows_ * sizes_.output);
+    split.through = through;
+    split.past = dh_at(p + 1);
+    split_gradient(stream_, run_.engine.descriptor.dtype, split);
+    multiply(run_, lane_, rows_, sizes_.hidden, sizes_.output, {through, sizes_.output},
+             backward_factor(run_, packed_.weight_hr), {dh_full_, sizes_.hidden, DType::kFloat32});
+  }
+
+  /// Adds what reaches the previous h by the recurrent product.
+  void multiply_gates(std::int64_t p, std::int64_t t) const {
+    const std::byte* gates =
+        sizes_.lstm ? d_input_at(t) : run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
+    const std::int64_t stride = sizes_.lstm ? d_input_stride() : sizes_.gate_width;
+    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
+    const std::int64_t width = sizes_.gate_width / parts;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      multiply(run_, lane_, rows_, sizes_.output, width,
+               {run_.element(gates, part * width), stride},
+               backward_factor(run_, packed_.weight_hh, part * width),
+               {dh_at(p + 1), sizes_.output, DType::kFloat32, part > 0 || !product_alone_});
+    }
+  }
+
+  const Run& run_;
+  const BackwardArgs& args_;
+  const Sizes& sizes_;
+  const std::int64_t layer_, direction_, index_, rows_, lane_;
+  const cudaStream_t stream_;
+  const Walk walk_;
+  const PackedDirection& packed_;
+  bool product_alone_ = false;
+  std::byte *h_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr, *d_recurrent_ = nullptr,
+            *dh_out_ = nullptr;
+  const std::byte* dy_ = nullptr;
+  float *c_ = nullptr, *dh_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr, *dh_whole_ = nullptr,
+        *dc_whole_ = nullptr;
+};
+
+/// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy, or
+/// dx.
+void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer,
+                    const Piece& turns) {
+  const Engine& engine = run.engine;
+  if (layer == 0 && !args.dx) return;
+  const auto l = static_cast<std::size_t>(layer);
+  const std::int64_t lane = run.lane_of(layer, 0), rows = run.args.rows;
+  const std::int64_t first = run.args.time - turns.end;
+  const PackedMatrix& matrix = engine.packed.layers[l].weight_ih;
+  const BackwardLayout& layout = engine.workspace.backward;
+  std::byte* base = layer == 0 ? static_cast<std::byte*>(args.dx.data())
+                               : run.workspace<std::byte>(layout.dy[l - 1]);
+  std::byte* to = run.element(base, first * rows * matrix.columns);
+  const std::byte* gates =
+      run.element(run.workspace<const std::byte>(layout.d_input[l]), first * rows * matrix.rows);
+  multiply(run, lane, turns.size() * rows, matrix.columns, matrix.rows, {gates, matrix.rows},
+           backward_factor(run, matrix), {to, matrix.columns, engine.descriptor.dtype});
+  if (layer > 0 && run.drops(layer - 1)) {
+    run.drop(run.engine.lanes[lane], layer - 1, to, first, turns.size());
+  }
+}
+
+void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
+  Engine& engine = run.engine;
+  const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
+  const bool last = turns.end == run.args.time;
+  for (std::int64_t d = 0; d < directions; ++d) {
+    const DirectionBackward direction(run, args, layer, d);
+    engine.lanes.follow(run.lane_of(layer, d), lane);
+    if (turns.begin == 0) direction.begin();
+    direction.run(turns);
+    if (last) direction.finish();
+  }
+  for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(lane, run.lane_of(layer, d));
+  input_gradient(run, args, layer, turns);
+  if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), lane);
+  if (!last || args.gradients.empty()) return;
+  for (std::int64_t d = 0; d < directions; ++d) {
+    add_weight_gradients(run, args.gradients[static_cast<std::size_t>(layer * directions + d)],
+                         layer, d, run.lane_of(layer, d));
+  }
+}
+
+}  // namespace
+
+void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,
+                  const Memory& memory) {
+  const Run run{engine, context, args.forward, memory};
+  engine.lanes.begin(static_cast<CudaStream&>(context.stream()));
+  for_pieces(engine, args.forward.time, false,
+             [&](std::int64_t layer, const Piece& turns) { run_layer(run, args, layer, turns); });
+  engine.lanes.join();
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

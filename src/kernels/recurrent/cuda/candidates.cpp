@@ -1,0 +1,69 @@
+#include <array>
+
+#include "kernels/recurrent/cuda/cudnn_plan.h"
+#include "kernels/recurrent/cuda/ladder_plan.h"
+#include "kernels/recurrent/cuda/recurrent.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+using runtime::Device;
+
+std::optional<std::string> refuse_any(const Descriptor& descriptor, const Device&) {
+  if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_any(descriptor, device)) return reason;
+  if (descriptor.layers * descriptor.directions == 1) {
+    return "one layer of one direction has nothing to run beside it";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_any(descriptor, device)) return reason;
+  if (descriptor.time == 1) return "a single step is too short for a graph to pay";
+  return std::nullopt;
+}
+
+template <const Rung& rung>
+std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
+  return make_ladder_plan(descriptor, rung);
+}
+
+template <CudnnAlgorithm algorithm>
+std::optional<std::string> refuse_peer(const Descriptor& descriptor, const Device&) {
+  return refuse_cudnn(descriptor, algorithm);
+}
+
+template <CudnnAlgorithm algorithm>
+std::unique_ptr<Plan> create_peer(const Descriptor& descriptor, const Device&) {
+  return make_cudnn_plan(descriptor, algorithm);
+}
+
+template <CudnnAlgorithm algorithm>
+constexpr Candidate peer(std::string_view name) {
+  return {name, true, refuse_peer<algorithm>, create_peer<algorithm>};
+}
+
+constexpr std::array kList{
+    Candidate{kGraph.name, false, refuse_graph, create<kGraph>},
+    Candidate{kWavefront.name, false, refuse_wavefront, create<kWavefront>},
+    Candidate{kCombinedInputs.name, false, refuse_any, create<kCombinedInputs>},
+    Candidate{kPretransposed.name, false, refuse_any, create<kPretransposed>},
+    Candidate{kFusedPointwise.name, false, refuse_any, create<kFusedPointwise>},
+    Candidate{kStreamedGemm.name, false, refuse_any, create<kStreamedGemm>},
+    Candidate{kCombinedGemm.name, false, refuse_any, create<kCombinedGemm>},
+    Candidate{kBaseline.name, false, refuse_any, create<kBaseline>},
+    peer<CudnnAlgorithm::kStandard>("cudnn-standard"),
+    peer<CudnnAlgorithm::kPersistStatic>("cudnn-persist-static"),
+    peer<CudnnAlgorithm::kPersistDynamic>("cudnn-persist-dynamic"),
+};
+
+}  // namespace
+
+constexpr Candidates kCandidates{kList};
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cell_grid.h"
+
+/// What both forms of the backward kernels read and write for one unit of one row.
+namespace sluice::kernels::recurrent::cuda {
+
+/// What the forward step left.
+struct UnitBackward {
+  float gates[4];
+  float c_before = 0, c = 0, h_before = 0;
+};
+
+template <typename Cell, typename T>
+__device__ UnitBackward load_unit(const CellBackwardArgs& args, std::int64_t row,
+                                  std::int64_t unit) {
+  static_assert(Cell::kSaved == 4);
+  const std::int64_t at = row * args.hidden + unit;
+  const T* saved = static_cast<const T*>(args.saved) + row * Cell::kSaved * args.hidden + unit;
+  UnitBackward values;
+#pragma unroll
+  for (int g = 0; g < Cell::kSaved; ++g) values.gates[g] = load(saved + g * args.hidden);
+  if constexpr (Cell::kHasCellState) {
+    values.c_before = args.c_before[at];
+    values.c = args.c[at];
+  } else {
+    values.h_before = load(static_cast<const T*>(args.h_before) + at);
+  }
+  return values;
+}
+
+/// The whole gradient of the step's h.
+template <typename T>
+__device__ float load_dh(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                         bool active) {
+  const float dh = args.dh[row * args.hidden + unit];
+  if (!active || args.dy == nullptr) return dh;
+  return dh + load(static_cast<const T*>(args.dy) + row * args.dy_stride + unit);
+}
+
+template <typename Cell, typename T>
+__device__ void store_gate(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit, int g,
+                           float d_gate, float d_recurrent) {
+  const std::int64_t column = g * args.hidden + unit;
+  store(static_cast<T*>(args.d_input) + row * args.d_input_stride + column, d_gate);
+  if constexpr (!Cell::kHasCellState) {
+    store(static_cast<T*>(args.d_recurrent) + row * Cell::kGates * args.hidden + column,
+          d_recurrent);
+  }
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

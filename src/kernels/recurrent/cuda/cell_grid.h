@@ -1,0 +1,47 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cell_kernels.h"
+#include "kernels/recurrent/cuda/cells.h"
+#include "kernels/recurrent/cuda/storage.h"
+#include "runtime/cuda/check.h"
+
+/// How the pointwise kernels walk over units and rows, and how they are started.
+namespace sluice::kernels::recurrent::cuda {
+
+inline constexpr int kCellBlock = 128;
+
+__device__ inline bool is_active(const std::int32_t* lengths, std::int64_t row, std::int64_t t) {
+  return lengths == nullptr || t < lengths[row];
+}
+
+/// Calls body(row, unit) for all units of all rows.
+template <typename Body>
+__device__ void for_units(std::int64_t rows, std::int64_t hidden, const Body& body) {
+  const std::int64_t unit = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+  if (unit >= hidden) return;
+  for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) body(row, unit);
+}
+
+inline dim3 cell_grid(std::int64_t rows, std::int64_t hidden) {
+  constexpr std::int64_t kMostRows = 65535;
+  return {static_cast<unsigned>((hidden + kCellBlock - 1) / kCellBlock),
+          static_cast<unsigned>(rows < kMostRows ? rows : kMostRows)};
+}
+
+inline void check_cell_launch() {
+  runtime::cuda::check(cudaGetLastError(), "queue the pointwise kernel of a recurrent step");
+}
+
+/// Calls body(TypeTag<Cell>{}, TypeTag<T>{}).
+template <typename Body>
+void dispatch_cell(const CellKind& kind, const Body& body) {
+  dispatch_device_storage(kind.storage, [&](auto storage) {
+    if (kind.cell == CellType::kLstm) {
+      body(base::TypeTag<LstmCell>{}, storage);
+    } else {
+      body(base::TypeTag<GruCell>{}, storage);
+    }
+  });
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

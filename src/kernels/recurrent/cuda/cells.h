@@ -1,0 +1,86 @@
+#pragma once
+
+/// The cells as functors on the numbers of one unit of one row: what a pointwise kernel, or the
+/// epilogue of a product, evaluates. Equations and order of gates: docs/equations.md.
+///
+/// `gates` are the values after activation in the order of the cell, and what else backward needs.
+namespace sluice::kernels::recurrent::cuda {
+
+__device__ inline float logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+struct LstmCell {
+  static constexpr int kGates = 4;  ///< i, f, g, o
+  static constexpr int kSaved = 4;
+  static constexpr bool kHasCellState = true;
+
+  /// The k-th value to evaluate, k = 0..kSaved-1: one may need those before it.
+  __host__ __device__ static constexpr int order(int k) { return k; }
+  /// The gate whose products value `g` takes.
+  __host__ __device__ static constexpr int product_of(int g) { return g; }
+
+  /// x: the input's product and the biases; r: the recurrent product.
+  __device__ static float gate(int g, float x, float r, float /*bias_hn*/, const float*) {
+    return g == 2 ? tanhf(x + r) : logistic(x + r);
+  }
+  __device__ static float next_c(const float* gates, float c) {
+    return gates[1] * c + gates[0] * gates[2];
+  }
+  /// `c` is the new cell state.
+  __device__ static float next_h(const float* gates, float c, float /*h*/) {
+    return gates[3] * tanhf(c);
+  }
+
+  /// The whole gradient of the new cell state, from that of the output and that of later steps.
+  __device__ static float whole_dc(const float* gates, float c, float dh, float dc) {
+    const float squashed = tanhf(c);
+    return dc + dh * gates[3] * (1.0f - squashed * squashed);
+  }
+  /// Gradient of gate g before activation, as the input's product takes it.
+  __device__ static float d_gate(int g, const float* gates, float c_before, float c, float /*h*/,
+                                 float dh, float dc) {
+    const float i = gates[0], f = gates[1], n = gates[2], o = gates[3];
+    if (g == 0) return dc * n * i * (1.0f - i);
+    if (g == 1) return dc * c_before * f * (1.0f - f);
+    if (g == 2) return dc * i * (1.0f - n * n);
+    return dh * tanhf(c) * o * (1.0f - o);
+  }
+  /// The same as the recurrent product takes it.
+  __device__ static float d_recurrent(int, const float*, float d_gate) { return d_gate; }
+  __device__ static float dc_before(const float* gates, float dc) { return dc * gates[1]; }
+  /// What of dh reaches the previous h other than by the recurrent product.
+  __device__ static float dh_direct(const float*, float) { return 0.0f; }
+};
+
+struct GruCell {
+  static constexpr int kGates = 3;  ///< r, z, n
+  static constexpr int kSaved = 4;  ///< and R_n h + b_hn
+  static constexpr bool kHasCellState = false;
+
+  __host__ __device__ static constexpr int order(int k) { return k < 2 ? k : 5 - k; }
+  __host__ __device__ static constexpr int product_of(int g) { return g == 3 ? 2 : g; }
+
+  __device__ static float gate(int g, float x, float r, float bias_hn, const float* gates) {
+    if (g == 3) return r + bias_hn;
+    return g == 2 ? tanhf(x + gates[0] * gates[3]) : logistic(x + r);
+  }
+  __device__ static float next_c(const float*, float) { return 0.0f; }
+  __device__ static float next_h(const float* gates, float /*c*/, float h) {
+    return (1.0f - gates[1]) * gates[2] + gates[1] * h;
+  }
+
+  __device__ static float whole_dc(const float*, float, float, float) { return 0.0f; }
+  __device__ static float d_gate(int g, const float* gates, float, float, float h, float dh,
+                                 float) {
+    const float r = gates[0], z = gates[1], n = gates[2], q = gates[3];
+    if (g == 1) return dh * (h - n) * z * (1.0f - z);
+    const float dn = dh * (1.0f - z) * (1.0f - n * n);
+    return g == 2 ? dn : dn * q * r * (1.0f - r);
+  }
+  __device__ static float d_recurrent(int g, const float* gates, float d_gate) {
+    return g == 2 ? d_gate * gates[0] : d_gate;
+  }
+  __device__ static float dc_before(const float*, float) { return 0.0f; }
+  __device__ static float dh_direct(const float* gates, float dh) { return dh * gates[1]; }
+};
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,66 @@
+#include "kernels/recurrent/cuda/cudnn_library.h"
+
+#include "base/check.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+runtime::VendorLibrary open_library() {
+  const std::string file = fmt::format("libcudnn.so.{}", CUDNN_MAJOR);
+  runtime::VendorLibrary library = runtime::find_library(file);
+  if (!library) {
+    base::fail(ErrorCode::kDevice,
+               "cuDNN {} is needed and {} was not found: install it or its Python package "
+               "nvidia-cudnn, or name its folder in SLUICE_CUDA_LIBS",
+               CUDNN_MAJOR, file);
+  }
+  using GetVersion = std::remove_pointer_t<decltype(&cudnnGetVersion)>;
+  const std::size_t version = library.function<GetVersion>("cudnnGetVersion")();
+  if (version / 10000 != CUDNN_MAJOR) {
+    base::fail(ErrorCode::kDevice, "cuDNN {} is needed, but {} is version {}; install cuDNN {}",
+               CUDNN_MAJOR, library.path(), version, CUDNN_MAJOR);
+  }
+  return library;
+}
+
+}  // namespace
+
+CudnnLibrary::CudnnLibrary() : library(open_library()) {
+  const auto load = [&](auto*& function, const char* name) {
+    function = library.function<std::remove_reference_t<decltype(*function)>>(name);
+  };
+  load(create, "cudnnCreate");
+  load(destroy, "cudnnDestroy");
+  load(set_stream, "cudnnSetStream");
+  load(error_string, "cudnnGetErrorString");
+  load(tensor_create, "cudnnCreateTensorDescriptor");
+  load(tensor_destroy, "cudnnDestroyTensorDescriptor");
+  load(tensor_set, "cudnnSetTensorNdDescriptor");
+  load(dropout_create, "cudnnCreateDropoutDescriptor");
+  load(dropout_destroy, "cudnnDestroyDropoutDescriptor");
+  load(dropout_set, "cudnnSetDropoutDescriptor");
+  load(rnn_create, "cudnnCreateRNNDescriptor");
+  load(rnn_destroy, "cudnnDestroyRNNDescriptor");
+  load(rnn_set, "cudnnSetRNNDescriptor_v8");
+  load(rnn_build_dynamic, "cudnnBuildRNNDynamic");
+  load(data_create, "cudnnCreateRNNDataDescriptor");
+  load(data_destroy, "cudnnDestroyRNNDataDescriptor");
+  load(data_set, "cudnnSetRNNDataDescriptor");
+  load(temp_sizes, "cudnnGetRNNTempSpaceSizes");
+  load(weight_size, "cudnnGetRNNWeightSpaceSize");
+  load(weight_params, "cudnnGetRNNWeightParams");
+  load(forward, "cudnnRNNForward");
+  load(backward_data, "cudnnRNNBackwardData_v8");
+  load(backward_weights, "cudnnRNNBackwardWeights_v8");
+}
+
+void CudnnLibrary::check(cudnnStatus_t status, std::string_view what) const {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  constexpr int kCategory = 1000;  // of all ways in which something is not supported
+  const bool unsupported = static_cast<int>(status) / kCategory ==
+                           static_cast<int>(CUDNN_STATUS_NOT_SUPPORTED) / kCategory;
+  base::fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kDevice,
+             "could not {}: cuDNN says \"{}\"", what, error_string(status));
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,252 @@
+#include "kernels/recurrent/cuda/cudnn_plan.h"
+
+#include "base/check.h"
+#include "kernels/recurrent/arguments.h"
+#include "kernels/recurrent/cuda/cudnn_layer.h"
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/cuda_device.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+using runtime::cuda::handle_of;
+
+std::string_view name_of(CudnnAlgorithm algorithm) {
+  if (algorithm == CudnnAlgorithm::kStandard) return "cudnn-standard";
+  return algorithm == CudnnAlgorithm::kPersistStatic ? "cudnn-persist-static"
+                                                     : "cudnn-persist-dynamic";
+}
+
+cudnnRNNAlgo_t cudnn_algorithm(CudnnAlgorithm algorithm) {
+  if (algorithm == CudnnAlgorithm::kStandard) return CUDNN_RNN_ALGO_STANDARD;
+  return algorithm == CudnnAlgorithm::kPersistStatic ? CUDNN_RNN_ALGO_PERSIST_STATIC
+                                                     : CUDNN_RNN_ALGO_PERSIST_DYNAMIC;
+}
+
+/// Byte offsets of the workspace. cuDNN keeps cell states and gradients of weights in storage, so
+/// both are converted on the way.
+struct CudnnWorkspace {
+  CudnnWorkspace(const Descriptor& d, std::size_t cudnn_bytes, std::size_t weight_bytes) {
+    const auto size = base::size_of(d.dtype);
+    const auto rows = static_cast<std::size_t>(d.rows);
+    const auto count = static_cast<std::size_t>(d.layers * d.directions) * rows;
+    const std::size_t cells = count * static_cast<std::size_t>(d.hidden) * size;
+    const std::size_t places = static_cast<std::size_t>(d.time) * rows * size;
+    cudnn = take(cudnn_bytes);
+    lengths = take(rows * sizeof(std::int32_t));
+    c_before = take(cells);
+    c_after = take(cells);
+    if (!d.training) return;
+    dc_after = take(cells);
+    dc_before = take(cells);
+    dx = take(places * static_cast<std::size_t>(d.input));
+    dy = take(places * static_cast<std::size_t>(d.directions * d.output()));
+    weights = take(weight_bytes);
+  }
+
+  std::size_t cudnn = 0, lengths = 0, c_before = 0, c_after = 0, dc_after = 0, dc_before = 0,
+              dx = 0, dy = 0, weights = 0, bytes = 0;
+
+ private:
+  std::size_t take(std::size_t size) {
+    constexpr std::size_t kAlignment = 256;
+    const std::size_t offset = bytes;
+    bytes += (size + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+};
+
+class CudnnPlan final : public Plan {
+ public:
+  CudnnPlan(const Descriptor& descriptor, CudnnAlgorithm algorithm)
+      : descriptor_(descriptor),
+        name_(name_of(algorithm)),
+        layer_(descriptor, cudnn_algorithm(algorithm)),
+        layout_(descriptor, layer_.workspace_bytes(), layer_.weight_bytes()) {}
+
+  std::string_view implementation() const override { return name_; }
+  std::size_t packed_bytes() const override { return layer_.weight_bytes(); }
+  std::size_t workspace_bytes() const override { return layout_.bytes; }
+  std::size_t reserve_bytes() const override { return layer_.reserve_bytes(); }
+
+  void pack(const Context& context, const std::vector<LayerWeights>& weights,
+            const Memory& memory) override;
+  void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override;
+  void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override;
+
+ private:
+  /// Calls body(canonical part, rows, columns, place) for every matrix and bias of a layer and
+  /// direction that is there.
+  template <typename Body>
+  void for_parts(const LayerWeights& weights, std::size_t index, void* space, const Body& body);
+
+  void refuse(const ForwardArgs& args) const;
+  std::int64_t cells(const ForwardArgs& args) const {
+    return descriptor_.layers * descriptor_.directions * args.rows * descriptor_.hidden;
+  }
+  /// A float32 cell state, or its gradient, in storage; null if it is absent.
+  void* narrowed(const Context& context, const Tensor& tensor, void* space) const;
+  /// Where cuDNN puts one; null if nobody wants it.
+  void* wanted(const Tensor& tensor, void* space) const;
+  void widen_to(const Context& context, const Tensor& tensor, const void* space) const;
+
+  Descriptor descriptor_;
+  std::string_view name_;
+  CudnnLayer layer_;
+  CudnnWorkspace layout_;
+};
+
+template <typename Body>
+void CudnnPlan::for_parts(const LayerWeights& weights, std::size_t index, void* space,
+                          const Body& body) {
+  const std::int64_t gates = descriptor_.gates(), hidden = descriptor_.hidden;
+  const auto i = static_cast<std::int64_t>(index);
+  const auto part = [&](const Tensor& tensor, std::int64_t gate, std::int64_t columns) {
+    return tensor ? tensor.data_as<float>() + gate * hidden * columns : nullptr;
+  };
+  for (std::int64_t gate = 0; gate < gates; ++gate) {
+    const CudnnLayer::Place input = layer_.place_of(i, gate, space);
+    const CudnnLayer::Place recurrent = layer_.place_of(i, gates + gate, space);
+    const std::int64_t width = descriptor_.input_of(i / descriptor_.directions);
+    body(part(weights.weight_ih, gate, width), hidden, width, input.matrix);
+    body(part(weights.weight_hh, gate, descriptor_.output()), hidden, descriptor_.output(),
+         recurrent.matrix);
+    body(part(weights.bias_ih, gate, 1), std::int64_t{1}, hidden, input.bias);
+    body(part(weights.bias_hh, gate, 1), std::int64_t{1}, hidden, recurrent.bias);
+  }
+  if (descriptor_.projection == 0) return;
+  body(part(weights.weight_hr, 0, 0), descriptor_.projection, hidden,
+       layer_.place_of(i, 2 * gates, space).matrix);
+}
+
+void CudnnPlan::pack(const Context& context, const std::vector<LayerWeights>& weights,
+                     const Memory& memory) {
+  check_memory(*this, memory);
+  check_weights(descriptor_, weights);
+  layer_.begin(context, descriptor_.time, descriptor_.rows);
+  const cudaStream_t stream = handle_of(context.stream());
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    for_parts(weights[i], i, memory.packed,
+              [&](const float* from, std::int64_t rows, std::int64_t columns, std::byte* to) {
+                pack_matrix(stream, descriptor_.dtype, {from, rows, columns, to, columns, false});
+              });
+  }
+}
+
+void CudnnPlan::refuse(const ForwardArgs& args) const {
+  const char* reason = nullptr;
+  if (args.lengths) reason = "wants lengths of rows on the host, where they are not";
+  if (args.c_sequence) reason = "gives no cell states but the last";
+  if (reason) base::fail(ErrorCode::kUnsupported, "{} {}", name_, reason);
+}
+
+void* CudnnPlan::narrowed(const Context& context, const Tensor& tensor, void* space) const {
+  if (!tensor || descriptor_.dtype == DType::kFloat32) return tensor.data();
+  narrow(handle_of(context.stream()), descriptor_.dtype, space, tensor.data_as<const float>(),
+         tensor.element_count());
+  return space;
+}
+
+void* CudnnPlan::wanted(const Tensor& tensor, void* space) const {
+  return !tensor || descriptor_.dtype == DType::kFloat32 ? tensor.data() : space;
+}
+
+void CudnnPlan::widen_to(const Context& context, const Tensor& tensor, const void* space) const {
+  if (!tensor || descriptor_.dtype == DType::kFloat32) return;
+  widen(handle_of(context.stream()), descriptor_.dtype, tensor.data_as<float>(), space,
+        tensor.element_count());
+}
+
+void CudnnPlan::forward(const Context& context, const ForwardArgs& args, const Memory& memory) {
+  check_memory(*this, memory);
+  check_forward(descriptor_, args);
+  refuse(args);
+  layer_.begin(context, args.time, args.rows);
+  auto* space = static_cast<std::byte*>(memory.workspace);
+  auto* lengths = reinterpret_cast<std::int32_t*>(space + layout_.lengths);
+  fill(handle_of(context.stream()), lengths, static_cast<std::int32_t>(args.time), args.rows);
+  const void* c0 = narrowed(context, args.c0, space + layout_.c_before);
+  void* cn = wanted(args.cn, space + layout_.c_after);
+  const cudnnForwardMode_t mode =
+      descriptor_.training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
+  layer_.cudnn().check(
+      layer_.cudnn().forward(layer_.handle(), layer_.rnn(), mode, lengths, layer_.x(),
+                             args.x.data(), layer_.y(), args.y.data(), layer_.h(), args.h0.data(),
+                             args.hn.data(), layer_.c(), c0, cn, layer_.weight_bytes(),
+                             memory.packed, layer_.workspace_bytes(), space + layout_.cudnn,
+                             layer_.reserve_bytes(), memory.reserve),
+      fmt::format("run {} forward", name_));
+  widen_to(context, args.cn, cn);
+}
+
+void CudnnPlan::backward(const Context& context, const BackwardArgs& args, const Memory& memory) {
+  check_memory(*this, memory);
+  check_backward(descriptor_, args);
+  const ForwardArgs& forward = args.forward;
+  refuse(forward);
+  layer_.begin(context, forward.time, forward.rows);
+  const CudnnLibrary& cudnn = layer_.cudnn();
+  runtime::Stream& stream = context.stream();
+  auto* space = static_cast<std::byte*>(memory.workspace);
+  auto* lengths = reinterpret_cast<std::int32_t*>(space + layout_.lengths);
+  fill(handle_of(stream), lengths, static_cast<std::int32_t>(forward.time), forward.rows);
+  const void* dy = args.dy.data();
+  if (!args.dy) {
+    stream.fill_zero(space + layout_.dy, forward.y.byte_size());
+    dy = space + layout_.dy;
+  }
+  void* dx = args.dx ? args.dx.data() : space + layout_.dx;
+  const void* c0 = narrowed(context, forward.c0, space + layout_.c_before);
+  const void* dcn = narrowed(context, args.dcn, space + layout_.dc_after);
+  void* dc0 = wanted(args.dc0, space + layout_.dc_before);
+  cudnn.check(
+      cudnn.backward_data(layer_.handle(), layer_.rnn(), lengths, layer_.y(), forward.y.data(), dy,
+                          layer_.x(), dx, layer_.h(), forward.h0.data(), args.dhn.data(),
+                          args.dh0.data(), layer_.c(), c0, dcn, dc0, layer_.weight_bytes(),
+                          memory.packed, layer_.workspace_bytes(), space + layout_.cudnn,
+                          layer_.reserve_bytes(), memory.reserve),
+      fmt::format("run {} backward", name_));
+  widen_to(context, args.dc0, dc0);
+  if (args.gradients.empty()) return;
+  std::byte* weights = space + layout_.weights;
+  stream.fill_zero(weights, layer_.weight_bytes());
+  cudnn.check(cudnn.backward_weights(layer_.handle(), layer_.rnn(), CUDNN_WGRAD_MODE_ADD, lengths,
+                                     layer_.x(), forward.x.data(), layer_.h(), forward.h0.data(),
+                                     layer_.y(), forward.y.data(), layer_.weight_bytes(), weights,
+                                     layer_.workspace_bytes(), space + layout_.cudnn,
+                                     layer_.reserve_bytes(), memory.reserve),
+              fmt::format("run {} for the gradients of weights", name_));
+  for (std::size_t i = 0; i < args.gradients.size(); ++i) {
+    for_parts(args.gradients[i], i, weights,
+              [&](float* to, std::int64_t rows, std::int64_t columns, const std::byte* from) {
+                if (to == nullptr) return;
+                add_widened(handle_of(stream), descriptor_.dtype, to, from, rows * columns);
+              });
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> refuse_cudnn(const Descriptor& descriptor, CudnnAlgorithm algorithm) {
+  if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
+  if (descriptor.training && descriptor.dropout > 0 && descriptor.layers > 1) {
+    return "its dropout between layers draws other masks";
+  }
+  if (algorithm != CudnnAlgorithm::kStandard) {
+    if (descriptor.projection > 0) return "it has no projection";
+    if (descriptor.dtype == DType::kBFloat16) return "it has no bfloat16";
+  }
+  try {
+    const CudnnLibrary library;
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<Plan> make_cudnn_plan(const Descriptor& descriptor, CudnnAlgorithm algorithm) {
+  return std::make_unique<CudnnPlan>(descriptor, algorithm);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

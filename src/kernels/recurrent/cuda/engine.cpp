@@ -1,0 +1,85 @@
+#include "kernels/recurrent/cuda/engine.h"
+
+#include <bit>
+
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/blas.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+/// The largest power of two up to 16 that divides all of them.
+std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
+  std::uintptr_t bits = 16;
+  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  return 1u << std::countr_zero(bits);
+}
+
+}  // namespace
+
+const std::byte* Run::input_of(std::int64_t layer) const {
+  return layer == 0 ? static_cast<const std::byte*>(args.x.data()) : output_of(layer - 1);
+}
+
+std::byte* Run::output_of(std::int64_t layer) const {
+  if (layer + 1 == engine.sizes.layers) return static_cast<std::byte*>(args.y.data());
+  const auto i = static_cast<std::size_t>(layer);
+  return engine.descriptor.training ? reserve<std::byte>(engine.reserve.outputs[i])
+                                    : workspace<std::byte>(engine.workspace.forward.outputs[i]);
+}
+
+std::int64_t Run::lane_of(std::int64_t layer, std::int64_t direction) const {
+  if (!engine.rung.wavefront) return 0;
+  return engine.sizes.directions == 2 ? direction : layer;
+}
+
+void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
+               std::int64_t steps) const {
+  Dropout dropout{};
+  dropout.values = values;
+  dropout.t = t;
+  dropout.steps = steps;
+  dropout.rows = args.rows;
+  dropout.width = engine.sizes.directions * engine.sizes.output;
+  dropout.key = workspace<const runtime::DropoutKey>(engine.workspace.key);
+  dropout.stream = static_cast<std::uint32_t>(layer);
+  dropout.row_ids = row_ids();
+  dropout.rate = engine.descriptor.dropout;
+  apply_dropout(stream, engine.descriptor.dtype, dropout);
+}
+
+void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
+              const Factor& a, const Factor& b, const Sum& c) {
+  runtime::cuda::ProductSpec spec;
+  spec.m = m;
+  spec.n = n;
+  spec.k = k;
+  spec.transpose_a = a.transposed;
+  spec.transpose_b = b.transposed;
+  spec.input = run.engine.descriptor.dtype;
+  spec.output = c.dtype;
+  spec.lda = a.stride;
+  spec.ldb = b.stride;
+  spec.ldc = c.stride;
+  spec.tf32 = run.context.tf32();
+  spec.alignment = alignment_of({a.data, b.data, c.data});
+  runtime::cuda::device_of(run.context)
+      .blas()
+      .product(spec)
+      .run(run.engine.lanes.stream(lane), 1, a.data, b.data, c.accumulate ? 1 : 0, c.data, c.data);
+}
+
+Factor forward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t first) {
+  return {run.element(run.packed<const std::byte>(matrix.plain), first * matrix.columns),
+          matrix.columns, true};
+}
+
+Factor backward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t first) {
+  if (run.engine.rung.transposed) {
+    return {run.element(run.packed<const std::byte>(matrix.transposed), first), matrix.rows, true};
+  }
+  return {run.element(run.packed<const std::byte>(matrix.plain), first * matrix.columns),
+          matrix.columns, false};
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/recurrent/cuda/cell_kernels.h"
+#include "kernels/recurrent/cuda/lanes.h"
+#include "kernels/recurrent/cuda/layout.h"
+#include "kernels/recurrent/recurrent.h"
+
+/// The time loop on the GPU, written once: it queues products of cuBLASLt and pointwise kernels in
+/// the way that a rung says.
+namespace sluice::kernels::recurrent::cuda {
+
+/// All that runs need.
+struct Engine {
+  Engine(const Descriptor& wanted, const Rung& way)
+      : descriptor(wanted),
+        rung(way),
+        sizes(wanted),
+        packed(book_packed(wanted, way)),
+        reserve(book_reserve(wanted)),
+        workspace(book_workspace(wanted, way)),
+        lanes(lane_count(wanted, way)) {}
+
+  Descriptor descriptor;
+  Rung rung;
+  Sizes sizes;
+  PackedLayout packed;
+  ReserveLayout reserve;
+  WorkspaceLayout workspace;
+  Lanes lanes;
+};
+
+/// One direction of a layer: step s of the loop is time t.
+struct Walk {
+  std::int64_t steps = 0;
+  bool reverse = false;
+
+  std::int64_t time_of(std::int64_t s) const { return reverse ? steps - 1 - s : s; }
+  /// Row of a [steps + 1, ...] array of states that holds the state before step s.
+  std::int64_t state_row(std::int64_t s) const { return reverse ? steps - s : s; }
+};
+
+/// Steps of the loop: [begin, end).
+struct Piece {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// What one call is given.
+struct Run {
+  Engine& engine;
+  const Context& context;
+  const ForwardArgs& args;
+  const Memory& memory;
+
+  template <typename T>
+  T* workspace(std::size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(memory.workspace) + offset);
+  }
+  template <typename T>
+  T* packed(std::size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(memory.packed) + offset);
+  }
+  template <typename T>
+  T* reserve(std::size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(memory.reserve) + offset);
+  }
+  /// The element at `index` of an array in storage.
+  std::byte* element(std::byte* base, std::int64_t index) const {
+    return base + index * engine.sizes.storage;
+  }
+  const std::byte* element(const std::byte* base, std::int64_t index) const {
+    return base + index * engine.sizes.storage;
+  }
+  /// The same of a tensor; null if it is absent.
+  std::byte* element(const Tensor& tensor, std::int64_t index) const {
+    return tensor ? element(static_cast<std::byte*>(tensor.data()), index) : nullptr;
+  }
+  const std::int32_t* lengths() const { return args.lengths.data_as<const std::int32_t>(); }
+  const std::int32_t* row_ids() const { return args.row_ids.data_as<const std::int32_t>(); }
+  CellKind kind() const { return {engine.descriptor.cell, engine.descriptor.dtype}; }
+
+  /// What layer l reads, [time, rows, input_of(l)], and puts out.
+  const std::byte* input_of(std::int64_t layer) const;
+  std::byte* output_of(std::int64_t layer) const;
+  std::int64_t lane_of(std::int64_t layer, std::int64_t direction) const;
+  bool drops(std::int64_t layer) const {
+    const Descriptor& descriptor = engine.descriptor;
+    return descriptor.training && descriptor.dropout > 0 && layer + 1 < descriptor.layers;
+  }
+  /// Applies the mask of the output of `layer` to values [.., rows, D*output] from time t on.
+  void drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
+            std::int64_t steps) const;
+};
+
+/// c [m, n] (+)= op(a) * op(b).
+struct Factor {
+  const void* data;
+  std::int64_t stride;  ///< elements from a row to the next
+  bool transposed = false;
+};
+struct Sum {
+  void* data;
+  std::int64_t stride;
+  DType dtype;
+  bool accumulate = false;
+};
+void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
+              const Factor& a, const Factor& b, const Sum& c);
+
+/// The factor that multiplies from the right with the transpose of rows [first, ..) of the
+/// matrix, as forward does, or with those rows themselves, as backward does.
+Factor forward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t first = 0);
+Factor backward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t first = 0);
+
+/// Calls work(layer, piece) for all pieces of all layers so that each comes after the same piece of
+/// the layer before it, and what may run at the same time is queued alternately. `up`: from layer 0
+/// on.
+template <typename Work>
+void for_pieces(const Engine& engine, std::int64_t time, bool up, const Work& work) {
+  const std::int64_t layers = engine.sizes.layers;
+  const std::int64_t steps = piece_steps(engine.descriptor, engine.rung, time);
+  const std::int64_t pieces = (time + steps - 1) / steps;
+  for (std::int64_t round = 0; round < pieces + layers - 1; ++round) {
+    // The layer that comes last first: it must not wait for what its input's layer does this round.
+    for (std::int64_t k = layers - 1; k >= 0; --k) {
+      const std::int64_t piece = round - k;
+      if (piece < 0 || piece >= pieces) continue;
+      const Piece part{piece * steps, piece * steps + steps < time ? piece * steps + steps : time};
+      work(up ? k : layers - 1 - k, part);
+    }
+  }
+}
+
+void run_pack(Engine& engine, const Context& context, const std::vector<LayerWeights>& weights,
+              const Memory& memory);
+/// The caller stores the dropout key (WorkspaceLayout::key) beforehand.
+void run_forward(Engine& engine, const Context& context, const ForwardArgs& args,
+                 const Memory& memory);
+void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,
+                  const Memory& memory);
+
+/// Adds the weight gradients of one layer and direction, once its gate gradients are there.
+void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
+                          std::int64_t direction, std::int64_t lane);
+
+}  // namespace sluice::kernels::recurrent::cuda

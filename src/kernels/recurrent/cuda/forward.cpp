@@ -1,0 +1,255 @@
+#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/check.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+/// One layer and direction of a forward run.
+class DirectionForward {
+ public:
+  DirectionForward(const Run& run, std::int64_t layer, std::int64_t direction)
+      : run_(run),
+        sizes_(run.engine.sizes),
+        layer_(layer),
+        direction_(direction),
+        index_(layer * sizes_.directions + direction),
+        rows_(run.args.rows),
+        lane_(run.lane_of(layer, direction)),
+        stream_(run.engine.lanes[lane_]),
+        walk_{run.args.time, direction == 1},
+        training_(run.engine.descriptor.training),
+        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]) {
+    const auto i = static_cast<std::size_t>(index_);
+    const ForwardLayout& layout = run.engine.workspace.forward;
+    const StateLayout& state = training_ ? run.engine.reserve.states[i] : layout.states[i];
+    std::byte* base =
+        static_cast<std::byte*>(training_ ? run.memory.reserve : run.memory.workspace);
+    h_ = base + state.h;
+    c_ = reinterpret_cast<float*>(base + state.c);
+    saved_ = base + state.saved;
+    h_full_ = base + state.h_full;
+    input_ = run.workspace<float>(layout.input[static_cast<std::size_t>(layer)]);
+    recurrent_ = run.workspace<float>(layout.recurrent[i]);
+    projected_ = run.workspace<float>(layout.projected[i]);
+    gates_ = run.workspace<float>(layout.gates[i]);
+  }
+
+  void begin() const {
+    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    copy_or_zero(h_at(0), run_.element(run_.args.h0, index_ * h), h * sizes_.storage);
+    if (!sizes_.lstm) return;
+    const float* c0 = run_.args.c0.data_as<const float>();
+    copy_or_zero(c_at(0), c0 ? c0 + index_ * c : nullptr,
+                 c * static_cast<std::int64_t>(sizeof(float)));
+  }
+
+  void run(const Piece& piece) const {
+    for (std::int64_t s = piece.begin; s < piece.end; ++s) step(s, piece);
+  }
+
+  void finish() const {
+    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    if (run_.args.hn) {
+      copy(run_.element(run_.args.hn, index_ * h), h_at(walk_.steps), h * sizes_.storage);
+    }
+    if (run_.args.cn) {
+      copy(run_.args.cn.data_as<float>() + index_ * c, c_at(walk_.steps),
+           c * static_cast<std::int64_t>(sizeof(float)));
+    }
+  }
+
+ private:
+  void copy(void* to, const void* from, std::int64_t bytes) const {
+    runtime::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes),
+                                         cudaMemcpyDeviceToDevice, stream_),
+                         "copy a recurrent state");
+  }
+  void copy_or_zero(void* to, const void* from, std::int64_t bytes) const {
+    if (from) return copy(to, from, bytes);
+    runtime::cuda::check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_),
+                         "clear a recurrent state");
+  }
+
+  /// The state before step s: all are kept for backward, else two take turns.
+  std::byte* h_at(std::int64_t s) const {
+    return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * sizes_.output);
+  }
+  float* c_at(std::int64_t s) const {
+    return c_ + (training_ ? walk_.state_row(s) : 0) * rows_ * sizes_.hidden;
+  }
+  std::byte* h_full_at(std::int64_t t) const {
+    return run_.element(h_full_, (training_ ? t : 0) * rows_ * sizes_.hidden);
+  }
+  std::byte* y_at(std::int64_t t) const {
+    return run_.element(run_.output_of(layer_),
+                        (t * rows_ * sizes_.directions + direction_) * sizes_.output);
+  }
+  std::int64_t y_stride() const { return sizes_.directions * sizes_.output; }
+  std::int64_t input_stride() const { return sizes_.directions * sizes_.gate_width; }
+
+  /// Where the input products of step s are.
+  float* input_at(std::int64_t s, const Piece& piece) const {
+    const Rung& rung = run_.engine.rung;
+    std::int64_t place = 0;
+    if (rung.inputs != InputProducts::kEachStep) {
+      const std::int64_t held = input_steps(run_.engine.descriptor, rung, layer_, walk_.steps);
+      place = held == walk_.steps ? walk_.time_of(s) : s - piece.begin;
+    }
+    return input_ + place * rows_ * input_stride() + direction_ * sizes_.gate_width;
+  }
+
+  /// out [rows, G*H] = a [rows, depth] * the transpose of rows [first, ..) of the matrix: one
+  /// product, or one a gate.
+  void multiply_gates(std::int64_t lane, const std::byte* a, const PackedMatrix& matrix,
+                      std::int64_t first, float* out, std::int64_t out_stride) const {
+    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
+    const std::int64_t width = sizes_.gate_width / parts;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      multiply(run_, lane, rows_, width, matrix.columns, {a, matrix.columns},
+               forward_factor(run_, matrix, first + part * width),
+               {out + part * width, out_stride, DType::kFloat32});
+    }
+  }
+
+  /// The input products of one step, where they are not combined.
+  void multiply_input(std::int64_t s, const Piece& piece) const {
+    const InputProducts inputs = run_.engine.rung.inputs;
+    if (inputs == InputProducts::kCombined) return;
+    const std::int64_t lane = inputs == InputProducts::kStreamed ? 1 : lane_;
+    const PackedMatrix& matrix = packed_.weight_ih;
+    const std::byte* x =
+        run_.element(run_.input_of(layer_), walk_.time_of(s) * rows_ * matrix.columns);
+    multiply_gates(lane, x, matrix, direction_ * sizes_.gate_width, input_at(s, piece),
+                   input_stride());
+    run_.engine.lanes.follow(lane_, lane);
+  }
+
+  void step(std::int64_t s, const Piece& piece) const {
+    multiply_input(s, piece);
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    multiply_gates(lane_, h_at(s), packed.weight_hh, 0, recurrent_, sizes_.gate_width);
+    const CellForwardArgs cell = cell_args(s, piece);
+    const auto forward = run_.engine.rung.fused_pointwise ? cell_forward : cell_forward_apart;
+    forward(stream_, run_.kind(), cell);
+    if (sizes_.projected) project(s);
+  }
+
+  CellForwardArgs cell_args(std::int64_t s, const Piece& piece) const {
+    const std::int64_t t = walk_.time_of(s);
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    CellForwardArgs cell{};
+    cell.rows = rows_;
+    cell.hidden = sizes_.hidden;
+    cell.lengths = run_.lengths();
+    cell.t = t;
+    cell.input = input_at(s, piece);
+    cell.input_stride = input_stride();
+    cell.recurrent = recurrent_;
+    cell.bias = run_.packed<const float>(packed_.bias) + direction_ * sizes_.gate_width;
+    cell.gates = gates_;
+    if (sizes_.lstm) {
+      cell.c_before = c_at(s);
+      cell.c_after = c_at(s + 1);
+    } else {
+      cell.bias_hn = run_.packed<const float>(packed.bias_hn);
+    }
+    if (sizes_.projected) {
+      cell.h_after = h_full_at(t);
+    } else {
+      cell.h_before = h_at(s);
+      cell.h_after = h_at(s + 1);
+      cell.y = y_at(t);
+      cell.y_stride = y_stride();
+    }
+    if (training_) cell.saved = run_.element(saved_, t * rows_ * sizes_.saved_width);
+    if (run_.args.c_sequence) {
+      cell.c_sequence = run_.args.c_sequence.data_as<float>() +
+                        (index_ * walk_.steps + t) * rows_ * sizes_.hidden;
+    }
+    return cell;
+  }
+
+  void project(std::int64_t s) const {
+    const std::int64_t t = walk_.time_of(s);
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    multiply(run_, lane_, rows_, sizes_.output, sizes_.hidden, {h_full_at(t), sizes_.hidden},
+             forward_factor(run_, packed.weight_hr), {projected_, sizes_.output, DType::kFloat32});
+    FinishProjection finish{};
+    finish.rows = rows_;
+    finish.output = sizes_.output;
+    finish.lengths = run_.lengths();
+    finish.t = t;
+    finish.projected = projected_;
+    finish.h_before = h_at(s);
+    finish.h_after = h_at(s + 1);
+    finish.y = y_at(t);
+    finish.y_stride = y_stride();
+    finish_projection(stream_, run_.engine.descriptor.dtype, finish);
+  }
+
+  const Run& run_;
+  const Sizes& sizes_;
+  const std::int64_t layer_, direction_, index_, rows_, lane_;
+  const cudaStream_t stream_;
+  const Walk walk_;
+  const bool training_;
+  const PackedLayer& packed_;
+  std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr;
+  float *c_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr, *projected_ = nullptr,
+        *gates_ = nullptr;
+};
+
+/// The input products of all directions for the steps that the layer's buffer holds.
+void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
+  const Engine& engine = run.engine;
+  const Sizes& sizes = engine.sizes;
+  if (engine.rung.inputs != InputProducts::kCombined) return;
+  const std::int64_t time = run.args.time, rows = run.args.rows;
+  const bool whole = input_steps(engine.descriptor, engine.rung, layer, time) == time;
+  if (whole && piece.begin > 0) return;
+  const Piece held = whole ? Piece{0, time} : piece;
+  const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(layer)].weight_ih;
+  multiply(run, run.lane_of(layer, 0), held.size() * rows, matrix.rows, matrix.columns,
+           {run.element(run.input_of(layer), held.begin * rows * matrix.columns), matrix.columns},
+           forward_factor(run, matrix),
+           {run.workspace<float>(engine.workspace.forward.input[static_cast<std::size_t>(layer)]),
+            sizes.directions * sizes.gate_width, DType::kFloat32});
+}
+
+void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
+  Engine& engine = run.engine;
+  const std::int64_t lane = run.lane_of(layer, 0);
+  // Streamed products of this layer begin when its input is there.
+  if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
+  multiply_inputs(run, layer, piece);
+  for (std::int64_t d = 0; d < engine.sizes.directions; ++d) {
+    const DirectionForward direction(run, layer, d);
+    engine.lanes.follow(run.lane_of(layer, d), lane);
+    if (piece.begin == 0) direction.begin();
+    direction.run(piece);
+    if (piece.end == run.args.time) direction.finish();
+  }
+  for (std::int64_t d = 1; d < engine.sizes.directions; ++d) {
+    engine.lanes.follow(lane, run.lane_of(layer, d));
+  }
+  if (run.drops(layer)) {
+    const std::int64_t step = run.args.rows * engine.sizes.directions * engine.sizes.output;
+    run.drop(engine.lanes[lane], layer, run.element(run.output_of(layer), piece.begin * step),
+             piece.begin, piece.size());
+  }
+  if (layer + 1 < engine.sizes.layers) engine.lanes.follow(run.lane_of(layer + 1, 0), lane);
+}
+
+}  // namespace
+
+void run_forward(Engine& engine, const Context& context, const ForwardArgs& args,
+                 const Memory& memory) {
+  const Run run{engine, context, args, memory};
+  engine.lanes.begin(static_cast<CudaStream&>(context.stream()));
+  for_pieces(engine, args.time, true,
+             [&](std::int64_t layer, const Piece& piece) { run_layer(run, layer, piece); });
+  engine.lanes.join();
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace sluice::kernels::recurrent::cuda {
+
+/// Everything that a captured run holds on to: numbers and addresses.
+using GraphKey = std::vector<std::uint64_t>;
+
+/// The graphs used last; the one that was not used for longest goes first.
+class GraphCache {
+ public:
+  /// Launches the graph of that key, captured from `work` if it is new.
+  void run(runtime::Stream& stream, const GraphKey& key, const std::function<void()>& work);
+
+ private:
+  /// Whoever runs a plan on fresh addresses each time gains nothing from graphs; who turns a few
+  /// sets of buffers does.
+  static constexpr std::size_t kMost = 64;
+
+  struct Entry {
+    GraphKey key;
+    std::unique_ptr<runtime::Graph> graph;
+  };
+  std::list<Entry> entries_;  ///< used last first
+};
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,118 @@
+#include "kernels/recurrent/cuda/ladder_plan.h"
+
+#include <initializer_list>
+
+#include "kernels/recurrent/arguments.h"
+#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/graph_cache.h"
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/check.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+using runtime::cuda::check;
+using runtime::cuda::handle_of;
+
+bool is_capturing(const Context& context) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(handle_of(context.stream()), &status),
+        "ask whether a CUDA stream is being captured");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// Collects what a graph holds on to.
+class KeyWriter {
+ public:
+  void add(std::int64_t number) { key_.push_back(static_cast<std::uint64_t>(number)); }
+  void add(const void* address) { key_.push_back(reinterpret_cast<std::uintptr_t>(address)); }
+  void add(std::initializer_list<Tensor> tensors) {
+    for (const Tensor& tensor : tensors) add(tensor.data());
+  }
+  void add(const Memory& memory) {
+    add(memory.packed);
+    add(memory.workspace);
+    add(memory.reserve);
+  }
+  void add(const ForwardArgs& args) {
+    add(args.time);
+    add(args.rows);
+    add({args.x, args.lengths, args.h0, args.c0, args.y, args.hn, args.cn, args.c_sequence,
+         args.row_ids});
+  }
+  void add(const BackwardArgs& args) {
+    add(args.forward);
+    add({args.dy, args.dhn, args.dcn, args.dx, args.dh0, args.dc0});
+    for (const LayerWeights& layer : args.gradients) {
+      add({layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr});
+    }
+  }
+  const GraphKey& key() const { return key_; }
+
+ private:
+  GraphKey key_;
+};
+
+class LadderPlan final : public Plan {
+ public:
+  LadderPlan(const Descriptor& descriptor, const Rung& rung) : engine_(descriptor, rung) {}
+
+  std::string_view implementation() const override { return engine_.rung.name; }
+  std::size_t packed_bytes() const override { return engine_.packed.bytes; }
+  std::size_t workspace_bytes() const override { return engine_.workspace.bytes; }
+  std::size_t reserve_bytes() const override { return engine_.reserve.bytes; }
+
+  void pack(const Context& context, const std::vector<LayerWeights>& weights,
+            const Memory& memory) override {
+    check_memory(*this, memory);
+    check_weights(engine_.descriptor, weights);
+    run_pack(engine_, context, weights, memory);
+  }
+
+  void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
+    check_memory(*this, memory);
+    check_forward(engine_.descriptor, args);
+    KeyWriter key;
+    key.add(std::int64_t{context.tf32() ? 1 : 0});
+    key.add(memory);
+    key.add(args);
+    run(context, args, memory, key.key(), [&] { run_forward(engine_, context, args, memory); });
+  }
+
+  void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
+    check_memory(*this, memory);
+    check_backward(engine_.descriptor, args);
+    KeyWriter key;
+    key.add(std::int64_t{context.tf32() ? 3 : 2});
+    key.add(memory);
+    key.add(args);
+    run(context, args.forward, memory, key.key(),
+        [&] { run_backward(engine_, context, args, memory); });
+  }
+
+ private:
+  void run(const Context& context, const ForwardArgs& args, const Memory& memory,
+           const GraphKey& key, const std::function<void()>& work) {
+    const Descriptor& descriptor = engine_.descriptor;
+    if (descriptor.training && descriptor.dropout > 0 && descriptor.layers > 1) {
+      auto* at = static_cast<std::byte*>(memory.workspace) + engine_.workspace.key;
+      store_key(handle_of(context.stream()), reinterpret_cast<runtime::DropoutKey*>(at),
+                args.dropout);
+    }
+    // Whoever captures a whole step gets the operations themselves.
+    if (!engine_.rung.graph || is_capturing(context)) return work();
+    static_cast<CudaStream&>(context.stream()).workspace();
+    graphs_.run(context.stream(), key, work);
+  }
+
+  Engine engine_;
+  GraphCache graphs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> make_ladder_plan(const Descriptor& descriptor, const Rung& rung) {
+  return std::make_unique<LadderPlan>(descriptor, rung);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/cuda/cuda_device.h"
+
+namespace sluice::kernels::recurrent::cuda {
+
+using runtime::cuda::CudaStream;
+
+/// The streams that a run is spread over: lane 0 is the caller's, the others belong to the plan.
+/// Work on them forks from lane 0 and joins it again, so that it can be captured in a graph.
+class Lanes {
+ public:
+  /// `count` lanes in all, of the current device.
+  explicit Lanes(std::int64_t count);
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  /// Makes `stream` lane 0 and starts the others behind it.
+  void begin(CudaStream& stream);
+  /// Lane 0 waits for the others.
+  void join();
+  /// What is queued on lane `waiter` from now on waits for what lane `leader` has been given.
+  void follow(std::int64_t waiter, std::int64_t leader);
+
+  CudaStream& stream(std::int64_t lane);
+  cudaStream_t operator[](std::int64_t lane) { return stream(lane).handle(); }
+
+ private:
+  CudaStream* main_ = nullptr;
+  std::vector<std::unique_ptr<CudaStream>> sides_;
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace sluice::kernels::recurrent::cuda

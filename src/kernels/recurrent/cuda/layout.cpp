@@ -1,0 +1,206 @@
+#include "kernels/recurrent/cuda/layout.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "base/shape.h"
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+/// Hands out offsets one after another.
+class Booking {
+ public:
+  std::size_t take(std::int64_t element_bytes, std::initializer_list<std::int64_t> extents) {
+    constexpr std::size_t kAlignment = 256;
+    std::size_t bytes = static_cast<std::size_t>(element_bytes);
+    for (const std::int64_t extent : extents) {
+      bytes = base::checked_mul(bytes, static_cast<std::size_t>(extent));
+    }
+    const std::size_t offset = total_;
+    total_ = base::checked_add(total_, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return offset;
+  }
+  std::size_t total() const { return total_; }
+
+ private:
+  std::size_t total_ = 0;
+};
+
+constexpr std::int64_t kFloat = sizeof(float);
+
+PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows,
+                         std::int64_t columns, bool with_transpose) {
+  PackedMatrix matrix{rows, columns};
+  matrix.plain = booking.take(sizes.storage, {rows, columns});
+  if (with_transpose) matrix.transposed = booking.take(sizes.storage, {rows, columns});
+  return matrix;
+}
+
+StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Sizes& sizes) {
+  const std::int64_t time = descriptor.training ? descriptor.time : 1, rows = descriptor.rows;
+  StateLayout state;
+  state.h = booking.take(sizes.storage, {time + 1, rows, sizes.output});
+  if (sizes.lstm) {
+    state.c = booking.take(kFloat, {descriptor.training ? time + 1 : 1, rows, sizes.hidden});
+  }
+  if (descriptor.training) {
+    state.saved = booking.take(sizes.storage, {time, rows, sizes.saved_width});
+  }
+  if (sizes.projected) state.h_full = booking.take(sizes.storage, {time, rows, sizes.hidden});
+  return state;
+}
+
+ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+  const Sizes sizes(descriptor);
+  const std::int64_t time = descriptor.time, rows = descriptor.rows;
+  ForwardLayout layout;
+  for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
+    // Layers that run one after the other share.
+    const bool own = layer == 0 || lane_count(descriptor, rung) >= sizes.layers;
+    const std::int64_t steps = input_steps(descriptor, rung, layer, time);
+    layout.input.push_back(
+        own ? booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})
+            : layout.input.front());
+  }
+  for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
+    layout.recurrent.push_back(booking.take(kFloat, {rows, sizes.gate_width}));
+    layout.projected.push_back(booking.take(kFloat, {sizes.projected ? rows : 0, sizes.output}));
+    layout.gates.push_back(
+        booking.take(kFloat, {rung.fused_pointwise ? 0 : rows, sizes.saved_width}));
+    if (!descriptor.training) layout.states.push_back(book_state(booking, descriptor, sizes));
+  }
+  for (std::int64_t layer = 0; !descriptor.training && layer + 1 < sizes.layers; ++layer) {
+    layout.outputs.push_back(
+        booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
+  }
+  return layout;
+}
+
+BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+  const Sizes sizes(descriptor);
+  const std::int64_t time = descriptor.time, rows = descriptor.rows;
+  const std::int64_t lanes = lane_count(descriptor, rung);
+  BackwardLayout layout;
+  for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
+    // Without a wavefront one layer is through with them before the next begins.
+    const bool own = layer == 0 || lanes >= sizes.layers;
+    layout.d_input.push_back(
+        own ? booking.take(sizes.storage, {time, rows, sizes.directions * sizes.gate_width})
+            : layout.d_input.front());
+    if (layer + 1 < sizes.layers) {
+      layout.dy.push_back(
+          booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
+    }
+  }
+  const std::int64_t apart = rung.fused_pointwise ? 0 : rows,
+                     projected = sizes.projected ? rows : 0;
+  for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
+    layout.d_recurrent.push_back(
+        booking.take(sizes.storage, {sizes.lstm ? 0 : time, rows, sizes.gate_width}));
+    layout.dh.push_back(booking.take(kFloat, {2, rows, sizes.output}));
+    layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
+    layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, sizes.output}));
+    layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
+    layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
+    layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
+  }
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));
+  }
+  return layout;
+}
+
+}  // namespace
+
+Sizes::Sizes(const Descriptor& descriptor)
+    : layers(descriptor.layers),
+      directions(descriptor.directions),
+      gates(descriptor.gates()),
+      hidden(descriptor.hidden),
+      output(descriptor.output()),
+      gate_width(gates * hidden),
+      saved_width(4 * hidden),
+      storage(static_cast<std::int64_t>(base::size_of(descriptor.dtype))),
+      lstm(descriptor.cell == CellType::kLstm),
+      projected(descriptor.projection > 0) {}
+
+PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
+  const Sizes sizes(descriptor);
+  const bool with_transpose = rung.transposed && descriptor.training;
+  Booking booking;
+  PackedLayout layout;
+  for (std::int64_t l = 0; l < sizes.layers; ++l) {
+    PackedLayer layer;
+    const std::int64_t all = sizes.directions * sizes.gate_width;
+    layer.weight_ih = book_matrix(booking, sizes, all, descriptor.input_of(l), with_transpose);
+    layer.bias = booking.take(kFloat, {all});
+    for (std::int64_t d = 0; d < sizes.directions; ++d) {
+      PackedDirection direction;
+      direction.weight_hh =
+          book_matrix(booking, sizes, sizes.gate_width, sizes.output, with_transpose);
+      if (sizes.projected) {
+        direction.weight_hr =
+            book_matrix(booking, sizes, sizes.output, sizes.hidden, with_transpose);
+      }
+      if (!sizes.lstm) direction.bias_hn = booking.take(kFloat, {sizes.hidden});
+      layer.directions.push_back(direction);
+    }
+    layout.layers.push_back(std::move(layer));
+  }
+  layout.bytes = booking.total();
+  return layout;
+}
+
+ReserveLayout book_reserve(const Descriptor& descriptor) {
+  ReserveLayout layout;
+  if (!descriptor.training) return layout;
+  const Sizes sizes(descriptor);
+  Booking booking;
+  for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
+    layout.states.push_back(book_state(booking, descriptor, sizes));
+  }
+  for (std::int64_t layer = 0; layer + 1 < sizes.layers; ++layer) {
+    layout.outputs.push_back(booking.take(
+        sizes.storage, {descriptor.time, descriptor.rows, sizes.directions * sizes.output}));
+  }
+  layout.bytes = booking.total();
+  return layout;
+}
+
+WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
+  WorkspaceLayout layout;
+  Booking forward;
+  layout.key = forward.take(sizeof(runtime::DropoutKey), {1});
+  Booking backward = forward;
+  layout.forward = book_forward(forward, descriptor, rung);
+  layout.bytes = forward.total();
+  if (descriptor.training) {
+    layout.backward = book_backward(backward, descriptor, rung);
+    layout.bytes = std::max(layout.bytes, backward.total());
+  }
+  return layout;
+}
+
+std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
+  if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;
+  return descriptor.directions == 2 ? 2 : descriptor.layers;
+}
+
+std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
+  // A layer starts when the one below has finished a piece; a product of fewer steps than that
+  // leaves most of the GPU idle.
+  constexpr std::int64_t kPieces = 12, kMost = 16;
+  const bool layered = rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1;
+  return layered ? std::clamp<std::int64_t>(time / kPieces, 1, kMost) : time;
+}
+
+std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                         std::int64_t time) {
+  if (rung.inputs == InputProducts::kEachStep) return 1;
+  // The first layer's input is all there from the beginning.
+  return layer == 0 ? time : piece_steps(descriptor, rung, time);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/recurrent/cuda/rung.h"
+
+/// Where everything lies in the three memories of a plan, as byte offsets, booked for the capacity.
+/// Of arrays over time, a run uses the beginning, with its own number of rows.
+namespace sluice::kernels::recurrent::cuda {
+
+/// Derived sizes that every part of the time loop needs, in elements.
+struct Sizes {
+  explicit Sizes(const Descriptor& descriptor);
+
+  std::int64_t layers, directions, gates, hidden, output;
+  std::int64_t gate_width;   ///< gates * hidden
+  std::int64_t saved_width;  ///< 4 * hidden
+  std::int64_t storage;      ///< bytes of an element in storage
+  bool lstm, projected;
+};
+
+/// A matrix of weights in storage, [rows, columns], and its transpose where a rung wants it.
+struct PackedMatrix {
+  std::int64_t rows = 0, columns = 0;
+  std::size_t plain = 0, transposed = 0;
+};
+
+struct PackedDirection {
+  PackedMatrix weight_hh;   ///< [G*H, output]
+  PackedMatrix weight_hr;   ///< [P, H]
+  std::size_t bias_hn = 0;  ///< float32 [H], GRU
+};
+
+/// Both directions read the same input, so their input weights stand on top of each other.
+struct PackedLayer {
+  PackedMatrix weight_ih;  ///< [D*G*H, input]
+  std::size_t bias = 0;    ///< float32 [D*G*H]
+  std::vector<PackedDirection> directions;
+};
+
+struct PackedLayout {
+  std::vector<PackedLayer> layers;
+  std::size_t bytes = 0;
+};
+PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung);
+
+/// One layer and direction; index layer * D + direction. With training in the reserve, else in the
+/// workspace.
+struct StateLayout {
+  std::size_t h = 0;       ///< storage [time + 1, rows, output]; in inference [2, rows, output]
+  std::size_t c = 0;       ///< float32 [time + 1, rows, H], LSTM; in inference [rows, H]
+  std::size_t saved = 0;   ///< storage [time, rows, 4, H]; training only
+  std::size_t h_full = 0;  ///< storage [time, rows, H], with a projection; in inference [rows, H]
+};
+
+struct ReserveLayout {
+  std::vector<StateLayout> states;
+  std::vector<std::size_t> outputs;  ///< of inner layers, storage [time, rows, D*output]
+  std::size_t bytes = 0;
+};
+ReserveLayout book_reserve(const Descriptor& descriptor);
+
+struct ForwardLayout {
+  std::vector<std::size_t> input;      ///< a layer: float32 [input_steps, rows, D*G*H]
+  std::vector<std::size_t> recurrent;  ///< a layer and direction: float32 [rows, G*H]
+  std::vector<std::size_t> projected;  ///< likewise: float32 [rows, P]
+  std::vector<std::size_t> gates;      ///< likewise: float32 [rows, 4, H]; separate kernels only
+  std::vector<StateLayout> states;     ///< inference only
+  std::vector<std::size_t> outputs;    ///< inference only: of inner layers
+};
+
+struct BackwardLayout {
+  std::vector<std::size_t> d_input;      ///< a layer: storage [time, rows, D*G*H]
+  std::vector<std::size_t> d_recurrent;  ///< a layer and direction, GRU: storage [time, rows, G*H]
+  std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
+  std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
+  std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
+  std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
+  std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
+  std::vector<std::size_t> dc_whole;     ///< likewise
+  std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
+  std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
+};
+
+/// Forward and backward share the space behind the key.
+struct WorkspaceLayout {
+  std::size_t key = 0;  ///< the DropoutKey
+  ForwardLayout forward;
+  BackwardLayout backward;
+  std::size_t bytes = 0;
+};
+WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
+
+/// Steps that one piece of a wavefront has in a run of `time` steps.
+std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
+/// Steps whose input products a layer's buffer holds.
+std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                         std::int64_t time);
+/// Streams that a rung runs on.
+std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung);
+
+}  // namespace sluice::kernels::recurrent::cuda

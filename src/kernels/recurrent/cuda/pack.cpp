@@ -1,0 +1,60 @@
+#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/cuda_device.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+struct Packing {
+  const Engine& engine;
+  cudaStream_t stream;
+  std::byte* packed;
+
+  /// Packs a canonical matrix as rows [first, ..) of a packed one.
+  void pack(const Tensor& source, const PackedMatrix& matrix, std::int64_t first) const {
+    const std::int64_t bytes = engine.sizes.storage;
+    PackMatrix args{};
+    args.from = source.data_as<const float>();
+    args.rows = source.size(0);
+    args.columns = source.size(1);
+    args.to = packed + matrix.plain + first * matrix.columns * bytes;
+    args.to_stride = matrix.columns;
+    pack_matrix(stream, engine.descriptor.dtype, args);
+    if (!engine.rung.transposed || !engine.descriptor.training) return;
+    args.to = packed + matrix.transposed + first * bytes;
+    args.to_stride = matrix.rows;
+    args.transposed = true;
+    pack_matrix(stream, engine.descriptor.dtype, args);
+  }
+
+  void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) const {
+    const Sizes& sizes = engine.sizes;
+    const PackedDirection& direction = layer.directions[static_cast<std::size_t>(d)];
+    pack(weights.weight_ih, layer.weight_ih, d * sizes.gate_width);
+    pack(weights.weight_hh, direction.weight_hh, 0);
+    if (sizes.projected) pack(weights.weight_hr, direction.weight_hr, 0);
+    PackBias bias{};
+    bias.bias_ih = weights.bias_ih.data_as<const float>();
+    bias.bias_hh = weights.bias_hh.data_as<const float>();
+    bias.gates = sizes.gates;
+    bias.hidden = sizes.hidden;
+    bias.to = reinterpret_cast<float*>(packed + layer.bias) + d * sizes.gate_width;
+    if (!sizes.lstm) bias.bias_hn = reinterpret_cast<float*>(packed + direction.bias_hn);
+    pack_bias(stream, bias);
+  }
+};
+
+}  // namespace
+
+void run_pack(Engine& engine, const Context& context, const std::vector<LayerWeights>& weights,
+              const Memory& memory) {
+  const Packing packing{engine, runtime::cuda::handle_of(context.stream()),
+                        static_cast<std::byte*>(memory.packed)};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto directions = static_cast<std::size_t>(engine.sizes.directions);
+    packing.pack_direction(weights[i], engine.packed.layers[i / directions],
+                           static_cast<std::int64_t>(i % directions));
+  }
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "kernels/recurrent/recurrent.h"
+
+/// The ladder: implementations of one time loop that differ in a few switches. Each rung has what
+/// the one below has and one thing more (after the steps of cuDNN 5's LSTM: J. Appleyard et al.,
+/// "Optimizing performance of recurrent neural networks on GPUs", 2016).
+namespace sluice::kernels::recurrent::cuda {
+
+/// How the products of a layer's input are queued.
+enum class InputProducts {
+  kEachStep,  ///< one a step, before the recurrent one
+  kStreamed,  ///< one a step, on a second stream, so that they run beside the recurrent ones
+  kCombined,  ///< one for all steps, or for a piece of them
+};
+
+struct Rung {
+  std::string_view name;
+  /// One product for all gates, rather than one a gate.
+  bool combined_gates = false;
+  InputProducts inputs = InputProducts::kEachStep;
+  /// One kernel for all pointwise operations of a step, rather than one an operation.
+  bool fused_pointwise = false;
+  /// Weights are packed once more, transposed, so that every product reads its weights' depth
+  /// contiguously: the canonical layout does for forward, its transpose for backward.
+  bool transposed = false;
+  /// Layers, or the two directions, run beside each other on streams of their own.
+  bool wavefront = false;
+  /// Runs are captured in CUDA graphs and replayed.
+  bool graph = false;
+};
+
+/// In order of the ladder.
+inline constexpr Rung kBaseline{"baseline"};
+inline constexpr Rung kCombinedGemm{"combined-gemm", true};
+inline constexpr Rung kStreamedGemm{"streamed-gemm", true, InputProducts::kStreamed};
+inline constexpr Rung kFusedPointwise{"fused-pointwise", true, InputProducts::kStreamed, true};
+inline constexpr Rung kPretransposed{"pretransposed", true, InputProducts::kStreamed, true, true};
+inline constexpr Rung kCombinedInputs{"combined-inputs", true, InputProducts::kCombined, true,
+                                      true};
+inline constexpr Rung kWavefront{"wavefront", true, InputProducts::kCombined, true, true, true};
+inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true};
+
+}  // namespace sluice::kernels::recurrent::cuda

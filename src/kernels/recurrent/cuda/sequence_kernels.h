@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/recurrent/recurrent.h"
+
+/// The kernels beside the cells: packing, projection, dropout, sums of columns. Each is queued on
+/// the stream. Pointers to void are in storage.
+namespace sluice::kernels::recurrent::cuda {
+
+/// to [rows, columns] = from, rounded to storage; or its transpose, [columns, rows], if asked.
+struct PackMatrix {
+  const float* from;  ///< [rows, columns]
+  std::int64_t rows, columns;
+  void* to;
+  std::int64_t to_stride;
+  bool transposed;
+};
+void pack_matrix(cudaStream_t stream, DType storage, const PackMatrix& args);
+
+/// to = both biases, but of the GRU's last block (n) only the input's; its other one goes to
+/// bias_hn, which is null for the LSTM.
+struct PackBias {
+  const float* bias_ih;  ///< [gates * hidden]
+  const float* bias_hh;
+  std::int64_t gates, hidden;
+  float* to;
+  float* bias_hn;  ///< [hidden]
+};
+void pack_bias(cudaStream_t stream, const PackBias& args);
+
+/// The end of a step with a projection: h of active rows is what was projected.
+struct FinishProjection {
+  std::int64_t rows, output;
+  const std::int32_t* lengths;
+  std::int64_t t;
+  const float* projected;  ///< [rows, P]
+  const void* h_before;    ///< [rows, P]
+  void* h_after;
+  void* y;
+  std::int64_t y_stride;
+};
+void finish_projection(cudaStream_t stream, DType storage, const FinishProjection& args);
+
+/// Its backward: the gradient of an active row's output goes through this step, an inactive row's
+/// on to the earlier step.
+struct SplitGradient {
+  std::int64_t rows, output;
+  const std::int32_t* lengths;
+  std::int64_t t;
+  const float* dh;  ///< [rows, P]
+  const void* dy;   ///< null: nothing
+  std::int64_t dy_stride;
+  void* through;  ///< out [rows, P]
+  float* past;    ///< out [rows, P]
+};
+void split_gradient(cudaStream_t stream, DType storage, const SplitGradient& args);
+
+/// Multiplies values [steps, rows, width], which begin at time t, by the dropout mask.
+struct Dropout {
+  void* values;
+  std::int64_t t, steps, rows, width;
+  const runtime::DropoutKey* key;  ///< on the device, so that a captured graph serves any key
+  std::uint32_t stream;            ///< added to the key's
+  const std::int32_t* row_ids;     ///< null: the row index
+  double rate;
+};
+void apply_dropout(cudaStream_t stream, DType storage, const Dropout& args);
+
+void store_key(cudaStream_t stream, runtime::DropoutKey* to, const runtime::DropoutKey& key);
+
+/// targets[i][column] += the sum of values' column over `depth` rows, in an order that depends on
+/// the shape alone.
+struct ColumnSums {
+  const void* values;  ///< [depth, columns]
+  std::int64_t stride, depth, columns;
+  float* partial;     ///< scratch [kColumnParts, columns]
+  float* targets[2];  ///< null: unwanted
+};
+inline constexpr std::int64_t kColumnParts = 64;
+void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args);
+
+/// to[i] = from[i] from storage to float32 or the other way.
+void widen(cudaStream_t stream, DType storage, float* to, const void* from, std::int64_t count);
+void narrow(cudaStream_t stream, DType storage, void* to, const float* from, std::int64_t count);
+/// to[i] += from[i].
+void add_widened(cudaStream_t stream, DType storage, float* to, const void* from,
+                 std::int64_t count);
+/// to[i] = value.
+void fill(cudaStream_t stream, std::int32_t* to, std::int32_t value, std::int64_t count);
+
+}  // namespace sluice::kernels::recurrent::cuda
