@@ -53,7 +53,9 @@ struct Descriptor {
   std::int64_t target_time = 0;
   std::int64_t source_time = 0;
   std::int64_t rows = 0;
-  /// Storage of emb, memory, h, a, alpha and packed weights: float64 or float32.
+  /// Storage of emb, memory, h, a, alpha and packed weights: float64, float32, bfloat16 or float16;
+  /// an implementation refuses what it lacks. Sums, c, softmax and gradients of weights are kept in
+  /// policy_of(dtype): float32 for the 16-bit ones.
   DType dtype = DType::kFloat32;
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
@@ -163,7 +165,8 @@ class Plan {
   /// `inputs` may be anything; the source time is bound by the capacity.
   virtual void prepare_memory(const Context& context, const PrepareArgs& args,
                               const Memory& memory) = 0;
-  /// Needs packed and workspace only. A row gives the same bits as in forward without dropout.
+  /// Needs packed and workspace only. A row gives what it gives in forward without dropout: the
+  /// same bits on the CPU, on a GPU within the rounding of sums.
   virtual void step(const Context& context, const StepArgs& args, const Memory& memory) = 0;
 };
 

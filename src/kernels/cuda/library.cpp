@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "kernels/attention_decoder/cuda/attention_decoder.h"
 #include "kernels/beam_search/cuda/beam_search.h"
 #include "kernels/device_kernels.h"
 #include "kernels/elementwise/cuda/elementwise.h"
@@ -19,6 +20,7 @@ namespace sluice::kernels::cuda {
 namespace {
 
 constexpr DeviceKernels kKernels{
+    .attention_decoder = &attention_decoder::cuda::kCandidates,
     .beam_search = &beam_search::cuda::kLeaves,
     .elementwise = &elementwise::cuda::kLeaves,
     .embedding = &embedding::cuda::kLeaves,

@@ -25,16 +25,39 @@ class DecoderTest : public testing::OnDevice {
     return this->poisoned(DType::kUInt8, Shape{static_cast<std::int64_t>(count)}).data();
   }
 
+  /// Of cell states, weights and their gradients.
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+  template <typename V = T>
   Tensor put_numbers(const std::vector<double>& values, const Shape& shape) {
     if (values.empty()) return {};
-    return this->put(std::vector<T>(values.begin(), values.end()), shape);
+    std::vector<V> narrow;
+    for (const double v : values) narrow.push_back(static_cast<V>(v));
+    return this->put(narrow, shape);
+  }
+  Tensor put_wide(const std::vector<double>& values, const Shape& shape) {
+    return put_numbers<Wide>(values, shape);
   }
   Tensor put_lengths(const std::vector<int>& values) {
     if (values.empty()) return {};
     return this->put(std::vector<std::int32_t>(values.begin(), values.end()));
   }
   std::vector<double> numbers(const Tensor& tensor) {
-    return testing::widened(this->template get<T>(tensor));
+    return base::dispatch_float(tensor.dtype(), [&](auto tag) {
+      return testing::widened(this->template get<typename decltype(tag)::type>(tensor));
+    });
+  }
+
+  /// On the host one implementation sums every row by itself, so that its bits depend on no other
+  /// row. On a GPU products may be blocked by the number of rows.
+  bool rows_are_alone() const { return this->device_->runs_host_kernels(); }
+  std::string rowwise() const { return rows_are_alone() ? "portable" : "auto"; }
+  /// The same bits where rows are alone, else within `relative`.
+  void expect_same(const std::vector<double>& got, const std::vector<double>& want,
+                   const std::string& name, double relative) {
+    if (!rows_are_alone()) return expect_near(got, want, name, relative);
+    ASSERT_EQ(got.size(), want.size()) << name;
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_EQ(got[i], want[i]) << name << ' ' << i;
   }
 
   Weights put_weights(const Descriptor& d, const oracle::DecoderWeights& w) {
@@ -43,19 +66,18 @@ class DecoderTest : public testing::OnDevice {
     for (std::size_t l = 0; l < w.cells.size(); ++l) {
       const oracle::Weights& cell = w.cells[l];
       recurrent::LayerWeights layer;
-      layer.weight_ih =
-          put_numbers(cell.weight_ih, {sums, d.input_of(static_cast<std::int64_t>(l))});
-      layer.weight_hh = put_numbers(cell.weight_hh, {sums, d.hidden});
-      layer.bias_ih = put_numbers(cell.bias_ih, {sums});
-      layer.bias_hh = put_numbers(cell.bias_hh, {sums});
+      layer.weight_ih = put_wide(cell.weight_ih, {sums, d.input_of(static_cast<std::int64_t>(l))});
+      layer.weight_hh = put_wide(cell.weight_hh, {sums, d.hidden});
+      layer.bias_ih = put_wide(cell.bias_ih, {sums});
+      layer.bias_hh = put_wide(cell.bias_hh, {sums});
       out.cells.push_back(layer);
     }
-    out.query_weight = put_numbers(w.attention.query, {d.key, d.hidden});
-    out.memory_weight = put_numbers(w.attention.memory, {d.key, d.memory});
-    out.score_vector = put_numbers(w.attention.score, {d.key});
-    out.bilinear_weight = put_numbers(w.attention.general, {d.hidden, d.memory});
-    out.output_weight = put_numbers(w.combine, {d.output, d.memory + d.hidden});
-    out.output_bias = put_numbers(w.combine_bias, {d.output});
+    out.query_weight = put_wide(w.attention.query, {d.key, d.hidden});
+    out.memory_weight = put_wide(w.attention.memory, {d.key, d.memory});
+    out.score_vector = put_wide(w.attention.score, {d.key});
+    out.bilinear_weight = put_wide(w.attention.general, {d.hidden, d.memory});
+    out.output_weight = put_wide(w.combine, {d.output, d.memory + d.hidden});
+    out.output_bias = put_wide(w.combine_bias, {d.output});
     return out;
   }
 
@@ -97,11 +119,11 @@ class DecoderTest : public testing::OnDevice {
     args.source_lengths = put_lengths(input.memory_lengths);
     args.target_lengths = put_lengths(input.lengths);
     args.h0 = put_numbers(input.h0, state);
-    args.c0 = put_numbers(input.c0, state);
+    args.c0 = put_wide(input.c0, state);
     args.a = this->poisoned(d.dtype, {c.time, c.rows, d.output});
     args.alpha = this->poisoned(d.dtype, {c.time, c.rows, c.source});
     args.hn = this->poisoned(d.dtype, state);
-    if (d.cell == CellType::kLstm) args.cn = this->poisoned(d.dtype, state);
+    if (d.cell == CellType::kLstm) args.cn = this->poisoned(base::dtype_of<Wide>(), state);
     return args;
   }
 
@@ -117,11 +139,11 @@ class DecoderTest : public testing::OnDevice {
     args.da = put_numbers(spoiled(c, gradients.da, input.lengths, c.time, d.output),
                           {c.time, c.rows, d.output});
     args.dhn = put_numbers(gradients.dhn, state);
-    args.dcn = put_numbers(gradients.dcn, state);
+    args.dcn = put_wide(gradients.dcn, state);
     args.d_emb = this->poisoned(d.dtype, {c.time, c.rows, d.embedding});
     args.d_memory = this->poisoned(d.dtype, {c.source, c.rows, d.memory});
     args.dh0 = this->poisoned(d.dtype, state);
-    if (d.cell == CellType::kLstm) args.dc0 = this->poisoned(d.dtype, state);
+    if (d.cell == CellType::kLstm) args.dc0 = this->poisoned(base::dtype_of<Wide>(), state);
     args.da0 = this->poisoned(d.dtype, {c.rows, d.output});
     args.gradients = put_weights(d, start);
     return args;

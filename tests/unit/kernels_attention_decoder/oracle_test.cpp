@@ -30,7 +30,7 @@ std::vector<std::vector<double>> masks(const DecoderCase& c, const runtime::Drop
 template <typename T>
 class OracleTest : public DecoderTest<T> {
  protected:
-  void check(const DecoderCase& c, std::uint64_t seed, const std::string& name) {
+  void check(const DecoderCase& c, std::uint64_t seed, const std::string& name, double tolerance) {
     SCOPED_TRACE(name + " " + describe(c) + " seed " + std::to_string(seed));
     Sample<T> sample(c, seed);
     auto planned = this->plan(c.d, name, sample.weights);
@@ -54,7 +54,6 @@ class OracleTest : public DecoderTest<T> {
     const auto want = oracle::forward(sample.shape, sample.weights, sample.input);
     auto want_back =
         oracle::backward(sample.shape, sample.weights, sample.input, want, sample.gradients);
-    const double tolerance = this->tolerance(c);
     this->expect_near(this->numbers(forward.a), want.a, "a", tolerance);
     this->expect_near(this->numbers(forward.alpha), want.alpha, "alpha", tolerance);
     this->expect_near(this->numbers(forward.hn), want.hn, "hn", tolerance);
@@ -77,6 +76,11 @@ class OracleTest : public DecoderTest<T> {
   }
 
   void check_random(int count, double dropout) {
+    check_random(count, dropout, [](const DecoderCase& c) { return OracleTest::tolerance(c); });
+  }
+
+  template <typename Tolerance>
+  void check_random(int count, double dropout, Tolerance tolerance) {
     std::mt19937_64 engine(dropout > 0 ? 11 : 12);
     for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
       for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
@@ -86,7 +90,7 @@ class OracleTest : public DecoderTest<T> {
           if (dropout > 0) c.d.layers = 2 + i % 2;
           for (const Candidate& candidate : candidates(*this->device_)) {
             if (candidate.refuse(c.d, *this->device_)) continue;
-            check(c, engine(), std::string(candidate.name));
+            check(c, engine(), std::string(candidate.name), tolerance(c));
             this->release_memory();
           }
         }
@@ -97,14 +101,45 @@ class OracleTest : public DecoderTest<T> {
 
 using OracleTestFloat64 = OracleTest<double>;
 using OracleTestFloat32 = OracleTest<float>;
+using OracleTestBFloat16 = OracleTest<base::BFloat16>;
+using OracleTestFloat16 = OracleTest<base::Float16>;
+
+/// Where factors of products, or all that is stored, are rounded by `rounding` while sums are wide:
+/// the roundings are independent and of either sign, so they add up by their squares. Each number
+/// passes some 4 of them a layer and step, forward and backward, each a little changed by those
+/// before; 4 standard deviations leave room for the largest of some thousands.
+double rounded_tolerance(const DecoderCase& c, double rounding) {
+  const auto roundings = static_cast<double>(2 * 4 * c.time * (c.d.layers + 1));
+  return 4 * rounding * std::sqrt(roundings);
+}
 
 TEST_P(OracleTestFloat64, MatchesOnRandomShapes) { check_random(10, 0); }
 TEST_P(OracleTestFloat32, MatchesOnRandomShapes) { check_random(10, 0); }
 TEST_P(OracleTestFloat64, MatchesWithDropout) { check_random(3, 0.3); }
 TEST_P(OracleTestFloat32, MatchesWithDropout) { check_random(3, 0.3); }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat64, testing::host_devices(), testing::device_name);
+TEST_P(OracleTestFloat32, MatchesWithTf32) {
+  if (device_->runs_host_kernels()) GTEST_SKIP() << "this device has no TF32";
+  context_.allow_tf32(true);
+  check_random(5, 0, [](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-11); });
+}
+
+/// Of those implementations that have it.
+TEST_P(OracleTestBFloat16, MatchesOnRandomShapes) {
+  check_random(10, 0, [](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-9); });
+}
+TEST_P(OracleTestBFloat16, MatchesWithDropout) {
+  check_random(3, 0.3, [](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-9); });
+}
+
+TEST_P(OracleTestFloat16, MatchesOnRandomShapes) {
+  check_random(10, 0, [](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-11); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat64, testing::devices(), testing::device_name);
 INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat32, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestBFloat16, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, OracleTestFloat16, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::attention_decoder

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/shape.h"
 #include "kernels/attention_decoder/attention_decoder.h"
+#include "kernels/attention_decoder/carver.h"
 #include "kernels/recurrent/cpu/leaf.h"
 
 /// Where everything lies in the memory of a plan. Each function lays a set of buffers out from a
-/// Carver; with a null base it only counts, so that sizes and pointers can't disagree.
+/// Carver.
 namespace sluice::kernels::attention_decoder::cpu {
 
 using recurrent::cpu::kPanel;
@@ -18,32 +18,6 @@ using recurrent::cpu::Leaf;
 using recurrent::cpu::panels_of;
 
 constexpr std::int64_t padded(std::int64_t units) { return panels_of(units) * kPanel; }
-
-/// Cuts one piece of memory into arrays aligned to 64 bytes.
-class Carver {
- public:
-  explicit Carver(void* base = nullptr) : base_(static_cast<std::byte*>(base)) {}
-
-  template <typename T>
-  T* take(std::int64_t count) {
-    T* array = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-    const std::size_t bytes = base::checked_mul(static_cast<std::size_t>(count), sizeof(T));
-    used_ = base::checked_add(used_, base::align_up(bytes, 64));
-    return array;
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
-
-/// The extents of one run.
-struct Extents {
-  std::int64_t target_time = 0;
-  std::int64_t source_time = 0;
-  std::int64_t rows = 0;
-};
 
 /// Packed matrices of one layer; see Leaf. "_back" ones, for training only, multiply gradients of
 /// gates in panel order and yield gradients of what the forward one multiplies.

@@ -1,0 +1,54 @@
+#include <array>
+
+#include "base/check.h"
+#include "kernels/attention_decoder/cuda/attention_decoder.h"
+#include "kernels/attention_decoder/cuda/attention_kernels.h"
+#include "kernels/attention_decoder/cuda/plan.h"
+
+namespace sluice::kernels::attention_decoder::cuda {
+namespace {
+
+std::optional<std::string> refuse_stepwise(const Descriptor& d, const runtime::Device&) {
+  switch (d.dtype) {
+    case DType::kFloat64:
+    case DType::kFloat32:
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      break;
+    default:
+      return fmt::format("it computes float64, float32, bfloat16 or float16, not {}",
+                         base::name_of(d.dtype));
+  }
+  constexpr std::int64_t kMostRows = 65535;  // of a grid's second dimension
+  if (d.rows > kMostRows) return fmt::format("it takes {} rows, not {}", kMostRows, d.rows);
+  const std::size_t shared =
+      attention_shared_bytes(d.source_time, padded(d.key_width()), padded(d.memory),
+                             base::size_of(base::policy_of(d.dtype).accumulate));
+  if (shared <= kMostShared) return std::nullopt;
+  return fmt::format(
+      "a row's attention over {} source positions needs {} KiB of shared memory, "
+      "of which there are {}",
+      d.source_time, shared >> 10, kMostShared >> 10);
+}
+
+std::unique_ptr<Plan> create_stepwise(const Descriptor& d, const runtime::Device&) {
+  constexpr std::string_view kName = "stepwise";
+  switch (d.dtype) {
+    case DType::kFloat64:
+      return make_plan<double>(d, kName);
+    case DType::kBFloat16:
+      return make_plan<__nv_bfloat16>(d, kName);
+    case DType::kFloat16:
+      return make_plan<__half>(d, kName);
+    default:
+      return make_plan<float>(d, kName);
+  }
+}
+
+constexpr std::array kList{Candidate{"stepwise", refuse_stepwise, create_stepwise}};
+
+}  // namespace
+
+constinit const Candidates kCandidates{kList};
+
+}  // namespace sluice::kernels::attention_decoder::cuda

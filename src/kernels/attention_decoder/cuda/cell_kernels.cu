@@ -1,0 +1,198 @@
+#include "kernels/attention_decoder/cuda/cell_kernels.h"
+#include "kernels/attention_decoder/cuda/cells.h"
+#include "kernels/attention_decoder/cuda/vectors.h"
+#include "runtime/cuda/launch.h"
+
+namespace sluice::kernels::attention_decoder::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+/// Factors of four units' outputs: 0 where dropped.
+template <typename W>
+__device__ Four<W> factors_of(const Dropout& dropout, std::int64_t row, std::int64_t t,
+                              std::int64_t unit) {
+  Four<W> factors;
+  if (dropout.scale == 0) {
+    for (W& factor : factors.x) factor = W(1);
+    return factors;
+  }
+  const auto id =
+      static_cast<std::uint32_t>(dropout.row_ids == nullptr ? row : dropout.row_ids[row]);
+  const auto words = dropout.key.words(id, static_cast<std::uint32_t>(t),
+                                       static_cast<std::uint32_t>(unit / kVector));
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    factors.x[i] = words[static_cast<std::size_t>(i)] >= dropout.threshold
+                       ? static_cast<W>(dropout.scale)
+                       : W(0);
+  }
+  return factors;
+}
+
+/// The sums of four units for each of the four blocks.
+template <typename Cell, typename S>
+__device__ void load_sums(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
+                          Four<Wide<S>> (&sums)[4]) {
+#pragma unroll
+  for (int block = 0; block < 4; ++block) {
+    const std::int64_t at = block * args.hidden + unit;
+    sums[block] = load_four(args.sums + row * 4 * args.hidden + at);
+    const Four<Wide<S>> bias = load_four(args.bias + at);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) sums[block].x[i] += bias.x[i];
+    // The GRU's fourth block is of h alone.
+    if (args.pre == nullptr || (!Cell::kHasCellState && block == 3)) continue;
+    const Four<Wide<S>> pre = load_four(args.pre + row * args.pre_stride + at);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) sums[block].x[i] += pre.x[i];
+  }
+}
+
+/// What four units of a row write.
+template <typename W>
+struct Outcome {
+  Four<W> gates[4], c, h, y;
+};
+
+template <typename Cell, typename S>
+__device__ Outcome<Wide<S>> outcome_of(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
+                                       const Four<Wide<S>>& h_prev, const Four<Wide<S>>& c_prev) {
+  using W = Wide<S>;
+  Outcome<W> out;
+  if (!args.active.at(row)) {
+    out.c = c_prev;
+    out.h = h_prev;
+    return out;
+  }
+  Four<W> sums[4];
+  load_sums<Cell>(args, row, unit, sums);
+  const Four<W> factors = factors_of<W>(args.dropout, row, args.active.t, unit);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    if (unit + i >= args.units) continue;
+    const W of_unit[4] = {sums[0].x[i], sums[1].x[i], sums[2].x[i], sums[3].x[i]};
+    const CellOut<W> cell = Cell::forward(of_unit, h_prev.x[i], c_prev.x[i]);
+#pragma unroll
+    for (int block = 0; block < 4; ++block) out.gates[block].x[i] = cell.gates[block];
+    out.c.x[i] = cell.c;
+    out.h.x[i] = cell.h;
+    out.y.x[i] = cell.h * factors.x[i];
+  }
+  return out;
+}
+
+/// A thread for four units of a row.
+template <typename Cell, typename S>
+__global__ void __launch_bounds__(kThreads) cell_kernel(CellArgs<S> args) {
+  using W = Wide<S>;
+  const std::int64_t unit = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kVector;
+  const std::int64_t row = blockIdx.y;
+  if (unit >= args.hidden) return;
+  const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
+  Four<W> c_prev;
+  if constexpr (Cell::kHasCellState) c_prev = load_four(args.c_prev + row * args.hidden + unit);
+  const Outcome<W> out = outcome_of<Cell>(args, row, unit, h_prev, c_prev);
+  store_four(args.h + row * args.h_stride + unit, out.h);
+  store_four(args.y + row * args.y_stride + unit, out.y);
+  if constexpr (Cell::kHasCellState) store_four(args.c + row * args.hidden + unit, out.c);
+  if (args.saved == nullptr) return;
+#pragma unroll
+  for (int block = 0; block < 4; ++block) {
+    store_four(args.saved + (row * 4 + block) * args.hidden + unit, out.gates[block]);
+  }
+}
+
+/// All that flows into four units' h.
+template <typename S>
+__device__ Four<Wide<S>> gradient_of_h(const CellBackwardArgs<S>& args, std::int64_t row,
+                                       std::int64_t unit) {
+  using W = Wide<S>;
+  Four<W> dh = load_four(args.d_hidden + row * args.hidden + unit);
+  const Four<W> carried = load_four(args.carried + row * args.carried_stride + unit);
+  Four<W> above;
+  Four<W> factors;
+  if (args.active.at(row)) {
+    above = load_four(args.above + row * args.above_stride + unit);
+    factors = factors_of<W>(args.dropout, row, args.active.t, unit);
+  }
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    dh.x[i] = unit + i < args.units ? dh.x[i] + carried.x[i] + factors.x[i] * above.x[i] : W(0);
+  }
+  return dh;
+}
+
+template <typename Cell, typename S>
+__global__ void __launch_bounds__(kThreads) cell_backward_kernel(CellBackwardArgs<S> args) {
+  using W = Wide<S>;
+  const std::int64_t unit = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kVector;
+  const std::int64_t row = blockIdx.y;
+  if (unit >= args.hidden) return;
+  const std::int64_t at = row * args.hidden + unit;
+  const Four<W> dh = gradient_of_h(args, row, unit);
+  Four<W> d_gates[4];
+  if (!args.active.at(row)) {
+    // The state stayed, and so does its gradient.
+    store_four(args.d_hidden + at, dh);
+  } else {
+    const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
+    Four<W> saved[4], c_prev, c, dc, direct;
+#pragma unroll
+    for (int block = 0; block < 4; ++block) {
+      saved[block] = load_four(args.saved + (row * 4 + block) * args.hidden + unit);
+    }
+    if constexpr (Cell::kHasCellState) {
+      c_prev = load_four(args.c_prev + at);
+      c = load_four(args.c + at);
+      dc = load_four(args.d_cell + at);
+    }
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      if (unit + i >= args.units) continue;
+      const W gates[4] = {saved[0].x[i], saved[1].x[i], saved[2].x[i], saved[3].x[i]};
+      W sums[4];
+      Cell::backward(gates, h_prev.x[i], c_prev.x[i], c.x[i], dh.x[i], dc.x[i], direct.x[i], sums);
+#pragma unroll
+      for (int block = 0; block < 4; ++block) d_gates[block].x[i] = sums[block];
+    }
+    store_four(args.d_hidden + at, direct);
+    if constexpr (Cell::kHasCellState) store_four(args.d_cell + at, dc);
+  }
+#pragma unroll
+  for (int block = 0; block < 4; ++block) {
+    store_four(args.d_gates + (row * 4 + block) * args.hidden + unit, d_gates[block]);
+  }
+}
+
+dim3 grid_of(std::int64_t rows, std::int64_t width) {
+  return {runtime::cuda::blocks_for(width / kVector, kThreads), static_cast<unsigned>(rows)};
+}
+
+}  // namespace
+
+template <typename S>
+void run_cell(Stream& stream, CellType cell, const CellArgs<S>& args) {
+  const auto kernel = cell == CellType::kLstm ? cell_kernel<Lstm, S> : cell_kernel<Gru, S>;
+  runtime::cuda::launch(stream, "run a decoder's cell", kernel, grid_of(args.rows, args.hidden),
+                        kThreads, 0, args);
+}
+
+template <typename S>
+void run_cell_backward(Stream& stream, CellType cell, const CellBackwardArgs<S>& args) {
+  const auto kernel =
+      cell == CellType::kLstm ? cell_backward_kernel<Lstm, S> : cell_backward_kernel<Gru, S>;
+  runtime::cuda::launch(stream, "run a decoder's cell backward", kernel,
+                        grid_of(args.rows, args.hidden), kThreads, 0, args);
+}
+
+template void run_cell(Stream&, CellType, const CellArgs<double>&);
+template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<double>&);
+template void run_cell(Stream&, CellType, const CellArgs<float>&);
+template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<float>&);
+template void run_cell(Stream&, CellType, const CellArgs<__nv_bfloat16>&);
+template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<__nv_bfloat16>&);
+template void run_cell(Stream&, CellType, const CellArgs<__half>&);
+template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<__half>&);
+
+}  // namespace sluice::kernels::attention_decoder::cuda

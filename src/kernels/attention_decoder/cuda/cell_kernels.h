@@ -1,0 +1,78 @@
+#pragma once
+
+#include "kernels/attention_decoder/cuda/numbers.h"
+#include "kernels/recurrent/recurrent.h"
+#include "runtime/device.h"
+#include "runtime/rng.h"
+
+/// Pointwise parts of a step, each one launch. Widths and strides are padded ones; padding is
+/// written with zeros. Lengths and row ids are null if absent.
+namespace sluice::kernels::attention_decoder::cuda {
+
+using recurrent::CellType;
+using runtime::Stream;
+
+/// Masks what a layer hands to the one above.
+struct Dropout {
+  runtime::DropoutKey key;  ///< with the layer's own stream
+  std::uint32_t threshold = 0;
+  double scale = 0;  ///< of what is kept; 0: no dropout
+  const std::int32_t* row_ids = nullptr;
+};
+
+/// Which rows run at step t.
+struct Activity {
+  const std::int32_t* lengths = nullptr;
+  std::int64_t t = 0;
+
+  __device__ bool at(std::int64_t row) const { return lengths == nullptr || t < lengths[row]; }
+};
+
+template <typename S>
+struct CellArgs {
+  std::int64_t rows = 0;
+  std::int64_t units = 0;   ///< H
+  std::int64_t hidden = 0;  ///< padded
+  Activity active;
+  const Wide<S>* pre = nullptr;  ///< [rows, G*H] to add to the sums; null above layer 0
+  std::int64_t pre_stride = 0;
+  const Wide<S>* sums = nullptr;  ///< [rows, 4H]
+  const Wide<S>* bias = nullptr;  ///< [4H]
+  const S* h_prev = nullptr;      ///< rows every h_stride
+  S* h = nullptr;                 ///< out, rows every h_stride. An inactive row's is h_prev
+  std::int64_t h_stride = 0;
+  const Wide<S>* c_prev = nullptr;  ///< LSTM [rows, H]
+  Wide<S>* c = nullptr;             ///< out; may be c_prev
+  S* saved = nullptr;               ///< out, training [rows, 4H]
+  S* y = nullptr;                   ///< out: h after dropout, 0 in inactive rows
+  std::int64_t y_stride = 0;
+  Dropout dropout;
+};
+
+template <typename S>
+struct CellBackwardArgs {
+  std::int64_t rows = 0;
+  std::int64_t units = 0;
+  std::int64_t hidden = 0;
+  Activity active;
+  const S* saved = nullptr;
+  const S* h_prev = nullptr;
+  std::int64_t h_stride = 0;
+  const Wide<S>* c_prev = nullptr;
+  const Wide<S>* c = nullptr;
+  const Wide<S>* carried = nullptr;  ///< of h through the next step's product
+  std::int64_t carried_stride = 0;
+  const Wide<S>* above = nullptr;  ///< of y
+  std::int64_t above_stride = 0;
+  Dropout dropout;
+  Wide<S>* d_hidden = nullptr;  ///< in: of h past the next step's product; out: of h_prev likewise
+  Wide<S>* d_cell = nullptr;    ///< LSTM, in: of c; out: of c_prev
+  S* d_gates = nullptr;         ///< out [rows, 4H]: of the sums before activation
+};
+
+template <typename S>
+void run_cell(Stream& stream, CellType cell, const CellArgs<S>& args);
+template <typename S>
+void run_cell_backward(Stream& stream, CellType cell, const CellBackwardArgs<S>& args);
+
+}  // namespace sluice::kernels::attention_decoder::cuda

@@ -1,0 +1,69 @@
+#pragma once
+
+/// The cells' elementwise parts for one unit. Equations: docs/equations.md.
+namespace sluice::kernels::attention_decoder::cuda {
+
+template <typename W>
+__device__ inline W sigmoid(W x) {
+  return W(1) / (W(1) + exp(-x));
+}
+
+/// Four sums or gates, and the states they lead to.
+template <typename W>
+struct CellOut {
+  W gates[4];  ///< after activation; of the GRU r, z, n and the hidden part of n
+  W c = 0, h = 0;
+};
+
+struct Lstm {
+  static constexpr bool kHasCellState = true;
+
+  template <typename W>
+  static __device__ CellOut<W> forward(const W (&sums)[4], W, W c_prev) {
+    CellOut<W> out{{sigmoid(sums[0]), sigmoid(sums[1]), tanh(sums[2]), sigmoid(sums[3])}};
+    out.c = out.gates[1] * c_prev + out.gates[0] * out.gates[2];
+    out.h = out.gates[3] * tanh(out.c);
+    return out;
+  }
+
+  /// dc, of c from later steps, in place becomes that of c_prev. `direct`: of h_prev past the
+  /// products.
+  template <typename W>
+  static __device__ void backward(const W (&gates)[4], W, W c_prev, W c, W dh, W& dc, W& direct,
+                                  W (&d_sums)[4]) {
+    const W i = gates[0], f = gates[1], g = gates[2], o = gates[3];
+    const W c_tanh = tanh(c);
+    const W all = dc + dh * o * (W(1) - c_tanh * c_tanh);
+    d_sums[0] = all * g * i * (W(1) - i);
+    d_sums[1] = all * c_prev * f * (W(1) - f);
+    d_sums[2] = all * i * (W(1) - g * g);
+    d_sums[3] = dh * c_tanh * o * (W(1) - o);
+    dc = all * f;
+    direct = W(0);
+  }
+};
+
+struct Gru {
+  static constexpr bool kHasCellState = false;
+
+  template <typename W>
+  static __device__ CellOut<W> forward(const W (&sums)[4], W h_prev, W) {
+    const W r = sigmoid(sums[0]), z = sigmoid(sums[1]);
+    const W n = tanh(sums[2] + r * sums[3]);
+    return {{r, z, n, sums[3]}, W(0), n + z * (h_prev - n)};
+  }
+
+  template <typename W>
+  static __device__ void backward(const W (&gates)[4], W h_prev, W, W, W dh, W&, W& direct,
+                                  W (&d_sums)[4]) {
+    const W r = gates[0], z = gates[1], n = gates[2], hidden = gates[3];
+    const W dn = dh * (W(1) - z) * (W(1) - n * n);
+    d_sums[0] = dn * hidden * r * (W(1) - r);
+    d_sums[1] = dh * (h_prev - n) * z * (W(1) - z);
+    d_sums[2] = dn;
+    d_sums[3] = dn * r;
+    direct = dh * z;
+  }
+};
+
+}  // namespace sluice::kernels::attention_decoder::cuda

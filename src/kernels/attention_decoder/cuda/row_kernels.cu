@@ -1,0 +1,221 @@
+#include "kernels/attention_decoder/cuda/row_kernels.h"
+#include "runtime/cuda/launch.h"
+
+namespace sluice::kernels::attention_decoder::cuda {
+namespace {
+
+using runtime::cuda::blocks_for;
+using runtime::cuda::launch;
+
+constexpr int kThreads = 256;
+
+/// Calls body(i) for all i < count, in grid-stride order.
+template <typename Body>
+__device__ void for_each(std::int64_t count, Body body) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+    body(i);
+  }
+}
+
+constexpr int kMostJobs = 12;
+template <typename W, typename T>
+struct PackJobs {
+  PackJob<W, T> jobs[kMostJobs];
+};
+
+/// blockIdx.y: the job.
+template <typename W, typename T>
+__global__ void __launch_bounds__(kThreads)
+    pack_kernel(const __grid_constant__ PackJobs<W, T> all) {
+  const PackJob<W, T>& job = all.jobs[blockIdx.y];
+  for_each(job.target_rows * job.target_width, [&](std::int64_t i) {
+    const std::int64_t row = i / job.target_width, column = i % job.target_width;
+    W value = 0;
+    if (row < job.rows && column < job.width) {
+      const std::int64_t at = row * job.source_stride + column;
+      if (job.first != nullptr) value += job.first[at];
+      if (job.second != nullptr) value += job.second[at];
+    }
+    job.target[row * job.target_stride + column] = static_cast<T>(value);
+  });
+}
+
+template <typename From, typename To>
+__global__ void __launch_bounds__(kThreads) copy_kernel(CopyArgs<From, To> args) {
+  for_each(args.rows * args.target_width, [&](std::int64_t i) {
+    const std::int64_t row = i / args.target_width, column = i % args.target_width;
+    To value = static_cast<To>(0.0f);
+    if (args.source != nullptr && column < args.width) {
+      value = static_cast<To>(args.source[row * args.source_stride + column]);
+    }
+    args.target[row * args.target_stride + column] = value;
+  });
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) clean_kernel(CleanArgs<S> args) {
+  for_each(args.time * args.rows * args.target_width, [&](std::int64_t i) {
+    const std::int64_t column = i % args.target_width, entry = i / args.target_width;
+    const std::int64_t row = args.row_major ? entry / args.time : entry % args.rows;
+    const std::int64_t t = args.row_major ? entry % args.time : entry / args.rows;
+    const bool used = args.lengths == nullptr || t < args.lengths[row];
+    args.target[i] = used && column < args.width
+                         ? args.source[(t * args.rows + row) * args.width + column]
+                         : static_cast<S>(0.0f);
+  });
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) output_kernel(OutputArgs<S> args) {
+  for_each(args.rows * args.padded, [&](std::int64_t i) {
+    const std::int64_t row = i / args.padded, column = i % args.padded;
+    S value = static_cast<S>(0.0f);
+    if (column < args.width) {
+      if (args.active.at(row)) value = static_cast<S>(tanh(args.sums[i] + args.bias[column]));
+      args.a[row * args.width + column] = value;
+    }
+    args.fed[row * args.fed_stride + column] = value;
+  });
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) output_backward_kernel(OutputBackwardArgs<S> args) {
+  using W = Wide<S>;
+  for_each(args.rows * args.padded, [&](std::int64_t i) {
+    const std::int64_t row = i / args.padded, column = i % args.padded;
+    W value = 0;
+    if (column < args.width && args.active.at(row)) {
+      const std::int64_t at = row * args.width + column;
+      const W a = static_cast<W>(args.a[at]);
+      value =
+          (static_cast<W>(args.da[at]) + args.fed[row * args.fed_stride + column]) * (W(1) - a * a);
+    }
+    args.d_output[i] = static_cast<S>(value);
+  });
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) add_kernel(AddArgs<S> args) {
+  for_each(args.rows * args.width, [&](std::int64_t i) {
+    const std::int64_t row = i / args.width, column = i % args.width;
+    args.out[i] =
+        static_cast<S>(args.x[row * args.x_stride + column] + args.y[row * args.y_stride + column]);
+  });
+}
+
+constexpr int kColumns = 32;
+constexpr int kRowGroups = 32;
+
+/// A block for 32 columns: each of its warps sums every 32nd row, then the first warp the warps.
+template <typename T, typename W>
+__global__ void __launch_bounds__(kColumns* kRowGroups)
+    columns_kernel(std::int64_t rows, std::int64_t width, const T* x, std::int64_t stride,
+                   W* sums) {
+  __shared__ W parts[kRowGroups][kColumns];
+  const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
+  W sum = 0;
+  if (column < width) {
+    for (std::int64_t row = threadIdx.y; row < rows; row += kRowGroups) {
+      sum += static_cast<W>(x[row * stride + column]);
+    }
+  }
+  parts[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) return;
+  for (int group = 1; group < kRowGroups; ++group) sum += parts[group][threadIdx.x];
+  sums[column] += sum;
+}
+
+}  // namespace
+
+template <typename W, typename T>
+void pack(Stream& stream, const std::vector<PackJob<W, T>>& jobs) {
+  for (std::size_t begin = 0; begin < jobs.size(); begin += kMostJobs) {
+    const std::size_t count = std::min<std::size_t>(kMostJobs, jobs.size() - begin);
+    PackJobs<W, T> part;
+    std::int64_t most = 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      part.jobs[i] = jobs[begin + i];
+      most = std::max(most, part.jobs[i].target_rows * part.jobs[i].target_width);
+    }
+    const dim3 grid(blocks_for(most, kThreads), static_cast<unsigned>(count));
+    launch(stream, "pack a decoder's weights", pack_kernel<W, T>, grid, kThreads, 0, part);
+  }
+}
+
+template <typename From, typename To>
+void copy_rows(Stream& stream, const CopyArgs<From, To>& args) {
+  launch(stream, "copy a decoder's state", copy_kernel<From, To>,
+         blocks_for(args.rows * args.target_width, kThreads), kThreads, 0, args);
+}
+
+template <typename S>
+void clean_sequence(Stream& stream, const CleanArgs<S>& args) {
+  launch(stream, "copy a decoder's input", clean_kernel<S>,
+         blocks_for(args.time * args.rows * args.target_width, kThreads), kThreads, 0, args);
+}
+
+template <typename S>
+void make_output(Stream& stream, const OutputArgs<S>& args) {
+  launch(stream, "make a decoder's output", output_kernel<S>,
+         blocks_for(args.rows * args.padded, kThreads), kThreads, 0, args);
+}
+
+template <typename S>
+void output_backward(Stream& stream, const OutputBackwardArgs<S>& args) {
+  launch(stream, "run a decoder's output backward", output_backward_kernel<S>,
+         blocks_for(args.rows * args.padded, kThreads), kThreads, 0, args);
+}
+
+template <typename S>
+void add_rows(Stream& stream, const AddArgs<S>& args) {
+  launch(stream, "add a decoder's gradients", add_kernel<S>,
+         blocks_for(args.rows * args.width, kThreads), kThreads, 0, args);
+}
+
+template <typename T, typename W>
+void add_columns(Stream& stream, std::int64_t rows, std::int64_t width, const T* x,
+                 std::int64_t stride, W* sums) {
+  if (rows == 0) return;
+  const dim3 grid(static_cast<unsigned>((width + kColumns - 1) / kColumns));
+  launch(stream, "sum a decoder's gradients", columns_kernel<T, W>, grid,
+         dim3(kColumns, kRowGroups), 0, rows, width, x, stride, sums);
+}
+
+template void pack(Stream&, const std::vector<PackJob<double, double>>&);
+template void copy_rows(Stream&, const CopyArgs<double, double>&);
+template void clean_sequence(Stream&, const CleanArgs<double>&);
+template void make_output(Stream&, const OutputArgs<double>&);
+template void output_backward(Stream&, const OutputBackwardArgs<double>&);
+template void add_rows(Stream&, const AddArgs<double>&);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const double*, std::int64_t,
+                          double*);
+template void pack(Stream&, const std::vector<PackJob<float, float>>&);
+template void copy_rows(Stream&, const CopyArgs<float, float>&);
+template void clean_sequence(Stream&, const CleanArgs<float>&);
+template void make_output(Stream&, const OutputArgs<float>&);
+template void output_backward(Stream&, const OutputBackwardArgs<float>&);
+template void add_rows(Stream&, const AddArgs<float>&);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const float*, std::int64_t, float*);
+template void pack(Stream&, const std::vector<PackJob<float, __nv_bfloat16>>&);
+template void copy_rows(Stream&, const CopyArgs<__nv_bfloat16, float>&);
+template void copy_rows(Stream&, const CopyArgs<float, __nv_bfloat16>&);
+template void copy_rows(Stream&, const CopyArgs<__nv_bfloat16, __nv_bfloat16>&);
+template void clean_sequence(Stream&, const CleanArgs<__nv_bfloat16>&);
+template void make_output(Stream&, const OutputArgs<__nv_bfloat16>&);
+template void output_backward(Stream&, const OutputBackwardArgs<__nv_bfloat16>&);
+template void add_rows(Stream&, const AddArgs<__nv_bfloat16>&);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const __nv_bfloat16*, std::int64_t,
+                          float*);
+template void pack(Stream&, const std::vector<PackJob<float, __half>>&);
+template void copy_rows(Stream&, const CopyArgs<__half, float>&);
+template void copy_rows(Stream&, const CopyArgs<float, __half>&);
+template void copy_rows(Stream&, const CopyArgs<__half, __half>&);
+template void clean_sequence(Stream&, const CleanArgs<__half>&);
+template void make_output(Stream&, const OutputArgs<__half>&);
+template void output_backward(Stream&, const OutputBackwardArgs<__half>&);
+template void add_rows(Stream&, const AddArgs<__half>&);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const __half*, std::int64_t, float*);
+
+}  // namespace sluice::kernels::attention_decoder::cuda
