@@ -1,12 +1,11 @@
 #include "bench/recurrent_bench.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <ostream>
 #include <sstream>
 
+#include "bench/output_file.h"
 #include "bench/reference.h"
 
 namespace sluice::bench {
@@ -211,14 +210,6 @@ void print(std::ostream& out, const BenchResult& result) {
       << std::flush;
 }
 
-// Before the work: a file that can't be written should not cost an hour. What it holds stays until
-// there are results.
-void require_writable(const std::string& path) {
-  const bool is_new = !std::filesystem::exists(path);
-  if (!std::ofstream(path, std::ios::app)) base::fail(ErrorCode::kIo, "cannot write {}", path);
-  if (is_new) std::filesystem::remove(path);
-}
-
 }  // namespace
 
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
@@ -249,12 +240,7 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
       }
     }
   }
-  if (!options.json.empty() && !all.empty()) {
-    std::ofstream json(options.json);
-    json << to_json(all);
-    json.close();
-    if (!json) base::fail(ErrorCode::kIo, "cannot write {}", options.json);
-  }
+  if (!options.json.empty() && !all.empty()) write_file(options.json, to_json(all));
   return all;
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "bench/recurrent_bench.h"
+#include "bench_commands.h"
 #include "commands.h"
 
 namespace sluice::app {
@@ -56,6 +57,7 @@ void add_bench(CLI::App& program) {
   command->footer("  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json");
   add_recurrent(*command, "lstm", "LSTM layers", kernels::recurrent::CellType::kLstm);
   add_recurrent(*command, "gru", "GRU layers", kernels::recurrent::CellType::kGru);
+  add_bench_report(*command);
 }
 
 }  // namespace sluice::app

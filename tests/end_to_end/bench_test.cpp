@@ -38,6 +38,30 @@ TEST(Bench, WritesResults) {
   }
 }
 
+TEST(Bench, ReportsWhatItWrote) {
+  const Workplace place;
+  place.write("tiny.shapes", "tiny time=3 batch=2 input=5 hidden=8 pass=forward\n");
+  const Outcome bench = place.sluice({"bench", "lstm", "--shapes", "tiny.shapes", "--dtype", "bf16",
+                                      "--repeats", "1", "--json", "own.json"});
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  nlohmann::json peer = {nlohmann::json::parse(place.read("own.json")).at(0)};
+  peer[0]["implementation"] = "torch";
+  peer[0]["peer"] = true;
+  peer[0]["default"] = false;
+  place.write("peer.json", peer.dump());
+  const Outcome report =
+      place.sluice({"bench", "report", "own.json", "peer.json", "--html", "out.html"});
+  EXPECT_EQ(report.code, 0) << report.err;
+  EXPECT_NE(report.out.find("lstm bfloat16 forward on cpu"), std::string::npos) << report.out;
+  EXPECT_NE(report.out.find("torch (peer)"), std::string::npos) << report.out;
+  EXPECT_NE(place.read("out.html").find("<svg"), std::string::npos);
+  peer[0]["milliseconds"] = "fast";
+  place.write("bad.json", peer.dump());
+  place.expect_error({"bench", "report", "own.json", "bad.json"},
+                     {"bad.json", "result 1", "'milliseconds'"});
+  place.expect_error({"bench", "report", "own.json", "own.json"}, {"own.json", "give only one"});
+}
+
 TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
   const Workplace place;
   place.write("bad.shapes", "good cell=lstm hidden=4\nbad cell=lstm hiden=4\n");

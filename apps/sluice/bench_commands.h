@@ -1,0 +1,10 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sluice::app {
+
+/// Each adds one command to `sluice bench`.
+void add_bench_report(CLI::App& bench);
+
+}  // namespace sluice::app

@@ -1,0 +1,247 @@
+"""What the peers share: shape files, the turns in which implementations are measured, and the JSON of `sluice bench`."""
+
+import argparse
+import dataclasses
+import glob
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+DTYPES = ["float32", "tf32", "bfloat16", "float16"]
+SHORT = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+PASSES = ["forward", "forward+backward"]
+WARM_UP = 3
+MOST_BYTES = 1 << 30  # of all copies of the inputs of a shape
+MOST_SETS = 64
+
+
+class Declined(Exception):
+    """Why an implementation doesn't run a shape."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A line of a shape file; bench/shape_file.h explains the keys."""
+
+    name: str
+    cell: str = "lstm"
+    time: int = 100
+    batch: int = 64
+    input: int = 512
+    hidden: int = 512
+    layers: int = 1
+    directions: int = 1
+    projection: int = 0
+    dtype: str = "float32"
+    lengths: str = "full"
+    seed: int = 1
+    device: str = "cpu"
+    passes: str = "all"  # the key `pass`
+
+    @property
+    def gates(self):
+        return 4 if self.cell == "lstm" else 3
+
+    @property
+    def output(self):
+        return self.projection or self.hidden
+
+    def input_of(self, layer):
+        return self.input if layer == 0 else self.directions * self.output
+
+    def forward_flops(self):
+        flops = 0
+        for layer in range(self.layers):
+            products = self.gates * self.hidden * (self.input_of(layer) + self.output)
+            flops += self.directions * (products + self.projection * self.hidden)
+        return 2 * self.time * self.batch * flops
+
+    def set_bytes(self):
+        """Bytes of x, dx, y and dy."""
+        width = 2 if self.dtype in ("bfloat16", "float16") else 4
+        return 2 * width * self.time * self.batch * (self.input + self.directions * self.output)
+
+
+CHOICES = {"cell": ["lstm", "gru"], "dtype": DTYPES, "lengths": ["full", "uniform"],
+           "pass": ["all", "forward"], "directions": ["1", "2"]}
+AT_LEAST_ZERO = ["projection", "seed"]
+
+
+def parse_value(key, text):
+    fields = {field.name: field.type for field in dataclasses.fields(Shape)}
+    if key != "pass" and key not in fields or key in ("name", "passes"):
+        raise ValueError("there is no such key")
+    text = SHORT.get(text, text) if key == "dtype" else text
+    if key in CHOICES and text not in CHOICES[key]:
+        raise ValueError(f"'{text}' is none of {', '.join(CHOICES[key])}")
+    if key == "pass" or fields[key] is str:
+        return text
+    least = 0 if key in AT_LEAST_ZERO else 1
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise ValueError(f"'{text}' is not an integer of at least {least}")
+    return int(text)
+
+
+def parse_line(words, place):
+    if "=" in words[0]:
+        raise ValueError(f"{place}: the line must start with a name, not with '{words[0]}'")
+    values = {}
+    for word in words[1:]:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise ValueError(f"{place}: '{word}' is not of the form key=value")
+        try:
+            values["passes" if key == "pass" else key] = parse_value(key, text)
+        except ValueError as error:
+            raise ValueError(f"{place}: {key}: {error}") from None
+    shape = Shape(words[0], **values)
+    if shape.projection and shape.cell != "lstm":
+        raise ValueError(f"{place}: a GRU has no projection")
+    return shape
+
+
+def read_shapes(path, dtype=None, device=None):
+    """The shapes of a file, each with `dtype` and `device` instead of its own if given; no duplicates."""
+    shapes = []
+    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        changes = {key: value for key, value in (("dtype", dtype), ("device", device)) if value}
+        shape = dataclasses.replace(parse_line(words, f"{path}:{number}"), **changes)
+        if shape not in shapes:
+            shapes.append(shape)
+    if not shapes:
+        raise ValueError(f"{path} holds no shape")
+    return shapes
+
+
+def host_cache_bytes():
+    """Bytes of the largest cache of the first core."""
+    sizes = [32 << 20]
+    for path in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
+        text = pathlib.Path(path).read_text().strip()
+        if text.endswith("K"):
+            sizes.append(int(text[:-1]) << 10)
+    return max(sizes)
+
+
+def set_count(shape, cache_bytes):
+    """Copies of inputs and outputs that take twice the cache, so that no run finds its own in there."""
+    bytes_of_one = shape.set_bytes()
+    return max(1, min(MOST_BYTES // bytes_of_one, 1 + 2 * cache_bytes // bytes_of_one, MOST_SETS))
+
+
+def median(values):
+    values, middle = sorted(values), len(values) // 2
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+
+
+def cpu_model():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(": ", 1)[1]
+    return "unknown"
+
+
+def commit():
+    """Of the benchmark, as `sluice bench` says it."""
+    command = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        said = ""
+    return said or "unknown"
+
+
+def result_of(shape, pass_name, implementation, milliseconds, device, device_model, threads, library):
+    """An object with the keys of `sluice bench`, and the library's version."""
+    row = {key: value for key, value in dataclasses.asdict(shape).items() if key != "passes"}
+    flops = shape.forward_flops() * (1 if pass_name == "forward" else 3)
+    row.update({"device": device, "device_model": device_model, "pass": pass_name,
+                "implementation": implementation, "peer": True, "default": False,
+                "milliseconds": milliseconds, "gflops": flops / milliseconds * 1e-6, "error": None,
+                "speedup_over_peer": None, "threads": threads, "cpu": cpu_model(),
+                "commit": commit(), "library": library})
+    return row
+
+
+def write_results(path, results):
+    """Whole or not at all; after each shape, so that a run that is cut short leaves what it has."""
+    aside = f"{path}.part"
+    with open(aside, "w") as file:
+        json.dump(results, file, indent=1)
+        file.write("\n")
+    os.replace(aside, path)
+
+
+def parse_arguments(description, implementations):
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", required=True, help="shape file, see bench/shapes/")
+    parser.add_argument("--json", help="file for the results")
+    parser.add_argument("--device", help="cpu, cuda or cuda:N instead of what the shape file says")
+    parser.add_argument("--dtype", choices=DTYPES, help="instead of what the shape file says")
+    parser.add_argument("--cell", choices=["lstm", "gru", "all"], default="all")
+    parser.add_argument("--pass", dest="passes", choices=["all"] + PASSES, default="all")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only shapes of this name")
+    parser.add_argument("--impl", default="all", help="all, or some of " + ", ".join(implementations))
+    parser.add_argument("--repeats", type=int, default=15, help="timed turns")
+    arguments = parser.parse_args()
+    arguments.implementations = (implementations if arguments.impl == "all"
+                                 else arguments.impl.split(","))
+    for name in arguments.implementations:
+        if name not in implementations:
+            parser.error(f"unknown implementation '{name}'; known are {', '.join(implementations)}")
+    if arguments.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    return arguments
+
+
+def measure(arguments, contest_of, library):
+    """Runs every shape and pass, prints a row for each implementation and writes the JSON.
+
+    contest_of(shape, pass) gives an object with `device`, `device_model`, `threads` and
+    `runner(implementation)`, which returns a function that runs once and returns milliseconds, or
+    raises Declined.
+    """
+    results = []
+    print(f"{'shape':<22} {'dtype':<9} {'pass':<17} {library:<25} {'ms':>10} {'GFLOP/s':>9}")
+    for shape in read_shapes(arguments.shapes, arguments.dtype, arguments.device):
+        if arguments.cell not in ("all", shape.cell) or shape.name not in (arguments.only or [shape.name]):
+            continue
+        for pass_name in PASSES if shape.passes == "all" else PASSES[:1]:
+            if arguments.passes in ("all", pass_name):
+                results += measure_one(arguments, contest_of, library, shape, pass_name)
+                if arguments.json:
+                    write_results(arguments.json, results)
+    if not results:
+        sys.exit(f"{arguments.shapes} holds no shape that could run")
+    return results
+
+
+def measure_one(arguments, contest_of, library, shape, pass_name):
+    runners = {}
+    contest = contest_of(shape, pass_name)
+    for name in arguments.implementations:
+        try:
+            runner = contest.runner(name)
+            for _ in range(WARM_UP):
+                runner()
+            runners[name] = runner
+        except Declined as error:
+            print(f"# {shape.name} {pass_name}: {name} declines: {error}")
+    times = {name: [] for name in runners}
+    for _ in range(arguments.repeats):
+        for name, runner in runners.items():
+            times[name].append(runner())
+    rows = []
+    for name in runners:
+        row = result_of(shape, pass_name, name, median(times[name]), contest.device,
+                        contest.device_model, contest.threads, library)
+        print(f"{shape.name:<22} {shape.dtype:<9} {pass_name:<17} {name:<25} "
+              f"{row['milliseconds']:>10.3f} {row['gflops']:>9.1f}", flush=True)
+        rows.append(row)
+    return rows

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Measures torch's nn.LSTM and nn.GRU on the shape files of `sluice bench`, for `sluice bench report`.
+
+Implementations: torch (eager) and, on a GPU, torch+graph (the same captured in a CUDA graph). The
+forward pass is inference; forward+backward gives gradients of x, h0, c0 and all weights. Each turn
+takes another copy of inputs and outputs, so that none of them is in a cache. GPU times are by CUDA
+events, medians.
+
+    torch_recurrent.py --shapes bench/shapes/named.shapes --device cuda --dtype bfloat16 --json torch.json
+"""
+
+import os
+import sys
+import time
+
+import torch
+
+import common
+
+IMPLEMENTATIONS = ["torch", "torch+graph"]
+TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16,
+         "float16": torch.float16}
+
+
+class Set:
+    """One copy of a shape's inputs; what a run gave is kept, so that the next gets other memory."""
+
+    def __init__(self, shape, generator, device, backward):
+        stack = shape.layers * shape.directions
+
+        def draw(*sizes, grad=backward):
+            values = 2 * torch.rand(sizes, generator=generator) - 1
+            return values.to(device, TYPES[shape.dtype]).requires_grad_(grad)
+
+        self.x = draw(shape.time, shape.batch, shape.input)
+        self.h0 = draw(stack, shape.batch, shape.output)
+        self.c0 = draw(stack, shape.batch, shape.hidden)
+        self.dy = draw(shape.time, shape.batch, shape.directions * shape.output, grad=False)
+        self.dhn, self.dcn = torch.ones_like(self.h0), torch.ones_like(self.c0)
+        self.lengths = None
+        if shape.lengths == "uniform":
+            self.lengths = torch.randint(1, shape.time + 1, (shape.batch,), generator=generator)
+        self.kept = None
+
+
+def make_module(shape, device):
+    kind = torch.nn.LSTM if shape.cell == "lstm" else torch.nn.GRU
+    projection = {"proj_size": shape.projection} if shape.projection else {}
+    module = kind(shape.input, shape.hidden, shape.layers, bidirectional=shape.directions == 2,
+                  **projection)
+    module.to(device, TYPES[shape.dtype])
+    module.flatten_parameters()
+    return module
+
+
+class Contest:
+    def __init__(self, shape, pass_name):
+        self.shape = shape
+        self.backward = pass_name == "forward+backward"
+        device = torch.device(shape.device)
+        if device.type == "cuda" and not torch.cuda.is_available():
+            sys.exit("torch finds no GPU here; use --device cpu")
+        if device.type == "cuda":
+            device = torch.device("cuda", device.index or 0)
+            torch.cuda.set_device(device)
+        self.target = device
+        self.device = str(device)
+        self.on_gpu = device.type == "cuda"
+        self.device_model = torch.cuda.get_device_name(device) if self.on_gpu else self.device
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        self.threads = torch.get_num_threads()
+        torch.backends.cuda.matmul.allow_tf32 = shape.dtype == "tf32"
+        torch.backends.cudnn.allow_tf32 = shape.dtype == "tf32"
+        self.sets = self.graphs = self.module = None
+
+    def prepare(self):
+        generator = torch.Generator().manual_seed(self.shape.seed)
+        torch.manual_seed(self.shape.seed)
+        self.module = make_module(self.shape, self.target)
+        self.module.train(self.backward)
+        count = common.set_count(self.shape, self.cache_bytes())
+        self.sets = [Set(self.shape, generator, self.target, self.backward) for _ in range(count)]
+
+    def cache_bytes(self):
+        if not self.on_gpu:
+            return common.host_cache_bytes()
+        return getattr(torch.cuda.get_device_properties(self.target), "L2_cache_size", 50 << 20)
+
+    def run(self, one):
+        state = (one.h0, one.c0) if self.shape.cell == "lstm" else one.h0
+        x = one.x
+        if one.lengths is not None:
+            x = torch.nn.utils.rnn.pack_padded_sequence(x, one.lengths, enforce_sorted=False)
+        with torch.set_grad_enabled(self.backward):
+            y, last = self.module(x, state)
+            if one.lengths is not None:
+                y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=self.shape.time)
+            one.kept = (y, last)
+            if self.backward:
+                self.differentiate(one, y, last)
+
+    def differentiate(self, one, y, last):
+        if self.shape.cell == "lstm":
+            outputs, gradients = [y, *last], [one.dy, one.dhn, one.dcn]
+            inputs = [one.x, one.h0, one.c0]
+        else:
+            outputs, gradients, inputs = [y, last], [one.dy, one.dhn], [one.x, one.h0]
+        # Plain gradients, not added to .grad: torch's faster way.
+        one.kept += torch.autograd.grad(outputs, inputs + list(self.module.parameters()), gradients)
+
+    def capture(self):
+        """A graph for each set; they share what memory is free between runs."""
+        if not self.on_gpu:
+            raise common.Declined("CUDA graphs are a GPU's")
+        if self.shape.lengths == "uniform":
+            raise common.Declined("packed sequences read lengths on the host")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # as torch asks for before a capture
+            for _ in range(common.WARM_UP):
+                self.run(self.sets[0])
+        torch.cuda.current_stream().wait_stream(side)
+        pool = torch.cuda.graph_pool_handle()
+        self.graphs = []
+        for one in self.sets:
+            one.kept = None
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool):
+                self.run(one)
+            self.graphs.append((graph, one.kept))  # eager runs replace kept
+
+    def runner(self, implementation):
+        try:
+            if self.sets is None:
+                self.prepare()
+            if implementation == "torch":
+                actions = [lambda one=one: self.run(one) for one in self.sets]
+            else:
+                self.capture()
+                actions = [graph.replay for graph, _ in self.graphs]
+            actions[0]()
+            if self.on_gpu:
+                torch.cuda.synchronize()
+        except (RuntimeError, NotImplementedError) as error:
+            self.graphs = None
+            raise common.Declined(str(error).split("\n")[0]) from None
+        turn = [0]
+
+        def run_once():
+            turn[0] = (turn[0] + 1) % len(actions)
+            return self.milliseconds_of(actions[turn[0]])
+
+        return run_once
+
+    def milliseconds_of(self, action):
+        if not self.on_gpu:
+            begin = time.perf_counter()
+            action()
+            return (time.perf_counter() - begin) * 1e3
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        begin.record()
+        action()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end)
+
+
+def library():
+    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
+    return f"torch {torch.__version__}" + (f", cuDNN {cudnn}" if cudnn else "")
+
+
+def main():
+    arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS)
+    try:
+        common.measure(arguments, Contest, library())
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

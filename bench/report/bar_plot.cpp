@@ -1,0 +1,119 @@
+#include "bench/report/bar_plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace sluice::bench::report {
+namespace {
+
+constexpr double kLabelWidth = 190;
+constexpr double kPlotWidth = 560;
+constexpr double kMargin = 60;  // for the numbers behind the bars
+constexpr double kLineHeight = 26;
+constexpr double kTop = 24;
+
+// Ratios as places on the axis.
+struct Axis {
+  double low = -1;  // powers of two
+  double high = 1;
+
+  double at(double ratio) const {
+    const double power = std::clamp(std::log2(ratio), low, high);
+    return kLabelWidth + kMargin + (power - low) / (high - low) * (kPlotWidth - 2 * kMargin);
+  }
+};
+
+Axis axis_of(const std::vector<Bars>& bars) {
+  constexpr double kMostPowers = 10;
+  Axis axis;
+  for (const Bars& line : bars) {
+    for (const auto& ratio : {line.default_ratio, line.best_ratio}) {
+      if (!ratio) continue;
+      axis.low = std::max(-kMostPowers, std::min(axis.low, std::floor(std::log2(*ratio))));
+      axis.high = std::min(kMostPowers, std::max(axis.high, std::ceil(std::log2(*ratio))));
+    }
+  }
+  return axis;
+}
+
+std::string bar(const Axis& axis, double ratio, double y, double height, const char* kind) {
+  const double one = axis.at(1), end = axis.at(ratio);
+  std::string text = fmt::format(
+      R"(<rect class="{} {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>)", kind,
+      ratio >= 1 ? "faster" : "slower", std::min(one, end), y, std::abs(end - one), height);
+  text += fmt::format(R"(<text class="value" x="{:.1f}" y="{:.1f}" text-anchor="{}">{:.2f}</text>)",
+                      ratio >= 1 ? end + 4 : end - 4, y + height / 2 + 3.5,
+                      ratio >= 1 ? "start" : "end", ratio);
+  return text + "\n";
+}
+
+std::string line_of(const Axis& axis, const Bars& bars, double y) {
+  std::string text = fmt::format(
+      "<g><title>{}</title><text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+      escape(bars.details), kLabelWidth - 6, y + kLineHeight / 2 + 4, escape(bars.label));
+  const bool two = bars.default_ratio && bars.default_ratio != bars.best_ratio;
+  if (bars.best_ratio) text += bar(axis, *bars.best_ratio, y + 3, two ? 10 : 18, "best");
+  if (two) text += bar(axis, *bars.default_ratio, y + 14, 9, "default");
+  return text + "</g>\n";
+}
+
+std::string grid(const Axis& axis, double bottom) {
+  std::string text;
+  for (double power = axis.low; power <= axis.high; ++power) {
+    const double x = axis.at(std::exp2(power));
+    text += fmt::format(
+        "<line class=\"{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}x</text>\n",
+        power == 0 ? "one" : "grid", x, x, kTop - 6, bottom, x, kTop - 10, std::exp2(power));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string escape(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string bar_plot(const std::vector<Bars>& bars) {
+  const Axis axis = axis_of(bars);
+  const double bottom = kTop + kLineHeight * static_cast<double>(bars.size());
+  const double width = kLabelWidth + kPlotWidth;
+  std::string text = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {:.0f} {:.0f}\" "
+      "width=\"{:.0f}\">\n",
+      width, bottom + 4, width);
+  text += grid(axis, bottom);
+  double y = kTop;
+  for (const Bars& line : bars) {
+    text += line_of(axis, line, y);
+    y += kLineHeight;
+  }
+  return text + "</svg>\n";
+}
+
+}  // namespace sluice::bench::report

@@ -1,0 +1,179 @@
+#include "bench/report/result_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/check.h"
+
+namespace sluice::bench::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uintmax_t kMostBytes = 256 << 20;
+constexpr std::size_t kLongestText = 200;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+
+// One object of the list; every question names file, entry and key when it fails.
+class Entry {
+ public:
+  Entry(const json& object, std::string place) : object_(object), place_(std::move(place)) {
+    if (!object.is_object()) fail("is not an object");
+  }
+
+  bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+
+  // Printable: it ends in tables and pages.
+  std::string text(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_string()) fail(key, "a text");
+    const auto& found = value.get_ref<const std::string&>();
+    const bool printable = std::ranges::none_of(found, [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte < 0x20 || byte == 0x7f;
+    });
+    if (!printable || found.empty() || found.size() > kLongestText) {
+      fail(key, "a printable text of 1 to 200 bytes");
+    }
+    return found;
+  }
+  std::string one_of(const char* key, std::initializer_list<std::string_view> allowed) const {
+    const std::string found = text(key);
+    if (std::ranges::find(allowed, found) == allowed.end()) {
+      fail(key, fmt::format("one of {}", fmt::join(allowed, ", ")));
+    }
+    return found;
+  }
+  std::int64_t size(const char* key, std::int64_t least) const {
+    const json& value = at(key);
+    const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() <= kLargestSize;
+    if (!fits || value.get<std::int64_t>() < least) {
+      fail(key, fmt::format("an integer of at least {}", least));
+    }
+    return value.get<std::int64_t>();
+  }
+  bool flag(const char* key) const {
+    if (!at(key).is_boolean()) fail(key, "true or false");
+    return at(key).get<bool>();
+  }
+  double positive(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
+      fail(key, "a number above 0");
+    }
+    return value.get<double>();
+  }
+
+ private:
+  const json& at(const char* key) const {
+    if (!object_.contains(key)) fail(fmt::format("has no key '{}'", key));
+    return object_[key];
+  }
+  [[noreturn]] void fail(const char* key, const std::string& expected) const {
+    fail(fmt::format("has a '{}' that is not {}", key, expected));
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    base::fail(ErrorCode::kFormat, "{} {}", place_, what);
+  }
+
+  const json& object_;
+  std::string place_;
+};
+
+std::string gemm_sizes(const Entry& entry) {
+  std::string text =
+      fmt::format("M{} N{} K{}", entry.size("m", 1), entry.size("n", 1), entry.size("k", 1));
+  if (entry.flag("transpose_a")) text += " At";
+  if (entry.flag("transpose_b")) text += " Bt";
+  return text;
+}
+
+std::string recurrent_sizes(const Entry& entry) {
+  std::string text = fmt::format("T{} B{} I{} H{}", entry.size("time", 1), entry.size("batch", 1),
+                                 entry.size("input", 1), entry.size("hidden", 1));
+  const auto add = [&](const char* letter, const char* key, std::int64_t least) {
+    const std::int64_t size = entry.size(key, least);
+    if (size != least) text += fmt::format(" {}{}", letter, size);
+  };
+  add("L", "layers", 1);
+  add("D", "directions", 1);
+  add("P", "projection", 0);
+  if (entry.one_of("lengths", {"full", "uniform"}) == "uniform") text += " ragged";
+  return text;
+}
+
+Workload workload_of(const Entry& entry) {
+  Workload workload;
+  workload.name = entry.text("name");
+  workload.cell = entry.one_of("cell", {"lstm", "gru", "gemm"});
+  workload.dtype = entry.text("dtype");
+  workload.pass = entry.text("pass");
+  workload.device = entry.text("device");
+  if (workload.device == "cuda") workload.device = "cuda:0";
+  if (workload.device.starts_with("cuda")) {
+    workload.machine = entry.text("device_model");
+  } else if (entry.has("cpu")) {
+    workload.machine = fmt::format("{}, {} threads", entry.text("cpu"), entry.size("threads", 1));
+  }
+  workload.sizes = workload.cell == "gemm" ? gemm_sizes(entry) : recurrent_sizes(entry);
+  return workload;
+}
+
+Measurement measurement_of(const Entry& entry, const std::string& origin) {
+  Measurement measurement;
+  measurement.workload = workload_of(entry);
+  measurement.implementation = entry.text("implementation");
+  measurement.peer = entry.flag("peer");
+  measurement.is_default = entry.flag("default");
+  measurement.milliseconds = entry.positive("milliseconds");
+  if (entry.has("commit")) measurement.commit = entry.text("commit");
+  measurement.file = origin;
+  return measurement;
+}
+
+json parse(std::string_view text, const std::string& origin) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
+    base::fail(ErrorCode::kFormat, "{}:{}: this is not JSON; a results file is what --json writes",
+               origin, 1 + std::ranges::count(before, '\n'));
+  } catch (const json::exception&) {
+    base::fail(ErrorCode::kFormat, "{} holds a number too large for any result", origin);
+  }
+}
+
+}  // namespace
+
+std::vector<Measurement> parse_results(std::string_view text, const std::string& origin) {
+  const json list = parse(text, origin);
+  if (!list.is_array() || list.empty()) {
+    base::fail(ErrorCode::kFormat,
+               "{} holds no list of results; a results file is what --json writes", origin);
+  }
+  std::vector<Measurement> measurements;
+  for (const json& object : list) {
+    const Entry entry(object, fmt::format("{}: result {}", origin, measurements.size() + 1));
+    measurements.push_back(measurement_of(entry, origin));
+  }
+  return measurements;
+}
+
+std::vector<Measurement> read_results(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
+  if (!ignored && bytes > kMostBytes) {
+    base::fail(ErrorCode::kFormat, "{} has {} bytes; no results file is that large", path.string(),
+               bytes);
+  }
+  std::ifstream stream(path);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream) base::fail(ErrorCode::kNotFound, "cannot read the results {}", path.string());
+  return parse_results(text.str(), path.string());
+}
+
+}  // namespace sluice::bench::report

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <compare>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::bench::report {
+
+/// What was measured: results that agree in all of it are compared with each other.
+struct Workload {
+  std::string device;   ///< "cpu", "cuda:0"
+  std::string machine;  ///< the GPU's model, or the CPU's with the number of threads
+  std::string cell;     ///< "lstm", "gru", or "gemm" for a product of matrices
+  std::string dtype;
+  std::string pass;
+  std::string name;
+  std::string sizes;  ///< "T100 B64 I512 H512", …
+
+  auto operator<=>(const Workload&) const = default;
+};
+
+/// One entry of a results file.
+struct Measurement {
+  Workload workload;
+  std::string implementation;
+  bool peer = false;
+  bool is_default = false;  ///< what "auto" picks
+  double milliseconds = 0;
+  std::string commit;  ///< empty: not said
+  std::string file;    ///< where it stands, for errors
+};
+
+/// Reads a JSON list as `sluice bench` and bench/peers write it. Throws Error naming file, entry
+/// and key for whatever does not fit.
+std::vector<Measurement> read_results(const std::filesystem::path& path);
+/// The same, of a text that `origin` names in errors.
+std::vector<Measurement> parse_results(std::string_view text, const std::string& origin);
+
+}  // namespace sluice::bench::report
