@@ -120,7 +120,7 @@ TEST_P(OracleTestFloat32, MatchesWithDropout) { check_random(3, 0.3); }
 
 TEST_P(OracleTestFloat32, MatchesWithTf32) {
   if (device_->runs_host_kernels()) GTEST_SKIP() << "this device has no TF32";
-  context_.allow_tf32(true);
+  context_.set_precision({DType::kFloat32, true});
   check_random(5, 0, [](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-11); });
 }
 

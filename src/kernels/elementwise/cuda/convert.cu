@@ -1,34 +1,10 @@
-#include <cuda_fp16.h>
-
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/elementwise/cuda/groups.h"
+#include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::elementwise::cuda {
 namespace {
-
-using base::Float16;
-
-// The processor's own conversions of float16, which are shorter than base::Float16's.
-template <typename From>
-__device__ float widened(From value) {
-  if constexpr (std::is_same_v<From, Float16>) {
-    return __half2float(__ushort_as_half(value.bits));
-  } else {
-    return static_cast<float>(value);
-  }
-}
-
-template <typename To>
-__device__ To narrowed(float value) {
-  if constexpr (std::is_same_v<To, Float16>) {
-    Float16 half;
-    half.bits = __half_as_ushort(__float2half_rn(value));
-    return half;
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 template <typename From, typename To>
 struct Convert {
@@ -37,7 +13,9 @@ struct Convert {
     if constexpr (std::is_same_v<From, To>) {
       return value;
     } else {
-      return narrowed<To>(widened(value));
+      // Through float32 between float64 and the 16-bit types.
+      return runtime::cuda::narrowed<To>(
+          static_cast<runtime::cuda::Wide<To>>(runtime::cuda::widened(value)));
     }
   }
 };

@@ -1,6 +1,7 @@
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/elementwise/cuda/groups.h"
+#include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::elementwise::cuda {
 namespace {
@@ -14,9 +15,17 @@ struct Masked {
   const std::int32_t* row_ids;  ///< or null
   runtime::DropoutKey key;
   std::uint32_t threshold;
-  T factor;
+  runtime::cuda::Wide<T> factor;
   bool aligned;  ///< every group of four elements of a row may be moved at once
 };
+
+/// An element, if its word keeps it.
+template <typename T>
+__device__ T masked(const Masked<T>& m, std::uint32_t word, T x) {
+  using runtime::cuda::Wide;
+  const Wide<T> kept = runtime::cuda::widened(x) * m.factor;
+  return runtime::cuda::narrowed<T>(word >= m.threshold ? kept : Wide<T>{0});
+}
 
 /// A thread a group of four neighbouring elements, which share a draw.
 template <typename T>
@@ -32,14 +41,14 @@ __global__ void __launch_bounds__(kBlock) dropout_kernel(Masked<T> m) {
       Group<T> values = *reinterpret_cast<const Group<T>*>(m.x + at);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        values.at[j] = words[j] >= m.threshold ? values.at[j] * m.factor : T{0};
+        values.at[j] = masked(m, words[j], values.at[j]);
       }
       *reinterpret_cast<Group<T>*>(m.y + at) = values;
     } else {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         if (4 * group + j >= m.features) break;
-        m.y[at + j] = words[j] >= m.threshold ? m.x[at + j] * m.factor : T{0};
+        m.y[at + j] = masked(m, words[j], m.x[at + j]);
       }
     }
   }
@@ -48,7 +57,7 @@ __global__ void __launch_bounds__(kBlock) dropout_kernel(Masked<T> m) {
 }  // namespace
 
 void dropout(Stream& stream, const DropoutArgs& args) {
-  base::dispatch_master(args.x.dtype(), [&](auto tag) {
+  base::dispatch_float(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     Masked<T> m{};
     m.x = args.x.data_as<const T>();
@@ -59,7 +68,7 @@ void dropout(Stream& stream, const DropoutArgs& args) {
     m.row_ids = args.row_ids.data_as<const std::int32_t>();
     m.key = args.key;
     m.threshold = runtime::dropout_threshold(args.rate);
-    m.factor = static_cast<T>(1 / (1 - args.rate));
+    m.factor = static_cast<runtime::cuda::Wide<T>>(1 / (1 - args.rate));
     m.aligned = m.features % 4 == 0 && is_aligned(m.x) && is_aligned(m.y);
     runtime::cuda::launch(stream, "drop elements out", dropout_kernel<T>,
                           runtime::cuda::blocks_for(m.count * ((m.features + 3) / 4), kBlock),

@@ -143,6 +143,8 @@ void move_parts(Stream& stream, const std::vector<Tensor>& parts, const Tensor& 
     move_as<uint4, kToWhole>(stream, parts, whole, 16 / size);
   } else if (size == 8) {
     move_as<std::uint64_t, kToWhole>(stream, parts, whole, 1);
+  } else if (size == 2) {
+    move_as<std::uint16_t, kToWhole>(stream, parts, whole, 1);
   } else {
     move_as<std::uint32_t, kToWhole>(stream, parts, whole, 1);
   }

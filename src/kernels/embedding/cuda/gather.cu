@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "kernels/embedding/cuda/embedding.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::embedding::cuda {
 namespace {
@@ -30,30 +31,65 @@ __global__ void gather_kernel(const Unit* table, const std::int32_t* tokens, Uni
   }
 }
 
+dim3 grid_for(std::int64_t units, std::int64_t count) {
+  constexpr std::int64_t kMostDown = 4096;
+  return {static_cast<unsigned>((units + kTileUnits - 1) / kTileUnits),
+          static_cast<unsigned>(std::min(kMostDown, (count + kTileTokens - 1) / kTileTokens))};
+}
+
 template <typename Unit>
 void gather_as(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  constexpr std::int64_t kMostDown = 4096;
   const auto size = static_cast<std::int64_t>(base::size_of(table.dtype()));
   const std::int64_t units = table.size(1) * size / static_cast<std::int64_t>(sizeof(Unit));
   const std::int64_t count = tokens.element_count();
-  const dim3 grid(
-      static_cast<unsigned>((units + kTileUnits - 1) / kTileUnits),
-      static_cast<unsigned>(std::min(kMostDown, (count + kTileTokens - 1) / kTileTokens)));
-  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>, grid,
-                        dim3(kTileUnits, kTileTokens), 0, static_cast<const Unit*>(table.data()),
+  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>,
+                        grid_for(units, count), dim3(kTileUnits, kTileTokens), 0,
+                        static_cast<const Unit*>(table.data()),
                         tokens.data_as<const std::int32_t>(), static_cast<Unit*>(out.data()),
                         table.size(0), units, count);
+}
+
+/// As gather_kernel, into a narrower type; an element a thread.
+template <typename From, typename To>
+__global__ void gather_narrow_kernel(const From* table, const std::int32_t* tokens, To* out,
+                                     std::int64_t vocabulary, std::int64_t features,
+                                     std::int64_t count) {
+  const std::int64_t j = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
+  if (j >= features) return;
+  for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
+       i += std::int64_t{gridDim.y} * kTileTokens) {
+    const std::int32_t token = tokens[i];
+    const bool known = token >= 0 && token < vocabulary;
+    const From value = known ? table[token * features + j] : __int_as_float(-1);
+    out[i * features + j] = runtime::cuda::narrowed<To>(value);
+  }
+}
+
+template <typename To>
+void gather_narrow(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  const std::int64_t count = tokens.element_count();
+  runtime::cuda::launch(stream, "gather rows of a table", gather_narrow_kernel<float, To>,
+                        grid_for(table.size(1), count), dim3(kTileUnits, kTileTokens), 0,
+                        table.data_as<const float>(), tokens.data_as<const std::int32_t>(),
+                        out.data_as<To>(), table.size(0), table.size(1), count);
 }
 
 }  // namespace
 
 void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  if (table.dtype() != out.dtype()) {
+    if (out.dtype() == base::DType::kBFloat16) {
+      return gather_narrow<base::BFloat16>(stream, table, tokens, out);
+    }
+    return gather_narrow<base::Float16>(stream, table, tokens, out);
+  }
   const std::size_t size = base::size_of(table.dtype());
   const auto bits = reinterpret_cast<std::uintptr_t>(table.data()) |
                     reinterpret_cast<std::uintptr_t>(out.data()) |
                     static_cast<std::uintptr_t>(table.size(1)) * size;
   if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, table, tokens, out);
   if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, table, tokens, out);
+  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, table, tokens, out);
   gather_as<std::uint32_t>(stream, table, tokens, out);
 }
 

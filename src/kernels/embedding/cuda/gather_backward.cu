@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "kernels/embedding/cuda/embedding.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/numbers.h"
 #include "runtime/cuda/reduce.h"
 
 /// A block owns some rows of the table and some columns of them: what it adds needs no atomics. It
@@ -39,12 +40,13 @@ struct alignas(16) Group {
 template <typename T>
 constexpr int kColumns = kWarp* Group<T>::kSize;
 
-template <typename T>
+/// Stored is the type of the gradients that come in.
+template <typename T, typename Stored>
 struct Problem {
   const std::int32_t* tokens;
   std::int64_t count;
   std::int32_t padding;
-  const T* d_out;
+  const Stored* d_out;
   T* d_table;
   std::int64_t vocabulary, features;
   int bin_bits;  ///< a block's rows are those with one value of that many lowest bits
@@ -69,8 +71,8 @@ struct Memory {
 };
 
 /// Finds the block's tokens of the window from `begin` on, in rising order; returns how many.
-template <typename T>
-__device__ int collect(const Problem<T>& p, Memory<T>& memory, std::int64_t begin) {
+template <typename T, typename Stored>
+__device__ int collect(const Problem<T, Stored>& p, Memory<T>& memory, std::int64_t begin) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int first = warp * kPerThread * kWarp + lane;
   std::int32_t tokens[kPerThread];
@@ -139,12 +141,24 @@ __device__ int end_of_row(const unsigned* entries, int at, int count) {
   }
 }
 
+/// As many elements of another type as a group has.
+template <typename T, typename Stored>
+struct alignas(Group<T>::kSize * sizeof(Stored)) StoredGroup {
+  Stored at[Group<T>::kSize];
+};
+
 /// A group of columns of a row; `left` are the columns from it on.
-template <typename T>
-__device__ Group<T> load(const T* from, std::int64_t left, bool aligned) {
-  if (aligned && left >= Group<T>::kSize) return *reinterpret_cast<const Group<T>*>(from);
+template <typename T, typename Stored>
+__device__ Group<T> load(const Stored* from, std::int64_t left, bool aligned) {
   Group<T> values{};
-  for (int j = 0; j < Group<T>::kSize && j < left; ++j) values.at[j] = from[j];
+  if (aligned && left >= Group<T>::kSize) {
+    const auto stored = *reinterpret_cast<const StoredGroup<T, Stored>*>(from);
+    for (int j = 0; j < Group<T>::kSize; ++j) values.at[j] = runtime::cuda::widened(stored.at[j]);
+    return values;
+  }
+  for (int j = 0; j < Group<T>::kSize && j < left; ++j) {
+    values.at[j] = runtime::cuda::widened(from[j]);
+  }
   return values;
 }
 
@@ -158,43 +172,44 @@ __device__ void store(T* to, std::int64_t left, bool aligned, const Group<T>& va
 }
 
 /// Where the columns of a block and the tokens of a window stand.
-template <typename T>
+template <typename T, typename Stored>
 struct Place {
   std::int64_t column;  ///< first of this lane's group
-  const T* d_out;       ///< of the window's first token, at `column`
+  const Stored* d_out;  ///< of the window's first token, at `column`
 
-  __device__ Place(const Problem<T>& p, std::int64_t begin)
+  __device__ Place(const Problem<T, Stored>& p, std::int64_t begin)
       : column(std::int64_t{blockIdx.y} * kColumns<T> +
                static_cast<int>(threadIdx.x % kWarp) * Group<T>::kSize),
         d_out(p.d_out + begin * p.features + column) {}
 };
 
-template <typename T>
-__device__ const T* source_of(const Problem<T>& p, const Place<T>& place, unsigned entry) {
+template <typename T, typename Stored>
+__device__ const Stored* source_of(const Problem<T, Stored>& p, const Place<T, Stored>& place,
+                                   unsigned entry) {
   return place.d_out + static_cast<std::int64_t>(entry & (kWindow - 1)) * p.features;
 }
 
-template <typename T>
-__device__ T* target_of(const Problem<T>& p, unsigned entry) {
+template <typename T, typename Stored>
+__device__ T* target_of(const Problem<T, Stored>& p, unsigned entry) {
   const std::int64_t row = static_cast<std::int64_t>(row_of(entry)) << p.bin_bits | blockIdx.x;
   return p.d_table + row * p.features;
 }
 
 /// One warp adds the tokens of entries [at, end), all of one row.
-template <typename T>
-__device__ void add_row(const Problem<T>& p, const Place<T>& place, const unsigned* entries, int at,
-                        int end) {
+template <typename T, typename Stored>
+__device__ void add_row(const Problem<T, Stored>& p, const Place<T, Stored>& place,
+                        const unsigned* entries, int at, int end) {
   constexpr int kBatch = 8;
   const std::int64_t left = p.features - place.column;
   if (left <= 0) return;
   T* target = target_of(p, entries[at]) + place.column;
-  Group<T> sum = load(target, left, p.aligned);
+  Group<T> sum = load<T>(target, left, p.aligned);
   for (; at < end; at += kBatch) {
     Group<T> values[kBatch];
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (at + k < end) {
-        values[k] = load(source_of(p, place, entries[at + k]), left, p.aligned);
+        values[k] = load<T>(source_of(p, place, entries[at + k]), left, p.aligned);
       }
     }
 #pragma unroll
@@ -209,9 +224,9 @@ __device__ void add_row(const Problem<T>& p, const Place<T>& place, const unsign
 
 /// The whole block adds those of one row: all threads fetch a tile, one a column adds it up while
 /// the others fetch the next.
-template <typename T>
-__device__ void add_heavy_row(const Problem<T>& p, const Place<T>& place, Memory<T>& memory, int at,
-                              int end) {
+template <typename T, typename Stored>
+__device__ void add_heavy_row(const Problem<T, Stored>& p, const Place<T, Stored>& place,
+                              Memory<T>& memory, int at, int end) {
   constexpr int kFetches = kTile / kWarps;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const std::int64_t left = p.features - place.column;
@@ -225,7 +240,7 @@ __device__ void add_heavy_row(const Problem<T>& p, const Place<T>& place, Memory
     for (int k = 0; k < kFetches; ++k) {
       const int i = from + k * kWarps + warp;
       if (i < end && left > 0) {
-        values[k] = load(source_of(p, place, memory.entries[i]), left, p.aligned);
+        values[k] = load<T>(source_of(p, place, memory.entries[i]), left, p.aligned);
       }
     }
   };
@@ -247,10 +262,11 @@ __device__ void add_heavy_row(const Problem<T>& p, const Place<T>& place, Memory
   if (adds) *target = sum;
 }
 
-template <typename T>
-__device__ void add_rows(const Problem<T>& p, Memory<T>& memory, std::int64_t begin, int count) {
+template <typename T, typename Stored>
+__device__ void add_rows(const Problem<T, Stored>& p, Memory<T>& memory, std::int64_t begin,
+                         int count) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const Place<T> place(p, begin);
+  const Place<T, Stored> place(p, begin);
   const unsigned* entries = memory.entries;
   for (int base = warp * kWarp; base < count; base += kThreads) {
     const int mine = base + lane;
@@ -273,8 +289,8 @@ __device__ void add_rows(const Problem<T>& p, Memory<T>& memory, std::int64_t be
   }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads, 2) gather_backward_kernel(Problem<T> p) {
+template <typename T, typename Stored>
+__global__ void __launch_bounds__(kThreads, 2) gather_backward_kernel(Problem<T, Stored> p) {
   extern __shared__ __align__(16) unsigned char shared[];
   Memory<T>& memory = *reinterpret_cast<Memory<T>*>(shared);
   for (std::int64_t begin = 0; begin < p.count; begin += kWindow) {
@@ -300,30 +316,40 @@ int bin_bits_for(std::int64_t vocabulary, std::int64_t chunks) {
   return std::max(wanted, vocabulary_bits - (31 - kPlaceBits));
 }
 
+template <typename T, typename Stored>
+void add(Stream& stream, const GatherBackwardArgs& args) {
+  Problem<T, Stored> p{};
+  p.tokens = args.tokens.data_as<const std::int32_t>();
+  p.count = args.tokens.element_count();
+  p.padding = args.padding;
+  p.d_out = args.d_out.data_as<const Stored>();
+  p.d_table = args.d_table.data_as<T>();
+  p.vocabulary = args.d_table.size(0);
+  p.features = args.d_table.size(1);
+  if (p.count == 0 || p.features == 0 || p.vocabulary == 0) return;
+  const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
+  p.bin_bits = bin_bits_for(p.vocabulary, chunks);
+  p.aligned = p.features % Group<T>::kSize == 0 &&
+              reinterpret_cast<std::uintptr_t>(p.d_out) % sizeof(StoredGroup<T, Stored>) == 0 &&
+              reinterpret_cast<std::uintptr_t>(p.d_table) % sizeof(Group<T>) == 0;
+  runtime::cuda::launch(stream, "add up gradients of a table", gather_backward_kernel<T, Stored>,
+                        dim3(1u << p.bin_bits, static_cast<unsigned>(chunks)), kThreads,
+                        sizeof(Memory<T>), p);
+}
+
 }  // namespace
 
 void gather_backward(Stream& stream, const GatherBackwardArgs& args) {
-  base::dispatch_master(args.d_table.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    Problem<T> p{};
-    p.tokens = args.tokens.data_as<const std::int32_t>();
-    p.count = args.tokens.element_count();
-    p.padding = args.padding;
-    p.d_out = args.d_out.data_as<const T>();
-    p.d_table = args.d_table.data_as<T>();
-    p.vocabulary = args.d_table.size(0);
-    p.features = args.d_table.size(1);
-    if (p.count == 0 || p.features == 0 || p.vocabulary == 0) return;
-    const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
-    p.bin_bits = bin_bits_for(p.vocabulary, chunks);
-    const auto bits = reinterpret_cast<std::uintptr_t>(p.d_out) |
-                      reinterpret_cast<std::uintptr_t>(p.d_table) |
-                      static_cast<std::uintptr_t>(p.features) * sizeof(T);
-    p.aligned = bits % sizeof(Group<T>) == 0;
-    runtime::cuda::launch(stream, "add up gradients of a table", gather_backward_kernel<T>,
-                          dim3(1u << p.bin_bits, static_cast<unsigned>(chunks)), kThreads,
-                          sizeof(Memory<T>), p);
-  });
+  switch (args.d_out.dtype()) {
+    case base::DType::kFloat64:
+      return add<double, double>(stream, args);
+    case base::DType::kBFloat16:
+      return add<float, base::BFloat16>(stream, args);
+    case base::DType::kFloat16:
+      return add<float, base::Float16>(stream, args);
+    default:
+      return add<float, float>(stream, args);
+  }
 }
 
 }  // namespace sluice::kernels::embedding::cuda
