@@ -2,6 +2,7 @@
 
 #include "kernels/attention_decoder/arguments.h"
 #include "kernels/attention_decoder/cuda/run.h"
+#include "runtime/cuda/blas.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
@@ -36,6 +37,9 @@ class StepwisePlan final : public Plan {
   void pack(const Context& context, const Weights& weights, const Memory& memory) override {
     check_memory(*this, memory, false);
     check_weights(d_, weights);
+    // What runs must not take while they are captured.
+    runtime::cuda::device_of(context).blas();
+    static_cast<runtime::cuda::CudaStream&>(context.stream()).workspace();
     pack_weights<S>(context, d_, weights, memory);
   }
 
