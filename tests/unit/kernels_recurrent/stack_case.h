@@ -51,6 +51,8 @@ Tensors expected(const StackCase& stack);
 struct RunOptions {
   std::string device = "cpu";
   std::string implementation = "auto";
+  /// Runs on the same memory, of which the last counts: those before have other dropout keys.
+  int rounds = 1;
 };
 
 /// Runs pack and forward, and backward when planned for training. All memory and outputs start as

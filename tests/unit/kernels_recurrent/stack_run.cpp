@@ -167,14 +167,35 @@ void collect_gradients(const Bench& bench, Tensors& tensors,
   }
 }
 
+/// What gradients are added to, once more.
+template <typename S>
+void restore_gradients(Bench& bench, const StackCase& stack,
+                       const std::vector<LayerWeights>& gradients) {
+  if (gradients.empty()) return;
+  const std::vector<LayerWeights> before =
+      upload_weights<S>(bench, stack.descriptor, stack.gradients_before);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    bench.context().copy(gradients[i].weight_ih, before[i].weight_ih);
+    bench.context().copy(gradients[i].weight_hh, before[i].weight_hh);
+    bench.context().copy(gradients[i].bias_ih, before[i].bias_ih);
+    bench.context().copy(gradients[i].bias_hh, before[i].bias_hh);
+    if (gradients[i].weight_hr) bench.context().copy(gradients[i].weight_hr, before[i].weight_hr);
+  }
+}
+
 template <typename T, typename S>
-Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase& stack) {
+Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase& stack,
+                 int rounds) {
   const Context& context = bench.context();
-  const ForwardArgs forward = forward_args<T, S>(bench, stack);
-  plan.forward(context, forward, memory);
+  ForwardArgs forward = forward_args<T, S>(bench, stack);
   BackwardArgs backward;
-  if (stack.descriptor.training) {
-    backward = backward_args<T, S>(bench, stack, forward);
+  if (stack.descriptor.training) backward = backward_args<T, S>(bench, stack, forward);
+  for (int round = 1; round <= rounds; ++round) {
+    forward.dropout.step = stack.dropout.step + static_cast<std::uint32_t>(rounds - round);
+    plan.forward(context, forward, memory);
+    if (!stack.descriptor.training) continue;
+    backward.forward = forward;
+    if (round > 1) restore_gradients<S>(bench, stack, backward.gradients);
     plan.backward(context, backward, memory);
   }
   Tensors tensors;
@@ -200,7 +221,7 @@ std::vector<Tensors> run_typed(const std::vector<StackCase>& stacks, const RunOp
   plan->pack(context, upload_weights<S>(bench, first.descriptor, first.weights), memory);
   std::vector<Tensors> results;
   for (const StackCase& stack : stacks) {
-    results.push_back(run_once<T, S>(bench, *plan, memory, stack));
+    results.push_back(run_once<T, S>(bench, *plan, memory, stack, options.rounds));
   }
   return results;
 }

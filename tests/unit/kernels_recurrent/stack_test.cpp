@@ -197,6 +197,18 @@ TEST_P(RecurrentStack, OnePlanServesRunsOfAnyExtent) {
   }
 }
 
+// A graph that was captured for one step of training serves the next.
+TEST_P(RecurrentStack, SameMemoryServesAnotherDropoutKey) {
+  for (int trial = 0; trial < 5; ++trial) {
+    const StackCase stack = random_case(random_, limits());
+    if (is_peer() || !can_run(stack.descriptor)) continue;
+    SCOPED_TRACE(describe(stack));
+    RunOptions twice = options();
+    twice.rounds = 3;
+    expect_close(run(stack, twice), expected(stack), tolerance_of(dtype()));
+  }
+}
+
 TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
   if (is_peer()) GTEST_SKIP();
   for (int trial = 0; trial < 3; ++trial) {

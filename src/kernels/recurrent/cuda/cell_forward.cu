@@ -3,20 +3,50 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-/// Stores what follows from the gates of an active unit.
+/// What a unit has before the recurrent product is there.
+struct UnitForward {
+  float inputs[4];
+  float bias_hn = 0, c = 0, h = 0;
+};
+
 template <typename Cell, typename T>
-__device__ void store_active(const CellForwardArgs& args, std::int64_t row, std::int64_t unit,
-                             const float* gates) {
+__device__ UnitForward load_unit(const CellForwardArgs& args, std::int64_t row, std::int64_t unit) {
   const std::int64_t at = row * args.hidden + unit;
-  float c = 0, h_before = 0;
+  const float* x = args.input + row * args.input_stride + unit;
+  UnitForward values;
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) {
+    values.inputs[g] = x[g * args.hidden] + args.bias[g * args.hidden + unit];
+  }
   if constexpr (Cell::kHasCellState) {
-    c = Cell::next_c(gates, args.c_before[at]);
+    values.c = args.c_before[at];
+  } else {
+    values.bias_hn = args.bias_hn[unit];
+    values.h = load(static_cast<const T*>(args.h_before) + at);
+  }
+  return values;
+}
+
+/// The step of an active unit.
+template <typename Cell, typename T>
+__device__ void step_unit(const CellForwardArgs& args, std::int64_t row, std::int64_t unit,
+                          const UnitForward& before) {
+  const std::int64_t at = row * args.hidden + unit;
+  const float* r = args.recurrent + row * Cell::kGates * args.hidden + unit;
+  float products[Cell::kGates], gates[Cell::kSaved];
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) products[g] = r[g * args.hidden];
+#pragma unroll
+  for (int k = 0; k < Cell::kSaved; ++k) {
+    const int g = Cell::order(k), p = Cell::product_of(g);
+    gates[g] = Cell::gate(g, before.inputs[p], products[p], before.bias_hn, gates);
+  }
+  const float c = Cell::next_c(gates, before.c);
+  const float h = Cell::next_h(gates, c, before.h);
+  if constexpr (Cell::kHasCellState) {
     args.c_after[at] = c;
     if (args.c_sequence) args.c_sequence[at] = c;
-  } else {
-    h_before = load(static_cast<const T*>(args.h_before) + at);
   }
-  const float h = Cell::next_h(gates, c, h_before);
   store(static_cast<T*>(args.h_after) + at, h);
   if (args.y) store(static_cast<T*>(args.y) + row * args.y_stride + unit, h);
   if (args.saved == nullptr) return;
@@ -26,7 +56,7 @@ __device__ void store_active(const CellForwardArgs& args, std::int64_t row, std:
 }
 
 template <typename Cell, typename T>
-__device__ void store_inactive(const CellForwardArgs& args, std::int64_t row, std::int64_t unit) {
+__device__ void skip_unit(const CellForwardArgs& args, std::int64_t row, std::int64_t unit) {
   const std::int64_t at = row * args.hidden + unit;
   if constexpr (Cell::kHasCellState) {
     args.c_after[at] = args.c_before[at];
@@ -43,25 +73,17 @@ __device__ void store_inactive(const CellForwardArgs& args, std::int64_t row, st
 
 template <typename Cell, typename T>
 __global__ void forward_kernel(const CellForwardArgs args) {
-  for_units(args.rows, args.hidden, [&](std::int64_t row, std::int64_t unit) {
-    if (!is_active(args.lengths, row, args.t)) return store_inactive<Cell, T>(args, row, unit);
-    const float* x = args.input + row * args.input_stride + unit;
-    const float* r = args.recurrent + row * Cell::kGates * args.hidden + unit;
-    const float bias_hn = args.bias_hn ? args.bias_hn[unit] : 0.0f;
-    float inputs[Cell::kGates], products[Cell::kGates];
-#pragma unroll
-    for (int g = 0; g < Cell::kGates; ++g) {
-      inputs[g] = x[g * args.hidden] + args.bias[g * args.hidden + unit];
-      products[g] = r[g * args.hidden];
+  const std::int64_t unit = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+  if (unit >= args.hidden) return;
+  UnitForward before = load_unit<Cell, T>(args, blockIdx.y, unit);
+  for (std::int64_t row = blockIdx.y; row < args.rows; row += gridDim.y) {
+    if (row != blockIdx.y) before = load_unit<Cell, T>(args, row, unit);
+    if (is_active(args.lengths, row, args.t)) {
+      step_unit<Cell, T>(args, row, unit, before);
+    } else {
+      skip_unit<Cell, T>(args, row, unit);
     }
-    float gates[Cell::kSaved];
-#pragma unroll
-    for (int k = 0; k < Cell::kSaved; ++k) {
-      const int g = Cell::order(k), p = Cell::product_of(g);
-      gates[g] = Cell::gate(g, inputs[p], products[p], bias_hn, gates);
-    }
-    store_active<Cell, T>(args, row, unit, gates);
-  });
+  }
 }
 
 }  // namespace

@@ -28,14 +28,15 @@ __global__ void gate_kernel(const CellForwardArgs args, const int g) {
   });
 }
 
+template <typename Cell>
 __global__ void cell_state_kernel(const CellForwardArgs args) {
   for_units(args.rows, args.hidden, [&](std::int64_t row, std::int64_t unit) {
     const std::int64_t at = row * args.hidden + unit;
     const bool active = is_active(args.lengths, row, args.t);
-    float gates[LstmCell::kSaved];
-    load_gates<LstmCell>(args, row, unit, gates);
+    float gates[Cell::kSaved];
+    load_gates<Cell>(args, row, unit, gates);
     const float before = args.c_before[at];
-    const float c = active ? LstmCell::next_c(gates, before) : before;
+    const float c = active ? Cell::next_c(gates, before) : before;
     args.c_after[at] = c;
     if (args.c_sequence) args.c_sequence[at] = active ? c : 0.0f;
   });
@@ -71,7 +72,7 @@ void cell_forward_apart(cudaStream_t stream, const CellKind& kind, const CellFor
       check_cell_launch();
     }
     if constexpr (Cell::kHasCellState) {
-      cell_state_kernel<<<grid, kCellBlock, 0, stream>>>(args);
+      cell_state_kernel<Cell><<<grid, kCellBlock, 0, stream>>>(args);
       check_cell_launch();
     }
     output_kernel<Cell, T><<<grid, kCellBlock, 0, stream>>>(args);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/storage.h"
@@ -36,10 +38,12 @@ inline void check_cell_launch() {
 template <typename Body>
 void dispatch_cell(const CellKind& kind, const Body& body) {
   dispatch_device_storage(kind.storage, [&](auto storage) {
+    using T = typename decltype(storage)::type;
+    using Math = std::conditional_t<sizeof(T) == 2, FastMath, ExactMath>;
     if (kind.cell == CellType::kLstm) {
-      body(base::TypeTag<LstmCell>{}, storage);
+      body(base::TypeTag<LstmCell<Math>>{}, storage);
     } else {
-      body(base::TypeTag<GruCell>{}, storage);
+      body(base::TypeTag<GruCell<Math>>{}, storage);
     }
   });
 }

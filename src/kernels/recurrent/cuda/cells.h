@@ -6,8 +6,25 @@
 /// `gates` are the values after activation in the order of the cell, and what else backward needs.
 namespace sluice::kernels::recurrent::cuda {
 
-__device__ inline float logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+/// Activations to the last places of float32.
+struct ExactMath {
+  __device__ static float logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+  __device__ static float tanh(float x) { return tanhf(x); }
+};
 
+/// Activations for 16-bit storage, whose own rounding is 2^-12 of the value at best. __expf errs by
+/// 2 + 1.2 |x| units of 2^-23 relative to e^x and __fdividef by 2 units, so logistic errs by less
+/// than 2^-18 relative to its value above 2^-24; tanh by less than 2^-20, absolutely, as what its
+/// exponential errs by fades with it.
+struct FastMath {
+  __device__ static float logistic(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+  __device__ static float tanh(float x) {
+    const float e = __expf(-2.0f * fabsf(x));
+    return copysignf(__fdividef(1.0f - e, 1.0f + e), x);
+  }
+};
+
+template <typename Math>
 struct LstmCell {
   static constexpr int kGates = 4;  ///< i, f, g, o
   static constexpr int kSaved = 4;
@@ -20,19 +37,19 @@ struct LstmCell {
 
   /// x: the input's product and the biases; r: the recurrent product.
   __device__ static float gate(int g, float x, float r, float /*bias_hn*/, const float*) {
-    return g == 2 ? tanhf(x + r) : logistic(x + r);
+    return g == 2 ? Math::tanh(x + r) : Math::logistic(x + r);
   }
   __device__ static float next_c(const float* gates, float c) {
     return gates[1] * c + gates[0] * gates[2];
   }
   /// `c` is the new cell state.
   __device__ static float next_h(const float* gates, float c, float /*h*/) {
-    return gates[3] * tanhf(c);
+    return gates[3] * Math::tanh(c);
   }
 
   /// The whole gradient of the new cell state, from that of the output and that of later steps.
   __device__ static float whole_dc(const float* gates, float c, float dh, float dc) {
-    const float squashed = tanhf(c);
+    const float squashed = Math::tanh(c);
     return dc + dh * gates[3] * (1.0f - squashed * squashed);
   }
   /// Gradient of gate g before activation, as the input's product takes it.
@@ -42,7 +59,7 @@ struct LstmCell {
     if (g == 0) return dc * n * i * (1.0f - i);
     if (g == 1) return dc * c_before * f * (1.0f - f);
     if (g == 2) return dc * i * (1.0f - n * n);
-    return dh * tanhf(c) * o * (1.0f - o);
+    return dh * Math::tanh(c) * o * (1.0f - o);
   }
   /// The same as the recurrent product takes it.
   __device__ static float d_recurrent(int, const float*, float d_gate) { return d_gate; }
@@ -51,6 +68,7 @@ struct LstmCell {
   __device__ static float dh_direct(const float*, float) { return 0.0f; }
 };
 
+template <typename Math>
 struct GruCell {
   static constexpr int kGates = 3;  ///< r, z, n
   static constexpr int kSaved = 4;  ///< and R_n h + b_hn
@@ -61,7 +79,7 @@ struct GruCell {
 
   __device__ static float gate(int g, float x, float r, float bias_hn, const float* gates) {
     if (g == 3) return r + bias_hn;
-    return g == 2 ? tanhf(x + gates[0] * gates[3]) : logistic(x + r);
+    return g == 2 ? Math::tanh(x + gates[0] * gates[3]) : Math::logistic(x + r);
   }
   __device__ static float next_c(const float*, float) { return 0.0f; }
   __device__ static float next_h(const float* gates, float /*c*/, float h) {

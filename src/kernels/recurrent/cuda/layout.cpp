@@ -191,7 +191,7 @@ std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
   // A layer starts when the one below has finished a piece; a product of fewer steps than that
   // leaves most of the GPU idle.
-  constexpr std::int64_t kPieces = 12, kMost = 16;
+  constexpr std::int64_t kPieces = 20, kMost = 16;
   const bool layered = rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1;
   return layered ? std::clamp<std::int64_t>(time / kPieces, 1, kMost) : time;
 }
