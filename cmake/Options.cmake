@@ -15,6 +15,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+# RPATH and not RUNPATH: it holds for the libraries' own libraries too, which a bundle brings along.
+add_link_options(LINKER:--disable-new-dtags)
 
 # No -ffast-math and no contraction behind our back: a row must give the same bits alone and in a batch.
 set(SLUICE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# usage: packaging/bundle.sh BUILD_FOLDER
+# Makes BUILD_FOLDER/bundle/sluice-VERSION and its .tar.gz from what is built there: everything but glibc that the
+# program needs, so that it runs on another Linux with a glibc as new, with nothing installed. ./dev bundle builds first.
+set -euo pipefail
+readonly BUILD=$(realpath "$1") SOURCE=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+readonly LIMIT=$((60 << 20))
+# What a running system has in any case: glibc. The driver and CUDA's libraries are opened at run time.
+readonly SYSTEM='^(linux-vdso|ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|libresolv\.)'
+# Compiled into what is bundled.
+readonly HEADER_PACKAGES=(nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev)
+
+die() {
+  printf 'bundle: %s\n' "$*" >&2
+  exit 1
+}
+
+version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$BUILD/CMakeCache.txt")
+readonly NAME=sluice-$version
+readonly FOLDER=$BUILD/bundle/$NAME
+
+copy_programs() {
+  mkdir -p "$FOLDER/lib"
+  cp "$BUILD/sluice" "$BUILD/sluice-tests" "$FOLDER/"
+  cp "$BUILD/lib/libsluice_core.so" "$FOLDER/lib/"
+  if [[ -f $BUILD/lib/libsluice_cuda.so ]]; then cp "$BUILD/lib/libsluice_cuda.so" "$FOLDER/lib/"; fi
+}
+
+# The libraries that ldd finds for a file, but the system's own: "name path" a line.
+needed_by() {
+  ldd "$@" | awk -v system_own="$SYSTEM" '$2 == "=>" && $1 !~ system_own { print $1, ($3 == "not" ? "missing" : $3) }' | sort -u
+}
+
+copy_libraries() {
+  local name path
+  while read -r name path; do
+    [[ $name != libsluice_* ]] || continue
+    [[ -f $path ]] || die "$name, which the program needs, is not on this machine"
+    cp -L "$path" "$FOLDER/lib/$name"
+    add_licence "$path"
+  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" "$BUILD"/lib/libsluice_*.so)
+}
+
+add_licence() {
+  local package
+  # Debian's files are owned by the path before or after /usr was merged.
+  package=$(dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "$(realpath "$1")" 2>/dev/null) ||
+    die "no package owns $1, so its licence is unknown"
+  add_licence_of_package "${package%%:*}"
+}
+
+add_licence_of_package() {
+  cp -L "/usr/share/doc/$1/copyright" "$FOLDER/licences/$1.txt" || die "package $1 states no licence"
+}
+
+copy_licences() {
+  local package text
+  cp "$SOURCE/LICENSE" "$FOLDER/"
+  for package in "${HEADER_PACKAGES[@]}"; do add_licence_of_package "$package"; done
+  # The copyright files refer to these instead of repeating them.
+  for text in $(grep -hoE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$FOLDER"/licences/*.txt | sort -u); do
+    cp -L "$text" "$FOLDER/licences/"
+  done
+  if [[ -f $FOLDER/lib/libsluice_cuda.so ]]; then
+    echo "libsluice_cuda.so contains the CUDA runtime (cudart_static), distributed under NVIDIA's CUDA Toolkit EULA." \
+      >"$FOLDER/licences/cuda-runtime.txt"
+  fi
+}
+
+copy_test_data() {
+  local part
+  for part in tests/oracle/goldens tests/peers/goldens bench/shapes examples; do
+    mkdir -p "$FOLDER/test-data/$(dirname "$part")"
+    cp -r "$SOURCE/$part" "$FOLDER/test-data/$part"
+  done
+}
+
+write_readme() {
+  local glibc
+  glibc=$(objdump -T "$FOLDER"/sluice* "$FOLDER"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+  sed "s/@VERSION@/$version/; s/@GLIBC@/${glibc#GLIBC_}/; s/@MACHINE@/$(uname -m)/" "$SOURCE/packaging/README.md" >"$FOLDER/README.md"
+}
+
+# As on another machine: no environment, and every library from the folder. (Those of others know no folder of their own and
+# are found by who loads them.)
+check() {
+  local strays
+  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by); SYSTEM='$SYSTEM' needed_by sluice sluice-tests lib/libsluice_*.so" |
+    awk -v folder="$FOLDER/" 'index($2, folder) != 1 && index($2, "./") != 1')
+  [[ -z $strays ]] || die "not from the bundle: $strays"
+  env -i "$FOLDER/sluice" --version >/dev/null || die "the bundled program does not run"
+}
+
+rm -rf "${BUILD:?}/bundle"
+mkdir -p "$FOLDER/licences"
+copy_programs
+copy_libraries
+copy_licences
+copy_test_data
+strip --strip-unneeded "$FOLDER"/sluice "$FOLDER"/sluice-tests "$FOLDER"/lib/*
+write_readme
+check
+tar -C "$BUILD/bundle" --owner=0 --group=0 --sort=name -czf "$BUILD/bundle/$NAME.tar.gz" "$NAME"
+size=$(stat -c %s "$BUILD/bundle/$NAME.tar.gz")
+((size <= LIMIT)) || die "the archive of $((size >> 20)) MiB is larger than $((LIMIT >> 20)) MiB"
+[[ -f $FOLDER/lib/libsluice_cuda.so ]] || echo "without the GPU's part: no nvcc on this machine"
+du -sh "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"
