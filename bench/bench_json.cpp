@@ -1,23 +1,12 @@
 #include <omp.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bench/commit.h"
+#include "bench/machine.h"
 #include "bench/recurrent_bench.h"
 
 namespace sluice::bench {
-namespace {
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
-}  // namespace
 
 std::string to_json(const std::vector<BenchResult>& results) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();

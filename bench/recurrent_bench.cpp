@@ -1,12 +1,12 @@
 #include "bench/recurrent_bench.h"
 
 #include <algorithm>
-#include <limits>
 #include <ostream>
 #include <sstream>
 
 #include "bench/output_file.h"
 #include "bench/reference.h"
+#include "bench/statistics.h"
 
 namespace sluice::bench {
 
@@ -16,12 +16,6 @@ namespace {
 
 // Above this the oracle takes longer than most people wait.
 constexpr double kOracleFlops = 60e9;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 std::vector<std::string> split_names(const std::string& names) {
   std::vector<std::string> list;
@@ -39,12 +33,18 @@ std::vector<Pass> passes_of(const std::string& name) {
              name);
 }
 
-bool is_peer(const runtime::Device& device, std::string_view implementation) {
-  if (implementation.ends_with(kCaptured)) implementation.remove_suffix(kCaptured.size());
+// The implementation of that name, captured or not; null if the device has none.
+const recurrent::Candidate* find_candidate(const runtime::Device& device, std::string_view name) {
+  if (name.ends_with(kCaptured)) name.remove_suffix(kCaptured.size());
   for (const recurrent::Candidate& candidate : recurrent::candidates(device)) {
-    if (candidate.name == implementation) return candidate.peer;
+    if (candidate.name == name) return &candidate;
   }
-  return false;
+  return nullptr;
+}
+
+bool is_peer(const runtime::Device& device, std::string_view implementation) {
+  const recurrent::Candidate* candidate = find_candidate(device, implementation);
+  return candidate != nullptr && candidate->peer;
 }
 
 // All turns of one shape and pass.
@@ -103,11 +103,9 @@ void Contest::enter(std::ostream& out) {
     }
     return;
   }
-  const recurrent::Descriptor descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
   for (const recurrent::Candidate& candidate : recurrent::candidates(*device_)) {
-    std::optional<std::string> reason = candidate.refuse(descriptor, *device_);
     const std::string name(candidate.name);
-    if (!reason) reason = enter(name);
+    std::optional<std::string> reason = enter(name);
     if (!reason && context_.stream().can_capture() && name != "graph") {
       reason = enter(name + std::string(kCaptured));
     }
@@ -117,6 +115,10 @@ void Contest::enter(std::ostream& out) {
 
 /// Why it can't take part. Some only show when run (lengths), which a descriptor does not tell.
 std::optional<std::string> Contest::enter(const std::string& name) {
+  if (const recurrent::Candidate* candidate = find_candidate(*device_, name)) {
+    const auto descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
+    if (auto reason = candidate->refuse(descriptor, *device_)) return reason;
+  }
   try {
     Runner runner(context_, shape_, pass_, name, tensors_);
     runner.run();
@@ -157,16 +159,10 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
   }
   take_turns();
 
-  std::vector<double> best_peer(static_cast<std::size_t>(options_.repeats),
-                                std::numeric_limits<double>::infinity());
-  bool has_peer = false;
-  for (std::size_t i = 0; i < runners_.size(); ++i) {
-    if (!is_peer(*device_, runners_[i].implementation())) continue;
-    has_peer = true;
-    for (std::size_t turn = 0; turn < best_peer.size(); ++turn) {
-      best_peer[turn] = std::min(best_peer[turn], times_[i][turn]);
-    }
-  }
+  std::vector<bool> peers;
+  for (const Runner& runner : runners_) peers.push_back(is_peer(*device_, runner.implementation()));
+  const bool has_peer = std::ranges::find(peers, true) != peers.end();
+  const std::vector<double> best_peer = best_of(times_, peers);
   const recurrent::Choice chosen =
       recurrent::make_plan(context_, shape_.descriptor(pass_ == Pass::kForwardBackward));
   std::vector<BenchResult> results;
@@ -177,18 +173,12 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
     result.pass = pass_;
     result.implementation = runners_[i].implementation();
     result.device_model = device_->model();
-    result.peer = is_peer(*device_, result.implementation);
+    result.peer = peers[i];
     result.is_default = result.implementation == chosen.plan->implementation();
     result.milliseconds = median(times_[i]);
     result.gflops = flops() / result.milliseconds * 1e-6;
     result.error = errors[i];
-    if (has_peer) {
-      std::vector<double> ratios;
-      for (std::size_t turn = 0; turn < best_peer.size(); ++turn) {
-        ratios.push_back(best_peer[turn] / times_[i][turn]);
-      }
-      result.speedup_over_peer = median(ratios);
-    }
+    if (has_peer) result.speedup_over_peer = median_ratio(best_peer, times_[i]);
     results.push_back(std::move(result));
   }
   return results;

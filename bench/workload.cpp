@@ -6,97 +6,18 @@
 #include <map>
 #include <set>
 
+#include "bench/host_numbers.h"
+
 namespace sluice::bench {
 
 namespace recurrent = kernels::recurrent;
-using base::BFloat16;
 using base::DType;
 using base::Shape;
 using runtime::Buffer;
 using runtime::Context;
 using runtime::Tensor;
 
-namespace {
-
-// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014).
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-  }
-  double uniform(double range) {
-    return (2 * (static_cast<double>(next() >> 11) * 0x1p-53) - 1) * range;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
-double rounded(double value, DType dtype) {
-  if (dtype == DType::kFloat64) return value;
-  const auto single = static_cast<float>(value);
-  return dtype == DType::kFloat32 ? single : static_cast<float>(BFloat16(single));
-}
-
-std::vector<double> draw(Random& random, std::int64_t count, double range, DType dtype) {
-  std::vector<double> values(static_cast<std::size_t>(count));
-  for (double& value : values) value = rounded(random.uniform(range), dtype);
-  return values;
-}
-
-template <typename T>
-void upload_as(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
-  std::vector<T> converted;
-  converted.reserve(values.size());
-  for (const double value : values) {
-    if constexpr (std::is_same_v<T, BFloat16>) {
-      converted.push_back(BFloat16(static_cast<float>(value)));
-    } else {
-      converted.push_back(static_cast<T>(value));
-    }
-  }
-  context.upload<T>(tensor, converted);
-}
-
-void upload(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
-  base::dispatch_storage(tensor.dtype(), [&](auto tag) {
-    upload_as<typename decltype(tag)::type>(context, tensor, values);
-  });
-}
-
-std::vector<double> download(const Context& context, const Tensor& tensor) {
-  if (!tensor) return {};
-  return base::dispatch_storage(tensor.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    std::vector<double> wide;
-    for (const T value : context.download<T>(tensor)) {
-      if constexpr (std::is_same_v<T, BFloat16>) {
-        wide.push_back(static_cast<float>(value));
-      } else {
-        wide.push_back(value);
-      }
-    }
-    return wide;
-  });
-}
-
-void poison(const Context& context, const Tensor& tensor) {
-  if (!tensor) return;
-  const std::vector<std::byte> ones(tensor.byte_size(), std::byte{0xff});
-  context.stream().upload(tensor.data(), ones.data(), ones.size());
-}
-
-}  // namespace
-
 HostData::HostData(const BenchShape& shape) {
-  if (shape.dtype == DType::kFloat16) {
-    base::fail(ErrorCode::kUnsupported, "{}: float16 can't be measured yet; use bfloat16",
-               shape.name);
-  }
   const recurrent::Descriptor d = shape.descriptor(true);
   const DType storage = shape.dtype;
   const DType wide = base::policy_of(storage).cell_state;

@@ -54,9 +54,15 @@ void add_bench(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("bench", "Measure recurrent layers against other libraries' own");
   command->require_subcommand(1);
-  command->footer("  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json");
+  command->footer(
+      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json\n"
+      "  sluice bench ladder --device cuda\n"
+      "  sluice bench report cpu.json --html report.html");
   add_recurrent(*command, "lstm", "LSTM layers", kernels::recurrent::CellType::kLstm);
   add_recurrent(*command, "gru", "GRU layers", kernels::recurrent::CellType::kGru);
+  add_bench_ladder(*command);
+  add_bench_table(*command);
+  add_bench_gemm(*command);
   add_bench_report(*command);
 }
 

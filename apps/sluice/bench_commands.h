@@ -5,6 +5,9 @@
 namespace sluice::app {
 
 /// Each adds one command to `sluice bench`.
+void add_bench_gemm(CLI::App& bench);
+void add_bench_ladder(CLI::App& bench);
 void add_bench_report(CLI::App& bench);
+void add_bench_table(CLI::App& bench);
 
 }  // namespace sluice::app

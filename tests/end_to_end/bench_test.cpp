@@ -62,6 +62,24 @@ TEST(Bench, ReportsWhatItWrote) {
   place.expect_error({"bench", "report", "own.json", "own.json"}, {"own.json", "give only one"});
 }
 
+TEST(Bench, PrintsLadderTableAndProducts) {
+  const Workplace place;
+  place.write("tiny.shapes", "tiny time=3 batch=2 input=5 hidden=8\n");
+  const auto expect = [&](const std::string& command, const std::vector<std::string>& said) {
+    const Outcome outcome = place.sluice(split("bench " + command, ' '));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (const std::string& text : said) {
+      EXPECT_NE(outcome.out.find(text), std::string::npos) << text << '\n' << outcome.out;
+    }
+  };
+  expect("ladder --device cpu --shapes tiny.shapes --repeats 1", {"portable", "1.00x", "(peer)"});
+  expect("table --shapes tiny.shapes --repeats 1", {"BlockFused", "cuDNN", "onednn"});
+  expect("gemm --shapes tiny.shapes --repeats 1", {"6 x 32 x 5", "gradient", "onednn (peer)"});
+  place.expect_error({"bench", "ladder", "--device", "cuda:99"}, {"cuda:99"});
+  place.expect_error({"bench", "gemm", "--shapes", "tiny.shapes", "--lib", "blas"},
+                     {"unknown library 'blas'", "onednn"});
+}
+
 TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
   const Workplace place;
   place.write("bad.shapes", "good cell=lstm hidden=4\nbad cell=lstm hiden=4\n");

@@ -65,7 +65,7 @@ TEST(RecurrentBench, OverridesTheDtypeAndSkipsWhatDeclines) {
   EXPECT_EQ(results[0].shape.dtype, base::DType::kBFloat16);
   EXPECT_EQ(results[0].shape.device, "test");
   EXPECT_NE(out.str().find("fastest declines"), std::string::npos) << out.str();
-  options.dtype = "float16";
+  options.dtype = "float16";  // which no implementation on the CPU takes
   EXPECT_THROW(run_recurrent_bench(options, out), Error);
 }
 

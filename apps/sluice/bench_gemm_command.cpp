@@ -1,0 +1,46 @@
+#include <iostream>
+#include <memory>
+
+#include "bench/gemm/gemm_bench.h"
+#include "bench_commands.h"
+
+namespace sluice::app {
+
+void add_bench_gemm(CLI::App& bench) {
+  const auto options = std::make_shared<sluice::bench::gemm::GemmBenchOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "gemm", "Matrix libraries on the products that recurrent layers consist of");
+  command->add_option("--shapes", options->shapes, "Shape file; see bench/shapes/")->required();
+  command
+      ->add_option("--lib", options->libraries,
+                   "all, or some of sluice, onednn, openblas, mkl, eigen with commas between")
+      ->capture_default_str();
+  command->add_option("--device", options->device,
+                      "cpu, cuda or cuda:N instead of what the shape file says");
+  command->add_option("--dtype", options->dtype,
+                      "float32, tf32, bfloat16 or float16 instead of what the shape file says");
+  command
+      ->add_option("--pass", options->pass,
+                   "forward, or all: what training multiplies, where a shape has it")
+      ->capture_default_str();
+  command->add_option("--repeats", options->repeats, "Timed turns; each runs every library")
+      ->capture_default_str();
+  command->add_option("--json", options->json, "File for the results, for bench report");
+  command->footer(
+      "Of each layer of the file's shapes (T steps, B rows, G gates, H hidden, I inputs):\n"
+      "  input           inputs of all steps:      [T*B, I] x [I, G*H]\n"
+      "  step            one step's recurrence:    [B, H] x [H, G*H]\n"
+      "  step-backward   its gradient:             [B, G*H] x [G*H, H]\n"
+      "  input-backward  gradient of the inputs:   [T*B, G*H] x [G*H, I]\n"
+      "  gradient        gradient of the weights:  [G*H, T*B] x [T*B, I]\n"
+      "Products of equal sizes are measured once. sluice is what Sluice multiplies matrices with\n"
+      "outside its recurrent kernels (cuBLASLt on a GPU); on the CPU oneDNN's matmul, OpenBLAS\n"
+      "(libopenblas.so.0) and MKL (libmkl_rt.so.2 or .3) take part if they can be opened, and "
+      "Eigen if\n"
+      "it was there at build time. Errors are of 64 elements against sums in double precision.\n\n"
+      "  sluice bench gemm --shapes bench/shapes/cpu.shapes --pass forward\n"
+      "  sluice bench gemm --shapes bench/shapes/named.shapes --device cuda --dtype tf32");
+  command->callback([options] { sluice::bench::gemm::run_gemm_bench(*options, std::cout); });
+}
+
+}  // namespace sluice::app

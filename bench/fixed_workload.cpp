@@ -1,0 +1,39 @@
+#include "bench/fixed_workload.h"
+
+#include <ostream>
+#include <sstream>
+
+namespace sluice::bench {
+
+BenchShape fixed_workload(std::string_view name, const std::string& shapes, std::string_view dtype,
+                          std::string_view device) {
+  if (!shapes.empty()) return read_shapes(shapes, dtype, device).front();
+  BenchShape shape;  // table: T100 B64 I512 H512, which is the default of shape files
+  shape.name = name;
+  if (name == "ladder") shape.layers = 4;
+  shape.set_dtype(dtype);
+  shape.device = device;
+  return shape;
+}
+
+std::string describe(const BenchShape& shape) {
+  return fmt::format("{}: {}, {} steps x {} rows, input {}, hidden {}, {} {}{}{}, {}", shape.name,
+                     shape.cell == kernels::recurrent::CellType::kLstm ? "LSTM" : "GRU", shape.time,
+                     shape.batch, shape.input, shape.hidden, shape.layers,
+                     shape.layers == 1 ? "layer" : "layers",
+                     shape.directions == 2 ? ", both directions" : "",
+                     shape.projection > 0 ? fmt::format(", projection {}", shape.projection) : "",
+                     shape.dtype_name());
+}
+
+std::vector<BenchResult> run_quietly(const RecurrentBenchOptions& options, const BenchShape& shape,
+                                     std::ostream& out) {
+  std::stringstream said;
+  std::vector<BenchResult> results = run_recurrent_bench(options, std::span(&shape, 1), said);
+  for (std::string line; std::getline(said, line);) {
+    if (line.starts_with("# ")) out << line << '\n';
+  }
+  return results;
+}
+
+}  // namespace sluice::bench

@@ -1,0 +1,71 @@
+#include "bench/host_numbers.h"
+
+#include <type_traits>
+
+namespace sluice::bench {
+
+using base::DType;
+using runtime::Context;
+using runtime::Tensor;
+
+namespace {
+
+template <typename T>
+constexpr bool kIsHalf = std::is_same_v<T, base::BFloat16> || std::is_same_v<T, base::Float16>;
+
+template <typename T>
+T narrow(double value) {
+  if constexpr (kIsHalf<T>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename T>
+double widen(T value) {
+  if constexpr (kIsHalf<T>) {
+    return static_cast<double>(static_cast<float>(value));
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+}  // namespace
+
+std::vector<double> draw(Random& random, std::int64_t count, double range, DType dtype) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  base::dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (double& value : values) value = widen(narrow<T>(random.uniform(range)));
+  });
+  return values;
+}
+
+void upload(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
+  base::dispatch_float(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<T> converted;
+    converted.reserve(values.size());
+    for (const double value : values) converted.push_back(narrow<T>(value));
+    context.upload<T>(tensor, converted);
+  });
+}
+
+std::vector<double> download(const Context& context, const Tensor& tensor) {
+  if (!tensor) return {};
+  return base::dispatch_float(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<double> wide;
+    for (const T value : context.download<T>(tensor)) wide.push_back(widen(value));
+    return wide;
+  });
+}
+
+void poison(const Context& context, const Tensor& tensor) {
+  if (!tensor) return;
+  const std::vector<std::byte> ones(tensor.byte_size(), std::byte{0xff});
+  context.stream().upload(tensor.data(), ones.data(), ones.size());
+}
+
+}  // namespace sluice::bench
