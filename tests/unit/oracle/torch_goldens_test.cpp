@@ -106,8 +106,8 @@ TEST_P(StackGoldens, EqualTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Torch, StackGoldens,
                          ::testing::Values("lstm", "lstm_deep_bidirectional", "lstm_projection",
-                                         "lstm_dropout", "gru", "gru_deep_bidirectional",
-                                         "gru_dropout"),
+                                           "lstm_dropout", "gru", "gru_deep_bidirectional",
+                                           "gru_dropout"),
                          [](const auto& test) { return std::string(test.param); });
 
 class DecoderGoldens : public ::testing::TestWithParam<const char*> {};
@@ -162,7 +162,7 @@ TEST_P(DecoderGoldens, EqualTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Torch, DecoderGoldens,
                          ::testing::Values("decoder_lstm_additive", "decoder_lstm_multiplicative",
-                                         "decoder_gru_additive", "decoder_gru_multiplicative"),
+                                           "decoder_gru_additive", "decoder_gru_multiplicative"),
                          [](const auto& test) { return std::string(test.param); });
 
 class LossGoldens : public ::testing::TestWithParam<const char*> {};
