@@ -40,7 +40,7 @@ void add_bias(const Context& context, const Tensor& bias, const Tensor& x);
 
 /// sums [n] = (accumulate ? sums : 0) + the sum of x [rows, n] over rows, in float64 and rounded
 /// once: the gradient of a bias. In rising order on the host, on a GPU in an order that depends on
-/// the number of rows alone. x is a matrix.
+/// the shape alone. x is a matrix.
 void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate);
 
 /// whole [rows, n_0 + n_1 + ...] = parts [rows, n_i] side by side; all are matrices, none overlap.

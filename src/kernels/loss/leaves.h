@@ -6,11 +6,13 @@ namespace sluice::kernels::loss {
 
 using runtime::Stream;
 
-/// What one token adds to the sums; the workspace of a cross entropy holds one a token.
+/// What one token adds to the sums. The workspace of a cross entropy holds one a token, and some
+/// more for parts of the sums.
 struct TokenResult {
   double loss, nll;
   double counted, correct;  ///< 0 or 1
 };
+inline constexpr std::int64_t kLossParts = 64;
 
 /// The operations of loss.h on one kind of device: arguments are checked already, and each is
 /// queued on the stream.

@@ -40,7 +40,7 @@ const Leaves& leaves(const Context& context) {
 }  // namespace
 
 std::size_t cross_entropy_workspace_bytes(std::int64_t tokens) {
-  return base::checked_mul(static_cast<std::size_t>(tokens), sizeof(TokenResult));
+  return base::checked_mul(static_cast<std::size_t>(tokens + kLossParts), sizeof(TokenResult));
 }
 
 void cross_entropy(const Context& context, const CrossEntropyArgs& args) {

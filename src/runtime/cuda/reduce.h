@@ -27,15 +27,26 @@ struct Larger {
 /// whole block. `combine` must not depend on the order of its two arguments.
 template <int kSize>
 struct Team {
-  static_assert(kSize % kWarp == 0);
+  /// Warps in the team, a power of two.
+  static constexpr int kWarps = kSize / kWarp;
+  static_assert(kSize % kWarp == 0 && kWarps <= kWarp && (kWarps & (kWarps - 1)) == 0);
   int rank;       ///< of this thread, in 0..kSize - 1
-  void* scratch;  ///< shared, 8 * kSize / 32 bytes; a warp needs none
+  void* scratch;  ///< shared, 8 * kWarps bytes; a warp needs none
 
   __device__ void sync() const {
     if constexpr (kSize == kWarp) {
       __syncwarp();
     } else {
       __syncthreads();
+    }
+  }
+
+  /// Whether it holds for any thread.
+  __device__ bool any(bool holds) const {
+    if constexpr (kSize == kWarp) {
+      return __any_sync(kAllLanes, holds) != 0;
+    } else {
+      return __syncthreads_or(holds) != 0;
     }
   }
 
@@ -52,8 +63,10 @@ struct Team {
       sync();  // what stood there may still be read
       if (rank % kWarp == 0) parts[rank / kWarp] = value;
       sync();
-      T total = parts[0];
-      for (int w = 1; w < kSize / kWarp; ++w) total = combine(total, parts[w]);
+      T total = parts[rank % kWarps];
+      for (int distance = kWarps / 2; distance > 0; distance /= 2) {
+        total = combine(total, __shfl_xor_sync(kAllLanes, total, distance));
+      }
       return total;
     }
   }

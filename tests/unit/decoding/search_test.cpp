@@ -254,6 +254,7 @@ TEST_P(Search, StopsWhenNothingCanBeGained) {
   c.logit = [](Node, std::int64_t token) { return token == data::kEosId ? 20.0f : 0.0f; };
   SearchOptions options = short_options(4, 1, 0);
   options.max_length = options.max_length_offset = 200;
+  options.poll_every = 1;
   const Found found = decode(c, options);
   EXPECT_TRUE(found[0].at(0).tokens.empty());
   EXPECT_NEAR(found[0][0].score, 0, kTolerance);

@@ -179,13 +179,16 @@ TEST_P(BeamSearchKernel, TakesFloat64) {
     std::mt19937_64 engine(6);
     Rules rules;
     rules.min_length = 1;
-    const State state = started({1, 3, 1, 3, 0, false, DType::kFloat64}, {3}, rules);
-    auto logits = random_values<double>(engine, 3 * 90, 4);
-    for (std::size_t special = 0; special < 4; ++special) logits[special] = -5;
-    advance(context_, rules, state, put(logits, {3, 90}), Tensor());
-    Ids expected = sorted_pieces(std::vector<double>(logits.begin(), logits.begin() + 90));
-    expected.resize(3);
-    EXPECT_EQ(get<std::int32_t>(state.tokens), expected);
+    for (const std::int64_t vocabulary : {90, 1101}) {
+      const State state = started({1, 3, 1, 3, 0, false, DType::kFloat64}, {3}, rules);
+      auto logits = random_values<double>(engine, 3 * vocabulary, 4);
+      for (std::size_t special = 0; special < 4; ++special) logits[special] = -5;
+      advance(context_, rules, state, put(logits, {3, vocabulary}), Tensor());
+      Ids expected = sorted_pieces(std::vector<double>(
+          logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(vocabulary)));
+      expected.resize(3);
+      EXPECT_EQ(get<std::int32_t>(state.tokens), expected);
+    }
   });
   if (!ran) GTEST_SKIP() << "this device takes no float64";
 }

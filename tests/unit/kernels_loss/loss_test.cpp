@@ -168,6 +168,28 @@ TEST_P(Loss, Float64EqualsTheDefinition) {
   }
 }
 
+// So many that whoever works on one has to go on with another.
+TEST_P(Loss, ManyTokensEqualTheDefinition) {
+  for (const std::int64_t vocabulary : {1028, 1031}) {
+    const Problem p = make<float>(40, 17, vocabulary, 0.1, 7);
+    CrossEntropyArgs args = arguments<float>(p);
+    cross_entropy(context_, args);
+    check_results<float>(p, args);
+    args.d_logits = Tensor();
+    cross_entropy(context_, args);
+    check_results<float>(p, args);
+    args.d_logits = args.logits;
+    cross_entropy(context_, args);
+    check_results<float>(p, args);
+    release_memory();
+  }
+  // Sums of several parts.
+  const Problem p = make<float>(90, 101, 5, 0, 8);
+  const CrossEntropyArgs args = arguments<float>(p);
+  cross_entropy(context_, args);
+  check_results<float>(p, args);
+}
+
 TEST_P(Loss, GradientEqualsFiniteDifferences) {
   const bool ran = try_float64([&] {
     Problem p = make<double>(3, 4, 13, 0.1, 99);

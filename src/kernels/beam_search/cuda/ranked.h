@@ -93,4 +93,34 @@ __device__ void sort_ranked(const Team<kSize>& team, Ranked<T>* all, int size) {
   team.sync();
 }
 
+/// Best first, by a warp: element r * 32 + lane is all[r] of that lane. Bitonic as well.
+template <int kPerLane, typename T>
+__device__ void sort_in_warp(Ranked<T> (&all)[kPerLane]) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+#pragma unroll
+  for (int width = 2; width <= kWarp * kPerLane; width *= 2) {
+#pragma unroll
+    for (int distance = width / 2; distance > 0; distance /= 2) {
+#pragma unroll
+      for (int r = 0; r < kPerLane; ++r) {
+        const int element = r * kWarp + lane;
+        const bool best_first = (element & width) == 0;
+        if (distance >= kWarp) {
+          const int other = r ^ (distance / kWarp);
+          if (r < other && all[other].above(all[r]) == best_first) {
+            const Ranked<T> moved = all[r];
+            all[r] = all[other];
+            all[other] = moved;
+          }
+        } else {
+          const Ranked<T> other{__shfl_xor_sync(kAllLanes, all[r].logit, distance),
+                                __shfl_xor_sync(kAllLanes, all[r].token, distance)};
+          const bool is_first = (element & distance) == 0;
+          if (other.above(all[r]) == (is_first == best_first)) all[r] = other;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace sluice::kernels::beam_search::cuda

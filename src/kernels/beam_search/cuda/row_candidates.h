@@ -38,24 +38,45 @@ struct BlockMemory {
   int count;
 };
 
-/// Calls visit(ranked) for this thread's elements that may follow.
-template <int kSize, typename T, typename Visit>
-__device__ void for_each_allowed(const Team<kSize>& team, const Row<T>& row, const Allowed& allowed,
-                                 const Visit& visit) {
+/// The best of this thread's elements that may follow.
+template <int kSize, typename T>
+__device__ Ranked<T> best_of_own(const Team<kSize>& team, const Row<T>& row,
+                                 const Allowed& allowed) {
+  T best = -static_cast<T>(INFINITY);
+  int token = -1;
   loss::cuda::for_each_group(team, row, [&](int g, const Group<T>& values) {
     for (int i = 0; i < 4; ++i) {
-      if (values.at[i] > -static_cast<T>(INFINITY) && allowed(4 * g + i)) {
-        visit(Ranked<T>::of(values.at[i], 4 * g + i));
+      // Tokens rise, so the first of equal ones stays.
+      if (values.at[i] > best && allowed(4 * g + i)) {
+        best = values.at[i];
+        token = 4 * g + i;
+      }
+    }
+  });
+  return token < 0 ? Ranked<T>::none() : Ranked<T>::of(best, token);
+}
+
+/// Calls visit(ranked) for this thread's elements of at least `least` that may follow.
+template <int kSize, typename T, typename Visit>
+__device__ void for_each_allowed(const Team<kSize>& team, const Row<T>& row, const Allowed& allowed,
+                                 T least, const Visit& visit) {
+  constexpr T kImpossible = -static_cast<T>(INFINITY);
+  loss::cuda::for_each_group(team, row, [&](int g, const Group<T>& values) {
+    for (int i = 0; i < 4; ++i) {
+      const T value = values.at[i];
+      if (value >= least && value > kImpossible && allowed(4 * g + i)) {
+        visit(Ranked<T>::of(value, 4 * g + i));
       }
     }
   });
 }
 
+/// The best of this thread's elements that come after `limit`.
 template <int kSize, typename T>
 __device__ Ranked<T> best_below(const Team<kSize>& team, const Row<T>& row, const Allowed& allowed,
                                 const Ranked<T>& limit) {
   Ranked<T> best = Ranked<T>::none();
-  for_each_allowed(team, row, allowed, [&](const Ranked<T>& one) {
+  for_each_allowed(team, row, allowed, -static_cast<T>(INFINITY), [&](const Ranked<T>& one) {
     if (limit.above(one) && one.above(best)) best = one;
   });
   return best;
@@ -75,20 +96,52 @@ __device__ int take_in_turn(const Team<kSize>& team, const Row<T>& row, const Al
   return count;
 }
 
-/// The same by a block at once: the count-th best of the threads' best is a bound that little more
-/// than `count` tokens reach; they are gathered and sorted. More than there is room for, as where
-/// logits are equal, are taken in turn.
+/// The same by a warp for rows of up to 32 * kPerLane logits, which it sorts.
+template <int kPerLane, typename T>
+__device__ int take_sorted(const Team<kWarp>& team, const Row<T>& row, const Allowed& allowed,
+                           int count, std::int32_t* tokens) {
+  Ranked<T> all[kPerLane];
+#pragma unroll
+  for (int r = 0; r < kPerLane; ++r) {
+    const int token = r * kWarp + team.rank;
+    const T value = token < row.count ? row.data[token] : -static_cast<T>(INFINITY);
+    const bool may_follow = value > -static_cast<T>(INFINITY) && allowed(token);
+    all[r] = may_follow ? Ranked<T>::of(value, token) : Ranked<T>::none();
+  }
+  sort_in_warp(all);
+  int found = 0;
+#pragma unroll
+  for (int r = 0; r < kPerLane; ++r) {
+    const int place = r * kWarp + team.rank;
+    const bool is_taken = place < count && all[r].exists();
+    if (is_taken) tokens[place] = all[r].id();
+    found += __popc(__ballot_sync(kAllLanes, is_taken));
+  }
+  return found;
+}
+
+/// The same by a block at once: the count-th best of some of the tokens, the best of four threads
+/// each, is a bound that little more than `count` reach; those are gathered and sorted. More than
+/// there is room for, as where logits are equal, are taken in turn.
 template <int kSize, typename T>
 __device__ int take_at_once(const Team<kSize>& team, const Row<T>& row, const Allowed& allowed,
                             int count, std::int32_t* tokens, BlockMemory<T>& memory) {
-  const Ranked<T> own = best_below(team, row, allowed, Ranked<T>::above_all());
+  constexpr int kShare = 4, kBounds = kSize / kShare;
+  const Ranked<T> own = best_of_own(team, row, allowed);
   Ranked<T>* ranked = memory.ranked;
-  ranked[team.rank] = own;
+  Ranked<T> shared = own;
+  for (int distance = 1; distance < kShare; distance *= 2) {
+    const Ranked<T> other{__shfl_xor_sync(kAllLanes, shared.logit, distance),
+                          __shfl_xor_sync(kAllLanes, shared.token, distance)};
+    if (other.above(shared)) shared = other;
+  }
+  if (team.rank % kShare == 0) ranked[team.rank / kShare] = shared;
   if (team.rank == 0) memory.count = 0;
-  sort_ranked(team, ranked, kSize);
-  const Ranked<T> bound = count <= kSize ? ranked[count - 1] : Ranked<T>::none();
+  sort_ranked(team, ranked, kBounds);
+  const Ranked<T> bound = count <= kBounds ? ranked[count - 1] : Ranked<T>::none();
+  const T least = bound.exists() ? row.data[bound.id()] : -static_cast<T>(INFINITY);
   team.sync();
-  for_each_allowed(team, row, allowed, [&](const Ranked<T>& one) {
+  for_each_allowed(team, row, allowed, least, [&](const Ranked<T>& one) {
     if (bound.above(one)) return;
     const int place = atomicAdd(&memory.count, 1);
     if (place < BlockMemory<T>::kCapacity) ranked[place] = one;
@@ -133,9 +186,16 @@ __device__ bool row_candidates(const Team<kSize>& team, Row<T> row, Group<T>* ca
   }
   int found = 0;
   if constexpr (kSize == kWarp) {
-    const Ranked<T> own = best_below(team, row, allowed, Ranked<T>::above_all());
-    found = take_in_turn(team, row, allowed, own, out.count, out.tokens,
-                         static_cast<Ranked<T>*>(nullptr));
+    team.sync();  // what other lanes put into the cache
+    if (row.count <= 2 * kWarp) {
+      found = take_sorted<2>(team, row, allowed, out.count, out.tokens);
+    } else if (row.count <= 8 * kWarp) {
+      found = take_sorted<8>(team, row, allowed, out.count, out.tokens);
+    } else {
+      const Ranked<T> own = best_of_own(team, row, allowed);
+      found = take_in_turn(team, row, allowed, own, out.count, out.tokens,
+                           static_cast<Ranked<T>*>(nullptr));
+    }
   } else {
     found = take_at_once(team, row, allowed, out.count, out.tokens, *memory);
   }

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/elementwise.h"
@@ -23,6 +23,15 @@ struct Rows {
         stride(tensor.stride(0)) {}
 };
 
+/// A matrix of which per_unit elements make a unit.
+template <typename Unit>
+Rows<Unit> rows_of(const Tensor& tensor, std::int64_t per_unit) {
+  Rows<Unit> rows(tensor);
+  rows.columns /= per_unit;
+  rows.stride /= per_unit;
+  return rows;
+}
+
 /// Blocks of 32 columns x 8 rows; rows beyond what a grid holds are walked.
 constexpr int kTileColumns = 32, kTileRows = 8;
 
@@ -32,30 +41,37 @@ dim3 tiles_for(std::int64_t columns, std::int64_t rows) {
           static_cast<unsigned>(std::min(kMostDown, (rows + kTileRows - 1) / kTileRows))};
 }
 
-template <typename T>
-__global__ void add_bias_kernel(const T* bias, Rows<T> x) {
+/// Unit is T or a group of four; columns and strides count units.
+template <typename Unit>
+__global__ void add_bias_kernel(const Unit* bias, Rows<Unit> x) {
   const std::int64_t column = std::int64_t{blockIdx.x} * kTileColumns + threadIdx.x;
   if (column >= x.columns) return;
-  const T value = bias[column];
+  const Unit value = bias[column];
+#pragma unroll 4
   for (std::int64_t row = std::int64_t{blockIdx.y} * kTileRows + threadIdx.y; row < x.count;
        row += std::int64_t{gridDim.y} * kTileRows) {
-    x.data[row * x.stride + column] += value;
+    Unit& element = x.data[row * x.stride + column];
+    if constexpr (std::is_arithmetic_v<Unit>) {
+      element += value;
+    } else {
+      Unit sum = element;
+      for (int i = 0; i < 4; ++i) sum.at[i] += value.at[i];
+      element = sum;
+    }
   }
 }
 
-/// 16 columns a block, so that few columns still make many blocks; 64 threads a column, each of
-/// which adds up every 64th row. Then the 64 sums in rising order.
-constexpr int kSumColumns = 16, kSumRows = 64;
-
-template <typename T>
-__global__ void __launch_bounds__(kSumColumns* kSumRows)
+/// kColumns columns a block, kRows threads a column, each of which adds up every kRows-th row. Then
+/// their sums in rising order.
+template <typename T, int kColumns, int kRows>
+__global__ void __launch_bounds__(kColumns* kRows)
     column_sums_kernel(Rows<const T> x, T* sums, bool accumulate) {
-  __shared__ double parts[kSumRows][kSumColumns];
-  const std::int64_t column = std::int64_t{blockIdx.x} * kSumColumns + threadIdx.x;
+  __shared__ double parts[kRows][kColumns];
+  const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
   double sum = 0;
   if (column < x.columns) {
 #pragma unroll 8
-    for (std::int64_t row = threadIdx.y; row < x.count; row += kSumRows) {
+    for (std::int64_t row = threadIdx.y; row < x.count; row += kRows) {
       sum += static_cast<double>(x.data[row * x.stride + column]);
     }
   }
@@ -63,9 +79,16 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
   __syncthreads();
   if (threadIdx.y != 0 || column >= x.columns) return;
   double total = 0;
-  for (int part = 0; part < kSumRows; ++part) total += parts[part][threadIdx.x];
+  for (int part = 0; part < kRows; ++part) total += parts[part][threadIdx.x];
   const T rounded = static_cast<T>(total);
   sums[column] = accumulate ? sums[column] + rounded : rounded;
+}
+
+template <typename T, int kColumns, int kRows>
+void launch_sums(Stream& stream, const Rows<const T>& x, T* sums, bool accumulate) {
+  const auto blocks = static_cast<unsigned>((x.columns + kColumns - 1) / kColumns);
+  runtime::cuda::launch(stream, "add up columns", column_sums_kernel<T, kColumns, kRows>, blocks,
+                        dim3(kColumns, kRows), 0, x, sums, accumulate);
 }
 
 constexpr int kMostParts = 8;
@@ -103,20 +126,14 @@ __global__ void move_parts_kernel(Parts<T> p) {
 template <typename T, bool kToWhole>
 void move_as(Stream& stream, const std::vector<Tensor>& parts, const Tensor& whole,
              std::int64_t per_unit) {
-  const auto rows_of = [&](const Tensor& tensor) {
-    Rows<T> rows(tensor);
-    rows.columns /= per_unit;
-    rows.stride /= per_unit;
-    return rows;
-  };
   std::int64_t column = 0;
   for (std::size_t begin = 0; begin < parts.size(); begin += kMostParts) {
     Parts<T> p;
-    p.whole = rows_of(whole);
+    p.whole = rows_of<T>(whole, per_unit);
     p.first[0] = column;
     for (std::size_t i = begin; i < std::min(parts.size(), begin + kMostParts); ++i) {
       const auto at = static_cast<std::size_t>(p.count++);
-      p.part[at] = rows_of(parts[i]);
+      p.part[at] = rows_of<T>(parts[i], per_unit);
       column += p.part[at].columns;
       p.first[at + 1] = column;
     }
@@ -153,20 +170,31 @@ void move_parts(Stream& stream, const std::vector<Tensor>& parts, const Tensor& 
 }  // namespace
 
 void add_bias(Stream& stream, const Tensor& bias, const Tensor& x) {
+  const auto launch = [&](auto tag, std::int64_t per_unit) {
+    using Unit = typename decltype(tag)::type;
+    const Rows<Unit> rows = rows_of<Unit>(x, per_unit);
+    runtime::cuda::launch(stream, "add a bias", add_bias_kernel<Unit>,
+                          tiles_for(rows.columns, rows.count), dim3(kTileColumns, kTileRows), 0,
+                          static_cast<const Unit*>(bias.data()), rows);
+  };
   base::dispatch_master(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    runtime::cuda::launch(stream, "add a bias", add_bias_kernel<T>, tiles_for(x.size(1), x.size(0)),
-                          dim3(kTileColumns, kTileRows), 0, bias.data_as<const T>(), Rows<T>(x));
+    const bool in_groups = is_aligned(bias.data_as<const T>()) &&
+                           is_aligned(x.data_as<const T>()) && x.size(1) % 4 == 0 &&
+                           x.stride(0) % 4 == 0;
+    if (in_groups) return launch(base::TypeTag<Group<T>>{}, 4);
+    launch(tag, 1);
   });
 }
 
 void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate) {
+  constexpr std::int64_t kMany = 8192;  // few columns must still make many blocks
   base::dispatch_master(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto blocks = static_cast<unsigned>((x.size(1) + kSumColumns - 1) / kSumColumns);
-    runtime::cuda::launch(stream, "add up columns", column_sums_kernel<T>, blocks,
-                          dim3(kSumColumns, kSumRows), 0, Rows<const T>(x), sums.data_as<T>(),
-                          accumulate);
+    const Rows<const T> rows(x);
+    if (rows.columns >= kMany)
+      return launch_sums<T, 32, 32>(stream, rows, sums.data_as<T>(), accumulate);
+    launch_sums<T, 16, 64>(stream, rows, sums.data_as<T>(), accumulate);
   });
 }
 

@@ -50,7 +50,6 @@ struct Problem {
   T* d_table;
   std::int64_t vocabulary, features;
   int bin_bits;  ///< a block's rows are those with one value of that many lowest bits
-  bool aligned;  ///< whether groups may be moved at once
 
   __device__ bool takes(std::int32_t token, unsigned bin) const {
     return token >= 0 && token < vocabulary && token != padding &&
@@ -61,13 +60,18 @@ struct Problem {
 /// An entry is a row of the block's and a place in the window.
 __device__ unsigned row_of(unsigned entry) { return entry >> kPlaceBits; }
 
+/// The entries [at, end) of one row.
+struct Segment {
+  int at, end;
+};
+
 template <typename T>
 struct Memory {
   unsigned entries[kWindow];
   T tile[kTile][kColumns<T>];
-  int counts[kWarps];           ///< tokens each warp found
-  int heavy_count;              ///< rows left to the block
-  int heavy[kWindow / kHeavy];  ///< their first entries
+  int counts[kWarps];  ///< tokens each warp found
+  int heavy_count;     ///< rows left to the block
+  Segment heavy[kWindow / kHeavy];
 };
 
 /// Finds the block's tokens of the window from `begin` on, in rising order; returns how many.
@@ -147,28 +151,29 @@ struct alignas(Group<T>::kSize * sizeof(Stored)) StoredGroup {
   Stored at[Group<T>::kSize];
 };
 
-/// A group of columns of a row; `left` are the columns from it on.
-template <typename T, typename Stored>
-__device__ Group<T> load(const Stored* from, std::int64_t left, bool aligned) {
+/// A group of columns of a row; `left` are the columns from it on. kAligned: all groups are whole
+/// and may be moved at once.
+template <bool kAligned, typename T, typename Stored>
+__device__ Group<T> load(const Stored* from, std::int64_t left) {
   Group<T> values{};
-  if (aligned && left >= Group<T>::kSize) {
+  if constexpr (kAligned) {
     const auto stored = *reinterpret_cast<const StoredGroup<T, Stored>*>(from);
     for (int j = 0; j < Group<T>::kSize; ++j) values.at[j] = runtime::cuda::widened(stored.at[j]);
-    return values;
-  }
-  for (int j = 0; j < Group<T>::kSize && j < left; ++j) {
-    values.at[j] = runtime::cuda::widened(from[j]);
+  } else {
+    for (int j = 0; j < Group<T>::kSize && j < left; ++j) {
+      values.at[j] = runtime::cuda::widened(from[j]);
+    }
   }
   return values;
 }
 
-template <typename T>
-__device__ void store(T* to, std::int64_t left, bool aligned, const Group<T>& values) {
-  if (aligned && left >= Group<T>::kSize) {
+template <bool kAligned, typename T>
+__device__ void store(T* to, std::int64_t left, const Group<T>& values) {
+  if constexpr (kAligned) {
     *reinterpret_cast<Group<T>*>(to) = values;
-    return;
+  } else {
+    for (int j = 0; j < Group<T>::kSize && j < left; ++j) to[j] = values.at[j];
   }
-  for (int j = 0; j < Group<T>::kSize && j < left; ++j) to[j] = values.at[j];
 }
 
 /// Where the columns of a block and the tokens of a window stand.
@@ -195,66 +200,81 @@ __device__ T* target_of(const Problem<T, Stored>& p, unsigned entry) {
   return p.d_table + row * p.features;
 }
 
-/// One warp adds the tokens of entries [at, end), all of one row.
-template <typename T, typename Stored>
-__device__ void add_row(const Problem<T, Stored>& p, const Place<T, Stored>& place,
-                        const unsigned* entries, int at, int end) {
-  constexpr int kBatch = 8;
+template <typename T>
+__device__ void add(Group<T>& sum, const Group<T>& values) {
+  for (int j = 0; j < Group<T>::kSize; ++j) sum.at[j] += values.at[j];
+}
+
+/// One warp adds some rows, `count` <= kSome of them. Most rows have one token or two: what they
+/// begin with is fetched for all at once.
+constexpr int kSome = 4;
+
+template <bool kAligned, typename T, typename Stored>
+__device__ void add_some(const Problem<T, Stored>& p, const Place<T, Stored>& place,
+                         const unsigned* entries, const Segment (&segments)[kSome], int count) {
   const std::int64_t left = p.features - place.column;
   if (left <= 0) return;
-  T* target = target_of(p, entries[at]) + place.column;
-  Group<T> sum = load<T>(target, left, p.aligned);
-  for (; at < end; at += kBatch) {
-    Group<T> values[kBatch];
+  Group<T> sums[kSome], firsts[kSome];
+  const auto target = [&](int k) { return target_of(p, entries[segments[k].at]) + place.column; };
+  const auto source = [&](int i) { return source_of(p, place, entries[i]); };
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (at + k < end) {
-        values[k] = load<T>(source_of(p, place, entries[at + k]), left, p.aligned);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (at + k < end) {
-        for (int j = 0; j < Group<T>::kSize; ++j) sum.at[j] += values[k].at[j];
-      }
+  for (int k = 0; k < kSome; ++k) {
+    if (k < count) {
+      sums[k] = load<kAligned, T>(target(k), left);
+      firsts[k] = load<kAligned, T>(source(segments[k].at), left);
     }
   }
-  store(target, left, p.aligned, sum);
+#pragma unroll
+  for (int k = 0; k < kSome; ++k) {
+    if (k >= count) break;
+    add(sums[k], firsts[k]);
+    int i = segments[k].at + 1;
+    for (; i + kSome <= segments[k].end; i += kSome) {
+      Group<T> values[kSome];
+#pragma unroll
+      for (int j = 0; j < kSome; ++j) values[j] = load<kAligned, T>(source(i + j), left);
+#pragma unroll
+      for (int j = 0; j < kSome; ++j) add(sums[k], values[j]);
+    }
+    for (; i < segments[k].end; ++i) add(sums[k], load<kAligned, T>(source(i), left));
+    store<kAligned>(target(k), left, sums[k]);
+  }
 }
 
 /// The whole block adds those of one row: all threads fetch a tile, one a column adds it up while
-/// the others fetch the next.
-template <typename T, typename Stored>
+/// the others' next is on its way.
+template <bool kAligned, typename T, typename Stored>
 __device__ void add_heavy_row(const Problem<T, Stored>& p, const Place<T, Stored>& place,
-                              Memory<T>& memory, int at, int end) {
+                              Memory<T>& memory, Segment segment) {
   constexpr int kFetches = kTile / kWarps;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const std::int64_t left = p.features - place.column;
   const std::int64_t own = std::int64_t{blockIdx.y} * kColumns<T> + threadIdx.x;
   const bool adds = threadIdx.x < kColumns<T> && own < p.features;
-  T* target = target_of(p, memory.entries[at]) + own;
+  T* target = target_of(p, memory.entries[segment.at]) + own;
   T sum = adds ? *target : T{0};
   Group<T> values[kFetches];
   const auto fetch = [&](int from) {
+    if (left <= 0) return;
 #pragma unroll
     for (int k = 0; k < kFetches; ++k) {
+      // Beyond the end the last one again: loads without branches are on their way together.
       const int i = from + k * kWarps + warp;
-      if (i < end && left > 0) {
-        values[k] = load<T>(source_of(p, place, memory.entries[i]), left, p.aligned);
-      }
+      const unsigned entry = memory.entries[i < segment.end ? i : segment.end - 1];
+      values[k] = load<kAligned, T>(source_of(p, place, entry), left);
     }
   };
-  fetch(at);
-  for (; at < end; at += kTile) {
+  fetch(segment.at);
+  for (int at = segment.at; at < segment.end; at += kTile) {
 #pragma unroll
     for (int k = 0; k < kFetches; ++k) {
       reinterpret_cast<Group<T>*>(memory.tile[k * kWarps + warp])[lane] = values[k];
     }
     __syncthreads();
-    fetch(at + kTile);
-    const int count = end - at < kTile ? end - at : kTile;
+    if (at + kTile < segment.end) fetch(at + kTile);
+    const int count = segment.end - at < kTile ? segment.end - at : kTile;
     if (adds) {
-#pragma unroll 8
+#pragma unroll 16
       for (int i = 0; i < count; ++i) sum += memory.tile[i][threadIdx.x];
     }
     __syncthreads();
@@ -262,34 +282,44 @@ __device__ void add_heavy_row(const Problem<T, Stored>& p, const Place<T, Stored
   if (adds) *target = sum;
 }
 
-template <typename T, typename Stored>
+/// Entries are dealt out to warps one by one, for those of a window may be few.
+template <bool kAligned, typename T, typename Stored>
 __device__ void add_rows(const Problem<T, Stored>& p, Memory<T>& memory, std::int64_t begin,
                          int count) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const Place<T, Stored> place(p, begin);
   const unsigned* entries = memory.entries;
-  for (int base = warp * kWarp; base < count; base += kThreads) {
-    const int mine = base + lane;
+  for (int base = warp; base < count; base += kThreads) {
+    const int mine = base + lane * kWarps;
     const bool is_first =
         mine < count && (mine == 0 || row_of(entries[mine]) != row_of(entries[mine - 1]));
-    for (unsigned firsts = __ballot_sync(kAllLanes, is_first); firsts != 0; firsts &= firsts - 1) {
-      const int at = base + __ffs(firsts) - 1;
-      const int end = end_of_row(entries, at, count);
-      if (end - at <= kHeavy) {
-        add_row(p, place, entries, at, end);
-      } else if (lane == 0) {
-        memory.heavy[atomicAdd(&memory.heavy_count, 1)] = at;
+    unsigned firsts = __ballot_sync(kAllLanes, is_first);
+    while (firsts != 0) {
+      Segment segments[kSome];
+      int some = 0;
+#pragma unroll
+      for (int k = 0; k < kSome; ++k) {
+        if (firsts == 0) break;
+        const int at = base + (__ffs(firsts) - 1) * kWarps;
+        firsts &= firsts - 1;
+        segments[k] = {at, end_of_row(entries, at, count)};
+        if (segments[k].end - at > kHeavy) {
+          if (lane == 0) memory.heavy[atomicAdd(&memory.heavy_count, 1)] = segments[k];
+          break;
+        }
+        some = k + 1;
       }
+      add_some<kAligned>(p, place, entries, segments, some);
       __syncwarp();
     }
   }
   __syncthreads();
   for (int i = 0; i < memory.heavy_count; ++i) {
-    add_heavy_row(p, place, memory, memory.heavy[i], end_of_row(entries, memory.heavy[i], count));
+    add_heavy_row<kAligned>(p, place, memory, memory.heavy[i]);
   }
 }
 
-template <typename T, typename Stored>
+template <typename T, typename Stored, bool kAligned>
 __global__ void __launch_bounds__(kThreads, 2) gather_backward_kernel(Problem<T, Stored> p) {
   extern __shared__ __align__(16) unsigned char shared[];
   Memory<T>& memory = *reinterpret_cast<Memory<T>*>(shared);
@@ -299,7 +329,7 @@ __global__ void __launch_bounds__(kThreads, 2) gather_backward_kernel(Problem<T,
     if (count > 0) {
       __syncthreads();
       sort(memory.entries, count);
-      add_rows(p, memory, begin, count);
+      add_rows<kAligned>(p, memory, begin, count);
     }
     __syncthreads();
   }
@@ -317,7 +347,7 @@ int bin_bits_for(std::int64_t vocabulary, std::int64_t chunks) {
 }
 
 template <typename T, typename Stored>
-void add(Stream& stream, const GatherBackwardArgs& args) {
+void add_back(Stream& stream, const GatherBackwardArgs& args) {
   Problem<T, Stored> p{};
   p.tokens = args.tokens.data_as<const std::int32_t>();
   p.count = args.tokens.element_count();
@@ -329,12 +359,14 @@ void add(Stream& stream, const GatherBackwardArgs& args) {
   if (p.count == 0 || p.features == 0 || p.vocabulary == 0) return;
   const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
   p.bin_bits = bin_bits_for(p.vocabulary, chunks);
-  p.aligned = p.features % Group<T>::kSize == 0 &&
-              reinterpret_cast<std::uintptr_t>(p.d_out) % sizeof(StoredGroup<T, Stored>) == 0 &&
-              reinterpret_cast<std::uintptr_t>(p.d_table) % sizeof(Group<T>) == 0;
-  runtime::cuda::launch(stream, "add up gradients of a table", gather_backward_kernel<T, Stored>,
-                        dim3(1u << p.bin_bits, static_cast<unsigned>(chunks)), kThreads,
-                        sizeof(Memory<T>), p);
+  const bool aligned =
+      p.features % Group<T>::kSize == 0 &&
+      reinterpret_cast<std::uintptr_t>(p.d_out) % sizeof(StoredGroup<T, Stored>) == 0 &&
+      reinterpret_cast<std::uintptr_t>(p.d_table) % sizeof(Group<T>) == 0;
+  runtime::cuda::launch(
+      stream, "add up gradients of a table",
+      aligned ? gather_backward_kernel<T, Stored, true> : gather_backward_kernel<T, Stored, false>,
+      dim3(1u << p.bin_bits, static_cast<unsigned>(chunks)), kThreads, sizeof(Memory<T>), p);
 }
 
 }  // namespace
@@ -342,13 +374,13 @@ void add(Stream& stream, const GatherBackwardArgs& args) {
 void gather_backward(Stream& stream, const GatherBackwardArgs& args) {
   switch (args.d_out.dtype()) {
     case base::DType::kFloat64:
-      return add<double, double>(stream, args);
+      return add_back<double, double>(stream, args);
     case base::DType::kBFloat16:
-      return add<float, base::BFloat16>(stream, args);
+      return add_back<float, base::BFloat16>(stream, args);
     case base::DType::kFloat16:
-      return add<float, base::Float16>(stream, args);
+      return add_back<float, base::Float16>(stream, args);
     default:
-      return add<float, float>(stream, args);
+      return add_back<float, float>(stream, args);
   }
 }
 

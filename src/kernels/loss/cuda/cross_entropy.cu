@@ -1,3 +1,7 @@
+#include <cuda_pipeline_primitives.h>
+
+#include <algorithm>
+
 #include "base/dtype.h"
 #include "kernels/loss/cuda/loss.h"
 #include "kernels/loss/cuda/softmax_row.h"
@@ -18,6 +22,35 @@ struct Problem {
   double smoothing, scale;
   bool aligned;
   bool cached;  ///< whether a block keeps its row in shared memory
+
+  /// Whether a block fetches its next row while it writes a gradient.
+  __device__ bool fetches() const { return cached && aligned; }
+};
+
+/// The row that a block works on next.
+template <typename T>
+struct NextRow {
+  const T* logits;  ///< or null: there is none to fetch
+
+  __device__ NextRow(const Problem<T>& p, std::int64_t n)
+      : logits(p.fetches() && n < p.tokens.count() && p.tokens.counts(n)
+                   ? p.logits + n * p.vocabulary
+                   : nullptr) {}
+  /// Each thread fetches what it will read itself, so no other has to be waited for.
+  __device__ void fetch(Group<T>* cache, int g) const {
+    if (logits == nullptr) return;
+    constexpr int kPiece = 16;
+    for (std::size_t at = 0; at < sizeof(Group<T>); at += kPiece) {
+      __pipeline_memcpy_async(reinterpret_cast<unsigned char*>(cache + g) + at,
+                              reinterpret_cast<const unsigned char*>(logits + 4 * g) + at, kPiece);
+    }
+  }
+  template <int kSize>
+  __device__ void fetch_all(const Team<kSize>& team, const Problem<T>& p, Group<T>* cache) const {
+    if (logits == nullptr) return;
+    for (int g = team.rank; g < p.vocabulary / 4; g += kSize) fetch(cache, g);
+    __pipeline_commit();
+  }
 };
 
 /// gradient = factor * powers - shift, and less at the target.
@@ -35,7 +68,7 @@ struct Gradient {
       values.at[i] = powers.at[i] * factor - shift;
       if (4 * g + i == target) values.at[i] -= at_target;
     }
-    if (aligned && 4 * g + 4 <= count) {
+    if (aligned) {
       *reinterpret_cast<Group<T>*>(data + 4 * g) = values;
       return;
     }
@@ -58,12 +91,12 @@ template <int kSize, typename T>
 __device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T largest,
                             const Problem<T>& p, std::int32_t target, Group<T>* cache) {
   double values_sum = 0;
-  int earlier = 0;
+  bool earlier = false;
   const auto count = static_cast<int>(p.vocabulary);
   const double exponentials_sum = sum_of_exponentials(
       team, row, largest, [&](int g, const Group<T>& values, const Group<T>& powers) {
         for (int i = 0; i < 4; ++i) {
-          if (4 * g + i < target && values.at[i] == largest) earlier = 1;
+          if (4 * g + i < target && values.at[i] == largest) earlier = true;
         }
         if (p.smoothing != 0) {
           for (int i = 0; i < 4; ++i) {
@@ -73,21 +106,26 @@ __device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T larges
         if (cache != nullptr) cache[g] = powers;
       });
   if (p.smoothing != 0) values_sum = team.reduce(values_sum, Add{});
-  return {exponentials_sum, values_sum, team.reduce(earlier, runtime::cuda::Larger{}) != 0};
+  return {exponentials_sum, values_sum, team.any(earlier)};
 }
 
+/// `next` is fetched as soon as this row's place in the cache is free.
 template <int kSize, typename T>
 __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, std::int64_t n,
-                                  Group<T>* cache) {
+                                  Group<T>* cache, const NextRow<T>& next) {
   Row<T> row{p.logits + n * p.vocabulary, static_cast<int>(p.vocabulary), p.aligned};
   const std::int32_t target = p.tokens.targets[n];
   const T x_target = target_logit(row.data, p.vocabulary, target);
-  const T largest = maximum(team, row, cache);
-  const RowSums sums = row_sums(team, row, largest, p, target, cache);
+  if (p.fetches()) {
+    row.data = cache->at;
+    __pipeline_wait_prior(0);
+  }
+  const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
+  const bool writes = p.gradient != nullptr;
+  const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
-  if (p.gradient != nullptr) {
-    team.sync();  // the gradient may take the place of the logits, of which all have read the
-                  // target's
+  if (writes) {
+    // It may take the place of the logits; by now all threads have read the target's.
     const Gradient<T> gradient{p.gradient + n * p.vocabulary,
                                static_cast<int>(p.vocabulary),
                                target,
@@ -97,7 +135,11 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
                                p.aligned};
     for_each_group(team, row, [&](int g, const Group<T>& values) {
       gradient.write(g, cache != nullptr ? values : exponentials(values, largest));
+      next.fetch(cache, g);
     });
+    __pipeline_commit();
+  } else {
+    next.fetch_all(team, p, cache);
   }
   const double log_sum = static_cast<double>(largest) + ::log(sums.exponentials);
   const double nll = log_sum - static_cast<double>(x_target);
@@ -113,36 +155,66 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(Problem<T> p
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ double scratch[kRowThreads / kWarp];
   const Team<kSize> team = team_of_row<kSize>(scratch);
-  const std::int64_t n = row_of_team<kSize>();
-  if (n >= p.tokens.count()) return;
-  TokenResult result{};
-  if (p.tokens.counts(n)) {
-    result = token_loss(team, p, n, p.cached ? reinterpret_cast<Group<T>*>(shared) : nullptr);
-  } else if (p.gradient != nullptr) {
-    write_zeros(team, p.gradient + n * p.vocabulary, p.vocabulary);
+  auto* cache = p.cached ? reinterpret_cast<Group<T>*>(shared) : nullptr;
+  const std::int64_t stride = std::int64_t{gridDim.x} * (blockDim.x / kSize);
+  std::int64_t n = row_of_team<kSize>();
+  NextRow<T>(p, n).fetch_all(team, p, cache);
+  for (; n < p.tokens.count(); n += stride) {
+    const NextRow<T> next(p, n + stride);
+    TokenResult result{};
+    if (p.tokens.counts(n)) {
+      result = token_loss(team, p, n, cache, next);
+    } else {
+      if (p.gradient != nullptr) write_zeros(team, p.gradient + n * p.vocabulary, p.vocabulary);
+      next.fetch_all(team, p, cache);
+    }
+    if (team.rank == 0) p.results[n] = result;
   }
-  if (team.rank == 0) p.results[n] = result;
 }
 
 constexpr int kTotalThreads = 512;
 
-/// A thread adds up every 512th token; then the threads' sums.
+/// Each block adds up every gridDim.x-th 512 tokens to a part; a single one ends with the sums.
 __global__ void __launch_bounds__(kTotalThreads)
-    add_up_kernel(const TokenResult* results, std::int64_t count, double* sums, bool accumulate) {
+    add_up_kernel(const TokenResult* results, std::int64_t count, TokenResult* parts, double* sums,
+                  bool accumulate) {
   __shared__ double scratch[kTotalThreads / kWarp];
   const Team<kTotalThreads> team{static_cast<int>(threadIdx.x), scratch};
+  const std::int64_t first = std::int64_t{blockIdx.x} * kTotalThreads + threadIdx.x;
   TokenResult total{};
-  for (std::int64_t n = threadIdx.x; n < count; n += kTotalThreads) {
+#pragma unroll 4
+  for (std::int64_t n = first; n < count; n += std::int64_t{gridDim.x} * kTotalThreads) {
     total.loss += results[n].loss;
     total.nll += results[n].nll;
     total.counted += results[n].counted;
     total.correct += results[n].correct;
   }
-  const double parts[kSums] = {team.reduce(total.loss, Add{}), team.reduce(total.nll, Add{}),
-                               team.reduce(total.counted, Add{}),
-                               team.reduce(total.correct, Add{})};
+  total = {team.reduce(total.loss, Add{}), team.reduce(total.nll, Add{}),
+           team.reduce(total.counted, Add{}), team.reduce(total.correct, Add{})};
   if (threadIdx.x != 0) return;
-  for (int i = 0; i < kSums; ++i) sums[i] = accumulate ? sums[i] + parts[i] : parts[i];
+  if (gridDim.x > 1) {
+    parts[blockIdx.x] = total;
+    return;
+  }
+  const double all[kSums] = {total.loss, total.nll, total.counted, total.correct};
+  for (int i = 0; i < kSums; ++i) sums[i] = accumulate ? sums[i] + all[i] : all[i];
+}
+
+/// Blocks that add up, so many as to depend on the number of tokens alone.
+std::int64_t parts_for(std::int64_t tokens) {
+  constexpr std::int64_t kTokensPerPart = 4 * kTotalThreads;
+  return std::clamp((tokens + kTokensPerPart - 1) / kTokensPerPart, std::int64_t{1}, kLossParts);
+}
+
+/// Blocks that stay at work, each on one row after another.
+unsigned resident_blocks(const RowLaunch& launch) {
+  constexpr std::size_t kHalf = 110 << 10;
+  int device = 0, processors = 0;
+  runtime::cuda::check(cudaGetDevice(&device), "ask for the current GPU");
+  runtime::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+                       "count multiprocessors");
+  const unsigned most = static_cast<unsigned>(processors) * (launch.cache_bytes > kHalf ? 1 : 2);
+  return std::min(launch.grid.x, most);
 }
 
 template <typename T>
@@ -159,7 +231,7 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,
-      launch.grid, launch.block, launch.cache_bytes, p);
+      cached ? dim3(resident_blocks(launch)) : launch.grid, launch.block, launch.cache_bytes, p);
 }
 
 }  // namespace
@@ -169,8 +241,15 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   base::dispatch_master(args.logits.dtype(), [&](auto tag) {
     launch_rows<typename decltype(tag)::type>(stream, args, results);
   });
-  runtime::cuda::launch(stream, "add up losses", add_up_kernel, 1, kTotalThreads, 0, results,
-                        args.time * args.rows, args.sums.data_as<double>(), args.accumulate_sums);
+  const std::int64_t tokens = args.time * args.rows, count = parts_for(tokens);
+  TokenResult* parts = results + tokens;
+  auto* sums = args.sums.data_as<double>();
+  const auto add_up = [&](const TokenResult* from, std::int64_t numbers, std::int64_t blocks) {
+    runtime::cuda::launch(stream, "add up losses", add_up_kernel, static_cast<unsigned>(blocks),
+                          kTotalThreads, 0, from, numbers, parts, sums, args.accumulate_sums);
+  };
+  add_up(results, tokens, count);
+  if (count > 1) add_up(parts, count, 1);
 }
 
 }  // namespace sluice::kernels::loss::cuda

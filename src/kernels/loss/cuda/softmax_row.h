@@ -14,7 +14,7 @@ using runtime::cuda::Team;
 
 /// Up to this length a warp takes a row, a block of many warps many rows.
 inline constexpr std::int64_t kWarpVocabulary = 1024;
-inline constexpr int kRowThreads = 512;
+inline constexpr int kRowThreads = 1024;
 /// Shared memory that a block may fill with its row, rather than read the row again.
 inline constexpr std::size_t kMostCache = 200 << 10;
 
@@ -29,12 +29,12 @@ template <typename T>
 struct Row {
   const T* data;
   int count;
-  bool aligned;  ///< whether groups may be loaded at once
+  bool aligned;  ///< to groups, of which all are whole
 
   __device__ int groups() const { return (count + 3) / 4; }
+  __device__ Group<T> whole(int g) const { return reinterpret_cast<const Group<T>*>(data)[g]; }
   /// Minus infinity beyond the end.
-  __device__ Group<T> load(int g) const {
-    if (aligned && 4 * g + 4 <= count) return *reinterpret_cast<const Group<T>*>(data + 4 * g);
+  __device__ Group<T> any(int g) const {
     Group<T> values;
     for (int i = 0; i < 4; ++i) {
       values.at[i] = 4 * g + i < count ? data[4 * g + i] : -static_cast<T>(INFINITY);
@@ -46,28 +46,34 @@ struct Row {
 /// Whether all rows of a matrix without gaps are aligned to groups.
 template <typename T>
 bool rows_are_aligned(const T* data, std::int64_t columns) {
-  return (reinterpret_cast<std::uintptr_t>(data) |
-          static_cast<std::uintptr_t>(columns) * sizeof(T)) %
-             alignof(Group<T>) ==
-         0;
+  return columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % alignof(Group<T>) == 0;
 }
 
-/// Calls body(g, group) for this thread's groups, in rising order; several are on their way at
-/// once.
+/// Calls body(g, load(g)) for this thread's groups, in rising order; several are on their way at
+/// once, so loads must stand apart from branches.
+template <int kSize, typename Load, typename Body>
+__device__ void for_each_loaded(const Team<kSize>& team, int groups, const Load& load,
+                                const Body& body) {
+  constexpr int kBatch = 4;
+  int g = team.rank;
+  for (; g + (kBatch - 1) * kSize < groups; g += kBatch * kSize) {
+    decltype(load(0)) values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] = load(g + k * kSize);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) body(g + k * kSize, values[k]);
+  }
+  for (; g < groups; g += kSize) body(g, load(g));
+}
+
 template <int kSize, typename T, typename Body>
 __device__ void for_each_group(const Team<kSize>& team, const Row<T>& row, const Body& body) {
-  constexpr int kBatch = 4;
-  const int groups = row.groups();
-  for (int first = team.rank; first < groups; first += kBatch * kSize) {
-    Group<T> values[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (first + k * kSize < groups) values[k] = row.load(first + k * kSize);
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (first + k * kSize < groups) body(first + k * kSize, values[k]);
-    }
+  if (row.aligned) {
+    for_each_loaded(
+        team, row.groups(), [&](int g) { return row.whole(g); }, body);
+  } else {
+    for_each_loaded(
+        team, row.groups(), [&](int g) { return row.any(g); }, body);
   }
 }
 
