@@ -63,6 +63,12 @@ inline double value_of(BFloat16 x) { return static_cast<float>(x); }
 template <typename T>
 constexpr double kStored = std::is_same_v<T, BFloat16> ? 0x1p-8 : 0.0;
 
+/// What a fast sigmoid may be off by, relatively: those of vectors and tiles for bfloat16, whose
+/// own rounding is sixteen times that. Their tanh is off by 3e-7 at most.
+inline constexpr double kFastSigmoid = 0x1.2p-14, kFastTanh = 3e-7;
+template <typename T>
+constexpr double kActivation = std::is_same_v<T, BFloat16> ? 2 * kFastSigmoid : 0.0;
+
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 template <typename T>

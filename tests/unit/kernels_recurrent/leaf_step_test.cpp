@@ -90,20 +90,20 @@ Expected expected_step(const Step<T>& step, std::int64_t row, std::int64_t unit)
     error += sum.error();
   }
   // The cells' derivatives by any sum are at most 1 + |c_prev| or 1 + |n_hidden|, and a dozen
-  // roundings follow, each of values no larger than that.
+  // roundings follow, each of values no larger than that, and the errors of fast activations.
   Expected out{};
   if (lstm) {
     const double c_prev = step.c_prev[step.at(row, unit, 1, 0)];
     const double i = sigmoid(sums[0]), f = sigmoid(sums[1]), g = std::tanh(sums[2]);
     const double o = sigmoid(sums[3]), c = f * c_prev + i * g;
     out = {{i, f, g, o}, c, o * std::tanh(c), 0};
-    out.error = (1 + std::abs(c_prev)) * (error + 16 * kUnit);
+    out.error = (1 + std::abs(c_prev)) * (error + 16 * kUnit + kActivation<T>);
   } else {
     const double r = sigmoid(sums[0]), z = sigmoid(sums[1]);
     const double n = std::tanh(step.pre[step.at(row, unit, 3, 2)] + r * sums[2]);
     const double h_prev = value_of(step.h_row(row)[unit]);
     out = {{r, z, n, sums[2]}, 0, (1 - z) * n + z * h_prev, 0};
-    out.error = (2 + std::abs(sums[2]) + std::abs(h_prev)) * (error + 16 * kUnit);
+    out.error = (2 + std::abs(sums[2]) + std::abs(h_prev)) * (error + 16 * kUnit + kActivation<T>);
   }
   return out;
 }

@@ -15,7 +15,7 @@ extern const Leaf<base::BFloat16> kAmxLeafBf16;
 // Null where the processor, or the operating system for the state of its registers, lacks them.
 const Leaf<float>* avx2_leaf_f32();              ///< AVX2 and FMA
 const Leaf<float>* avx512_leaf_f32();            ///< AVX512F
-const Leaf<base::BFloat16>* avx512_leaf_bf16();  ///< AVX512F, BW, VL, BF16
+const Leaf<base::BFloat16>* avx512_leaf_bf16();  ///< AVX512F, BW, DQ, VL, BF16
 /// AMX-TILE and AMX-BF16 beside what avx512_leaf_bf16 needs. The first call asks the system for the
 /// use of the tile registers, for the whole process.
 const Leaf<base::BFloat16>* amx_leaf_bf16();
