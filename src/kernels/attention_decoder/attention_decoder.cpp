@@ -62,8 +62,9 @@ Choice make_plan(const Context& context, const Descriptor& descriptor,
   for (const recurrent::Declined& declined : choice.declined) {
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", declined.name, declined.reason);
   }
-  base::fail(ErrorCode::kUnsupported,
-             "no implementation \"{}\" of an attention decoder can run here ({})", implementation,
+  base::fail(ErrorCode::kUnsupported, "{} of an attention decoder can run here ({})",
+             implementation == "auto" ? "no implementation"
+                                      : fmt::format("no implementation \"{}\"", implementation),
              reasons.empty() ? "known are " + known : reasons);
 }
 

@@ -62,9 +62,10 @@ Choice make_plan(const Context& context, const Descriptor& descriptor,
       reasons += fmt::format("{}{}", reasons.empty() ? "known are " : ", ", candidate.name);
     }
   }
-  base::fail(ErrorCode::kUnsupported,
-             "no implementation \"{}\" of a recurrent stack can run here ({})", implementation,
-             reasons);
+  base::fail(
+      ErrorCode::kUnsupported, "{} of a recurrent stack can run here ({})",
+      automatic ? "no implementation" : fmt::format("no implementation \"{}\"", implementation),
+      reasons);
 }
 
 }  // namespace sluice::kernels::recurrent
