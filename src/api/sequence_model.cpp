@@ -222,7 +222,6 @@ std::vector<Scored> SequenceModel::score(
     models::Seq2SeqTraining& plan = plans.plan(state.context, batch.extent, false);
     const std::vector<double> scores =
         state.context.download<double>(plan.score(state.context, plans.arena(), batch));
-    uploads.release();
     for (std::size_t n = 0; n < scores.size(); ++n) {
       results[static_cast<std::size_t>(rows[n % rows.size()])].log_probability += scores[n];
     }

@@ -24,22 +24,20 @@ std::size_t append(std::vector<std::int32_t>& staging, const std::vector<Int>& v
 }  // namespace
 
 models::Seq2SeqBatch BatchUpload::upload(const Context& context, const data::PairBatch& batch) {
-  if (used_ == staging_.size()) staging_.emplace_back();
-  std::vector<std::int32_t>& staging = staging_[used_++];
-  staging.clear();
-  const std::size_t source = append(staging, batch.source);
-  const std::size_t source_lengths = append(staging, batch.source_lengths);
-  const std::size_t target_in = append(staging, batch.target_in);
-  const std::size_t target_out = append(staging, batch.target_out);
-  const std::size_t target_lengths = append(staging, batch.target_lengths);
-  const std::size_t row_ids = append(staging, batch.global_row);
+  staging_.clear();
+  const std::size_t source = append(staging_, batch.source);
+  const std::size_t source_lengths = append(staging_, batch.source_lengths);
+  const std::size_t target_in = append(staging_, batch.target_in);
+  const std::size_t target_out = append(staging_, batch.target_out);
+  const std::size_t target_lengths = append(staging_, batch.target_lengths);
+  const std::size_t row_ids = append(staging_, batch.global_row);
 
-  const std::size_t bytes = staging.size() * sizeof(std::int32_t);
+  const std::size_t bytes = staging_.size() * sizeof(std::int32_t);
   if (memory_.bytes() < bytes) {
     memory_ = runtime::Buffer();
     memory_ = runtime::Buffer(context.device(), bytes);
   }
-  context.stream().copy(memory_.data(), staging.data(), bytes, runtime::CopyKind::kHostToDevice);
+  context.stream().upload(memory_.data(), staging_.data(), bytes);
 
   const auto view = [&](std::size_t begin, const Shape& shape) {
     return memory_.tensor(DType::kInt32, shape, begin * sizeof(std::int32_t));

@@ -12,19 +12,14 @@ namespace sluice::training {
 
 using runtime::Context;
 
-/// Brings batches to the device, one copy each and without waiting for it: what is copied stays in
-/// host memory of its own until `release`.
+/// Brings batches to the device, one copy each and without waiting for it.
 class BatchUpload {
  public:
   /// The batch on the device; valid until the next upload. It grows its device memory at need.
   models::Seq2SeqBatch upload(const Context& context, const data::PairBatch& batch);
 
-  /// To be called after the device was waited for: the host memory of all uploads is free again.
-  void release() { used_ = 0; }
-
  private:
-  std::vector<std::vector<std::int32_t>> staging_;
-  std::size_t used_ = 0;
+  std::vector<std::int32_t> staging_;
   runtime::Buffer memory_;
 };
 

@@ -133,8 +133,9 @@ const ConfigKey kKeys[] = {
     {"machine.device", [](C& c) -> T { return &c.device; }, kMay,
      "Device to train on: cpu, cuda or cuda:N."},
     {"machine.precision", [](C& c) -> T { return &c.precision; }, kMay,
-     "float32, tf32 (products round to TF32), bfloat16 or float16 (activations stored in 16 bits; "
-     "parameters stay float32)."},
+     "float32, tf32 (products round to TF32) or bfloat16 (activations stored in 16 bits; "
+     "parameters "
+     "stay float32)."},
 };
 
 // In the order of KeyTarget's alternatives.

@@ -101,6 +101,10 @@ void Trainer::resume() {
         "may differ in their last bits",
         folder_.path().native(), saved.threads, saved.device, state_.threads, state_.device);
   }
+  if (loaded.config.precision != config_.precision) {
+    log(LogLevel::kWarning, "the run in '{}' was computed in {} and goes on in {}",
+        folder_.path().native(), loaded.config.precision, config_.precision);
+  }
   saved.threads = state_.threads;
   saved.device = state_.device;
   state_ = std::move(saved);
@@ -218,7 +222,6 @@ void Trainer::warn_of_other_implementations() {
 
 void Trainer::read_steps() {
   step_log_.read(*context_, [this](const StepReport& report) { report_->tell(report); });
-  upload_.release();
   read_time_ = steady_seconds();
 }
 

@@ -30,7 +30,6 @@ std::optional<ValidationReport> Validation::run(const Context& context,
     models::Seq2SeqTraining& plan = plans.plan(context, batch.extent, false);
     const std::vector<double> sums =
         context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
-    upload.release();
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];
   }
   ValidationReport report;

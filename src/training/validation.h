@@ -31,8 +31,7 @@ class Validation {
   Validation(const data::PairCorpus& examples, const data::BatchOptions& options, bool exact_match);
 
   /// The model as it is after `step`; absent if `*stop` became true meanwhile (`stop` may be null).
-  /// Waits for the device, so pending uploads must be none. Throws ErrorCode::kNumeric for a loss
-  /// that is not finite.
+  /// Waits for the device. Throws ErrorCode::kNumeric for a loss that is not finite.
   std::optional<ValidationReport> run(const Context& context, const models::Seq2Seq& model,
                                       PlanCache& plans, BatchUpload& upload, std::int64_t step,
                                       const std::atomic<bool>* stop) const;

@@ -52,6 +52,16 @@ std::string refuse(std::string_view build_id, int ordinal) {
     return fmt::format("the driver says \"{}\"", cudaGetErrorString(result));
   }
   if (ordinal >= count) return fmt::format("this machine has {} GPUs, counted from 0", count);
+  int major = 0, minor = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal);
+  constexpr std::string_view kBuiltFor = SLUICE_CUDA_ARCHITECTURES;
+  if (kBuiltFor.find(fmt::format("{}{}", major, minor)) == std::string_view::npos) {
+    return fmt::format(
+        "it has compute capability {}.{}, and this build holds kernels for {} only; configure with "
+        "-DCMAKE_CUDA_ARCHITECTURES={}{}",
+        major, minor, kBuiltFor, major, minor);
+  }
   return {};
 }
 

@@ -10,6 +10,7 @@ namespace sluice::runtime::cuda {
 namespace {
 
 constexpr std::size_t kSmallestStaging = 64 << 10;
+constexpr std::size_t kMostStaging = 32;  ///< pieces; beyond, a copy waits for an earlier one
 
 class CudaGraph final : public Graph {
  public:
@@ -62,13 +63,26 @@ CudaStream::Staging& CudaStream::staging_for(std::size_t bytes) {
     if (staging.bytes >= bytes && cudaEventQuery(staging.done) == cudaSuccess) return staging;
   }
   cudaGetLastError();  // "not ready" is no error
-  Staging staging;
-  staging.bytes = kSmallestStaging;
-  while (staging.bytes < bytes) staging.bytes *= 2;
-  check(cudaHostAlloc(&staging.memory, staging.bytes, cudaHostAllocDefault),
-        "take pinned memory for a copy");
-  check(cudaEventCreateWithFlags(&staging.done, cudaEventDisableTiming), "create a CUDA event");
-  return staging_.emplace_back(staging);
+  for (Staging& staging : staging_) {
+    if (staging_.size() < kMostStaging || staging.bytes < bytes) continue;
+    check(cudaEventSynchronize(staging.done), "wait for a copy");
+    return staging;
+  }
+  // In its place before anything is taken for it, so that nothing is lost if that fails.
+  Staging& staging = staging_.emplace_back();
+  try {
+    check(cudaEventCreateWithFlags(&staging.done, cudaEventDisableTiming), "create a CUDA event");
+    std::size_t size = kSmallestStaging;
+    while (size < bytes) size *= 2;
+    check(cudaHostAlloc(&staging.memory, size, cudaHostAllocDefault),
+          "take pinned memory for a copy");
+    staging.bytes = size;
+  } catch (...) {
+    if (staging.done != nullptr) cudaEventDestroy(staging.done);
+    staging_.pop_back();
+    throw;
+  }
+  return staging;
 }
 
 void CudaStream::upload(void* destination, const void* source, std::size_t bytes) {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/shape.h"
@@ -72,6 +73,13 @@ void TestStream::launch(std::function<void()> kernel) { enqueue(std::move(kernel
 void TestStream::copy(void* destination, const void* source, std::size_t bytes, CopyKind) {
   enqueue([=] {
     if (bytes > 0) std::memmove(destination, source, bytes);
+  });
+}
+
+void TestStream::upload(void* destination, const void* source, std::size_t bytes) {
+  const auto* from = static_cast<const std::byte*>(source);
+  enqueue([destination, content = std::vector<std::byte>(from, from + bytes)] {
+    if (!content.empty()) std::memcpy(destination, content.data(), content.size());
   });
 }
 

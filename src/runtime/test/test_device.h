@@ -36,6 +36,7 @@ class TestStream final : public Stream {
 
   void launch(std::function<void()> kernel) override;
   void copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) override;
+  void upload(void* destination, const void* source, std::size_t bytes) override;
   void fill_zero(void* destination, std::size_t bytes) override;
   void synchronize() override;
 

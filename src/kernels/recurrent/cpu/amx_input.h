@@ -55,7 +55,8 @@ class StoredInput {
   alignas(64) T tail_[kRows][kTileDepth];
 };
 
-/// float32 rows as kParts bfloat16 parts that add up to them, in whole tiles.
+/// float32 rows as kParts bfloat16 parts that add up to them, in whole tiles. Lives on the stack: a
+/// thread's must hold 1 MiB (OMP_STACKSIZE, should somebody lower it).
 template <class Isa>
 class SplitInput {
  public:

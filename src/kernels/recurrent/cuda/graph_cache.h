@@ -13,10 +13,12 @@ namespace sluice::kernels::recurrent::cuda {
 /// Everything that a captured run holds on to: numbers and addresses.
 using GraphKey = std::vector<std::uint64_t>;
 
-/// The graphs used last; the one that was not used for longest goes first.
+/// The graphs used last; the one that was not used for longest goes first. A run is captured when
+/// its key comes for the second time: many never do (a batch of another extent, a plan made for one
+/// call), and capturing costs as much as some runs.
 class GraphCache {
  public:
-  /// Launches the graph of that key, captured from `work` if it is new.
+  /// Launches the graph of that key, or does `work` itself if the key is new.
   void run(runtime::Stream& stream, const GraphKey& key, const std::function<void()>& work);
 
  private:
@@ -26,7 +28,7 @@ class GraphCache {
 
   struct Entry {
     GraphKey key;
-    std::unique_ptr<runtime::Graph> graph;
+    std::unique_ptr<runtime::Graph> graph;  ///< null until the second run
   };
   std::list<Entry> entries_;  ///< used last first
 };

@@ -74,6 +74,7 @@ class LadderPlan final : public Plan {
     check_forward(engine_.descriptor, args);
     KeyWriter key;
     key.add(std::int64_t{context.tf32() ? 1 : 0});
+    key.add(&context.stream());  // whose workspace a graph holds on to
     key.add(memory);
     key.add(args);
     run(context, args, memory, key.key(), [&] { run_forward(engine_, context, args, memory); });
@@ -84,6 +85,7 @@ class LadderPlan final : public Plan {
     check_backward(engine_.descriptor, args);
     KeyWriter key;
     key.add(std::int64_t{context.tf32() ? 3 : 2});
+    key.add(&context.stream());
     key.add(memory);
     key.add(args);
     run(context, args.forward, memory, key.key(),
