@@ -166,6 +166,15 @@ Blas& CudaDevice::blas() {
   return *blas_;
 }
 
+CudaStream& CudaDevice::side_stream(std::size_t index) {
+  while (sides_.size() <= index) {
+    auto side = std::make_unique<CudaStream>();
+    side->workspace();
+    sides_.push_back(std::move(side));
+  }
+  return *sides_[index];
+}
+
 void* CudaDevice::allocate(std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t result = cudaMalloc(&memory, bytes == 0 ? 64 : bytes);

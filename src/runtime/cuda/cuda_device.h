@@ -78,6 +78,10 @@ class CudaDevice final : public Device {
   /// cuBLASLt, opened at the first call, which takes the default stream's workspace too. Throws
   /// ErrorCode::kDevice with one sentence if it can't be had.
   Blas& blas();
+  /// Streams that work on a stream of this device may fork to, if it joins them again; shared by
+  /// all who do, for their work is queued in turn. Each is made, with its workspace, when first
+  /// asked for: not while a stream is captured.
+  CudaStream& side_stream(std::size_t index);
   /// Streaming multiprocessors.
   int processors() const { return processors_; }
   /// 90 for compute capability 9.0.
@@ -90,6 +94,7 @@ class CudaDevice final : public Device {
   std::size_t cache_bytes_ = 0;
   const kernels::DeviceKernels* kernels_;
   std::unique_ptr<CudaStream> stream_;
+  std::vector<std::unique_ptr<CudaStream>> sides_;
   std::unique_ptr<Blas> blas_;
 };
 

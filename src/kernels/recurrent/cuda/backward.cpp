@@ -210,9 +210,10 @@ void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, con
   Engine& engine = run.engine;
   const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
   const bool last = turns.end == run.args.time;
+  // Before the first direction has been queued, or the second would wait for it.
+  for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(run.lane_of(layer, d), lane);
   for (std::int64_t d = 0; d < directions; ++d) {
     const DirectionBackward direction(run, args, layer, d);
-    engine.lanes.follow(run.lane_of(layer, d), lane);
     if (turns.begin == 0) direction.begin();
     direction.run(turns);
     if (last) direction.finish();
@@ -232,7 +233,7 @@ void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, con
 void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,
                   const Memory& memory) {
   const Run run{engine, context, args.forward, memory};
-  engine.lanes.begin(static_cast<CudaStream&>(context.stream()));
+  engine.lanes.begin(context);
   for_pieces(engine, args.forward.time, false,
              [&](std::int64_t layer, const Piece& turns) { run_layer(run, args, layer, turns); });
   engine.lanes.join();

@@ -223,9 +223,12 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   // Streamed products of this layer begin when its input is there.
   if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
   multiply_inputs(run, layer, piece);
+  // Before the first direction has been queued, or the second would wait for it.
+  for (std::int64_t d = 1; d < engine.sizes.directions; ++d) {
+    engine.lanes.follow(run.lane_of(layer, d), lane);
+  }
   for (std::int64_t d = 0; d < engine.sizes.directions; ++d) {
     const DirectionForward direction(run, layer, d);
-    engine.lanes.follow(run.lane_of(layer, d), lane);
     if (piece.begin == 0) direction.begin();
     direction.run(piece);
     if (piece.end == run.args.time) direction.finish();
@@ -246,7 +249,7 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
 void run_forward(Engine& engine, const Context& context, const ForwardArgs& args,
                  const Memory& memory) {
   const Run run{engine, context, args, memory};
-  engine.lanes.begin(static_cast<CudaStream&>(context.stream()));
+  engine.lanes.begin(context);
   for_pieces(engine, args.time, true,
              [&](std::int64_t layer, const Piece& piece) { run_layer(run, layer, piece); });
   engine.lanes.join();

@@ -66,6 +66,10 @@ class LadderPlan final : public Plan {
             const Memory& memory) override {
     check_memory(*this, memory);
     check_weights(engine_.descriptor, weights);
+    // What runs must not take while they are captured.
+    runtime::cuda::device_of(context).blas();
+    static_cast<CudaStream&>(context.stream()).workspace();
+    engine_.lanes.take(context);
     run_pack(engine_, context, weights, memory);
   }
 

@@ -6,12 +6,8 @@ namespace sluice::kernels::recurrent::cuda {
 
 using runtime::cuda::check;
 
-Lanes::Lanes(std::int64_t count) {
+Lanes::Lanes(std::int64_t count) : sides_(static_cast<std::size_t>(count - 1)) {
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "create a CUDA event");
-  for (std::int64_t i = 1; i < count; ++i) {
-    sides_.push_back(std::make_unique<CudaStream>());
-    sides_.back()->workspace();
-  }
 }
 
 Lanes::~Lanes() { cudaEventDestroy(event_); }
@@ -27,8 +23,15 @@ void Lanes::follow(std::int64_t waiter, std::int64_t leader) {
   check(cudaStreamWaitEvent((*this)[waiter], event_), "wait for a CUDA event");
 }
 
-void Lanes::begin(CudaStream& stream) {
-  main_ = &stream;
+void Lanes::take(const Context& context) {
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    if (sides_[i] == nullptr) sides_[i] = &runtime::cuda::device_of(context).side_stream(i);
+  }
+}
+
+void Lanes::begin(const Context& context) {
+  take(context);
+  main_ = &static_cast<CudaStream&>(context.stream());
   for (std::size_t i = 1; i <= sides_.size(); ++i) follow(static_cast<std::int64_t>(i), 0);
 }
 

@@ -1,16 +1,17 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "runtime/cuda/cuda_device.h"
 
 namespace sluice::kernels::recurrent::cuda {
 
+using runtime::Context;
 using runtime::cuda::CudaStream;
 
-/// The streams that a run is spread over: lane 0 is the caller's, the others belong to the plan.
-/// Work on them forks from lane 0 and joins it again, so that it can be captured in a graph.
+/// The streams that a run is spread over: lane 0 is the caller's, the others are side streams of
+/// the device. Work on them forks from lane 0 and joins it again, so that it can be captured in a
+/// graph.
 class Lanes {
  public:
   /// `count` lanes in all, of the current device.
@@ -19,8 +20,10 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
-  /// Makes `stream` lane 0 and starts the others behind it.
-  void begin(CudaStream& stream);
+  /// Takes what must not be taken while a stream is captured.
+  void take(const Context& context);
+  /// Makes the context's stream lane 0 and starts the others behind it.
+  void begin(const Context& context);
   /// Lane 0 waits for the others.
   void join();
   /// What is queued on lane `waiter` from now on waits for what lane `leader` has been given.
@@ -31,7 +34,7 @@ class Lanes {
 
  private:
   CudaStream* main_ = nullptr;
-  std::vector<std::unique_ptr<CudaStream>> sides_;
+  std::vector<CudaStream*> sides_;
   cudaEvent_t event_ = nullptr;
 };
 
