@@ -71,12 +71,17 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
     start_fresh();
   }
   cursor_.emplace(schedule_, state_.position);
-  plans_.emplace(*model_);
+}
+
+void Trainer::make_step() {
+  step_.emplace(*context_, *model_, config_.optimizer,
+                TrainingStep::Options{config_.loop.label_smoothing,
+                                      static_cast<std::uint64_t>(config_.loop.seed)});
 }
 
 void Trainer::start_fresh() {
   model_ = make_model(*context_, config_, data_.tokenizers);
-  optimizer_.emplace(*context_, model_->parameters(), config_.optimizer);
+  make_step();
 }
 
 void Trainer::resume() {
@@ -88,8 +93,8 @@ void Trainer::resume() {
                "them",
                folder_.path().native(), fmt::join(changed, ", "));
   model_ = std::move(loaded.model);
-  optimizer_.emplace(*context_, model_->parameters(), config_.optimizer);
-  TrainingState saved = load_training_state(*context_, folder_.last(), *optimizer_);
+  make_step();
+  TrainingState saved = load_training_state(*context_, folder_.last(), step_->optimizer());
   SLUICE_CHECK(saved.train_fingerprint == state_.train_fingerprint,
                "the run in '{}' was started with other training examples", folder_.path().native());
   SLUICE_CHECK(saved.validation_fingerprint == state_.validation_fingerprint,
@@ -175,10 +180,6 @@ TrainOutcome Trainer::loop() {
 void Trainer::train_step() {
   const std::int64_t epoch = state_.position.epoch;
   const data::PairBatch host = data::assemble_pairs(data_.train, cursor_->next());
-  const models::Seq2SeqBatch batch = upload_.upload(*context_, host);
-  models::Seq2SeqTraining& plan = plans_->plan(*context_, batch.extent, true);
-  if (compare_implementations_) warn_of_other_implementations();
-
   unsaved_ = true;
   ++state_.step;
   state_.position = cursor_->position();
@@ -190,15 +191,9 @@ void Trainer::train_step() {
   report.target_tokens = host.target_tokens();
   report.learning_rate = learning_rate_.at(state_.step);
 
-  models::Seq2SeqPass pass;
-  pass.label_smoothing = config_.loop.label_smoothing;
-  pass.scale = 1.0 / static_cast<double>(report.target_tokens);
-  pass.seed = static_cast<std::uint64_t>(config_.loop.seed);
-  pass.step = static_cast<std::uint32_t>(state_.step);
-  context_->zero(model_->parameters().gradients());
-  const Tensor sums = plan.forward_backward(*context_, plans_->arena(), batch, pass);
-  optimizer_->step(*context_, state_.step, report.learning_rate);
-  step_log_.push(*context_, report, sums, optimizer_->sum_of_squares());
+  const StepSums sums = step_->run(*context_, host, report.step, report.learning_rate);
+  if (compare_implementations_) warn_of_other_implementations();
+  step_log_.push(*context_, report, sums.loss, sums.gradient_squares);
 }
 
 void Trainer::after_step() {
@@ -211,7 +206,7 @@ void Trainer::after_step() {
 void Trainer::warn_of_other_implementations() {
   compare_implementations_ = false;
   if (state_.implementations.empty()) return;  // stopped before its first step
-  for (const std::string& now : plans_->implementations()) {
+  for (const std::string& now : step_->plans().implementations()) {
     if (state_.implementations.contains(now)) continue;
     log(LogLevel::kWarning,
         "the run in '{}' was computed by {} and goes on with {}: numbers may differ in their last "
@@ -228,7 +223,7 @@ void Trainer::read_steps() {
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
   std::optional<ValidationReport> report =
-      validation_->run(*context_, *model_, *plans_, upload_, state_.step, stop_);
+      validation_->run(*context_, *model_, step_->plans(), state_.step, stop_);
   if (!report) return std::nullopt;
   report->improved = !state_.best.known || report->metric() < state_.best.value;
   if (report->improved) {
@@ -262,8 +257,9 @@ bool Trainer::validate_at_the_end() {
 void Trainer::save_last() {
   read_steps();
   if (!unsaved_) return;
-  for (const std::string& name : plans_->implementations()) state_.implementations.insert(name);
-  save_checkpoint(*context_, folder_.last(), *model_, data_.tokenizers, config_, *optimizer_,
+  for (const std::string& name : step_->plans().implementations())
+    state_.implementations.insert(name);
+  save_checkpoint(*context_, folder_.last(), *model_, data_.tokenizers, config_, step_->optimizer(),
                   state_);
   unsaved_ = false;
 }

@@ -3,13 +3,12 @@
 #include <memory>
 #include <optional>
 
-#include "training/batch_upload.h"
 #include "training/checkpoint.h"
-#include "training/plan_cache.h"
 #include "training/run_folder.h"
 #include "training/run_report.h"
 #include "training/step_log.h"
 #include "training/train_data.h"
+#include "training/training_step.h"
 #include "training/validation.h"
 
 namespace sluice::training {
@@ -58,6 +57,7 @@ class Trainer {
  private:
   bool has_validation() const { return validation_.has_value(); }
 
+  void make_step();
   void start_fresh();
   void resume();
 
@@ -83,13 +83,11 @@ class Trainer {
   TrainData data_;
   RunFolder folder_;
   std::unique_ptr<models::Seq2Seq> model_;
-  std::optional<Optimizer> optimizer_;
   LearningRate learning_rate_;
   TrainingState state_;
   data::BatchSchedule schedule_;
   std::optional<data::BatchCursor> cursor_;
-  std::optional<PlanCache> plans_;
-  BatchUpload upload_;
+  std::optional<TrainingStep> step_;
   StepLog step_log_;
   std::optional<Validation> validation_;
   RunReport* report_ = nullptr;              ///< of the run that goes on

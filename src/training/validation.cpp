@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/loss/loss.h"
+#include "training/batch_upload.h"
 #include "training/exact_match.h"
 
 namespace sluice::training {
@@ -19,9 +20,10 @@ Validation::Validation(const data::PairCorpus& examples, const data::BatchOption
 
 std::optional<ValidationReport> Validation::run(const Context& context,
                                                 const models::Seq2Seq& model, PlanCache& plans,
-                                                BatchUpload& upload, std::int64_t step,
+                                                std::int64_t step,
                                                 const std::atomic<bool>* stop) const {
   const auto stop_asked = [&] { return stop != nullptr && *stop; };
+  BatchUpload upload;
   std::array<double, loss::kSums> total{};
   for (const data::BatchRows& rows : batches_) {
     if (stop_asked()) return std::nullopt;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "training/batch_upload.h"
 #include "training/plan_cache.h"
 
 namespace sluice::training {
@@ -33,7 +32,7 @@ class Validation {
   /// The model as it is after `step`; absent if `*stop` became true meanwhile (`stop` may be null).
   /// Waits for the device. Throws ErrorCode::kNumeric for a loss that is not finite.
   std::optional<ValidationReport> run(const Context& context, const models::Seq2Seq& model,
-                                      PlanCache& plans, BatchUpload& upload, std::int64_t step,
+                                      PlanCache& plans, std::int64_t step,
                                       const std::atomic<bool>* stop) const;
 
  private:

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "data/batches.h"
+#include "models/seq2seq.h"
+#include "training/batch_upload.h"
+#include "training/optimizer.h"
+#include "training/plan_cache.h"
+
+namespace sluice::training {
+
+/// What a training step leaves on the device, valid until the next step.
+struct StepSums {
+  Tensor loss;              ///< float64 [kernels::loss::kSums], over the batch's target tokens
+  Tensor gradient_squares;  ///< float64 [1]: the squared norm of the gradients, before clipping
+};
+
+/// Training steps of a model: each brings a batch to the device, clears the gradients, runs forward
+/// and backward and lets the optimiser step. Nothing waits for the device.
+class TrainingStep {
+ public:
+  struct Options {
+    double label_smoothing = 0;
+    std::uint64_t seed = 0;  ///< of dropout
+  };
+
+  /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.
+  TrainingStep(const Context& context, const models::Seq2Seq& model,
+               const OptimizerConfig& optimizer, const Options& options);
+
+  /// Queues a step; `step` counts from 1, keys dropout and corrects Adam's bias.
+  StepSums run(const Context& context, const data::PairBatch& batch, std::int64_t step,
+               double learning_rate);
+
+  /// To save and to load its moments.
+  const Optimizer& optimizer() const { return optimizer_; }
+  /// Whose plans evaluate, too, with the memory of those that train.
+  PlanCache& plans() { return plans_; }
+
+ private:
+  const models::Seq2Seq* model_;
+  Options options_;
+  Optimizer optimizer_;
+  PlanCache plans_;
+  BatchUpload upload_;
+};
+
+}  // namespace sluice::training
