@@ -91,7 +91,8 @@ void Seq2SeqEncoder::pack(const Context& context, const runtime::Arena& arena) {
 
 EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Arena& arena,
                                       const Tensor& source, const Tensor& lengths,
-                                      const Tensor& row_ids, const runtime::DropoutKey& key) {
+                                      const Tensor& row_ids,
+                                      const runtime::DropoutSource& dropout) {
   const Seq2SeqConfig& config = model_->config();
   const std::int64_t time = source.size(0);
   const std::int64_t rows = source.size(1);
@@ -100,11 +101,9 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
 
   const Tensor embedded = tensor(arena, slots_.embedded, {time, rows, config.embedding});
   model_->source_embedding().forward(context, model_->parameters(), source, embedded);
-  runtime::DropoutKey embedding_key = key;
-  embedding_key.stream = Seq2SeqDropout::kSourceEmbedding;
-  if (training_) {
-    elementwise::dropout(context, {embedded, embedded, row_ids, config.dropout, embedding_key});
-  }
+  dropout_ = dropout;
+  row_ids_ = row_ids;
+  if (training_) drop_embedded(context, embedded);
 
   const Shape final_shape{config.encoder_layers * directions, rows, config.hidden / directions};
   last_ = {};
@@ -116,8 +115,7 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
   last_.hn = tensor(arena, slots_.hn, final_shape);
   if (has_cell_state()) last_.cn = cell_tensor(arena, slots_.cn, final_shape);
   last_.row_ids = row_ids;
-  last_.dropout = key;
-  last_.dropout.stream = Seq2SeqDropout::kEncoder;
+  last_.dropout = dropout.shifted(Seq2SeqDropout::kEncoder);
   stack_.forward(context, arena, last_);
 
   const Shape start_shape{config.decoder_layers, rows, config.hidden};
@@ -143,7 +141,6 @@ EncodedSource Seq2SeqEncoder::gradient_views(const runtime::Arena& arena) const 
 }
 
 void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& arena) {
-  const Seq2SeqConfig& config = model_->config();
   const std::int64_t directions = model_->encoder().architecture().directions;
   const EncodedSource gradients = gradient_views(arena);
 
@@ -159,10 +156,13 @@ void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& aren
   args.dx = tensor(arena, slots_.d_embedded, last_.x.shape());
   stack_.backward(context, arena, model_->parameters(), args);
 
-  runtime::DropoutKey embedding_key = last_.dropout;
-  embedding_key.stream = Seq2SeqDropout::kSourceEmbedding;
-  elementwise::dropout(context, {args.dx, args.dx, last_.row_ids, config.dropout, embedding_key});
+  drop_embedded(context, args.dx);
   model_->source_embedding().backward(context, model_->parameters(), source_, args.dx);
+}
+
+void Seq2SeqEncoder::drop_embedded(const Context& context, const Tensor& x) const {
+  elementwise::dropout(context, {x, x, row_ids_, model_->config().dropout,
+                                 dropout_.shifted(Seq2SeqDropout::kSourceEmbedding)});
 }
 
 bool Seq2SeqEncoder::has_cell_state() const {

@@ -36,7 +36,7 @@ class Seq2SeqEncoder {
   /// by dropout).
   EncodedSource forward(const Context& context, const runtime::Arena& arena, const Tensor& source,
                         const Tensor& lengths, const Tensor& row_ids,
-                        const runtime::DropoutKey& key);
+                        const runtime::DropoutSource& dropout);
 
   /// Views of scratch, valid until the next operation of the plan, for the gradients of what
   /// `forward` returned; fill them in, then call backward.
@@ -59,14 +59,18 @@ class Seq2SeqEncoder {
     return arena.tensor(slot, base::policy_of(storage_).cell_state, shape);
   }
   bool has_cell_state() const;
+  /// In place: embeddings, or their gradient.
+  void drop_embedded(const Context& context, const Tensor& x) const;
 
   const Seq2Seq* model_;
   bool training_;
   DType storage_;
   Slots slots_;
   layers::RecurrentStackPlan stack_;
-  kernels::recurrent::ForwardArgs last_;  // of the last forward, for backward
-  Tensor source_;
+  // Of the last forward, for backward.
+  kernels::recurrent::ForwardArgs last_;
+  runtime::DropoutSource dropout_;
+  Tensor source_, row_ids_;
 };
 
 }  // namespace sluice::models

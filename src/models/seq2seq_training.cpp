@@ -53,6 +53,9 @@ struct Seq2SeqTraining::Plan {
     return arena.tensor(slots.logits, model->parameters().dtype(),
                         {tokens, model->config().target_vocabulary});
   }
+  Tensor sums(const runtime::Arena& arena) const {
+    return arena.tensor(slots.sums, DType::kFloat64, {loss::kSums});
+  }
   /// Target steps whose logits are in memory at once, and the tokens that takes at most.
   std::int64_t steps_at_once(std::int64_t rows) const {
     return std::max<std::int64_t>(1, logit_tokens / std::max<std::int64_t>(rows, 1));
@@ -64,8 +67,8 @@ struct Seq2SeqTraining::Plan {
   void dropout(const Context& context, const Tensor& x, const Seq2SeqBatch& batch,
                const Seq2SeqPass& pass, std::uint32_t stream) const {
     if (!training) return;
-    const runtime::DropoutKey key{pass.seed, pass.step, stream};
-    elementwise::dropout(context, {x, x, batch.row_ids, model->config().dropout, key});
+    elementwise::dropout(
+        context, {x, x, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
   }
 
   // Everything up to the output layer's input [target_time, rows, hidden].
@@ -136,7 +139,7 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
   decoder.pack(context, arena, model->parameters());
   output.pack(context, arena, model->parameters());
   const EncodedSource encoded = encoder.forward(context, arena, batch.source, batch.source_lengths,
-                                                batch.row_ids, {pass.seed, pass.step, 0});
+                                                batch.row_ids, pass.dropout);
 
   last = {};
   last.emb = tensor(arena, slots.embedded, {time, rows, config.embedding});
@@ -152,7 +155,7 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
   last.c0 = encoded.c0;
   last.a = tensor(arena, slots.a, {time, rows, config.hidden});
   last.row_ids = batch.row_ids;
-  last.dropout = {pass.seed, pass.step, Seq2SeqDropout::kDecoder};
+  last.dropout = pass.dropout.shifted(Seq2SeqDropout::kDecoder);
   decoder.forward(context, arena, last);
 
   if (!training) return last.a;
@@ -181,7 +184,7 @@ void Seq2SeqTraining::Plan::for_logits(const Context& context, const runtime::Ar
 Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime::Arena& arena,
                                            const Seq2SeqBatch& batch, const Seq2SeqPass& pass,
                                            const Tensor& activations, const Tensor& d_activations) {
-  const Tensor sums = arena.tensor(slots.sums, DType::kFloat64, {loss::kSums});
+  const Tensor sums = this->sums(arena);
   const auto use = [&](std::int64_t first, std::int64_t steps, const Tensor& part,
                        const Tensor& scores) {
     loss::CrossEntropyArgs args;
@@ -254,6 +257,8 @@ Tensor Seq2SeqTraining::forward_backward(const Context& context, const runtime::
   plan_->backward(context, arena, batch, pass, d_activations);
   return sums;
 }
+
+Tensor Seq2SeqTraining::sums(const runtime::Arena& arena) const { return plan_->sums(arena); }
 
 Tensor Seq2SeqTraining::score(const Context& context, const runtime::Arena& arena,
                               const Seq2SeqBatch& batch) {

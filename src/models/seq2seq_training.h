@@ -11,9 +11,8 @@ namespace sluice::models {
 /// What a pass over a batch is normalised and randomised by.
 struct Seq2SeqPass {
   double label_smoothing = 0;
-  double scale = 1;        ///< factor of the loss sum's gradient, e.g. 1 / target tokens
-  std::uint64_t seed = 0;  ///< of dropout
-  std::uint32_t step = 0;  ///< of dropout
+  Tensor scale;  ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / target tokens
+  runtime::DropoutSource dropout;  ///< seed and step; the streams are the model's own
 };
 
 /// A plan to train or evaluate at one capacity; its memory is booked with the planner. Several
@@ -37,6 +36,8 @@ class Seq2SeqTraining {
   /// The same sums under dropout; adds the gradient of scale * loss to the model's gradients.
   Tensor forward_backward(const Context& context, const runtime::Arena& arena,
                           const Seq2SeqBatch& batch, const Seq2SeqPass& pass);
+  /// Where `forward_backward` and `evaluate` leave their sums.
+  Tensor sums(const runtime::Arena& arena) const;
   /// log p(token | source, tokens before) for every target token: float64 [target_time, rows], zero
   /// past a row's end; a view as above.
   Tensor score(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch);

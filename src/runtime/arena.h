@@ -61,6 +61,10 @@ class Arena {
   Tensor tensor(const Slot& slot, DType dtype, const Shape& shape) const;
   void* data(const Slot& slot) const;
 
+  /// Where its two parts begin: what work that was captured on this arena holds on to.
+  const void* saved_data() const { return saved_.data(); }
+  const void* scratch_data() const { return scratch_.data(); }
+
  private:
   Buffer saved_;
   Buffer scratch_;

@@ -48,6 +48,23 @@ struct DropoutKey {
   }
 };
 
+/// Where a leaf has its DropoutKey from. The step is a number on the device, so that a captured
+/// pass can be run again at another step.
+struct DropoutSource {
+  std::uint64_t seed = 0;
+  const std::int32_t* step = nullptr;  ///< on the device; null: step 0
+  std::uint32_t stream = 0;
+
+  /// The same for another operation, whose stream id is greater by `offset`.
+  constexpr DropoutSource shifted(std::uint32_t offset) const {
+    return {seed, step, stream + offset};
+  }
+  /// Only for kernels and launched functions: reads the step.
+  constexpr DropoutKey key() const {
+    return {seed, step == nullptr ? 0 : static_cast<std::uint32_t>(*step), stream};
+  }
+};
+
 /// Keep an element with probability 1 - rate: the word is compared with a fixed threshold, so the
 /// same on every device.
 constexpr std::uint32_t dropout_threshold(double rate) {

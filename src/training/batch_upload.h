@@ -11,12 +11,37 @@
 namespace sluice::training {
 
 using runtime::Context;
+using runtime::Tensor;
+
+/// The numbers of a training step that are not the same in the next.
+struct StepNumbers {
+  std::int64_t step = 1;     ///< counted from 1
+  double learning_rate = 0;  ///< of the optimiser
+  double scale = 1;          ///< factor of the loss sum's gradient
+};
+
+/// A batch and the numbers of its step on the device.
+struct UploadedStep {
+  models::Seq2SeqBatch batch;
+  Tensor step;           ///< int32 [1]
+  Tensor learning_rate;  ///< float64 [1]
+  Tensor scale;          ///< float64 [1]
+};
+
+models::Seq2SeqExtent extent_of(const data::PairBatch& batch);
 
 /// Brings batches to the device, one copy each and without waiting for it.
 class BatchUpload {
  public:
   /// The batch on the device; valid until the next upload. It grows its device memory at need.
   models::Seq2SeqBatch upload(const Context& context, const data::PairBatch& batch);
+  /// The same with the numbers of a step, and padded to `extent`: by rows of length 0 and by time
+  /// past every row's end. What lies where depends on `extent` and on `data` alone.
+  UploadedStep upload(const Context& context, const data::PairBatch& batch,
+                      const models::Seq2SeqExtent& extent, const StepNumbers& numbers);
+
+  /// Where the batch uploaded last begins.
+  const void* data() const { return memory_.data(); }
 
  private:
   std::vector<std::int32_t> staging_;

@@ -136,6 +136,9 @@ const ConfigKey kKeys[] = {
      "float32, tf32 (products round to TF32) or bfloat16 (activations stored in 16 bits; "
      "parameters "
      "stay float32)."},
+    {"machine.static_shapes", [](C& c) -> T { return &c.static_shapes; }, kMay,
+     "Whether batches are padded to some few sizes, so that a GPU runs a whole step as one CUDA "
+     "graph: on, off, or auto, which does where the device can."},
 };
 
 // In the order of KeyTarget's alternatives.

@@ -34,7 +34,7 @@ void Optimizer::add_moment(const Context& context, const char* name) {
   moments_.push_back(std::move(moment));
 }
 
-void Optimizer::step(const Context& context, std::int64_t step, double learning_rate) {
+void Optimizer::step(const Context& context, const Tensor& step, const Tensor& learning_rate) {
   kernel::sum_of_squares(context, {parameters_->gradients(), partials_, sum_of_squares_});
   const kernel::Clipping clipping{sum_of_squares_, config_.clip_norm};
   if (is_adam()) {

@@ -19,9 +19,10 @@ class Optimizer {
   Optimizer(const Context& context, const layers::Parameters& parameters,
             const OptimizerConfig& config);
 
-  /// Takes the gradients as they stand; `step` counts from 1. Changes nothing if the gradients'
-  /// norm is not finite. Does not wait for the device.
-  void step(const Context& context, std::int64_t step, double learning_rate);
+  /// Takes the gradients as they stand. `step`, int32 [1], counts from 1; `learning_rate` is
+  /// float64 [1]. Changes nothing if the gradients' norm is not finite. Does not wait for the
+  /// device.
+  void step(const Context& context, const Tensor& step, const Tensor& learning_rate);
 
   /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.
   const Tensor& sum_of_squares() const { return sum_of_squares_; }

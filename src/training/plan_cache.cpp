@@ -5,9 +5,13 @@
 namespace sluice::training {
 namespace {
 
-// A plan is cheap (it holds offsets, not memory), so buckets are fine enough to waste little.
+// A plan is cheap (it holds offsets, not memory), so buckets are fine enough to waste little where
+// batches are padded to them. A time step that nothing needs costs as much as any other, and there
+// are few: of sentences of 14 tokens, steps of 4 waste a tenth and leave an epoch's 200 batches
+// some 100 graphs; steps of 2 would spare half of that and leave hardly a graph to be used twice,
+// steps of 8 waste a quarter. Rows are many and cost less than their share.
 constexpr std::int64_t kRowStep = 16;
-constexpr std::int64_t kTimeStep = 16;
+constexpr std::int64_t kTimeStep = 4;
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
@@ -15,11 +19,14 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
 
 }  // namespace
 
+models::Seq2SeqExtent PlanCache::capacity_of(const models::Seq2SeqExtent& extent) {
+  return {round_up(extent.rows, kRowStep), round_up(extent.source_time, kTimeStep),
+          round_up(extent.target_time, kTimeStep)};
+}
+
 models::Seq2SeqTraining& PlanCache::plan(const Context& context,
                                          const models::Seq2SeqExtent& extent, bool training) {
-  const models::Seq2SeqExtent capacity{round_up(extent.rows, kRowStep),
-                                       round_up(extent.source_time, kTimeStep),
-                                       round_up(extent.target_time, kTimeStep)};
+  const models::Seq2SeqExtent capacity = capacity_of(extent);
   const Key key{capacity.rows, capacity.source_time, capacity.target_time, training ? 1 : 0};
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;

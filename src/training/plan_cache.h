@@ -20,6 +20,9 @@ class PlanCache {
   /// `model` must outlive the cache.
   explicit PlanCache(const models::Seq2Seq& model) : model_(&model) {}
 
+  /// What a plan for batches of this extent is made for.
+  static models::Seq2SeqExtent capacity_of(const models::Seq2SeqExtent& extent);
+
   /// The plan to train, or to evaluate, a batch of this extent. May allocate: to be called between
   /// steps. Tensors that a plan gave before are gone after a call for another extent.
   models::Seq2SeqTraining& plan(const Context& context, const models::Seq2SeqExtent& extent,

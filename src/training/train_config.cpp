@@ -130,6 +130,7 @@ void TrainConfig::validate() const {
       precision != "float16",
       "machine.precision is 'float16', which trains only with loss scaling, and that is not "
       "there yet; use bfloat16");
+  check_one_of("machine.static_shapes", static_shapes, {"auto", "on", "off"});
   check_one_of("machine.precision", precision, {"float32", "tf32", "bfloat16"});
 }
 

@@ -86,6 +86,7 @@ struct TrainConfig {
   std::int64_t threads = 0;  ///< 0: as many as OpenMP takes
   std::string device = "cpu";
   std::string precision = "float32";
+  std::string static_shapes = "auto";
 
   /// Throws ErrorCode::kInvalidArgument naming the key, its value and what is allowed. Says nothing
   /// of files: examples may come from a program.

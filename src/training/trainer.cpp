@@ -74,9 +74,12 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
 }
 
 void Trainer::make_step() {
-  step_.emplace(*context_, *model_, config_.optimizer,
-                TrainingStep::Options{config_.loop.label_smoothing,
-                                      static_cast<std::uint64_t>(config_.loop.seed)});
+  TrainingStep::Options options;
+  options.label_smoothing = config_.loop.label_smoothing;
+  options.seed = static_cast<std::uint64_t>(config_.loop.seed);
+  options.static_shapes = config_.static_shapes == "auto" ? context_->stream().can_capture()
+                                                          : config_.static_shapes == "on";
+  step_.emplace(*context_, *model_, config_.optimizer, options);
 }
 
 void Trainer::start_fresh() {
@@ -109,6 +112,13 @@ void Trainer::resume() {
   if (loaded.config.precision != config_.precision) {
     log(LogLevel::kWarning, "the run in '{}' was computed in {} and goes on in {}",
         folder_.path().native(), loaded.config.precision, config_.precision);
+  }
+  if (loaded.config.static_shapes != config_.static_shapes) {
+    log(LogLevel::kWarning,
+        "the run in '{}' was computed with static shapes {} and goes on with {}: numbers may "
+        "differ "
+        "in their last bits",
+        folder_.path().native(), loaded.config.static_shapes, config_.static_shapes);
   }
   saved.threads = state_.threads;
   saved.device = state_.device;

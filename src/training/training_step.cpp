@@ -1,27 +1,63 @@
 #include "training/training_step.h"
 
 namespace sluice::training {
+namespace {
+
+// Each takes some megabytes of the host's memory and of the GPU's.
+constexpr std::size_t kMostGraphs = 128;
+
+}  // namespace
 
 TrainingStep::TrainingStep(const Context& context, const models::Seq2Seq& model,
                            const OptimizerConfig& optimizer, const Options& options)
     : model_(&model),
       options_(options),
       optimizer_(context, model.parameters(), optimizer),
-      plans_(model) {}
+      plans_(model),
+      graphs_(kMostGraphs) {}
 
-StepSums TrainingStep::run(const Context& context, const data::PairBatch& host, std::int64_t step,
+StepSums TrainingStep::run(const Context& context, const data::PairBatch& batch, std::int64_t step,
                            double learning_rate) {
-  const models::Seq2SeqBatch batch = upload_.upload(context, host);
-  models::Seq2SeqTraining& plan = plans_.plan(context, batch.extent, true);
+  const models::Seq2SeqExtent extent = extent_of(batch);
+  models::Seq2SeqTraining& plan = plans_.plan(context, extent, true);
+  const double scale = 1.0 / static_cast<double>(batch.target_tokens());
+  const UploadedStep uploaded = upload_.upload(
+      context, batch, options_.static_shapes ? PlanCache::capacity_of(extent) : extent,
+      {step, learning_rate, scale});
+  const auto work = [&] { queue(context, plan, uploaded); };
+  if (options_.static_shapes && context.stream().can_capture()) {
+    graphs_.run(context.stream(), key_of(context, uploaded.batch.extent), work);
+  } else {
+    work();
+  }
+  return {plan.sums(plans_.arena()), optimizer_.sum_of_squares()};
+}
+
+void TrainingStep::queue(const Context& context, models::Seq2SeqTraining& plan,
+                         const UploadedStep& uploaded) {
   models::Seq2SeqPass pass;
   pass.label_smoothing = options_.label_smoothing;
-  pass.scale = 1.0 / static_cast<double>(host.target_tokens());
-  pass.seed = options_.seed;
-  pass.step = static_cast<std::uint32_t>(step);
+  pass.scale = uploaded.scale;
+  pass.dropout = {options_.seed, uploaded.step.data_as<const std::int32_t>(), 0};
   context.zero(model_->parameters().gradients());
-  const Tensor sums = plan.forward_backward(context, plans_.arena(), batch, pass);
-  optimizer_.step(context, step, learning_rate);
-  return {sums, optimizer_.sum_of_squares()};
+  plan.forward_backward(context, plans_.arena(), uploaded.batch, pass);
+  optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+}
+
+// All else that a step holds on to lives as long as this and never moves.
+runtime::GraphKey TrainingStep::key_of(const Context& context,
+                                       const models::Seq2SeqExtent& extent) const {
+  using runtime::key_of;
+  const runtime::Precision& precision = context.precision();
+  return {static_cast<std::uint64_t>(extent.rows),
+          static_cast<std::uint64_t>(extent.source_time),
+          static_cast<std::uint64_t>(extent.target_time),
+          static_cast<std::uint64_t>(precision.storage),
+          precision.tf32,
+          key_of(&context.stream()),
+          key_of(upload_.data()),
+          key_of(plans_.arena().saved_data()),
+          key_of(plans_.arena().scratch_data())};
 }
 
 }  // namespace sluice::training

@@ -4,6 +4,7 @@
 
 #include "data/batches.h"
 #include "models/seq2seq.h"
+#include "runtime/graph_cache.h"
 #include "training/batch_upload.h"
 #include "training/optimizer.h"
 #include "training/plan_cache.h"
@@ -23,13 +24,17 @@ class TrainingStep {
   struct Options {
     double label_smoothing = 0;
     std::uint64_t seed = 0;  ///< of dropout
+    /// Whether a batch is padded to the capacity of its plan, so that all batches of a plan are one
+    /// to the device. Where its stream can capture, steps are then captured and launched whole.
+    bool static_shapes = false;
   };
 
   /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.
   TrainingStep(const Context& context, const models::Seq2Seq& model,
                const OptimizerConfig& optimizer, const Options& options);
 
-  /// Queues a step; `step` counts from 1, keys dropout and corrects Adam's bias.
+  /// Queues a step; `step` counts from 1, keys dropout and corrects Adam's bias. A captured step
+  /// computes what the others do, to the bit.
   StepSums run(const Context& context, const data::PairBatch& batch, std::int64_t step,
                double learning_rate);
 
@@ -37,13 +42,19 @@ class TrainingStep {
   const Optimizer& optimizer() const { return optimizer_; }
   /// Whose plans evaluate, too, with the memory of those that train.
   PlanCache& plans() { return plans_; }
+  /// Steps that are kept captured.
+  std::size_t graphs() const { return graphs_.graphs(); }
 
  private:
+  void queue(const Context& context, models::Seq2SeqTraining& plan, const UploadedStep& uploaded);
+  runtime::GraphKey key_of(const Context& context, const models::Seq2SeqExtent& extent) const;
+
   const models::Seq2Seq* model_;
   Options options_;
   Optimizer optimizer_;
   PlanCache plans_;
   BatchUpload upload_;
+  runtime::GraphCache graphs_;
 };
 
 }  // namespace sluice::training

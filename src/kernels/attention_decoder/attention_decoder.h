@@ -102,7 +102,7 @@ struct ForwardArgs {
   Tensor cn;              ///< out, LSTM [L, rows, H]; optional
   Tensor row_ids;         ///< int32 [rows]: global row for dropout; absent: the row index
   /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit = feature.
-  runtime::DropoutKey dropout;
+  runtime::DropoutSource dropout;
 };
 
 /// Gradients flow in through da, dhn, dcn and out through the others.

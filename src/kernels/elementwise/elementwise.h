@@ -50,14 +50,15 @@ void split(const Context& context, const Tensor& whole, std::span<const Tensor> 
 
 /// Zeroes elements with probability `rate` and multiplies the others by 1 / (1 - rate), in float32
 /// for 16-bit types. Applied to
-/// a gradient with the same key it is its own backward.
+/// a gradient with the same source it is its own backward.
 struct DropoutArgs {
   Tensor x;         ///< [time, rows, features]
   Tensor y;         ///< out, like x; may be x
   Tensor row_ids;   ///< int32 [rows]: global row of each; absent: the row index
   double rate = 0;  ///< 0 <= rate < 1; with 0, y = x
-  /// An element is kept if key.word(row id, time, feature) reaches dropout_threshold(rate).
-  runtime::DropoutKey key;
+  /// An element is kept if source.key().word(row id, time, feature) reaches
+  /// dropout_threshold(rate).
+  runtime::DropoutSource source;
 };
 void dropout(const Context& context, const DropoutArgs& args);
 

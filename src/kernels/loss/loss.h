@@ -43,7 +43,7 @@ struct CrossEntropyArgs {
   /// out like logits, optional: the gradient of scale * (sum of losses); may be logits itself.
   /// Overwritten, zero where a token doesn't count.
   Tensor d_logits;
-  double scale = 1;              ///< e.g. 1 / number of target tokens
+  Tensor scale;                  ///< float64 [1], e.g. 1 / number of target tokens; absent: 1
   Tensor sums;                   ///< out float64 [kSums]
   bool accumulate_sums = false;  ///< add to sums instead of overwriting
   void* workspace = nullptr;     ///< cross_entropy_workspace_bytes(time * rows), aligned to 8

@@ -56,7 +56,8 @@ void adam_step(const Context& context, const AdamArgs& args) {
   check_same(args.first_moment, args.parameters, "adam_step", "first_moment");
   check_same(args.second_moment, args.parameters, "adam_step", "second_moment");
   check_clipping(args.clipping, "adam_step");
-  SLUICE_CHECK(args.step >= 1, "adam_step: steps count from 1, not {}", args.step);
+  check_tensor(args.step, DType::kInt32, Shape{1}, "adam_step", "step");
+  check_tensor(args.learning_rate, DType::kFloat64, Shape{1}, "adam_step", "learning_rate");
   SLUICE_CHECK(args.beta1 >= 0 && args.beta1 < 1 && args.beta2 >= 0 && args.beta2 < 1,
                "adam_step: betas must be in [0, 1), not {} and {}", args.beta1, args.beta2);
   leaves(context).adam_step(context.stream(), args);
@@ -71,6 +72,7 @@ void sgd_step(const Context& context, const SgdArgs& args) {
     check_same(args.momentum_buffer, args.parameters, "sgd_step", "momentum_buffer");
   }
   check_clipping(args.clipping, "sgd_step");
+  check_tensor(args.learning_rate, DType::kFloat64, Shape{1}, "sgd_step", "learning_rate");
   leaves(context).sgd_step(context.stream(), args);
 }
 

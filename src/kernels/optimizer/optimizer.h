@@ -48,8 +48,9 @@ struct AdamArgs {
   Tensor first_moment;   ///< m [n], in/out, zero before the first step
   Tensor second_moment;  ///< v [n], in/out, zero before the first step
   Clipping clipping;
-  std::int64_t step = 1;  ///< counted from 1
-  double learning_rate = 1e-3;
+  // On the device, so that a captured step can be run again.
+  Tensor step;           ///< int32 [1], counted from 1
+  Tensor learning_rate;  ///< float64 [1]
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
@@ -66,7 +67,7 @@ struct SgdArgs {
   Tensor gradients;        ///< [n]
   Tensor momentum_buffer;  ///< [n], in/out, zero before the first step; absent without momentum
   Clipping clipping;
-  double learning_rate = 1;
+  Tensor learning_rate;  ///< float64 [1], on the device as Adam's
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;

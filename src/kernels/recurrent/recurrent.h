@@ -87,7 +87,7 @@ struct ForwardArgs {
   Tensor c_sequence;  ///< out [L*D, time, rows, H], cell-state dtype, zero past the end; optional
   Tensor row_ids;     ///< int32 [rows]: global row for dropout; absent: the row index
   /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit = d*output()+feature.
-  runtime::DropoutKey dropout;
+  runtime::DropoutSource dropout;
 };
 
 /// Gradients flow in through dy, dhn, dcn and out through the others.

@@ -57,6 +57,25 @@ void GuardedMemory::protect(int protection) {
   }
 }
 
+namespace {
+
+class TestGraph final : public Graph {
+ public:
+  using Work = std::vector<std::function<void()>>;
+  explicit TestGraph(std::shared_ptr<const Work> work) : work_(std::move(work)) {}
+
+  void launch(Stream& stream) override {
+    stream.launch([work = work_] {
+      for (const std::function<void()>& piece : *work) piece();
+    });
+  }
+
+ private:
+  std::shared_ptr<const Work> work_;
+};
+
+}  // namespace
+
 TestStream::TestStream(GuardedMemory& memory) : memory_(memory), worker_([this] { work_loop(); }) {}
 
 TestStream::~TestStream() {
@@ -70,13 +89,15 @@ TestStream::~TestStream() {
 
 void TestStream::launch(std::function<void()> kernel) { enqueue(std::move(kernel)); }
 
-void TestStream::copy(void* destination, const void* source, std::size_t bytes, CopyKind) {
+void TestStream::copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) {
+  if (kind != CopyKind::kDeviceToDevice) forbid_in_capture("copies from or to the host");
   enqueue([=] {
     if (bytes > 0) std::memmove(destination, source, bytes);
   });
 }
 
 void TestStream::upload(void* destination, const void* source, std::size_t bytes) {
+  forbid_in_capture("copies from the host");
   const auto* from = static_cast<const std::byte*>(source);
   enqueue([destination, content = std::vector<std::byte>(from, from + bytes)] {
     if (!content.empty()) std::memcpy(destination, content.data(), content.size());
@@ -89,13 +110,36 @@ void TestStream::fill_zero(void* destination, std::size_t bytes) {
   });
 }
 
+std::unique_ptr<Graph> TestStream::capture(const std::function<void()>& work) {
+  SLUICE_ASSERT(!recorded_);
+  recorded_ = std::make_shared<TestGraph::Work>();
+  forbidden_ = nullptr;
+  try {
+    work();
+  } catch (...) {
+    recorded_ = nullptr;
+    throw;
+  }
+  const auto recorded = std::exchange(recorded_, nullptr);
+  if (forbidden_ != nullptr) {
+    base::fail(ErrorCode::kUnsupported, "work that {} can't be captured", forbidden_);
+  }
+  return std::make_unique<TestGraph>(recorded);
+}
+
+void TestStream::forbid_in_capture(const char* what) {
+  if (recorded_ && forbidden_ == nullptr) forbidden_ = what;
+}
+
 void TestStream::synchronize() {
+  forbid_in_capture("waits");
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void TestStream::enqueue(std::function<void()> work) {
+  if (recorded_) return recorded_->push_back(std::move(work));
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
@@ -127,9 +171,13 @@ void TestStream::work_loop() {
   }
 }
 
-void* TestDevice::allocate(std::size_t bytes) { return memory_.allocate(bytes); }
+void* TestDevice::allocate(std::size_t bytes) {
+  stream_.forbid_in_capture("takes memory");
+  return memory_.allocate(bytes);
+}
 
 void TestDevice::deallocate(void* memory, std::size_t) noexcept {
+  stream_.forbid_in_capture("frees memory");
   try {
     stream_.synchronize();
   } catch (...) {

@@ -3,9 +3,11 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/device.h"
 
@@ -38,7 +40,14 @@ class TestStream final : public Stream {
   void copy(void* destination, const void* source, std::size_t bytes, CopyKind kind) override;
   void upload(void* destination, const void* source, std::size_t bytes) override;
   void fill_zero(void* destination, std::size_t bytes) override;
+  /// Records what is queued. What a GPU can't capture fails the capture: work that copies from or
+  /// to the host, waits, takes memory or frees it.
+  bool can_capture() const override { return true; }
+  std::unique_ptr<Graph> capture(const std::function<void()>& work) override;
   void synchronize() override;
+
+  /// Fails the capture that goes on, if one does.
+  void forbid_in_capture(const char* what);
 
  private:
   void enqueue(std::function<void()> work);
@@ -51,6 +60,9 @@ class TestStream final : public Stream {
   std::exception_ptr error_;
   bool busy_ = false;
   bool stopping_ = false;
+  // Of the thread that queues.
+  std::shared_ptr<std::vector<std::function<void()>>> recorded_;  ///< null: no capture goes on
+  const char* forbidden_ = nullptr;  ///< the first that the capture met
   std::thread worker_;
 };
 

@@ -40,9 +40,10 @@ class OracleTest : public DecoderTest<T> {
       for (std::int64_t row = 0; row < c.rows; ++row) {
         ids.push_back(static_cast<std::int32_t>(row * 7 % 31));
       }
-      forward.dropout = {seed, 3, 5};
+      const runtime::DropoutKey key{seed, 3, 5};
+      forward.dropout = this->put_key(key);
       forward.row_ids = this->put(ids);
-      sample.input.dropout = masks(c, forward.dropout, ids);
+      sample.input.dropout = masks(c, key, ids);
     }
     oracle::DecoderWeights start = oracle::zero_weights(sample.shape);
     for (auto* array : Sample<T>::arrays(start)) *array = sample.draw(array->size());

@@ -159,7 +159,7 @@ TEST_P(PlanTest, RepeatsToTheBit) {
       auto planned = plan(c.d, "auto", sample.weights);
       const auto run = [&](bool captured) {
         ForwardArgs forward = forward_args(c, sample.input);
-        forward.dropout = {7, 8, 9};
+        forward.dropout = put_key({7, 8, 9});
         const BackwardArgs backward =
             backward_args(c, forward, sample.input, sample.gradients, zeros);
         const auto work = [&] {

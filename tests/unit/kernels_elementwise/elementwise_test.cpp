@@ -127,7 +127,8 @@ class Elementwise : public testing::OnDevice {
     args.x = put(x, Shape{time, rows, features});
     args.y = poisoned(dtype_of<T>(), args.x.shape());
     args.rate = rate;
-    args.key = {123456789, 17, 3};
+    const runtime::DropoutKey key{123456789, 17, 3};
+    args.source = put_key(key);
     std::vector<std::int32_t> ids;
     for (std::int32_t r = 0; r < rows; ++r) ids.push_back(with_ids ? 1000 - 13 * r : r);
     if (with_ids) args.row_ids = put(ids);
@@ -139,7 +140,7 @@ class Elementwise : public testing::OnDevice {
     for (std::uint32_t t = 0; t < time; ++t) {
       for (std::uint32_t r = 0; r < rows; ++r) {
         for (std::uint32_t u = 0; u < features; ++u, ++i) {
-          const bool keep = args.key.word(static_cast<std::uint32_t>(ids[r]), t, u) >=
+          const bool keep = key.word(static_cast<std::uint32_t>(ids[r]), t, u) >=
                             runtime::dropout_threshold(rate);
           const Wide kept = static_cast<Wide>(x[i]) * static_cast<Wide>(1 / (1 - rate));
           expected[i] = static_cast<T>(keep ? kept : Wide{0});

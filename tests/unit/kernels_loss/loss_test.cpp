@@ -111,7 +111,7 @@ class Loss : public testing::OnDevice {
     args.targets = put(p.targets);
     args.lengths = put(p.lengths);
     args.label_smoothing = p.smoothing;
-    args.scale = p.scale;
+    args.scale = put_number(p.scale);
     args.d_logits = poisoned(base::dtype_of<T>(), args.logits.shape());
     args.sums = poisoned(DType::kFloat64, {kSums});
     const auto bytes = static_cast<std::int64_t>(cross_entropy_workspace_bytes(p.tokens()));

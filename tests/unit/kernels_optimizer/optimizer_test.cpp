@@ -82,25 +82,26 @@ struct Reference {
     for (const double x : g) sum += x * x;
     return std::fmin(1, max_norm / (std::sqrt(sum) + 1e-6));
   }
-  void adam(const std::vector<double>& g, const AdamArgs& a, double max_norm) {
+  void adam(const std::vector<double>& g, const AdamArgs& a, double max_norm, int step,
+            double learning_rate) {
     const double factor = clip(g, max_norm);
     for (std::size_t i = 0; i < p.size(); ++i) {
       double gradient = factor * g[i];
-      if (a.decoupled_decay) p[i] -= a.learning_rate * a.weight_decay * p[i];
+      if (a.decoupled_decay) p[i] -= learning_rate * a.weight_decay * p[i];
       if (!a.decoupled_decay) gradient += a.weight_decay * p[i];
       m[i] = a.beta1 * m[i] + (1 - a.beta1) * gradient;
       v[i] = a.beta2 * v[i] + (1 - a.beta2) * gradient * gradient;
-      const double m_hat = m[i] / (1 - std::pow(a.beta1, a.step));
-      const double v_hat = v[i] / (1 - std::pow(a.beta2, a.step));
-      p[i] -= a.learning_rate * m_hat / (std::sqrt(v_hat) + a.epsilon);
+      const double m_hat = m[i] / (1 - std::pow(a.beta1, step));
+      const double v_hat = v[i] / (1 - std::pow(a.beta2, step));
+      p[i] -= learning_rate * m_hat / (std::sqrt(v_hat) + a.epsilon);
     }
   }
-  void sgd(const std::vector<double>& g, const SgdArgs& a, double max_norm) {
+  void sgd(const std::vector<double>& g, const SgdArgs& a, double max_norm, double learning_rate) {
     const double factor = clip(g, max_norm);
     for (std::size_t i = 0; i < p.size(); ++i) {
       const double gradient = factor * g[i] + a.weight_decay * p[i];
       m[i] = a.momentum * m[i] + gradient;
-      p[i] -= a.learning_rate * (a.nesterov ? gradient + a.momentum * m[i] : m[i]);
+      p[i] -= learning_rate * (a.nesterov ? gradient + a.momentum * m[i] : m[i]);
     }
   }
 };
@@ -115,16 +116,18 @@ void Optimizer::check_adam(bool decoupled, double max_norm, double tolerance) {
   args.parameters = put(start);
   args.first_moment = put(zeros);
   args.second_moment = put(zeros);
-  args.learning_rate = 0.01;
   args.beta2 = 0.98;
   args.weight_decay = 0.02;
   args.decoupled_decay = decoupled;
-  for (args.step = 1; args.step <= 5; ++args.step) {
+  for (int step = 1; step <= 5; ++step) {
+    const double learning_rate = 0.01 + 0.001 * step;
+    args.step = put_number(step);
+    args.learning_rate = put_number(learning_rate);
     const auto g = random_values<T>(engine_, n);
     args.gradients = put(g);
     if (max_norm > 0) args.clipping = {norm_of(args.gradients), max_norm};
     adam_step(context_, args);
-    reference.adam(widened(g), args, max_norm);
+    reference.adam(widened(g), args, max_norm, step, learning_rate);
   }
   const auto p = get<T>(args.parameters);
   for (std::size_t i = 0; i < p.size(); ++i) ASSERT_NEAR(p[i], reference.p[i], tolerance);
@@ -139,7 +142,8 @@ void Optimizer::check_sgd(double momentum, bool nesterov, double max_norm, doubl
   SgdArgs args;
   args.parameters = put(start);
   if (momentum != 0) args.momentum_buffer = put(zeros);
-  args.learning_rate = 0.1;
+  const double learning_rate = 0.1;
+  args.learning_rate = put_number(learning_rate);
   args.momentum = momentum;
   args.nesterov = nesterov;
   args.weight_decay = 0.01;
@@ -148,7 +152,7 @@ void Optimizer::check_sgd(double momentum, bool nesterov, double max_norm, doubl
     args.gradients = put(g);
     if (max_norm > 0) args.clipping = {norm_of(args.gradients), max_norm};
     sgd_step(context_, args);
-    reference.sgd(widened(g), args, max_norm);
+    reference.sgd(widened(g), args, max_norm, learning_rate);
   }
   const auto p = get<T>(args.parameters);
   for (std::size_t i = 0; i < p.size(); ++i) ASSERT_NEAR(p[i], reference.p[i], tolerance);
@@ -175,7 +179,8 @@ TEST_P(Optimizer, FirstAdamStepByHand) {
     args.gradients = put(std::vector<double>{0.5, -4, 0});
     args.first_moment = put(std::vector<double>{0, 0, 0});
     args.second_moment = put(std::vector<double>{0, 0, 0});
-    args.learning_rate = 0.1;
+    args.step = put_number(1);
+    args.learning_rate = put_number(0.1);
     args.epsilon = 0.5;
     adam_step(context_, args);
     const auto result = get<double>(p);
@@ -205,12 +210,15 @@ TEST_P(Optimizer, NonFiniteNormChangesNothing) {
     adam.gradients = put(std::vector<float>{1, bad, 1});
     adam.first_moment = put(zeros);
     adam.second_moment = put(zeros);
+    adam.step = put_number(1);
+    adam.learning_rate = put_number(0.1);
     adam.clipping = {norm_of(adam.gradients), 1.0};
     EXPECT_FALSE(std::isfinite(get_scalar<double>(adam.clipping.sum_of_squares)));
     adam_step(context_, adam);
     SgdArgs sgd;
     sgd.parameters = adam.parameters;
     sgd.gradients = adam.gradients;
+    sgd.learning_rate = adam.learning_rate;
     sgd.clipping = {adam.clipping.sum_of_squares, 0};
     sgd_step(context_, sgd);
     EXPECT_EQ(get<float>(adam.parameters), start);
@@ -223,8 +231,10 @@ TEST_P(Optimizer, RefusesBadArguments) {
   const Tensor a = poisoned(DType::kFloat32, {8}), b = poisoned(DType::kFloat64, {8});
   AdamArgs adam;
   adam.parameters = adam.gradients = adam.first_moment = adam.second_moment = a;
+  adam.step = poisoned(DType::kInt32, {1});
+  adam.learning_rate = poisoned(DType::kFloat64, {1});
   AdamArgs bad = adam;
-  bad.step = 0;
+  bad.step = adam.learning_rate;
   EXPECT_THROW(adam_step(context_, bad), Error);
   bad = adam;
   bad.gradients = b;
@@ -234,6 +244,7 @@ TEST_P(Optimizer, RefusesBadArguments) {
   EXPECT_THROW(adam_step(context_, bad), Error);
   SgdArgs sgd;
   sgd.parameters = sgd.gradients = a;
+  sgd.learning_rate = adam.learning_rate;
   sgd.momentum = 0.9;
   EXPECT_THROW(sgd_step(context_, sgd), Error);
   SumOfSquaresArgs sum;

@@ -51,6 +51,10 @@ class Bench {
     return tensor;
   }
 
+  void write(const std::int32_t* to, std::int32_t value) {
+    context_.stream().upload(const_cast<std::int32_t*>(to), &value, sizeof value);
+  }
+
   template <typename T>
   Vector get(const Tensor& tensor) const {
     Vector result;
@@ -122,7 +126,8 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
     args.c_sequence = bench.poisoned(wide, {count, stack.time, stack.rows, d.hidden});
   }
   args.row_ids = bench.put(stack.row_ids);
-  args.dropout = stack.dropout;
+  const Tensor step = bench.put(std::vector<std::int32_t>{0});
+  args.dropout = {stack.dropout.seed, step.data_as<const std::int32_t>(), stack.dropout.stream};
   return args;
 }
 
@@ -191,7 +196,9 @@ Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase
   BackwardArgs backward;
   if (stack.descriptor.training) backward = backward_args<T, S>(bench, stack, forward);
   for (int round = 1; round <= rounds; ++round) {
-    forward.dropout.step = stack.dropout.step + static_cast<std::uint32_t>(rounds - round);
+    // The last round's step is the one asked for.
+    const auto step = static_cast<std::int32_t>(stack.dropout.step) + rounds - round;
+    bench.write(forward.dropout.step, step);
     plan.forward(context, forward, memory);
     if (!stack.descriptor.training) continue;
     backward.forward = forward;

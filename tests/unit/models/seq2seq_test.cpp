@@ -50,16 +50,10 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
       for (auto& value : values) value = 4 + static_cast<std::int32_t>(random() % (below - 4));
       return values;
     };
-    const auto put = [&](const Shape& shape, const std::vector<std::int32_t>& values) {
-      buffers_.emplace_back(*device_, values.size() * sizeof(std::int32_t));
-      const Tensor tensor = buffers_.back().tensor(DType::kInt32, shape);
-      context_.upload<std::int32_t>(tensor, values);
-      return tensor;
-    };
     const auto [rows, source_time, target_time] = kExtent;
     batch_.extent = kExtent;
-    batch_.source = put({source_time, rows}, draw(source_time * rows, 9));
-    batch_.source_lengths = put({rows}, {4, 1, 3});
+    batch_.source = put<std::int32_t>({source_time, rows}, draw(source_time * rows, 9));
+    batch_.source_lengths = put<std::int32_t>({rows}, {4, 1, 3});
     target_in_ = draw(target_time * rows, 8);
     target_out_ = draw(target_time * rows, 8);
     // Feed what is expected, so that decoding step by step can be compared.
@@ -67,10 +61,18 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
       target_in_[static_cast<std::size_t>(i)] =
           i < rows ? 2 : target_out_[static_cast<std::size_t>(i - rows)];
     }
-    batch_.target_in = put({target_time, rows}, target_in_);
-    batch_.target_out = put({target_time, rows}, target_out_);
-    batch_.target_lengths = put({rows}, {2, 5, 3});
-    batch_.row_ids = put({rows}, {70, 7, 100001});
+    batch_.target_in = put<std::int32_t>({target_time, rows}, target_in_);
+    batch_.target_out = put<std::int32_t>({target_time, rows}, target_out_);
+    batch_.target_lengths = put<std::int32_t>({rows}, {2, 5, 3});
+    batch_.row_ids = put<std::int32_t>({rows}, {70, 7, 100001});
+  }
+
+  template <typename T>
+  Tensor put(const Shape& shape, const std::vector<T>& values) {
+    buffers_.emplace_back(*device_, values.size() * sizeof(T));
+    const Tensor tensor = buffers_.back().tensor(base::dtype_of<T>(), shape);
+    context_.upload<T>(tensor, values);
+    return tensor;
   }
 
   // The loss, with gradients of the parameters added if training.
@@ -96,7 +98,11 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
 
 // Dropout masks depend on seed, step and row only, so the loss under one mask has a derivative.
 TEST_P(Seq2SeqTest, GradientEqualsFiniteDifference) {
-  const Seq2SeqPass pass{.label_smoothing = 0.1, .scale = 0.5, .seed = 11, .step = 4};
+  constexpr double kScale = 0.5;
+  const Tensor step = put<std::int32_t>({1}, {4});
+  const Seq2SeqPass pass{.label_smoothing = 0.1,
+                         .scale = put<double>({1}, {kScale}),
+                         .dropout = {11, step.data_as<const std::int32_t>(), 0}};
   std::mt19937 random(1);
   const layers::Parameters& parameters = model_.parameters();
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
@@ -113,7 +119,7 @@ TEST_P(Seq2SeqTest, GradientEqualsFiniteDifference) {
         return loss(true, pass);
       };
       const double h = 1e-5;
-      const double expected = pass.scale * (loss_at(h) - loss_at(-h)) / (2 * h);
+      const double expected = kScale * (loss_at(h) - loss_at(-h)) / (2 * h);
       parameters.upload<double>(context_, id, value);
       EXPECT_NEAR(gradient[i], expected, 1e-8 + 1e-6 * std::abs(expected))
           << parameters.specs()[id].name << "[" << i << "]";

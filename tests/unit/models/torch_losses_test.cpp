@@ -113,15 +113,15 @@ class TorchLosses : public sluice::testing::OnDevice {
       args.first_moment = state.first_moment;
       args.second_moment = state.second_moment;
       args.clipping = clipping;
-      args.step = step;
-      args.learning_rate = golden.at("learning_rate");
+      args.step = put_number(static_cast<std::int32_t>(step));
+      args.learning_rate = put_number(golden.at("learning_rate").get<double>());
       return optimizer::adam_step(context_, args);
     }
     optimizer::SgdArgs args;
     args.parameters = parameters.values();
     args.gradients = parameters.gradients();
     args.clipping = clipping;
-    args.learning_rate = golden.at("learning_rate");
+    args.learning_rate = put_number(golden.at("learning_rate").get<double>());
     optimizer::sgd_step(context_, args);
   }
 
@@ -145,10 +145,11 @@ class TorchLosses : public sluice::testing::OnDevice {
       const std::vector<std::int32_t> lengths = get<std::int32_t>(batch.target_lengths);
       Seq2SeqPass pass;
       pass.label_smoothing = golden.at("label_smoothing");
-      pass.scale = 1.0 / std::accumulate(lengths.begin(), lengths.end(), 0);
+      const double scale = 1.0 / std::accumulate(lengths.begin(), lengths.end(), 0);
+      pass.scale = put_number(scale);
       context_.zero(parameters.gradients());
       const Tensor sums = plan.forward_backward(context_, arena, batch, pass);
-      losses.push_back(get<double>(sums)[kernels::loss::kLoss] * pass.scale);
+      losses.push_back(get<double>(sums)[kernels::loss::kLoss] * scale);
       update(golden, parameters, state, static_cast<std::int64_t>(step) + 1);
     }
     context_.synchronize();

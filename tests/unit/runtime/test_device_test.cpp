@@ -60,5 +60,47 @@ TEST(TestDevice, ErrorsComeOutOnceAtSynchronize) {
   EXPECT_NO_THROW(stream.synchronize());
 }
 
+TEST(TestDevice, CapturedWorkRunsWhenItIsLaunched) {
+  TestDevice device;
+  Stream& stream = device.default_stream();
+  int runs = 0;
+  const auto graph = stream.capture([&] {
+    stream.launch([&] { ++runs; });
+    stream.launch([&] { runs *= 10; });
+  });
+  stream.synchronize();
+  EXPECT_EQ(runs, 0);
+  graph->launch(stream);
+  graph->launch(stream);
+  stream.synchronize();
+  EXPECT_EQ(runs, 110);
+}
+
+TEST(TestDevice, CapturesNoMoreThanAGpu) {
+  TestDevice device;
+  const Context context(device);
+  Buffer buffer(device, sizeof(float));
+  const Tensor tensor = buffer.tensor(DType::kFloat32, {1});
+  const std::vector<float> values{1};
+  const auto fault = [&](const std::function<void()>& work) {
+    try {
+      context.stream().capture(work);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(fault([&] { context.zero(tensor); }), "none");
+  EXPECT_EQ(fault([&] { context.synchronize(); }), "work that waits can't be captured");
+  EXPECT_EQ(fault([&] { context.upload<float>(tensor, values); }),
+            "work that copies from the host can't be captured");
+  EXPECT_EQ(fault([&] { context.download<float>(tensor); }),
+            "work that copies from or to the host can't be captured");
+  EXPECT_EQ(fault([&] { const Buffer more(device, 8); }),
+            "work that takes memory can't be captured");
+  EXPECT_EQ(fault([&] { buffer = Buffer(); }), "work that frees memory can't be captured");
+}
+
 }  // namespace
 }  // namespace sluice::runtime::test

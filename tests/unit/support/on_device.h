@@ -13,6 +13,7 @@
 
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/rng.h"
 #include "sluice/error.h"
 
 namespace sluice::testing {
@@ -70,6 +71,16 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
   template <typename T>
   Tensor put(const std::vector<T>& values) {
     return put(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
+
+  template <typename T>
+  Tensor put_number(T value) {
+    return put(std::vector<T>{value});
+  }
+  /// A source of dropout that gives this key.
+  runtime::DropoutSource put_key(const runtime::DropoutKey& key) {
+    const Tensor step = put_number(static_cast<std::int32_t>(key.step));
+    return {key.seed, step.data_as<const std::int32_t>(), key.stream};
   }
 
   /// Frees all memory handed out so far. The test device opens and closes every piece of memory

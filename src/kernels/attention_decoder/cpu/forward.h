@@ -47,7 +47,7 @@ struct ForwardRun {
   T* a = nullptr;          ///< [T, B, A]
   T* alpha_out = nullptr;  ///< [T, B, S]
   const std::int32_t* row_ids = nullptr;
-  runtime::DropoutKey dropout{};
+  runtime::DropoutSource dropout{};
 
   std::int64_t rows() const { return trace.extents.rows; }
   bool is_active(std::int64_t row, std::int64_t t) const {

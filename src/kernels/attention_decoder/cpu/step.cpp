@@ -65,8 +65,7 @@ template <typename T>
 void ForwardRun<T>::drop(const Share& share, std::int64_t l, std::int64_t t) const {
   std::uint8_t* mask = trace.mask(l, t);
   if (mask == nullptr) return;
-  runtime::DropoutKey key = dropout;
-  key.stream += static_cast<std::uint32_t>(l);
+  const runtime::DropoutKey key = dropout.shifted(static_cast<std::uint32_t>(l)).key();
   const std::uint32_t threshold = runtime::dropout_threshold(d.dropout);
   const T scale = static_cast<T>(1 / (1 - d.dropout));
   const std::int64_t begin = share.panels(d.hidden).begin * kPanel;

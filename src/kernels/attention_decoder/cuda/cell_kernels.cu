@@ -19,8 +19,8 @@ __device__ Four<W> factors_of(const Dropout& dropout, std::int64_t row, std::int
   }
   const auto id =
       static_cast<std::uint32_t>(dropout.row_ids == nullptr ? row : dropout.row_ids[row]);
-  const auto words = dropout.key.words(id, static_cast<std::uint32_t>(t),
-                                       static_cast<std::uint32_t>(unit / kVector));
+  const auto words = dropout.source.key().words(id, static_cast<std::uint32_t>(t),
+                                                static_cast<std::uint32_t>(unit / kVector));
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     factors.x[i] = words[static_cast<std::size_t>(i)] >= dropout.threshold

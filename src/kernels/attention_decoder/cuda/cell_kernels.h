@@ -14,7 +14,7 @@ using runtime::Stream;
 
 /// Masks what a layer hands to the one above.
 struct Dropout {
-  runtime::DropoutKey key;  ///< with the layer's own stream
+  runtime::DropoutSource source;  ///< with the layer's own stream
   std::uint32_t threshold = 0;
   double scale = 0;  ///< of what is kept; 0: no dropout
   const std::int32_t* row_ids = nullptr;

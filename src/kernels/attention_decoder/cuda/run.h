@@ -54,8 +54,7 @@ struct Run {
   Dropout dropout_of(const ForwardArgs& args, std::int64_t l) const {
     Dropout dropout;
     if (!d.training || d.dropout == 0 || l + 1 == d.layers) return dropout;
-    dropout.key = args.dropout;
-    dropout.key.stream += static_cast<std::uint32_t>(l);
+    dropout.source = args.dropout.shifted(static_cast<std::uint32_t>(l));
     dropout.threshold = runtime::dropout_threshold(d.dropout);
     dropout.scale = 1 / (1 - d.dropout);
     dropout.row_ids = data_of<const std::int32_t>(args.row_ids);

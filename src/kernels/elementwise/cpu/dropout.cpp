@@ -42,12 +42,13 @@ void run(const DropoutArgs& args) {
   using Factor = decltype(MaskedRow<T>::factor);
   const auto factor = static_cast<Factor>(1 / (1 - args.rate));
   const std::uint32_t threshold = runtime::dropout_threshold(args.rate);
+  const runtime::DropoutKey key = args.source.key();
 #pragma omp parallel for schedule(static) if (count * features > kChunk)
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = i % rows;
     const auto id = static_cast<std::uint32_t>(row_ids != nullptr ? row_ids[row] : row);
     const auto time = static_cast<std::uint32_t>(i / rows);
-    mask({args.key.philox_key(), 0, time, id, args.key.stream},
+    mask({key.philox_key(), 0, time, id, key.stream},
          MaskedRow<T>{x + i * features, y + i * features, features, threshold, factor});
   }
 }

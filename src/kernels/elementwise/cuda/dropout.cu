@@ -13,7 +13,7 @@ struct Masked {
   std::int64_t count;  ///< time * rows
   std::int64_t rows, features;
   const std::int32_t* row_ids;  ///< or null
-  runtime::DropoutKey key;
+  runtime::DropoutSource source;
   std::uint32_t threshold;
   runtime::cuda::Wide<T> factor;
   bool aligned;  ///< every group of four elements of a row may be moved at once
@@ -31,11 +31,12 @@ __device__ T masked(const Masked<T>& m, std::uint32_t word, T x) {
 template <typename T>
 __global__ void __launch_bounds__(kBlock) dropout_kernel(Masked<T> m) {
   const std::int64_t groups = (m.features + 3) / 4;
+  const runtime::DropoutKey key = m.source.key();
   for (std::int64_t n = first_of_grid(); n < m.count * groups; n += grid_stride()) {
     const std::int64_t i = n / groups, group = n % groups, row = i % m.rows;
     const auto id = static_cast<std::uint32_t>(m.row_ids != nullptr ? m.row_ids[row] : row);
     const auto words =
-        m.key.words(id, static_cast<std::uint32_t>(i / m.rows), static_cast<std::uint32_t>(group));
+        key.words(id, static_cast<std::uint32_t>(i / m.rows), static_cast<std::uint32_t>(group));
     const std::int64_t at = i * m.features + 4 * group;
     if (m.aligned) {
       Group<T> values = *reinterpret_cast<const Group<T>*>(m.x + at);
@@ -66,7 +67,7 @@ void dropout(Stream& stream, const DropoutArgs& args) {
     m.count = args.x.size(0) * m.rows;
     m.features = args.x.size(2);
     m.row_ids = args.row_ids.data_as<const std::int32_t>();
-    m.key = args.key;
+    m.source = args.source;
     m.threshold = runtime::dropout_threshold(args.rate);
     m.factor = static_cast<runtime::cuda::Wide<T>>(1 / (1 - args.rate));
     m.aligned = m.features % 4 == 0 && is_aligned(m.x) && is_aligned(m.y);

@@ -19,7 +19,8 @@ struct Problem {
   const T* logits;
   T* gradient;  ///< may be the logits, or null
   TokenResult* results;
-  double smoothing, scale;
+  double smoothing;
+  const double* scale;  ///< or null: 1
   bool aligned;
   bool cached;  ///< whether a block keeps its row in shared memory
 
@@ -122,6 +123,7 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
   }
   const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
   const bool writes = p.gradient != nullptr;
+  const double scale = p.scale != nullptr ? __ldg(p.scale) : 1;
   const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
@@ -129,9 +131,9 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
     const Gradient<T> gradient{p.gradient + n * p.vocabulary,
                                static_cast<int>(p.vocabulary),
                                target,
-                               static_cast<T>(p.scale / sums.exponentials),
-                               static_cast<T>(p.scale * uniform),
-                               static_cast<T>(p.scale * (1 - p.smoothing)),
+                               static_cast<T>(scale / sums.exponentials),
+                               static_cast<T>(scale * uniform),
+                               static_cast<T>(scale * (1 - p.smoothing)),
                                p.aligned};
     for_each_group(team, row, [&](int g, const Group<T>& values) {
       gradient.write(g, cache != nullptr ? values : exponentials(values, largest));
@@ -226,8 +228,9 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
                        (gradient == nullptr || rows_are_aligned(gradient, vocabulary));
   const RowLaunch launch = row_launch<T>(args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
+  const auto* scale = args.scale.data_as<const double>();
   const Problem<T> p{Tokens(args),         vocabulary, logits,  gradient, results,
-                     args.label_smoothing, args.scale, aligned, cached};
+                     args.label_smoothing, scale,      aligned, cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,

@@ -42,15 +42,15 @@ struct Adam {
         second(args.second_moment.data_as<T>()),
         clip(static_cast<T>(clip_factor)),
         decay(static_cast<T>(args.decoupled_decay ? 0 : args.weight_decay)),
-        shrink(
-            static_cast<T>(args.decoupled_decay ? 1 - args.learning_rate * args.weight_decay : 1)),
         beta1(static_cast<T>(args.beta1)),
         rest1(static_cast<T>(1 - args.beta1)),
         beta2(static_cast<T>(args.beta2)),
         rest2(static_cast<T>(1 - args.beta2)),
         epsilon(static_cast<T>(args.epsilon)) {
-    const auto steps = static_cast<double>(args.step);
-    step_size = static_cast<T>(args.learning_rate / (1 - std::pow(args.beta1, steps)));
+    const double learning_rate = args.learning_rate.data_as<const double>()[0];
+    const double steps = args.step.data_as<const std::int32_t>()[0];
+    shrink = static_cast<T>(args.decoupled_decay ? 1 - learning_rate * args.weight_decay : 1);
+    step_size = static_cast<T>(learning_rate / (1 - std::pow(args.beta1, steps)));
     root_correction = static_cast<T>(std::sqrt(1 - std::pow(args.beta2, steps)));
   }
 
@@ -83,7 +83,7 @@ struct Sgd {
         buffer(args.momentum == 0 ? nullptr : args.momentum_buffer.data_as<T>()),
         clip(static_cast<T>(clip_factor)),
         decay(static_cast<T>(args.weight_decay)),
-        learning_rate(static_cast<T>(args.learning_rate)),
+        learning_rate(static_cast<T>(args.learning_rate.data_as<const double>()[0])),
         momentum(static_cast<T>(args.momentum)),
         nesterov(args.nesterov) {}
 

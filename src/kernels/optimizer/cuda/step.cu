@@ -1,4 +1,4 @@
-#include <cmath>
+#include <algorithm>
 
 #include "base/dtype.h"
 #include "kernels/optimizer/cuda/optimizer.h"
@@ -8,6 +8,8 @@ namespace sluice::kernels::optimizer::cuda {
 namespace {
 
 constexpr int kBlock = 256;
+/// Each begins with the same few numbers in double precision, so no more than fill a GPU.
+constexpr unsigned kMostBlocks = 2048;
 
 template <typename T>
 struct alignas(16) Group {
@@ -42,26 +44,45 @@ struct Adam {
   static constexpr bool kHasSecond = true;
   T decay, shrink, beta1, rest1, beta2, rest2, step_size, root_correction, epsilon;
 
-  explicit Adam(const AdamArgs& args)
-      : decay(static_cast<T>(args.decoupled_decay ? 0 : args.weight_decay)),
-        shrink(
-            static_cast<T>(args.decoupled_decay ? 1 - args.learning_rate * args.weight_decay : 1)),
-        beta1(static_cast<T>(args.beta1)),
-        rest1(static_cast<T>(1 - args.beta1)),
-        beta2(static_cast<T>(args.beta2)),
-        rest2(static_cast<T>(1 - args.beta2)),
-        epsilon(static_cast<T>(args.epsilon)) {
-    const auto steps = static_cast<double>(args.step);
-    step_size = static_cast<T>(args.learning_rate / (1 - std::pow(args.beta1, steps)));
-    root_correction = static_cast<T>(std::sqrt(1 - std::pow(args.beta2, steps)));
-  }
-
   __device__ void operator()(Element<T>& e, T clip) const {
     const T gradient = clip * e.gradient + decay * e.parameter;
     e.first = beta1 * e.first + rest1 * gradient;
     e.second = beta2 * e.second + rest2 * gradient * gradient;
     e.parameter = shrink * e.parameter -
                   step_size * (e.first / (::sqrt(e.second) / root_correction + epsilon));
+  }
+};
+
+/// What a step of Adam is made from when it runs.
+struct AdamSource {
+  const std::int32_t* step;
+  const double* learning_rate;
+  double beta1, beta2, epsilon, weight_decay;
+  bool decoupled;
+
+  explicit AdamSource(const AdamArgs& args)
+      : step(args.step.data_as<const std::int32_t>()),
+        learning_rate(args.learning_rate.data_as<const double>()),
+        beta1(args.beta1),
+        beta2(args.beta2),
+        epsilon(args.epsilon),
+        weight_decay(args.weight_decay),
+        decoupled(args.decoupled_decay) {}
+
+  template <typename T>
+  __device__ Adam<T> numbers() const {
+    const double rate = *learning_rate, steps = *step;
+    Adam<T> adam;
+    adam.decay = static_cast<T>(decoupled ? 0 : weight_decay);
+    adam.shrink = static_cast<T>(decoupled ? 1 - rate * weight_decay : 1);
+    adam.beta1 = static_cast<T>(beta1);
+    adam.rest1 = static_cast<T>(1 - beta1);
+    adam.beta2 = static_cast<T>(beta2);
+    adam.rest2 = static_cast<T>(1 - beta2);
+    adam.step_size = static_cast<T>(rate / (1 - ::pow(beta1, steps)));
+    adam.root_correction = static_cast<T>(::sqrt(1 - ::pow(beta2, steps)));
+    adam.epsilon = static_cast<T>(epsilon);
+    return adam;
   }
 };
 
@@ -72,12 +93,6 @@ struct Sgd {
   T decay, learning_rate, momentum;
   bool nesterov;
 
-  explicit Sgd(const SgdArgs& args)
-      : decay(static_cast<T>(args.weight_decay)),
-        learning_rate(static_cast<T>(args.learning_rate)),
-        momentum(static_cast<T>(args.momentum)),
-        nesterov(args.nesterov) {}
-
   __device__ void operator()(Element<T>& e, T clip) const {
     T change = clip * e.gradient + decay * e.parameter;
     if (momentum != T{0}) {
@@ -85,6 +100,24 @@ struct Sgd {
       change = nesterov ? change + momentum * e.first : e.first;
     }
     e.parameter -= learning_rate * change;
+  }
+};
+
+struct SgdSource {
+  const double* learning_rate;
+  double momentum, weight_decay;
+  bool nesterov;
+
+  explicit SgdSource(const SgdArgs& args)
+      : learning_rate(args.learning_rate.data_as<const double>()),
+        momentum(args.momentum),
+        weight_decay(args.weight_decay),
+        nesterov(args.nesterov) {}
+
+  template <typename T>
+  __device__ Sgd<T> numbers() const {
+    return {static_cast<T>(weight_decay), static_cast<T>(*learning_rate), static_cast<T>(momentum),
+            nesterov};
   }
 };
 
@@ -130,14 +163,20 @@ __device__ void step_elements(const Arenas<T>& a, std::int64_t i, const Step& st
   if constexpr (Step::kHasSecond) store(a.second, v);
 }
 
-template <typename T, typename Step>
+template <typename T, typename Source>
 __global__ void __launch_bounds__(kBlock)
-    step_kernel(Arenas<T> a, bool aligned, Step step, Clip clip) {
+    step_kernel(Arenas<T> a, bool aligned, Source source, Clip clip) {
+  using Step = decltype(source.template numbers<T>());
   __shared__ double factor;
-  if (threadIdx.x == 0) factor = clip.factor();
+  __shared__ Step shared_step;
+  if (threadIdx.x == 0) {
+    factor = clip.factor();
+    shared_step = source.template numbers<T>();
+  }
   __syncthreads();
   if (isnan(factor)) return;
   const auto scale = static_cast<T>(factor);
+  const Step step = shared_step;
   const std::int64_t first = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
   const std::int64_t stride = std::int64_t{gridDim.x} * kBlock;
   const std::int64_t groups = aligned ? a.count / 4 : 0;
@@ -147,12 +186,13 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-template <typename T, typename Step>
-void launch_step(Stream& stream, const Arenas<T>& arenas, const Step& step,
+template <typename T, typename Source>
+void launch_step(Stream& stream, const Arenas<T>& arenas, const Source& source,
                  const Clipping& clipping) {
-  runtime::cuda::launch(stream, "step the parameters", step_kernel<T, Step>,
-                        runtime::cuda::blocks_for((arenas.count + 3) / 4, kBlock), kBlock, 0,
-                        arenas, arenas.aligned(), step, Clip(clipping));
+  const unsigned blocks = runtime::cuda::blocks_for((arenas.count + 3) / 4, kBlock);
+  runtime::cuda::launch(stream, "step the parameters", step_kernel<T, Source>,
+                        std::min(blocks, kMostBlocks), kBlock, 0, arenas, arenas.aligned(), source,
+                        Clip(clipping));
 }
 
 }  // namespace
@@ -163,7 +203,7 @@ void adam_step(Stream& stream, const AdamArgs& args) {
     const Arenas<T> arenas{args.parameters.data_as<T>(), args.gradients.data_as<const T>(),
                            args.first_moment.data_as<T>(), args.second_moment.data_as<T>(),
                            args.parameters.size(0)};
-    launch_step(stream, arenas, Adam<T>(args), args.clipping);
+    launch_step(stream, arenas, AdamSource(args), args.clipping);
   });
 }
 
@@ -173,7 +213,7 @@ void sgd_step(Stream& stream, const SgdArgs& args) {
     T* buffer = args.momentum == 0 ? nullptr : args.momentum_buffer.data_as<T>();
     const Arenas<T> arenas{args.parameters.data_as<T>(), args.gradients.data_as<const T>(), buffer,
                            nullptr, args.parameters.size(0)};
-    launch_step(stream, arenas, Sgd<T>(args), args.clipping);
+    launch_step(stream, arenas, SgdSource(args), args.clipping);
   });
 }
 

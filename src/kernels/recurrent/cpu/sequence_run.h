@@ -78,9 +78,7 @@ void apply_dropout(T* values, std::int64_t width, const runtime::DropoutKey& key
 
 /// The key of the mask on the output of a layer.
 inline runtime::DropoutKey dropout_of(const ForwardArgs& args, std::int64_t layer) {
-  runtime::DropoutKey key = args.dropout;
-  key.stream += static_cast<std::uint32_t>(layer);
-  return key;
+  return args.dropout.shifted(static_cast<std::uint32_t>(layer)).key();
 }
 
 inline std::uint32_t row_id_of(const ForwardArgs& args, std::int64_t row) {

@@ -14,8 +14,7 @@ __global__ void dropout_kernel(const Dropout args, const std::uint32_t threshold
   const std::int64_t groups = (args.width + 3) / 4;
   const std::int64_t count = args.steps * args.rows * groups;
   const std::int64_t stride = gridDim.x * static_cast<std::int64_t>(blockDim.x);
-  runtime::DropoutKey key = *args.key;
-  key.stream += args.stream;
+  const runtime::DropoutKey key = args.source.key();
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += stride) {
     const std::int64_t group = i % groups, place = i / groups;
@@ -32,8 +31,6 @@ __global__ void dropout_kernel(const Dropout args, const std::uint32_t threshold
   }
 }
 
-__global__ void key_kernel(runtime::DropoutKey* to, const runtime::DropoutKey key) { *to = key; }
-
 }  // namespace
 
 void apply_dropout(cudaStream_t stream, DType storage, const Dropout& args) {
@@ -44,11 +41,6 @@ void apply_dropout(cudaStream_t stream, DType storage, const Dropout& args) {
         args, runtime::dropout_threshold(args.rate), static_cast<float>(1 / (1 - args.rate)));
   });
   runtime::cuda::check(cudaGetLastError(), "queue the dropout between recurrent layers");
-}
-
-void store_key(cudaStream_t stream, runtime::DropoutKey* to, const runtime::DropoutKey& key) {
-  key_kernel<<<1, 1, 0, stream>>>(to, key);
-  runtime::cuda::check(cudaGetLastError(), "hand the dropout key to the GPU");
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -41,8 +41,7 @@ void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::
   dropout.steps = steps;
   dropout.rows = args.rows;
   dropout.width = engine.sizes.directions * engine.sizes.output;
-  dropout.key = workspace<const runtime::DropoutKey>(engine.workspace.key);
-  dropout.stream = static_cast<std::uint32_t>(layer);
+  dropout.source = args.dropout.shifted(static_cast<std::uint32_t>(layer));
   dropout.row_ids = row_ids();
   dropout.rate = engine.descriptor.dropout;
   apply_dropout(stream, engine.descriptor.dtype, dropout);

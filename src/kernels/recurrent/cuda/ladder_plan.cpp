@@ -4,9 +4,8 @@
 
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/engine.h"
-#include "kernels/recurrent/cuda/graph_cache.h"
-#include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
+#include "runtime/graph_cache.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -25,7 +24,7 @@ bool is_capturing(const Context& context) {
 class KeyWriter {
  public:
   void add(std::int64_t number) { key_.push_back(static_cast<std::uint64_t>(number)); }
-  void add(const void* address) { key_.push_back(reinterpret_cast<std::uintptr_t>(address)); }
+  void add(const void* address) { key_.push_back(runtime::key_of(address)); }
   void add(std::initializer_list<Tensor> tensors) {
     for (const Tensor& tensor : tensors) add(tensor.data());
   }
@@ -37,6 +36,9 @@ class KeyWriter {
   void add(const ForwardArgs& args) {
     add(args.time);
     add(args.rows);
+    add(static_cast<std::int64_t>(args.dropout.seed));
+    add(args.dropout.step);
+    add(std::int64_t{args.dropout.stream});
     add({args.x, args.lengths, args.h0, args.c0, args.y, args.hn, args.cn, args.c_sequence,
          args.row_ids});
   }
@@ -47,10 +49,10 @@ class KeyWriter {
       add({layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr});
     }
   }
-  const GraphKey& key() const { return key_; }
+  const runtime::GraphKey& key() const { return key_; }
 
  private:
-  GraphKey key_;
+  runtime::GraphKey key_;
 };
 
 class LadderPlan final : public Plan {
@@ -81,7 +83,7 @@ class LadderPlan final : public Plan {
     key.add(&context.stream());  // whose workspace a graph holds on to
     key.add(memory);
     key.add(args);
-    run(context, args, memory, key.key(), [&] { run_forward(engine_, context, args, memory); });
+    run(context, key.key(), [&] { run_forward(engine_, context, args, memory); });
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
@@ -92,19 +94,12 @@ class LadderPlan final : public Plan {
     key.add(&context.stream());
     key.add(memory);
     key.add(args);
-    run(context, args.forward, memory, key.key(),
-        [&] { run_backward(engine_, context, args, memory); });
+    run(context, key.key(), [&] { run_backward(engine_, context, args, memory); });
   }
 
  private:
-  void run(const Context& context, const ForwardArgs& args, const Memory& memory,
-           const GraphKey& key, const std::function<void()>& work) {
-    const Descriptor& descriptor = engine_.descriptor;
-    if (descriptor.training && descriptor.dropout > 0 && descriptor.layers > 1) {
-      auto* at = static_cast<std::byte*>(memory.workspace) + engine_.workspace.key;
-      store_key(handle_of(context.stream()), reinterpret_cast<runtime::DropoutKey*>(at),
-                args.dropout);
-    }
+  void run(const Context& context, const runtime::GraphKey& key,
+           const std::function<void()>& work) {
     // Whoever captures a whole step gets the operations themselves.
     if (!engine_.rung.graph || is_capturing(context)) return work();
     static_cast<CudaStream&>(context.stream()).workspace();
@@ -112,7 +107,10 @@ class LadderPlan final : public Plan {
   }
 
   Engine engine_;
-  GraphCache graphs_;
+  /// Whoever runs a plan on fresh addresses each time gains nothing from graphs; who turns a few
+  /// sets of buffers does.
+  static constexpr std::size_t kMostGraphs = 64;
+  runtime::GraphCache graphs_{kMostGraphs};
 };
 
 }  // namespace

@@ -171,9 +171,7 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
 
 WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
   WorkspaceLayout layout;
-  Booking forward;
-  layout.key = forward.take(sizeof(runtime::DropoutKey), {1});
-  Booking backward = forward;
+  Booking forward, backward;
   layout.forward = book_forward(forward, descriptor, rung);
   layout.bytes = forward.total();
   if (descriptor.training) {

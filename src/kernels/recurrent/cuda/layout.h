@@ -84,9 +84,8 @@ struct BackwardLayout {
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
 };
 
-/// Forward and backward share the space behind the key.
+/// Forward and backward share the space.
 struct WorkspaceLayout {
-  std::size_t key = 0;  ///< the DropoutKey
   ForwardLayout forward;
   BackwardLayout backward;
   std::size_t bytes = 0;

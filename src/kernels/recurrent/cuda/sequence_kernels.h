@@ -62,14 +62,11 @@ void split_gradient(cudaStream_t stream, DType storage, const SplitGradient& arg
 struct Dropout {
   void* values;
   std::int64_t t, steps, rows, width;
-  const runtime::DropoutKey* key;  ///< on the device, so that a captured graph serves any key
-  std::uint32_t stream;            ///< added to the key's
-  const std::int32_t* row_ids;     ///< null: the row index
+  runtime::DropoutSource source;
+  const std::int32_t* row_ids;  ///< null: the row index
   double rate;
 };
 void apply_dropout(cudaStream_t stream, DType storage, const Dropout& args);
-
-void store_key(cudaStream_t stream, runtime::DropoutKey* to, const runtime::DropoutKey& key);
 
 /// targets[i][column] += the sum of values' column over `depth` rows, in an order that depends on
 /// the shape alone.

@@ -1,0 +1,182 @@
+#include "training/training_step.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/support/on_device.h"
+
+namespace sluice::training {
+namespace {
+
+/// Steps of a small model on random batches.
+class TrainingStepTest : public testing::OnDevice {
+ protected:
+  static constexpr double kSmoothing = 0.1;
+  static constexpr std::uint64_t kSeed = 5;
+
+  struct Extent {
+    std::int64_t rows, source, target;  ///< the longest, which the first row has
+  };
+
+  static models::Seq2SeqConfig model_config() {
+    models::Seq2SeqConfig config;
+    config.source_vocabulary = 19;
+    config.target_vocabulary = 23;
+    config.embedding = 8;
+    config.hidden = 16;
+    config.encoder_layers = 2;
+    config.decoder_layers = 2;
+    config.bidirectional = true;
+    config.dropout = 0.25;
+    return config;
+  }
+
+  data::PairBatch draw(const Extent& extent) {
+    data::PairCorpus corpus;
+    const auto sentence = [&](std::int64_t length, int vocabulary) {
+      std::vector<std::int32_t> tokens;
+      for (std::int64_t i = 0; i < length; ++i) {
+        tokens.push_back(4 + static_cast<std::int32_t>(random_() % (vocabulary - 4)));
+      }
+      return tokens;
+    };
+    std::vector<std::int64_t> rows;
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+      const auto length = [&](std::int64_t most) {
+        return row == 0 ? most : static_cast<std::int64_t>(random_() % (most + 1));
+      };
+      corpus.source.push_back(sentence(length(extent.source), 19));
+      corpus.target.push_back(sentence(length(extent.target - 1), 23));
+      rows.push_back(row);
+    }
+    return data::assemble_pairs(corpus, rows);
+  }
+  std::vector<data::PairBatch> draw(std::initializer_list<Extent> extents) {
+    std::vector<data::PairBatch> batches;
+    for (const Extent& extent : extents) batches.push_back(draw(extent));
+    return batches;
+  }
+
+  static double rate_of(std::int64_t step) { return 1e-2 / static_cast<double>(step); }
+
+  struct Trained {
+    std::vector<float> parameters;
+    std::vector<double> losses, norms;
+
+    bool operator==(const Trained&) const = default;
+  };
+
+  /// A new model after a step on each batch.
+  template <typename Step>
+  Trained train(const std::vector<data::PairBatch>& batches, Step&& step_on) {
+    Trained trained;
+    std::int64_t step = 0;
+    for (const data::PairBatch& batch : batches) {
+      const StepSums sums = step_on(batch, ++step);
+      trained.losses.push_back(get<double>(sums.loss)[0]);
+      trained.norms.push_back(get_scalar<double>(sums.gradient_squares));
+    }
+    return trained;
+  }
+  std::unique_ptr<models::Seq2Seq> make_model() {
+    auto model = std::make_unique<models::Seq2Seq>(model_config());
+    model->parameters().allocate(context_, runtime::DType::kFloat32, true);
+    model->parameters().initialize(context_, 3);
+    return model;
+  }
+
+  Trained by_steps(const std::vector<data::PairBatch>& batches, bool static_shapes,
+                   std::size_t* graphs = nullptr) {
+    const auto model = make_model();
+    TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, static_shapes});
+    Trained trained = train(batches, [&](const data::PairBatch& batch, std::int64_t step) {
+      return steps.run(context_, batch, step, rate_of(step));
+    });
+    trained.parameters = get<float>(model->parameters().values());
+    if (graphs != nullptr) *graphs = steps.graphs();
+    return trained;
+  }
+
+  /// The same of padded batches, never captured, each with a plan and memory of its own.
+  Trained by_hand(const std::vector<data::PairBatch>& batches) {
+    const auto model = make_model();
+    Optimizer optimizer(context_, model->parameters(), optimizer_);
+    std::vector<std::unique_ptr<runtime::Arena>> arenas;
+    Trained trained = train(batches, [&](const data::PairBatch& batch, std::int64_t step) {
+      const models::Seq2SeqExtent capacity = PlanCache::capacity_of(extent_of(batch));
+      runtime::ArenaPlanner planner;
+      models::Seq2SeqTraining plan(context_, *model, planner, capacity, true);
+      arenas.push_back(std::make_unique<runtime::Arena>(*device_, planner));
+      BatchUpload upload;
+      const UploadedStep uploaded =
+          upload.upload(context_, batch, capacity,
+                        {step, rate_of(step), 1.0 / static_cast<double>(batch.target_tokens())});
+      models::Seq2SeqPass pass{kSmoothing, uploaded.scale, {}};
+      pass.dropout = {kSeed, uploaded.step.data_as<const std::int32_t>(), 0};
+      context_.zero(model->parameters().gradients());
+      const Tensor loss = plan.forward_backward(context_, *arenas.back(), uploaded.batch, pass);
+      optimizer.step(context_, uploaded.step, uploaded.learning_rate);
+      context_.synchronize();
+      return StepSums{loss, optimizer.sum_of_squares()};
+    });
+    trained.parameters = get<float>(model->parameters().values());
+    return trained;
+  }
+
+  OptimizerConfig optimizer_;
+  std::mt19937 random_{7};
+};
+
+// All but the host's part of a step is replayed, so each number that is not the same in the next
+// step, and each length and token, must have come from the device.
+TEST_P(TrainingStepTest, CapturedStepsAreThoseThatAreQueued) {
+  // One plan: rows up to 16, 8 source and 12 target steps.
+  const auto batches = draw({{5, 7, 10}, {16, 8, 12}, {3, 5, 9}, {11, 8, 12}, {1, 6, 11}});
+  std::size_t graphs = 0;
+  const Trained captured = by_steps(batches, true, &graphs);
+  EXPECT_EQ(graphs, context_.stream().can_capture() ? 1u : 0u);
+  EXPECT_EQ(captured, by_hand(batches));
+  optimizer_.optimizer = "sgd";
+  optimizer_.momentum = 0.9;
+  EXPECT_EQ(by_steps(batches, true), by_hand(batches));
+}
+
+TEST_P(TrainingStepTest, CapturedStepsOutliveMemoryThatGrows) {
+  const Extent small{5, 7, 10}, large{40, 17, 18};
+  const auto batches = draw({small, small, small, large, small, large, small, small, large});
+  std::size_t graphs = 0;
+  EXPECT_EQ(by_steps(batches, true, &graphs), by_hand(batches));
+  // That of the small ones from before remains unused, until others take its place.
+  EXPECT_EQ(graphs, context_.stream().can_capture() ? 3u : 0u);
+}
+
+TEST_P(TrainingStepTest, PaddingChangesNothingButRoundings) {
+  const auto batches = draw({{5, 7, 10}, {3, 1, 2}, {17, 4, 13}});
+  const Trained padded = by_steps(batches, true), bare = by_steps(batches, false);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    EXPECT_NEAR(padded.losses[i], bare.losses[i], 1e-5 * bare.losses[i]);
+    EXPECT_NEAR(padded.norms[i], bare.norms[i], 1e-3 * bare.norms[i]);
+  }
+  // Adam's first steps are of the size of the learning rate, whatever the gradient's.
+  for (std::size_t i = 0; i < bare.parameters.size(); ++i) {
+    ASSERT_NEAR(padded.parameters[i], bare.parameters[i], 1e-3) << i;
+  }
+}
+
+TEST_P(TrainingStepTest, EachPrecisionHasItsOwnGraph) {
+  const auto model = make_model();
+  TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
+  const data::PairBatch batch = draw({5, 7, 10});
+  if (!context_.stream().can_capture()) GTEST_SKIP() << "nothing is captured on this device";
+  runtime::Context exact = context_, rounded = context_;
+  rounded.set_precision({runtime::DType::kFloat32, true});
+  for (std::int64_t step = 1; step <= 3; ++step) steps.run(exact, batch, step, 0);
+  EXPECT_EQ(steps.graphs(), 1u);
+  for (std::int64_t step = 4; step <= 6; ++step) steps.run(rounded, batch, step, 0);
+  EXPECT_EQ(steps.graphs(), 2u);
+  context_.synchronize();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TrainingStepTest, testing::devices(), testing::device_name);
+
+}  // namespace
+}  // namespace sluice::training
