@@ -9,12 +9,17 @@ if(NOT DEFINED SLUICE_CUDA)
   endif()
   set(SLUICE_CUDA ${found} CACHE BOOL "Build libsluice_cuda.so")
 endif()
-# The core and the CUDA part exchange C++ objects, so both must come from one configuration.
-string(RANDOM LENGTH 16 ALPHABET 0123456789abcdef configuration)
-set(SLUICE_BUILD_ID "${PROJECT_VERSION}-${configuration}" CACHE INTERNAL "")
+option(SLUICE_ALL_ARCHS "Compile kernels for GPUs of compute capability 8.0, 9.0 and 10.0 and newer, not for 9.0 alone"
+       OFF)
 
 if(SLUICE_CUDA)
-  set(CMAKE_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures")
+  # PTX of the lowest is what GPUs newer than all of them run, translated by their driver.
+  if(SLUICE_ALL_ARCHS)
+    set(architectures 80-real 90a-real 100-real 80-virtual)
+  else()
+    set(architectures 90a-real)
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${architectures} CACHE STRING "GPU architectures")
   enable_language(CUDA)
   # CMake 3.25 does not know how to ask nvcc for C++20.
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)

@@ -2,9 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <string>
+#include <string_view>
 
 #include "base/check.h"
+#include "runtime/build_id.h"
 
 namespace sluice::runtime {
 namespace {
@@ -21,33 +22,42 @@ std::string path_of_cuda_part() {
   return core.substr(0, core.rfind('/') + 1) + std::string(kFile);
 }
 
-OpenCuda load_entry(int ordinal) {
-  const auto refuse = [&](std::string_view reason) {
-    base::fail(ErrorCode::kDevice, "device cuda:{} can't be had: {}; or use --device cpu", ordinal,
-               reason);
-  };
-  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
-    refuse("this machine has no NVIDIA driver (libcuda.so.1); install it");
-  }
-  // Never closed: kernels and devices of it may live as long as the program.
-  void* library = dlopen(path_of_cuda_part().c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    refuse(fmt::format("its part of Sluice could not be loaded ({}); build it where nvcc is",
-                       dlerror()));
-  }
-  void* entry = dlsym(library, kCudaEntry);
-  if (entry == nullptr) {
-    refuse(fmt::format("{} has no {}; install it anew", path_of_cuda_part(), kCudaEntry));
-  }
-  return reinterpret_cast<OpenCuda>(entry);
+template <typename... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> reason, Arguments&&... arguments) {
+  base::fail(ErrorCode::kDevice, reason, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace
 
-const char* const kBuildId = SLUICE_BUILD_ID;
+const CudaPart& cuda_part() {
+  const std::string path = path_of_cuda_part();
+  // Never closed: kernels and devices of it may live as long as the program.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    refuse("Sluice's part for it could not be loaded ({}); build it where nvcc is", dlerror());
+  }
+  const auto entry = reinterpret_cast<CudaEntry>(dlsym(library, kCudaEntry));
+  const char* build = entry == nullptr ? "an older one" : entry()->build_id;
+  if (std::string_view(build) != build_id()) {
+    refuse(
+        "{} is of another build ({}) than libsluice_core.so ({}); build both with `./dev build`, "
+        "or take both from one bundle",
+        path, build, build_id());
+  }
+  return *entry();
+}
 
 std::unique_ptr<Device> open_cuda_device(int ordinal) {
-  return std::unique_ptr<Device>(load_entry(ordinal)(kBuildId, ordinal));
+  try {
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+      refuse("this machine has no NVIDIA driver (libcuda.so.1); install it");
+    }
+    return std::unique_ptr<Device>(cuda_part().open(ordinal));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kDevice) throw;
+    base::fail(ErrorCode::kDevice, "device cuda:{} can't be had: {}; or use --device cpu", ordinal,
+               error.what());
+  }
 }
 
 }  // namespace sluice::runtime

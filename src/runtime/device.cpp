@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda_library.h"
+#include "runtime/machine.h"
 #include "runtime/test/test_device.h"
 
 namespace sluice::runtime {
@@ -46,6 +47,8 @@ std::size_t Device::cache_bytes() const {
   const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
   return bytes > 0 ? static_cast<std::size_t>(bytes) : kGuess;
 }
+
+std::size_t Device::free_bytes() const { return host_free_bytes(); }
 
 std::unique_ptr<Device> open_device(std::string_view name) {
   if (name == "cpu") return std::make_unique<cpu::CpuDevice>();

@@ -90,6 +90,8 @@ class Device {
   virtual std::string model() const { return name(); }
   /// Bytes of the largest cache before its memory.
   virtual std::size_t cache_bytes() const;
+  /// Bytes of its memory that could be taken now, as far as it knows: for messages.
+  virtual std::size_t free_bytes() const;
 };
 
 /// Opens a device by name: "cpu", "test", "cuda" or "cuda:N". Throws ErrorCode::kDevice with the

@@ -5,6 +5,8 @@
 #include <link.h>
 #include <stdlib.h>
 
+#include <charconv>
+
 #include "base/check.h"
 
 namespace sluice::runtime {
@@ -57,6 +59,32 @@ VendorLibrary open_in(const std::vector<std::string>& folders, const std::string
   return {};
 }
 
+int major_of(std::string_view version) {
+  int major = 0;
+  std::from_chars(version.data(), version.data() + version.size(), major);
+  return major;
+}
+
+[[noreturn]] void refuse_version(const VendorSpec& spec, const VendorLibrary& found) {
+  base::fail(ErrorCode::kDevice,
+             "{} {} is needed ({}), but {} is version {}: install version {} or its Python package "
+             "{}, or name its folder in SLUICE_CUDA_LIBS",
+             spec.name, spec.major, spec.file_name(), found.path(), spec.version(found), spec.major,
+             spec.package);
+}
+
+[[noreturn]] void refuse_missing(const VendorSpec& spec) {
+  for (const std::string& other :
+       {std::string(spec.file), fmt::format("{}.{}", spec.file, spec.major + 1),
+        fmt::format("{}.{}", spec.file, spec.major - 1)}) {
+    if (const VendorLibrary found = find_library(other)) refuse_version(spec, found);
+  }
+  base::fail(ErrorCode::kDevice,
+             "{} {} is needed and {} was not found: install it or its Python package {}, or name "
+             "its folder in SLUICE_CUDA_LIBS",
+             spec.name, spec.major, spec.file_name(), spec.package);
+}
+
 }  // namespace
 
 VendorLibrary::VendorLibrary(void* handle, std::string path)
@@ -67,6 +95,8 @@ void* VendorLibrary::symbol(const char* name) const {
   if (found == nullptr) base::fail(ErrorCode::kDevice, "{} has no function {}", path_, name);
   return found;
 }
+
+std::string VendorSpec::file_name() const { return fmt::format("{}.{}", file, major); }
 
 std::vector<std::string> library_folders() {
   std::vector<std::string> folders = chosen_folders();
@@ -88,12 +118,23 @@ std::vector<std::string> library_folders() {
   return folders;
 }
 
+VendorLibrary opened_library(std::string_view file) {
+  return open(std::string(file), RTLD_NOLOAD);
+}
+
 VendorLibrary find_library(std::string_view file) {
   const std::string name(file);
-  if (VendorLibrary library = open(name, RTLD_NOLOAD)) return library;
+  if (VendorLibrary library = opened_library(name)) return library;
   if (VendorLibrary library = open_in(chosen_folders(), name)) return library;
   if (VendorLibrary library = open(name)) return library;
   return open_in(library_folders(), name);
+}
+
+VendorLibrary open_vendor(const VendorSpec& spec) {
+  VendorLibrary library = find_library(spec.file_name());
+  if (!library) refuse_missing(spec);
+  if (major_of(spec.version(library)) != spec.major) refuse_version(spec, library);
+  return library;
 }
 
 }  // namespace sluice::runtime

@@ -32,6 +32,18 @@ class VendorLibrary {
   std::string path_;
 };
 
+/// A library in the one major version that this program can use.
+struct VendorSpec {
+  std::string_view name;     ///< "cuDNN"
+  std::string_view file;     ///< "libcudnn.so", which a dot and the major version follow
+  int major;                 ///< 9
+  std::string_view package;  ///< of Python, which has it too: "nvidia-cudnn-cu13"
+  /// Asks the library: "9.10.2".
+  std::string (*version)(const VendorLibrary& library);
+
+  std::string file_name() const;  ///< "libcudnn.so.9"
+};
+
 /// The folders in which find_library looks for a library that the system's loader does not know,
 /// in this order: those of the environment variable SLUICE_CUDA_LIBS (separated by colons), the
 /// CUDA toolkits in /usr/local, the packages of NVIDIA's in the Python environment that is active
@@ -41,5 +53,11 @@ std::vector<std::string> library_folders();
 /// Opens `file`, such as "libcublasLt.so.13": the one already in the process, else the first found
 /// in SLUICE_CUDA_LIBS, by the system's loader, or in library_folders. Absent if there is none.
 VendorLibrary find_library(std::string_view file);
+/// The one already in the process; absent if it was not opened yet.
+VendorLibrary opened_library(std::string_view file);
+
+/// Opens the library and asks it for its version. Throws ErrorCode::kDevice with one sentence if
+/// there is none, or only another version: what is needed, what was found, what to do.
+VendorLibrary open_vendor(const VendorSpec& spec);
 
 }  // namespace sluice::runtime

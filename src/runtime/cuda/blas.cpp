@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/current_device.h"
+#include "runtime/cuda/libraries.h"
 
 namespace sluice::runtime::cuda {
 namespace {
@@ -30,39 +32,9 @@ cublasComputeType_t compute_type(const ProductSpec& spec) {
   return CUBLAS_COMPUTE_32F;
 }
 
-/// "13.1.0"; cuBLAS counts differently since version 13.
-std::string version_text(std::size_t version) {
-  const std::size_t unit = version >= 100000 ? 10000 : 1000;
-  return fmt::format("{}.{}.{}", version / unit, version % unit / 100, version % 100);
-}
-
-using GetVersion = std::remove_pointer_t<decltype(&cublasLtGetVersion)>;
-
-[[noreturn]] void refuse_missing() {
-  for (const char* other : {"libcublasLt.so", "libcublasLt.so.14", "libcublasLt.so.12"}) {
-    const VendorLibrary found = find_library(other);
-    if (!found) continue;
-    base::fail(ErrorCode::kDevice,
-               "cuBLAS {} is needed (libcublasLt.so.{}), but {} is version {}; install CUDA {}'s, "
-               "or name its folder in SLUICE_CUDA_LIBS",
-               CUBLAS_VER_MAJOR, CUBLAS_VER_MAJOR, found.path(),
-               version_text(found.function<GetVersion>("cublasLtGetVersion")()), CUBLAS_VER_MAJOR);
-  }
-  base::fail(ErrorCode::kDevice,
-             "cuBLAS {} is needed and libcublasLt.so.{} was not found: install CUDA {} or its "
-             "Python package nvidia-cublas, or name its folder in SLUICE_CUDA_LIBS",
-             CUBLAS_VER_MAJOR, CUBLAS_VER_MAJOR, CUBLAS_VER_MAJOR);
-}
-
-VendorLibrary open_library() {
-  VendorLibrary library = find_library(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR));
-  if (!library) refuse_missing();
-  return library;
-}
-
 }  // namespace
 
-BlasLibrary::BlasLibrary() : library(open_library()) {
+BlasLibrary::BlasLibrary() : library(open_vendor(kCublasLt)) {
   const auto load = [&](auto*& function, const char* name) {
     function = library.function<std::remove_reference_t<decltype(*function)>>(name);
   };
@@ -80,11 +52,6 @@ BlasLibrary::BlasLibrary() : library(open_library()) {
   load(preference_set, "cublasLtMatmulPreferenceSetAttribute");
   load(heuristic, "cublasLtMatmulAlgoGetHeuristic");
   load(matmul, "cublasLtMatmul");
-  const std::size_t version = library.function<GetVersion>("cublasLtGetVersion")();
-  if (version_text(version).substr(0, 3) != fmt::format("{}.", CUBLAS_VER_MAJOR)) {
-    base::fail(ErrorCode::kDevice, "cuBLAS {} is needed, but {} is version {}", CUBLAS_VER_MAJOR,
-               library.path(), version_text(version));
-  }
 }
 
 void BlasLibrary::check(cublasStatus_t status, std::string_view what) const {
@@ -189,6 +156,7 @@ void LtProduct::run(CudaStream& stream, double alpha, const void* a, const void*
   }
   const auto narrow_alpha = static_cast<float>(alpha), narrow_beta = static_cast<float>(beta);
   const bool wide = spec_.input == base::DType::kFloat64;
+  const CurrentDevice current(stream.gpu().ordinal);
   const void* factors[] = {&narrow_alpha, &narrow_beta};
   if (wide) factors[0] = &alpha, factors[1] = &beta;
   lt.check(lt.matmul(blas_->handle(), operation_.get(), factors[0], b, b_.get(), a, a_.get(),

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
 
 namespace sluice::runtime::cuda {
 namespace {
@@ -24,6 +25,7 @@ class CudaGraph final : public Graph {
   CudaGraph& operator=(const CudaGraph&) = delete;
 
   void launch(Stream& stream) override {
+    const CurrentDevice current(gpu_of(stream).ordinal);
     check(cudaGraphLaunch(executable_, handle_of(stream)), "launch a CUDA graph");
   }
 
@@ -33,7 +35,20 @@ class CudaGraph final : public Graph {
 
 }  // namespace
 
-CudaStream::CudaStream() : owned_(true) {
+GpuProperties properties_of(int ordinal) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), fmt::format("ask what cuda:{} is", ordinal));
+  return {ordinal,
+          properties.name,
+          properties.major * 10 + properties.minor,
+          properties.multiProcessorCount,
+          properties.totalGlobalMem,
+          static_cast<std::size_t>(properties.l2CacheSize),
+          properties.sharedMemPerBlockOptin};
+}
+
+CudaStream::CudaStream(const GpuProperties& gpu) : gpu_(&gpu), owned_(true) {
+  const CurrentDevice current(gpu.ordinal);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a CUDA stream");
 }
 
@@ -68,6 +83,7 @@ CudaStream::Staging& CudaStream::staging_for(std::size_t bytes) {
     check(cudaEventSynchronize(staging.done), "wait for a copy");
     return staging;
   }
+  const CurrentDevice current(gpu_->ordinal);
   // In its place before anything is taken for it, so that nothing is lost if that fails.
   Staging& staging = staging_.emplace_back();
   try {
@@ -98,6 +114,7 @@ void CudaStream::upload(void* destination, const void* source, std::size_t bytes
 
 void* CudaStream::workspace() {
   if (workspace_ == nullptr) {
+    const CurrentDevice current(gpu_->ordinal);
     check(cudaMalloc(&workspace_, kWorkspaceBytes),
           fmt::format("take {} MiB of workspace for a stream", kWorkspaceBytes >> 20));
   }
@@ -106,10 +123,12 @@ void* CudaStream::workspace() {
 
 void CudaStream::fill_zero(void* destination, std::size_t bytes) {
   if (bytes == 0) return;
+  const CurrentDevice current(gpu_->ordinal);
   check(cudaMemsetAsync(destination, 0, bytes, stream_), "clear memory");
 }
 
 std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
+  const CurrentDevice current(gpu_->ordinal);
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
         "begin to capture a CUDA graph");
@@ -126,6 +145,7 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
 }
 
 double CudaStream::milliseconds_of(const std::function<void()>& work) {
+  const CurrentDevice current(gpu_->ordinal);
   if (start_ == nullptr) {
     check(cudaEventCreate(&start_), "create a CUDA event");
     check(cudaEventCreate(&end_), "create a CUDA event");
@@ -145,21 +165,16 @@ void CudaStream::synchronize() {
 }
 
 CudaDevice::CudaDevice(int ordinal, const kernels::DeviceKernels& kernels)
-    : ordinal_(ordinal), name_(fmt::format("cuda:{}", ordinal)), kernels_(&kernels) {
+    : gpu_(properties_of(ordinal)), name_(fmt::format("cuda:{}", ordinal)), kernels_(&kernels) {
   check(cudaSetDevice(ordinal), fmt::format("use device {}", name_));
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, ordinal), fmt::format("ask for {}", name_));
-  model_ = properties.name;
-  processors_ = properties.multiProcessorCount;
-  capability_ = properties.major * 10 + properties.minor;
-  cache_bytes_ = static_cast<std::size_t>(properties.l2CacheSize);
-  stream_ = std::make_unique<CudaStream>();
+  stream_ = std::make_unique<CudaStream>(gpu_);
 }
 
 CudaDevice::~CudaDevice() = default;
 
 Blas& CudaDevice::blas() {
   if (!blas_) {
+    const CurrentDevice current(gpu_.ordinal);
     stream_->workspace();
     blas_ = std::make_unique<Blas>();
   }
@@ -168,29 +183,35 @@ Blas& CudaDevice::blas() {
 
 CudaStream& CudaDevice::side_stream(std::size_t index) {
   while (sides_.size() <= index) {
-    auto side = std::make_unique<CudaStream>();
+    auto side = std::make_unique<CudaStream>(gpu_);
     side->workspace();
     sides_.push_back(std::move(side));
   }
   return *sides_[index];
 }
 
+std::size_t CudaDevice::free_bytes() const {
+  const CurrentDevice current(gpu_.ordinal);
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "ask for free memory");
+  return free;
+}
+
 void* CudaDevice::allocate(std::size_t bytes) {
+  const CurrentDevice current(gpu_.ordinal);
   void* memory = nullptr;
   const cudaError_t result = cudaMalloc(&memory, bytes == 0 ? 64 : bytes);
   if (result == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "ask for free memory");
     base::fail(ErrorCode::kOutOfMemory,
-               "out of memory on {} ({}): {} MiB asked for, {} of {} MiB free; use smaller batches "
-               "or a smaller model",
-               name_, model_, bytes >> 20, free >> 20, total >> 20);
+               "out of memory on {} ({}): {} MiB asked for, {} of {} MiB free", name_, gpu_.model,
+               bytes >> 20, free_bytes() >> 20, gpu_.memory_bytes >> 20);
   }
   check(result, fmt::format("take {} bytes on {}", bytes, name_));
   return memory;
 }
 
+// CUDA knows the memory's GPU by its address.
 void CudaDevice::deallocate(void* memory, std::size_t) noexcept { cudaFree(memory); }
 
 }  // namespace sluice::runtime::cuda

@@ -13,19 +13,32 @@ namespace sluice::runtime::cuda {
 
 class Blas;
 
+/// What a GPU is, as it says itself. Kernels and plans ask here instead of assuming a model.
+struct GpuProperties {
+  int ordinal = 0;
+  std::string model;     ///< "NVIDIA H200"
+  int capability = 0;    ///< 90 for compute capability 9.0
+  int processors = 0;    ///< streaming multiprocessors
+  std::size_t memory_bytes = 0;
+  std::size_t cache_bytes = 0;   ///< of the L2
+  std::size_t shared_bytes = 0;  ///< of shared memory that a block may have, static and dynamic
+};
+GpuProperties properties_of(int ordinal);
+
 /// A CUDA stream. Copies from the host go through pinned memory of the stream, so that the caller's
 /// may be reused at once and no step waits for one.
 class CudaStream final : public Stream {
  public:
-  /// Owns a new stream of the current device.
-  CudaStream();
-  /// Queues on a stream of the caller's, which must outlive this.
-  explicit CudaStream(cudaStream_t stream) : stream_(stream) {}
+  /// Owns a new stream of this GPU. The properties must outlive it.
+  explicit CudaStream(const GpuProperties& gpu);
+  /// Queues on a stream of the caller's on that GPU, which must outlive this.
+  CudaStream(const GpuProperties& gpu, cudaStream_t stream) : gpu_(&gpu), stream_(stream) {}
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
   cudaStream_t handle() const { return stream_; }
+  const GpuProperties& gpu() const { return *gpu_; }
 
   /// Scratch memory of kWorkspaceBytes for what is queued on this stream, one after another: the
   /// products of blas.h and whatever else wants it. Taken at the first call, which must not be
@@ -52,6 +65,7 @@ class CudaStream final : public Stream {
   };
   Staging& staging_for(std::size_t bytes);
 
+  const GpuProperties* gpu_;
   cudaStream_t stream_ = nullptr;
   bool owned_ = false;
   std::vector<Staging> staging_;
@@ -59,22 +73,25 @@ class CudaStream final : public Stream {
   void* workspace_ = nullptr;
 };
 
-/// One GPU.
+/// One GPU. It, its streams and what runs on them may be used whatever GPU is current, and leave that
+/// as it was.
 class CudaDevice final : public Device {
  public:
+  /// Makes the GPU current for this thread, so that who uses one alone never changes.
   CudaDevice(int ordinal, const kernels::DeviceKernels& kernels);
   ~CudaDevice() override;
 
   DeviceType type() const override { return DeviceType::kCuda; }
   std::string name() const override { return name_; }
-  std::string model() const override { return model_; }
-  std::size_t cache_bytes() const override { return cache_bytes_; }
+  std::string model() const override { return gpu_.model; }
+  std::size_t cache_bytes() const override { return gpu_.cache_bytes; }
+  std::size_t free_bytes() const override;
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   Stream& default_stream() override { return *stream_; }
   const kernels::DeviceKernels* kernels() const override { return kernels_; }
 
-  int ordinal() const { return ordinal_; }
+  const GpuProperties& gpu() const { return gpu_; }
   /// cuBLASLt, opened at the first call, which takes the default stream's workspace too. Throws
   /// ErrorCode::kDevice with one sentence if it can't be had.
   Blas& blas();
@@ -82,16 +99,10 @@ class CudaDevice final : public Device {
   /// all who do, for their work is queued in turn. Each is made, with its workspace, when first
   /// asked for: not while a stream is captured.
   CudaStream& side_stream(std::size_t index);
-  /// Streaming multiprocessors.
-  int processors() const { return processors_; }
-  /// 90 for compute capability 9.0.
-  int capability() const { return capability_; }
 
  private:
-  int ordinal_;
-  std::string name_, model_;
-  int processors_ = 0, capability_ = 0;
-  std::size_t cache_bytes_ = 0;
+  GpuProperties gpu_;
+  std::string name_;
   const kernels::DeviceKernels* kernels_;
   std::unique_ptr<CudaStream> stream_;
   std::vector<std::unique_ptr<CudaStream>> sides_;
@@ -100,6 +111,10 @@ class CudaDevice final : public Device {
 
 /// The CUDA stream behind a stream that a cuda leaf was given.
 inline cudaStream_t handle_of(Stream& stream) { return static_cast<CudaStream&>(stream).handle(); }
+/// What the GPU of such a stream is.
+inline const GpuProperties& gpu_of(Stream& stream) {
+  return static_cast<CudaStream&>(stream).gpu();
+}
 /// The GPU behind a context that a cuda leaf was given.
 inline CudaDevice& device_of(const Context& context) {
   return static_cast<CudaDevice&>(context.device());

@@ -7,17 +7,19 @@
 
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/current_device.h"
 
 /// For the .cu files of kernels/**/cuda.
 namespace sluice::runtime::cuda {
 
 /// Queues a kernel and checks that it could be queued. `what` completes "could not ...".
-/// `shared_bytes` are dynamic shared memory, up to what a block may have.
+/// `shared_bytes` are dynamic shared memory, up to what a block may have (GpuProperties).
 template <typename... Parameters, typename... Arguments>
 void launch(Stream& stream, std::string_view what, void (*kernel)(Parameters...), dim3 grid,
             dim3 block, std::size_t shared_bytes, Arguments&&... arguments) {
   constexpr std::size_t kWithoutAsking = 48 << 10;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const CurrentDevice current(gpu_of(stream).ordinal);
   if (shared_bytes > kWithoutAsking) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),

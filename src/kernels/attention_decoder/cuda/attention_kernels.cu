@@ -205,19 +205,6 @@ std::size_t attention_shared_bytes(std::int64_t source_time, std::int64_t key_wi
 }
 
 template <typename S>
-void allow_shared_memory() {
-  constexpr std::string_view kWhat = "allow attention its shared memory";
-  runtime::cuda::check(
-      cudaFuncSetAttribute(attend_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           kMostShared),
-      kWhat);
-  runtime::cuda::check(
-      cudaFuncSetAttribute(attend_backward_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           kMostShared),
-      kWhat);
-}
-
-template <typename S>
 void attend(Stream& stream, const AttendArgs<S>& args) {
   const Attended<S>& a = args.attended;
   runtime::cuda::launch(
@@ -234,16 +221,12 @@ void attend_backward(Stream& stream, const AttendBackwardArgs<S>& args) {
       attention_shared_bytes(a.source_time, a.key_width, a.value_width, sizeof(Wide<S>)), args);
 }
 
-template void allow_shared_memory<double>();
 template void attend(Stream&, const AttendArgs<double>&);
 template void attend_backward(Stream&, const AttendBackwardArgs<double>&);
-template void allow_shared_memory<float>();
 template void attend(Stream&, const AttendArgs<float>&);
 template void attend_backward(Stream&, const AttendBackwardArgs<float>&);
-template void allow_shared_memory<__nv_bfloat16>();
 template void attend(Stream&, const AttendArgs<__nv_bfloat16>&);
 template void attend_backward(Stream&, const AttendBackwardArgs<__nv_bfloat16>&);
-template void allow_shared_memory<__half>();
 template void attend(Stream&, const AttendArgs<__half>&);
 template void attend_backward(Stream&, const AttendBackwardArgs<__half>&);
 

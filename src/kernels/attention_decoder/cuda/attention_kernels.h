@@ -75,13 +75,9 @@ struct MemoryGradientArgs {
   S* d_memory = nullptr;                  ///< out [source_time, rows, memory]
 };
 
-/// Bytes of shared memory that a block needs; a plan refuses more than kMostShared.
+/// Bytes of shared memory that a block needs; a plan refuses more than the GPU has.
 std::size_t attention_shared_bytes(std::int64_t source_time, std::int64_t key_width,
                                    std::int64_t value_width, std::size_t wide_bytes);
-constexpr std::size_t kMostShared = 200 << 10;
-/// To be called once before the first launch: allows the kernels kMostShared.
-template <typename S>
-void allow_shared_memory();
 
 template <typename S>
 void attend(Stream& stream, const AttendArgs<S>& args);

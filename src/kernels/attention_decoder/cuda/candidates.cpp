@@ -4,11 +4,12 @@
 #include "kernels/attention_decoder/cuda/attention_decoder.h"
 #include "kernels/attention_decoder/cuda/attention_kernels.h"
 #include "kernels/attention_decoder/cuda/plan.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
 namespace {
 
-std::optional<std::string> refuse_stepwise(const Descriptor& d, const runtime::Device&) {
+std::optional<std::string> refuse_stepwise(const Descriptor& d, const runtime::Device& device) {
   switch (d.dtype) {
     case DType::kFloat64:
     case DType::kFloat32:
@@ -24,11 +25,12 @@ std::optional<std::string> refuse_stepwise(const Descriptor& d, const runtime::D
   const std::size_t shared =
       attention_shared_bytes(d.source_time, padded(d.key_width()), padded(d.memory),
                              base::size_of(base::policy_of(d.dtype).accumulate));
-  if (shared <= kMostShared) return std::nullopt;
+  const std::size_t most = static_cast<const runtime::cuda::CudaDevice&>(device).gpu().shared_bytes;
+  if (shared <= most) return std::nullopt;
   return fmt::format(
       "a row's attention over {} source positions needs {} KiB of shared memory, "
       "of which there are {}",
-      d.source_time, shared >> 10, kMostShared >> 10);
+      d.source_time, shared >> 10, most >> 10);
 }
 
 std::unique_ptr<Plan> create_stepwise(const Descriptor& d, const runtime::Device&) {

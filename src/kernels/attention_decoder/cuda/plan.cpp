@@ -12,7 +12,6 @@ template <typename S>
 class StepwisePlan final : public Plan {
  public:
   StepwisePlan(const Descriptor& d, std::string_view name) : d_(d), name_(name) {
-    allow_shared_memory<S>();
     Carver packed;
     carve_packed<S>(d, packed);
     packed_bytes_ = packed.used();

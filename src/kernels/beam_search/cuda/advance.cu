@@ -161,11 +161,12 @@ __global__ void __launch_bounds__(kRowThreads) advance_rows_kernel(Step<T> s) {
 template <typename T>
 void launch_step(Stream& stream, Step<T> s) {
   constexpr const char* kWhat = "advance a beam search";
-  constexpr std::size_t kMostCandidates = 64 << 10, kMostCaches = 100 << 10;
+  const auto& gpu = runtime::cuda::gpu_of(stream);
+  const std::size_t most_candidates = gpu.shared_bytes / 4, most_caches = gpu.shared_bytes / 2;
   const View& v = s.view;
-  s.share_candidates = SelectMemory::candidate_bytes(v.beam) <= kMostCandidates;
+  s.share_candidates = SelectMemory::candidate_bytes(v.beam) <= most_candidates;
   const std::size_t select_bytes = SelectMemory::bytes(v.beam, s.share_candidates);
-  const auto launch = loss::cuda::row_launch<T>(v.rows(), s.vocabulary);
+  const auto launch = loss::cuda::row_launch<T>(gpu, v.rows(), s.vocabulary);
   if (!launch.by_warp) {
     s.cache_bytes = launch.cache_bytes;
     runtime::cuda::launch(stream, kWhat, advance_rows_kernel<T>, static_cast<unsigned>(v.rows()),
@@ -173,7 +174,7 @@ void launch_step(Stream& stream, Step<T> s) {
     return;
   }
   s.cache_bytes = static_cast<std::size_t>((s.vocabulary + 3) / 4) * sizeof(Group<T>);
-  const std::size_t most_warps = std::min<std::size_t>(32, kMostCaches / s.cache_bytes);
+  const std::size_t most_warps = std::min<std::size_t>(32, most_caches / s.cache_bytes);
   const std::size_t warps = std::min(most_warps, static_cast<std::size_t>(v.beam));
   runtime::cuda::launch(stream, kWhat, advance_inputs_kernel<T>, static_cast<unsigned>(v.inputs),
                         static_cast<unsigned>(warps * kWarp), warps * s.cache_bytes + select_bytes,

@@ -208,14 +208,10 @@ std::int64_t parts_for(std::int64_t tokens) {
   return std::clamp((tokens + kTokensPerPart - 1) / kTokensPerPart, std::int64_t{1}, kLossParts);
 }
 
-/// Blocks that stay at work, each on one row after another.
-unsigned resident_blocks(const RowLaunch& launch) {
-  constexpr std::size_t kHalf = 110 << 10;
-  int device = 0, processors = 0;
-  runtime::cuda::check(cudaGetDevice(&device), "ask for the current GPU");
-  runtime::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-                       "count multiprocessors");
-  const unsigned most = static_cast<unsigned>(processors) * (launch.cache_bytes > kHalf ? 1 : 2);
+/// Blocks that stay at work, each on one row after another: two a multiprocessor if they fit.
+unsigned resident_blocks(const runtime::cuda::GpuProperties& gpu, const RowLaunch& launch) {
+  const bool two = 2 * (launch.cache_bytes + kOwnShared / 4) <= gpu.shared_bytes;
+  const auto most = static_cast<unsigned>(gpu.processors * (two ? 2 : 1));
   return std::min(launch.grid.x, most);
 }
 
@@ -226,7 +222,8 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   auto* gradient = args.d_logits.data_as<T>();
   const bool aligned = rows_are_aligned(logits, vocabulary) &&
                        (gradient == nullptr || rows_are_aligned(gradient, vocabulary));
-  const RowLaunch launch = row_launch<T>(args.time * args.rows, vocabulary);
+  const auto& gpu = runtime::cuda::gpu_of(stream);
+  const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
   const auto* scale = args.scale.data_as<const double>();
   const Problem<T> p{Tokens(args),         vocabulary, logits,  gradient, results,
@@ -234,7 +231,7 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,
-      cached ? dim3(resident_blocks(launch)) : launch.grid, launch.block, launch.cache_bytes, p);
+      cached ? dim3(resident_blocks(gpu, launch)) : launch.grid, launch.block, launch.cache_bytes, p);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using runtime::cuda::Team;
 /// Up to this length a warp takes a row, a block of many warps many rows.
 inline constexpr std::int64_t kWarpVocabulary = 1024;
 inline constexpr int kRowThreads = 1024;
-/// Shared memory that a block may fill with its row, rather than read the row again.
-inline constexpr std::size_t kMostCache = 200 << 10;
+/// Shared memory that a kernel of rows takes for itself, beside a copy of its row.
+inline constexpr std::size_t kOwnShared = 16 << 10;
 
 /// Four neighbouring elements.
 template <typename T>
@@ -126,7 +126,8 @@ __device__ Normaliser<T> normaliser(const Team<kSize>& team, Row<T>& row, Group<
   return {largest, ::log(sum)};
 }
 
-/// How rows are dealt out to blocks.
+/// How rows are dealt out to blocks. A block keeps its row in shared memory, if the GPU has enough,
+/// rather than read it again; that changes no sum.
 struct RowLaunch {
   bool by_warp;
   dim3 grid, block;
@@ -134,14 +135,16 @@ struct RowLaunch {
 };
 
 template <typename T>
-RowLaunch row_launch(std::int64_t rows, std::int64_t vocabulary) {
+RowLaunch row_launch(const runtime::cuda::GpuProperties& gpu, std::int64_t rows,
+                     std::int64_t vocabulary) {
   constexpr int kRowsPerBlock = 8;
   if (vocabulary <= kWarpVocabulary) {
     const auto blocks = static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
     return {true, blocks, kRowsPerBlock * kWarp, 0};
   }
   const std::size_t bytes = static_cast<std::size_t>((vocabulary + 3) / 4) * sizeof(Group<T>);
-  return {false, static_cast<unsigned>(rows), kRowThreads, bytes <= kMostCache ? bytes : 0};
+  const bool fits = bytes + kOwnShared <= gpu.shared_bytes;
+  return {false, static_cast<unsigned>(rows), kRowThreads, fits ? bytes : 0};
 }
 
 /// The row of this thread's team, and its team: kSize as RowLaunch says. `scratch` is shared.

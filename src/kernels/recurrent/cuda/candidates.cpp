@@ -7,8 +7,6 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-using runtime::Device;
-
 std::optional<std::string> refuse_any(const Descriptor& descriptor, const Device&) {
   if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   return std::nullopt;
@@ -39,8 +37,8 @@ std::optional<std::string> refuse_peer(const Descriptor& descriptor, const Devic
 }
 
 template <CudnnAlgorithm algorithm>
-std::unique_ptr<Plan> create_peer(const Descriptor& descriptor, const Device&) {
-  return make_cudnn_plan(descriptor, algorithm);
+std::unique_ptr<Plan> create_peer(const Descriptor& descriptor, const Device& device) {
+  return make_cudnn_plan(descriptor, algorithm, device);
 }
 
 template <CudnnAlgorithm algorithm>

@@ -8,7 +8,7 @@ std::optional<std::string> refuse_cudnn(const Descriptor&, CudnnAlgorithm) {
   return "Sluice was built without cuDNN's headers";
 }
 
-std::unique_ptr<Plan> make_cudnn_plan(const Descriptor&, CudnnAlgorithm) {
+std::unique_ptr<Plan> make_cudnn_plan(const Descriptor&, CudnnAlgorithm, const Device&) {
   base::fail(ErrorCode::kUnsupported, "Sluice was built without cuDNN's headers");
 }
 

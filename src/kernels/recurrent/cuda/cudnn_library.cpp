@@ -1,31 +1,10 @@
 #include "kernels/recurrent/cuda/cudnn_library.h"
 
 #include "base/check.h"
+#include "runtime/cuda/libraries.h"
 
 namespace sluice::kernels::recurrent::cuda {
-namespace {
-
-runtime::VendorLibrary open_library() {
-  const std::string file = fmt::format("libcudnn.so.{}", CUDNN_MAJOR);
-  runtime::VendorLibrary library = runtime::find_library(file);
-  if (!library) {
-    base::fail(ErrorCode::kDevice,
-               "cuDNN {} is needed and {} was not found: install it or its Python package "
-               "nvidia-cudnn, or name its folder in SLUICE_CUDA_LIBS",
-               CUDNN_MAJOR, file);
-  }
-  using GetVersion = std::remove_pointer_t<decltype(&cudnnGetVersion)>;
-  const std::size_t version = library.function<GetVersion>("cudnnGetVersion")();
-  if (version / 10000 != CUDNN_MAJOR) {
-    base::fail(ErrorCode::kDevice, "cuDNN {} is needed, but {} is version {}; install cuDNN {}",
-               CUDNN_MAJOR, library.path(), version, CUDNN_MAJOR);
-  }
-  return library;
-}
-
-}  // namespace
-
-CudnnLibrary::CudnnLibrary() : library(open_library()) {
+CudnnLibrary::CudnnLibrary() : library(runtime::open_vendor(runtime::cuda::kCudnn)) {
   const auto load = [&](auto*& function, const char* name) {
     function = library.function<std::remove_reference_t<decltype(*function)>>(name);
   };

@@ -6,10 +6,14 @@
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/current_device.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
+using runtime::cuda::CudaDevice;
+using runtime::cuda::CurrentDevice;
+using runtime::cuda::gpu_of;
 using runtime::cuda::handle_of;
 
 std::string_view name_of(CudnnAlgorithm algorithm) {
@@ -124,6 +128,7 @@ void CudnnPlan::pack(const Context& context, const std::vector<LayerWeights>& we
                      const Memory& memory) {
   check_memory(*this, memory);
   check_weights(descriptor_, weights);
+  const CurrentDevice current(gpu_of(context.stream()).ordinal);
   layer_.begin(context, descriptor_.time, descriptor_.rows);
   const cudaStream_t stream = handle_of(context.stream());
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -162,6 +167,7 @@ void CudnnPlan::forward(const Context& context, const ForwardArgs& args, const M
   check_memory(*this, memory);
   check_forward(descriptor_, args);
   refuse(args);
+  const CurrentDevice current(gpu_of(context.stream()).ordinal);
   layer_.begin(context, args.time, args.rows);
   auto* space = static_cast<std::byte*>(memory.workspace);
   auto* lengths = reinterpret_cast<std::int32_t*>(space + layout_.lengths);
@@ -185,6 +191,7 @@ void CudnnPlan::backward(const Context& context, const BackwardArgs& args, const
   check_backward(descriptor_, args);
   const ForwardArgs& forward = args.forward;
   refuse(forward);
+  const CurrentDevice current(gpu_of(context.stream()).ordinal);
   layer_.begin(context, forward.time, forward.rows);
   const CudnnLibrary& cudnn = layer_.cudnn();
   runtime::Stream& stream = context.stream();
@@ -245,7 +252,9 @@ std::optional<std::string> refuse_cudnn(const Descriptor& descriptor, CudnnAlgor
   return std::nullopt;
 }
 
-std::unique_ptr<Plan> make_cudnn_plan(const Descriptor& descriptor, CudnnAlgorithm algorithm) {
+std::unique_ptr<Plan> make_cudnn_plan(const Descriptor& descriptor, CudnnAlgorithm algorithm,
+                                      const Device& device) {
+  const CurrentDevice current(static_cast<const CudaDevice&>(device).gpu().ordinal);
   return std::make_unique<CudnnPlan>(descriptor, algorithm);
 }
 

@@ -5,12 +5,15 @@
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/engine.h"
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
 #include "runtime/graph_cache.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
 using runtime::cuda::check;
+using runtime::cuda::CurrentDevice;
+using runtime::cuda::gpu_of;
 using runtime::cuda::handle_of;
 
 bool is_capturing(const Context& context) {
@@ -68,6 +71,7 @@ class LadderPlan final : public Plan {
             const Memory& memory) override {
     check_memory(*this, memory);
     check_weights(engine_.descriptor, weights);
+    const CurrentDevice current(gpu_of(context.stream()).ordinal);
     // What runs must not take while they are captured.
     runtime::cuda::device_of(context).blas();
     static_cast<CudaStream&>(context.stream()).workspace();
@@ -100,6 +104,7 @@ class LadderPlan final : public Plan {
  private:
   void run(const Context& context, const runtime::GraphKey& key,
            const std::function<void()>& work) {
+    const CurrentDevice current(gpu_of(context.stream()).ordinal);
     // Whoever captures a whole step gets the operations themselves.
     if (!engine_.rung.graph || is_capturing(context)) return work();
     static_cast<CudaStream&>(context.stream()).workspace();

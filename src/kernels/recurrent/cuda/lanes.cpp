@@ -6,11 +6,11 @@ namespace sluice::kernels::recurrent::cuda {
 
 using runtime::cuda::check;
 
-Lanes::Lanes(std::int64_t count) : sides_(static_cast<std::size_t>(count - 1)) {
-  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "create a CUDA event");
-}
+Lanes::Lanes(std::int64_t count) : sides_(static_cast<std::size_t>(count - 1)) {}
 
-Lanes::~Lanes() { cudaEventDestroy(event_); }
+Lanes::~Lanes() {
+  if (event_ != nullptr) cudaEventDestroy(event_);
+}
 
 CudaStream& Lanes::stream(std::int64_t lane) {
   return lane == 0 ? *main_ : *sides_[static_cast<std::size_t>(lane - 1)];
@@ -24,6 +24,9 @@ void Lanes::follow(std::int64_t waiter, std::int64_t leader) {
 }
 
 void Lanes::take(const Context& context) {
+  if (event_ == nullptr) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "create a CUDA event");
+  }
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     if (sides_[i] == nullptr) sides_[i] = &runtime::cuda::device_of(context).side_stream(i);
   }

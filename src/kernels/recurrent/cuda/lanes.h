@@ -14,7 +14,7 @@ using runtime::cuda::CudaStream;
 /// graph.
 class Lanes {
  public:
-  /// `count` lanes in all, of the current device.
+  /// `count` lanes in all.
   explicit Lanes(std::int64_t count);
   ~Lanes();
   Lanes(const Lanes&) = delete;
