@@ -71,6 +71,7 @@ const std::vector<Rung>& rungs() {
       {"pretransposed", "weights transposed beforehand"},
       {"combined-inputs", "input products of many steps at once"},
       {"wavefront", "layers beside each other"},
+      {"fused-step", "a step's product and cell as one kernel"},
       {"graph", "all of it captured in a CUDA graph"},
       {"portable", "plain C++, a step at a time"},
       {"avx2", "vectors of 8, the cell fused into the product"},

@@ -32,9 +32,8 @@ void add_bench_ladder(CLI::App& bench) {
   command->footer(
       "Runs LSTM T100 B64 I512 H512 with 4 layers by each rung that the device has, and prints\n"
       "GFLOP/s and the speed-up over the lowest: baseline, combined-gemm, streamed-gemm,\n"
-      "fused-pointwise, pretransposed, combined-inputs, wavefront, graph; other implementations "
-      "of\n"
-      "ours; then cudnn-*, plain and captured in a CUDA graph (+graph). On the CPU the rungs are\n"
+      "fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step, graph; other\n"
+      "implementations of ours; then cudnn-*, plain and captured in a CUDA graph (+graph). On the CPU the rungs are\n"
       "portable, avx2, avx512, amx and then onednn. Each rung is an implementation that bench "
       "lstm\n"
       "--impl takes by name.\n\n"

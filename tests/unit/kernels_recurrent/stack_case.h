@@ -53,6 +53,7 @@ struct RunOptions {
   std::string implementation = "auto";
   /// Runs on the same memory, of which the last counts: those before have other dropout keys.
   int rounds = 1;
+  bool tf32 = false;  ///< lets products of float32 round their factors
 };
 
 /// Runs pack and forward, and backward when planned for training. All memory and outputs start as

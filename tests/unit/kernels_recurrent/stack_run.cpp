@@ -16,8 +16,10 @@ using Vector = std::vector<double>;
 /// Device memory that starts as NaN and lives as long as this.
 class Bench {
  public:
-  explicit Bench(const std::string& device)
-      : device_(runtime::open_device(device)), context_(*device_) {}
+  explicit Bench(const RunOptions& options)
+      : device_(runtime::open_device(options.device)), context_(*device_) {
+    context_.set_precision({DType::kFloat32, options.tf32});
+  }
 
   const Context& context() const { return context_; }
 
@@ -219,7 +221,7 @@ Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase
 
 template <typename T, typename S>
 std::vector<Tensors> run_typed(const std::vector<StackCase>& stacks, const RunOptions& options) {
-  Bench bench(options.device);
+  Bench bench(options);
   const Context& context = bench.context();
   const StackCase& first = stacks.front();
   const auto plan = make_plan(context, first.descriptor, options.implementation).plan;

@@ -184,6 +184,33 @@ TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(4, 5, 230)));
 }
 
+// Widths that a tensor copy can read, of several tiles and partial ones, with the products of
+// float32 in TF32, as they are in training.
+TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
+  if (on_host() || is_peer() || dtype() == DType::kFloat64) GTEST_SKIP();
+  // TF32 cuts factors off after 2^-10, by half of that in the mean and always towards zero: three
+  // times what float16's rounding of as many places errs by.
+  const double bound = dtype() == DType::kFloat32 ? 3 * tolerance_of(DType::kFloat16) : tolerance();
+  RunOptions rounded = options();
+  rounded.tf32 = dtype() == DType::kFloat32;
+  const auto element = static_cast<std::int64_t>(base::size_of(dtype()));
+  for (int trial = 0; trial < 8; ++trial) {
+    StackCase stack = random_case(random_, limits(6, trial < 4 ? 150 : 20, 24));
+    stack.descriptor.projection = 0;
+    stack.descriptor.hidden = (1 + static_cast<std::int64_t>(random_() % 25)) * (16 / element);
+    StackCase wide;
+    wide.descriptor = stack.descriptor;
+    wide.time = stack.time;
+    wide.rows = stack.rows;
+    fill_case(random_, wide);
+    if (!can_run(wide.descriptor)) continue;
+    SCOPED_TRACE(describe(wide));
+    const Tensors got = run(wide, rounded);
+    expect_close(got, expected(wide), bound);
+    EXPECT_EQ(run(wide, rounded), got);
+  }
+}
+
 // What a run leaves in workspace and reserve must not reach the next, of another extent.
 TEST_P(RecurrentStack, OnePlanServesRunsOfAnyExtent) {
   for (int trial = 0; trial < 4; ++trial) {

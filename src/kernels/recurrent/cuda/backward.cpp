@@ -21,7 +21,8 @@ class DirectionBackward {
         stream_(run.engine.lanes[lane_]),
         walk_{run.args.time, direction == 1},
         packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]
-                    .directions[static_cast<std::size_t>(direction)]) {
+                    .directions[static_cast<std::size_t>(direction)]),
+        fused_(run.fused_geometry(StepPass::kBackward)) {
     const auto i = static_cast<std::size_t>(index_), l = static_cast<std::size_t>(layer);
     const StateLayout& state = run.engine.reserve.states[i];
     h_ = run.reserve<std::byte>(state.h);
@@ -60,12 +61,19 @@ class DirectionBackward {
   }
 
   void run(const Piece& turns) const {
-    for (std::int64_t p = turns.begin; p < turns.end; ++p) step(p);
+    for (std::int64_t p = turns.begin; p < turns.end; ++p) {
+      if (fused_) {
+        fused_step(p, turns);
+      } else {
+        step(p);
+      }
+    }
   }
 
   void finish() const {
     const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
     if (args_.dh0) {
+      if (fused_) multiply_gates(walk_.steps - 1);
       narrow(stream_, run_.engine.descriptor.dtype, run_.element(args_.dh0, index_ * h),
              dh_at(walk_.steps), h);
     }
@@ -92,28 +100,35 @@ class DirectionBackward {
     return run_.element(d_input_, t * rows_ * d_input_stride());
   }
 
+  std::int64_t time_of_turn(std::int64_t p) const { return walk_.time_of(walk_.steps - 1 - p); }
+
   void step(std::int64_t p) const {
-    const std::int64_t s = walk_.steps - 1 - p, t = walk_.time_of(s);
-    CellBackwardArgs cell = cell_args(s, t);
-    if (sizes_.projected) {
-      unproject(p, t);
-      cell.dh = dh_full_;
-    } else {
-      cell.dh = dh_at(p);
-      if (dy_) cell.dy = dy_at(t);
-      cell.dy_stride = sizes_.directions * sizes_.output;
-      if (!product_alone_) cell.dh_direct = dh_at(p + 1);
-    }
+    const CellBackwardArgs cell = cell_args(p);
+    if (sizes_.projected) unproject(p, time_of_turn(p));
     const auto backward = run_.engine.rung.fused_pointwise ? cell_backward : cell_backward_apart;
     backward(stream_, run_.kind(), cell);
-    multiply_gates(p, t);
+    multiply_gates(p);
+  }
+
+  /// The product of the turn before, and the cell of this one; the last turn's product is left for
+  /// finish().
+  void fused_step(std::int64_t p, const Piece& turns) const {
+    CellBackwardArgs cell = cell_args(p);
+    if (p == 0) return cell_backward(stream_, run_.kind(), cell);
+    if (product_alone_) cell.dh = nullptr;
+    const StepProduct product{gates_at(p - 1), gates_stride(),
+                              run_.packed<const std::byte>(packed_.weight_hh.transposed)};
+    const bool behind_step = p > turns.begin && p > 1;
+    step_kernels(run_.engine.descriptor.dtype)
+        .backward(stream_, run_.engine.descriptor.cell, *fused_, behind_step, product, cell);
   }
 
   const std::byte* dy_at(std::int64_t t) const {
     return run_.element(dy_, (t * rows_ * sizes_.directions + direction_) * sizes_.output);
   }
 
-  CellBackwardArgs cell_args(std::int64_t s, std::int64_t t) const {
+  CellBackwardArgs cell_args(std::int64_t p) const {
+    const std::int64_t s = walk_.steps - 1 - p, t = walk_.time_of(s);
     const std::int64_t before = walk_.state_row(s), after = walk_.state_row(s + 1);
     CellBackwardArgs cell{};
     cell.rows = rows_;
@@ -132,6 +147,14 @@ class DirectionBackward {
     } else {
       cell.h_before = run_.element(h_, before * rows_ * sizes_.output);
       cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
+    }
+    if (sizes_.projected) {
+      cell.dh = dh_full_;
+    } else {
+      cell.dh = dh_at(p);
+      if (dy_) cell.dy = dy_at(t);
+      cell.dy_stride = sizes_.directions * sizes_.output;
+      if (!product_alone_) cell.dh_direct = dh_at(p + 1);
     }
     return cell;
   }
@@ -153,16 +176,21 @@ class DirectionBackward {
              backward_factor(run_, packed_.weight_hr), {dh_full_, sizes_.hidden, DType::kFloat32});
   }
 
+  /// The gate gradients of turn p, as the recurrent product takes them.
+  const std::byte* gates_at(std::int64_t p) const {
+    const std::int64_t t = time_of_turn(p);
+    return sizes_.lstm ? d_input_at(t)
+                       : run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
+  }
+  std::int64_t gates_stride() const { return sizes_.lstm ? d_input_stride() : sizes_.gate_width; }
+
   /// Adds what reaches the previous h by the recurrent product.
-  void multiply_gates(std::int64_t p, std::int64_t t) const {
-    const std::byte* gates =
-        sizes_.lstm ? d_input_at(t) : run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
-    const std::int64_t stride = sizes_.lstm ? d_input_stride() : sizes_.gate_width;
+  void multiply_gates(std::int64_t p) const {
     const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
     const std::int64_t width = sizes_.gate_width / parts;
     for (std::int64_t part = 0; part < parts; ++part) {
       multiply(run_, lane_, rows_, sizes_.output, width,
-               {run_.element(gates, part * width), stride},
+               {run_.element(gates_at(p), part * width), gates_stride()},
                backward_factor(run_, packed_.weight_hh, part * width),
                {dh_at(p + 1), sizes_.output, DType::kFloat32, part > 0 || !product_alone_});
     }
@@ -175,6 +203,7 @@ class DirectionBackward {
   const cudaStream_t stream_;
   const Walk walk_;
   const PackedDirection& packed_;
+  const std::optional<StepGeometry> fused_;
   bool product_alone_ = false;
   std::byte *h_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr, *d_recurrent_ = nullptr,
             *dh_out_ = nullptr;

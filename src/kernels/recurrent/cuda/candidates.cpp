@@ -1,6 +1,8 @@
 #include <array>
 
 #include "kernels/recurrent/cuda/cudnn_plan.h"
+#include "kernels/recurrent/cuda/fused_step.h"
+#include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/cuda/ladder_plan.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 
@@ -26,6 +28,17 @@ std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Devi
   return std::nullopt;
 }
 
+std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_any(descriptor, device)) return reason;
+  const auto& gpu = static_cast<const runtime::cuda::CudaDevice&>(device);
+  if (!step_geometry(descriptor, StepPass::kForward, descriptor.rows,
+                     lane_count(descriptor, kFusedStep), gpu)) {
+    return "a step of this width and batch is faster as a product and a pointwise kernel, or can't "
+           "be one kernel on this GPU";
+  }
+  return std::nullopt;
+}
+
 template <const Rung& rung>
 std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
   return make_ladder_plan(descriptor, rung);
@@ -48,6 +61,7 @@ constexpr Candidate peer(std::string_view name) {
 
 constexpr std::array kList{
     Candidate{kGraph.name, false, refuse_graph, create<kGraph>},
+    Candidate{kFusedStep.name, false, refuse_fused_step, create<kFusedStep>},
     Candidate{kWavefront.name, false, refuse_wavefront, create<kWavefront>},
     Candidate{kCombinedInputs.name, false, refuse_any, create<kCombinedInputs>},
     Candidate{kPretransposed.name, false, refuse_any, create<kPretransposed>},

@@ -49,4 +49,30 @@ __device__ void store_gate(const CellBackwardArgs& args, std::int64_t row, std::
   }
 }
 
+/// The step of an active unit: `dh` is the whole gradient of its h, `dc` what later steps give to
+/// its c.
+template <typename Cell, typename T>
+__device__ void step_unit(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                          const UnitBackward& values, float dh, float dc) {
+  const std::int64_t at = row * args.hidden + unit;
+  const float* gates = values.gates;
+  if constexpr (Cell::kHasCellState) dc = Cell::whole_dc(gates, values.c, dh, dc);
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) {
+    const float d = Cell::d_gate(g, gates, values.c_before, values.c, values.h_before, dh, dc);
+    store_gate<Cell, T>(args, row, unit, g, d, Cell::d_recurrent(g, gates, d));
+  }
+  if constexpr (Cell::kHasCellState) args.dc[at] = Cell::dc_before(gates, dc);
+  if (args.dh_direct) args.dh_direct[at] = Cell::dh_direct(gates, dh);
+}
+
+/// The step of a unit whose row has ended.
+template <typename Cell, typename T>
+__device__ void skip_unit(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                          float dh) {
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) store_gate<Cell, T>(args, row, unit, g, 0, 0);
+  if (args.dh_direct) args.dh_direct[row * args.hidden + unit] = dh;
+}
+
 }  // namespace sluice::kernels::recurrent::cuda

@@ -33,6 +33,14 @@ std::int64_t Run::lane_of(std::int64_t layer, std::int64_t direction) const {
   return engine.sizes.directions == 2 ? direction : layer;
 }
 
+std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
+  const Descriptor& descriptor = engine.descriptor;
+  const bool exact = descriptor.dtype == DType::kFloat32 && !context.tf32();
+  if (!engine.rung.fused_step || exact) return std::nullopt;
+  return step_geometry(descriptor, pass, args.rows, lane_count(descriptor, engine.rung),
+                       runtime::cuda::device_of(context));
+}
+
 void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
                std::int64_t steps) const {
   Dropout dropout{};

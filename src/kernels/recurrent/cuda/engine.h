@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/recurrent/cuda/cell_kernels.h"
+#include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/lanes.h"
 #include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/recurrent.h"
@@ -80,6 +81,9 @@ struct Run {
   const std::int32_t* lengths() const { return args.lengths.data_as<const std::int32_t>(); }
   const std::int32_t* row_ids() const { return args.row_ids.data_as<const std::int32_t>(); }
   CellKind kind() const { return {engine.descriptor.cell, engine.descriptor.dtype}; }
+
+  /// How a step of this run is one kernel, if it is.
+  std::optional<StepGeometry> fused_geometry(StepPass pass) const;
 
   /// What layer l reads, [time, rows, input_of(l)], and puts out.
   const std::byte* input_of(std::int64_t layer) const;

@@ -19,7 +19,8 @@ class DirectionForward {
         stream_(run.engine.lanes[lane_]),
         walk_{run.args.time, direction == 1},
         training_(run.engine.descriptor.training),
-        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]) {
+        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]),
+        fused_(run.fused_geometry(StepPass::kForward)) {
     const auto i = static_cast<std::size_t>(index_);
     const ForwardLayout& layout = run.engine.workspace.forward;
     const StateLayout& state = training_ ? run.engine.reserve.states[i] : layout.states[i];
@@ -126,8 +127,16 @@ class DirectionForward {
   }
 
   void step(std::int64_t s, const Piece& piece) const {
-    multiply_input(s, piece);
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    if (fused_) {
+      const StepProduct product{h_at(s), sizes_.output,
+                                run_.packed<const std::byte>(packed.weight_hh.plain)};
+      step_kernels(run_.engine.descriptor.dtype)
+          .forward(stream_, run_.engine.descriptor.cell, *fused_, s > piece.begin, product,
+                   cell_args(s, piece));
+      return;
+    }
+    multiply_input(s, piece);
     multiply_gates(lane_, h_at(s), packed.weight_hh, 0, recurrent_, sizes_.gate_width);
     const CellForwardArgs cell = cell_args(s, piece);
     const auto forward = run_.engine.rung.fused_pointwise ? cell_forward : cell_forward_apart;
@@ -195,6 +204,7 @@ class DirectionForward {
   const Walk walk_;
   const bool training_;
   const PackedLayer& packed_;
+  const std::optional<StepGeometry> fused_;
   std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr;
   float *c_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr, *projected_ = nullptr,
         *gates_ = nullptr;

@@ -30,6 +30,8 @@ struct Rung {
   bool transposed = false;
   /// Layers, or the two directions, run beside each other on streams of their own.
   bool wavefront = false;
+  /// A step is one kernel, product and cell, where that is possible and faster (fused_step.h).
+  bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
 };
@@ -43,6 +45,8 @@ inline constexpr Rung kPretransposed{"pretransposed", true, InputProducts::kStre
 inline constexpr Rung kCombinedInputs{"combined-inputs", true, InputProducts::kCombined, true,
                                       true};
 inline constexpr Rung kWavefront{"wavefront", true, InputProducts::kCombined, true, true, true};
-inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true};
+inline constexpr Rung kFusedStep{
+    "fused-step", true, InputProducts::kCombined, true, true, true, true};
+inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true, true};
 
 }  // namespace sluice::kernels::recurrent::cuda

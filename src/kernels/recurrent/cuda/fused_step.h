@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/recurrent/cuda/cell_kernels.h"
+#include "runtime/cuda/cuda_device.h"
+
+/// A step of one layer and direction as one kernel: recurrent product, sum with what else reaches
+/// the gates, cell. For Hopper; float32 is multiplied as TF32. It is cut into a product loop
+/// (product_loop.h), the meeting of partial sums (cluster_sums.h) and the cell as an epilogue
+/// (cell_*_unit.h); fused_forward.h and fused_backward.h join them.
+namespace sluice::kernels::recurrent::cuda {
+
+/// The recurrent product's factors, in storage. Addresses and strides are multiples of 16 bytes.
+struct StepProduct {
+  const void* left;          ///< forward h [rows, H], backward gate gradients [rows, G*H]
+  std::int64_t left_stride;  ///< elements from a row to the next
+  const void* right;         ///< weights [G*H, H]; for backward their transpose
+};
+
+/// How a step is spread over the GPU.
+struct StepGeometry {
+  int cluster;  ///< blocks that share a tile's depth: forward 2 to 8, backward 4 or 8
+  int stages;   ///< chunks of depth that a block has in shared memory
+};
+
+enum class StepPass { kForward, kBackward };
+
+/// How a step of so many rows, with `lanes` of them beside each other, is spread over the device.
+/// Nothing if it can't be one kernel, or if a product of cuBLASLt and a pointwise kernel are
+/// faster: a pure function of shape, dtype and GPU model.
+std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass pass,
+                                          std::int64_t rows, std::int64_t lanes,
+                                          const runtime::cuda::CudaDevice& device);
+
+/// The kernels of one storage type. `behind_step`: what the stream was given last is such a step
+/// too, and all else that this one reads was there before that one began; then this one may begin
+/// while that one ends.
+struct StepKernels {
+  void (*forward)(cudaStream_t stream, CellType cell, const StepGeometry& geometry,
+                  bool behind_step, const StepProduct& product, const CellForwardArgs& args);
+  /// `args.dh` may be null: then the product is all of dh.
+  void (*backward)(cudaStream_t stream, CellType cell, const StepGeometry& geometry,
+                   bool behind_step, const StepProduct& product, const CellBackwardArgs& args);
+};
+const StepKernels& step_kernels(base::DType storage);
+
+}  // namespace sluice::kernels::recurrent::cuda
