@@ -179,8 +179,7 @@ class DirectionBackward {
   /// The gate gradients of turn p, as the recurrent product takes them.
   const std::byte* gates_at(std::int64_t p) const {
     const std::int64_t t = time_of_turn(p);
-    return sizes_.lstm ? d_input_at(t)
-                       : run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
+    return sizes_.lstm ? d_input_at(t) : run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
   }
   std::int64_t gates_stride() const { return sizes_.lstm ? d_input_stride() : sizes_.gate_width; }
 

@@ -2,8 +2,8 @@
 
 #include "kernels/recurrent/cuda/cudnn_plan.h"
 #include "kernels/recurrent/cuda/fused_step.h"
-#include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/cuda/ladder_plan.h"
+#include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -30,7 +30,7 @@ std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Devi
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_any(descriptor, device)) return reason;
-  const auto& gpu = static_cast<const runtime::cuda::CudaDevice&>(device);
+  const auto& gpu = static_cast<const runtime::cuda::CudaDevice&>(device).gpu();
   if (!step_geometry(descriptor, StepPass::kForward, descriptor.rows,
                      lane_count(descriptor, kFusedStep), gpu)) {
     return "a step of this width and batch is faster as a product and a pointwise kernel, or can't "

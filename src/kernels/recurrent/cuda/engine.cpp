@@ -38,7 +38,7 @@ std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
   const bool exact = descriptor.dtype == DType::kFloat32 && !context.tf32();
   if (!engine.rung.fused_step || exact) return std::nullopt;
   return step_geometry(descriptor, pass, args.rows, lane_count(descriptor, engine.rung),
-                       runtime::cuda::device_of(context));
+                       runtime::cuda::gpu_of(context.stream()));
 }
 
 void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,

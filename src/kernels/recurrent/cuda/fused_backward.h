@@ -7,7 +7,7 @@ namespace sluice::kernels::recurrent::cuda {
 
 /// A block's tile of the backward step: a column a unit; a warpgroup takes half of them.
 struct BackwardTile {
-  static constexpr int kUnits = 32, kColumns = kUnits;
+  static constexpr int kUnits = 64, kColumns = kUnits;
   static constexpr int kLeastCluster = 4;
   using Sums = ClusterSums<kColumns>;
   template <typename T>
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kTileThreads, 3)
 
   wait_for_kernel_ahead();
   loop.begin_left(copy_gates);
-  let_next_kernel_begin();
+  let_next_kernel_begin();  // not before, or its weights would come ahead of these gradients
   for_units([&](int i, int, int, std::int64_t row, std::int64_t unit) {
     const std::int64_t at = row * args.hidden + unit;
     if (args.dh) dh[i] += args.dh[at];
@@ -88,9 +88,9 @@ __global__ void __launch_bounds__(kTileThreads, 3)
   const int row = static_cast<int>(threadIdx.x) % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const int unit = group * (kUnits / 2) + threadIdx.x % 4 * 2;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {  // the row or that 8 below, the unit or that 8 further on
-    const float* pair = loop.sums + i % 2 * 4 + i / 2 * 2;
-    sums.send(row + i / 2 * 8, unit + i % 2 * 8, make_float2(pair[0], pair[1]));
+  for (int i = 0; i < kUnits / 8; ++i) {  // of eight units after another, the row or that 8 below
+    sums.send(row + i % 2 * 8, unit + i / 2 * 8,
+              make_float2(loop.sums[2 * i], loop.sums[2 * i + 1]));
   }
   cluster_arrive();
   cluster_wait();

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kTileThreads, 3)
 
   wait_for_kernel_ahead();
   loop.begin_left(copy_h);
-  let_next_kernel_begin();
+  let_next_kernel_begin();  // not before, or its weights would come ahead of this h
   for_units([&](int i, int, int, std::int64_t row, std::int64_t unit) {
     load_state<Cell, T>(args, row, unit, before[i]);
   });

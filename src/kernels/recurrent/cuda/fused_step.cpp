@@ -8,36 +8,39 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-std::int64_t tiles(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
+std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
 }  // namespace
 
 std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass pass,
                                           std::int64_t rows, std::int64_t lanes,
-                                          const runtime::cuda::CudaDevice& device) {
+                                          const runtime::cuda::GpuProperties& gpu) {
   constexpr int kHopper = 90;
   constexpr std::int64_t kCopyBytes = 16, kLineBytes = 128, kTileRows = 64;
   const std::int64_t hidden = descriptor.hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
-  if (device.capability() != kHopper || descriptor.projection > 0 ||
+  if (!SLUICE_HAS_HOPPER || gpu.capability != kHopper || descriptor.projection > 0 ||
       hidden * element % kCopyBytes != 0) {
     return std::nullopt;
   }
+  // Measured on an H200 (docs/performance.md), with 1 to 512 rows of 256 to 4096 units: the kernel
+  // wins up to a tile a processor forward, and up to an eighth of that backward, where four lanes
+  // beside each other may have twice as many.
   const bool backward = pass == StepPass::kBackward;
-  const std::int64_t units = backward ? 32 : 16;
-  const std::int64_t blocks = lanes * tiles(hidden, units) * tiles(rows, kTileRows);
-  // More blocks to a tile cost more to bring together than their shorter loops save, unless that
-  // fills a GPU which a single lane has for itself.
-  std::int64_t cluster = backward ? 4 : 2;
-  if (backward && lanes == 1 && 8 * blocks <= device.processors()) cluster = 8;
-  // Two blocks share a processor, so that the next step's is there early; or one has it alone, and
-  // the next step's goes elsewhere.
-  const bool alone = 2 * blocks * cluster <= device.processors();
-  const std::int64_t most = backward ? (alone ? 16 : 8) : (alone ? 12 : 6);
+  const std::int64_t tiles = parts(hidden, backward ? 64 : 16) * parts(rows, kTileRows);
+  const std::int64_t all = lanes * tiles, processors = gpu.processors;
+  if (backward ? 8 * tiles > processors || 4 * all > processors : all > processors) {
+    return std::nullopt;
+  }
+  // More blocks to a tile cost more to bring together than their shorter loops save, unless half of
+  // the GPU would have nothing to do.
+  const std::int64_t cluster = !backward ? 2 : 8 * all <= processors ? 8 : 4;
+  // As many as let two blocks share a processor, so that the next step's is there early.
+  constexpr std::int64_t kMostStages = 6;
   const std::int64_t depth = (backward ? descriptor.gates() : 1) * hidden * element;
-  const std::int64_t chunks = tiles(tiles(depth, kLineBytes), cluster);
+  const std::int64_t chunks = parts(parts(depth, kLineBytes), cluster);
   return StepGeometry{static_cast<int>(cluster),
-                      static_cast<int>(std::clamp<std::int64_t>(chunks, 2, most))};
+                      static_cast<int>(std::clamp<std::int64_t>(chunks, 2, kMostStages))};
 }
 
 const StepKernels& step_kernels(base::DType storage) {

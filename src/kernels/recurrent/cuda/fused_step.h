@@ -26,12 +26,12 @@ struct StepGeometry {
 
 enum class StepPass { kForward, kBackward };
 
-/// How a step of so many rows, with `lanes` of them beside each other, is spread over the device.
+/// How a step of so many rows, with `lanes` of them beside each other, is spread over the GPU.
 /// Nothing if it can't be one kernel, or if a product of cuBLASLt and a pointwise kernel are
 /// faster: a pure function of shape, dtype and GPU model.
 std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass pass,
                                           std::int64_t rows, std::int64_t lanes,
-                                          const runtime::cuda::CudaDevice& device);
+                                          const runtime::cuda::GpuProperties& gpu);
 
 /// The kernels of one storage type. `behind_step`: what the stream was given last is such a step
 /// too, and all else that this one reads was there before that one began; then this one may begin

@@ -45,8 +45,8 @@ inline constexpr Rung kPretransposed{"pretransposed", true, InputProducts::kStre
 inline constexpr Rung kCombinedInputs{"combined-inputs", true, InputProducts::kCombined, true,
                                       true};
 inline constexpr Rung kWavefront{"wavefront", true, InputProducts::kCombined, true, true, true};
-inline constexpr Rung kFusedStep{
-    "fused-step", true, InputProducts::kCombined, true, true, true, true};
+inline constexpr Rung kFusedStep{"fused-step", true, InputProducts::kCombined, true, true,
+                                 true,         true};
 inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true, true};
 
 }  // namespace sluice::kernels::recurrent::cuda
