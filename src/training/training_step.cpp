@@ -3,8 +3,8 @@
 namespace sluice::training {
 namespace {
 
-// Each takes some megabytes of the host's memory and of the GPU's.
-constexpr std::size_t kMostGraphs = 128;
+// More than the sizes that batches of like sentences come in; a GPU's memory hardly shows them.
+constexpr std::size_t kMostGraphs = 256;
 
 }  // namespace
 

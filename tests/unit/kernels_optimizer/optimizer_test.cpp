@@ -50,6 +50,7 @@ TEST_P(Optimizer, TakesMemoryOfAnyAlignment) {
   SgdArgs args;
   args.parameters = p.slice(0, 1, 19998);
   args.gradients = put(g).slice(0, 3, 20000);
+  args.learning_rate = put_number(1.0);
   const double sum = get_scalar<double>(norm_of(args.gradients));
   sgd_step(context_, args);
   const auto result = get<float>(p);
