@@ -196,6 +196,7 @@ Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime
     args.lengths = batch.target_lengths;
     args.label_smoothing = pass.label_smoothing;
     args.scale = pass.scale;
+    args.loss_scale = pass.loss_scale;
     args.sums = sums;
     args.accumulate_sums = first > 0;
     args.workspace = arena.data(slots.loss_workspace);

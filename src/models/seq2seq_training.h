@@ -12,7 +12,8 @@ namespace sluice::models {
 struct Seq2SeqPass {
   double label_smoothing = 0;
   Tensor scale;  ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / target tokens
-  runtime::DropoutSource dropout;  ///< seed and step; the streams are the model's own
+  Tensor loss_scale = {};  ///< float64 [1]: another factor of it (dynamic loss scaling); absent: 1
+  runtime::DropoutSource dropout = {};  ///< seed and step; the streams are the model's own
 };
 
 /// A plan to train or evaluate at one capacity; its memory is booked with the planner. Several

@@ -133,9 +133,8 @@ const ConfigKey kKeys[] = {
     {"machine.device", [](C& c) -> T { return &c.device; }, kMay,
      "Device to train on: cpu, cuda or cuda:N."},
     {"machine.precision", [](C& c) -> T { return &c.precision; }, kMay,
-     "float32, tf32 (products round to TF32) or bfloat16 (activations stored in 16 bits; "
-     "parameters "
-     "stay float32)."},
+     "float32, tf32 (products round to TF32), bfloat16 or float16 (activations stored in 16 bits; "
+     "parameters stay float32; float16 with dynamic loss scaling, on a GPU only)."},
     {"machine.static_shapes", [](C& c) -> T { return &c.static_shapes; }, kMay,
      "Whether batches are padded to some few sizes, so that a GPU runs a whole step as one CUDA "
      "graph: on, off, or auto, which does where the device can."},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "kernels/optimizer/optimizer.h"
 
 namespace sluice::training {
@@ -9,8 +11,14 @@ namespace sluice::training {
 namespace kernel = kernels::optimizer;
 using runtime::DType;
 
+namespace {
+
+constexpr const char* kLossScaleName = "optimizer.loss_scale";
+
+}  // namespace
+
 Optimizer::Optimizer(const Context& context, const layers::Parameters& parameters,
-                     const OptimizerConfig& config)
+                     const OptimizerConfig& config, bool scales_loss)
     : parameters_(&parameters), config_(config) {
   SLUICE_ASSERT(parameters.has_gradients() && parameters.dtype() == DType::kFloat32);
   if (is_adam()) {
@@ -25,6 +33,12 @@ Optimizer::Optimizer(const Context& context, const layers::Parameters& parameter
   partials_ = partials_memory_.tensor(DType::kFloat64, {partials});
   sum_memory_ = runtime::Buffer(context.device(), sizeof(double));
   sum_of_squares_ = sum_memory_.tensor(DType::kFloat64, {1});
+  if (!scales_loss) return;
+  std::array<double, kernel::kLossScaleNumbers> numbers{};
+  numbers[kernel::kScale] = kernel::kFirstLossScale;
+  scale_memory_ = runtime::Buffer(context.device(), sizeof numbers);
+  loss_scale_ = scale_memory_.tensor(DType::kFloat64, {kernel::kLossScaleNumbers});
+  context.upload<double>(loss_scale_, numbers);
 }
 
 void Optimizer::add_moment(const Context& context, const char* name) {
@@ -35,8 +49,15 @@ void Optimizer::add_moment(const Context& context, const char* name) {
 }
 
 void Optimizer::step(const Context& context, const Tensor& step, const Tensor& learning_rate) {
-  kernel::sum_of_squares(context, {parameters_->gradients(), partials_, sum_of_squares_});
-  const kernel::Clipping clipping{sum_of_squares_, config_.clip_norm};
+  kernel::sum_of_squares(context,
+                         {parameters_->gradients(), partials_, sum_of_squares_, loss_scale_});
+  queue_step(context, step, learning_rate);
+  if (loss_scale_) kernel::update_loss_scale(context, {loss_scale_, sum_of_squares_});
+}
+
+void Optimizer::queue_step(const Context& context, const Tensor& step,
+                           const Tensor& learning_rate) const {
+  const kernel::Clipping clipping{sum_of_squares_, config_.clip_norm, loss_scale_};
   if (is_adam()) {
     kernel::AdamArgs args;
     args.parameters = parameters_->values();
@@ -70,6 +91,10 @@ std::string Optimizer::tensor_name(const Moment& moment, layers::ParameterId id)
 }
 
 void Optimizer::save(const Context& context, io::TensorTable& tensors) const {
+  if (loss_scale_) {
+    tensors.add(kLossScaleName, io::HostTensor::copy_of<double>(
+                                    context.download<double>(loss_scale_), loss_scale_.shape()));
+  }
   for (const Moment& moment : moments_) {
     const std::vector<float> flat = context.download<float>(moment.values);
     for (layers::ParameterId id = 0; id < parameters_->specs().size(); ++id) {
@@ -82,6 +107,11 @@ void Optimizer::save(const Context& context, io::TensorTable& tensors) const {
 }
 
 void Optimizer::load(const Context& context, const io::Container& container) const {
+  if (loss_scale_ && container.tensors.find(kLossScaleName) != nullptr) {
+    const io::HostTensor& saved =
+        io::require_tensor(container, kLossScaleName, loss_scale_.shape(), DType::kFloat64);
+    context.upload<double>(loss_scale_, saved.values<double>());
+  }
   for (const Moment& moment : moments_) {
     for (layers::ParameterId id = 0; id < parameters_->specs().size(); ++id) {
       const runtime::Shape& shape = parameters_->specs()[id].shape;

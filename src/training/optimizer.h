@@ -12,12 +12,13 @@ using runtime::Context;
 using runtime::Tensor;
 
 /// Adam or SGD over a model's flat float32 arenas, with clipping by the global norm. Moments are
-/// arenas of the same layout.
+/// arenas of the same layout. With dynamic loss scaling it takes the scale out of the gradients and
+/// adapts it (kernels/optimizer/loss_scale.h).
 class Optimizer {
  public:
   /// `parameters` must be allocated with gradients and outlive the optimiser.
   Optimizer(const Context& context, const layers::Parameters& parameters,
-            const OptimizerConfig& config);
+            const OptimizerConfig& config, bool scales_loss = false);
 
   /// Takes the gradients as they stand. `step`, int32 [1], counts from 1; `learning_rate` is
   /// float64 [1]. Changes nothing if the gradients' norm is not finite. Does not wait for the
@@ -27,10 +28,15 @@ class Optimizer {
   /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.
   const Tensor& sum_of_squares() const { return sum_of_squares_; }
 
+  /// float64 [kernels::optimizer::kLossScaleNumbers]; absent if the loss is not scaled.
+  const Tensor& loss_scale() const { return loss_scale_; }
+
   /// The moments of each parameter as float32 "optimizer.first_moment.<parameter>" (adam also
   /// "second_moment", sgd "momentum"), of the parameter's shape; nothing for SGD without momentum.
+  /// The loss scale as "optimizer.loss_scale".
   void save(const Context& context, io::TensorTable& tensors) const;
-  /// Takes them back; throws ErrorCode::kFormat if one lacks or has another shape.
+  /// Takes them back; throws ErrorCode::kFormat if one lacks or has another shape. A run whose loss
+  /// was not scaled begins with a new scale.
   void load(const Context& context, const io::Container& container) const;
 
  private:
@@ -40,6 +46,7 @@ class Optimizer {
     Tensor values;  ///< [flat size of the parameters]
   };
 
+  void queue_step(const Context& context, const Tensor& step, const Tensor& learning_rate) const;
   bool is_adam() const { return config_.optimizer == "adam"; }
   void add_moment(const Context& context, const char* name);
   std::string tensor_name(const Moment& moment, layers::ParameterId id) const;
@@ -49,8 +56,10 @@ class Optimizer {
   std::vector<Moment> moments_;
   runtime::Buffer partials_memory_;
   runtime::Buffer sum_memory_;
+  runtime::Buffer scale_memory_;
   Tensor partials_;
   Tensor sum_of_squares_;
+  Tensor loss_scale_;
 };
 
 }  // namespace sluice::training

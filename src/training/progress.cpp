@@ -113,6 +113,9 @@ std::string Progress::line(double now) const {
   }
   text += fmt::format(" loss {:.4f} {} tok/s lr {:.3g}", last_.loss,
                       format_count(tokens_per_second_), last_.learning_rate);
+  if (last_.loss_scale > 0) {
+    text += fmt::format(" scale {:g} skipped {}", last_.loss_scale, last_.skipped_steps);
+  }
   const double done = fraction - start_fraction_;
   if (fraction >= 0 && done > 0 && fraction < 1) {
     text += " left " + format_duration((now - start_time_) * (1 - fraction) / done);

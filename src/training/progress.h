@@ -15,6 +15,8 @@ struct ProgressReport {
   std::int64_t tokens = 0;  ///< source and target tokens since the report before
   double loss = 0;          ///< per target token
   double learning_rate = 0;
+  double loss_scale = 0;  ///< 0: the loss is not scaled
+  std::int64_t skipped_steps = 0;
 };
 
 /// Shows how a run gets on: on a terminal one line that is rewritten, with a bar; elsewhere a plain

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
 namespace sluice::training {
@@ -25,7 +26,13 @@ void RunReport::log_step(const StepReport& report) {
   const double now = steady_seconds();
   metrics_.scalar("train/loss", report.step, loss_sum_ / static_cast<double>(target_tokens_));
   metrics_.scalar("train/learning_rate", report.step, report.learning_rate);
-  metrics_.scalar("train/gradient_norm", report.step, report.gradient_norm);
+  if (std::isfinite(report.gradient_norm)) {
+    metrics_.scalar("train/gradient_norm", report.step, report.gradient_norm);
+  }
+  if (report.loss_scale > 0) {
+    metrics_.scalar("train/loss_scale", report.step, report.loss_scale);
+    metrics_.scalar("train/skipped_steps", report.step, static_cast<double>(report.skipped_steps));
+  }
   if (now > start_) {
     metrics_.scalar("train/tokens_per_second", report.step,
                     static_cast<double>(all_tokens_) / (now - start_));
@@ -41,7 +48,7 @@ void RunReport::tell(const StepReport& report) {
   if (hooks_.progress == nullptr) return;
   hooks_.progress->update({report.epoch, report.step, report.fraction,
                            report.source_tokens + report.target_tokens, report.loss,
-                           report.learning_rate});
+                           report.learning_rate, report.loss_scale, report.skipped_steps});
 }
 
 void RunReport::tell(const ValidationReport& report) {

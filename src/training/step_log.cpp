@@ -4,13 +4,42 @@
 #include <utility>
 
 #include "kernels/loss/loss.h"
+#include "kernels/optimizer/loss_scale.h"
 
 namespace sluice::training {
 namespace {
 
 namespace loss = kernels::loss;
+namespace optimizer = kernels::optimizer;
 
-constexpr std::int64_t kColumns = loss::kSums + 1;
+constexpr std::int64_t kSquares = loss::kSums;
+constexpr std::int64_t kLossScale = kSquares + 1;
+constexpr std::int64_t kColumns = kLossScale + optimizer::kLossScaleNumbers;
+
+void fill_in(StepReport& report, const double* numbers) {
+  const auto tokens = static_cast<double>(report.target_tokens);
+  report.loss = numbers[loss::kLoss] / tokens;
+  report.nll = numbers[loss::kNll] / tokens;
+  report.gradient_norm = std::sqrt(numbers[kSquares]);
+  report.loss_scale = numbers[kLossScale + optimizer::kScale];
+  report.skipped_steps = static_cast<std::int64_t>(numbers[kLossScale + optimizer::kSkippedSteps]);
+}
+
+void check(const StepReport& report) {
+  const bool scaled = report.loss_scale > 0;
+  if (scaled && std::isfinite(report.loss) && report.loss_scale < 1) {
+    base::fail(ErrorCode::kNumeric,
+               "training diverged at step {}: gradients are not finite even with a loss scale of "
+               "{}; set machine.precision to bfloat16, or lower training.learning_rate",
+               report.step, 2 * report.loss_scale);
+  }
+  if (std::isfinite(report.loss) && (scaled || std::isfinite(report.gradient_norm))) return;
+  base::fail(ErrorCode::kNumeric,
+             "training diverged at step {}: loss {}, gradient norm {}, learning rate {}; lower "
+             "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps{}",
+             report.step, report.loss, report.gradient_norm, report.learning_rate,
+             scaled ? ", or set machine.precision to bfloat16, for no loss scale helps here" : "");
+}
 
 }  // namespace
 
@@ -20,12 +49,12 @@ StepLog::StepLog(const Context& context)
   context.zero(values_);
 }
 
-void StepLog::push(const Context& context, const StepReport& report, const Tensor& sums,
-                   const Tensor& sum_of_squares) {
+void StepLog::push(const Context& context, const StepReport& report, const StepSums& sums) {
   SLUICE_ASSERT(!is_full());
   const Tensor row = values_.select(0, std::ssize(pending_));
-  context.copy(row.slice(0, 0, loss::kSums), sums);
-  context.copy(row.slice(0, loss::kSums, kColumns), sum_of_squares);
+  context.copy(row.slice(0, 0, kSquares), sums.loss);
+  context.copy(row.slice(0, kSquares, kLossScale), sums.gradient_squares);
+  if (sums.loss_scale) context.copy(row.slice(0, kLossScale, kColumns), sums.loss_scale);
   pending_.push_back(report);
 }
 
@@ -34,19 +63,9 @@ void StepLog::read(const Context& context, const std::function<void(const StepRe
   const std::vector<double> values = context.download<double>(values_);
   const std::vector<StepReport> reports = std::exchange(pending_, {});
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    const double* sums = values.data() + i * kColumns;
     StepReport report = reports[i];
-    const auto tokens = static_cast<double>(report.target_tokens);
-    report.loss = sums[loss::kLoss] / tokens;
-    report.nll = sums[loss::kNll] / tokens;
-    report.gradient_norm = std::sqrt(sums[loss::kSums]);
-    if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm)) {
-      base::fail(ErrorCode::kNumeric,
-                 "training diverged at step {}: loss {}, gradient norm {}, learning rate {}; lower "
-                 "training.learning_rate or training.clip_norm, or lengthen "
-                 "training.warmup_steps",
-                 report.step, report.loss, report.gradient_norm, report.learning_rate);
-    }
+    fill_in(report, values.data() + i * kColumns);
+    check(report);
     use(report);
   }
 }

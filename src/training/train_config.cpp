@@ -126,12 +126,10 @@ void TrainConfig::validate() const {
   check_at_least("output.log_every", output.log_every, 1);
   SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
                threads);
-  SLUICE_CHECK(
-      precision != "float16",
-      "machine.precision is 'float16', which trains only with loss scaling, and that is not "
-      "there yet; use bfloat16");
   check_one_of("machine.static_shapes", static_shapes, {"auto", "on", "off"});
-  check_one_of("machine.precision", precision, {"float32", "tf32", "bfloat16"});
+  check_one_of("machine.precision", precision, {"float32", "tf32", "bfloat16", "float16"});
+  SLUICE_CHECK(precision != "float16" || device != "cpu",
+               "machine.precision is 'float16', in which a CPU does not train; use bfloat16");
 }
 
 void apply_override(TrainConfig& config, std::string_view assignment) {

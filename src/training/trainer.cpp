@@ -79,6 +79,7 @@ void Trainer::make_step() {
   options.seed = static_cast<std::uint64_t>(config_.loop.seed);
   options.static_shapes = config_.static_shapes == "auto" ? context_->stream().can_capture()
                                                           : config_.static_shapes == "on";
+  options.loss_scaling = context_->precision().storage == runtime::DType::kFloat16;
   step_.emplace(*context_, *model_, config_.optimizer, options);
 }
 
@@ -203,7 +204,7 @@ void Trainer::train_step() {
 
   const StepSums sums = step_->run(*context_, host, report.step, report.learning_rate);
   if (compare_implementations_) warn_of_other_implementations();
-  step_log_.push(*context_, report, sums.loss, sums.gradient_squares);
+  step_log_.push(*context_, report, sums);
 }
 
 void Trainer::after_step() {

@@ -1,5 +1,7 @@
 #include "training/training_step.h"
 
+#include "kernels/optimizer/loss_scale.h"
+
 namespace sluice::training {
 namespace {
 
@@ -12,7 +14,7 @@ TrainingStep::TrainingStep(const Context& context, const models::Seq2Seq& model,
                            const OptimizerConfig& optimizer, const Options& options)
     : model_(&model),
       options_(options),
-      optimizer_(context, model.parameters(), optimizer),
+      optimizer_(context, model.parameters(), optimizer, options.loss_scaling),
       plans_(model),
       graphs_(kMostGraphs) {}
 
@@ -30,7 +32,7 @@ StepSums TrainingStep::run(const Context& context, const data::PairBatch& batch,
   } else {
     work();
   }
-  return {plan.sums(plans_.arena()), optimizer_.sum_of_squares()};
+  return {plan.sums(plans_.arena()), optimizer_.sum_of_squares(), optimizer_.loss_scale()};
 }
 
 void TrainingStep::queue(const Context& context, models::Seq2SeqTraining& plan,
@@ -38,6 +40,10 @@ void TrainingStep::queue(const Context& context, models::Seq2SeqTraining& plan,
   models::Seq2SeqPass pass;
   pass.label_smoothing = options_.label_smoothing;
   pass.scale = uploaded.scale;
+  if (options_.loss_scaling) {
+    pass.loss_scale = optimizer_.loss_scale().slice(0, kernels::optimizer::kScale,
+                                                    kernels::optimizer::kScale + 1);
+  }
   pass.dropout = {options_.seed, uploaded.step.data_as<const std::int32_t>(), 0};
   context.zero(model_->parameters().gradients());
   plan.forward_backward(context, plans_.arena(), uploaded.batch, pass);

@@ -8,14 +8,9 @@
 #include "training/batch_upload.h"
 #include "training/optimizer.h"
 #include "training/plan_cache.h"
+#include "training/step_log.h"
 
 namespace sluice::training {
-
-/// What a training step leaves on the device, valid until the next step.
-struct StepSums {
-  Tensor loss;              ///< float64 [kernels::loss::kSums], over the batch's target tokens
-  Tensor gradient_squares;  ///< float64 [1]: the squared norm of the gradients, before clipping
-};
 
 /// Training steps of a model: each brings a batch to the device, clears the gradients, runs forward
 /// and backward and lets the optimiser step. Nothing waits for the device.
@@ -27,6 +22,9 @@ class TrainingStep {
     /// Whether a batch is padded to the capacity of its plan, so that all batches of a plan are one
     /// to the device. Where its stream can capture, steps are then captured and launched whole.
     bool static_shapes = false;
+    /// Dynamic loss scaling (kernels/optimizer/loss_scale.h), without which float16 loses
+    /// gradients.
+    bool loss_scaling = false;
   };
 
   /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.

@@ -51,8 +51,8 @@ void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
     check_tensor(args.d_logits, args.logits.dtype(), args.logits.shape(), "cross_entropy",
                  "d_logits");
   }
-  if (args.scale) {
-    check_tensor(args.scale, DType::kFloat64, Shape{1}, "cross_entropy", "scale");
+  for (const Tensor& scale : {args.scale, args.loss_scale}) {
+    if (scale) check_tensor(scale, DType::kFloat64, Shape{1}, "cross_entropy", "scale");
   }
   check_tensor(args.sums, DType::kFloat64, Shape{kSums}, "cross_entropy", "sums");
   SLUICE_CHECK(args.workspace != nullptr || args.logits.size(0) == 0,

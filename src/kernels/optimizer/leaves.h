@@ -15,6 +15,7 @@ struct Leaves {
   void (*sum_of_squares)(Stream& stream, const SumOfSquaresArgs& args);
   void (*adam_step)(Stream& stream, const AdamArgs& args);
   void (*sgd_step)(Stream& stream, const SgdArgs& args);
+  void (*update_loss_scale)(Stream& stream, const LossScaleArgs& args);
 };
 
 }  // namespace sluice::kernels::optimizer

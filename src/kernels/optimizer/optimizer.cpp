@@ -23,10 +23,15 @@ void check_same(const Tensor& arena, const Tensor& parameters, std::string_view 
   check_tensor(arena, parameters.dtype(), parameters.shape(), operation, name);
 }
 
+void check_loss_scale(const Tensor& loss_scale, std::string_view operation) {
+  check_tensor(loss_scale, DType::kFloat64, Shape{kLossScaleNumbers}, operation, "loss_scale");
+}
+
 void check_clipping(const Clipping& clipping, std::string_view operation) {
   SLUICE_CHECK(clipping.sum_of_squares || clipping.max_norm <= 0,
                "{}: clipping to a norm of {} needs the sum of squares", operation,
                clipping.max_norm);
+  if (clipping.loss_scale) check_loss_scale(clipping.loss_scale, operation);
   if (!clipping.sum_of_squares) return;
   check_tensor(clipping.sum_of_squares, DType::kFloat64, Shape{1}, operation, "sum_of_squares");
 }
@@ -47,6 +52,7 @@ void sum_of_squares(const Context& context, const SumOfSquaresArgs& args) {
   SLUICE_CHECK(args.partials.is_contiguous() && args.partials.element_count() >= needed,
                "sum_of_squares: partials must hold {} numbers, not {}", needed,
                args.partials.element_count());
+  if (args.loss_scale) check_loss_scale(args.loss_scale, "sum_of_squares");
   leaves(context).sum_of_squares(context.stream(), args);
 }
 
@@ -74,6 +80,13 @@ void sgd_step(const Context& context, const SgdArgs& args) {
   check_clipping(args.clipping, "sgd_step");
   check_tensor(args.learning_rate, DType::kFloat64, Shape{1}, "sgd_step", "learning_rate");
   leaves(context).sgd_step(context.stream(), args);
+}
+
+void update_loss_scale(const Context& context, const LossScaleArgs& args) {
+  check_loss_scale(args.loss_scale, "update_loss_scale");
+  check_tensor(args.sum_of_squares, DType::kFloat64, Shape{1}, "update_loss_scale",
+               "sum_of_squares");
+  leaves(context).update_loss_scale(context.stream(), args);
 }
 
 }  // namespace sluice::kernels::optimizer

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/optimizer/loss_scale.h"
 #include "runtime/context.h"
 #include "runtime/tensor.h"
 
@@ -22,9 +23,11 @@ struct SumOfSquaresArgs {
   Tensor gradients;  ///< [n]
   Tensor partials;   ///< scratch, float64 [at least partial_count(n)]
   Tensor sum;        ///< out float64 [1]; not finite if an element isn't
+  Tensor loss_scale =
+      {};  ///< that gradients carry (loss_scale.h), which the sum doesn't; absent: none
 };
 
-/// sum of gradients^2, in float64 over fixed blocks.
+/// sum of (gradients / scale)^2, in float64 over fixed blocks.
 void sum_of_squares(const Context& context, const SumOfSquaresArgs& args);
 
 /// Clipping by the global norm: gradients are multiplied by min(1, max_norm / (norm + 1e-6)), as
@@ -34,6 +37,8 @@ struct Clipping {
   /// the step changes nothing: the weights stay good while the host finds out.
   Tensor sum_of_squares;
   double max_norm = 0;  ///< 0 or less: no clipping, but still the check
+  /// That gradients carry and a step divides out (loss_scale.h); absent: none.
+  Tensor loss_scale = {};
 };
 
 /// Adam (Kingma and Ba 2015) with bias correction, for gradients g after clipping:
@@ -49,7 +54,7 @@ struct AdamArgs {
   Tensor second_moment;  ///< v [n], in/out, zero before the first step
   Clipping clipping;
   // On the device, so that a captured step can be run again.
-  Tensor step;           ///< int32 [1], counted from 1
+  Tensor step;  ///< int32 [1], counted from 1; those that the loss scale skipped don't count
   Tensor learning_rate;  ///< float64 [1]
   double beta1 = 0.9;
   double beta2 = 0.999;

@@ -111,7 +111,9 @@ class Loss : public testing::OnDevice {
     args.targets = put(p.targets);
     args.lengths = put(p.lengths);
     args.label_smoothing = p.smoothing;
-    args.scale = put_number(p.scale);
+    constexpr double kLossScale = 8;  // the gradient has both factors
+    args.scale = put_number(p.scale / kLossScale);
+    args.loss_scale = put_number(kLossScale);
     args.d_logits = poisoned(base::dtype_of<T>(), args.logits.shape());
     args.sums = poisoned(DType::kFloat64, {kSums});
     const auto bytes = static_cast<std::int64_t>(cross_entropy_workspace_bytes(p.tokens()));

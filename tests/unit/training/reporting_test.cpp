@@ -133,6 +133,15 @@ TEST(Progress, PlainLinesElsewhere) {
   EXPECT_EQ(run.take(), "epoch 1 step 22 loss 2.5000 850 tok/s lr 0.001\n");
 }
 
+TEST(Progress, TellsOfTheLossScale) {
+  std::ostringstream out;
+  Progress progress(out, {.line_seconds = 0}, [] { return 0.0; });
+  ProgressReport report{1, 2, -1, 500, 2.5, 1e-3, 65536, 3};
+  progress.update(report);
+  progress.finish();
+  EXPECT_EQ(out.str(), "epoch 1 step 2 loss 2.5000 0 tok/s lr 0.001 scale 65536 skipped 3\n");
+}
+
 TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -131,6 +132,35 @@ TEST_P(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
   EXPECT_NE(std::string(error.what()).find("at step 7: loss nan"), std::string::npos)
       << error.what();
   EXPECT_EQ(outcome_of(output()), before);
+}
+
+TEST_P(TrainerTest, TrainsInFloat16AndResumesExactly) {
+  TrainConfig config = small_config();
+  config.device = GetParam();
+  config.precision = "float16";
+  context_.set_precision(runtime::Precision::parse(config.precision));
+  if (device_->runs_host_kernels()) {
+    const Error error = testing::error_of([&] { train(config); });
+    EXPECT_NE(std::string(error.what()).find("float16"), std::string::npos) << error.what();
+    GTEST_SKIP() << "float16 trains on a GPU";
+  }
+  std::vector<StepReport> reports;
+  TrainHooks hooks;
+  hooks.on_step = [&](const StepReport& report) { reports.push_back(report); };
+  train(config, hooks);
+  ASSERT_EQ(reports.size(), 12u);
+  EXPECT_GT(reports.back().loss_scale, 0);
+  EXPECT_LT(reports.back().loss, reports.front().loss);
+  const Outcome whole = outcome_of(output());
+
+  config.output.directory = folder / "cut";
+  config.loop.max_steps = 6;
+  train(config);
+  config.loop.max_steps = 12;
+  train(config);
+  EXPECT_EQ(outcome_of(folder / "cut"), whole);
+  EXPECT_NE(std::find(whole.tensor_names.begin(), whole.tensor_names.end(), "optimizer.loss_scale"),
+            whole.tensor_names.end());
 }
 
 /// While it lives, no file can grow beyond so many bytes: what a full disk does to a writer.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "unit/support/on_device.h"
 
 namespace sluice::training {
@@ -17,7 +19,7 @@ class TrainingStepTest : public testing::OnDevice {
     std::int64_t rows, source, target;  ///< the longest, which the first row has
   };
 
-  static models::Seq2SeqConfig model_config() {
+  models::Seq2SeqConfig model_config() const {
     models::Seq2SeqConfig config;
     config.source_vocabulary = 19;
     config.target_vocabulary = 23;
@@ -26,7 +28,7 @@ class TrainingStepTest : public testing::OnDevice {
     config.encoder_layers = 2;
     config.decoder_layers = 2;
     config.bidirectional = true;
-    config.dropout = 0.25;
+    config.dropout = dropout_;
     return config;
   }
 
@@ -116,12 +118,13 @@ class TrainingStepTest : public testing::OnDevice {
       const Tensor loss = plan.forward_backward(context_, *arenas.back(), uploaded.batch, pass);
       optimizer.step(context_, uploaded.step, uploaded.learning_rate);
       context_.synchronize();
-      return StepSums{loss, optimizer.sum_of_squares()};
+      return StepSums{loss, optimizer.sum_of_squares(), {}};
     });
     trained.parameters = get<float>(model->parameters().values());
     return trained;
   }
 
+  double dropout_ = 0.25;
   OptimizerConfig optimizer_;
   std::mt19937 random_{7};
 };
@@ -174,6 +177,68 @@ TEST_P(TrainingStepTest, EachPrecisionHasItsOwnGraph) {
   for (std::int64_t step = 4; step <= 6; ++step) steps.run(rounded, batch, step, 0);
   EXPECT_EQ(steps.graphs(), 2u);
   context_.synchronize();
+}
+
+/// A loss scale that float32 can't bear falls until it can; the steps before are as if they had
+/// never been. Captured steps see it change, for it is data on the device.
+TEST_P(TrainingStepTest, LossScalingSkipsWhatOverflows) {
+  dropout_ = 0;  // its masks go by the number of the step, which skipped ones raise
+  const auto batches = draw({{5, 7, 10}, {16, 8, 12}, {3, 5, 9}, {11, 8, 12}});
+  constexpr double kRate = 1e-2;
+  const auto expected = make_model();
+  TrainingStep plain(context_, *expected, optimizer_, {kSmoothing, kSeed, true});
+  std::vector<double> norms;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i) + 1;
+    norms.push_back(
+        get_scalar<double>(plain.run(context_, batches[i], step, kRate).gradient_squares));
+  }
+
+  const auto model = make_model();
+  TrainingStep scaled(context_, *model, optimizer_, {kSmoothing, kSeed, true, true});
+  const Tensor loss_scale = scaled.optimizer().loss_scale();
+  EXPECT_EQ(get<double>(loss_scale), (std::vector<double>{65536, 0, 0}));
+  context_.upload<double>(loss_scale, std::vector<double>{0x1p140, 0, 0});
+  const Tensor values = model->parameters().values();
+  std::int64_t step = 0;
+  int skipped = 0;
+  for (std::size_t i = 0; i < batches.size();) {
+    const auto before = get<float>(values);
+    const StepSums sums = scaled.run(context_, batches[i], ++step, kRate);
+    EXPECT_TRUE(std::isfinite(get<double>(sums.loss)[0]));
+    const double norm = get_scalar<double>(sums.gradient_squares);
+    if (std::isfinite(norm)) {
+      EXPECT_EQ(norm, norms[i++]);
+    } else {
+      ASSERT_LT(++skipped, 40);
+      EXPECT_EQ(get<float>(values), before);
+    }
+    const auto numbers = get<double>(sums.loss_scale);
+    EXPECT_EQ(numbers[0], std::ldexp(0x1p140, -skipped));
+    EXPECT_EQ(numbers[2], skipped);
+  }
+  EXPECT_GT(skipped, 2);
+  EXPECT_EQ(get<float>(values), get<float>(expected->parameters().values()));
+}
+
+TEST_P(TrainingStepTest, LossScaleIsSavedAndTakenBack) {
+  const auto model = make_model();
+  Optimizer one(context_, model->parameters(), optimizer_, true);
+  const std::vector<double> numbers{512, 1999, 7};
+  context_.upload<double>(one.loss_scale(), numbers);
+  io::Container saved;
+  one.save(context_, saved.tensors);
+  Optimizer other(context_, model->parameters(), optimizer_, true);
+  other.load(context_, saved);
+  EXPECT_EQ(get<double>(other.loss_scale()), numbers);
+  // Whoever has no use for it passes it over, and who lacks it begins anew.
+  Optimizer plain(context_, model->parameters(), optimizer_);
+  plain.load(context_, saved);
+  io::Container without;
+  plain.save(context_, without.tensors);
+  Optimizer fresh(context_, model->parameters(), optimizer_, true);
+  fresh.load(context_, without);
+  EXPECT_EQ(get<double>(fresh.loss_scale()), (std::vector<double>{65536, 0, 0}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, TrainingStepTest, testing::devices(), testing::device_name);

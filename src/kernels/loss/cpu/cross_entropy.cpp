@@ -66,8 +66,8 @@ void run(const CrossEntropyArgs& args) {
   const auto* logits = args.logits.data_as<const T>();
   auto* gradient = args.d_logits.data_as<T>();
   auto* results = static_cast<TokenResult*>(args.workspace);
-  const double scale = args.scale ? args.scale.data_as<const double>()[0] : 1;
-  const Weights weights{args.label_smoothing, scale};
+  const auto number = [](const Tensor& x) { return x ? x.data_as<const double>()[0] : 1; };
+  const Weights weights{args.label_smoothing, number(args.scale) * number(args.loss_scale)};
   const SoftmaxRows<T>& rows = softmax_rows<T>();
   // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
 #pragma omp parallel for schedule(static, 4) if (count * vocabulary > 16384)

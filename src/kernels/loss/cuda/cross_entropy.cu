@@ -20,11 +20,14 @@ struct Problem {
   T* gradient;  ///< may be the logits, or null
   TokenResult* results;
   double smoothing;
-  const double* scale;  ///< or null: 1
+  const double* scales[2];  ///< factors of the gradient; or null
   bool aligned;
   bool cached;  ///< whether a block keeps its row in shared memory
 
   /// Whether a block fetches its next row while it writes a gradient.
+  __device__ double scale() const {
+    return (scales[0] != nullptr ? *scales[0] : 1) * (scales[1] != nullptr ? *scales[1] : 1);
+  }
   __device__ bool fetches() const { return cached && aligned; }
 };
 
@@ -123,7 +126,7 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
   }
   const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
   const bool writes = p.gradient != nullptr;
-  const double scale = p.scale != nullptr ? __ldg(p.scale) : 1;
+  const double scale = p.scale();
   const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
@@ -226,8 +229,9 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
   const auto* scale = args.scale.data_as<const double>();
-  const Problem<T> p{Tokens(args),         vocabulary, logits,  gradient, results,
-                     args.label_smoothing, scale,      aligned, cached};
+  const auto* loss_scale = args.loss_scale.data_as<const double>();
+  const Problem<T> p{Tokens(args),         vocabulary,          logits,  gradient, results,
+                     args.label_smoothing, {scale, loss_scale}, aligned, cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,

@@ -39,7 +39,8 @@ void run(const SumOfSquaresArgs& args) {
   }
   double sum = 0;
   for (std::int64_t block = 0; block < blocks; ++block) sum += partials[block];
-  args.sum.data_as<double>()[0] = sum;
+  const double scale = args.loss_scale ? args.loss_scale.data_as<const double>()[kScale] : 1;
+  args.sum.data_as<double>()[0] = sum / (scale * scale);
 }
 
 }  // namespace

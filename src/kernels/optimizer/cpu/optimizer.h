@@ -8,7 +8,8 @@ namespace sluice::kernels::optimizer::cpu {
 void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args);
 void adam_step(Stream& stream, const AdamArgs& args);
 void sgd_step(Stream& stream, const SgdArgs& args);
+void update_loss_scale(Stream& stream, const LossScaleArgs& args);
 
-inline constexpr Leaves kLeaves{sum_of_squares, adam_step, sgd_step};
+inline constexpr Leaves kLeaves{sum_of_squares, adam_step, sgd_step, update_loss_scale};
 
 }  // namespace sluice::kernels::optimizer::cpu

@@ -9,12 +9,21 @@ namespace sluice::kernels::optimizer::cpu {
 namespace {
 
 /// What gradients are multiplied by; nothing if the step must not be made.
-std::optional<double> clipping_factor(const Clipping& clipping) {
-  if (!clipping.sum_of_squares) return 1.0;
+std::optional<double> gradient_factor(const Clipping& clipping) {
+  const auto* loss_scale = clipping.loss_scale.data_as<const double>();
+  const double unscaled = loss_scale != nullptr ? 1 / loss_scale[kScale] : 1;
+  if (!clipping.sum_of_squares) return unscaled;
   const double norm = std::sqrt(clipping.sum_of_squares.data_as<const double>()[0]);
   if (!std::isfinite(norm)) return std::nullopt;
-  if (clipping.max_norm <= 0) return 1.0;
-  return std::min(1.0, clipping.max_norm / (norm + 1e-6));
+  if (clipping.max_norm <= 0) return unscaled;
+  return unscaled * std::min(1.0, clipping.max_norm / (norm + 1e-6));
+}
+
+/// Steps taken, the one that goes on included.
+double steps_of(const AdamArgs& args) {
+  const double steps = args.step.data_as<const std::int32_t>()[0];
+  const auto* loss_scale = args.clipping.loss_scale.data_as<const double>();
+  return loss_scale != nullptr ? steps - loss_scale[kSkippedSteps] : steps;
 }
 
 /// Calls body(begin, end) for pieces of [0, count) as large as a block of the norm, from OpenMP
@@ -33,14 +42,14 @@ struct Adam {
   const T* gradients;
   T* first;
   T* second;
-  T clip, decay, shrink, beta1, rest1, beta2, rest2, step_size, root_correction, epsilon;
+  T factor, decay, shrink, beta1, rest1, beta2, rest2, step_size, root_correction, epsilon;
 
-  Adam(const AdamArgs& args, double clip_factor)
+  Adam(const AdamArgs& args, double gradient_factor)
       : parameters(args.parameters.data_as<T>()),
         gradients(args.gradients.data_as<const T>()),
         first(args.first_moment.data_as<T>()),
         second(args.second_moment.data_as<T>()),
-        clip(static_cast<T>(clip_factor)),
+        factor(static_cast<T>(gradient_factor)),
         decay(static_cast<T>(args.decoupled_decay ? 0 : args.weight_decay)),
         beta1(static_cast<T>(args.beta1)),
         rest1(static_cast<T>(1 - args.beta1)),
@@ -48,7 +57,7 @@ struct Adam {
         rest2(static_cast<T>(1 - args.beta2)),
         epsilon(static_cast<T>(args.epsilon)) {
     const double learning_rate = args.learning_rate.data_as<const double>()[0];
-    const double steps = args.step.data_as<const std::int32_t>()[0];
+    const double steps = steps_of(args);
     shrink = static_cast<T>(args.decoupled_decay ? 1 - learning_rate * args.weight_decay : 1);
     step_size = static_cast<T>(learning_rate / (1 - std::pow(args.beta1, steps)));
     root_correction = static_cast<T>(std::sqrt(1 - std::pow(args.beta2, steps)));
@@ -61,7 +70,7 @@ struct Adam {
     T* __restrict m = first;
     T* __restrict v = second;
     for (std::int64_t i = begin; i < end; ++i) {
-      const T gradient = clip * g[i] + decay * p[i];
+      const T gradient = factor * g[i] + decay * p[i];
       m[i] = beta1 * m[i] + rest1 * gradient;
       v[i] = beta2 * v[i] + rest2 * gradient * gradient;
       p[i] = shrink * p[i] - step_size * (m[i] / (std::sqrt(v[i]) / root_correction + epsilon));
@@ -74,14 +83,14 @@ struct Sgd {
   T* parameters;
   const T* gradients;
   T* buffer;  // or null
-  T clip, decay, learning_rate, momentum;
+  T factor, decay, learning_rate, momentum;
   bool nesterov;
 
-  Sgd(const SgdArgs& args, double clip_factor)
+  Sgd(const SgdArgs& args, double gradient_factor)
       : parameters(args.parameters.data_as<T>()),
         gradients(args.gradients.data_as<const T>()),
         buffer(args.momentum == 0 ? nullptr : args.momentum_buffer.data_as<T>()),
-        clip(static_cast<T>(clip_factor)),
+        factor(static_cast<T>(gradient_factor)),
         decay(static_cast<T>(args.weight_decay)),
         learning_rate(static_cast<T>(args.learning_rate.data_as<const double>()[0])),
         momentum(static_cast<T>(args.momentum)),
@@ -89,7 +98,7 @@ struct Sgd {
 
   void operator()(std::int64_t begin, std::int64_t end) const {
     for (std::int64_t i = begin; i < end; ++i) {
-      T change = clip * gradients[i] + decay * parameters[i];
+      T change = factor * gradients[i] + decay * parameters[i];
       if (buffer != nullptr) {
         buffer[i] = momentum * buffer[i] + change;
         change = nesterov ? change + momentum * buffer[i] : buffer[i];
@@ -105,8 +114,8 @@ void launch_step(Stream& stream, const Args& args) {
   base::dispatch_master(args.parameters.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     stream.launch([args] {
-      const std::optional<double> clip = clipping_factor(args.clipping);
-      if (clip) parallel_blocks(args.parameters.size(0), Step<T>(args, *clip));
+      const std::optional<double> factor = gradient_factor(args.clipping);
+      if (factor) parallel_blocks(args.parameters.size(0), Step<T>(args, *factor));
     });
   });
 }

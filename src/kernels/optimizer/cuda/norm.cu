@@ -41,13 +41,15 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kBlock)
-    total_kernel(const double* partials, std::int64_t count, double* total) {
+__global__ void __launch_bounds__(kBlock) total_kernel(const double* partials, std::int64_t count,
+                                                       const double* loss_scale, double* total) {
   __shared__ double scratch[kBlock / 32];
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += kBlock) sum += partials[i];
   sum = Team<kBlock>{static_cast<int>(threadIdx.x), scratch}.reduce(sum, Add{});
-  if (threadIdx.x == 0) *total = sum;
+  if (threadIdx.x != 0) return;
+  const double scale = loss_scale != nullptr ? loss_scale[kScale] : 1;
+  *total = sum / (scale * scale);
 }
 
 }  // namespace
@@ -64,7 +66,8 @@ void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args) {
                           partials);
   });
   runtime::cuda::launch(stream, "add up sums of squares", total_kernel, 1, kBlock, 0, partials,
-                        blocks, args.sum.data_as<double>());
+                        blocks, args.loss_scale.data_as<const double>(),
+                        args.sum.data_as<double>());
 }
 
 }  // namespace sluice::kernels::optimizer::cuda

@@ -8,6 +8,7 @@ namespace sluice::kernels::optimizer::cuda {
 void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args);
 void adam_step(Stream& stream, const AdamArgs& args);
 void sgd_step(Stream& stream, const SgdArgs& args);
+void update_loss_scale(Stream& stream, const LossScaleArgs& args);
 
 extern const Leaves kLeaves;
 

@@ -19,17 +19,20 @@ struct alignas(16) Group {
 struct Clip {
   const double* sum_of_squares;  ///< or null
   double max_norm;
+  const double* loss_scale;  ///< or null
 
   explicit Clip(const Clipping& clipping)
       : sum_of_squares(clipping.sum_of_squares.data_as<const double>()),
-        max_norm(clipping.max_norm) {}
+        max_norm(clipping.max_norm),
+        loss_scale(clipping.loss_scale.data_as<const double>()) {}
   /// What gradients are multiplied by; NaN if the step must not be made.
   __device__ double factor() const {
-    if (sum_of_squares == nullptr) return 1;
+    const double unscaled = loss_scale != nullptr ? 1 / loss_scale[kScale] : 1;
+    if (sum_of_squares == nullptr) return unscaled;
     const double norm = ::sqrt(*sum_of_squares);
     if (!isfinite(norm)) return nan("");
-    if (max_norm <= 0) return 1;
-    return ::fmin(1.0, max_norm / (norm + 1e-6));
+    if (max_norm <= 0) return unscaled;
+    return unscaled * ::fmin(1.0, max_norm / (norm + 1e-6));
   }
 };
 
@@ -57,12 +60,14 @@ struct Adam {
 struct AdamSource {
   const std::int32_t* step;
   const double* learning_rate;
+  const double* loss_scale;  ///< or null
   double beta1, beta2, epsilon, weight_decay;
   bool decoupled;
 
   explicit AdamSource(const AdamArgs& args)
       : step(args.step.data_as<const std::int32_t>()),
         learning_rate(args.learning_rate.data_as<const double>()),
+        loss_scale(args.clipping.loss_scale.data_as<const double>()),
         beta1(args.beta1),
         beta2(args.beta2),
         epsilon(args.epsilon),
@@ -71,7 +76,8 @@ struct AdamSource {
 
   template <typename T>
   __device__ Adam<T> numbers() const {
-    const double rate = *learning_rate, steps = *step;
+    const double rate = *learning_rate;
+    const double steps = loss_scale != nullptr ? *step - loss_scale[kSkippedSteps] : *step;
     Adam<T> adam;
     adam.decay = static_cast<T>(decoupled ? 0 : weight_decay);
     adam.shrink = static_cast<T>(decoupled ? 1 - rate * weight_decay : 1);
