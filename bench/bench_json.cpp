@@ -1,8 +1,5 @@
-#include <omp.h>
-
 #include <nlohmann/json.hpp>
 
-#include "bench/commit.h"
 #include "bench/machine.h"
 #include "bench/recurrent_bench.h"
 
@@ -36,9 +33,7 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["error"] = result.error ? nlohmann::ordered_json(*result.error) : nullptr;
     row["speedup_over_peer"] =
         result.speedup_over_peer ? nlohmann::ordered_json(*result.speedup_over_peer) : nullptr;
-    row["threads"] = omp_get_max_threads();
-    row["cpu"] = cpu_model();
-    row["commit"] = commit();
+    add_machine(row, shape.device);
     list.push_back(std::move(row));
   }
   return list.dump(1) + "\n";

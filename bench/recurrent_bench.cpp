@@ -4,6 +4,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "base/largest.h"
 #include "bench/output_file.h"
 #include "bench/reference.h"
 #include "bench/statistics.h"
@@ -47,6 +48,29 @@ bool is_peer(const runtime::Device& device, std::string_view implementation) {
   return candidate != nullptr && candidate->peer;
 }
 
+// Bytes of the device that a shape takes with the implementation that is chosen by itself.
+std::size_t bytes_of(const runtime::Context& context, const BenchShape& shape, Pass pass) {
+  const auto choice =
+      recurrent::make_plan(context, shape.descriptor(pass == Pass::kForwardBackward));
+  const recurrent::Plan& plan = *choice.plan;
+  return SharedTensors::bytes(context, shape, pass) + plan.packed_bytes() + plan.workspace_bytes() +
+         plan.reserve_bytes();
+}
+
+// Before numbers for it are drawn on the host, which takes longer and more.
+void require_memory(const runtime::Context& context, const BenchShape& shape, Pass pass) {
+  const std::size_t free = context.device().free_bytes(), needed = bytes_of(context, shape, pass);
+  if (needed <= free) return;
+  BenchShape smaller = shape;
+  const std::int64_t batch = base::largest_that_fits(shape.batch, [&](std::int64_t rows) {
+    smaller.batch = rows;
+    return bytes_of(context, smaller, pass) <= free;
+  });
+  base::fail(ErrorCode::kOutOfMemory, "shape {} takes {} MiB for {}, and {} has {} MiB free; {}",
+             shape.name, needed >> 20, name_of(pass), context.device().name(), free >> 20,
+             batch == 0 ? "leave it out" : fmt::format("batch={} would fit", batch));
+}
+
 // All turns of one shape and pass.
 class Contest {
  public:
@@ -56,7 +80,7 @@ class Contest {
         pass_(pass),
         device_(runtime::open_device(shape.device)),
         context_(make_context(*device_, shape)),
-        data_(shape),
+        data_(drawn(context_, shape, pass)),
         tensors_(context_, shape, data_, pass) {}
 
   std::vector<BenchResult> run(std::ostream& out);
@@ -66,6 +90,10 @@ class Contest {
     runtime::Context context(device);
     context.set_precision({shape.dtype, shape.tf32});
     return context;
+  }
+  static HostData drawn(const runtime::Context& context, const BenchShape& shape, Pass pass) {
+    require_memory(context, shape, pass);
+    return HostData(shape);
   }
   void enter(std::ostream& out);
   std::optional<std::string> enter(const std::string& name);
@@ -113,7 +141,8 @@ void Contest::enter(std::ostream& out) {
   }
 }
 
-/// Why it can't take part. Some only show when run (lengths), which a descriptor does not tell.
+/// Why it can't take part. Some only show when run (lengths, too little memory), which a descriptor
+/// does not tell.
 std::optional<std::string> Contest::enter(const std::string& name) {
   if (const recurrent::Candidate* candidate = find_candidate(*device_, name)) {
     const auto descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
@@ -124,7 +153,7 @@ std::optional<std::string> Contest::enter(const std::string& name) {
     runner.run();
     add(std::move(runner));
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported) throw;
+    if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kOutOfMemory) throw;
     return error.what();
   }
   return std::nullopt;

@@ -63,11 +63,13 @@ struct SharedTensors::Content {
   Tensor make(DType dtype, const Shape& sizes) {
     const std::size_t bytes =
         base::size_of(dtype) * static_cast<std::size_t>(sizes.element_count());
+    total += bytes;
+    if (only_counts) return Tensor(nullptr, dtype, sizes);
     return buffers.emplace_back(context.device(), bytes).tensor(dtype, sizes);
   }
   Tensor make(DType dtype, const Shape& sizes, const std::vector<double>& values) {
     const Tensor tensor = make(dtype, sizes);
-    upload(context, tensor, values);
+    if (!only_counts) upload(context, tensor, values);
     return tensor;
   }
   Set make_set(const HostData& data, bool backward);
@@ -75,6 +77,8 @@ struct SharedTensors::Content {
 
   Context context;
   BenchShape shape;
+  bool only_counts = false;  ///< takes no memory
+  std::size_t total = 0;     ///< bytes
   std::deque<Buffer> buffers;
   std::vector<Set> sets;
   std::size_t current = 0;
@@ -162,6 +166,16 @@ SharedTensors::SharedTensors(const Context& context, const BenchShape& shape, co
 }
 
 SharedTensors::~SharedTensors() = default;
+
+std::size_t SharedTensors::bytes(const Context& context, const BenchShape& shape, Pass pass) {
+  const bool backward = pass == Pass::kForwardBackward;
+  Content content(context, shape);
+  content.only_counts = true;
+  content.make_weights(nullptr);
+  if (backward) content.make_weights(nullptr);
+  content.make_set(HostData(), backward);
+  return content.total;
+}
 
 const SharedTensors::Set& SharedTensors::next() {
   content_->current = (content_->current + 1) % content_->sets.size();

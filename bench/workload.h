@@ -13,6 +13,8 @@ namespace sluice::bench {
 /// oracle sees exactly what an implementation sees. Uniform in [-1, 1] (x, dy, dhn, dcn, h0, c0),
 /// weights uniform in +-1/sqrt(hidden).
 struct HostData {
+  /// No numbers at all.
+  HostData() = default;
   explicit HostData(const BenchShape& shape);
 
   std::vector<double> x, h0, c0, dy, dhn, dcn;
@@ -40,6 +42,8 @@ class SharedTensors {
   SharedTensors(const runtime::Context& context, const BenchShape& shape, const HostData& data,
                 Pass pass);
   ~SharedTensors();
+  /// Bytes of the device for weights, gradients and one copy of inputs and outputs.
+  static std::size_t bytes(const runtime::Context& context, const BenchShape& shape, Pass pass);
 
   struct Set;  // one copy of inputs and outputs
   const Set& next();

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "machine_report.h"
 #include "placement_options.h"
 #include "sluice/sequence_model.h"
 
@@ -12,9 +13,10 @@ struct Options {
   std::string model;
   Placement placement;
   bool explain = false;
+  bool machine = false;
 };
 
-void run(const Options& options) {
+void describe_model(const Options& options) {
   const ModelInfo info = SequenceModel::load(options.model, options.placement).info();
   std::printf("%s\n", info.path.c_str());
   std::printf("configuration     %s\n", info.configuration.c_str());
@@ -27,19 +29,28 @@ void run(const Options& options) {
   if (options.explain) std::printf("%s", info.explanation.c_str());
 }
 
+void run(const Options& options) {
+  if (options.machine) std::printf("%s", machine_report(describe_machine()).c_str());
+  if (!options.model.empty()) describe_model(options);
+}
+
 }  // namespace
 
 void add_info(CLI::App& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("info", "Show what a checkpoint holds");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  CLI::App* command =
+      program.add_subcommand("info", "Show what a checkpoint holds, or what this machine has");
+  auto* wanted = command->add_option_group("what")->require_option(1, 2);
+  wanted->add_option("model", options->model, "Checkpoint folder or model.safetensors");
+  wanted->add_flag("--machine", options->machine,
+                   "Processor, GPUs, driver and NVIDIA's libraries, and what is missing");
   add_placement_options(*command, options->placement);
   command->add_flag("--explain", options->explain,
                     "Which implementation would run each part here, and why others decline");
   command->footer(
       "  sluice info runs/demo/best\n"
-      "  sluice info runs/demo/best/model.safetensors --explain");
+      "  sluice info runs/demo/best/model.safetensors --explain\n"
+      "  sluice info --machine");
   command->callback([options] { run(*options); });
 }
 

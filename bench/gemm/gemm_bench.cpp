@@ -1,7 +1,5 @@
 #include "bench/gemm/gemm_bench.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -9,7 +7,6 @@
 #include <ostream>
 #include <sstream>
 
-#include "bench/commit.h"
 #include "bench/gemm/library.h"
 #include "bench/host_numbers.h"
 #include "bench/machine.h"
@@ -289,9 +286,7 @@ std::string to_json(const std::vector<GemmResult>& results) {
     row["error"] = result.error;
     row["speedup_over_peer"] =
         result.speedup_over_peer ? nlohmann::ordered_json(*result.speedup_over_peer) : nullptr;
-    row["threads"] = omp_get_max_threads();
-    row["cpu"] = cpu_model();
-    row["commit"] = commit();
+    add_machine(row, product.device);
     list.push_back(std::move(row));
   }
   return list.dump(1) + "\n";

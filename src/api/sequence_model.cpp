@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/largest.h"
 #include "data/batches.h"
 #include "data/length_buckets.h"
 #include "decoding/attention_view.h"
@@ -62,21 +63,6 @@ std::vector<std::string> pieces_of(const data::Tokenizer& tokenizer,
   return pieces;
 }
 
-[[noreturn]] void refuse_bucket(const data::LengthBucket& bucket, std::size_t longest_input,
-                                const DecodeOptions& options, const Error& error) {
-  const bool alone = bucket.rows == 1;
-  const std::string what =
-      alone ? fmt::format("input {} with its {} tokens doesn't", longest_input, bucket.source_time)
-            : fmt::format("{} inputs of up to {} tokens (input {}) don't", bucket.rows,
-                          bucket.source_time, longest_input);
-  base::fail(
-      ErrorCode::kOutOfMemory,
-      "{} fit in memory with beam {} and {} tokens of answer: {}; {} a smaller beam or shorter "
-      "answers",
-      what, options.beam, options.max_length, error.what(),
-      alone ? "split it, or take" : "decode fewer together (batch), or take");
-}
-
 }  // namespace
 
 struct SequenceModel::State {
@@ -102,6 +88,12 @@ struct SequenceModel::State {
   void decode(const data::LengthBucket& bucket, const decoding::SearchOptions& options,
               std::span<const std::vector<std::int32_t>> sources,
               std::span<const std::size_t> place, std::span<Decoded> results) const;
+  // Bytes of the device that decoding takes with this many rows of a bucket at once.
+  std::size_t decoding_bytes(std::int64_t rows, const data::LengthBucket& bucket,
+                             const decoding::SearchOptions& options) const;
+  // Says why a bucket doesn't fit and, if that is known, how many of its rows would.
+  [[noreturn]] void refuse(const data::LengthBucket& bucket, std::size_t longest_input,
+                           const decoding::SearchOptions& options, const Error& error) const;
   const data::Tokenizer& source_tokenizer() const { return *loaded.tokenizers.source; }
   const data::Tokenizer& target_tokenizer() const { return *loaded.tokenizers.target; }
 
@@ -155,6 +147,43 @@ void SequenceModel::State::decode(const data::LengthBucket& bucket,
   }
 }
 
+std::size_t SequenceModel::State::decoding_bytes(std::int64_t rows,
+                                                 const data::LengthBucket& bucket,
+                                                 const decoding::SearchOptions& options) const {
+  const models::Seq2Seq& model = *loaded.model;
+  return models::Seq2SeqDecoding::bytes(context, model,
+                                        {rows, bucket.source_time, rows * options.beam}) +
+         decoding::BeamSearch::bytes(model.config().target_vocabulary, options,
+                                     {rows, bucket.source_time});
+}
+
+void SequenceModel::State::refuse(const data::LengthBucket& bucket, std::size_t longest_input,
+                                  const decoding::SearchOptions& options,
+                                  const Error& error) const {
+  const bool alone = bucket.rows == 1;
+  const std::string what =
+      alone ? fmt::format("input {} with its {} tokens doesn't", longest_input, bucket.source_time)
+            : fmt::format("{} inputs of up to {} tokens (input {}) don't", bucket.rows,
+                          bucket.source_time, longest_input);
+  const std::size_t free = device->free_bytes();
+  const std::int64_t fitting = base::largest_that_fits(bucket.rows, [&](std::int64_t rows) {
+    return decoding_bytes(rows, bucket, options) <= free;
+  });
+  // Memory may be refused for other reasons than that there is none.
+  const std::string room =
+      fitting == bucket.rows
+          ? ""
+          : fmt::format("{} MiB are needed and {} free{}; ",
+                        decoding_bytes(bucket.rows, bucket, options) >> 20, free >> 20,
+                        fitting == 0 ? "" : fmt::format(", enough for {} at once", fitting));
+  base::fail(
+      ErrorCode::kOutOfMemory,
+      "{} fit in memory with beam {} and {} tokens of answer: {}; {}{} a smaller beam or shorter "
+      "answers",
+      what, options.beam, options.max_length, error.what(), room,
+      alone ? "split it, or take" : "decode fewer together (batch), or take");
+}
+
 SequenceModel::SequenceModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SequenceModel::~SequenceModel() = default;
 SequenceModel::SequenceModel(SequenceModel&&) noexcept = default;
@@ -190,7 +219,7 @@ std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
       const auto longest = static_cast<std::size_t>(bucket.batches.front().front());
-      refuse_bucket(bucket, place[longest] + 1, options, error);
+      state.refuse(bucket, place[longest] + 1, search_for, error);
     }
   }
   return results;

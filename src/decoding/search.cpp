@@ -33,21 +33,61 @@ std::int64_t poll_interval(const Context& context, const SearchOptions& options)
 
 }  // namespace
 
+/// Where the memory of a search lies.
+struct BeamSearch::Slots {
+  Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary, const SearchOptions& options,
+        const Capacity& capacity);
+
+  kernel::StateSlots state;
+  runtime::Slot logits, attention, tokens, result_attention;
+};
+
+namespace {
+
+kernel::Extent extent_of(const SearchOptions& options, DType dtype, std::int64_t inputs,
+                         std::int64_t source_time, std::int64_t max_length) {
+  kernel::Extent extent;
+  extent.inputs = inputs;
+  extent.beam = options.beam;
+  extent.nbest = options.nbest;
+  extent.max_length = max_length;
+  extent.attention = options.attention;
+  extent.source_time = options.attention ? source_time : 0;
+  extent.dtype = dtype;
+  return extent;
+}
+
+}  // namespace
+
+BeamSearch::Slots::Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary,
+                         const SearchOptions& options, const Capacity& capacity) {
+  const kernel::Extent most =
+      extent_of(options, capacity.dtype, capacity.inputs, capacity.source_time,
+                options.max_length_for(capacity.source_time));
+  state = kernel::StateSlots(planner, most);
+  logits = planner.saved(most.dtype, {most.rows(), vocabulary});
+  tokens = planner.saved(DType::kInt32, {most.inputs, most.nbest, most.max_length});
+  if (!most.attention) return;
+  attention = planner.saved(most.dtype, {most.rows(), most.source_time});
+  result_attention =
+      planner.saved(most.dtype, {most.inputs, most.nbest, most.max_length, most.source_time});
+}
+
 struct BeamSearch::Plan {
-  struct Slots {
-    runtime::Slot logits, attention, tokens, result_attention;
-  };
   /// What one run works on: views of the plan's memory.
   struct Views {
     kernel::State state;
     Tensor logits, attention, tokens, result_attention;
   };
 
-  Plan(const Context& context, models::StepModel& model_in, const SearchOptions& options_in,
-       const Capacity& capacity_in);
+  Plan(models::StepModel& model_in, runtime::ArenaPlanner& planner, const SearchOptions& options_in,
+       const Capacity& capacity_in)
+      : model(&model_in),
+        options(options_in),
+        capacity(capacity_in),
+        rules(rules_of(options_in)),
+        slots(planner, model_in.vocabulary(), options_in, capacity_in) {}
   void check(std::span<const std::int32_t> source_lengths) const;
-  kernel::Extent extent(std::int64_t inputs, std::int64_t source_time,
-                        std::int64_t max_length) const;
   Views views(const kernel::Extent& extent) const;
   /// Steps until every input is done.
   void search(const Context& context, const Views& views);
@@ -56,36 +96,9 @@ struct BeamSearch::Plan {
   SearchOptions options;
   Capacity capacity;
   kernel::Rules rules;
-  kernel::StateSlots state_slots;
   Slots slots;
   runtime::Arena arena;
 };
-
-BeamSearch::Plan::Plan(const Context& context, models::StepModel& model_in,
-                       const SearchOptions& options_in, const Capacity& capacity_in)
-    : model(&model_in), options(options_in), capacity(capacity_in), rules(rules_of(options_in)) {
-  const std::int64_t rows = capacity.inputs * options.beam;
-  const std::int64_t vocabulary = model->vocabulary();
-  SLUICE_CHECK(
-      rows <= model->max_rows(),
-      "beam search over {} inputs with beam {} needs {} rows, but the model has room for {}",
-      capacity.inputs, options.beam, rows, model->max_rows());
-  SLUICE_CHECK(vocabulary > data::kEosId,
-               "beam search needs a vocabulary with eos (id {}), not one of {} tokens",
-               data::kEosId, vocabulary);
-  const kernel::Extent most =
-      extent(capacity.inputs, capacity.source_time, options.max_length_for(capacity.source_time));
-  runtime::ArenaPlanner planner;
-  state_slots = kernel::StateSlots(planner, most);
-  slots.logits = planner.saved(most.dtype, {rows, vocabulary});
-  slots.tokens = planner.saved(DType::kInt32, {most.inputs, most.nbest, most.max_length});
-  if (most.attention) {
-    slots.attention = planner.saved(most.dtype, {rows, most.source_time});
-    slots.result_attention =
-        planner.saved(most.dtype, {most.inputs, most.nbest, most.max_length, most.source_time});
-  }
-  arena = runtime::Arena(context.device(), planner);
-}
 
 void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths) const {
   SLUICE_CHECK(static_cast<std::int64_t>(source_lengths.size()) <= capacity.inputs,
@@ -102,22 +115,9 @@ void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths) const
                model->source_time(), capacity.source_time);
 }
 
-kernel::Extent BeamSearch::Plan::extent(std::int64_t inputs, std::int64_t source_time,
-                                        std::int64_t max_length) const {
-  kernel::Extent extent;
-  extent.inputs = inputs;
-  extent.beam = options.beam;
-  extent.nbest = options.nbest;
-  extent.max_length = max_length;
-  extent.attention = options.attention;
-  extent.source_time = options.attention ? source_time : 0;
-  extent.dtype = capacity.dtype;
-  return extent;
-}
-
 BeamSearch::Plan::Views BeamSearch::Plan::views(const kernel::Extent& extent) const {
   Views views;
-  views.state = state_slots.view(arena, extent);
+  views.state = slots.state.view(arena, extent);
   views.logits = arena.tensor(slots.logits, extent.dtype, {extent.rows(), model->vocabulary()});
   views.tokens =
       arena.tensor(slots.tokens, DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
@@ -155,7 +155,24 @@ BeamSearch::BeamSearch(const Context& context, models::StepModel& model,
   SLUICE_CHECK(capacity.dtype == DType::kFloat32 || capacity.dtype == DType::kFloat64,
                "beam search takes logits in float32 or float64, not {}",
                base::name_of(capacity.dtype));
-  plan_ = std::make_unique<Plan>(context, model, options, capacity);
+  const std::int64_t rows = capacity.inputs * options.beam, vocabulary = model.vocabulary();
+  SLUICE_CHECK(
+      rows <= model.max_rows(),
+      "beam search over {} inputs with beam {} needs {} rows, but the model has room for {}",
+      capacity.inputs, options.beam, rows, model.max_rows());
+  SLUICE_CHECK(vocabulary > data::kEosId,
+               "beam search needs a vocabulary with eos (id {}), not one of {} tokens",
+               data::kEosId, vocabulary);
+  runtime::ArenaPlanner planner;
+  plan_ = std::make_unique<Plan>(model, planner, options, capacity);
+  plan_->arena = runtime::Arena(context.device(), planner);
+}
+
+std::size_t BeamSearch::bytes(std::int64_t vocabulary, const SearchOptions& options,
+                              const Capacity& capacity) {
+  runtime::ArenaPlanner planner;
+  const Slots slots(planner, vocabulary, options, capacity);
+  return planner.total();
 }
 
 BeamSearch::~BeamSearch() = default;
@@ -179,8 +196,8 @@ SearchResults BeamSearch::run(const Context& context,
   }
   results.max_length = *std::max_element(max_lengths.begin(), max_lengths.end());
   const std::int64_t source_time = plan.options.attention ? plan.model->source_time() : 0;
-  const Plan::Views views =
-      plan.views(plan.extent(results.inputs, source_time, results.max_length));
+  const Plan::Views views = plan.views(extent_of(plan.options, plan.capacity.dtype, results.inputs,
+                                                 source_time, results.max_length));
   context.upload<std::int32_t>(views.state.max_lengths, max_lengths);
   plan.search(context, views);
   kernel::trace_back(context, plan.rules, views.state, views.tokens, views.result_attention);

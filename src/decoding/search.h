@@ -96,6 +96,9 @@ class BeamSearch {
   /// Throws ErrorCode::kInvalidArgument for options or a capacity that can't be.
   BeamSearch(const Context& context, models::StepModel& model, const SearchOptions& options,
              const Capacity& capacity);
+  /// Bytes that it takes of the device.
+  static std::size_t bytes(std::int64_t vocabulary, const SearchOptions& options,
+                           const Capacity& capacity);
   ~BeamSearch();
   BeamSearch(BeamSearch&&) noexcept;
   BeamSearch& operator=(BeamSearch&&) noexcept;
@@ -113,6 +116,7 @@ class BeamSearch {
                                              const SearchResults& results) const;
 
  private:
+  struct Slots;
   struct Plan;
   std::unique_ptr<Plan> plan_;
 };

@@ -104,6 +104,13 @@ Seq2SeqDecoding::Seq2SeqDecoding(const Context& context, const Seq2Seq& model,
   plan_->output.pack(context, plan_->arena, model.parameters());
 }
 
+std::size_t Seq2SeqDecoding::bytes(const Context& context, const Seq2Seq& model,
+                                   const Capacity& capacity) {
+  runtime::ArenaPlanner planner;
+  const Plan plan(context, model, planner, capacity);
+  return planner.total();
+}
+
 Seq2SeqDecoding::~Seq2SeqDecoding() = default;
 
 void Seq2SeqDecoding::encode(const Context& context, const Tensor& source, const Tensor& lengths) {

@@ -18,6 +18,8 @@ class Seq2SeqDecoding final : public StepModel {
   };
 
   Seq2SeqDecoding(const Context& context, const Seq2Seq& model, const Capacity& capacity);
+  /// Bytes that it takes of the device.
+  static std::size_t bytes(const Context& context, const Seq2Seq& model, const Capacity& capacity);
   ~Seq2SeqDecoding() override;
 
   /// source int32 [source_time, inputs] time-major, lengths int32 [inputs]. To be called before

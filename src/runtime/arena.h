@@ -26,6 +26,7 @@ class ArenaPlanner {
 
   std::size_t saved_total() const { return saved_; }
   std::size_t scratch_total() const { return scratch_peak_; }
+  std::size_t total() const { return base::checked_add(saved_, scratch_peak_); }
 
  private:
   friend class ScratchScope;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/largest.h"
+
 namespace sluice::training {
 namespace {
 
@@ -38,10 +41,42 @@ models::Seq2SeqTraining& PlanCache::plan(const Context& context,
     scratch_bytes_ = std::max(scratch_bytes_, planner.scratch_total());
     // The old arena goes first, or both would have to fit at once.
     arena_ = runtime::Arena();
-    arena_ = runtime::Arena(context.device(), saved_bytes_, scratch_bytes_);
+    try {
+      arena_ = runtime::Arena(context.device(), saved_bytes_, scratch_bytes_);
+    } catch (const Error& error) {
+      // Plans are good again for what comes next, if it is smaller.
+      plans_.clear();
+      const std::size_t needed = saved_bytes_ + scratch_bytes_;
+      saved_bytes_ = scratch_bytes_ = 0;
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      refuse(context, capacity, training, needed);
+    }
   }
   implementations_.insert(made.implementations());
   return plans_.emplace(key, std::move(made)).first->second;
+}
+
+void PlanCache::refuse(const Context& context, const models::Seq2SeqExtent& capacity, bool training,
+                       std::size_t needed) const {
+  const std::size_t free = context.device().free_bytes();
+  const auto fits = [&](std::int64_t steps) {
+    runtime::ArenaPlanner planner;
+    const models::Seq2SeqExtent fewer{steps * kRowStep, capacity.source_time, capacity.target_time};
+    const models::Seq2SeqTraining plan(context, *model_, planner, fewer, training);
+    return planner.total() <= free;
+  };
+  const std::int64_t rows = kRowStep * base::largest_that_fits(capacity.rows / kRowStep - 1, fits);
+  const std::int64_t tokens = rows * (capacity.source_time + capacity.target_time);
+  const std::string advice =
+      rows == 0 ? "leave out such long examples or take a smaller model"
+                : fmt::format("{} rows, {} tokens with padding, would fit{}", rows, tokens,
+                              training ? ": set training.max_tokens to that" : "");
+  base::fail(
+      ErrorCode::kOutOfMemory,
+      "out of memory: a batch of {} rows with {} source and {} target positions takes {} MiB "
+      "beside the model, and {} has {} MiB free; {}",
+      capacity.rows, capacity.source_time, capacity.target_time, needed >> 20,
+      context.device().name(), free >> 20, advice);
 }
 
 }  // namespace sluice::training

@@ -24,7 +24,9 @@ class PlanCache {
   static models::Seq2SeqExtent capacity_of(const models::Seq2SeqExtent& extent);
 
   /// The plan to train, or to evaluate, a batch of this extent. May allocate: to be called between
-  /// steps. Tensors that a plan gave before are gone after a call for another extent.
+  /// steps. Tensors that a plan gave before are gone after a call for another extent. Throws
+  /// ErrorCode::kOutOfMemory with the bytes needed and the rows that would fit; a smaller extent
+  /// may be asked for then.
   models::Seq2SeqTraining& plan(const Context& context, const models::Seq2SeqExtent& extent,
                                 bool training);
   /// Of the plan asked for last.
@@ -34,6 +36,9 @@ class PlanCache {
   const std::set<std::string>& implementations() const { return implementations_; }
 
  private:
+  [[noreturn]] void refuse(const Context& context, const models::Seq2SeqExtent& capacity,
+                           bool training, std::size_t needed) const;
+
   using Key = std::array<std::int64_t, 4>;  ///< rounded extent, training
 
   const models::Seq2Seq* model_;

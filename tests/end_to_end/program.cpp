@@ -50,7 +50,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 Running::Running(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                  const Setting& setting)
     : out_(memory_file("")), err_(memory_file("")) {
-  std::vector<std::string> words{SLUICE_PROGRAM};
+  std::vector<std::string> words{setting.program.empty() ? SLUICE_PROGRAM
+                                                         : setting.program.native()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = environment();
   variables.insert(variables.end(), setting.variables.begin(), setting.variables.end());

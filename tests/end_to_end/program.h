@@ -23,6 +23,7 @@ struct Setting {
   std::optional<rlim_t> largest_file{};    ///< bytes; a write beyond fails as on a full disk
   std::optional<rlim_t> largest_memory{};  ///< bytes of address space
   std::vector<std::string> variables{};    ///< NAME=value, added to the environment
+  std::filesystem::path program{};         ///< instead of the built one
   int input_descriptor = -1;               ///< instead of `input`
   int output_descriptor = -1;              ///< instead of Outcome::out
 };

@@ -204,8 +204,9 @@ void* CudaDevice::allocate(std::size_t bytes) {
   if (result == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     base::fail(ErrorCode::kOutOfMemory,
-               "out of memory on {} ({}): {} MiB asked for, {} of {} MiB free", name_, gpu_.model,
-               bytes >> 20, free_bytes() >> 20, gpu_.memory_bytes >> 20);
+               "out of memory on {} ({}): {} MiB asked for, {} of {} MiB free; use smaller batches "
+               "or a smaller model",
+               name_, gpu_.model, bytes >> 20, free_bytes() >> 20, gpu_.memory_bytes >> 20);
   }
   check(result, fmt::format("take {} bytes on {}", bytes, name_));
   return memory;

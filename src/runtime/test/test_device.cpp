@@ -19,13 +19,16 @@ GuardedMemory::~GuardedMemory() {
 void* GuardedMemory::allocate(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t mapped = base::align_up(bytes > 0 ? bytes : 1, page);
-  void* memory =
-      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::lock_guard lock(mutex_);
+  void* memory = MAP_FAILED;
+  if (mapped <= free_) {
+    memory = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
   if (memory == MAP_FAILED) {
     base::fail(ErrorCode::kOutOfMemory, "out of memory: {} bytes on device test", bytes);
   }
   std::memset(memory, 0xff, mapped);  // all bits set is a NaN in every float type
-  const std::lock_guard lock(mutex_);
+  free_ -= mapped;
   if (!is_open_) ::mprotect(memory, mapped, PROT_NONE);
   regions_.emplace(memory, mapped);
   return memory;
@@ -36,7 +39,13 @@ void GuardedMemory::deallocate(void* memory) noexcept {
   const auto region = regions_.find(memory);
   if (region == regions_.end()) return;
   ::munmap(memory, region->second);
+  free_ += region->second;
   regions_.erase(region);
+}
+
+std::size_t GuardedMemory::free_bytes() {
+  const std::lock_guard lock(mutex_);
+  return free_;
 }
 
 void GuardedMemory::open() {

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -16,9 +17,11 @@ namespace sluice::runtime::test {
 /// The pages of a test device: closed to everybody but while a piece of work runs.
 class GuardedMemory {
  public:
+  explicit GuardedMemory(std::size_t limit) : free_(limit) {}
   ~GuardedMemory();
   void* allocate(std::size_t bytes);
   void deallocate(void* memory) noexcept;
+  std::size_t free_bytes();
   void open();
   void close();
 
@@ -27,6 +30,7 @@ class GuardedMemory {
 
   std::mutex mutex_;
   std::unordered_map<void*, std::size_t> regions_;
+  std::size_t free_;  ///< bytes that may still be taken
   bool is_open_ = false;
 };
 
@@ -71,16 +75,19 @@ class TestStream final : public Stream {
 /// thread. Fresh memory is filled with NaN, so nothing may count on zeros.
 class TestDevice final : public Device {
  public:
-  TestDevice() : stream_(memory_) {}
+  /// Refuses memory beyond `limit` bytes.
+  explicit TestDevice(std::size_t limit = std::numeric_limits<std::size_t>::max())
+      : memory_(limit), stream_(memory_) {}
 
   DeviceType type() const override { return DeviceType::kTest; }
   std::string name() const override { return "test"; }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   Stream& default_stream() override { return stream_; }
+  std::size_t free_bytes() const override { return memory_.free_bytes(); }
 
  private:
-  GuardedMemory memory_;
+  mutable GuardedMemory memory_;
   TestStream stream_;
 };
 

@@ -49,6 +49,38 @@ TEST(VendorLibrary, FindsInAChosenFolder) {
   EXPECT_NE(std::string(error.what()).find("no_such_function"), std::string::npos);
 }
 
+std::string zlib_version(const VendorLibrary& library) {
+  return library.function<const char*()>("zlibVersion")();
+}
+
+// Every library of NVIDIA's goes through this; zlib, of which only version 1 is known, stands in.
+TEST(VendorLibrary, IsOpenedInOneVersionOnly) {
+  const std::filesystem::path real = find_library("libz.so.1").path();
+  const testing::TemporaryFolder folder;
+  const Variable chosen("SLUICE_CUDA_LIBS", folder.path().c_str());
+  const VendorSpec good{"Probe", "libsluice-probe.so", 1, "sluice-probe", zlib_version};
+  const VendorSpec newer{"Probe", "libsluice-probe.so", 2, "sluice-probe", zlib_version};
+  const auto refusal = [](const VendorSpec& spec) {
+    const Error error = testing::error_of([&] { open_vendor(spec); });
+    EXPECT_EQ(error.code(), ErrorCode::kDevice);
+    return std::string(error.what());
+  };
+  EXPECT_EQ(refusal(good),
+            "Probe 1 is needed and libsluice-probe.so.1 was not found: install it or its Python "
+            "package sluice-probe, or name its folder in SLUICE_CUDA_LIBS");
+
+  std::filesystem::copy_file(std::filesystem::canonical(real), folder / "libsluice-probe.so.1");
+  const VendorLibrary library = open_vendor(good);
+  EXPECT_EQ(library.path(), folder / "libsluice-probe.so.1");
+  const std::string found = "Probe 2 is needed (libsluice-probe.so.2), but " + library.path() +
+                            " is version " + zlib_version(library) + ": install version 2 or its " +
+                            "Python package sluice-probe, or name its folder in SLUICE_CUDA_LIBS";
+  EXPECT_EQ(refusal(newer), found);
+  // The name promises what the library doesn't keep.
+  std::filesystem::rename(folder / "libsluice-probe.so.1", folder / "libsluice-probe.so.2");
+  EXPECT_NE(refusal(newer).find("Probe 2 is needed"), std::string::npos);
+}
+
 TEST(VendorLibrary, FindsInAPythonEnvironment) {
   const testing::TemporaryFolder root;
   const auto package = root / "lib/python3.11/site-packages/nvidia/cu13/lib";
