@@ -75,10 +75,15 @@ copy_test_data() {
   done
 }
 
+# The compute capabilities that the GPU's part has kernels for.
+kernels() {
+  if grep -q '^SLUICE_ALL_ARCHS:BOOL=ON' "$BUILD/CMakeCache.txt"; then echo "8.0 or newer"; else echo "9.0"; fi
+}
+
 write_readme() {
   local glibc
   glibc=$(objdump -T "$FOLDER"/sluice* "$FOLDER"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
-  sed "s/@VERSION@/$version/; s/@GLIBC@/${glibc#GLIBC_}/; s/@MACHINE@/$(uname -m)/" "$SOURCE/packaging/README.md" >"$FOLDER/README.md"
+  sed "s/@VERSION@/$version/; s/@GLIBC@/${glibc#GLIBC_}/; s/@MACHINE@/$(uname -m)/; s/@KERNELS@/$(kernels)/" "$SOURCE/packaging/README.md" >"$FOLDER/README.md"
 }
 
 # As on another machine: no environment, and every library from the folder. (Those of others know no folder of their own and

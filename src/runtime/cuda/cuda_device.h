@@ -92,6 +92,8 @@ class CudaDevice final : public Device {
   const kernels::DeviceKernels* kernels() const override { return kernels_; }
 
   const GpuProperties& gpu() const { return gpu_; }
+  int capability() const { return gpu_.capability; }
+  int processors() const { return gpu_.processors; }
   /// cuBLASLt, opened at the first call, which takes the default stream's workspace too. Throws
   /// ErrorCode::kDevice with one sentence if it can't be had.
   Blas& blas();
