@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "kernels/attention_decoder/cuda/attention_decoder.h"
 #include "kernels/beam_search/cuda/beam_search.h"
-#include "kernels/cuda/probe.h"
 #include "kernels/device_kernels.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/embedding/cuda/embedding.h"
@@ -23,8 +22,6 @@
 
 namespace sluice::kernels::cuda {
 namespace {
-
-using runtime::cuda::GpuProperties;
 
 constexpr DeviceKernels kKernels{
     .attention_decoder = &attention_decoder::cuda::kCandidates,
@@ -73,14 +70,14 @@ std::string refuse_driver(int& count) {
   return fmt::format("the driver says \"{}\"", cudaGetErrorString(result));
 }
 
-/// Why the GPU that is current can't run this build's kernels; empty if it can.
-std::string refuse_gpu(const GpuProperties& gpu) {
-  const char* reason = refuse_current_gpu();
+/// Why a GPU can't run this build's kernels; empty if it can.
+std::string refuse_gpu(const runtime::cuda::CudaDevice& device) {
+  const char* reason = device.gpu().code.missing;
   if (reason == nullptr) return {};
   return fmt::format(
       "{} has compute capability {}, and this build holds kernels for {} (CUDA says \"{}\"); "
       "configure with -DSLUICE_ALL_ARCHS=ON, or take a bundle made with --all-archs",
-      gpu.model, version_of(gpu.capability), kernels_for(), reason);
+      device.model(), version_of(device.capability()), kernels_for(), reason);
 }
 
 runtime::Device* open(int ordinal) {
@@ -91,13 +88,13 @@ runtime::Device* open(int ordinal) {
   }
   if (!reason.empty()) base::fail(ErrorCode::kDevice, "{}", reason);
   auto device = std::make_unique<runtime::cuda::CudaDevice>(ordinal, kKernels);
-  reason = refuse_gpu(device->gpu());
+  reason = refuse_gpu(*device);
   if (!reason.empty()) base::fail(ErrorCode::kDevice, "{}", reason);
   return device.release();
 }
 
 runtime::GpuReport report(int ordinal) {
-  const GpuProperties gpu = runtime::cuda::properties_of(ordinal);
+  const auto gpu = runtime::cuda::properties_of(ordinal);
   runtime::GpuReport report;
   report.device = fmt::format("cuda:{}", ordinal);
   report.model = gpu.model;

@@ -168,6 +168,7 @@ CudaDevice::CudaDevice(int ordinal, const kernels::DeviceKernels& kernels)
     : gpu_(properties_of(ordinal)), name_(fmt::format("cuda:{}", ordinal)), kernels_(&kernels) {
   check(cudaSetDevice(ordinal), fmt::format("use device {}", name_));
   stream_ = std::make_unique<CudaStream>(gpu_);
+  gpu_.code = code_of_current_gpu(stream_->handle());
 }
 
 CudaDevice::~CudaDevice() = default;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/context.h"
+#include "runtime/cuda/kernel_code.h"
 #include "runtime/device.h"
 
 namespace sluice::runtime::cuda {
@@ -16,12 +17,13 @@ class Blas;
 /// What a GPU is, as it says itself. Kernels and plans ask here instead of assuming a model.
 struct GpuProperties {
   int ordinal = 0;
-  std::string model;     ///< "NVIDIA H200"
-  int capability = 0;    ///< 90 for compute capability 9.0
-  int processors = 0;    ///< streaming multiprocessors
+  std::string model;   ///< "NVIDIA H200"
+  int capability = 0;  ///< 90 for compute capability 9.0
+  int processors = 0;  ///< streaming multiprocessors
   std::size_t memory_bytes = 0;
   std::size_t cache_bytes = 0;   ///< of the L2
   std::size_t shared_bytes = 0;  ///< of shared memory that a block may have, static and dynamic
+  KernelCode code;               ///< what this build has for it; known once a CudaDevice is open
 };
 GpuProperties properties_of(int ordinal);
 
@@ -73,8 +75,8 @@ class CudaStream final : public Stream {
   void* workspace_ = nullptr;
 };
 
-/// One GPU. It, its streams and what runs on them may be used whatever GPU is current, and leave that
-/// as it was.
+/// One GPU. It, its streams and what runs on them may be used whatever GPU is current, and leave
+/// that as it was.
 class CudaDevice final : public Device {
  public:
   /// Makes the GPU current for this thread, so that who uses one alone never changes.

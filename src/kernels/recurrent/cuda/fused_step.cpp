@@ -15,12 +15,10 @@ std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + pa
 std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass pass,
                                           std::int64_t rows, std::int64_t lanes,
                                           const runtime::cuda::GpuProperties& gpu) {
-  constexpr int kHopper = 90;
   constexpr std::int64_t kCopyBytes = 16, kLineBytes = 128, kTileRows = 64;
   const std::int64_t hidden = descriptor.hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
-  if (!SLUICE_HAS_HOPPER || gpu.capability != kHopper || descriptor.projection > 0 ||
-      hidden * element % kCopyBytes != 0) {
+  if (!gpu.code.hopper || descriptor.projection > 0 || hidden * element % kCopyBytes != 0) {
     return std::nullopt;
   }
   // Measured on an H200 (docs/performance.md), with 1 to 512 rows of 256 to 4096 units: the kernel
