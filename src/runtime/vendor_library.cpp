@@ -118,9 +118,7 @@ std::vector<std::string> library_folders() {
   return folders;
 }
 
-VendorLibrary opened_library(std::string_view file) {
-  return open(std::string(file), RTLD_NOLOAD);
-}
+VendorLibrary opened_library(std::string_view file) { return open(std::string(file), RTLD_NOLOAD); }
 
 VendorLibrary find_library(std::string_view file) {
   const std::string name(file);

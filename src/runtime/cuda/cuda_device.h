@@ -23,7 +23,7 @@ struct GpuProperties {
   std::size_t memory_bytes = 0;
   std::size_t cache_bytes = 0;   ///< of the L2
   std::size_t shared_bytes = 0;  ///< of shared memory that a block may have, static and dynamic
-  KernelCode code;               ///< what this build has for it; known once a CudaDevice is open
+  KernelCode code{};             ///< what this build has for it; known once a CudaDevice is open
 };
 GpuProperties properties_of(int ordinal);
 

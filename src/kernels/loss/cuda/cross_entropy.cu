@@ -235,7 +235,8 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,
-      cached ? dim3(resident_blocks(gpu, launch)) : launch.grid, launch.block, launch.cache_bytes, p);
+      cached ? dim3(resident_blocks(gpu, launch)) : launch.grid, launch.block, launch.cache_bytes,
+      p);
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ void score_targets(Stream& stream, const TargetScoreArgs& args) {
   auto* scores = args.token_scores.data_as<double>();
   base::dispatch_master(args.logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const RowLaunch launch = row_launch<T>(runtime::cuda::gpu_of(stream), args.logits.size(0), args.logits.size(1));
+    const RowLaunch launch =
+        row_launch<T>(runtime::cuda::gpu_of(stream), args.logits.size(0), args.logits.size(1));
     runtime::cuda::launch(stream, "score targets",
                           launch.by_warp ? score_kernel<T, kWarp> : score_kernel<T, kRowThreads>,
                           launch.grid, launch.block, launch.cache_bytes,
@@ -94,7 +95,8 @@ void score_targets(Stream& stream, const TargetScoreArgs& args) {
 void log_softmax(Stream& stream, const Tensor& logits, const Tensor& out) {
   base::dispatch_master(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const RowLaunch launch = row_launch<T>(runtime::cuda::gpu_of(stream), logits.size(0), logits.size(1));
+    const RowLaunch launch =
+        row_launch<T>(runtime::cuda::gpu_of(stream), logits.size(0), logits.size(1));
     runtime::cuda::launch(
         stream, "take the log-softmax",
         launch.by_warp ? log_softmax_kernel<T, kWarp> : log_softmax_kernel<T, kRowThreads>,
