@@ -132,6 +132,8 @@ VendorLibrary open_vendor(const VendorSpec& spec) {
   VendorLibrary library = find_library(spec.file_name());
   if (!library) refuse_missing(spec);
   if (major_of(spec.version(library)) != spec.major) refuse_version(spec, library);
+  // To be told of in results at the end; and to open one again and again takes long.
+  open(library.path(), RTLD_NOLOAD | RTLD_NODELETE);
   return library;
 }
 

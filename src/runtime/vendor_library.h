@@ -56,8 +56,9 @@ VendorLibrary find_library(std::string_view file);
 /// The one already in the process; absent if it was not opened yet.
 VendorLibrary opened_library(std::string_view file);
 
-/// Opens the library and asks it for its version. Throws ErrorCode::kDevice with one sentence if
-/// there is none, or only another version: what is needed, what was found, what to do.
+/// Opens the library, for as long as the process lives, and asks it for its version. Throws
+/// ErrorCode::kDevice with one sentence if there is none, or only another version: what is needed,
+/// what was found, what to do.
 VendorLibrary open_vendor(const VendorSpec& spec);
 
 }  // namespace sluice::runtime
