@@ -22,8 +22,8 @@ std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass
     return std::nullopt;
   }
   // Measured on an H200 (docs/performance.md), with 1 to 512 rows of 256 to 4096 units: the kernel
-  // wins up to a tile a processor forward, and up to an eighth of that backward, where four lanes
-  // beside each other may have twice as many.
+  // wins forward up to a tile for a processor, backward up to a tile for eight, and for four if
+  // they are of several lanes.
   const bool backward = pass == StepPass::kBackward;
   const std::int64_t tiles = parts(hidden, backward ? 64 : 16) * parts(rows, kTileRows);
   const std::int64_t all = lanes * tiles, processors = gpu.processors;

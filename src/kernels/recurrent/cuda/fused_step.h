@@ -20,7 +20,7 @@ struct StepProduct {
 
 /// How a step is spread over the GPU.
 struct StepGeometry {
-  int cluster;  ///< blocks that share a tile's depth: forward 2 to 8, backward 4 or 8
+  int cluster;  ///< blocks that share a tile's depth: a power of two from 2 (forward) or 4 to 8
   int stages;   ///< chunks of depth that a block has in shared memory
 };
 
