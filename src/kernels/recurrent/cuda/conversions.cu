@@ -17,9 +17,9 @@ __device__ void for_elements(std::int64_t count, const Body& body) {
   }
 }
 
-template <typename T, bool kAdd>
+template <typename T>
 __global__ void widen_kernel(float* to, const T* from, std::int64_t count) {
-  for_elements(count, [&](std::int64_t i) { to[i] = (kAdd ? to[i] : 0.0f) + load(from + i); });
+  for_elements(count, [&](std::int64_t i) { to[i] = load(from + i); });
 }
 
 template <typename T>
@@ -42,18 +42,7 @@ unsigned blocks(std::int64_t count) { return runtime::cuda::blocks_for(count, kB
 void widen(cudaStream_t stream, DType storage, float* to, const void* from, std::int64_t count) {
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    widen_kernel<T, false>
-        <<<blocks(count), kBlock, 0, stream>>>(to, static_cast<const T*>(from), count);
-  });
-  check_conversion();
-}
-
-void add_widened(cudaStream_t stream, DType storage, float* to, const void* from,
-                 std::int64_t count) {
-  dispatch_device_storage(storage, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    widen_kernel<T, true>
-        <<<blocks(count), kBlock, 0, stream>>>(to, static_cast<const T*>(from), count);
+    widen_kernel<T><<<blocks(count), kBlock, 0, stream>>>(to, static_cast<const T*>(from), count);
   });
   check_conversion();
 }

@@ -95,8 +95,9 @@ void CudnnLayer::measure(cudnnRNNDescriptor_t rnn) {
 }
 
 void CudnnLayer::begin(const Context& context, std::int64_t time, std::int64_t rows) {
-  cudnn_.check(cudnn_.set_stream(handle(), runtime::cuda::handle_of(context.stream())),
-               "give cuDNN a stream");
+  const cudaStream_t stream = runtime::cuda::handle_of(context.stream());
+  if (stream != stream_) cudnn_.check(cudnn_.set_stream(handle(), stream), "give cuDNN a stream");
+  stream_ = stream;
   tf32_ = context.tf32();
   set_extent(time, rows);
 }

@@ -73,6 +73,7 @@ class CudnnLayer {
   CudnnObject<cudnnRNNDescriptor_t> rnn_, tf32_rnn_;
   CudnnObject<cudnnRNNDataDescriptor_t> x_, y_;
   CudnnObject<cudnnTensorDescriptor_t> h_, c_, matrix_, bias_;
+  cudaStream_t stream_ = nullptr;  ///< that the handle was given last
   bool tf32_ = false;
   std::int64_t time_ = 0, rows_ = 0;
   std::size_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;

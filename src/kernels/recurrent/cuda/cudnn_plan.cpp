@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/recurrent/arguments.h"
+#include "kernels/recurrent/cuda/bulk_conversions.h"
 #include "kernels/recurrent/cuda/cudnn_layer.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
@@ -80,10 +81,8 @@ class CudnnPlan final : public Plan {
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override;
 
  private:
-  /// Calls body(canonical part, rows, columns, place) for every matrix and bias of a layer and
-  /// direction that is there.
-  template <typename Body>
-  void for_parts(const LayerWeights& weights, std::size_t index, void* space, const Body& body);
+  /// Every matrix and bias that is there: canonical, and its place in cuDNN's space.
+  Segments parts_of(const std::vector<LayerWeights>& weights, void* space) const;
 
   void refuse(const ForwardArgs& args) const;
   std::int64_t cells(const ForwardArgs& args) const {
@@ -101,27 +100,30 @@ class CudnnPlan final : public Plan {
   CudnnWorkspace layout_;
 };
 
-template <typename Body>
-void CudnnPlan::for_parts(const LayerWeights& weights, std::size_t index, void* space,
-                          const Body& body) {
+Segments CudnnPlan::parts_of(const std::vector<LayerWeights>& weights, void* space) const {
   const std::int64_t gates = descriptor_.gates(), hidden = descriptor_.hidden;
-  const auto i = static_cast<std::int64_t>(index);
-  const auto part = [&](const Tensor& tensor, std::int64_t gate, std::int64_t columns) {
-    return tensor ? tensor.data_as<float>() + gate * hidden * columns : nullptr;
+  Segments segments(descriptor_.dtype);
+  // Rows of a canonical tensor from a gate's first on.
+  const auto add = [&](const Tensor& tensor, std::int64_t first, std::int64_t rows, void* place) {
+    if (!tensor) return;
+    const std::int64_t width = tensor.element_count() / tensor.size(0);
+    segments.add({tensor.data_as<float>() + first * width, place, rows * width});
   };
-  for (std::int64_t gate = 0; gate < gates; ++gate) {
-    const CudnnLayer::Place input = layer_.place_of(i, gate, space);
-    const CudnnLayer::Place recurrent = layer_.place_of(i, gates + gate, space);
-    const std::int64_t width = descriptor_.input_of(i / descriptor_.directions);
-    body(part(weights.weight_ih, gate, width), hidden, width, input.matrix);
-    body(part(weights.weight_hh, gate, descriptor_.output()), hidden, descriptor_.output(),
-         recurrent.matrix);
-    body(part(weights.bias_ih, gate, 1), std::int64_t{1}, hidden, input.bias);
-    body(part(weights.bias_hh, gate, 1), std::int64_t{1}, hidden, recurrent.bias);
+  for (std::size_t index = 0; index < weights.size(); ++index) {
+    const LayerWeights& layer = weights[index];
+    const auto i = static_cast<std::int64_t>(index);
+    for (std::int64_t gate = 0; gate < gates; ++gate) {
+      const CudnnLayer::Place input = layer_.place_of(i, gate, space);
+      const CudnnLayer::Place recurrent = layer_.place_of(i, gates + gate, space);
+      add(layer.weight_ih, gate * hidden, hidden, input.matrix);
+      add(layer.weight_hh, gate * hidden, hidden, recurrent.matrix);
+      add(layer.bias_ih, gate * hidden, hidden, input.bias);
+      add(layer.bias_hh, gate * hidden, hidden, recurrent.bias);
+    }
+    if (descriptor_.projection == 0) continue;
+    add(layer.weight_hr, 0, descriptor_.projection, layer_.place_of(i, 2 * gates, space).matrix);
   }
-  if (descriptor_.projection == 0) return;
-  body(part(weights.weight_hr, 0, 0), descriptor_.projection, hidden,
-       layer_.place_of(i, 2 * gates, space).matrix);
+  return segments;
 }
 
 void CudnnPlan::pack(const Context& context, const std::vector<LayerWeights>& weights,
@@ -130,13 +132,7 @@ void CudnnPlan::pack(const Context& context, const std::vector<LayerWeights>& we
   check_weights(descriptor_, weights);
   const CurrentDevice current(gpu_of(context.stream()).ordinal);
   layer_.begin(context, descriptor_.time, descriptor_.rows);
-  const cudaStream_t stream = handle_of(context.stream());
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    for_parts(weights[i], i, memory.packed,
-              [&](const float* from, std::int64_t rows, std::int64_t columns, std::byte* to) {
-                pack_matrix(stream, descriptor_.dtype, {from, rows, columns, to, columns, false});
-              });
-  }
+  parts_of(weights, memory.packed).narrow(handle_of(context.stream()));
 }
 
 void CudnnPlan::refuse(const ForwardArgs& args) const {
@@ -224,13 +220,7 @@ void CudnnPlan::backward(const Context& context, const BackwardArgs& args, const
                                      layer_.workspace_bytes(), space + layout_.cudnn,
                                      layer_.reserve_bytes(), memory.reserve),
               fmt::format("run {} for the gradients of weights", name_));
-  for (std::size_t i = 0; i < args.gradients.size(); ++i) {
-    for_parts(args.gradients[i], i, weights,
-              [&](float* to, std::int64_t rows, std::int64_t columns, const std::byte* from) {
-                if (to == nullptr) return;
-                add_widened(handle_of(stream), descriptor_.dtype, to, from, rows * columns);
-              });
-  }
+  parts_of(args.gradients, weights).add_to_wide(handle_of(stream));
 }
 
 }  // namespace

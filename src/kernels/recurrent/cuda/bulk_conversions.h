@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/recurrent/recurrent.h"
+
+namespace sluice::kernels::recurrent::cuda {
+
+/// `count` numbers in float32 and the same in storage, either of which is read or written.
+struct Segment {
+  float* wide;
+  void* stored;
+  std::int64_t count;
+};
+
+/// Pieces of memory that are converted together, in one launch where a launch a piece would cost
+/// more than the work.
+class Segments {
+ public:
+  explicit Segments(DType storage) : storage_(storage) {}
+
+  /// Joins the piece to one that it continues.
+  void add(const Segment& segment);
+
+  /// Rounds all to storage.
+  void narrow(cudaStream_t stream) const;
+  /// Adds all that is in storage to what is in float32.
+  void add_to_wide(cudaStream_t stream) const;
+
+ private:
+  DType storage_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace sluice::kernels::recurrent::cuda
