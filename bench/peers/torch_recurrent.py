@@ -12,6 +12,7 @@ events, medians.
 import os
 import sys
 import time
+import warnings
 
 import torch
 
@@ -50,6 +51,8 @@ def make_module(shape, device):
                   **projection)
     module.to(device, TYPES[shape.dtype])
     module.flatten_parameters()
+    # torch leaves bfloat16 as it is, and says so at every call.
+    warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
     return module
 
 
@@ -95,9 +98,10 @@ class Contest:
             y, last = self.module(x, state)
             if one.lengths is not None:
                 y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=self.shape.time)
-            one.kept = (y, last)
-            if self.backward:
-                self.differentiate(one, y, last)
+            gradients = self.differentiate(one, y, last) if self.backward else ()
+            # Without their history, whose nodes belong to this stream: a later capture is on another.
+            one.kept = [tensor.detach() for tensor in (y, *(last if isinstance(last, tuple) else (last,)))]
+            one.kept += gradients
 
     def differentiate(self, one, y, last):
         if self.shape.cell == "lstm":
@@ -106,7 +110,7 @@ class Contest:
         else:
             outputs, gradients, inputs = [y, last], [one.dy, one.dhn], [one.x, one.h0]
         # Plain gradients, not added to .grad: torch's faster way.
-        one.kept += torch.autograd.grad(outputs, inputs + list(self.module.parameters()), gradients)
+        return torch.autograd.grad(outputs, inputs + list(self.module.parameters()), gradients)
 
     def capture(self):
         """A graph for each set; they share what memory is free between runs."""
