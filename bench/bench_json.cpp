@@ -6,10 +6,14 @@
 namespace sluice::bench {
 
 std::string to_json(const std::vector<BenchResult>& results) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  using nlohmann::ordered_json;
+  const auto number = [](const std::optional<double>& value) {
+    return value ? ordered_json(*value) : ordered_json(nullptr);
+  };
+  ordered_json list = ordered_json::array();
   for (const BenchResult& result : results) {
     const BenchShape& shape = result.shape;
-    nlohmann::ordered_json row;
+    ordered_json row;
     row["name"] = shape.name;
     row["cell"] = kernels::recurrent::name_of(shape.cell);
     row["time"] = shape.time;
@@ -30,9 +34,10 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["default"] = result.is_default;
     row["milliseconds"] = result.milliseconds;
     row["gflops"] = result.gflops;
-    row["error"] = result.error ? nlohmann::ordered_json(*result.error) : nullptr;
-    row["speedup_over_peer"] =
-        result.speedup_over_peer ? nlohmann::ordered_json(*result.speedup_over_peer) : nullptr;
+    row["gemm_gflops"] = number(result.gemm_gflops);
+    row["share_of_gemm"] = number(result.share_of_gemm());
+    row["error"] = number(result.error);
+    row["speedup_over_peer"] = number(result.speedup_over_peer);
     add_machine(row, shape.device);
     list.push_back(std::move(row));
   }

@@ -1,10 +1,12 @@
 #include "bench/recurrent_bench.h"
 
 #include <algorithm>
+#include <map>
 #include <ostream>
 #include <sstream>
 
 #include "base/largest.h"
+#include "bench/gemm/gemm_rate.h"
 #include "bench/output_file.h"
 #include "bench/reference.h"
 #include "bench/statistics.h"
@@ -84,6 +86,7 @@ class Contest {
         tensors_(context_, shape, data_, pass) {}
 
   std::vector<BenchResult> run(std::ostream& out);
+  const runtime::Context& context() const { return context_; }
 
  private:
   static runtime::Context make_context(runtime::Device& device, const BenchShape& shape) {
@@ -213,7 +216,33 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
   return results;
 }
 
-constexpr const char* kRow = "{:<22} {:<9} {:<17} {:<25} {:>10} {:>9} {:>9} {:>8}\n";
+// Asks each device once for each dtype.
+class GemmRates {
+ public:
+  std::optional<double> rate(const runtime::Context& context, const BenchShape& shape,
+                             std::ostream& out) {
+    const auto [place, is_new] = known_.try_emplace({shape.device, shape.dtype_name()});
+    if (is_new) {
+      place->second = gemm::measure_gemm_rate(context);
+      if (place->second) {
+        out << fmt::format("# {} {}: products of {}^3 run at {:.0f} GFLOP/s\n",
+                           context.device().name(), shape.dtype_name(), place->second->size,
+                           place->second->gflops);
+      }
+    }
+    return place->second ? std::optional(place->second->gflops) : std::nullopt;
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string_view>, std::optional<gemm::GemmRate>> known_;
+};
+
+constexpr const char* kRow = "{:<22} {:<9} {:<17} {:<25} {:>10} {:>9} {:>8} {:>9} {:>8}\n";
+
+std::string share(const BenchResult& result) {
+  const std::optional<double> share = result.share_of_gemm();
+  return share ? fmt::format("{:.1f}%", 100 * *share) : "-";
+}
 
 void print(std::ostream& out, const BenchResult& result) {
   const auto optional = [](const std::optional<double>& value, const char* format) {
@@ -224,12 +253,17 @@ void print(std::ostream& out, const BenchResult& result) {
                                                                           : "");
   out << fmt::format(kRow, result.shape.name, result.shape.dtype_name(), name_of(result.pass),
                      marked, fmt::format("{:.3f}", result.milliseconds),
-                     fmt::format("{:.1f}", result.gflops), optional(result.error, "{:.1e}"),
+                     fmt::format("{:.1f}", result.gflops), share(result),
+                     optional(result.error, "{:.1e}"),
                      optional(result.speedup_over_peer, "{:.2f}x"))
       << std::flush;
 }
 
 }  // namespace
+
+std::optional<double> BenchResult::share_of_gemm() const {
+  return gemm_gflops ? std::optional(gflops / *gemm_gflops) : std::nullopt;
+}
 
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
                                              std::ostream& out) {
@@ -247,13 +281,17 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<Pass> passes = passes_of(options.passes);
   if (!options.json.empty()) require_writable(options.json);
-  out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "error",
-                     "vs peer");
+  out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "of GEMM",
+                     "error", "vs peer");
+  GemmRates rates;
   std::vector<BenchResult> all;
   for (const BenchShape& shape : shapes) {
     for (const Pass pass : passes) {
       if (!shape.has(pass)) continue;
-      for (BenchResult& result : Contest(options, shape, pass).run(out)) {
+      Contest contest(options, shape, pass);
+      const std::optional<double> rate = rates.rate(contest.context(), shape, out);
+      for (BenchResult& result : contest.run(out)) {
+        result.gemm_gflops = rate;
         print(out, result);
         all.push_back(std::move(result));
       }

@@ -35,12 +35,17 @@ struct BenchResult {
   std::string implementation;  ///< "name", or "name+graph" captured in a CUDA graph
   std::string device_model;
   bool peer = false;
-  bool is_default = false;      ///< what "auto" picks
-  double milliseconds = 0;      ///< median
-  double gflops = 0;            ///< forward_flops (three times that with backward) / median
+  bool is_default = false;  ///< what "auto" picks
+  double milliseconds = 0;  ///< median
+  double gflops = 0;        ///< forward_flops (three times that with backward) / median
+  /// What the machine reaches in a large product of matrices of the same dtype, in the same run.
+  std::optional<double> gemm_gflops;
   std::optional<double> error;  ///< worst_error, if checked
   /// Median over the turns of (fastest peer's time / this one's) in the same turn.
   std::optional<double> speedup_over_peer;
+
+  /// gflops / gemm_gflops
+  std::optional<double> share_of_gemm() const;
 };
 
 /// On a device that captures work, every implementation runs plain and captured (but "graph", which
