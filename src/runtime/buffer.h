@@ -13,7 +13,9 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(Device& device, std::size_t bytes)
-      : device_(&device), data_(device.allocate(bytes)), bytes_(bytes) {}
+      : device_(&device), data_(device.allocate(bytes)), bytes_(bytes) {
+    device.note_taken(bytes);
+  }
   Buffer(Buffer&& other) noexcept
       : device_(std::exchange(other.device_, nullptr)),
         data_(std::exchange(other.data_, nullptr)),
@@ -25,7 +27,9 @@ class Buffer {
     return *this;
   }
   ~Buffer() {
-    if (data_ != nullptr) device_->deallocate(data_, bytes_);
+    if (data_ == nullptr) return;
+    device_->deallocate(data_, bytes_);
+    device_->note_freed(bytes_);
   }
 
   void* data() const { return data_; }

@@ -50,6 +50,13 @@ std::size_t Device::cache_bytes() const {
 
 std::size_t Device::free_bytes() const { return host_free_bytes(); }
 
+void Device::note_taken(std::size_t bytes) {
+  const std::size_t now = held_ += bytes;
+  std::size_t peak = peak_;
+  while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
+  }
+}
+
 std::unique_ptr<Device> open_device(std::string_view name) {
   if (name == "cpu") return std::make_unique<cpu::CpuDevice>();
   if (name == "test") return std::make_unique<test::TestDevice>();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -92,6 +93,18 @@ class Device {
   virtual std::size_t cache_bytes() const;
   /// Bytes of its memory that could be taken now, as far as it knows: for messages.
   virtual std::size_t free_bytes() const;
+
+  /// Bytes of the device's memory that Buffers hold at most at a time, since the device was opened
+  /// or the peak was reset to what they hold now.
+  std::size_t memory_peak() const { return peak_; }
+  void reset_memory_peak() { peak_ = held_.load(); }
+
+ private:
+  friend class Buffer;
+  void note_taken(std::size_t bytes);
+  void note_freed(std::size_t bytes) { held_ -= bytes; }
+
+  std::atomic<std::size_t> held_ = 0, peak_ = 0;
 };
 
 /// Opens a device by name: "cpu", "test", "cuda" or "cuda:N". Throws ErrorCode::kDevice with the
