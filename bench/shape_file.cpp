@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "base/suggest.h"
+#include "bench/shape_lines.h"
 
 namespace sluice::bench {
 
@@ -17,14 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 13> kKeys{
     "cell",       "time",  "batch",   "input", "hidden", "layers", "directions",
     "projection", "dtype", "lengths", "seed",  "device", "pass"};
-
-std::int64_t parse_number(std::string_view text, std::int64_t least) {
-  std::int64_t number = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  SLUICE_CHECK(status == std::errc() && end == text.data() + text.size() && number >= least,
-               "'{}' is not an integer of at least {}", text, least);
-  return number;
-}
 
 bool parse_lengths(std::string_view text) {
   SLUICE_CHECK(text == "full" || text == "uniform", "'{}' is neither full nor uniform", text);
@@ -58,30 +48,6 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
     SLUICE_CHECK(number != nullptr, "there is no such key{}", base::did_you_mean(key, kKeys));
     *number = parse_number(value, 1);
   }
-}
-
-BenchShape parse_line(const std::string& line, const std::string& place) {
-  std::istringstream words(line);
-  BenchShape shape;
-  words >> shape.name;
-  SLUICE_CHECK(shape.name.find('=') == std::string::npos,
-               "{}: the line must start with a name, not with '{}'", place, shape.name);
-  for (std::string word; words >> word;) {
-    const std::size_t equals = word.find('=');
-    SLUICE_CHECK(equals != std::string::npos, "{}: '{}' is not of the form key=value", place, word);
-    const std::string key = word.substr(0, equals);
-    try {
-      set_key(shape, key, std::string_view(word).substr(equals + 1));
-    } catch (const Error& error) {
-      base::fail(error.code(), "{}: {}: {}", place, key, error.what());
-    }
-  }
-  try {
-    shape.descriptor(true).validate();
-  } catch (const Error& error) {
-    base::fail(error.code(), "{}: {}", place, error.what());
-  }
-  return shape;
 }
 
 }  // namespace
@@ -125,24 +91,19 @@ double BenchShape::forward_flops() const {
 
 std::vector<BenchShape> parse_shapes(std::string_view text, std::string_view origin) {
   std::vector<BenchShape> shapes;
-  std::istringstream lines{std::string(text)};
-  std::int64_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    line = line.substr(0, line.find('#'));
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    shapes.push_back(parse_line(line, fmt::format("{}:{}", origin, number)));
+  for (const ShapeLine& line : split_shape_lines(text, origin)) {
+    BenchShape shape;
+    shape.name = line.name;
+    read_keys(
+        line, [&](std::string_view key, std::string_view value) { set_key(shape, key, value); },
+        [&] { shape.descriptor(true).validate(); });
+    shapes.push_back(std::move(shape));
   }
-  SLUICE_CHECK(!shapes.empty(), "{} holds no shape; write lines `name key=value …`", origin);
   return shapes;
 }
 
 std::vector<BenchShape> read_shapes(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream) base::fail(ErrorCode::kNotFound, "cannot read the shape file {}", path.string());
-  return parse_shapes(text.str(), path.string());
+  return parse_shapes(read_shape_text(path), path.string());
 }
 
 std::vector<BenchShape> read_shapes(const std::filesystem::path& path, std::string_view dtype,

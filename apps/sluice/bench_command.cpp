@@ -18,6 +18,8 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
       ->add_option("--impl", options->implementations,
                    "all, auto, or names with commas between; peers are libraries' own layers")
       ->capture_default_str();
+  command->add_flag("--skip-declined", options->skip_declined,
+                    "Where a named implementation declines a shape, tell why and go on");
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N instead of what the shape file says");
   command->add_option("--dtype", options->dtype,
@@ -41,7 +43,10 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
       "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device,\n"
       "pass (all, or forward for what is only inference).\n"
       "dtype tf32 is float32 with products in TF32. On a GPU each implementation also runs\n"
-      "captured in a CUDA graph, as NAME+graph. Times are medians; 'vs peer' is the median over "
+      "captured in a CUDA graph, as NAME+graph. Times are medians; 'of GEMM' is the share of what "
+      "a\n"
+      "large product of matrices of that dtype reaches in the same run; 'vs peer' is the median "
+      "over\n"
       "turns of peer's time / own time.\n\n"
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json\n"
       "  sluice bench gru --shapes bench/shapes/deepbench.shapes --device cuda --dtype bfloat16");
@@ -51,17 +56,19 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command =
-      program.add_subcommand("bench", "Measure recurrent layers against other libraries' own");
+  CLI::App* command = program.add_subcommand(
+      "bench", "Measure recurrent layers, training and matrix products against other libraries");
   command->require_subcommand(1);
   command->footer(
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json\n"
       "  sluice bench ladder --device cuda\n"
+      "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
       "  sluice bench report cpu.json --html report.html");
   add_recurrent(*command, "lstm", "LSTM layers", kernels::recurrent::CellType::kLstm);
   add_recurrent(*command, "gru", "GRU layers", kernels::recurrent::CellType::kGru);
   add_bench_ladder(*command);
   add_bench_table(*command);
+  add_bench_train(*command);
   add_bench_gemm(*command);
   add_bench_report(*command);
 }

@@ -9,5 +9,6 @@ void add_bench_gemm(CLI::App& bench);
 void add_bench_ladder(CLI::App& bench);
 void add_bench_report(CLI::App& bench);
 void add_bench_table(CLI::App& bench);
+void add_bench_train(CLI::App& bench);
 
 }  // namespace sluice::app

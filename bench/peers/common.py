@@ -25,6 +25,11 @@ class Declined(Exception):
 class Shape:
     """A line of a shape file; bench/shape_file.h explains the keys."""
 
+    # What a key's text may be, and the least a number may be where that is not 1.
+    CHOICES = {"cell": ["lstm", "gru"], "dtype": DTYPES, "lengths": ["full", "uniform"],
+               "pass": ["all", "forward"], "directions": ["1", "2"]}
+    LEAST = {"projection": 0, "seed": 0}
+
     name: str
     cell: str = "lstm"
     time: int = 100
@@ -39,6 +44,10 @@ class Shape:
     seed: int = 1
     device: str = "cpu"
     passes: str = "all"  # the key `pass`
+
+    def check(self):
+        if self.projection and self.cell != "lstm":
+            raise ValueError("a GRU has no projection")
 
     @property
     def gates(self):
@@ -64,27 +73,24 @@ class Shape:
         return 2 * width * self.time * self.batch * (self.input + self.directions * self.output)
 
 
-CHOICES = {"cell": ["lstm", "gru"], "dtype": DTYPES, "lengths": ["full", "uniform"],
-           "pass": ["all", "forward"], "directions": ["1", "2"]}
-AT_LEAST_ZERO = ["projection", "seed"]
-
-
-def parse_value(key, text):
-    fields = {field.name: field.type for field in dataclasses.fields(Shape)}
-    if key != "pass" and key not in fields or key in ("name", "passes"):
+def parse_value(kind, key, text):
+    """The value of a key of the dataclass `kind`, whose field `passes` is the key `pass`."""
+    types = {"pass" if field.name == "passes" else field.name: field.type
+             for field in dataclasses.fields(kind) if field.name != "name"}
+    if key not in types:
         raise ValueError("there is no such key")
     text = SHORT.get(text, text) if key == "dtype" else text
-    if key in CHOICES and text not in CHOICES[key]:
-        raise ValueError(f"'{text}' is none of {', '.join(CHOICES[key])}")
-    if key == "pass" or fields[key] is str:
-        return text
-    least = 0 if key in AT_LEAST_ZERO else 1
+    if key in kind.CHOICES and text not in kind.CHOICES[key]:
+        raise ValueError(f"'{text}' is none of {', '.join(kind.CHOICES[key])}")
+    if types[key] is not int:
+        return types[key](text)
+    least = kind.LEAST.get(key, 1)
     if not text.isascii() or not text.isdigit() or int(text) < least:
         raise ValueError(f"'{text}' is not an integer of at least {least}")
     return int(text)
 
 
-def parse_line(words, place):
+def parse_line(kind, words, place):
     if "=" in words[0]:
         raise ValueError(f"{place}: the line must start with a name, not with '{words[0]}'")
     values = {}
@@ -93,16 +99,18 @@ def parse_line(words, place):
         if not equals:
             raise ValueError(f"{place}: '{word}' is not of the form key=value")
         try:
-            values["passes" if key == "pass" else key] = parse_value(key, text)
+            values["passes" if key == "pass" else key] = parse_value(kind, key, text)
         except ValueError as error:
             raise ValueError(f"{place}: {key}: {error}") from None
-    shape = Shape(words[0], **values)
-    if shape.projection and shape.cell != "lstm":
-        raise ValueError(f"{place}: a GRU has no projection")
+    shape = kind(words[0], **values)
+    try:
+        shape.check()
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
     return shape
 
 
-def read_shapes(path, dtype=None, device=None):
+def read_shapes(path, dtype=None, device=None, kind=Shape):
     """The shapes of a file, each with `dtype` and `device` instead of its own if given; no duplicates."""
     shapes = []
     for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
@@ -110,7 +118,7 @@ def read_shapes(path, dtype=None, device=None):
         if not words:
             continue
         changes = {key: value for key, value in (("dtype", dtype), ("device", device)) if value}
-        shape = dataclasses.replace(parse_line(words, f"{path}:{number}"), **changes)
+        shape = dataclasses.replace(parse_line(kind, words, f"{path}:{number}"), **changes)
         if shape not in shapes:
             shapes.append(shape)
     if not shapes:
@@ -177,18 +185,21 @@ def write_results(path, results):
     os.replace(aside, path)
 
 
-def parse_arguments(description, implementations):
+def argument_parser(description, implementations):
+    """The arguments that all peers have; `read_arguments` reads them."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", required=True, help="shape file, see bench/shapes/")
     parser.add_argument("--json", help="file for the results")
     parser.add_argument("--device", help="cpu, cuda or cuda:N instead of what the shape file says")
     parser.add_argument("--dtype", choices=DTYPES, help="instead of what the shape file says")
-    parser.add_argument("--cell", choices=["lstm", "gru", "all"], default="all")
-    parser.add_argument("--pass", dest="passes", choices=["all"] + PASSES, default="all")
     parser.add_argument("--only", action="append", metavar="NAME", help="only shapes of this name")
     parser.add_argument("--impl", default="all", help="all, or some of " + ", ".join(implementations))
     parser.add_argument("--repeats", type=int, default=15, help="timed turns")
+    return parser
+
+
+def read_arguments(parser, implementations):
     arguments = parser.parse_args()
     arguments.implementations = (implementations if arguments.impl == "all"
                                  else arguments.impl.split(","))
@@ -198,6 +209,13 @@ def parse_arguments(description, implementations):
     if arguments.repeats < 1:
         parser.error("--repeats must be at least 1")
     return arguments
+
+
+def parse_arguments(description, implementations):
+    parser = argument_parser(description, implementations)
+    parser.add_argument("--cell", choices=["lstm", "gru", "all"], default="all")
+    parser.add_argument("--pass", dest="passes", choices=["all"] + PASSES, default="all")
+    return read_arguments(parser, implementations)
 
 
 def measure(arguments, contest_of, library):

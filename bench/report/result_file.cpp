@@ -59,6 +59,13 @@ class Entry {
     if (!at(key).is_boolean()) fail(key, "true or false");
     return at(key).get<bool>();
   }
+  double rate(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() < 1)) {
+      fail(key, "a number in [0, 1)");
+    }
+    return value.get<double>();
+  }
   double positive(const char* key) const {
     const json& value = at(key);
     if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
@@ -105,10 +112,28 @@ std::string recurrent_sizes(const Entry& entry) {
   return text;
 }
 
+std::string train_sizes(const Entry& entry) {
+  std::string text = fmt::format("V{} E{} H{} L{} B{} T{}+{}", entry.size("vocabulary", 1),
+                                 entry.size("embedding", 1), entry.size("hidden", 1),
+                                 entry.size("layers", 1), entry.size("batch", 1),
+                                 entry.size("source_time", 1), entry.size("target_time", 1));
+  if (entry.size("directions", 1) == 2) text += " D2";
+  if (entry.one_of("recurrent_cell", {"lstm", "gru"}) == "gru") text += " gru";
+  if (entry.one_of("attention", {"additive", "multiplicative"}) == "multiplicative") {
+    text += " multiplicative";
+  }
+  return text + fmt::format(" dropout {}", entry.rate("dropout"));
+}
+
+std::string sizes_of(const Entry& entry, std::string_view cell) {
+  if (cell == "gemm") return gemm_sizes(entry);
+  return cell == "seq2seq" ? train_sizes(entry) : recurrent_sizes(entry);
+}
+
 Workload workload_of(const Entry& entry) {
   Workload workload;
   workload.name = entry.text("name");
-  workload.cell = entry.one_of("cell", {"lstm", "gru", "gemm"});
+  workload.cell = entry.one_of("cell", {"lstm", "gru", "gemm", "seq2seq"});
   workload.dtype = entry.text("dtype");
   workload.pass = entry.text("pass");
   workload.device = entry.text("device");
@@ -118,7 +143,7 @@ Workload workload_of(const Entry& entry) {
   } else if (entry.has("cpu")) {
     workload.machine = fmt::format("{}, {} threads", entry.text("cpu"), entry.size("threads", 1));
   }
-  workload.sizes = workload.cell == "gemm" ? gemm_sizes(entry) : recurrent_sizes(entry);
+  workload.sizes = sizes_of(entry, workload.cell);
   return workload;
 }
 

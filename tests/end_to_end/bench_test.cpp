@@ -80,6 +80,22 @@ TEST(Bench, PrintsLadderTableAndProducts) {
                      {"unknown library 'blas'", "onednn"});
 }
 
+TEST(Bench, TrainsASeq2SeqModel) {
+  const Workplace place;
+  place.write("tiny.shapes",
+              "tiny vocabulary=20 embedding=6 hidden=8 batch=3 source_time=4 target_time=5\n");
+  const Outcome outcome = place.sluice(
+      {"bench", "train", "--shapes", "tiny.shapes", "--repeats", "2", "--json", "out.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("pairs/s"), std::string::npos) << outcome.out;
+  const nlohmann::json result = nlohmann::json::parse(place.read("out.json")).at(0);
+  EXPECT_EQ(result["cell"], "seq2seq");
+  EXPECT_GT(result["milliseconds"], 0);
+  EXPECT_GT(result["peak_bytes"], 0);
+  place.expect_error({"bench", "train", "--shapes", "tiny.shapes", "--device", "cuda:99"},
+                     {"cuda:99"});
+}
+
 TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
   const Workplace place;
   place.write("bad.shapes", "good cell=lstm hidden=4\nbad cell=lstm hiden=4\n");

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Tests bench/peers: its reading of shape files and what it writes, torch's layers on the CPU, and JAX's where it is installed.
+"""Tests bench/peers: its reading of shape files and what it writes, torch's layers and training steps on the CPU, and
+JAX's layers where it is installed.
 
     recurrent_peers.py --check
 """
 
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -22,15 +24,23 @@ tiny cell=gru time=3 batch=2 input=5 hidden=8
 ragged time=3 batch=2 input=5 hidden=8 layers=2 directions=2 lengths=uniform seed=7 # behind a line
 projected time=4 batch=2 input=5 hidden=8 projection=3 pass=forward
 """
+TRAINED = """tiny vocabulary=50 embedding=8 hidden=12 batch=3 source_time=4 target_time=5
+gru cell=gru directions=2 attention=multiplicative vocabulary=50 embedding=8 hidden=12 layers=1 dropout=0.1 batch=3
+"""
 REFUSED = {"a hiden=3": "a:1: hiden", "a time": "key=value", "a time=0": "at least 1",
            "a time=-1": "at least 1", "a time=1.5": "at least 1", "time=3": "start with a name",
            "a lengths=some": "full, uniform", "a directions=3": "1, 2", "a dtype=int8": "float32",
            "a pass=backward": "all, forward", "a cell=gru projection=3": "no projection",
            "a name=b": "no such key", "# nothing": "no shape"}
-# What bench/bench_json.cpp writes.
+# What bench/bench_json.cpp writes, but for the rate of products of matrices and the versions of libraries.
 KEYS = {"name", "cell", "time", "batch", "input", "hidden", "layers", "directions", "projection",
         "dtype", "lengths", "seed", "device", "device_model", "pass", "implementation", "peer",
         "default", "milliseconds", "gflops", "error", "speedup_over_peer", "threads", "cpu", "commit"}
+# What bench/train/train_json.cpp writes, likewise.
+TRAIN_KEYS = {"name", "cell", "recurrent_cell", "vocabulary", "embedding", "hidden", "layers", "directions",
+              "attention", "dropout", "batch", "source_time", "target_time", "dtype", "seed", "device",
+              "device_model", "pass", "implementation", "peer", "default", "milliseconds", "pairs_per_second",
+              "tokens_per_second", "peak_bytes", "parameters", "loss", "threads", "cpu", "commit"}
 
 
 def expect(condition, what):
@@ -51,26 +61,39 @@ def check_parser(folder):
     path.write_text("a dtype=bf16\na\n")
     expect([s.dtype for s in common.read_shapes(path)] == ["bfloat16", "float32"], "dtypes")
     expect(len(common.read_shapes(path, dtype="tf32")) == 1, "duplicates stay")
-    counts = {p.name: len(common.read_shapes(p)) for p in sorted((ROOT / "bench/shapes").glob("*.shapes"))}
+    counts = {p.name: len(common.read_shapes(p))
+              for p in sorted((ROOT / "bench/shapes").glob("*.shapes")) if p.name != "chat.shapes"}
     expect(counts["deepbench.shapes"] == 110, f"{counts}")
     table = common.read_shapes(ROOT / "bench/shapes/named.shapes")[0]
     expect(table.forward_flops() == 2 * 100 * 64 * 2048 * 1024, "FLOPs of table")
 
 
-def check_program(folder, program, implementation):
+def run_program(folder, program, text):
     shapes, out = folder / "tiny.shapes", folder / f"{program}.json"
-    shapes.write_text(TINY)
+    shapes.write_text(text)
     subprocess.run([sys.executable, PEERS / program, "--shapes", shapes, "--json", out, "--repeats", "2",
                     "--device", "cpu"], check=True, stdout=subprocess.DEVNULL)
-    results = json.loads(out.read_text())
+    sluice = ROOT / "build/sluice"
+    if sluice.exists():
+        subprocess.run([sluice, "bench", "report", out], check=True, stdout=subprocess.DEVNULL)
+    return json.loads(out.read_text())
+
+
+def check_program(folder, program, implementation):
+    results = run_program(folder, program, TINY)
     expect(len(results) == 5, f"{program} wrote {len(results)} results")
     for row in results:
         expect(set(row) == KEYS | {"library"}, f"{program} wrote the keys {sorted(row)}")
         expect(row["implementation"] == implementation and row["peer"] is True, f"{row}")
         expect(row["milliseconds"] > 0 and row["gflops"] > 0, f"{row}")
-    sluice = ROOT / "build/sluice"
-    if sluice.exists():
-        subprocess.run([sluice, "bench", "report", out], check=True, stdout=subprocess.DEVNULL)
+
+
+def check_training(folder):
+    results = run_program(folder, "torch_seq2seq_train.py", TRAINED)
+    expect([row["name"] for row in results] == ["tiny", "gru"], f"{results}")
+    for row in results:
+        expect(set(row) == TRAIN_KEYS | {"library"}, f"the keys {sorted(row)}")
+        expect(row["milliseconds"] > 0 and abs(row["loss"] - math.log(50)) < 1, f"{row}")
 
 
 def main():
@@ -80,6 +103,7 @@ def main():
         folder = pathlib.Path(name)
         check_parser(folder)
         check_program(folder, "torch_recurrent.py", "torch")
+        check_training(folder)
         try:
             import jax  # noqa: F401
         except ImportError:

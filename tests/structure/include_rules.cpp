@@ -36,7 +36,9 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
       {"api",
        {"serving", "training", "decoding", "distributed", "data", "models", "layers", "io",
         "kernels", "runtime", "base"}},
-      {"bench", {"kernels", "layers", "models", "runtime", "base", "oracle"}},
+      {"bench",
+       {"training", "models", "decoding", "data", "layers", "io", "kernels", "runtime", "base",
+        "oracle"}},
       {"apps", {"bench"}},  // for the bench command; everything else goes through the public API
       {"python", {}},
       {"oracle", {}},

@@ -108,7 +108,10 @@ class Batch:
         lengths = [len(target) + 1 for _, target in pairs]
         self.target_tokens = sum(lengths)
         self.source_tokens = int(self.source_lengths.sum())
-        steps = torch.arange(max(lengths))[:, None]
-        self.counts = (steps < torch.tensor(lengths)[None, :]).to(device)
-        source_steps = torch.arange(self.source.shape[0])[None, :]
-        self.padding = (source_steps >= self.source_lengths[:, None]).to(device)  # [rows, source]
+        self.counts = self.padding = None  # where there is no padding
+        if len(set(lengths)) > 1:
+            steps = torch.arange(max(lengths))[:, None]
+            self.counts = (steps < torch.tensor(lengths)[None, :]).to(device)
+        if len(set(self.source_lengths.tolist())) > 1:
+            source_steps = torch.arange(self.source.shape[0])[None, :]
+            self.padding = (source_steps >= self.source_lengths[:, None]).to(device)  # [rows, source]

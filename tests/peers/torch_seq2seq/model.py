@@ -10,18 +10,18 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from .data import WORD
 
 
-def initial_values(name, count, limit, seed):
+def initial_values(name, count, limit, seed, device):
     """As layers::Parameters::initialize: Philox4x32-10 keyed by seed and name, counted by element;
     uniform in [-limit, limit]."""
     if limit == 0:
-        return torch.zeros(count)
+        return torch.zeros(count, device=device)
     low32 = 0xFFFFFFFF
     hashed = 0xCBF29CE484222325
     for byte in name.encode():
         hashed = ((hashed ^ byte) * 0x100000001B3) & WORD
     key = seed ^ hashed
     k0, k1 = key & low32, key >> 32
-    blocks = torch.arange((count + 3) // 4)
+    blocks = torch.arange((count + 3) // 4, device=device)
     c = [blocks & low32, blocks >> 32, torch.zeros_like(blocks), torch.zeros_like(blocks)]
     for _ in range(10):
         # Products of two 32-bit words wrap in int64; their bits are those of uint64.
@@ -66,8 +66,8 @@ class Decoder(nn.Module):
         return (torch._VF.gru_cell(x, state[0], *weights),)
 
     def forward(self, embedded, memory, padding, states):
-        """embedded [time, rows, E], memory [rows, source, H], padding [rows, source], states: (h, c)
-        or (h,) a layer -> attentional outputs [time, rows, H]."""
+        """embedded [time, rows, E], memory [rows, source, H], padding [rows, source] or None, states:
+        (h, c) or (h,) a layer -> attentional outputs [time, rows, H]."""
         weights = self.attention
         keys = memory @ weights["memory_weight" if self.additive else "bilinear_weight"].T
         a = torch.zeros_like(states[0][0])
@@ -84,7 +84,9 @@ class Decoder(nn.Module):
                 scores = torch.tanh(query + keys) @ weights["score_vector"]
             else:
                 scores = torch.bmm(keys, x[:, :, None])[:, :, 0]
-            alpha = torch.softmax(scores.masked_fill(padding, -math.inf), dim=1)
+            if padding is not None:
+                scores = scores.masked_fill(padding, -math.inf)
+            alpha = torch.softmax(scores, dim=1)
             context = torch.bmm(alpha[:, None], memory)[:, 0]
             a = torch.tanh(functional.linear(torch.cat([context, x], dim=1),
                                              weights["output_weight"], weights["output_bias"]))
@@ -121,15 +123,19 @@ class Seq2Seq(nn.Module):
                 limit = 1 / math.sqrt(2 * hidden)
             else:
                 limit = 1 / math.sqrt(units if name.startswith("encoder.") else hidden)
-            values = initial_values(name, parameter.numel(), limit, seed)
+            values = initial_values(name, parameter.numel(), limit, seed, parameter.device)
             parameter.data.copy_(values.reshape(parameter.shape))
 
     def encode(self, batch):
         rate = self.config["dropout"]
         embedded = functional.dropout(self.source_embedding(batch.source), rate, self.training)
-        packed = pack_padded_sequence(embedded, batch.source_lengths, enforce_sorted=False)
-        outputs, finals = self.encoder(packed)
-        memory = pad_packed_sequence(outputs)[0].transpose(0, 1).contiguous()
+        if batch.padding is None:
+            outputs, finals = self.encoder(embedded)
+        else:
+            packed = pack_padded_sequence(embedded, batch.source_lengths, enforce_sorted=False)
+            outputs, finals = self.encoder(packed)
+            outputs = pad_packed_sequence(outputs)[0]
+        memory = outputs.transpose(0, 1).contiguous()
         finals = finals if isinstance(finals, tuple) else (finals,)
         # [layers * directions, rows, units] -> both directions side by side.
         layers, hidden = self.config["encoder_layers"], self.config["hidden"]
@@ -146,10 +152,14 @@ class Seq2Seq(nn.Module):
         memory, states = self.encode(batch)
         embedded = functional.dropout(self.target_embedding(batch.target_in), rate, self.training)
         a = self.decoder(embedded, memory, batch.padding, states)
-        kept = functional.dropout(a, rate, self.training)[batch.counts]
-        logp = torch.log_softmax(self.output(kept), dim=1)
-        nll = -logp.gather(1, batch.target_out[batch.counts][:, None]).sum()
+        kept, targets = functional.dropout(a, rate, self.training), batch.target_out
+        if batch.counts is None:
+            kept, targets = kept.flatten(0, 1), targets.flatten()
+        else:
+            kept, targets = kept[batch.counts], targets[batch.counts]
+        logits = self.output(kept)
+        loss = functional.cross_entropy(logits, targets, reduction="sum",
+                                        label_smoothing=label_smoothing)
         if label_smoothing == 0:
-            return nll, nll.detach()
-        uniform = -logp.mean(dim=1).sum()
-        return (1 - label_smoothing) * nll + label_smoothing * uniform, nll.detach()
+            return loss, loss.detach()
+        return loss, functional.cross_entropy(logits.detach(), targets, reduction="sum")

@@ -1,0 +1,151 @@
+#include "bench/train/train_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "bench/report/result_file.h"
+#include "bench/train/token_batches.h"
+#include "data/tokenizer.h"
+#include "sluice/error.h"
+#include "unit/support/source_path.h"
+#include "unit/support/temporary_folder.h"
+
+namespace sluice::bench::train {
+namespace {
+
+std::string message_of(std::string_view text) {
+  try {
+    parse_shapes(text, "f.shapes");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainShape, ReadsEveryKey) {
+  const auto shapes = parse_shapes(
+      "a cell=gru vocabulary=9 embedding=3 hidden=4 layers=1 directions=2 "
+      "attention=multiplicative dropout=0.25 batch=5 source_time=6 target_time=7 dtype=bf16 "
+      "seed=8 device=test\nb # all as in chat\n",
+      "f");
+  ASSERT_EQ(shapes.size(), 2u);
+  const models::Seq2SeqConfig config = shapes[0].config();
+  EXPECT_EQ(config.cell, "gru");
+  EXPECT_EQ(config.source_vocabulary, 9);
+  EXPECT_EQ(config.target_vocabulary, 9);
+  EXPECT_EQ(config.embedding, 3);
+  EXPECT_EQ(config.hidden, 4);
+  EXPECT_EQ(config.encoder_layers, 1);
+  EXPECT_EQ(config.decoder_layers, 1);
+  EXPECT_TRUE(config.bidirectional);
+  EXPECT_EQ(config.attention, "multiplicative");
+  EXPECT_EQ(config.dropout, 0.25);
+  EXPECT_EQ(shapes[0].tokens(), 5 * (6 + 7));
+  EXPECT_EQ(shapes[0].dtype, "bfloat16");
+  EXPECT_EQ(shapes[0].seed, 8u);
+  EXPECT_EQ(shapes[0].device, "test");
+  EXPECT_EQ(shapes[1].config().hidden, 1024);
+}
+
+TEST(TrainShape, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(message_of("a hiden=3"),
+            "f.shapes:1: hiden: there is no such key; did you mean 'hidden'?");
+  EXPECT_NE(message_of("a\nb vocabulary=4").find("f.shapes:2: vocabulary"), std::string::npos);
+  EXPECT_NE(message_of("a dropout=1").find("f.shapes:1: model.dropout is 1"), std::string::npos);
+  for (const char* text : {"a dropout=half", "a dropout=nan", "a directions=3", "a cell=rnn",
+                           "a directions=2 hidden=3", "a dtype=float64", "a batch=0"}) {
+    EXPECT_NE(message_of(text), "") << text;
+  }
+}
+
+TEST(TrainShape, ReadsTheFileOfTheChatModel) {
+  const auto shapes =
+      read_shapes(testing::source_path("bench/shapes/chat.shapes"), "tf32", "cuda:1");
+  ASSERT_EQ(shapes.size(), 2u);
+  EXPECT_EQ(shapes[0].batch, 64);
+  EXPECT_EQ(shapes[1].batch, 512);
+  EXPECT_EQ(shapes[1].dtype, "tf32");
+  EXPECT_EQ(shapes[1].device, "cuda:1");
+}
+
+TEST(TokenBatches, AreFreshAndShifted) {
+  const TrainShape shape =
+      parse_shapes("a vocabulary=6 batch=3 source_time=4 target_time=5", "f").front();
+  TokenBatches batches(shape);
+  const data::PairBatch first = batches.next(), second = batches.next();
+  EXPECT_NE(first.source, second.source);
+  EXPECT_EQ(second.global_row, (std::vector<std::int64_t>{3, 4, 5}));
+  EXPECT_EQ(first.target_tokens(), 15);
+  for (std::size_t i = 0; i < 15; ++i) {
+    EXPECT_EQ(first.target_in[i], i < 3 ? data::kBosId : first.target_out[i - 3]);
+    EXPECT_EQ(first.target_out[i] == data::kEosId, i >= 12);
+  }
+  const std::set<std::int32_t> tokens(first.source.begin(), first.source.end());
+  EXPECT_GE(*tokens.begin(), data::kFirstPieceId);
+  EXPECT_LT(*tokens.rbegin(), 6);
+}
+
+class TrainBenchOn : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, TrainBenchOn, ::testing::Values("cpu", "test"));
+
+TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
+  const testing::TemporaryFolder folder;
+  folder.write("tiny.shapes",
+               "tiny vocabulary=20 embedding=6 hidden=8 batch=3 source_time=4 target_time=5\n"
+               "gru cell=gru vocabulary=20 embedding=6 hidden=8 layers=1 directions=2 "
+               "attention=multiplicative dropout=0 batch=3 source_time=4 target_time=5\n");
+  TrainBenchOptions options;
+  options.shapes = (folder / "tiny.shapes").string();
+  options.device = GetParam();
+  options.repeats = 2;
+  options.json = (folder / "out.json").string();
+  std::ostringstream out;
+  const std::vector<TrainResult> results = run_train_bench(options, out);
+  // The test device captures, too.
+  const bool captures = GetParam() == std::string_view("test");
+  ASSERT_EQ(results.size(), captures ? 4u : 2u);
+  std::map<std::string, std::vector<double>> losses;
+  for (const TrainResult& result : results) {
+    EXPECT_EQ(result.is_default, captures == (result.implementation == "sluice+graph"));
+    losses[result.shape.name].push_back(result.loss);
+    EXPECT_GT(result.milliseconds, 0);
+    EXPECT_NEAR(result.pairs_per_second() * result.milliseconds, 3 * 1e3, 1e-6);
+    EXPECT_NEAR(result.tokens_per_second() * result.milliseconds, 27 * 1e3, 1e-6);
+    // Values, gradients and two moments are the least it takes.
+    EXPECT_GT(result.peak_bytes, static_cast<std::size_t>(16 * result.parameters));
+    // Nothing can be learnt of random tokens.
+    EXPECT_NEAR(result.loss, std::log(20), 1);
+  }
+  // Captured or not, the same steps on the same tokens.
+  for (const auto& [name, found] : losses) EXPECT_EQ(found.front(), found.back()) << name;
+  const auto read = report::read_results(options.json);
+  ASSERT_EQ(read.size(), results.size());
+  EXPECT_EQ(read.front().workload.sizes, "V20 E6 H8 L2 B3 T4+5 dropout 0.5");
+  EXPECT_EQ(read.back().workload.sizes, "V20 E6 H8 L1 B3 T4+5 D2 gru multiplicative dropout 0");
+  EXPECT_EQ(read.back().workload.cell, "seq2seq");
+}
+
+TEST(TrainBench, RefusesWhatItCannotDo) {
+  const testing::TemporaryFolder folder;
+  folder.write("tiny.shapes", "tiny vocabulary=20 embedding=6 hidden=8 batch=3\n");
+  TrainBenchOptions options;
+  options.shapes = (folder / "tiny.shapes").string();
+  std::ostringstream out;
+  options.repeats = 0;
+  EXPECT_THROW(run_train_bench(options, out), Error);
+  options.repeats = 1;
+  options.dtype = "int8";
+  EXPECT_THROW(run_train_bench(options, out), Error);
+  options.dtype = "";
+  options.json = "/nonexistent/out.json";
+  EXPECT_THROW(run_train_bench(options, out), Error);
+}
+
+}  // namespace
+}  // namespace sluice::bench::train
