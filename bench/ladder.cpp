@@ -118,6 +118,7 @@ std::vector<BenchResult> run_ladder(const LadderOptions& options, std::ostream& 
   bench.repeats = options.repeats;
   bench.error = ErrorCheck::kOff;
   bench.json = options.json;
+  bench.profile = options.profile;
   const std::vector<BenchResult> results = run_quietly(bench, shape, out);
   SLUICE_CHECK(!results.empty(), "no implementation of {} can run {}", device->name(), shape.name);
   print(out, order, results);

@@ -14,7 +14,8 @@ struct LadderOptions {
   std::string dtype = "float32";
   std::string passes = "all";  ///< "all", "forward" or "forward+backward"
   std::int64_t repeats = 7;
-  std::string json;  ///< file for the results; empty: none
+  std::string json;          ///< file for the results; empty: none
+  ProfileRequest profile{};  ///< as of bench lstm
 };
 
 /// A way of running the recurrent layers, and what it has that the one before lacks.

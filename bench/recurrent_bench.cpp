@@ -10,6 +10,7 @@
 #include "bench/output_file.h"
 #include "bench/reference.h"
 #include "bench/statistics.h"
+#include "profiling/session.h"
 
 namespace sluice::bench {
 
@@ -19,6 +20,7 @@ namespace {
 
 // Above this the oracle takes longer than most people wait.
 constexpr double kOracleFlops = 60e9;
+constexpr profiling::StepRange kProfiledTurns{1, 3};
 
 std::vector<std::string> split_names(const std::string& names) {
   std::vector<std::string> list;
@@ -76,14 +78,21 @@ void require_memory(const runtime::Context& context, const BenchShape& shape, Pa
 // All turns of one shape and pass.
 class Contest {
  public:
-  Contest(const RecurrentBenchOptions& options, const BenchShape& shape, Pass pass)
+  Contest(const RecurrentBenchOptions& options, const BenchShape& shape, Pass pass,
+          profiling::Session& profile)
       : options_(options),
+        profile_(profile),
         shape_(shape),
         pass_(pass),
         device_(runtime::open_device(shape.device)),
         context_(make_context(*device_, shape)),
         data_(drawn(context_, shape, pass)),
-        tensors_(context_, shape, data_, pass) {}
+        tensors_(context_, shape, data_, pass) {
+    profile_.attach(context_, kProfiledTurns);
+  }
+  Contest(const Contest&) = delete;
+  Contest& operator=(const Contest&) = delete;
+  ~Contest() { profile_.detach(); }
 
   std::vector<BenchResult> run(std::ostream& out);
   const runtime::Context& context() const { return context_; }
@@ -102,6 +111,8 @@ class Contest {
   std::optional<std::string> enter(const std::string& name);
   void add(Runner runner);
   void take_turns();
+  /// Further turns, so that the timed ones are not slowed by being recorded.
+  void profile_turns();
   bool checks_error() const {
     if (options_.error != ErrorCheck::kAuto) return options_.error == ErrorCheck::kOn;
     return flops() <= kOracleFlops;
@@ -109,6 +120,7 @@ class Contest {
   double flops() const { return shape_.forward_flops() * (pass_ == Pass::kForward ? 1 : 3); }
 
   const RecurrentBenchOptions& options_;
+  profiling::Session& profile_;
   BenchShape shape_;
   Pass pass_;
   std::unique_ptr<runtime::Device> device_;
@@ -180,6 +192,19 @@ void Contest::take_turns() {
   }
 }
 
+void Contest::profile_turns() {
+  if (!options_.profile.is_asked_for()) return;
+  const std::int64_t named = options_.profile.last_step;
+  const std::int64_t last = named > 0 ? named : kProfiledTurns.last;
+  for (Runner& runner : runners_) {
+    const std::string name =
+        fmt::format("{} {} {} turn", shape_.name, name_of(pass_), runner.implementation());
+    for (std::int64_t turn = 1; turn <= last; ++turn) {
+      runner.run_step(name, turn);
+    }
+  }
+}
+
 std::vector<BenchResult> Contest::run(std::ostream& out) {
   enter(out);
   std::optional<HostResults> expected;
@@ -190,6 +215,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
                               : std::nullopt);
   }
   take_turns();
+  profile_turns();
 
   std::vector<bool> peers;
   for (const Runner& runner : runners_) peers.push_back(is_peer(*device_, runner.implementation()));
@@ -281,6 +307,7 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<Pass> passes = passes_of(options.passes);
   if (!options.json.empty()) require_writable(options.json);
+  profiling::Session profile(options.profile, profiling::print, profiling::Session::Turns::kMany);
   out << fmt::format(kRow, "shape", "dtype", "pass", "*=default", "ms", "GFLOP/s", "of GEMM",
                      "error", "vs peer");
   GemmRates rates;
@@ -288,7 +315,7 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   for (const BenchShape& shape : shapes) {
     for (const Pass pass : passes) {
       if (!shape.has(pass)) continue;
-      Contest contest(options, shape, pass);
+      Contest contest(options, shape, pass, profile);
       const std::optional<double> rate = rates.rate(contest.context(), shape, out);
       for (BenchResult& result : contest.run(out)) {
         result.gemm_gflops = rate;
@@ -297,6 +324,7 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
       }
     }
   }
+  profile.finish();
   if (!options.json.empty() && !all.empty()) write_file(options.json, to_json(all));
   return all;
 }

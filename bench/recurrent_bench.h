@@ -8,6 +8,7 @@
 
 #include "bench/shape_file.h"
 #include "bench/workload.h"
+#include "sluice/profile.h"
 
 namespace sluice::bench {
 
@@ -26,6 +27,8 @@ struct RecurrentBenchOptions {
   std::int64_t repeats = 15;             ///< timed turns; each runs every implementation once
   ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to 60 GFLOP of the pass
   std::string json;                      ///< file for the results; empty: none
+  /// Of further turns of each implementation, after the timed ones; by default three.
+  ProfileRequest profile{};
 };
 
 /// One implementation on one shape and pass.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "bench/host_numbers.h"
+#include "runtime/span.h"
 
 namespace sluice::bench {
 
@@ -233,6 +234,9 @@ struct Runner::Content {
   }
   void run(const SharedTensors::Set& set);
   void queue(const SharedTensors::Set& set);
+  /// The next set, with all that is only made once behind it.
+  const SharedTensors::Set& prepared_set();
+  double run_timed(const SharedTensors::Set& set);
 
   BenchShape shape;
   std::string name;
@@ -240,6 +244,20 @@ struct Runner::Content {
   std::map<const SharedTensors::Set*, std::unique_ptr<runtime::Graph>> graphs;
   std::set<const SharedTensors::Set*> seen = {};
 };
+
+const SharedTensors::Set& Runner::Content::prepared_set() {
+  const SharedTensors::Set& set = tensors->next();
+  // What is made for a set's addresses in its first two runs, such as a graph, is no part of a
+  // run's time.
+  if (context.stream().can_capture() && seen.insert(&set).second) {
+    for (int i = 0; i < 2; ++i) queue(set);
+  }
+  return set;
+}
+
+double Runner::Content::run_timed(const SharedTensors::Set& set) {
+  return context.stream().milliseconds_of([&] { queue(set); });
+}
 
 /// Captures when a set is seen for the first time.
 void Runner::Content::queue(const SharedTensors::Set& set) {
@@ -251,12 +269,17 @@ void Runner::Content::queue(const SharedTensors::Set& set) {
 
 void Runner::Content::run(const SharedTensors::Set& set) {
   const recurrent::ForwardArgs args = forward_args(set);
-  if (pass == Pass::kForward) {
+  const std::string_view cell = recurrent::name_of(shape.cell);
+  const auto forward = [&] {
+    const runtime::Span span(context, cell, "forward");
     plan->forward(context, args, memory);
-    return;
+  };
+  if (pass == Pass::kForward) return forward();
+  {
+    const runtime::Span span(context, cell, "pack");
+    plan->pack(context, tensors->weights(), memory);
   }
-  plan->pack(context, tensors->weights(), memory);
-  plan->forward(context, args, memory);
+  forward();
   recurrent::BackwardArgs backward;
   backward.forward = args;
   backward.dy = set.dy;
@@ -266,6 +289,7 @@ void Runner::Content::run(const SharedTensors::Set& set) {
   backward.dh0 = set.dh0;
   backward.dc0 = set.dc0;
   backward.gradients = tensors->gradients();
+  const runtime::Span span(context, cell, "backward");
   plan->backward(context, backward, memory);
 }
 
@@ -301,14 +325,11 @@ Runner::Runner(Runner&&) noexcept = default;
 
 const std::string& Runner::implementation() const { return content_->name; }
 
-double Runner::run() {
-  const SharedTensors::Set& set = content_->tensors->next();
-  // What is made for a set's addresses in its first two runs, such as a graph, is no part of a
-  // run's time.
-  if (content_->context.stream().can_capture() && content_->seen.insert(&set).second) {
-    for (int i = 0; i < 2; ++i) content_->queue(set);
-  }
-  return content_->context.stream().milliseconds_of([&] { content_->queue(set); });
+double Runner::run() { return content_->run_timed(content_->prepared_set()); }
+
+void Runner::run_step(std::string_view name, std::int64_t number) {
+  const SharedTensors::Set& set = content_->prepared_set();
+  runtime::run_step(content_->context, name, number, [&] { content_->run_timed(set); });
 }
 
 HostResults Runner::results() {

@@ -72,6 +72,8 @@ class Runner {
   /// Runs once and waits; milliseconds of the device. Forward: inference with the weights
   /// packed beforehand. Forward and backward: packing, forward, dx, dh0, dc0 and canonical dW.
   double run();
+  /// The same as a step of a profile.
+  void run_step(std::string_view name, std::int64_t number);
   /// Runs once with poisoned outputs and zeroed gradients and returns what came out.
   HostResults results();
 

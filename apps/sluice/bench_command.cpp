@@ -4,6 +4,7 @@
 #include "bench/recurrent_bench.h"
 #include "bench_commands.h"
 #include "commands.h"
+#include "profile_options.h"
 
 namespace sluice::app {
 namespace {
@@ -38,6 +39,7 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
                    "leaves out shapes where that takes minutes")
       ->transform(CLI::CheckedTransformer(checks, CLI::ignore_case));
   command->add_option("--json", options->json, "File for the results");
+  add_profile_options(*command, options->profile, kProfiledTurns);
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
       "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device,\n"

@@ -4,6 +4,10 @@
 
 namespace sluice::app {
 
+/// What add_profile_options is to say of the steps.
+inline constexpr const char* kProfiledTurns =
+    "turns of each implementation after the timed ones (default: 1:3)";
+
 /// Each adds one command to `sluice bench`.
 void add_bench_gemm(CLI::App& bench);
 void add_bench_ladder(CLI::App& bench);

@@ -4,6 +4,7 @@
 #include "bench/five_forms.h"
 #include "bench/ladder.h"
 #include "bench_commands.h"
+#include "profile_options.h"
 
 namespace sluice::app {
 namespace {
@@ -29,6 +30,7 @@ void add_bench_ladder(CLI::App& bench) {
   command->add_option("--pass", options->passes, "all, forward or forward+backward")
       ->capture_default_str();
   add_common(command, options);
+  add_profile_options(*command, options->profile, kProfiledTurns);
   command->footer(
       "Runs LSTM T100 B64 I512 H512 with 4 layers by each rung that the device has, and prints\n"
       "GFLOP/s and the speed-up over the lowest: baseline, combined-gemm, streamed-gemm,\n"

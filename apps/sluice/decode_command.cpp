@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "decode_options.h"
 #include "placement_options.h"
+#include "profile_options.h"
 #include "sluice/error.h"
 #include "sluice/text.h"
 
@@ -76,10 +77,13 @@ void add_decode(CLI::App& program) {
                     "Print normalised score and log p before each answer, tab-separated");
   command->add_option("--attention", options->attention,
                       "Draw where the first input's best answer looked (SVG file)");
+  add_profile_options(*command, options->decode.profile,
+                      "batches of inputs, the longest first (default: 1:5)");
   command->footer(
       "  echo 'the 5th of March, 1994' | sluice decode runs/demo/best\n"
       "  sluice decode runs/de/best test.en -o test.de --beam 5\n"
-      "  sluice decode runs/de/best test.en --nbest 3 --scores");
+      "  sluice decode runs/de/best test.en --nbest 3 --scores\n"
+      "  sluice decode runs/de/best test.en -o test.de --breakdown");
   command->callback([options] {
     options->decode.attention = !options->attention.empty();
     run(*options);

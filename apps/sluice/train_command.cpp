@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "profile_options.h"
 #include "sluice/train.h"
 #include "stop_signals.h"
 
@@ -42,12 +43,15 @@ void add_train(CLI::App& program) {
   command->add_flag("--quiet", options->request.quiet, "No progress on standard error");
   command->add_flag("--example", options->example,
                     "Print a configuration with every key explained, and stop");
+  add_profile_options(*command, options->request.profile,
+                      "steps as the progress counts them (default: the 11th to 15th of this run)");
   command->footer(
       "The output folder gets last/ (to go on from), best/ (to use) and tensorboard/.\n"
       "SIGTERM and Ctrl-C save and end; the same command goes on to the same weights, to the bit,\n"
       "as if it had never stopped.\n\n"
       "  sluice train --example > task.toml\n"
-      "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a");
+      "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a\n"
+      "  sluice train task.toml --breakdown --trace run.json --trace-steps 100:104");
   command->callback([options] {
     if (options->example) {
       std::fputs(config_reference().c_str(), stdout);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/profile.h"
+
 namespace sluice {
 
 /// Where a model runs, and how its numbers may round.
@@ -28,6 +30,7 @@ struct DecodeOptions {
   /// Most inputs decoded together; fewer where they are long. Memory goes by the largest batch, and
   /// an enormous input is one alone.
   std::int64_t batch = 32;
+  ProfileRequest profile{};  ///< its steps are batches of one call; by default the first five
 };
 
 struct Hypothesis {

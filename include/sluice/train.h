@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sluice/profile.h"
+
 namespace sluice {
 
 /// What to train: a TOML file, if any, then `section.key=value` overrides in order. The keys are
@@ -20,6 +22,9 @@ struct TrainRequest {
   const std::atomic<bool>* stop = nullptr;
   /// No progress on standard error.
   bool quiet = false;
+  /// Steps are counted over every resumption, as TrainReport's; by default the 11th to 15th of this
+  /// call.
+  ProfileRequest profile{};
 };
 
 struct TrainReport {

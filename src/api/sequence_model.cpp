@@ -11,6 +11,8 @@
 #include "decoding/search.h"
 #include "models/seq2seq_decoding.h"
 #include "models/seq2seq_training.h"
+#include "profiling/session.h"
+#include "runtime/span.h"
 #include "training/batch_upload.h"
 #include "training/checkpoint.h"
 #include "training/plan_cache.h"
@@ -25,6 +27,8 @@ namespace {
 // Tokens of one batch, padding counted: of sources to decode, of pairs to score.
 constexpr std::int64_t kDecodeTokens = 8192;
 constexpr std::int64_t kScoreTokens = 8192;
+// Few inputs are one batch, so the first counts, though it is slower.
+constexpr profiling::StepRange kProfiledBatches{1, 5};
 
 // Device copies of int32 arrays of a batch; kept until the batch is done.
 class Uploads {
@@ -34,6 +38,7 @@ class Uploads {
   Tensor put(const std::vector<std::int32_t>& values, const base::Shape& shape) {
     buffers_.emplace_back(context_.device(), values.size() * sizeof(std::int32_t));
     const Tensor tensor = buffers_.back().tensor(base::DType::kInt32, shape);
+    const runtime::Span span(context_, "data", "upload");
     context_.upload<std::int32_t>(tensor, values);
     return tensor;
   }
@@ -85,9 +90,11 @@ struct SequenceModel::State {
                                                        const data::Tokenizer& tokenizer);
   Hypothesis hypothesis(const decoding::Hypothesis& found) const;
   // The sources of one bucket; the answer to sources[i] goes to results[place[i]].
+  // `batches` counts batches over all buckets.
   void decode(const data::LengthBucket& bucket, const decoding::SearchOptions& options,
               std::span<const std::vector<std::int32_t>> sources,
-              std::span<const std::size_t> place, std::span<Decoded> results) const;
+              std::span<const std::size_t> place, std::span<Decoded> results,
+              std::int64_t& batches) const;
   // Bytes of the device that decoding takes with this many rows of a bucket at once.
   std::size_t decoding_bytes(std::int64_t rows, const data::LengthBucket& bucket,
                              const decoding::SearchOptions& options) const;
@@ -129,21 +136,25 @@ Hypothesis SequenceModel::State::hypothesis(const decoding::Hypothesis& found) c
 void SequenceModel::State::decode(const data::LengthBucket& bucket,
                                   const decoding::SearchOptions& options,
                                   std::span<const std::vector<std::int32_t>> sources,
-                                  std::span<const std::size_t> place,
-                                  std::span<Decoded> results) const {
+                                  std::span<const std::size_t> place, std::span<Decoded> results,
+                                  std::int64_t& batches) const {
   models::Seq2SeqDecoding decoder(context, *loaded.model,
                                   {bucket.rows, bucket.source_time, bucket.rows * options.beam});
   decoding::BeamSearch search(context, decoder, options, {bucket.rows, bucket.source_time});
-  for (const data::BatchRows& rows : bucket.batches) {
+  const auto decode_batch = [&](const data::BatchRows& rows) {
     const data::SourceBatch batch = data::assemble_sources(sources, rows);
     Uploads uploads(context);
     decoder.encode(context, uploads.put(batch.source, {batch.source_time, batch.rows}),
                    uploads.put(batch.source_lengths, {batch.rows}));
     const auto found = search.fetch(context, search.run(context, batch.source_lengths));
+    const runtime::Span span(context, "text", "of answers");
     for (std::size_t r = 0; r < rows.size(); ++r) {
       Decoded& result = results[place[static_cast<std::size_t>(rows[r])]];
       for (const auto& one : found[r]) result.hypotheses.push_back(hypothesis(one));
     }
+  };
+  for (const data::BatchRows& rows : bucket.batches) {
+    runtime::run_step(context, "batch", ++batches, [&] { decode_batch(rows); });
   }
 }
 
@@ -197,6 +208,8 @@ std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
                                            const DecodeOptions& options) {
   State& state = *state_;
   const decoding::SearchOptions search_for = search_options(options);
+  profiling::Session profile(options.profile, profiling::print);
+  profile.attach(state.context, kProfiledBatches);
   const auto ids = State::encode(inputs, state.source_tokenizer());
   std::vector<Decoded> results(inputs.size());
   // An empty input has nothing to attend to: its answer is empty.
@@ -213,15 +226,17 @@ std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
     sources.push_back(ids[i]);
     place.push_back(i);
   }
+  std::int64_t batches = 0;
   for (const auto& bucket : data::length_buckets(lengths, options.batch, kDecodeTokens)) {
     try {
-      state.decode(bucket, search_for, sources, place, results);
+      state.decode(bucket, search_for, sources, place, results, batches);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
       const auto longest = static_cast<std::size_t>(bucket.batches.front().front());
       state.refuse(bucket, place[longest] + 1, search_for, error);
     }
   }
+  profile.finish();
   return results;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "api/train_request.h"
+#include "profiling/session.h"
 #include "training/threads.h"
 #include "training/trainer.h"
 
@@ -20,6 +21,9 @@ training::TrainConfig api::config_of(const TrainRequest& request) {
 }
 
 namespace {
+
+// The first are slower: memory is touched, plans are made, libraries opened.
+constexpr profiling::StepRange kProfiledSteps{11, 15};
 
 std::string summary(const char* part, const data::CorpusReport& report) {
   return fmt::format(
@@ -41,6 +45,11 @@ TrainReport train(const TrainRequest& request) {
   context.set_precision(runtime::Precision::parse(config.precision));
   training::use_threads(context, config.threads);
 
+  std::optional<training::Progress> progress;
+  if (!request.quiet) progress = training::Progress::for_standard_error();
+  profiling::Session profile(request.profile, [&](const std::string& text) {
+    progress ? progress->message(text) : profiling::print(text);
+  });
   const training::TextData text = training::read_text_data(config.data);
   training::RunFolder folder(config.output.directory);
   std::optional<training::Tokenizers> saved;
@@ -49,9 +58,7 @@ TrainReport train(const TrainRequest& request) {
   }
   training::TrainData data = training::make_train_data(config, text, saved ? &*saved : nullptr);
 
-  std::optional<training::Progress> progress;
-  if (!request.quiet) {
-    progress = training::Progress::for_standard_error();
+  if (progress) {
     progress->message(summary("training", data.train_report));
     if (data.validation.size() > 0) {
       progress->message(summary("validation", data.validation_report));
@@ -66,10 +73,12 @@ TrainReport train(const TrainRequest& request) {
                                   saved ? "going on after step" : "starting at step",
                                   trainer.state().step));
   }
+  profile.attach(context, kProfiledSteps, trainer.state().step);
   training::TrainHooks hooks;
   hooks.progress = progress ? &*progress : nullptr;
   hooks.stop = request.stop;
   const training::TrainResult result = trainer.run(hooks);
+  profile.finish();
 
   TrainReport report;
   report.steps = result.step;

@@ -6,6 +6,7 @@
 #include "data/tokenizer.h"
 #include "kernels/beam_search/beam_search.h"
 #include "runtime/arena.h"
+#include "runtime/span.h"
 
 namespace sluice::decoding {
 
@@ -29,6 +30,11 @@ kernel::Rules rules_of(const SearchOptions& options) {
 std::int64_t poll_interval(const Context& context, const SearchOptions& options) {
   if (options.poll_every > 0) return options.poll_every;
   return context.device().runs_host_kernels() ? 1 : 8;
+}
+
+bool all_done(const Context& context, const kernel::State& state) {
+  const runtime::Span span(context, "beam_search", "wait");
+  return context.download<std::int32_t>(state.unfinished)[0] == 0;
 }
 
 }  // namespace
@@ -89,6 +95,7 @@ struct BeamSearch::Plan {
         slots(planner, model_in.vocabulary(), options_in, capacity_in) {}
   void check(std::span<const std::int32_t> source_lengths) const;
   Views views(const kernel::Extent& extent) const;
+  void advance(const Context& context, const Views& views) const;
   /// Steps until every input is done.
   void search(const Context& context, const Views& views);
 
@@ -131,6 +138,11 @@ BeamSearch::Plan::Views BeamSearch::Plan::views(const kernel::Extent& extent) co
   return views;
 }
 
+void BeamSearch::Plan::advance(const Context& context, const Views& views) const {
+  const runtime::Span span(context, "beam_search", "select");
+  kernel::advance(context, rules, views.state, views.logits, views.attention);
+}
+
 void BeamSearch::Plan::search(const Context& context, const Views& views) {
   const kernel::State& state = views.state;
   const std::int64_t poll = poll_interval(context, options);
@@ -139,9 +151,9 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
   // At the greatest length every input ends, so the steps are bounded without a look.
   for (std::int64_t step = 0; step <= state.extent.max_length; ++step) {
     model->step(context, state.tokens, views.logits, views.attention);
-    kernel::advance(context, rules, state, views.logits, views.attention);
+    advance(context, views);
     if (step == state.extent.max_length) break;
-    if ((step + 1) % poll == 0 && context.download<std::int32_t>(state.unfinished)[0] == 0) break;
+    if ((step + 1) % poll == 0 && all_done(context, state)) break;
     if (options.beam > 1) model->reorder(context, state.parents);
   }
 }
@@ -200,6 +212,7 @@ SearchResults BeamSearch::run(const Context& context,
                                                  source_time, results.max_length));
   context.upload<std::int32_t>(views.state.max_lengths, max_lengths);
   plan.search(context, views);
+  const runtime::Span span(context, "beam_search", "trace back");
   kernel::trace_back(context, plan.rules, views.state, views.tokens, views.result_attention);
 
   results.tokens = views.tokens;

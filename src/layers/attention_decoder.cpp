@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "runtime/span.h"
+
 namespace sluice::layers {
 
 namespace attention = kernels::attention_decoder;
@@ -16,7 +18,7 @@ Initializer fan_in(std::int64_t inputs) { return {1 / std::sqrt(static_cast<doub
 
 AttentionDecoder::AttentionDecoder(Parameters& parameters, const std::string& prefix,
                                    const attention::Descriptor& architecture)
-    : architecture_(architecture) {
+    : name_(prefix), architecture_(architecture) {
   const attention::Descriptor& d = architecture_;
   for (std::int64_t layer = 0; layer < d.layers; ++layer) {
     const auto declare = [&](const char* name, const Shape& shape) {
@@ -93,27 +95,32 @@ AttentionDecoderPlan::AttentionDecoderPlan(const Context& context, const Attenti
 
 void AttentionDecoderPlan::pack(const Context& context, const runtime::Arena& arena,
                                 const Parameters& parameters) {
+  const runtime::Span span(context, decoder_->name(), "pack");
   choice_.plan->pack(context, decoder_->weights(parameters), memory(arena));
 }
 
 void AttentionDecoderPlan::forward(const Context& context, const runtime::Arena& arena,
                                    const attention::ForwardArgs& args) {
+  const runtime::Span span(context, decoder_->name(), "forward");
   choice_.plan->forward(context, args, memory(arena));
 }
 
 void AttentionDecoderPlan::backward(const Context& context, const runtime::Arena& arena,
                                     const Parameters& parameters, attention::BackwardArgs args) {
+  const runtime::Span span(context, decoder_->name(), "backward");
   args.gradients = decoder_->gradients(parameters);
   choice_.plan->backward(context, args, memory(arena));
 }
 
 void AttentionDecoderPlan::prepare_memory(const Context& context, const runtime::Arena& arena,
                                           const attention::PrepareArgs& args) {
+  const runtime::Span span(context, decoder_->name(), "keys");
   choice_.plan->prepare_memory(context, args, memory(arena));
 }
 
 void AttentionDecoderPlan::step(const Context& context, const runtime::Arena& arena,
                                 const attention::StepArgs& args) {
+  const runtime::Span span(context, decoder_->name(), "step");
   choice_.plan->step(context, args, memory(arena));
 }
 

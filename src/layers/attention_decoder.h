@@ -20,6 +20,7 @@ class AttentionDecoder {
                    const kernels::attention_decoder::Descriptor& architecture);
 
   const kernels::attention_decoder::Descriptor& architecture() const { return architecture_; }
+  const std::string& name() const { return name_; }
   kernels::attention_decoder::Weights weights(const Parameters& parameters) const;
   kernels::attention_decoder::Weights gradients(const Parameters& parameters) const;
 
@@ -31,6 +32,7 @@ class AttentionDecoder {
   template <typename View>
   kernels::attention_decoder::Weights collect(View&& view) const;
 
+  std::string name_;
   kernels::attention_decoder::Descriptor architecture_;
   std::vector<CellIds> cells_;
   ParameterId query_ = 0;

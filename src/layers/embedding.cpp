@@ -3,23 +3,27 @@
 #include <cmath>
 
 #include "kernels/embedding/embedding.h"
+#include "runtime/span.h"
 
 namespace sluice::layers {
 
 Embedding::Embedding(Parameters& parameters, const std::string& prefix, std::int64_t vocabulary,
                      std::int64_t width)
-    : vocabulary_(vocabulary),
+    : name_(prefix),
+      vocabulary_(vocabulary),
       width_(width),
       weight_(parameters.declare(prefix + ".weight", {vocabulary, width},
                                  {std::sqrt(3 / static_cast<double>(width))})) {}
 
 void Embedding::forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
                         const Tensor& y) const {
+  const runtime::Span span(context, name_, "forward");
   kernels::embedding::gather(context, parameters.value(weight_), tokens, y);
 }
 
 void Embedding::backward(const Context& context, const Parameters& parameters, const Tensor& tokens,
                          const Tensor& dy) const {
+  const runtime::Span span(context, name_, "backward");
   // Token 0 is padding.
   kernels::embedding::gather_backward(
       context,

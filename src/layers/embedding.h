@@ -24,6 +24,7 @@ class Embedding {
                 const Tensor& dy) const;
 
  private:
+  std::string name_;
   std::int64_t vocabulary_;
   std::int64_t width_;
   ParameterId weight_;

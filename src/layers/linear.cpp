@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/matmul/matmul.h"
+#include "runtime/span.h"
 
 namespace sluice::layers {
 
@@ -11,7 +12,8 @@ namespace elementwise = kernels::elementwise;
 using kernels::matmul::matmul;
 
 Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out)
-    : in_(in),
+    : name_(prefix),
+      in_(in),
       out_(out),
       weight_(parameters.declare(prefix + ".weight", {out, in},
                                  {1 / std::sqrt(static_cast<double>(in))})),
@@ -36,11 +38,13 @@ Tensor LinearPlan::weight(const runtime::Arena& arena, const Parameters& paramet
 void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                       const Parameters& parameters) {
   if (!narrow_) return;
+  const runtime::Span span(context, linear_->name(), "pack");
   elementwise::convert(context, parameters.value(linear_->weight()), weight(arena, parameters));
 }
 
 void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
                          const Parameters& parameters, const Tensor& x, const Tensor& y) const {
+  const runtime::Span span(context, linear_->name(), "forward");
   matmul(context, {.a = x,
                    .b = weight(arena, parameters),
                    .c = y,
@@ -51,6 +55,7 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
 void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
                           const Parameters& parameters, const Tensor& x, const Tensor& dy,
                           const Tensor& dx) const {
+  const runtime::Span span(context, linear_->name(), "backward");
   elementwise::column_sums(context, dy, parameters.gradient(linear_->bias()), true);
   Tensor stored = dy;
   if (narrow_) {

@@ -13,12 +13,14 @@ class Linear {
  public:
   Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out);
 
+  const std::string& name() const { return name_; }
   std::int64_t in() const { return in_; }
   std::int64_t out() const { return out_; }
   ParameterId weight() const { return weight_; }
   ParameterId bias() const { return bias_; }
 
  private:
+  std::string name_;
   std::int64_t in_;
   std::int64_t out_;
   ParameterId weight_;

@@ -4,13 +4,15 @@
 
 #include <cmath>
 
+#include "runtime/span.h"
+
 namespace sluice::layers {
 
 namespace recurrent = kernels::recurrent;
 
 RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix,
                                const recurrent::Descriptor& architecture)
-    : architecture_(architecture) {
+    : name_(prefix), architecture_(architecture) {
   const std::int64_t gates = architecture.gates() * architecture.hidden;
   const Initializer initializer{1 / std::sqrt(static_cast<double>(architecture.hidden))};
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
@@ -73,16 +75,19 @@ RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentSt
 
 void RecurrentStackPlan::pack(const Context& context, const runtime::Arena& arena,
                               const Parameters& parameters) {
+  const runtime::Span span(context, stack_->name(), "pack");
   choice_.plan->pack(context, stack_->weights(parameters), memory(arena));
 }
 
 void RecurrentStackPlan::forward(const Context& context, const runtime::Arena& arena,
                                  const recurrent::ForwardArgs& args) {
+  const runtime::Span span(context, stack_->name(), "forward");
   choice_.plan->forward(context, args, memory(arena));
 }
 
 void RecurrentStackPlan::backward(const Context& context, const runtime::Arena& arena,
                                   const Parameters& parameters, recurrent::BackwardArgs args) {
+  const runtime::Span span(context, stack_->name(), "backward");
   args.gradients = stack_->gradients(parameters);
   choice_.plan->backward(context, args, memory(arena));
 }

@@ -19,6 +19,7 @@ class RecurrentStack {
                  const kernels::recurrent::Descriptor& architecture);
 
   const kernels::recurrent::Descriptor& architecture() const { return architecture_; }
+  const std::string& name() const { return name_; }
   std::vector<kernels::recurrent::LayerWeights> weights(const Parameters& parameters) const;
   std::vector<kernels::recurrent::LayerWeights> gradients(const Parameters& parameters) const;
 
@@ -27,6 +28,7 @@ class RecurrentStack {
     ParameterId weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
   };
 
+  std::string name_;
   kernels::recurrent::Descriptor architecture_;
   std::vector<Ids> ids_;  // index layer * directions + direction
 };

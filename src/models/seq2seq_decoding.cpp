@@ -5,6 +5,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 #include "models/seq2seq_encoder.h"
+#include "runtime/span.h"
 
 namespace sluice::models {
 
@@ -149,6 +150,7 @@ void Seq2SeqDecoding::start(const Context& context, const Tensor& input_of_row, 
   Plan& plan = *plan_;
   SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
                plan.capacity.rows);
+  const runtime::Span span(context, plan.model->decoder().name(), "start");
   plan.rows = rows;
   plan.current = 0;
   const Plan::State& state = plan.slots.state[0];
@@ -199,6 +201,7 @@ void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const T
 
 void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {
   Plan& plan = *plan_;
+  const runtime::Span span(context, plan.model->decoder().name(), "reorder");
   const std::int64_t rows = parents.size(0);
   SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
                plan.capacity.rows);

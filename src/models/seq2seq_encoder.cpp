@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/elementwise/elementwise.h"
+#include "runtime/span.h"
 
 namespace sluice::models {
 
@@ -16,6 +17,7 @@ namespace {
 // start states of the decoder, [decoder layers, rows, hidden].
 void join_states(const Context& context, const Tensor& final_states, std::int64_t directions,
                  const Tensor& start_states) {
+  const runtime::Span span(context, "encoder", "states");
   const std::int64_t encoder_layers = final_states.size(0) / directions;
   for (std::int64_t layer = 0; layer < start_states.size(0); ++layer) {
     const Tensor start = start_states.select(0, layer);
@@ -34,6 +36,7 @@ void join_states(const Context& context, const Tensor& final_states, std::int64_
 // The gradient of join_states.
 void split_states(const Context& context, const Tensor& d_start, std::int64_t directions,
                   const Tensor& d_final) {
+  const runtime::Span span(context, "encoder", "states");
   const std::int64_t encoder_layers = d_final.size(0) / directions;
   for (std::int64_t layer = 0; layer < encoder_layers; ++layer) {
     const Tensor d_layer = d_final.slice(0, layer * directions, (layer + 1) * directions);
@@ -161,6 +164,7 @@ void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& aren
 }
 
 void Seq2SeqEncoder::drop_embedded(const Context& context, const Tensor& x) const {
+  const runtime::Span span(context, "dropout");
   elementwise::dropout(context, {x, x, row_ids_, model_->config().dropout,
                                  dropout_.shifted(Seq2SeqDropout::kSourceEmbedding)});
 }

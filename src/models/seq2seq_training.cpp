@@ -7,6 +7,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/loss/loss.h"
 #include "models/seq2seq_encoder.h"
+#include "runtime/span.h"
 
 namespace sluice::models {
 
@@ -67,6 +68,7 @@ struct Seq2SeqTraining::Plan {
   void dropout(const Context& context, const Tensor& x, const Seq2SeqBatch& batch,
                const Seq2SeqPass& pass, std::uint32_t stream) const {
     if (!training) return;
+    const runtime::Span span(context, "dropout");
     elementwise::dropout(
         context, {x, x, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
   }
@@ -201,7 +203,10 @@ Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime
     args.accumulate_sums = first > 0;
     args.workspace = arena.data(slots.loss_workspace);
     if (d_activations) args.d_logits = scores;
-    loss::cross_entropy(context, args);
+    {
+      const runtime::Span span(context, "loss");
+      loss::cross_entropy(context, args);
+    }
     if (d_activations) {
       const Tensor d_part = d_activations.slice(0, first, first + steps).reshape(part.shape());
       output.backward(context, arena, model->parameters(), part, scores, d_part);
@@ -277,6 +282,7 @@ Tensor Seq2SeqTraining::score(const Context& context, const runtime::Arena& aren
     args.targets = batch.target_out.slice(0, first, first + steps).reshape({logits.size(0)});
     args.lengths = batch.target_lengths;
     args.token_scores = scores.slice(0, first, first + steps).reshape({logits.size(0)});
+    const runtime::Span span(context, "loss", "score");
     loss::score_targets(context, args);
   };
   plan_->for_logits(context, arena, batch, activations, use);

@@ -11,6 +11,8 @@
 
 namespace sluice::runtime {
 
+class Profiler;
+
 /// How a computation may round. Parameters, their gradients, sums of products and cell states stay
 /// float32 (or float64 where the parameters are).
 struct Precision {
@@ -35,6 +37,11 @@ class Context {
   const Precision& precision() const { return precision_; }
   void set_precision(const Precision& precision) { precision_ = precision; }
   bool tf32() const { return precision_.tf32; }
+
+  /// Who is told what is queued (runtime/span.h): null, nobody, unless set. Must outlive whoever is
+  /// given this context or a copy.
+  Profiler* profiler() const { return profiler_; }
+  void set_profiler(Profiler* profiler) { profiler_ = profiler; }
 
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
@@ -67,6 +74,7 @@ class Context {
   Device* device_;
   Stream* stream_;
   Precision precision_;
+  Profiler* profiler_ = nullptr;
 };
 
 }  // namespace sluice::runtime

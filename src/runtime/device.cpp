@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda_library.h"
+#include "runtime/device_trace.h"
 #include "runtime/machine.h"
 #include "runtime/test/test_device.h"
 
@@ -41,6 +42,8 @@ double Stream::milliseconds_of(const std::function<void()>& work) {
       std::chrono::steady_clock::now() - start;
   return elapsed.count();
 }
+
+std::unique_ptr<DeviceTrace> Device::trace(bool) { return nullptr; }
 
 std::size_t Device::cache_bytes() const {
   constexpr std::size_t kGuess = 64u << 20;  // of systems that don't say

@@ -17,6 +17,7 @@ enum class DeviceType { kCpu, kCuda, kTest };
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
+class DeviceTrace;
 class Stream;
 
 /// Work that was captured once, to be queued again as a whole: the same operations on the same
@@ -89,6 +90,9 @@ class Device {
   virtual const kernels::DeviceKernels* kernels() const { return nullptr; }
   /// What implementations are chosen by, e.g. "NVIDIA H200"; the name for devices of the host.
   virtual std::string model() const { return name(); }
+  /// Tells what the device does when, for a device with a clock of its own that `records` is asked
+  /// of or whose work a tool watches; else null. The device must outlive it.
+  virtual std::unique_ptr<DeviceTrace> trace(bool records);
   /// Bytes of the largest cache before its memory.
   virtual std::size_t cache_bytes() const;
   /// Bytes of its memory that could be taken now, as far as it knows: for messages.

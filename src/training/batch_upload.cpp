@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/span.h"
+
 namespace sluice::training {
 namespace {
 
@@ -78,6 +80,7 @@ UploadedStep BatchUpload::upload(const Context& context, const data::PairBatch& 
                                  const Seq2SeqExtent& extent, const StepNumbers& numbers) {
   SLUICE_ASSERT(extent.rows >= batch.rows && extent.source_time >= batch.source_time &&
                 extent.target_time >= batch.target_time);
+  const runtime::Span span(context, "data", "upload");
   const Shape source_shape{extent.source_time, extent.rows};
   const Shape target_shape{extent.target_time, extent.rows};
   Staging staging(staging_);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/optimizer/optimizer.h"
+#include "runtime/span.h"
 
 namespace sluice::training {
 
@@ -49,6 +50,7 @@ void Optimizer::add_moment(const Context& context, const char* name) {
 }
 
 void Optimizer::step(const Context& context, const Tensor& step, const Tensor& learning_rate) {
+  const runtime::Span span(context, "optimizer", "step");
   kernel::sum_of_squares(context,
                          {parameters_->gradients(), partials_, sum_of_squares_, loss_scale_});
   queue_step(context, step, learning_rate);

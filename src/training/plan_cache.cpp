@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/largest.h"
+#include "runtime/span.h"
 
 namespace sluice::training {
 namespace {
@@ -34,6 +35,7 @@ models::Seq2SeqTraining& PlanCache::plan(const Context& context,
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
 
+  const runtime::Span span(context, "plan");
   runtime::ArenaPlanner planner;
   models::Seq2SeqTraining made(context, *model_, planner, capacity, training);
   if (planner.saved_total() > saved_bytes_ || planner.scratch_total() > scratch_bytes_) {

@@ -5,6 +5,7 @@
 
 #include "kernels/loss/loss.h"
 #include "kernels/optimizer/loss_scale.h"
+#include "runtime/span.h"
 
 namespace sluice::training {
 namespace {
@@ -51,6 +52,7 @@ StepLog::StepLog(const Context& context)
 
 void StepLog::push(const Context& context, const StepReport& report, const StepSums& sums) {
   SLUICE_ASSERT(!is_full());
+  const runtime::Span span(context, "step_log", "keep");
   const Tensor row = values_.select(0, std::ssize(pending_));
   context.copy(row.slice(0, 0, kSquares), sums.loss);
   context.copy(row.slice(0, kSquares, kLossScale), sums.gradient_squares);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "runtime/span.h"
 #include "training/threads.h"
 
 namespace sluice::training {
@@ -181,7 +182,7 @@ TrainOutcome Trainer::loop() {
     }
     checkpoint_due_ = false;
     if (stop_asked()) break;
-    train_step();
+    runtime::run_step(*context_, "step", state_.step + 1, [this] { train_step(); });
     after_step();
   }
   save_last();
@@ -190,7 +191,7 @@ TrainOutcome Trainer::loop() {
 
 void Trainer::train_step() {
   const std::int64_t epoch = state_.position.epoch;
-  const data::PairBatch host = data::assemble_pairs(data_.train, cursor_->next());
+  const data::PairBatch host = next_batch();
   unsaved_ = true;
   ++state_.step;
   state_.position = cursor_->position();
@@ -205,6 +206,11 @@ void Trainer::train_step() {
   const StepSums sums = step_->run(*context_, host, report.step, report.learning_rate);
   if (compare_implementations_) warn_of_other_implementations();
   step_log_.push(*context_, report, sums);
+}
+
+data::PairBatch Trainer::next_batch() {
+  const runtime::Span span(*context_, "data", "next batch");
+  return data::assemble_pairs(data_.train, cursor_->next());
 }
 
 void Trainer::after_step() {
@@ -227,14 +233,18 @@ void Trainer::warn_of_other_implementations() {
 }
 
 void Trainer::read_steps() {
+  const runtime::Span span(*context_, "step_log", "read");
   step_log_.read(*context_, [this](const StepReport& report) { report_->tell(report); });
   read_time_ = steady_seconds();
 }
 
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
+  const runtime::Span span(*context_, "validation");
+  Context unwatched = *context_;  // a module's time is that of training
+  unwatched.set_profiler(nullptr);
   std::optional<ValidationReport> report =
-      validation_->run(*context_, *model_, step_->plans(), state_.step, stop_);
+      validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_);
   if (!report) return std::nullopt;
   report->improved = !state_.best.known || report->metric() < state_.best.value;
   if (report->improved) {

@@ -68,6 +68,7 @@ class Trainer {
 
   TrainOutcome loop();
   void train_step();
+  data::PairBatch next_batch();
   void after_step();
   void warn_of_other_implementations();
   void read_steps();

@@ -1,6 +1,7 @@
 #include "training/training_step.h"
 
 #include "kernels/optimizer/loss_scale.h"
+#include "runtime/span.h"
 
 namespace sluice::training {
 namespace {
@@ -28,6 +29,7 @@ StepSums TrainingStep::run(const Context& context, const data::PairBatch& batch,
       {step, learning_rate, scale});
   const auto work = [&] { queue(context, plan, uploaded); };
   if (options_.static_shapes && context.stream().can_capture()) {
+    const runtime::Span span(context, "training_step", "replay");
     graphs_.run(context.stream(), key_of(context, uploaded.batch.extent), work);
   } else {
     work();
@@ -45,9 +47,14 @@ void TrainingStep::queue(const Context& context, models::Seq2SeqTraining& plan,
                                                     kernels::optimizer::kScale + 1);
   }
   pass.dropout = {options_.seed, uploaded.step.data_as<const std::int32_t>(), 0};
-  context.zero(model_->parameters().gradients());
+  zero_gradients(context);
   plan.forward_backward(context, plans_.arena(), uploaded.batch, pass);
   optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+}
+
+void TrainingStep::zero_gradients(const Context& context) const {
+  const runtime::Span span(context, "optimizer", "zero gradients");
+  context.zero(model_->parameters().gradients());
 }
 
 // All else that a step holds on to lives as long as this and never moves.

@@ -45,6 +45,7 @@ class TrainingStep {
 
  private:
   void queue(const Context& context, models::Seq2SeqTraining& plan, const UploadedStep& uploaded);
+  void zero_gradients(const Context& context) const;
   runtime::GraphKey key_of(const Context& context, const models::Seq2SeqExtent& extent) const;
 
   const models::Seq2Seq* model_;

@@ -26,6 +26,7 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
       {"kernels", {"runtime", "base"}},
       {"layers", {"kernels", "runtime", "base"}},
       {"io", {"runtime", "base"}},
+      {"profiling", {"io", "runtime", "base"}},
       {"models", {"layers", "io", "kernels", "runtime", "base"}},
       {"data", {"base"}},
       {"decoding", {"models", "data", "layers", "io", "kernels", "runtime", "base"}},
@@ -34,11 +35,11 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
        {"models", "decoding", "data", "distributed", "layers", "io", "kernels", "runtime", "base"}},
       {"serving", {"decoding", "data", "models", "layers", "io", "kernels", "runtime", "base"}},
       {"api",
-       {"serving", "training", "decoding", "distributed", "data", "models", "layers", "io",
-        "kernels", "runtime", "base"}},
+       {"serving", "training", "decoding", "distributed", "data", "models", "layers", "profiling",
+        "io", "kernels", "runtime", "base"}},
       {"bench",
-       {"training", "models", "decoding", "data", "layers", "io", "kernels", "runtime", "base",
-        "oracle"}},
+       {"training", "models", "decoding", "data", "layers", "profiling", "io", "kernels", "runtime",
+        "base", "oracle"}},
       {"apps", {"bench"}},  // for the bench command; everything else goes through the public API
       {"python", {}},
       {"oracle", {}},
@@ -97,7 +98,8 @@ std::optional<std::string> resolve(const fs::path& root, const std::string& incl
 
 bool is_cuda_header(const std::string& name) {
   static const std::regex pattern(
-      "(cuda|cublas|cudnn|curand|cusolver|cusparse|nccl|nvrtc|nvml|nvToolsExt|cooperative_groups|"
+      "(cuda|cublas|cudnn|cupti|curand|cusolver|cusparse|nccl|nvrtc|nvml|nvToolsExt|cooperative_"
+      "groups|"
       "mma\\.h|device_launch_parameters).*|(cuda|cub|thrust|cutlass|cute|nvtx3)/.*");
   return std::regex_match(name, pattern);
 }

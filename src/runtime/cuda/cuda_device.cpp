@@ -6,6 +6,7 @@
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/current_device.h"
+#include "runtime/cuda/device_trace.h"
 
 namespace sluice::runtime::cuda {
 namespace {
@@ -181,6 +182,8 @@ Blas& CudaDevice::blas() {
   }
   return *blas_;
 }
+
+std::unique_ptr<DeviceTrace> CudaDevice::trace(bool records) { return open_trace(records); }
 
 CudaStream& CudaDevice::side_stream(std::size_t index) {
   while (sides_.size() <= index) {

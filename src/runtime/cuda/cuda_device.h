@@ -92,6 +92,7 @@ class CudaDevice final : public Device {
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   Stream& default_stream() override { return *stream_; }
   const kernels::DeviceKernels* kernels() const override { return kernels_; }
+  std::unique_ptr<DeviceTrace> trace(bool records) override;
 
   const GpuProperties& gpu() const { return gpu_; }
   int capability() const { return gpu_.capability; }

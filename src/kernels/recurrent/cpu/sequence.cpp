@@ -29,15 +29,17 @@ class SequencePlan final : public Plan {
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory);
     check_forward(sequence_->descriptor, args);
-    context.stream().launch(
-        [sequence = sequence_, args, memory] { run_forward(*sequence, args, memory); });
+    context.stream().launch([sequence = sequence_, args, memory, profiler = context.profiler()] {
+      run_forward(*sequence, args, memory, profiler);
+    });
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory);
     check_backward(sequence_->descriptor, args);
-    context.stream().launch(
-        [sequence = sequence_, args, memory] { run_backward(*sequence, args, memory); });
+    context.stream().launch([sequence = sequence_, args, memory, profiler = context.profiler()] {
+      run_backward(*sequence, args, memory, profiler);
+    });
   }
 
  private:

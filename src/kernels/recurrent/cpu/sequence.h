@@ -34,9 +34,11 @@ template <typename T>
 void run_pack(const Sequence<T>& sequence, const std::vector<LayerWeights>& weights,
               const Memory& memory);
 template <typename T>
-void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory);
+void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
+                 runtime::Profiler* profiler);
 template <typename T>
-void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const Memory& memory);
+void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const Memory& memory,
+                  runtime::Profiler* profiler);
 
 /// The plan over one leaf, which must live as long. Uses at most as many threads as OpenMP offers
 /// now. On the portable leaf every output but weight gradients has the same bits for a row alone

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/recurrent/cpu/sequence_gradients.h"
+#include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cpu {
 namespace {
@@ -190,7 +191,8 @@ const T* input_of(const Sequence<T>& sequence, const BackwardArgs& args, const M
 }  // namespace
 
 template <typename T>
-void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const Memory& memory) {
+void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const Memory& memory,
+                  runtime::Profiler* profiler) {
   const Sizes& sizes = sequence.sizes;
   const std::int64_t steps = steps_of(args.forward), rows = args.forward.rows;
   const std::int64_t layers = sequence.descriptor.layers;
@@ -202,6 +204,7 @@ void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const M
         share_of(sizes.directions, rows, sizes.panels, sizes.out_panels, sequence.own_rows,
                  loop_threads(sequence, rows, omp_get_num_threads()), omp_get_thread_num());
     for (std::int64_t layer = layers - 1; layer >= 0; --layer) {
+      const runtime::LayerSpan span(omp_get_thread_num() == 0 ? profiler : nullptr, layer);
       const T* dy = layer + 1 == layers ? args.dy.template data_as<const T>() : inner_dy;
       for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {
         if (share.idle()) break;
@@ -218,8 +221,11 @@ void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const M
   if (dx) std::fill(dx + steps * step_size, dx + args.forward.time * step_size, T(0));
 }
 
-template void run_backward(const Sequence<double>&, const BackwardArgs&, const Memory&);
-template void run_backward(const Sequence<float>&, const BackwardArgs&, const Memory&);
-template void run_backward(const Sequence<base::BFloat16>&, const BackwardArgs&, const Memory&);
+template void run_backward(const Sequence<double>&, const BackwardArgs&, const Memory&,
+                           runtime::Profiler*);
+template void run_backward(const Sequence<float>&, const BackwardArgs&, const Memory&,
+                           runtime::Profiler*);
+template void run_backward(const Sequence<base::BFloat16>&, const BackwardArgs&, const Memory&,
+                           runtime::Profiler*);
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -1,6 +1,7 @@
 #include <omp.h>
 
 #include "kernels/recurrent/cpu/sequence_run.h"
+#include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cpu {
 namespace {
@@ -290,7 +291,8 @@ void clear_tails(const Sequence<T>& sequence, const ForwardArgs& args, std::int6
 }  // namespace
 
 template <typename T>
-void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory) {
+void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
+                 runtime::Profiler* profiler) {
   const Descriptor& descriptor = sequence.descriptor;
   const Sizes& sizes = sequence.sizes;
   const std::int64_t steps = steps_of(args);
@@ -301,6 +303,7 @@ void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Mem
                                  sequence.own_rows, omp_get_num_threads(), omp_get_thread_num());
     const T* x = args.x.data_as<const T>();
     for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+      const runtime::LayerSpan span(omp_get_thread_num() == 0 ? profiler : nullptr, layer);
       T* y = output_of(sequence, args, memory, layer);
       for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {
         if (share.idle()) break;
@@ -316,8 +319,11 @@ void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Mem
   clear_tails(sequence, args, steps);
 }
 
-template void run_forward(const Sequence<double>&, const ForwardArgs&, const Memory&);
-template void run_forward(const Sequence<float>&, const ForwardArgs&, const Memory&);
-template void run_forward(const Sequence<base::BFloat16>&, const ForwardArgs&, const Memory&);
+template void run_forward(const Sequence<double>&, const ForwardArgs&, const Memory&,
+                          runtime::Profiler*);
+template void run_forward(const Sequence<float>&, const ForwardArgs&, const Memory&,
+                          runtime::Profiler*);
+template void run_forward(const Sequence<base::BFloat16>&, const ForwardArgs&, const Memory&,
+                          runtime::Profiler*);
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
+#include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -262,8 +263,10 @@ void run_backward(Engine& engine, const Context& context, const BackwardArgs& ar
                   const Memory& memory) {
   const Run run{engine, context, args.forward, memory};
   engine.lanes.begin(context);
-  for_pieces(engine, args.forward.time, false,
-             [&](std::int64_t layer, const Piece& turns) { run_layer(run, args, layer, turns); });
+  for_pieces(engine, args.forward.time, false, [&](std::int64_t layer, const Piece& turns) {
+    const runtime::LayerSpan span(context.profiler(), layer);
+    run_layer(run, args, layer, turns);
+  });
   engine.lanes.join();
 }
 

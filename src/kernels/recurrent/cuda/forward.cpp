@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
+#include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -260,8 +261,10 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
                  const Memory& memory) {
   const Run run{engine, context, args, memory};
   engine.lanes.begin(context);
-  for_pieces(engine, args.time, true,
-             [&](std::int64_t layer, const Piece& piece) { run_layer(run, layer, piece); });
+  for_pieces(engine, args.time, true, [&](std::int64_t layer, const Piece& piece) {
+    const runtime::LayerSpan span(context.profiler(), layer);
+    run_layer(run, layer, piece);
+  });
   engine.lanes.join();
 }
 
