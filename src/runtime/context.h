@@ -8,6 +8,7 @@
 #include "runtime/buffer.h"
 #include "runtime/device.h"
 #include "runtime/tensor.h"
+#include "runtime/tuning.h"
 
 namespace sluice::runtime {
 
@@ -43,6 +44,11 @@ class Context {
   Profiler* profiler() const { return profiler_; }
   void set_profiler(Profiler* profiler) { profiler_ = profiler; }
 
+  /// Where implementations that are measured rather than chosen by rule are looked up and noted;
+  /// null unless set. Must outlive the context.
+  Tuning* tuning() const { return tuning_; }
+  void set_tuning(Tuning* tuning) { tuning_ = tuning; }
+
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
 
@@ -75,6 +81,7 @@ class Context {
   Stream* stream_;
   Precision precision_;
   Profiler* profiler_ = nullptr;
+  Tuning* tuning_ = nullptr;
 };
 
 }  // namespace sluice::runtime

@@ -138,6 +138,9 @@ const ConfigKey kKeys[] = {
     {"machine.static_shapes", [](C& c) -> T { return &c.static_shapes; }, kMay,
      "Whether batches are padded to some few sizes, so that a GPU runs a whole step as one CUDA "
      "graph: on, off, or auto, which does where the device can."},
+    {"machine.autotune", [](C& c) -> T { return &c.autotune; }, kMay,
+     "Measure the implementations of recurrent layers whenever a size of batch comes for the first "
+     "time, instead of choosing by rule; what was measured is kept with the run."},
 };
 
 // In the order of KeyTarget's alternatives.

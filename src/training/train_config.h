@@ -87,6 +87,7 @@ struct TrainConfig {
   std::string device = "cpu";
   std::string precision = "float32";
   std::string static_shapes = "auto";
+  bool autotune = false;
 
   /// Throws ErrorCode::kInvalidArgument naming the key, its value and what is allowed. Says nothing
   /// of files: examples may come from a program.

@@ -27,6 +27,7 @@ void visit_keys(State& state, Visit&& visit) {
   visit("train_fingerprint", state.train_fingerprint);
   visit("validation_fingerprint", state.validation_fingerprint);
   visit("implementations", state.implementations);
+  visit("tuning", state.tuning);
   visit("threads", state.threads);
   visit("device", state.device);
 }

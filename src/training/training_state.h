@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "data/batches.h"
+#include "runtime/tuning.h"
 #include "training/learning_rate.h"
 
 namespace sluice::training {
@@ -32,6 +33,7 @@ struct TrainingState {
   std::uint64_t validation_fingerprint = 0;  ///< 0 without examples to validate on
   // What may change the last bits of a number: told when it differs, never refused.
   std::set<std::string> implementations;  ///< that ran so far
+  runtime::Tuning::Choices tuning;        ///< with machine.autotune: what was measured so far
   std::int64_t threads = 0;
   std::string device;
 

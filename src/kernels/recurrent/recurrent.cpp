@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "kernels/device_kernels.h"
 #include "kernels/recurrent/cpu/candidates.h"
+#include "kernels/recurrent/measured_choice.h"
 
 namespace sluice::kernels::recurrent {
 
@@ -42,6 +43,9 @@ std::span<const Candidate> candidates(const runtime::Device& device) {
 Choice make_plan(const Context& context, const Descriptor& descriptor,
                  std::string_view implementation) {
   descriptor.validate();
+  if (implementation == "auto" && context.tuning() != nullptr) {
+    if (auto choice = measured_choice(context, descriptor)) return std::move(*choice);
+  }
   const bool automatic = implementation == "auto";
   Choice choice;
   for (const Candidate& candidate : candidates(context.device())) {

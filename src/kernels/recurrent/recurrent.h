@@ -148,8 +148,9 @@ struct Choice {
   std::vector<Declined> declined;  ///< those asked before the chosen one, for --explain
 };
 
-/// Picks by name, or with "auto" the first candidate that accepts. Throws
-/// ErrorCode::kUnsupported with every reason when none does.
+/// Picks by name, or with "auto" the first candidate that accepts; if the context has a Tuning, the
+/// one that is the fastest when measured on the spot, or that the Tuning holds from an earlier
+/// time. Throws ErrorCode::kUnsupported with every reason when none accepts.
 Choice make_plan(const Context& context, const Descriptor& descriptor,
                  std::string_view implementation = "auto");
 

@@ -22,6 +22,7 @@ TEST(TrainingState, SurvivesToTheBit) {
   state.train_fingerprint = ~std::uint64_t{0};
   state.validation_fingerprint = 0x8000000000000001;
   state.implementations = {"a \"b\"", "c"};
+  state.tuning = {{"lstm layers=1", "portable"}, {"gru", "c"}};
   state.threads = 2;
   state.device = "cpu";
   EXPECT_EQ(parse_training_state(to_json(state), "x"), state);

@@ -1,0 +1,178 @@
+#include "kernels/recurrent/measured_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/check.h"
+#include "runtime/buffer.h"
+#include "runtime/tuning.h"
+
+namespace sluice::kernels::recurrent {
+namespace {
+
+using base::Shape;
+using runtime::Buffer;
+
+// The first two runs take memory and capture graphs; the fastest counts, for whatever disturbs a
+// run only makes it longer. What takes this many times the best so far is not run again.
+constexpr int kWarmUps = 2;
+constexpr int kRuns = 5;
+constexpr double kFar = 2;
+
+/// Memory and random numbers that the candidates of one problem share.
+class Problem {
+ public:
+  Problem(const Context& context, const Descriptor& descriptor)
+      : context_(context), descriptor_(descriptor) {
+    descriptor_.dropout = 0;  // costs all the same
+    const Descriptor& d = descriptor_;
+    const DType master = base::policy_of(d.dtype).master;
+    const std::int64_t stacks = d.layers * d.directions;
+    const std::int64_t width = d.directions * d.output();
+    args_.time = d.time;
+    args_.rows = d.rows;
+    args_.x = random(d.dtype, {d.time, d.rows, d.input});
+    args_.y = random(d.dtype, {d.time, d.rows, width});
+    args_.hn = random(d.dtype, {stacks, d.rows, d.output()});
+    if (d.cell == CellType::kLstm) {
+      args_.cn = random(base::policy_of(d.dtype).cell_state, {stacks, d.rows, d.hidden});
+    }
+    for (std::int64_t i = 0; i < stacks; ++i) {
+      weights_.push_back(layer(master, d.input_of(i / d.directions)));
+    }
+    if (!d.training) return;
+    backward_.dy = random(d.dtype, args_.y.shape());
+    backward_.dx = random(d.dtype, args_.x.shape());
+    for (std::int64_t i = 0; i < stacks; ++i) {
+      backward_.gradients.push_back(layer(master, d.input_of(i / d.directions)));
+    }
+  }
+
+  /// Of a training step: packing, forward and backward; else of forward alone. Gives up early on
+  /// what is far from `bound`.
+  double milliseconds(const Candidate& candidate, double bound) {
+    const std::unique_ptr<Plan> plan = candidate.create(descriptor_, context_.device());
+    const Buffer packed(context_.device(), plan->packed_bytes());
+    const Buffer workspace(context_.device(), plan->workspace_bytes());
+    const Buffer reserve(context_.device(), plan->reserve_bytes());
+    const Memory memory{packed.data(), workspace.data(), reserve.data()};
+    plan->pack(context_, weights_, memory);
+    backward_.forward = args_;
+    double best = std::numeric_limits<double>::infinity();
+    for (int run = 0; run < kWarmUps + kRuns; ++run) {
+      const double taken = context_.stream().milliseconds_of([&] {
+        if (descriptor_.training) plan->pack(context_, weights_, memory);
+        plan->forward(context_, args_, memory);
+        if (descriptor_.training) plan->backward(context_, backward_, memory);
+      });
+      if (run + 1 < kWarmUps) continue;
+      best = std::min(best, taken);
+      if (taken > kFar * bound) break;
+    }
+    context_.synchronize();
+    return best;
+  }
+
+ private:
+  LayerWeights layer(DType master, std::int64_t input) {
+    const Descriptor& d = descriptor_;
+    const std::int64_t gates = d.gates() * d.hidden;
+    LayerWeights weights{random(master, {gates, input}), random(master, {gates, d.output()}),
+                         random(master, {gates}), random(master, {gates}), Tensor()};
+    if (d.projection > 0) weights.weight_hr = random(master, {d.projection, d.hidden});
+    return weights;
+  }
+
+  // Small enough that no sum overflows, and not zero: some machines multiply zeros faster.
+  Tensor random(DType dtype, const Shape& shape) {
+    const std::size_t bytes =
+        base::size_of(dtype) * static_cast<std::size_t>(shape.element_count());
+    buffers_.emplace_back(context_.device(), bytes);
+    std::vector<std::byte> host(bytes);
+    const auto fill = [&]<typename T>(base::TypeTag<T>) {
+      auto* values = reinterpret_cast<T*>(host.data());
+      std::uniform_real_distribution<float> draw(-0.1f, 0.1f);
+      for (std::int64_t i = 0; i < shape.element_count(); ++i) values[i] = T(draw(generator_));
+    };
+    if (dtype == DType::kFloat64) fill(base::TypeTag<double>{});
+    if (dtype == DType::kFloat32) fill(base::TypeTag<float>{});
+    if (dtype == DType::kBFloat16) fill(base::TypeTag<base::BFloat16>{});
+    if (dtype == DType::kFloat16) fill(base::TypeTag<base::Float16>{});
+    context_.stream().upload(buffers_.back().data(), host.data(), bytes);
+    return buffers_.back().tensor(dtype, shape);
+  }
+
+  const Context& context_;
+  Descriptor descriptor_;
+  std::minstd_rand generator_;
+  std::vector<Buffer> buffers_;
+  std::vector<LayerWeights> weights_;
+  ForwardArgs args_;
+  BackwardArgs backward_;
+};
+
+std::vector<const Candidate*> accepting(const Context& context, const Descriptor& descriptor,
+                                        std::vector<Declined>& declined) {
+  std::vector<const Candidate*> accepted;
+  for (const Candidate& candidate : candidates(context.device())) {
+    if (candidate.peer) continue;
+    if (auto reason = candidate.refuse(descriptor, context.device())) {
+      declined.push_back({candidate.name, std::move(*reason)});
+    } else {
+      accepted.push_back(&candidate);
+    }
+  }
+  return accepted;
+}
+
+}  // namespace
+
+std::string problem_of(const Context& context, const Descriptor& d) {
+  return fmt::format(
+      "{} layers={} directions={} input={} hidden={} projection={} time={} rows={} dtype={} "
+      "tf32={} training={} on {}",
+      name_of(d.cell), d.layers, d.directions, d.input, d.hidden, d.projection, d.time, d.rows,
+      base::name_of(d.dtype), context.tf32() ? 1 : 0, d.training ? 1 : 0, context.device().model());
+}
+
+std::optional<Choice> measured_choice(const Context& context, const Descriptor& descriptor) {
+  runtime::Tuning& tuning = *context.tuning();
+  Choice choice;
+  const std::vector<const Candidate*> accepted = accepting(context, descriptor, choice.declined);
+  if (accepted.size() < 2) return std::nullopt;
+
+  const std::string problem = problem_of(context, descriptor);
+  if (tuning.find(problem) == nullptr) {
+    try {
+      Problem measured(context, descriptor);
+      std::string_view fastest;
+      double best = std::numeric_limits<double>::infinity();
+      for (const Candidate* candidate : accepted) {
+        const double milliseconds = measured.milliseconds(*candidate, best);
+        if (milliseconds >= best) continue;
+        best = milliseconds;
+        fastest = candidate->name;
+      }
+      tuning.record(problem, fastest);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      return std::nullopt;
+    }
+  }
+  const std::string& name = *tuning.find(problem);
+  for (const Candidate* candidate : accepted) {
+    if (candidate->name == name) {
+      choice.plan = candidate->create(descriptor, context.device());
+    } else {
+      choice.declined.push_back({candidate->name, "it was slower when measured"});
+    }
+  }
+  if (!choice.plan) return std::nullopt;
+  return choice;
+}
+
+}  // namespace sluice::kernels::recurrent

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/recurrent.h"
+
+namespace sluice::kernels::recurrent {
+
+/// What a choice depends on: "lstm layers=1 ... on NVIDIA H200".
+std::string problem_of(const Context& context, const Descriptor& descriptor);
+
+/// The candidate that the context's Tuning holds for this problem. If it holds none, every
+/// candidate that accepts, peers aside, is run at full capacity on random numbers, and the fastest
+/// is noted; the context's stream is waited for. Nothing, and nothing noted, if fewer than two
+/// accept, if what was noted is not known or declines here, or if there is no memory to measure in.
+std::optional<Choice> measured_choice(const Context& context, const Descriptor& descriptor);
+
+}  // namespace sluice::kernels::recurrent
