@@ -43,6 +43,8 @@ TrainReport train(const TrainRequest& request) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context(*device);
   context.set_precision(runtime::Precision::parse(config.precision));
+  runtime::Tuning tuning;
+  if (config.autotune) context.set_tuning(&tuning);
   training::use_threads(context, config.threads);
 
   std::optional<training::Progress> progress;

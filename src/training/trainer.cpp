@@ -126,6 +126,7 @@ void Trainer::resume() {
   saved.device = state_.device;
   state_ = std::move(saved);
   learning_rate_.restore(state_.learning_rate);
+  if (context_->tuning() != nullptr) *context_->tuning() = runtime::Tuning(state_.tuning);
   compare_implementations_ = true;
   unsaved_ = false;
 }
@@ -280,6 +281,7 @@ void Trainer::save_last() {
   if (!unsaved_) return;
   for (const std::string& name : step_->plans().implementations())
     state_.implementations.insert(name);
+  if (context_->tuning() != nullptr) state_.tuning = context_->tuning()->choices();
   save_checkpoint(*context_, folder_.last(), *model_, data_.tokenizers, config_, step_->optimizer(),
                   state_);
   unsaved_ = false;

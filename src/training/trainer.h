@@ -37,7 +37,8 @@ class Trainer {
   /// Throws ErrorCode::kInvalidArgument for an impossible configuration, for examples that fit no
   /// batch, and for a saved run of other data or of other values of keys that matter (it names
   /// them). Another number of threads, device or implementation is warned about. `context` must
-  /// outlive the trainer.
+  /// outlive the trainer; if it has a Tuning, as machine.autotune asks for, a saved run's choices
+  /// are put into it and checkpoints keep them.
   Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start,
           RunFolder folder);
   /// Claims the folder itself.

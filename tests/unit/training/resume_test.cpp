@@ -82,6 +82,30 @@ TEST_P(Resume, StoppedByRequest) {
   EXPECT_EQ(outcome_of(folder / "cut", false), outcome_of(folder / "whole", false));
 }
 
+// What was measured before the stop is not measured again: it could turn out otherwise.
+TEST_P(Resume, KeepsMeasuredChoices) {
+  const testing::TemporaryFolder folder;
+  TrainConfig config = reversal_config(folder / "run");
+  const std::int64_t steps = config.loop.max_steps;
+  config.loop.max_steps = steps / 2;
+  runtime::Tuning first;
+  context_.set_tuning(&first);
+  Trainer(context_, config, reversal_data(config), Start::kFresh).run();
+  if (first.choices().empty()) GTEST_SKIP() << "one implementation alone runs here";
+
+  config.loop.max_steps = steps;
+  runtime::Tuning second;
+  context_.set_tuning(&second);
+  Trainer resumed(context_, config, reversal_data(config), Start::kResume);
+  EXPECT_EQ(second.choices(), first.choices());
+  resumed.run();
+  for (const auto& [problem, implementation] : first.choices()) {
+    ASSERT_NE(second.find(problem), nullptr) << problem;
+    EXPECT_EQ(*second.find(problem), implementation) << problem;
+  }
+  EXPECT_EQ(resumed.state().tuning, second.choices());
+}
+
 // A training process of the run in `output`.
 class Child {
  public:
