@@ -318,6 +318,42 @@ TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
+// Shapes that fill clusters, and those beside them: every size of cluster, one tile of rows or
+// more.
+TEST_P(RecurrentStack, EqualsOracleOnClusters) {
+  if (implementation() != "persistent-cluster") GTEST_SKIP();
+  for (const std::int64_t hidden : {64, 128, 250, 256, 371, 512}) {
+    StackCase stack = random_case(random_, limits(5, 150, 40));
+    Descriptor& d = stack.descriptor;
+    d.projection = 0;
+    d.layers = 1;
+    d.directions = hidden < 300 ? 2 : 1;
+    d.hidden = hidden;
+    stack.rows = std::min<std::int64_t>(stack.rows, 8000 / hidden);
+    d.rows = std::max(d.rows, stack.rows);
+    StackCase fresh;
+    fresh.descriptor = d;
+    fresh.time = stack.time;
+    fresh.rows = stack.rows;
+    fill_case(random_, fresh);
+    compare(fresh);
+  }
+}
+
+// Ten thousand launches that leave nothing behind: of each plan's two hundred runs the last counts.
+TEST_P(RecurrentStack, SurvivesManyLaunches) {
+  if (implementation() != "persistent-cluster" || dtype() != DType::kBFloat16) GTEST_SKIP();
+  for (int trial = 0; trial < 25; ++trial) {
+    StackCase stack = random_case(random_, limits(9, 60, 200));
+    if (!can_run(stack.descriptor)) continue;
+    stack.want_gradients = false;
+    SCOPED_TRACE(describe(stack));
+    RunOptions many = options();
+    many.rounds = 200;
+    expect_close(run(stack, many), expected(stack), tolerance());
+  }
+}
+
 TEST_P(RecurrentStack, RepeatsToTheBit) {
   const StackCase stack = random_case(random_, limits());
   if (!can_run(stack.descriptor)) GTEST_SKIP();

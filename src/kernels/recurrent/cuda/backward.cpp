@@ -235,22 +235,32 @@ void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer
   }
 }
 
-void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
+/// The steps of all directions that the turns take.
+void run_steps(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
   Engine& engine = run.engine;
   const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
-  const bool last = turns.end == run.args.time;
   // Before the first direction has been queued, or the second would wait for it.
   for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(run.lane_of(layer, d), lane);
   for (std::int64_t d = 0; d < directions; ++d) {
     const DirectionBackward direction(run, args, layer, d);
     if (turns.begin == 0) direction.begin();
     direction.run(turns);
-    if (last) direction.finish();
+    if (turns.end == run.args.time) direction.finish();
   }
   for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(lane, run.lane_of(layer, d));
+}
+
+void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
+  Engine& engine = run.engine;
+  const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
+  if (engine.rung.persistent) {
+    run_persistent_layer(run, args, layer);
+  } else {
+    run_steps(run, args, layer, turns);
+  }
   input_gradient(run, args, layer, turns);
   if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), lane);
-  if (!last || args.gradients.empty()) return;
+  if (turns.end < run.args.time || args.gradients.empty()) return;
   for (std::int64_t d = 0; d < directions; ++d) {
     add_weight_gradients(run, args.gradients[static_cast<std::size_t>(layer * directions + d)],
                          layer, d, run.lane_of(layer, d));

@@ -4,6 +4,7 @@
 #include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/ladder_plan.h"
 #include "kernels/recurrent/cuda/layout.h"
+#include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -39,6 +40,10 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
   return std::nullopt;
 }
 
+std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
+  return persistent::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
+}
+
 template <const Rung& rung>
 std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
   return make_ladder_plan(descriptor, rung);
@@ -60,6 +65,7 @@ constexpr Candidate peer(std::string_view name) {
 }
 
 constexpr std::array kList{
+    Candidate{kPersistentCluster.name, false, refuse_persistent, create<kPersistentCluster>},
     Candidate{kGraph.name, false, refuse_graph, create<kGraph>},
     Candidate{kFusedStep.name, false, refuse_fused_step, create<kFusedStep>},
     Candidate{kWavefront.name, false, refuse_wavefront, create<kWavefront>},

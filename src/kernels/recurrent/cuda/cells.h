@@ -12,15 +12,28 @@ struct ExactMath {
   __device__ static float tanh(float x) { return tanhf(x); }
 };
 
-/// Activations for 16-bit storage, whose own rounding is 2^-12 of the value at best. __expf errs by
-/// 2 + 1.2 |x| units of 2^-23 relative to e^x and __fdividef by 2 units, so logistic errs by less
-/// than 2^-18 relative to its value above 2^-24; tanh by less than 2^-20, absolutely, as what its
-/// exponential errs by fades with it.
+/// Activations for 16-bit storage, whose own rounding is 2^-12 of the value at best. The
+/// approximations of 2^x and 1/x err by 2^-22 relative at most, and rounding the exponent by
+/// |x| * 2^-24: so logistic errs by less than 2^-18 relative to its value above 2^-24; tanh by less
+/// than 2^-20, absolutely, as what its exponential errs by fades with it. Below 2^-126 they are
+/// zero.
 struct FastMath {
-  __device__ static float logistic(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+  __device__ static float logistic(float x) { return reciprocal(1.0f + exp2(-kLog2E * x)); }
   __device__ static float tanh(float x) {
-    const float e = __expf(-2.0f * fabsf(x));
-    return copysignf(__fdividef(1.0f - e, 1.0f + e), x);
+    return fmaf(-2.0f, reciprocal(1.0f + exp2(2 * kLog2E * x)), 1.0f);
+  }
+
+ private:
+  static constexpr float kLog2E = 1.44269504f;
+  __device__ static float exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  __device__ static float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
   }
 };
 
@@ -52,6 +65,8 @@ struct LstmCell {
     const float squashed = Math::tanh(c);
     return dc + dh * gates[3] * (1.0f - squashed * squashed);
   }
+  /// Whether d_gate is dh times something; else dc.
+  __device__ static constexpr bool takes_dh(int g) { return g == 3; }
   /// Gradient of gate g before activation, as the input's product takes it.
   __device__ static float d_gate(int g, const float* gates, float c_before, float c, float /*h*/,
                                  float dh, float dc) {
@@ -87,6 +102,7 @@ struct GruCell {
   }
 
   __device__ static float whole_dc(const float*, float, float, float) { return 0.0f; }
+  __device__ static constexpr bool takes_dh(int) { return true; }
   __device__ static float d_gate(int g, const float* gates, float, float, float h, float dh,
                                  float) {
     const float r = gates[0], z = gates[1], n = gates[2], q = gates[3];

@@ -145,6 +145,11 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
 void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,
                   const Memory& memory);
 
+/// All steps and directions of one layer in one launch, between the products of its input and those
+/// of its gradients.
+void run_persistent_layer(const Run& run, std::int64_t layer);
+void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer);
+
 /// Adds the weight gradients of one layer and direction, once its gate gradients are there.
 void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
                           std::int64_t direction, std::int64_t lane);

@@ -228,12 +228,10 @@ void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
             sizes.directions * sizes.gate_width, DType::kFloat32});
 }
 
-void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
+/// The steps of a piece, of all directions.
+void run_steps(const Run& run, std::int64_t layer, const Piece& piece) {
   Engine& engine = run.engine;
   const std::int64_t lane = run.lane_of(layer, 0);
-  // Streamed products of this layer begin when its input is there.
-  if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
-  multiply_inputs(run, layer, piece);
   // Before the first direction has been queued, or the second would wait for it.
   for (std::int64_t d = 1; d < engine.sizes.directions; ++d) {
     engine.lanes.follow(run.lane_of(layer, d), lane);
@@ -246,6 +244,19 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   }
   for (std::int64_t d = 1; d < engine.sizes.directions; ++d) {
     engine.lanes.follow(lane, run.lane_of(layer, d));
+  }
+}
+
+void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
+  Engine& engine = run.engine;
+  const std::int64_t lane = run.lane_of(layer, 0);
+  // Streamed products of this layer begin when its input is there.
+  if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
+  multiply_inputs(run, layer, piece);
+  if (engine.rung.persistent) {
+    run_persistent_layer(run, layer);
+  } else {
+    run_steps(run, layer, piece);
   }
   if (run.drops(layer)) {
     const std::int64_t step = run.args.rows * engine.sizes.directions * engine.sizes.output;

@@ -4,6 +4,8 @@
 #include <initializer_list>
 
 #include "base/shape.h"
+#include "kernels/recurrent/cuda/persistent/launch.h"
+#include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -35,6 +37,16 @@ PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows
   PackedMatrix matrix{rows, columns};
   matrix.plain = booking.take(sizes.storage, {rows, columns});
   if (with_transpose) matrix.transposed = booking.take(sizes.storage, {rows, columns});
+  return matrix;
+}
+
+/// Recurrent weights as the threads of a cluster load them, for forward and for backward.
+PackedMatrix book_resident(Booking& booking, const Descriptor& descriptor) {
+  const std::int64_t blocks = persistent::blocks_of(descriptor.hidden).value();
+  const std::int64_t bytes = persistent::packed_bytes(descriptor.gates(), blocks);
+  PackedMatrix matrix;
+  matrix.plain = booking.take(1, {bytes});
+  if (descriptor.training) matrix.transposed = booking.take(1, {bytes});
   return matrix;
 }
 
@@ -138,8 +150,9 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     layer.bias = booking.take(kFloat, {all});
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
-      direction.weight_hh =
-          book_matrix(booking, sizes, sizes.gate_width, sizes.output, with_transpose);
+      direction.weight_hh = rung.persistent ? book_resident(booking, descriptor)
+                                            : book_matrix(booking, sizes, sizes.gate_width,
+                                                          sizes.output, with_transpose);
       if (sizes.projected) {
         direction.weight_hr =
             book_matrix(booking, sizes, sizes.output, sizes.hidden, with_transpose);

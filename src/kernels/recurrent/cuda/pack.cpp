@@ -1,4 +1,6 @@
 #include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/persistent/launch.h"
+#include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -27,11 +29,29 @@ struct Packing {
     pack_matrix(stream, engine.descriptor.dtype, args);
   }
 
+  void pack_resident(const Tensor& source, const PackedMatrix& matrix) const {
+    const Descriptor& descriptor = engine.descriptor;
+    persistent::PackWeights args{};
+    args.from = source.data_as<const float>();
+    args.gates = static_cast<std::int32_t>(descriptor.gates());
+    args.hidden = static_cast<std::int32_t>(descriptor.hidden);
+    args.blocks = persistent::blocks_of(descriptor.hidden).value();
+    args.to = packed + matrix.plain;
+    persistent::pack_forward(stream, descriptor.dtype, args);
+    if (!descriptor.training) return;
+    args.to = packed + matrix.transposed;
+    persistent::pack_backward(stream, descriptor.dtype, args);
+  }
+
   void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) const {
     const Sizes& sizes = engine.sizes;
     const PackedDirection& direction = layer.directions[static_cast<std::size_t>(d)];
     pack(weights.weight_ih, layer.weight_ih, d * sizes.gate_width);
-    pack(weights.weight_hh, direction.weight_hh, 0);
+    if (engine.rung.persistent) {
+      pack_resident(weights.weight_hh, direction.weight_hh);
+    } else {
+      pack(weights.weight_hh, direction.weight_hh, 0);
+    }
     if (sizes.projected) pack(weights.weight_hr, direction.weight_hr, 0);
     PackBias bias{};
     bias.bias_ih = weights.bias_ih.data_as<const float>();

@@ -34,6 +34,8 @@ struct Rung {
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
+  /// All steps of a layer, in all directions, are one launch (persistent/).
+  bool persistent = false;
 };
 
 /// In order of the ladder.
@@ -48,5 +50,8 @@ inline constexpr Rung kWavefront{"wavefront", true, InputProducts::kCombined, tr
 inline constexpr Rung kFusedStep{"fused-step", true, InputProducts::kCombined, true, true,
                                  true,         true};
 inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true, true};
+
+inline constexpr Rung kPersistentCluster{
+    "persistent-cluster", true, InputProducts::kCombined, true, false, false, false, true, true};
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/recurrent/cuda/cell_kernels.h"
+
+/// All directions of one layer over the whole sequence in one launch. Arrays of two have an entry a
+/// direction; pointers to void are in storage; what may be absent is null.
+namespace sluice::kernels::recurrent::cuda::persistent {
+
+/// Units that a block owns, and its threads.
+inline constexpr int kUnits = 32, kThreads = 256;
+
+struct Extent {
+  std::int32_t time, rows, hidden, directions;
+  const std::int32_t* lengths;  ///< [rows]; null: every row has `time` steps
+};
+
+struct LayerForward {
+  Extent extent;
+  const void* weights[2];   ///< as pack_forward leaves them
+  const float* bias_hn[2];  ///< [H], GRU
+  const float* input;       ///< products [time, rows, D*G*H]
+  const float* bias;        ///< [D*G*H]
+  const void* h0;           ///< [D, rows, H]; null: zero
+  const float* c0;          ///< likewise
+  void* y;                  ///< out [time, rows, D*H]
+  void* hn;                 ///< out [D, rows, H]; may be null
+  float* cn;                ///< likewise
+  float* c_sequence;        ///< out [D, time, rows, H]; may be null
+  void* h_states[2];        ///< out [time + 1, rows, H], state_row's order; null in inference
+  float* c_states[2];       ///< likewise, LSTM
+  void* saved[2];           ///< out [time, rows, H, 4]; null in inference
+};
+
+struct LayerBackward {
+  Extent extent;
+  const void* weights[2];   ///< as pack_backward leaves them
+  const void* h_states[2];  ///< as forward left them
+  const float* c_states[2];
+  const void* saved[2];
+  const void* dy;        ///< [time, rows, D*H]; null: zero
+  const void* dhn;       ///< [D, rows, H]; null: zero
+  const float* dcn;      ///< likewise
+  void* dh0;             ///< out [D, rows, H]; may be null
+  float* dc0;            ///< likewise
+  void* d_input;         ///< out [time, rows, D*G*H]
+  void* d_recurrent[2];  ///< out [time, rows, G*H], GRU
+};
+
+/// How rows are spread: `clusters` a direction, each with up to `rows` of them.
+struct Spread {
+  std::int32_t clusters, rows;
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -1,0 +1,248 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cells.h"
+#include "kernels/recurrent/cuda/persistent/backward_product.h"
+#include "kernels/recurrent/cuda/persistent/geometry.h"
+#include "kernels/recurrent/cuda/storage.h"
+
+/// What a thread does for the unit and rows that it owns, beside the product: it reads what forward
+/// left one step ahead, sums the parts of dh, evaluates the cell's backward and writes the gate
+/// gradients.
+namespace sluice::kernels::recurrent::cuda::persistent {
+
+template <typename Cell, typename T, int kBlocks, int kTiles>
+class BackwardCell {
+ public:
+  using Gates = GateBuffer<Cell::kGates, kTiles>;
+  using Parts = PartBuffer<kBlocks, kTiles>;
+
+  __device__ BackwardCell(const LayerBackward& args, const Share& share, int rank,
+                          const Owner& owner, int steps)
+      : args_(args),
+        share_(share),
+        owner_(owner),
+        hidden_(args.extent.hidden),
+        unit_(rank * kUnits + owner.unit),
+        exists_(unit_ < hidden_) {
+    const Extent& extent = args.extent;
+    dy_offset_ = share.direction * hidden_ - (extent.directions - 1) * unit_;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      dh_[n] = dc_[n] = c_[n] = 0;
+      lengths_[n] = 0;
+      if (!mine(n)) continue;
+      lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
+      if (args.dhn) dh_[n] = load(static_cast<const T*>(args.dhn) + state_at(n));
+      if (Cell::kHasCellState && args.dcn) dc_[n] = args.dcn[state_at(n)];
+      if constexpr (Cell::kHasCellState) {
+        c_[n] = args.c_states[share.direction][row_at(reversed() ? 0 : steps, n)];
+      }
+    }
+  }
+
+  __device__ bool reversed() const { return share_.direction == 1; }
+
+  /// Says at what time the next step or write is.
+  __device__ void move_to(int t) {
+    time_ = t;
+    place_ = row_at(t, 0);
+  }
+
+  /// Reads what the next step needs, `turns` turns later than the time moved to: 1 but for the
+  /// first.
+  __device__ void read(int turns) {
+    const int d = share_.direction, time = time_ + turns * (reversed() ? 1 : -1);
+    const std::int64_t step = static_cast<std::int64_t>(args_.extent.rows) * hidden_;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (!mine(n) || time >= lengths_[n]) continue;
+      const std::int64_t place = place_ + n * 8 * hidden_ +
+                                 (turns == 0   ? 0
+                                  : reversed() ? step
+                                               : -step);
+      next_[n].gates =
+          *reinterpret_cast<const uint2*>(static_cast<const T*>(args_.saved[d]) + 4 * place);
+      const std::int64_t before = reversed() ? place + step : place;
+      if constexpr (Cell::kHasCellState) {
+        next_[n].c_before = args_.c_states[d][before];
+      } else {
+        next_[n].h_before = bits_of(static_cast<const T*>(args_.h_states[d]) + before);
+      }
+      if (args_.dy) {
+        next_[n].dy = bits_of(static_cast<const T*>(args_.dy) +
+                              (args_.extent.directions * place + dy_offset_));
+      }
+    }
+  }
+
+  /// Makes of what was read what the step will multiply dh and dc with: all that can be done
+  /// before dh is there.
+  __device__ void prepare() {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (!warp_has_row(n)) continue;
+      Factors& factors = factors_[n];
+      float c_before = 0, h_before = 0;
+      unpack_four<T>(next_[n].gates, factors.values);
+      if constexpr (Cell::kHasCellState) {
+        c_before = next_[n].c_before;
+        factors.dc_of_dh = Cell::whole_dc(factors.values, c_[n], 1.0f, 0.0f);
+      } else {
+        h_before = value_of(next_[n].h_before);
+      }
+#pragma unroll
+      for (int g = 0; g < Cell::kGates; ++g) {
+        factors.gates[g] =
+            Cell::takes_dh(g)
+                ? Cell::d_gate(g, factors.values, c_before, c_[n], h_before, 1.0f, 0.0f)
+                : Cell::d_gate(g, factors.values, c_before, c_[n], h_before, 0.0f, 1.0f);
+      }
+      factors.dy = args_.dy ? value_of(next_[n].dy) : 0.0f;
+      if (time_ < lengths_[n]) c_[n] = c_before;
+    }
+  }
+
+  /// Adds what the cluster has sent.
+  __device__ void add_parts(const std::byte* parts) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (!warp_has_row(n)) continue;
+      const std::byte* from = parts + Parts::offset(owner_.unit, owner_.row + n * 8);
+      float sums[4] = {};
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        sums[i % 4] += *reinterpret_cast<const float*>(from + i * Parts::kSlotBytes);
+      }
+      dh_[n] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+  }
+
+  /// The step: from the gradients of the state after it to those of the state before it (of h only
+  /// what doesn't take the product) and the gate gradients, which go to `gates` too.
+  __device__ void step(T* gates) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (!warp_has_row(n)) continue;
+      const Factors& factors = factors_[n];
+      const bool active = time_ < lengths_[n];
+      const float dh = dh_[n] + factors.dy;
+      float dc = 0;
+      if constexpr (Cell::kHasCellState) dc = fmaf(dh, factors.dc_of_dh, dc_[n]);
+#pragma unroll
+      for (int g = 0; g < Cell::kGates; ++g) {
+        const float d = active ? (Cell::takes_dh(g) ? dh : dc) * factors.gates[g] : 0.0f;
+        T recurrent;
+        store(&recurrent, active ? Cell::d_recurrent(g, factors.values, d) : 0.0f);
+        gates[(g * kOctets + owner_.octet) * Gates::kRows * 8 + (owner_.row + n * 8) * 8 +
+              owner_.lane / 4] = recurrent;
+        store(&d_gates_[n][g], d);
+        if constexpr (!Cell::kHasCellState) d_recurrent_[n][g] = recurrent;
+      }
+      if constexpr (Cell::kHasCellState) {
+        dc_[n] = active ? Cell::dc_before(factors.values, dc) : dc_[n];
+      }
+      dh_[n] = active ? Cell::dh_direct(factors.values, dh) : dh_[n];
+    }
+  }
+
+  /// Writes the step's gate gradients, and goes on to the next step's time.
+  __device__ void write() {
+    write_gates();
+    const std::int64_t step = static_cast<std::int64_t>(args_.extent.rows) * hidden_;
+    place_ += reversed() ? step : -step;
+    time_ += reversed() ? 1 : -1;
+  }
+
+  /// Past the end of all rows there are none.
+  __device__ void clear_rest(int steps) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int g = 0; g < Cell::kGates; ++g) {
+        store(&d_gates_[n][g], 0);
+        if constexpr (!Cell::kHasCellState) store(&d_recurrent_[n][g], 0);
+      }
+    }
+    for (int t = steps; t < args_.extent.time; ++t) {
+      move_to(t);
+      write_gates();
+    }
+  }
+
+  __device__ void write_first_state() const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (!mine(n)) continue;
+      if (args_.dh0) store(static_cast<T*>(args_.dh0) + state_at(n), dh_[n]);
+      if (Cell::kHasCellState && args_.dc0) args_.dc0[state_at(n)] = dc_[n];
+    }
+  }
+
+ private:
+  /// What forward left of a step and what flows into it, as it comes, so that nothing waits for it
+  /// before it is used.
+  struct Read {
+    uint2 gates = {0, 0};
+    float c_before = 0;
+    std::uint32_t h_before = 0, dy = 0;
+  };
+  struct Factors {
+    float values[4];            ///< of the gates after activation
+    float gates[Cell::kGates];  ///< of dh or dc, in their gradients
+    float dc_of_dh, dy;
+  };
+
+  /// As they come, so that nothing waits for them before they are used.
+  __device__ static std::uint32_t bits_of(const T* from) {
+    return *reinterpret_cast<const std::uint16_t*>(from);
+  }
+  __device__ static float value_of(std::uint32_t bits) {
+    const auto narrow = static_cast<std::uint16_t>(bits);
+    return load(reinterpret_cast<const T*>(&narrow));
+  }
+
+  __device__ void write_gates() const {
+    const int gates = Cell::kGates * args_.extent.directions;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (!mine(n)) continue;
+      const std::int64_t place = place_ + n * 8 * hidden_;
+      T* to = static_cast<T*>(args_.d_input) + share_.direction * Cell::kGates * hidden_ +
+              (gates * place - (gates - 1) * unit_);
+#pragma unroll
+      for (int g = 0; g < Cell::kGates; ++g) to[g * hidden_] = d_gates_[n][g];
+      if constexpr (!Cell::kHasCellState) {
+        T* recurrent = static_cast<T*>(args_.d_recurrent[share_.direction]) +
+                       (Cell::kGates * place - (Cell::kGates - 1) * unit_);
+#pragma unroll
+        for (int g = 0; g < Cell::kGates; ++g) recurrent[g * hidden_] = d_recurrent_[n][g];
+      }
+    }
+  }
+
+  __device__ bool warp_has_row(int n) const { return owner_.half * 4 + n * 8 < share_.rows; }
+  __device__ bool has_row(int n) const { return owner_.row + n * 8 < share_.rows; }
+  __device__ bool mine(int n) const { return exists_ && has_row(n); }
+  __device__ int global_row(int n) const { return share_.first_row + owner_.row + n * 8; }
+  /// In an array [.., rows, H].
+  __device__ std::int64_t row_at(int index, int n) const {
+    return (static_cast<std::int64_t>(index) * args_.extent.rows + global_row(n)) * hidden_ + unit_;
+  }
+  __device__ std::int64_t state_at(int n) const { return row_at(share_.direction, n); }
+
+  const LayerBackward& args_;
+  const Share& share_;
+  const Owner& owner_;
+  const int hidden_, unit_;
+  const bool exists_;
+  int lengths_[kTiles];
+  float dh_[kTiles], dc_[kTiles], c_[kTiles];
+  int time_ = 0;
+  std::int64_t place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
+  int dy_offset_;           ///< what dy's index is more than `directions` times place_
+  Read next_[kTiles];
+  Factors factors_[kTiles];
+  T d_gates_[kTiles][Cell::kGates], d_recurrent_[kTiles][Cell::kGates];
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent

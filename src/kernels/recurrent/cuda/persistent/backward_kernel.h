@@ -1,0 +1,77 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/persistent/backward_cell.h"
+
+/// The gradients of gates and of initial states over the whole sequence.
+namespace sluice::kernels::recurrent::cuda::persistent {
+
+/// Where things lie in a block's shared memory, in bytes. There are two of each, which take turns.
+template <typename Cell, int kBlocks, int kTiles>
+struct BackwardMemory {
+  static constexpr int kParts = 0;
+  static constexpr int kGates = kParts + 2 * PartBuffer<kBlocks, kTiles>::kBytes;
+  static constexpr int kBarriers = kGates + 2 * GateBuffer<Cell::kGates, kTiles>::kBytes;
+  static constexpr int kBytes = kBarriers + 2 * 8;
+};
+
+template <typename Cell, typename T, int kBlocks, int kTiles>
+__global__ void __launch_bounds__(kThreads, 1)
+    backward_kernel(const __grid_constant__ LayerBackward args, const Spread spread) {
+  using Memory = BackwardMemory<Cell, kBlocks, kTiles>;
+  using Product = BackwardProduct<T, Cell::kGates, kBlocks, kTiles>;
+  using Parts = PartBuffer<kBlocks, kTiles>;
+  using Gates = GateBuffer<Cell::kGates, kTiles>;
+  extern __shared__ __align__(128) std::byte shared[];
+  const std::uint32_t base = shared_address(shared), barriers = base + Memory::kBarriers;
+  const Owner owner;
+  const int rank = static_cast<int>(cluster_rank());
+  const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
+
+  if (threadIdx.x == 0) {
+    for (int buffer = 0; buffer < 2; ++buffer) {
+      begin_barrier(barriers + buffer * 8, 1);
+      arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
+    }
+    publish_barriers();
+  }
+  const int steps = most_steps(args.extent, share);
+  const bool reverse = share.direction == 1;
+  const auto time_of = [&](int turn) { return reverse ? turn : steps - 1 - turn; };
+  BackwardCell<Cell, T, kBlocks, kTiles> cell(args, share, rank, owner, steps);
+  cell.move_to(time_of(0));
+  if (steps > 0) cell.read(0);
+  const Product product(args.weights[share.direction], rank, owner, share.rows,
+                        base + Memory::kParts, barriers);
+  cluster_arrive();
+  cluster_wait();
+
+  const auto receive = [&](int turn) {
+    const int buffer = turn % 2;
+    wait_for_phase(barriers + buffer * 8, (turn - 1) / 2 % 2);
+    cell.add_parts(shared + Memory::kParts + buffer * Parts::kBytes);
+  };
+  for (int turn = 0; turn < steps; ++turn) {
+    const int buffer = turn % 2;
+    cell.prepare();
+    if (turn + 1 < steps) cell.read(1);
+    if (turn > 0) receive(turn);
+    cell.step(reinterpret_cast<T*>(shared + Memory::kGates + buffer * Gates::kBytes));
+    __syncthreads();
+    // All have waited for this turn's parts.
+    if (threadIdx.x == 0 && turn > 0) {
+      arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
+    }
+    if (turn + 1 < steps || args.dh0) {
+      product.send_parts(base + Memory::kGates + buffer * Gates::kBytes, 1 - buffer);
+    }
+    cell.write();
+  }
+  if (steps > 0 && args.dh0) receive(steps);
+  cell.write_first_state();
+  cell.clear_rest(steps);
+  // No block ends while another may still write into it.
+  cluster_arrive();
+  cluster_wait();
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstring>
+
+#include "kernels/recurrent/cuda/persistent/arguments.h"
+#include "kernels/recurrent/cuda/storage.h"
+
+/// How a layer lies on a cluster. A block owns kUnits units: their gates, their state, and the rows
+/// of recurrent weights that belong to them, which stay in registers. Its eight warps are four
+/// times two: four octets of units, two halves of whatever is split. A thread owns one unit (lane /
+/// 4 of its octet) of one row in eight (lane % 4 of the quad that its half takes).
+namespace sluice::kernels::recurrent::cuda::persistent {
+
+inline constexpr int kOctets = kUnits / 8;
+
+/// What one thread owns.
+struct Owner {
+  int lane, octet, half;
+  int unit;  ///< of the block
+  int row;   ///< of the first tile of 8 rows
+
+  __device__ Owner()
+      : lane(static_cast<int>(threadIdx.x) % 32),
+        octet(static_cast<int>(threadIdx.x) / 32 % kOctets),
+        half(static_cast<int>(threadIdx.x) / 32 / kOctets),
+        unit(octet * 8 + lane / 4),
+        row(half * 4 + lane % 4) {}
+};
+
+/// What one cluster works on.
+struct Share {
+  int direction, first_row, rows;
+
+  __device__ Share(const Extent& extent, const Spread& spread, int cluster)
+      : direction(cluster / spread.clusters),
+        first_row(cluster % spread.clusters * spread.rows),
+        rows(min(spread.rows, extent.rows - first_row)) {}
+};
+
+/// The most steps that a row of the share has; called by all threads of a block.
+__device__ inline int most_steps(const Extent& extent, const Share& share) {
+  if (extent.lengths == nullptr) return extent.time;
+  int most = 0;
+  for (int row = 0; row < share.rows; ++row) {
+    most = max(most, extent.lengths[share.first_row + row]);
+  }
+  return most;
+}
+
+/// Four values as they lie next to each other in storage, and back.
+template <typename T>
+__device__ uint2 pack_four(const float (&values)[4]) {
+  T narrow[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) store(narrow + i, values[i]);
+  uint2 bits;
+  memcpy(&bits, narrow, sizeof(bits));
+  return bits;
+}
+template <typename T>
+__device__ void unpack_four(const uint2& bits, float (&values)[4]) {
+  T narrow[4];
+  memcpy(narrow, &bits, sizeof(bits));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) values[i] = load(narrow + i);
+}
+
+/// The block that is `distance` ahead of this one (or behind it) in the ring.
+template <int kBlocks>
+__device__ int ahead(int rank, int distance) {
+  const int sum = rank + distance;
+  return sum < kBlocks ? sum : sum - kBlocks;
+}
+template <int kBlocks>
+__device__ int behind(int rank, int distance) {
+  const int difference = rank - distance;
+  return difference < 0 ? difference + kBlocks : difference;
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/cuda/persistent/arguments.h"
+#include "runtime/cuda/cuda_device.h"
+
+/// Which layers fit, how their rows are spread over clusters, and the launch.
+namespace sluice::kernels::recurrent::cuda::persistent {
+
+/// Why a layer of this shape can't be launched on this GPU, in one sentence. Asks the GPU how many
+/// clusters it runs at once.
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device);
+
+/// Blocks of the smallest cluster that has all units; nothing if none has.
+std::optional<int> blocks_of(std::int64_t hidden);
+
+void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args);
+void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args);
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -1,0 +1,83 @@
+#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/persistent/launch.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+/// What one layer of a run has of a tensor of all layers and directions: entries of `size` elements
+/// each.
+template <typename T>
+T* part_of(const Run& run, const Tensor& tensor, std::int64_t layer, std::int64_t size) {
+  const std::int64_t first = layer * run.engine.sizes.directions * size;
+  return tensor ? tensor.data_as<T>() + first : nullptr;
+}
+void* stored_part_of(const Run& run, const Tensor& tensor, std::int64_t layer, std::int64_t size) {
+  return run.element(tensor, layer * run.engine.sizes.directions * size);
+}
+
+persistent::Extent extent_of(const Run& run) {
+  return {static_cast<std::int32_t>(run.args.time), static_cast<std::int32_t>(run.args.rows),
+          static_cast<std::int32_t>(run.engine.sizes.hidden),
+          static_cast<std::int32_t>(run.engine.sizes.directions), run.lengths()};
+}
+
+}  // namespace
+
+void run_persistent_layer(const Run& run, std::int64_t layer) {
+  Engine& engine = run.engine;
+  const Sizes& sizes = engine.sizes;
+  const auto l = static_cast<std::size_t>(layer);
+  const PackedLayer& packed = engine.packed.layers[l];
+  const std::int64_t state = run.args.rows * sizes.hidden;
+  persistent::LayerForward args{};
+  args.extent = extent_of(run);
+  args.input = run.workspace<float>(engine.workspace.forward.input[l]);
+  args.bias = run.packed<const float>(packed.bias);
+  args.h0 = stored_part_of(run, run.args.h0, layer, state);
+  args.c0 = part_of<const float>(run, run.args.c0, layer, state);
+  args.y = run.output_of(layer);
+  args.hn = stored_part_of(run, run.args.hn, layer, state);
+  args.cn = part_of<float>(run, run.args.cn, layer, state);
+  args.c_sequence = part_of<float>(run, run.args.c_sequence, layer, run.args.time * state);
+  for (std::size_t d = 0; d < packed.directions.size(); ++d) {
+    const PackedDirection& direction = packed.directions[d];
+    args.weights[d] = run.packed<const void>(direction.weight_hh.plain);
+    args.bias_hn[d] = sizes.lstm ? nullptr : run.packed<const float>(direction.bias_hn);
+    if (!engine.descriptor.training) continue;
+    const StateLayout& kept = engine.reserve.states[l * packed.directions.size() + d];
+    args.h_states[d] = run.reserve<void>(kept.h);
+    args.c_states[d] = run.reserve<float>(kept.c);
+    args.saved[d] = run.reserve<void>(kept.saved);
+  }
+  persistent::launch(engine.lanes[run.lane_of(layer, 0)], run.kind(), args);
+}
+
+void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer) {
+  Engine& engine = run.engine;
+  const Sizes& sizes = engine.sizes;
+  const auto l = static_cast<std::size_t>(layer);
+  const PackedLayer& packed = engine.packed.layers[l];
+  const BackwardLayout& layout = engine.workspace.backward;
+  const std::int64_t state = run.args.rows * sizes.hidden;
+  persistent::LayerBackward args{};
+  args.extent = extent_of(run);
+  args.dy =
+      layer + 1 == sizes.layers ? backward.dy.data() : run.workspace<const void>(layout.dy[l]);
+  args.dhn = stored_part_of(run, backward.dhn, layer, state);
+  args.dcn = part_of<const float>(run, backward.dcn, layer, state);
+  args.dh0 = stored_part_of(run, backward.dh0, layer, state);
+  args.dc0 = part_of<float>(run, backward.dc0, layer, state);
+  args.d_input = run.workspace<void>(layout.d_input[l]);
+  for (std::size_t d = 0; d < packed.directions.size(); ++d) {
+    const std::size_t i = l * packed.directions.size() + d;
+    const StateLayout& kept = engine.reserve.states[i];
+    args.weights[d] = run.packed<const void>(packed.directions[d].weight_hh.transposed);
+    args.h_states[d] = run.reserve<const void>(kept.h);
+    args.c_states[d] = run.reserve<const float>(kept.c);
+    args.saved[d] = run.reserve<const void>(kept.saved);
+    args.d_recurrent[d] = run.workspace<void>(layout.d_recurrent[i]);
+  }
+  persistent::launch(engine.lanes[run.lane_of(layer, 0)], run.kind(), args);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda
