@@ -108,11 +108,13 @@ std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<TrainShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
   if (!options.json.empty()) require_writable(options.json);
-  out << fmt::format(kRow, "shape", "dtype", "*=default", "ms", "pairs/s", "tokens/s", "peak MiB",
-                     "loss");
   std::vector<TrainResult> all;
   for (const TrainShape& shape : shapes) {
     Bench bench(shape, options.repeats);
+    if (all.empty()) {
+      out << fmt::format(kRow, "shape", "dtype", "*=default", "ms", "pairs/s", "tokens/s",
+                         "peak MiB", "loss");
+    }
     for (const bool captured : {false, true}) {
       if (captured && !bench.can_capture()) continue;
       all.push_back(bench.run(captured));

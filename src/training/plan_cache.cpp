@@ -61,10 +61,12 @@ models::Seq2SeqTraining& PlanCache::plan(const Context& context,
 void PlanCache::refuse(const Context& context, const models::Seq2SeqExtent& capacity, bool training,
                        std::size_t needed) const {
   const std::size_t free = context.device().free_bytes();
+  Context by_rule = context;  // what is only asked about is not measured
+  by_rule.set_tuning(nullptr);
   const auto fits = [&](std::int64_t steps) {
     runtime::ArenaPlanner planner;
     const models::Seq2SeqExtent fewer{steps * kRowStep, capacity.source_time, capacity.target_time};
-    const models::Seq2SeqTraining plan(context, *model_, planner, fewer, training);
+    const models::Seq2SeqTraining plan(by_rule, *model_, planner, fewer, training);
     return planner.total() <= free;
   };
   const std::int64_t rows = kRowStep * base::largest_that_fits(capacity.rows / kRowStep - 1, fits);

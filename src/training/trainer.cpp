@@ -115,13 +115,16 @@ void Trainer::resume() {
     log(LogLevel::kWarning, "the run in '{}' was computed in {} and goes on in {}",
         folder_.path().native(), loaded.config.precision, config_.precision);
   }
-  if (loaded.config.static_shapes != config_.static_shapes) {
+  const auto warn_of = [&](std::string_view what, const auto& then, const auto& now) {
+    if (then == now) return;
     log(LogLevel::kWarning,
-        "the run in '{}' was computed with static shapes {} and goes on with {}: numbers may "
-        "differ "
-        "in their last bits",
-        folder_.path().native(), loaded.config.static_shapes, config_.static_shapes);
-  }
+        "the run in '{}' was computed with {} = {} and goes on with {}: numbers may differ in "
+        "their "
+        "last bits",
+        folder_.path().native(), what, then, now);
+  };
+  warn_of("machine.static_shapes", loaded.config.static_shapes, config_.static_shapes);
+  warn_of("machine.autotune", loaded.config.autotune, config_.autotune);
   saved.threads = state_.threads;
   saved.device = state_.device;
   state_ = std::move(saved);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "runtime/test/test_device.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::recurrent {
@@ -96,6 +98,40 @@ TEST_P(MeasuredChoice, TellsProblemsApart) {
   runtime::Context rounded = context_;
   rounded.set_precision(runtime::Precision::parse("tf32"));
   EXPECT_NE(problem_of(rounded, d), text);
+}
+
+// A run that finds no memory and its successor that finds some must agree.
+TEST(MeasuredChoiceWithoutMemory, NotesTheRule) {
+  runtime::test::TestDevice device(64);
+  runtime::Context context(device);
+  runtime::Tuning tuning;
+  context.set_tuning(&tuning);
+  Descriptor d;
+  d.input = d.hidden = 64;
+  d.time = d.rows = 4;
+  d.training = true;
+  runtime::Context by_rule(device);
+  const std::string rule(make_plan(by_rule, d).plan->implementation());
+  EXPECT_EQ(make_plan(context, d).plan->implementation(), rule);
+  if (tuning.choices().empty()) GTEST_SKIP() << "one implementation alone runs here";
+  EXPECT_EQ(*tuning.find(problem_of(context, d)), rule);
+}
+
+TEST(LeastMilliseconds, LeavesOutTheFirstRunsAndSoonGivesUpWhatIsFar) {
+  int runs = 0;
+  const auto starting_slowly = [&] { return ++runs <= 2 ? 1000.0 : 10.0 - runs; };
+  EXPECT_EQ(least_milliseconds(starting_slowly, 100), 3.0);
+  EXPECT_EQ(runs, 7);
+  runs = 0;
+  const auto slow = [&] {
+    ++runs;
+    return 1000.0;
+  };
+  EXPECT_EQ(least_milliseconds(slow, 100), 1000.0);
+  EXPECT_EQ(runs, 3);
+  runs = 0;
+  EXPECT_EQ(least_milliseconds(slow, std::numeric_limits<double>::infinity()), 1000.0);
+  EXPECT_EQ(runs, 7);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MeasuredChoice, testing::devices());
