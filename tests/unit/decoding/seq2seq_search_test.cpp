@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "data/tokenizer.h"
 #include "decoding/search.h"
+#include "kernels/beam_search/beam_search.h"
 #include "models/seq2seq_decoding.h"
 #include "models/seq2seq_training.h"
 #include "unit/support/on_device.h"
@@ -170,6 +173,55 @@ TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
       }
     }
   }
+}
+
+// Whatever changes from step to step is data on the device, so a step that was captured once can be
+// launched for all others.
+TEST_P(Seq2SeqSearch, StepsCanBeCaptured) {
+  namespace kernel = kernels::beam_search;
+  if (!context_.stream().can_capture()) GTEST_SKIP() << "this device captures nothing";
+  make_model(DType::kFloat32);
+  const std::vector<std::int32_t> lengths = lengths_of(kSources);
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  kernel::Extent extent;
+  extent.inputs = std::ssize(kSources);
+  extent.beam = 3;
+  extent.nbest = 2;
+  extent.max_length = 7;  // with the end 8 steps: whole pairs
+  const kernel::Rules rules;
+
+  const auto search = [&](bool captured) {
+    models::Seq2SeqDecoding decoding(context_, model_, {extent.inputs, longest, extent.rows()});
+    decoding.encode(context_, time_major(kSources, longest), put(lengths));
+    runtime::ArenaPlanner planner;
+    const kernel::StateSlots slots(planner, extent);
+    const runtime::Arena arena(*device_, planner);
+    const kernel::State state = slots.view(arena, extent);
+    const Tensor logits = poisoned(DType::kFloat32, {extent.rows(), kVocabulary});
+    const std::vector<std::int32_t> most(kSources.size(), 7);
+    context_.upload<std::int32_t>(state.max_lengths, most);
+    kernel::start(context_, rules, state);
+    decoding.start(context_, state.input_of_row, extent.rows());
+    // The state that a model steps from moves to other memory with each step, and back.
+    const auto two_steps = [&] {
+      for (int i = 0; i < 2; ++i) {
+        decoding.step(context_, state.tokens, logits, Tensor());
+        kernel::advance(context_, rules, state, logits, Tensor());
+        decoding.reorder(context_, state.parents);
+      }
+    };
+    two_steps();
+    std::unique_ptr<runtime::Graph> graph;
+    if (captured) graph = context_.stream().capture(two_steps);
+    for (int i = 0; i < 3; ++i) captured ? graph->launch(context_.stream()) : two_steps();
+    const Tensor tokens =
+        poisoned(DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
+    kernel::trace_back(context_, rules, state, tokens, Tensor());
+    return std::pair(get<std::int32_t>(tokens), get<double>(state.best_scores));
+  };
+  const auto queued = search(false);
+  EXPECT_EQ(search(true), queued);
+  for (const double score : queued.second) EXPECT_TRUE(std::isfinite(score)) << score;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, testing::devices(), testing::device_name);
