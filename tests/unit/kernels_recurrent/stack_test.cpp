@@ -2,70 +2,17 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <random>
 #include <tuple>
 
 #include "base/dtype.h"
 #include "sluice/error.h"
 #include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
-
-/// Root mean square of the difference relative to that of what is wanted; NaN if either side has
-/// one. Inputs, weights and gradients that flow in are of size about one: a tensor of a few
-/// elements may cancel to much less while the roundings of its terms stay, so it counts for a tenth
-/// at least.
-double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    difference += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  constexpr double kLeast = 0.1;
-  size = std::max(size, kLeast * kLeast * static_cast<double>(want.size()));
-  return difference == 0 ? 0 : std::sqrt(difference / size);
-}
-
-/// float64: a few hundred roundings of 1e-16 in the longest chain of these shapes. float32: sums of
-/// up to 80 terms err by some sqrt(80) * 2^-25, and nine steps of a recurrence and as many backward
-/// add their errors: some 2e-6. bfloat16: h, the gate gradients and the gradients between layers
-/// are rounded by up to 2^-9 each, independently, so over nine steps and three layers, forward and
-/// backward, they add up to sqrt(54) * 2^-10 = 7e-3; float16: the same with 2^-12. All times five
-/// for tensors of a few elements that nearly cancel.
-double tolerance_of(DType dtype) {
-  if (dtype == DType::kFloat64) return 1e-12;
-  if (dtype == DType::kFloat16) return 5e-3;
-  return dtype == DType::kFloat32 ? 1e-5 : 3.5e-2;
-}
-
-/// Fresh on every run; SLUICE_TEST_SEED repeats one.
-std::uint64_t seed() {
-  const char* chosen = std::getenv("SLUICE_TEST_SEED");
-  return chosen ? std::strtoull(chosen, nullptr, 10) : std::random_device()();
-}
-
-std::string describe(const StackCase& stack) {
-  const Descriptor& d = stack.descriptor;
-  std::string text = fmt::format(
-      "{} L{} D{} I{} H{} P{} T{}/{} B{}/{} {} dropout {} training {} lengths", name_of(d.cell),
-      d.layers, d.directions, d.input, d.hidden, d.projection, stack.time, d.time, stack.rows,
-      d.rows, base::name_of(d.dtype), d.dropout, d.training);
-  for (const int length : stack.input.lengths) text += fmt::format(" {}", length);
-  return text;
-}
-
-void expect_close(const Tensors& got, const Tensors& want, double tolerance) {
-  for (const auto& [name, values] : want) {
-    ASSERT_TRUE(got.contains(name)) << name;
-    ASSERT_EQ(got.at(name).size(), values.size()) << name;
-    EXPECT_LE(relative_error(got.at(name), values), tolerance) << name;
-  }
-  EXPECT_EQ(got.size(), want.size());
-}
 
 /// A tensor's values at one row, where `width` features follow the rows' axis.
 std::vector<double> row_of(const std::vector<double>& all, std::int64_t rows, std::int64_t row,
@@ -315,42 +262,6 @@ TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(run(stack, options()), one) << count;
     }
     omp_set_num_threads(threads);
-  }
-}
-
-// Shapes that fill clusters, and those beside them: every size of cluster, one tile of rows or
-// more.
-TEST_P(RecurrentStack, EqualsOracleOnClusters) {
-  if (implementation() != "persistent-cluster") GTEST_SKIP();
-  for (const std::int64_t hidden : {64, 128, 250, 256, 371, 512}) {
-    StackCase stack = random_case(random_, limits(5, 150, 40));
-    Descriptor& d = stack.descriptor;
-    d.projection = 0;
-    d.layers = 1;
-    d.directions = hidden < 300 ? 2 : 1;
-    d.hidden = hidden;
-    stack.rows = std::min<std::int64_t>(stack.rows, 8000 / hidden);
-    d.rows = std::max(d.rows, stack.rows);
-    StackCase fresh;
-    fresh.descriptor = d;
-    fresh.time = stack.time;
-    fresh.rows = stack.rows;
-    fill_case(random_, fresh);
-    compare(fresh);
-  }
-}
-
-// Ten thousand launches that leave nothing behind: of each plan's two hundred runs the last counts.
-TEST_P(RecurrentStack, SurvivesManyLaunches) {
-  if (implementation() != "persistent-cluster" || dtype() != DType::kBFloat16) GTEST_SKIP();
-  for (int trial = 0; trial < 25; ++trial) {
-    StackCase stack = random_case(random_, limits(9, 60, 200));
-    if (!can_run(stack.descriptor)) continue;
-    stack.want_gradients = false;
-    SCOPED_TRACE(describe(stack));
-    RunOptions many = options();
-    many.rounds = 200;
-    expect_close(run(stack, many), expected(stack), tolerance());
   }
 }
 

@@ -23,10 +23,15 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_any(descriptor, device)) return reason;
+/// Of every rung with a graph.
+std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
   if (descriptor.time == 1) return "a single step is too short for a graph to pay";
   return std::nullopt;
+}
+
+std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_any(descriptor, device)) return reason;
+  return refuse_single_step(descriptor);
 }
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
@@ -41,6 +46,7 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
 }
 
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_single_step(descriptor)) return reason;
   return persistent::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 

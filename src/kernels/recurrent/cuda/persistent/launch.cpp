@@ -95,8 +95,9 @@ std::optional<int> blocks_of(std::int64_t hidden) {
 
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device) {
-  constexpr int kHopper = 90;
-  if (device.gpu().capability != kHopper) return "it is for GPUs of compute capability 9.0";
+  if (!device.gpu().code.hopper) {
+    return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
+  }
   if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
     return "it computes bfloat16 and float16";
   }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "unit/kernels_recurrent/stack_case.h"
+
+/// How results of a recurrent stack are held against the oracle.
+namespace sluice::kernels::recurrent::testing {
+
+/// Root mean square of the difference relative to that of what is wanted; NaN if either side has
+/// one. Inputs, weights and gradients that flow in are of size about one: a tensor of a few
+/// elements may cancel to much less while the roundings of its terms stay, so it counts for a tenth
+/// at least.
+double relative_error(const std::vector<double>& got, const std::vector<double>& want);
+
+/// Bound of relative_error for storage of that type.
+double tolerance_of(DType dtype);
+
+/// Fresh on every run; SLUICE_TEST_SEED repeats one.
+std::uint64_t seed();
+
+/// The case in one line, for messages.
+std::string describe(const StackCase& stack);
+
+/// Fails the test if a wanted tensor is missing or off by more, or another is there.
+void expect_close(const Tensors& got, const Tensors& want, double tolerance);
+
+}  // namespace sluice::kernels::recurrent::testing
