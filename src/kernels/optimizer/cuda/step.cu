@@ -11,11 +11,6 @@ constexpr int kBlock = 256;
 /// Each begins with the same few numbers in double precision, so no more than fill a GPU.
 constexpr unsigned kMostBlocks = 2048;
 
-template <typename T>
-struct alignas(16) Group {
-  T at[4];
-};
-
 struct Clip {
   const double* sum_of_squares;  ///< or null
   double max_norm;

@@ -8,6 +8,11 @@
 /// barriers in shared memory that count their bytes (Hopper and later).
 namespace sluice::kernels::recurrent::cuda {
 
+/// As instructions that take shared memory want it.
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
 __device__ inline void begin_barrier(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }

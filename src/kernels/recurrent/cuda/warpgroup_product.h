@@ -14,10 +14,6 @@ inline constexpr int kLineBytes = 128, kGroupBytes = 8 * kLineBytes;
 /// Of the depth that one instruction takes.
 inline constexpr int kDepthBytes = 32;
 
-__device__ inline std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
 /// How the tensor cores find lines: eight from `address` on, the next eight `group_bytes` behind.
 __device__ inline std::uint64_t lines_at(std::uint32_t address, int group_bytes) {
   constexpr std::uint64_t kSwizzle128 = 1;

@@ -11,10 +11,6 @@
 /// first-level cache with each wait, and only shared memory is read).
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-__device__ inline std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
 /// Both addresses are in the block that receives. Threads that have nothing to send don't branch.
 __device__ inline void send(std::uint32_t to, const uint4& value, std::uint32_t barrier,
                             bool sends) {
