@@ -8,9 +8,10 @@ void GraphCache::run(Stream& stream, const GraphKey& key, const std::function<vo
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.key == key; });
   if (found == entries_.end()) {
+    work();
     entries_.push_front({key, nullptr});
     if (entries_.size() > capacity_) entries_.pop_back();
-    return work();
+    return;
   }
   entries_.splice(entries_.begin(), entries_, found);
   if (!found->graph) found->graph = stream.capture(work);

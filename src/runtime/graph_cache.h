@@ -20,7 +20,7 @@ inline std::uint64_t key_of(const void* address) {
 /// The graphs used last; the one that was not used for longest goes first. Work is captured when
 /// its key comes for the second time: many never do (a batch of another extent, a plan made for one
 /// call), and capturing costs as much as some runs. The first time also takes all that must not be
-/// taken during a capture.
+/// taken during a capture; if it throws, the next is the first.
 class GraphCache {
  public:
   /// Keeps at most `capacity` graphs and keys.

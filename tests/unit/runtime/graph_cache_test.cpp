@@ -61,5 +61,17 @@ TEST_F(GraphCacheTest, WorkThatCantBeCapturedLeavesTheCacheUsable) {
   EXPECT_EQ(total_, 7u);
 }
 
+TEST_F(GraphCacheTest, WorkThatThrewIsNotCapturedTheNextTime) {
+  GraphCache cache(2);
+  Stream& stream = device_.default_stream();
+  EXPECT_THROW(cache.run(stream, {7}, [] { throw Error(ErrorCode::kDevice, "no memory"); }), Error);
+  // What no capture takes.
+  EXPECT_NO_THROW(cache.run(stream, {7}, [&] { stream.synchronize(); }));
+  EXPECT_EQ(cache.graphs(), 0u);
+  EXPECT_EQ(run(cache, 7), 1);
+  EXPECT_EQ(cache.graphs(), 1u);
+  EXPECT_EQ(total_, 7u);
+}
+
 }  // namespace
 }  // namespace sluice::runtime
