@@ -21,19 +21,14 @@ std::vector<std::string> implementations_of(bool gpu) {
   return names;
 }
 
-bool has_form(const BenchResult& result, const std::vector<std::string>& names) {
-  if (names.front() == "auto") return result.is_default;
-  return std::ranges::find(names, result.implementation) != names.end();
+std::string_view without_captured(std::string_view name) {
+  return name.substr(0, name.find(kCaptured));
 }
 
 std::string cell(const std::vector<BenchResult>& results, const std::vector<std::string>& names) {
-  const BenchResult* fastest = nullptr;
-  for (const BenchResult& result : results) {
-    const bool better = fastest == nullptr || result.milliseconds < fastest->milliseconds;
-    if (has_form(result, names) && better) fastest = &result;
-  }
-  if (fastest == nullptr) return "-";
-  return fmt::format("{:>9.3f} {}", fastest->milliseconds, fastest->implementation);
+  const BenchResult* result = result_of(results, names);
+  if (result == nullptr) return "-";
+  return fmt::format("{:>9.3f} {}", result->milliseconds, result->implementation);
 }
 
 std::vector<BenchResult> run_column(const FiveFormsOptions& options, bool gpu, std::ostream& out) {
@@ -72,9 +67,9 @@ const std::vector<Form>& forms() {
        "one product for all gates of a step; takes projections"},
       {"Block", {"fused-pointwise"}, {"avx512"}, "one fused kernel a step"},
       {"BlockFused",
-       {"combined-inputs", "combined-inputs+graph"},
+       {"persistent-cluster", "combined-inputs", "combined-inputs+graph"},
        {"amx"},
-       "fused over time: inputs of all steps at once, launched as a whole"},
+       "fused over time: launched as a whole, inputs of all steps at once"},
       {"cuDNN",
        {"cudnn-standard", "cudnn-standard+graph"},
        {"onednn"},
@@ -82,6 +77,19 @@ const std::vector<Form>& forms() {
       {"Sluice", {"auto"}, {"auto"}, "what is chosen by default"},
   };
   return list;
+}
+
+const BenchResult* result_of(const std::vector<BenchResult>& results,
+                             const std::vector<std::string>& names) {
+  const BenchResult* best = nullptr;
+  for (const std::string& name : names) {
+    if (best && without_captured(name) != without_captured(best->implementation)) break;
+    for (const BenchResult& result : results) {
+      const bool has_form = name == "auto" ? result.is_default : result.implementation == name;
+      if (has_form && (!best || result.milliseconds < best->milliseconds)) best = &result;
+    }
+  }
+  return best;
 }
 
 std::vector<BenchResult> run_five_forms(const FiveFormsOptions& options, std::ostream& out) {

@@ -18,7 +18,7 @@ struct FiveFormsOptions {
 };
 
 /// One of the five forms in which TensorFlow had LSTMs, and which of our implementations have that
-/// form on a GPU and on a CPU; of several the fastest counts.
+/// form on a GPU and on a CPU.
 struct Form {
   std::string_view name;
   std::vector<std::string> gpu;
@@ -28,6 +28,11 @@ struct Form {
 
 /// Basic, LSTMCell, Block, BlockFused and cuDNN, and what Sluice picks by itself.
 const std::vector<Form>& forms();
+
+/// Of these implementations (or "auto") the first that has a result, plain or captured, whichever
+/// is faster; null if none has.
+const BenchResult* result_of(const std::vector<BenchResult>& results,
+                             const std::vector<std::string>& names);
 
 /// Prints milliseconds of each form on the CPU and on the GPU. What can't run is "-": listed with
 /// its reason, as is a GPU that can't be opened. Throws Error.

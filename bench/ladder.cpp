@@ -73,6 +73,7 @@ const std::vector<Rung>& rungs() {
       {"wavefront", "layers beside each other"},
       {"fused-step", "a step's product and cell as one kernel"},
       {"graph", "all of it captured in a CUDA graph"},
+      {"persistent-cluster", "instead: all steps of a layer in one launch"},
       {"portable", "plain C++, a step at a time"},
       {"avx2", "vectors of 8, the cell fused into the product"},
       {"avx512", "vectors of 16"},

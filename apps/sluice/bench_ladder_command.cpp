@@ -34,12 +34,10 @@ void add_bench_ladder(CLI::App& bench) {
   command->footer(
       "Runs LSTM T100 B64 I512 H512 with 4 layers by each rung that the device has, and prints\n"
       "GFLOP/s and the speed-up over the lowest: baseline, combined-gemm, streamed-gemm,\n"
-      "fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step, graph; other\n"
-      "implementations of ours; then cudnn-*, plain and captured in a CUDA graph (+graph). On the "
-      "CPU the rungs are\n"
-      "portable, avx2, avx512, amx and then onednn. Each rung is an implementation that bench "
-      "lstm\n"
-      "--impl takes by name.\n\n"
+      "fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step, graph,\n"
+      "persistent-cluster; then cudnn-*, plain and captured in a CUDA graph (+graph). On the CPU\n"
+      "the rungs are portable, avx2, avx512, amx and then onednn. Each rung is an implementation\n"
+      "that bench lstm --impl takes by name.\n\n"
       "  sluice bench ladder --dtype bfloat16 --json ladder.json\n"
       "  sluice bench ladder --device cpu --pass forward --repeats 1");
   command->callback([options] { sluice::bench::run_ladder(*options, std::cout); });
@@ -56,12 +54,14 @@ void add_bench_table(CLI::App& bench) {
   add_common(command, options);
   command->footer(
       "The five forms in which TensorFlow 1 had LSTMs, measured on LSTM T100 B64 I512 H512 by the\n"
-      "implementations of ours that have that form; of two the faster counts:\n\n"
+      "implementations of ours that have that form. Of several the first that takes the workload\n"
+      "counts, plain or +graph, whichever is faster, and stands beside its time:\n\n"
       "  form        GPU                                      CPU\n"
       "  Basic       baseline                                 portable\n"
       "  LSTMCell    combined-gemm                            avx2\n"
       "  Block       fused-pointwise                          avx512\n"
-      "  BlockFused  combined-inputs, plain or +graph         amx\n"
+      "  BlockFused  persistent-cluster, else                 amx\n"
+      "              combined-inputs, plain or +graph\n"
       "  cuDNN       cudnn-standard, plain or +graph          onednn\n"
       "  Sluice      what --impl auto picks                   the same\n\n"
       "The CPU has no kernel launches to fuse; its forms are the steps from plain C++ to tile\n"

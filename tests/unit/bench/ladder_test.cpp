@@ -79,6 +79,28 @@ TEST(FiveForms, NamesOnlyRungsAndPeers) {
   }
 }
 
+TEST(FiveForms, TakeTheFirstThatRanPlainOrCaptured) {
+  std::vector<BenchResult> results(4);
+  results[0].implementation = "baseline";
+  results[1].implementation = "combined-inputs";
+  results[2].implementation = "combined-inputs+graph";
+  results[3].implementation = "persistent-cluster";
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].milliseconds = 5 - static_cast<double>(i);
+  }
+  results[3].milliseconds = 4.5;
+  results[0].is_default = true;
+  const auto form = std::ranges::find(forms(), "BlockFused", &Form::name);
+  ASSERT_NE(form, forms().end());
+  EXPECT_EQ(result_of(results, form->gpu), &results[3]);
+  results.pop_back();
+  EXPECT_EQ(result_of(results, form->gpu), &results[2]);
+  results[2].milliseconds = 6;
+  EXPECT_EQ(result_of(results, form->gpu), &results[1]);
+  EXPECT_EQ(result_of(results, {"auto"}), &results[0]);
+  EXPECT_EQ(result_of(results, form->cpu), nullptr);
+}
+
 TEST(FiveForms, PrintsWhatRunsHere) {
   const testing::TemporaryFolder folder;
   FiveFormsOptions options;
