@@ -214,8 +214,7 @@ TEST_P(Seq2SeqSearch, StepsCanBeCaptured) {
     std::unique_ptr<runtime::Graph> graph;
     if (captured) graph = context_.stream().capture(two_steps);
     for (int i = 0; i < 3; ++i) captured ? graph->launch(context_.stream()) : two_steps();
-    const Tensor tokens =
-        poisoned(DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
+    const Tensor tokens = poisoned(DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
     kernel::trace_back(context_, rules, state, tokens, Tensor());
     return std::pair(get<std::int32_t>(tokens), get<double>(state.best_scores));
   };
