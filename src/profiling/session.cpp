@@ -64,13 +64,33 @@ void Session::take(const runtime::Profile& profile) {
                     profile.step_name, profile.last_step, runtime::Profiler::kMostEvents));
   }
   if (request_.breakdown) tell_(breakdown_text(profile, device_));
-  if (trace_) trace_->add(profile, device_);
-  if (turns_ == Turns::kOnce) complete();
+  add_to_trace(profile);
+  if (turns_ == Turns::kMany) return;
+  complete();
+  profiler_->close();
+}
+
+void Session::add_to_trace(const runtime::Profile& profile) {
+  if (!trace_) return;
+  try {
+    trace_->add(profile, device_);
+  } catch (const std::exception& error) {
+    drop_trace(error);
+  }
+}
+
+void Session::drop_trace(const std::exception& reason) {
+  tell_(fmt::format("there will be no trace, and the run goes on without: {}", reason.what()));
+  trace_.reset();
 }
 
 void Session::complete() {
   if (!trace_) return;
-  trace_->commit();
+  try {
+    trace_->commit();
+  } catch (const std::exception& error) {
+    return drop_trace(error);
+  }
   tell_(fmt::format(
       "trace: {}, {} events, {:.1f} MiB; open it at ui.perfetto.dev or "
       "chrome://tracing",

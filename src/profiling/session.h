@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@ void print(const std::string& text);
 
 /// What a request to profile comes to in one run: made before the run, so that what can't be
 /// written is refused in time; attached to the context that the run works with; finished after it.
+/// A trace that can't be written later does not end the run: it is dropped, and a sentence says so.
 class Session {
  public:
   /// Takes texts for people: tables, and what there is to say of the trace.
@@ -48,7 +50,9 @@ class Session {
 
  private:
   void take(const runtime::Profile& profile);
+  void add_to_trace(const runtime::Profile& profile);
   void complete();
+  void drop_trace(const std::exception& reason);
 
   ProfileRequest request_;
   Tell tell_;

@@ -30,6 +30,7 @@ Profiler::Profiler(std::unique_ptr<DeviceTrace> trace, std::int64_t first, std::
       most_events_(most_events) {}
 
 void Profiler::begin_step(const Context& context, std::string_view name, std::int64_t number) {
+  if (closed_) return;
   if (number <= number_) over_ = false;  // they are counted anew
   number_ = number;
   if (number >= first_ && number <= last_ && !begun_ && !over_) start(context, name, number);
@@ -41,6 +42,7 @@ void Profiler::begin_step(const Context& context, std::string_view name, std::in
 }
 
 void Profiler::end_step(const Context& context) {
+  if (closed_) return;
   const std::int64_t number = open_.back().step;
   pop(now());
   if (!begun_) return;
@@ -50,23 +52,44 @@ void Profiler::end_step(const Context& context) {
 }
 
 void Profiler::abandon_step() noexcept {
+  if (closed_) return;
   pop(now());
+  if (begun_ && trace_) {
+    try {
+      trace_->stop();
+    } catch (...) {
+      // What failed the step is what the caller is to hear of.
+    }
+  }
   begun_ = recording_ = false;
   profile_ = {};
 }
 
+void Profiler::close() noexcept {
+  for (std::size_t i = 0; trace_ && i < open_.size(); ++i) trace_->leave();
+  open_.clear();
+  trace_.reset();
+  profile_ = {};
+  begun_ = recording_ = false;
+  closed_ = true;
+}
+
 void Profiler::enter(std::string_view module, std::string_view pass) {
+  if (closed_) return;
   const std::uint32_t label = label_of(module, pass);
   push(label, 0, texts_[label].c_str());
 }
 
 void Profiler::enter_layer(std::int64_t layer) {
+  if (closed_) return;
   if (open_.empty()) return enter(fmt::format("l{}", layer), "");
   const SpanLabel& around = labels_[open_.back().label];
   enter(fmt::format("{}.l{}", around.module, layer), std::string(around.pass));
 }
 
-void Profiler::leave() noexcept { pop(now()); }
+void Profiler::leave() noexcept {
+  if (!closed_) pop(now());
+}
 
 std::uint32_t Profiler::label_of(std::string_view module, std::string_view pass) {
   const auto passes = ids_.find(module);

@@ -75,6 +75,9 @@ class Profiler {
   }
   /// Forgets a step that failed, and what was recorded with it.
   void abandon_step() noexcept;
+  /// For good: drops the device's trace, and steps and spans, also those that are open, cost next
+  /// to nothing from here on. The sink may call it.
+  void close() noexcept;
 
   void enter(std::string_view module, std::string_view pass);
   /// A layer of the module entered last: "l0" below "encoder".
@@ -110,6 +113,7 @@ class Profiler {
   bool over_ = false;        ///< until steps are counted anew, for it was full
   bool begun_ = false;       ///< a profile has been begun and not been handed over
   bool recording_ = false;   ///< and takes more
+  bool closed_ = false;
 };
 
 }  // namespace sluice::runtime

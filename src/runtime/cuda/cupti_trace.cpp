@@ -53,7 +53,7 @@ class CuptiTrace final : public NvtxTrace {
     }
   }
   ~CuptiTrace() override {
-    if (started_) disable();
+    if (started_) end_recording();
     close();
   }
   CuptiTrace(const CuptiTrace&) = delete;
@@ -96,10 +96,7 @@ class CuptiTrace final : public NvtxTrace {
   std::size_t size() const noexcept override { return log_.size(); }
 
   DeviceLog stop() override {
-    if (started_) {
-      disable();
-      cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-    }
+    if (started_) end_recording();
     DeviceLog log = log_.take(clock_offset());
     if (!fault_.empty()) log.faults.push_back(fault_);
     if (dropped_ > 0) {
@@ -124,6 +121,13 @@ class CuptiTrace final : public NvtxTrace {
   void close() noexcept {
     if (subscriber_ != nullptr) cupti_.unsubscribe(subscriber_);
     recording = nullptr;
+  }
+
+  /// Returns when CUPTI has handed over all its buffers, so that its thread reads none for this any
+  /// more.
+  void end_recording() noexcept {
+    disable();
+    cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   }
 
   void disable() noexcept {

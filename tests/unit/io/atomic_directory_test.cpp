@@ -11,8 +11,8 @@
 #include <random>
 
 #include "child_process.h"
-#include "full_disk.h"
 #include "temporary_folder.h"
+#include "unit/support/full_disk.h"
 
 namespace sluice::io {
 namespace {

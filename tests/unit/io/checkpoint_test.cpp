@@ -7,10 +7,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "full_disk.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "temporary_folder.h"
+#include "unit/support/full_disk.h"
 
 namespace sluice::io {
 namespace {
@@ -205,7 +205,7 @@ TEST(Checkpoint, AFullDiskLeavesTheOldCheckpoint) {
   for (const rlim_t limit : {0, 7, 8, 100, 700, 930}) {
     SCOPED_TRACE(limit);
     expect_message(error_of([&] {
-                     const FileSizeLimit full(limit);
+                     const testing::FileSizeLimit full(limit);
                      write_checkpoint(folder / "last", larger, &state);
                    }),
                    ErrorCode::kIo, {"model.safetensors.sluice-tmp'", "File too large"});

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "child_process.h"
-#include "full_disk.h"
 #include "sluice/error.h"
 #include "temporary_folder.h"
+#include "unit/support/full_disk.h"
 
 namespace sluice::io {
 namespace {
@@ -41,7 +41,7 @@ TEST(DurableFile, FullDiskLeavesTheOldOne) {
   const TemporaryFolder folder;
   write_file_durably(folder / "f", "old");
   const Error error = error_of([&] {
-    const FileSizeLimit limit(1000);
+    const testing::FileSizeLimit limit(1000);
     write_file_durably(folder / "f", std::string(5000, 'x'));
   });
   EXPECT_EQ(error.code(), ErrorCode::kIo);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/span.h"
+#include "unit/support/full_disk.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::profiling {
@@ -84,6 +85,50 @@ TEST_F(SessionTest, RecordsManyTurns) {
   session.finish();
   EXPECT_TRUE(std::filesystem::exists(path_));
   EXPECT_TRUE(was_said("12 events")) << said_;
+}
+
+TEST_F(SessionTest, RecordsOnceThoughStepsAreCountedAnew) {
+  Session session({.breakdown = true}, tell());
+  session.attach(context_, {1, 2});
+  run(1, 2);
+  const std::string before = said_;
+  EXPECT_NE(before, "");
+  run(1, 2);
+  session.finish();
+  EXPECT_EQ(said_, before);
+}
+
+// A run of days is worth more than its trace.
+TEST_F(SessionTest, GoesOnWithoutATraceWhereTheDiskIsFull) {
+  Session session({.trace = path_, .breakdown = true}, tell(), Session::Turns::kMany);
+  session.attach(context_, {1, 1});
+  {
+    const testing::FileSizeLimit full(1);
+    EXPECT_NO_THROW(run(1, 1));
+  }
+  EXPECT_TRUE(was_said("encoder forward")) << said_;
+  EXPECT_TRUE(was_said("there will be no trace, and the run goes on without: ")) << said_;
+  EXPECT_TRUE(was_said(path_)) << said_;
+  EXPECT_EQ(folder_.count(), 0);
+  said_.clear();
+  run(1, 1);
+  EXPECT_TRUE(was_said("encoder forward")) << said_;
+  session.finish();
+  EXPECT_FALSE(was_said("trace")) << said_;  // once is enough
+  EXPECT_EQ(folder_.count(), 0);
+}
+
+TEST_F(SessionTest, GoesOnWithoutATraceThatCantBeCompleted) {
+  Session session({.trace = path_}, tell());
+  session.attach(context_, {1, 1});
+  std::filesystem::create_directory(path_);  // where it is to appear
+  EXPECT_NO_THROW(run(1, 2));
+  EXPECT_TRUE(was_said("there will be no trace")) << said_;
+  EXPECT_FALSE(was_said("events")) << said_;
+  const std::string before = said_;
+  EXPECT_NO_THROW(session.finish());
+  EXPECT_EQ(said_, before);
+  EXPECT_EQ(folder_.count(), 1);
 }
 
 TEST_F(SessionTest, RefusesInTime) {

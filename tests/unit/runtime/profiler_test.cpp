@@ -16,10 +16,12 @@ class FakeTrace final : public DeviceTrace {
   struct Calls {
     std::vector<std::string> entered;
     int depth = 0, starts = 0, stops = 0;
+    bool gone = false, stop_fails = false;
     std::size_t size = 0;
     DeviceLog log;
   };
   explicit FakeTrace(Calls& calls) : calls_(calls) {}
+  ~FakeTrace() override { calls_.gone = true; }
 
   void enter(std::uint32_t, const char* name) noexcept override {
     calls_.entered.emplace_back(name);
@@ -30,6 +32,7 @@ class FakeTrace final : public DeviceTrace {
   std::size_t size() const noexcept override { return calls_.size; }
   DeviceLog stop() override {
     ++calls_.stops;
+    if (calls_.stop_fails) throw std::runtime_error("it can't stop");
     return calls_.log;
   }
 
@@ -148,6 +151,71 @@ TEST_F(ProfilerTest, ForgetsAStepThatFails) {
   step(2);
   ASSERT_EQ(profiles_.size(), 1U);
   EXPECT_EQ(profiles_[0].steps, 1);
+}
+
+// Else what it still records would come before the next start.
+TEST_F(ProfilerTest, StopsTheDevicesTraceWhenAStepFails) {
+  FakeTrace::Calls calls;
+  profile(2, 3, std::make_unique<FakeTrace>(calls));
+  const auto fail = [&](std::int64_t number) {
+    EXPECT_THROW(run_step(context_, "step", number, [] { throw std::logic_error("it failed"); }),
+                 std::logic_error);
+  };
+  fail(1);  // not recorded
+  EXPECT_EQ(calls.stops, 0);
+  fail(2);
+  EXPECT_EQ(calls.starts, 1);
+  EXPECT_EQ(calls.stops, 1);
+  calls.stop_fails = true;  // which is not what the caller is to hear of
+  fail(3);
+  EXPECT_EQ(calls.starts, 2);
+  EXPECT_EQ(calls.stops, 2);
+  calls.stop_fails = false;
+  step(2);
+  step(3);
+  EXPECT_EQ(calls.starts, 3);
+  EXPECT_EQ(calls.stops, 3);
+  EXPECT_EQ(calls.depth, 0);
+  ASSERT_EQ(profiles_.size(), 1U);
+  EXPECT_EQ(profiles_[0].steps, 2);
+}
+
+TEST_F(ProfilerTest, WatchesNoMoreOnceClosed) {
+  FakeTrace::Calls calls;
+  profiler_ = std::make_unique<Profiler>(std::make_unique<FakeTrace>(calls), 1, 1,
+                                         [this](const Profile& profile) {
+                                           profiles_.push_back(profile);
+                                           profiler_->close();
+                                         });
+  context_.set_profiler(profiler_.get());
+  {
+    const Span around(context_, "epoch");
+    step(1);
+    EXPECT_TRUE(calls.gone);
+    EXPECT_EQ(calls.depth, 0);  // "epoch", too
+    const std::size_t entered = calls.entered.size();
+    step(2);
+    step(1);  // another turn
+    EXPECT_THROW(run_step(context_, "step", 1, [] { throw std::logic_error("it failed"); }),
+                 std::logic_error);
+    EXPECT_EQ(calls.entered.size(), entered);
+  }
+  profiler_->end_run(context_);
+  ASSERT_EQ(profiles_.size(), 1U);
+  EXPECT_EQ(names(profiles_[0]),
+            (std::vector<std::string>{"encoder.l1 forward", "encoder forward", "step 1"}));
+}
+
+TEST_F(ProfilerTest, ClosesInTheMidstOfAStep) {
+  FakeTrace::Calls calls;
+  profile(1, 1, std::make_unique<FakeTrace>(calls));
+  run_step(context_, "step", 1, [&] {
+    const Span span(context_, "encoder");
+    profiler_->close();
+  });
+  EXPECT_TRUE(calls.gone);
+  EXPECT_EQ(calls.depth, 0);
+  EXPECT_TRUE(profiles_.empty());
 }
 
 TEST_F(ProfilerTest, HandsOverWhatARunThatEndsEarlyLeft) {

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-namespace sluice::io {
+namespace sluice::testing {
 
 /// While it lives, this process can write no file beyond `bytes`: the write fails as on a full
 /// disk.
@@ -26,4 +26,4 @@ class FileSizeLimit {
   rlimit old_limit_{};
 };
 
-}  // namespace sluice::io
+}  // namespace sluice::testing
