@@ -45,11 +45,9 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
       "hidden, layers, directions, projection, dtype, lengths (full or uniform), seed, device,\n"
       "pass (all, or forward for what is only inference).\n"
       "dtype tf32 is float32 with products in TF32. On a GPU each implementation also runs\n"
-      "captured in a CUDA graph, as NAME+graph. Times are medians; 'of GEMM' is the share of what "
-      "a\n"
-      "large product of matrices of that dtype reaches in the same run; 'vs peer' is the median "
-      "over\n"
-      "turns of peer's time / own time.\n\n"
+      "captured in a CUDA graph, as NAME+graph. Times are medians; 'of GEMM' is the share of\n"
+      "what a large product of matrices of that dtype reaches in the same run; 'vs peer' is the\n"
+      "median over turns of peer's time / own time.\n\n"
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json\n"
       "  sluice bench gru --shapes bench/shapes/deepbench.shapes --device cuda --dtype bfloat16");
   command->callback([options] { sluice::bench::run_recurrent_bench(*options, std::cout); });

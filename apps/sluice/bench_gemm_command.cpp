@@ -35,9 +35,9 @@ void add_bench_gemm(CLI::App& bench) {
       "  gradient        gradient of the weights:  [G*H, T*B] x [T*B, I]\n"
       "Products of equal sizes are measured once. sluice is what Sluice multiplies matrices with\n"
       "outside its recurrent kernels (cuBLASLt on a GPU); on the CPU oneDNN's matmul, OpenBLAS\n"
-      "(libopenblas.so.0) and MKL (libmkl_rt.so.2 or .3) take part if they can be opened, and "
-      "Eigen if\n"
-      "it was there at build time. Errors are of 64 elements against sums in double precision.\n\n"
+      "(libopenblas.so.0) and MKL (libmkl_rt.so.2 or .3) take part if they can be opened, and\n"
+      "Eigen if it was there at build time. Errors are of 64 elements against sums in double\n"
+      "precision.\n\n"
       "  sluice bench gemm --shapes bench/shapes/cpu.shapes --pass forward\n"
       "  sluice bench gemm --shapes bench/shapes/named.shapes --device cuda --dtype tf32");
   command->callback([options] { sluice::bench::gemm::run_gemm_bench(*options, std::cout); });
