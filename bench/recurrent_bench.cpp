@@ -88,7 +88,8 @@ class Contest {
         context_(make_context(*device_, shape)),
         data_(drawn(context_, shape, pass)),
         tensors_(context_, shape, data_, pass) {
-    profile_.attach(context_, kProfiledTurns);
+    // Then it does so only where a tool watches, which is to see the timed turns.
+    if (!options_.profile.is_asked_for()) profile_.attach(context_, kProfiledTurns);
   }
   Contest(const Contest&) = delete;
   Contest& operator=(const Contest&) = delete;
@@ -110,9 +111,12 @@ class Contest {
   void enter(std::ostream& out);
   std::optional<std::string> enter(const std::string& name);
   void add(Runner runner);
+  static void warm_up(Runner& runner) {
+    for (int i = 0; i < 2; ++i) runner.run();
+  }
   void take_turns();
   /// Further turns, so that the timed ones are not slowed by being recorded.
-  void profile_turns();
+  void profile_turns(const std::vector<std::string>& implementations);
   bool checks_error() const {
     if (options_.error != ErrorCheck::kAuto) return options_.error == ErrorCheck::kOn;
     return flops() <= kOracleFlops;
@@ -184,25 +188,28 @@ void Contest::add(Runner runner) {
 
 void Contest::take_turns() {
   times_.assign(runners_.size(), {});
-  for (Runner& runner : runners_) {
-    for (int i = 0; i < 2; ++i) runner.run();  // warm-up
-  }
+  for (Runner& runner : runners_) warm_up(runner);
   for (std::int64_t turn = 0; turn < options_.repeats; ++turn) {
     for (std::size_t i = 0; i < runners_.size(); ++i) times_[i].push_back(runners_[i].run());
   }
 }
 
-void Contest::profile_turns() {
+// By runners of their own: who queued what is only known of a graph that was captured while it was
+// watched. One at a time, in the memory of those that were timed.
+void Contest::profile_turns(const std::vector<std::string>& implementations) {
   if (!options_.profile.is_asked_for()) return;
+  runners_.clear();
+  profile_.attach(context_, kProfiledTurns);
   const std::int64_t named = options_.profile.last_step;
   const std::int64_t last = named > 0 ? named : kProfiledTurns.last;
-  for (Runner& runner : runners_) {
+  for (const std::string& implementation : implementations) {
+    Runner runner(context_, shape_, pass_, implementation, tensors_);
+    warm_up(runner);
     const std::string name =
-        fmt::format("{} {} {} turn", shape_.name, name_of(pass_), runner.implementation());
-    for (std::int64_t turn = 1; turn <= last; ++turn) {
-      runner.run_step(name, turn);
-    }
+        fmt::format("{} {} {} turn", shape_.name, name_of(pass_), implementation);
+    for (std::int64_t turn = 1; turn <= last; ++turn) runner.run_step(name, turn);
   }
+  profile_.detach();
 }
 
 std::vector<BenchResult> Contest::run(std::ostream& out) {
@@ -215,21 +222,23 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
                               : std::nullopt);
   }
   take_turns();
-  profile_turns();
+  std::vector<std::string> implementations;
+  for (const Runner& runner : runners_) implementations.push_back(runner.implementation());
+  profile_turns(implementations);
 
   std::vector<bool> peers;
-  for (const Runner& runner : runners_) peers.push_back(is_peer(*device_, runner.implementation()));
+  for (const std::string& name : implementations) peers.push_back(is_peer(*device_, name));
   const bool has_peer = std::ranges::find(peers, true) != peers.end();
   const std::vector<double> best_peer = best_of(times_, peers);
   const recurrent::Choice chosen =
       recurrent::make_plan(context_, shape_.descriptor(pass_ == Pass::kForwardBackward));
   std::vector<BenchResult> results;
-  for (std::size_t i = 0; i < runners_.size(); ++i) {
+  for (std::size_t i = 0; i < implementations.size(); ++i) {
     BenchResult result;
     result.shape = shape_;
     result.shape.device = device_->name();
     result.pass = pass_;
-    result.implementation = runners_[i].implementation();
+    result.implementation = implementations[i];
     result.device_model = device_->model();
     result.peer = peers[i];
     result.is_default = result.implementation == chosen.plan->implementation();

@@ -3,6 +3,7 @@
 
 #include "bench/train/train_bench.h"
 #include "bench_commands.h"
+#include "profile_options.h"
 
 namespace sluice::app {
 
@@ -18,24 +19,22 @@ void add_bench_train(CLI::App& bench) {
                       "float32, tf32, bfloat16 or float16 instead of what the shape file says");
   command->add_option("--repeats", options->repeats, "Timed steps")->capture_default_str();
   command->add_option("--json", options->json, "File for the results, for bench report");
+  add_profile_options(*command, options->profile,
+                      "steps of each implementation after the timed ones (default: 1:3)");
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell (lstm or gru), vocabulary\n"
       "(of each side), embedding, hidden, layers (of encoder and decoder), directions (of the\n"
       "encoder, which halve its units), attention (additive or multiplicative), dropout, batch\n"
-      "(pairs), source_time, target_time, dtype, seed, device. What a line leaves out is as in "
-      "the\n"
-      "workload chat.\n"
-      "A step takes new random tokens of full length to the device, clears the gradients, and "
-      "runs\n"
-      "forward, backward, clipping to a norm of 5 and Adam. On a GPU it runs queued one operation\n"
-      "after the other, and captured in a CUDA graph (+graph). Times are medians by CUDA events; "
-      "peak\n"
-      "MiB is the most memory that model, optimiser and plans held; the loss is that of a token "
-      "in\n"
-      "the last step.\n\n"
+      "(pairs), source_time, target_time, dtype, seed, device. What a line leaves out is as in\n"
+      "the workload chat.\n"
+      "A step takes new random tokens of full length to the device, clears the gradients, and\n"
+      "runs forward, backward, clipping to a norm of 5 and Adam. On a GPU it runs queued one\n"
+      "operation after the other, and captured in a CUDA graph (+graph). Times are medians by\n"
+      "CUDA events; peak MiB is the most memory that model, optimiser and plans held; the loss\n"
+      "is that of a token in the last step.\n\n"
       "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
-      "  bench/peers/torch_seq2seq_train.py --shapes bench/shapes/chat.shapes --device cuda "
-      "--dtype bfloat16");
+      "  bench/peers/torch_seq2seq_train.py --shapes bench/shapes/chat.shapes --device cuda \\\n"
+      "    --dtype bfloat16");
   command->callback([options] { sluice::bench::train::run_train_bench(*options, std::cout); });
 }
 

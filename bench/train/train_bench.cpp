@@ -8,6 +8,8 @@
 #include "bench/statistics.h"
 #include "bench/train/token_batches.h"
 #include "kernels/loss/loss.h"
+#include "profiling/session.h"
+#include "runtime/span.h"
 #include "training/training_step.h"
 
 namespace sluice::bench::train {
@@ -20,45 +22,59 @@ namespace {
 
 constexpr int kWarmUp = 3;
 constexpr double kLearningRate = 1e-3;
+constexpr profiling::StepRange kProfiledSteps{1, 3};
 constexpr const char* kRow = "{:<16} {:<9} {:<14} {:>10} {:>11} {:>12} {:>10} {:>8}\n";
 
 // A model and the steps that train it, one implementation after the other.
 class Bench {
  public:
-  Bench(const TrainShape& shape, std::int64_t repeats)
+  Bench(const TrainShape& shape, const TrainBenchOptions& options, profiling::Session& session)
       : shape_(shape),
-        repeats_(repeats),
+        options_(options),
+        session_(session),
         device_(runtime::open_device(shape.device)),
         context_(*device_),
         model_(shape.config()) {
     context_.set_precision(runtime::Precision::parse(shape.dtype));
     model_.parameters().allocate(context_, base::DType::kFloat32, true);
+    // Then it does so only where a tool watches, which is to see the timed steps.
+    if (!options_.profile.is_asked_for()) session_.attach(context_, kProfiledSteps);
   }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench() { session_.detach(); }
 
   bool can_capture() const { return context_.stream().can_capture(); }
   TrainResult run(bool captured);
+  /// Further steps, so that the timed ones are not slowed by being recorded; captured anew, for who
+  /// queued what is only known of a graph that was captured while it was watched.
+  void profile(bool captured);
 
  private:
+  TrainingStep::Options step_options(bool captured) const {
+    return {
+        .seed = shape_.seed, .static_shapes = captured, .loss_scaling = shape_.dtype == "float16"};
+  }
+
   TrainShape shape_;
-  std::int64_t repeats_;
+  const TrainBenchOptions& options_;
+  profiling::Session& session_;
   std::unique_ptr<runtime::Device> device_;
   Context context_;
   models::Seq2Seq model_;
 };
 
+std::string name_of(bool captured) { return captured ? "sluice+graph" : "sluice"; }
+
 TrainResult Bench::run(bool captured) {
   model_.parameters().initialize(context_, shape_.seed);
   device_->reset_memory_peak();
-  TrainingStep::Options options;
-  options.seed = shape_.seed;
-  options.static_shapes = captured;
-  options.loss_scaling = shape_.dtype == "float16";
-  TrainingStep step(context_, model_, {}, options);
+  TrainingStep step(context_, model_, {}, step_options(captured));
   TokenBatches batches(shape_);
   std::int64_t number = 0;
   StepSums sums;
   std::vector<double> times;
-  while (number < kWarmUp + repeats_) {
+  while (number < kWarmUp + options_.repeats) {
     const data::PairBatch batch = batches.next();
     const double time = context_.stream().milliseconds_of(
         [&] { sums = step.run(context_, batch, ++number, kLearningRate); });
@@ -73,7 +89,7 @@ TrainResult Bench::run(bool captured) {
   TrainResult result;
   result.shape = shape_;
   result.shape.device = device_->name();
-  result.implementation = captured ? "sluice+graph" : "sluice";
+  result.implementation = name_of(captured);
   result.device_model = device_->model();
   result.is_default = captured == can_capture();
   result.milliseconds = median(times);
@@ -81,6 +97,24 @@ TrainResult Bench::run(bool captured) {
   result.parameters = model_.parameters().element_count();
   result.loss = loss;
   return result;
+}
+
+void Bench::profile(bool captured) {
+  if (!options_.profile.is_asked_for()) return;
+  const std::int64_t named = options_.profile.last_step;
+  const std::int64_t last = named > 0 ? named : kProfiledSteps.last;
+  session_.attach(context_, kProfiledSteps);
+  TrainingStep step(context_, model_, {}, step_options(captured));
+  TokenBatches batches(shape_);
+  const auto run = [&](std::int64_t number) {
+    step.run(context_, batches.next(), number, kLearningRate);
+  };
+  for (int number = 1; number <= kWarmUp; ++number) run(number);
+  const std::string name = fmt::format("{} {} step", shape_.name, name_of(captured));
+  for (std::int64_t number = 1; number <= last; ++number) {
+    runtime::run_step(context_, name, number, [&] { run(kWarmUp + number); });
+  }
+  session_.detach();
 }
 
 void print(std::ostream& out, const TrainResult& result) {
@@ -108,9 +142,10 @@ std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<TrainShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
   if (!options.json.empty()) require_writable(options.json);
+  profiling::Session session(options.profile, profiling::print, profiling::Session::Turns::kMany);
   std::vector<TrainResult> all;
   for (const TrainShape& shape : shapes) {
-    Bench bench(shape, options.repeats);
+    Bench bench(shape, options, session);
     if (all.empty()) {
       out << fmt::format(kRow, "shape", "dtype", "*=default", "ms", "pairs/s", "tokens/s",
                          "peak MiB", "loss");
@@ -119,8 +154,10 @@ std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::
       if (captured && !bench.can_capture()) continue;
       all.push_back(bench.run(captured));
       print(out, all.back());
+      bench.profile(captured);
     }
   }
+  session.finish();
   if (!options.json.empty()) write_file(options.json, to_json(all));
   return all;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/train/train_shape.h"
+#include "sluice/profile.h"
 
 namespace sluice::bench::train {
 
@@ -15,6 +16,7 @@ struct TrainBenchOptions {
   std::string dtype;          ///< the same: float32, tf32, bfloat16 or float16
   std::int64_t repeats = 15;  ///< timed steps
   std::string json;           ///< file for the results; empty: none
+  ProfileRequest profile;     ///< of further steps of each implementation, counted from 1
 };
 
 /// Training steps of one shape, queued one operation after the other or captured.

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "sluice/error.h"
+#include "unit/bench/trace_counts.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::bench {
@@ -71,6 +73,34 @@ TEST(RecurrentBench, OverridesTheDtypeAndSkipsWhatDeclines) {
   EXPECT_NE(out.str().find("fastest declines"), std::string::npos) << out.str();
   options.dtype = "float16";  // which no implementation on the CPU takes
   EXPECT_THROW(run_recurrent_bench(options, out), Error);
+}
+
+TEST(RecurrentBench, ProfilesFurtherTurns) {
+  const testing::TemporaryFolder folder;
+  RecurrentBenchOptions options;
+  options.shapes =
+      folder.write("small.shapes", "plain time=3 batch=2 input=3 hidden=4 device=cpu\n").string();
+  options.repeats = 5;
+  options.implementations = "auto,portable";
+  options.profile.trace = (folder / "trace.json").string();
+  options.profile.first_step = 2;
+  options.profile.last_step = 3;
+  std::ostringstream out;
+  const std::vector<BenchResult> results = run_recurrent_bench(options, out);
+  ASSERT_GE(results.size(), 2u);
+  TraceCounts trace(options.profile.trace);
+  std::map<std::string, int> expected;
+  int backward = 0;
+  for (const BenchResult& result : results) {
+    for (const char* turn : {"turn 2", "turn 3"}) {
+      expected[fmt::format("plain {} {} {}", name_of(result.pass), result.implementation, turn)] =
+          1;
+    }
+    if (result.pass == Pass::kForwardBackward) backward += 2;
+  }
+  EXPECT_EQ(trace.steps, expected);
+  EXPECT_EQ(trace.modules["lstm forward"], 2 * static_cast<int>(results.size()));
+  EXPECT_EQ(trace.modules["lstm backward"], backward);
 }
 
 TEST(RecurrentBench, RefusesWhatIsNotThere) {

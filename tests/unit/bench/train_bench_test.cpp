@@ -13,6 +13,7 @@
 #include "bench/train/token_batches.h"
 #include "data/tokenizer.h"
 #include "sluice/error.h"
+#include "unit/bench/trace_counts.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -129,6 +130,31 @@ TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
   EXPECT_EQ(read.front().workload.sizes, "V20 E6 H8 L2 B3 T4+5 dropout 0.5");
   EXPECT_EQ(read.back().workload.sizes, "V20 E6 H8 L1 B3 T4+5 D2 gru multiplicative dropout 0");
   EXPECT_EQ(read.back().workload.cell, "seq2seq");
+}
+
+TEST(TrainBench, ProfilesFurtherSteps) {
+  const testing::TemporaryFolder folder;
+  TrainBenchOptions options;
+  options.shapes =
+      folder
+          .write("tiny.shapes",
+                 "a vocabulary=20 embedding=6 hidden=8 batch=3 source_time=4 target_time=5\n"
+                 "b vocabulary=20 embedding=6 hidden=8 batch=3 source_time=4 target_time=5\n")
+          .string();
+  options.repeats = 2;
+  options.profile.trace = (folder / "trace.json").string();
+  std::ostringstream out;
+  run_train_bench(options, out);
+  TraceCounts trace(options.profile.trace);
+  EXPECT_EQ(trace.steps, (std::map<std::string, int>{{"a sluice step 1", 1},
+                                                     {"a sluice step 2", 1},
+                                                     {"a sluice step 3", 1},
+                                                     {"b sluice step 1", 1},
+                                                     {"b sluice step 2", 1},
+                                                     {"b sluice step 3", 1}}));
+  for (const char* module : {"encoder forward", "decoder backward", "optimizer step"}) {
+    EXPECT_EQ(trace.modules[module], 6) << module;
+  }
 }
 
 TEST(TrainBench, RefusesWhatItCannotDo) {
