@@ -153,7 +153,7 @@ void Contest::enter(std::ostream& out) {
   for (const recurrent::Candidate& candidate : recurrent::candidates(*device_)) {
     const std::string name(candidate.name);
     std::optional<std::string> reason = enter(name);
-    if (!reason && context_.stream().can_capture() && name != "graph") {
+    if (!reason && context_.stream().can_capture() && !candidate.replays) {
       reason = enter(name + std::string(kCaptured));
     }
     tell(name, reason);

@@ -11,12 +11,12 @@ events, medians.
 
 import os
 import sys
-import time
 import warnings
 
 import torch
 
 import common
+import torch_common
 
 IMPLEMENTATIONS = ["torch", "torch+graph"]
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16,
@@ -157,28 +157,13 @@ class Contest:
         return run_once
 
     def milliseconds_of(self, action):
-        if not self.on_gpu:
-            begin = time.perf_counter()
-            action()
-            return (time.perf_counter() - begin) * 1e3
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        begin.record()
-        action()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end)
-
-
-def library():
-    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
-    return f"torch {torch.__version__}" + (f", cuDNN {cudnn}" if cudnn else "")
+        return torch_common.milliseconds_of(action, self.on_gpu)
 
 
 def main():
     arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS)
     try:
-        common.measure(arguments, Contest, library())
+        common.measure(arguments, Contest, torch_common.library())
     except (OSError, ValueError) as error:
         sys.exit(str(error))
 

@@ -16,11 +16,11 @@ import math
 import os
 import pathlib
 import sys
-import time
 
 import torch
 
 import common
+import torch_common
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/peers"))
 
@@ -146,24 +146,12 @@ class Training:
 
     def milliseconds_of(self, action):
         self.tokens.draw()
-        if not self.on_gpu:
-            begin = time.perf_counter()
+
+        def step():
             self.tokens.upload()
             action()
-            return (time.perf_counter() - begin) * 1e3
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        begin.record()
-        self.tokens.upload()
-        action()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end)
 
-
-def library():
-    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
-    return f"torch {torch.__version__}" + (f", cuDNN {cudnn}" if cudnn else "")
+        return torch_common.milliseconds_of(step, self.on_gpu)
 
 
 def run(shape, implementation, repeats):
@@ -191,14 +179,15 @@ def run(shape, implementation, repeats):
         "peak_bytes": torch.cuda.max_memory_allocated() if training.on_gpu else None,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
         "loss": loss, "threads": torch.get_num_threads(), "cpu": common.cpu_model(),
-        "commit": common.commit(), "library": library()})
+        "commit": common.commit(), "library": torch_common.library()})
     return row
 
 
 def main():
     arguments = common.read_arguments(common.argument_parser(__doc__, IMPLEMENTATIONS), IMPLEMENTATIONS)
     results = []
-    print(f"{'shape':<16} {'dtype':<9} {library():<30} {'ms':>10} {'pairs/s':>10} {'peak MiB':>9} {'loss':>8}")
+    print(f"{'shape':<16} {'dtype':<9} {torch_common.library():<30} {'ms':>10} {'pairs/s':>10} "
+          f"{'peak MiB':>9} {'loss':>8}")
     try:
         shapes = common.read_shapes(arguments.shapes, arguments.dtype, arguments.device, TrainShape)
     except (OSError, ValueError) as error:

@@ -129,6 +129,8 @@ struct Candidate {
   /// The reason why it can't or won't run this, or nothing.
   std::optional<std::string> (*refuse)(const Descriptor&, const runtime::Device&);
   std::unique_ptr<Plan> (*create)(const Descriptor&, const runtime::Device&);
+  /// Its runs are captured and replayed already, so that capturing them once more brings nothing.
+  bool replays = false;
 };
 
 /// The ordered list of one kind of device.

@@ -70,17 +70,22 @@ constexpr Candidate peer(std::string_view name) {
   return {name, true, refuse_peer<algorithm>, create_peer<algorithm>};
 }
 
+template <const Rung& rung_of>
+constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
+  return {rung_of.name, false, refuse, create<rung_of>, rung_of.graph};
+}
+
 constexpr std::array kList{
-    Candidate{kPersistentCluster.name, false, refuse_persistent, create<kPersistentCluster>},
-    Candidate{kGraph.name, false, refuse_graph, create<kGraph>},
-    Candidate{kFusedStep.name, false, refuse_fused_step, create<kFusedStep>},
-    Candidate{kWavefront.name, false, refuse_wavefront, create<kWavefront>},
-    Candidate{kCombinedInputs.name, false, refuse_any, create<kCombinedInputs>},
-    Candidate{kPretransposed.name, false, refuse_any, create<kPretransposed>},
-    Candidate{kFusedPointwise.name, false, refuse_any, create<kFusedPointwise>},
-    Candidate{kStreamedGemm.name, false, refuse_any, create<kStreamedGemm>},
-    Candidate{kCombinedGemm.name, false, refuse_any, create<kCombinedGemm>},
-    Candidate{kBaseline.name, false, refuse_any, create<kBaseline>},
+    rung<kPersistentCluster>(refuse_persistent),
+    rung<kGraph>(refuse_graph),
+    rung<kFusedStep>(refuse_fused_step),
+    rung<kWavefront>(refuse_wavefront),
+    rung<kCombinedInputs>(refuse_any),
+    rung<kPretransposed>(refuse_any),
+    rung<kFusedPointwise>(refuse_any),
+    rung<kStreamedGemm>(refuse_any),
+    rung<kCombinedGemm>(refuse_any),
+    rung<kBaseline>(refuse_any),
     peer<CudnnAlgorithm::kStandard>("cudnn-standard"),
     peer<CudnnAlgorithm::kPersistStatic>("cudnn-persist-static"),
     peer<CudnnAlgorithm::kPersistDynamic>("cudnn-persist-dynamic"),

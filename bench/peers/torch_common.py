@@ -1,0 +1,26 @@
+"""What the torch peers share."""
+
+import time
+
+import torch
+
+
+def milliseconds_of(action, on_gpu):
+    """Of what `action` does, by CUDA events on a GPU."""
+    if not on_gpu:
+        begin = time.perf_counter()
+        action()
+        return (time.perf_counter() - begin) * 1e3
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    begin.record()
+    action()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
+
+
+def library():
+    """Name and version of what runs."""
+    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
+    return f"torch {torch.__version__}" + (f", cuDNN {cudnn}" if cudnn else "")
