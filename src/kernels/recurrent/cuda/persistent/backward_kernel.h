@@ -28,11 +28,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
 
   if (threadIdx.x == 0) {
+    for (int buffer = 0; buffer < 2; ++buffer) begin_barrier(barriers + buffer * 8, 1);
+    publish_barriers();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
     for (int buffer = 0; buffer < 2; ++buffer) {
-      begin_barrier(barriers + buffer * 8, 1);
       arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
     }
-    publish_barriers();
   }
   const int steps = most_steps(args.extent, share);
   const bool reverse = share.direction == 1;

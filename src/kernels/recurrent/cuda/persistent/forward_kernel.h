@@ -115,9 +115,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (arms) {
     for (int buffer = 0; buffer < 2; ++buffer) {
       begin_barrier(barrier(buffer, threadIdx.x), 1);
-      arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
     }
     publish_barriers();
+  }
+  __syncthreads();
+  if (arms) {
+    for (int buffer = 0; buffer < 2; ++buffer) {
+      arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
+    }
   }
   fill_state<T, kBlocks, kTiles>(reinterpret_cast<T*>(shared + Memory::kState), args, share, rank);
   const int steps = most_steps(args.extent, share);
