@@ -204,6 +204,7 @@ void Contest::profile_turns(const std::vector<std::string>& implementations) {
   const std::int64_t last = named > 0 ? named : kProfiledTurns.last;
   for (const std::string& implementation : implementations) {
     Runner runner(context_, shape_, pass_, implementation, tensors_);
+    runner.prepare();
     warm_up(runner);
     const std::string name =
         fmt::format("{} {} {} turn", shape_.name, name_of(pass_), implementation);

@@ -183,6 +183,8 @@ const SharedTensors::Set& SharedTensors::next() {
   return content_->sets[content_->current];
 }
 
+std::size_t SharedTensors::count() const { return content_->sets.size(); }
+
 const std::vector<recurrent::LayerWeights>& SharedTensors::weights() const {
   return content_->weights;
 }
@@ -326,6 +328,10 @@ Runner::Runner(Runner&&) noexcept = default;
 const std::string& Runner::implementation() const { return content_->name; }
 
 double Runner::run() { return content_->run_timed(content_->prepared_set()); }
+
+void Runner::prepare() {
+  for (std::size_t i = 0; i < content_->tensors->count(); ++i) content_->prepared_set();
+}
 
 void Runner::run_step(std::string_view name, std::int64_t number) {
   const SharedTensors::Set& set = content_->prepared_set();

@@ -47,6 +47,7 @@ class SharedTensors {
 
   struct Set;  // one copy of inputs and outputs
   const Set& next();
+  std::size_t count() const;
   const std::vector<kernels::recurrent::LayerWeights>& weights() const;
   const std::vector<kernels::recurrent::LayerWeights>& gradients() const;
   HostResults download(const runtime::Context& context, const Set& set) const;
@@ -72,7 +73,9 @@ class Runner {
   /// Runs once and waits; milliseconds of the device. Forward: inference with the weights
   /// packed beforehand. Forward and backward: packing, forward, dx, dh0, dc0 and canonical dW.
   double run();
-  /// The same as a step of a profile.
+  /// Does for every copy of inputs and outputs what `run` does when it first meets it.
+  void prepare();
+  /// The same as `run`, as a step of a profile.
   void run_step(std::string_view name, std::int64_t number);
   /// Runs once with poisoned outputs and zeroed gradients and returns what came out.
   HostResults results();

@@ -9,6 +9,7 @@
 
 #include "sluice/error.h"
 #include "unit/bench/trace_counts.h"
+#include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::bench {
@@ -75,13 +76,20 @@ TEST(RecurrentBench, OverridesTheDtypeAndSkipsWhatDeclines) {
   EXPECT_THROW(run_recurrent_bench(options, out), Error);
 }
 
-TEST(RecurrentBench, ProfilesFurtherTurns) {
+class ProfiledRecurrentBench : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Devices, ProfiledRecurrentBench, sluice::testing::host_devices());
+
+// And nothing but those turns: what a device that captures does first with each copy of inputs and
+// outputs is over by then.
+TEST_P(ProfiledRecurrentBench, HasFurtherTurns) {
   const testing::TemporaryFolder folder;
   RecurrentBenchOptions options;
-  options.shapes =
-      folder.write("small.shapes", "plain time=3 batch=2 input=3 hidden=4 device=cpu\n").string();
+  options.shapes = folder.write("small.shapes", "plain time=3 batch=2 input=3 hidden=4\n").string();
+  options.device = GetParam();
   options.repeats = 5;
-  options.implementations = "auto,portable";
+  options.implementations = "auto,combined-inputs,portable";
+  options.skip_declined = true;
   options.profile.trace = (folder / "trace.json").string();
   options.profile.first_step = 2;
   options.profile.last_step = 3;
