@@ -13,7 +13,7 @@ inline int64_t gate_count(Cell cell) { return cell == Cell::kLstm ? 4 : 3; }
 /// The parameters of one layer and direction, row-major, gates in the order above. G gates, hidden
 /// H, projection P:
 ///   weight_ih [G*H, in], weight_hh [G*H, H] or [G*H, P], bias_ih and bias_hh [G*H], weight_hr [P,
-///   H] or empty.
+///   H] or empty; peephole [3*H] or empty: LSTM, of c to i, f and o.
 /// The same struct holds their gradients.
 struct Weights {
   std::vector<double> weight_ih;
@@ -21,10 +21,12 @@ struct Weights {
   std::vector<double> bias_ih;
   std::vector<double> bias_hh;
   std::vector<double> weight_hr;
+  std::vector<double> peephole = {};
 };
 
 /// Weights of these sizes, all zero. out is the projection, or 0 for none.
-Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection);
+Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection,
+                     bool peepholes = false);
 
 /// What one row keeps of one step for its backward pass. Each points to `hidden` values, gates to
 /// G*hidden.
@@ -44,9 +46,11 @@ using ConstCellRecord = CellRecordOf<const double>;
 ///     r, z = sigmoid(a), n = tanh(x_n + r (R_n h' + b_hn)), h = (1 - z) n + z h'
 /// where a = from_input + from_hidden, from_input = W x + b_ih and from_hidden = R h' + b_hh, each
 /// [G*hidden]. h gets the output before any projection.
+/// With a peephole [3*hidden] (Gers and Schmidhuber 2000) the LSTM's i and f take p c' as well, and
+/// its o takes p c.
 void cell_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
                   const double* previous_h, const double* previous_c, const CellRecord& record,
-                  double* h);
+                  double* h, const double* peephole = nullptr);
 
 /// The step backward. In: dh [hidden], of the output before any projection. In and out: dc
 /// [hidden], LSTM only: of the new, then of the previous cell state. Out: d_input and d_hidden
@@ -54,6 +58,6 @@ void cell_forward(Cell cell, int64_t hidden, const double* from_input, const dou
 /// h's gradient that does not pass through from_hidden (0 for an LSTM).
 void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const double* previous_c,
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
-                   double* d_hidden, double* previous_dh);
+                   double* d_hidden, double* previous_dh, const double* peephole = nullptr);
 
 }  // namespace sluice::oracle

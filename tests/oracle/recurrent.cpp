@@ -22,13 +22,16 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
     check_size("bias_ih", w.bias_ih.size(), s.gates());
     check_size("bias_hh", w.bias_hh.size(), s.gates());
     check_size("weight_hr", w.weight_hr.size(), s.projection * s.hidden);
+    check_size("peephole", w.peephole.size(), s.peepholes ? 3 * s.hidden : 0);
   }
 }
 
 void check(const StackShape& s, const std::vector<Weights>& weights, const StackInput& in) {
   const int64_t stacked = s.layers * s.directions * s.rows;
   if (s.cell == Cell::kGru && s.projection > 0) fail("a GRU has no projection");
-  if (s.cell == Cell::kGru && !in.c0.empty()) fail("a GRU has no c0");
+  if (s.cell == Cell::kGru && s.peepholes) fail("a GRU has no peepholes");
+  if (s.cell == Cell::kGru && !(in.c0.empty() && in.zoneout_c.empty()))
+    fail("a GRU has no cell state");
   check_weights(s, weights);
   check_size("x", in.x.size(), s.time * s.rows * s.input);
   check_size_or_empty("lengths", in.lengths.size(), s.rows);
@@ -39,6 +42,14 @@ void check(const StackShape& s, const std::vector<Weights>& weights, const Stack
   check_size_or_empty("the list of dropout masks", in.dropout.size(), s.layers - 1);
   for (const Vector& mask : in.dropout)
     check_size("a dropout mask", mask.size(), s.time * s.rows * s.directions * s.out());
+  check_size_or_empty("resets", in.resets.size(), s.time * s.rows);
+  const auto check_masks = [&](const char* what, const std::vector<Vector>& masks, int64_t size) {
+    check_size_or_empty(what, masks.size(), s.layers * s.directions);
+    for (const Vector& mask : masks) check_size(what, mask.size(), size);
+  };
+  check_masks("zoneout_h", in.zoneout_h, s.time * s.rows * s.out());
+  check_masks("zoneout_c", in.zoneout_c, s.time * s.rows * s.hidden);
+  check_masks("recurrent_dropout", in.recurrent_dropout, s.rows * s.out());
 }
 
 void check(const StackShape& s, const StackOutputGradients& g) {
@@ -70,13 +81,18 @@ Vector without_padding(const StackShape& s, const std::vector<int>& lengths, int
 CellRecord record_at(const StackShape& s, LayerTrace& trace, int64_t place) {
   return {&trace.gates[place * s.gates()],
           trace.candidate.empty() ? nullptr : &trace.candidate[place * s.hidden],
-          trace.cells.empty() ? nullptr : &trace.cells[place * s.hidden]};
+          trace.new_cells.empty() ? nullptr : &trace.new_cells[place * s.hidden]};
 }
 
 ConstCellRecord record_at(const StackShape& s, const LayerTrace& trace, int64_t place) {
   return {&trace.gates[place * s.gates()],
           trace.candidate.empty() ? nullptr : &trace.candidate[place * s.hidden],
-          trace.cells.empty() ? nullptr : &trace.cells[place * s.hidden]};
+          trace.new_cells.empty() ? nullptr : &trace.new_cells[place * s.hidden]};
+}
+
+/// The k-th mask; null if there are none.
+const double* mask_of(const std::vector<Vector>& masks, int64_t k) {
+  return masks.empty() ? nullptr : masks[k].data();
 }
 
 /// [count, width], each row a copy of bias [width].
@@ -91,14 +107,19 @@ Vector repeated(const Vector& bias, int64_t count) {
 class Direction {
  public:
   Direction(const StackShape& shape, int64_t layer, int64_t direction, const Weights& weights,
-            const std::vector<int>& lengths)
+            const std::vector<int>& lengths, const StackInput& in)
       : s_(shape),
         input_(shape.input_of(layer)),
         direction_(direction),
         lstm_(shape.cell == Cell::kLstm),
         projects_(shape.projection > 0),
         w_(weights),
-        lengths_(lengths) {}
+        lengths_(lengths),
+        resets_(in.resets),
+        zoneout_h_(mask_of(in.zoneout_h, layer * shape.directions + direction)),
+        zoneout_c_(mask_of(in.zoneout_c, layer * shape.directions + direction)),
+        dropout_(mask_of(in.recurrent_dropout, layer * shape.directions + direction)),
+        peephole_(weights.peephole.empty() ? nullptr : weights.peephole.data()) {}
 
   /// x [T, B, input]; h [B, out] and c [B, H] come in as the initial state and leave as the final
   /// one.
@@ -117,11 +138,19 @@ class Direction {
     Vector previous_c;  ///< LSTM: [T, B, H]
     Vector d_input;     ///< [T, B, G*H], of W x + b_ih; zero past a row's end, as are the next two
     Vector d_hidden;    ///< [T, B, G*H], of R h + b_hh
-    Vector d_output;  ///< [T, B, out], of the step's output, above and recurrent gradient together
+    /// [T, B, out], of the step's output before zoneout, above and recurrent gradient together
+    Vector d_output;
   };
 
   int64_t time_of(int64_t step) const { return direction_ == 0 ? step : s_.time - 1 - step; }
   bool active(int64_t t, int64_t b) const { return t < lengths_[b]; }
+  /// Whether an active row starts step t from zero, for a boundary lies before it.
+  bool starts_anew(int64_t t, int64_t b) const {
+    const int64_t boundary = direction_ == 0 ? t : t + 1;
+    return boundary < lengths_[b] && !resets_.empty() && resets_[boundary * s_.rows + b] != 0;
+  }
+  /// What the recurrent product reads of h [rows, out].
+  Vector dropped(const double* h, int64_t rows) const;
 
   /// [T, B, width]: the state each active row had before time t, where `states` [T, B, width] are
   /// those after it. Each row's first step, t = 0 or its own end in the backward direction, sees
@@ -140,13 +169,23 @@ class Direction {
   bool projects_;
   const Weights& w_;
   const std::vector<int>& lengths_;
+  const std::vector<int>& resets_;
+  const double *zoneout_h_, *zoneout_c_, *dropout_, *peephole_;
 };
+
+Vector Direction::dropped(const double* h, int64_t rows) const {
+  const int64_t step = s_.rows * s_.out();
+  Vector result(h, h + rows * s_.out());
+  for (int64_t i = 0; dropout_ != nullptr && i < rows * s_.out(); ++i)
+    result[i] *= dropout_[i % step];
+  return result;
+}
 
 Vector Direction::previous(const Vector& states, const double* initial, int64_t width) const {
   Vector result(s_.time * s_.rows * width);
   for (int64_t t = 0; t < s_.time; ++t)
     for (int64_t b = 0; b < s_.rows; ++b) {
-      if (!active(t, b)) continue;
+      if (!active(t, b) || starts_anew(t, b)) continue;
       const int64_t before = direction_ == 0 ? t - 1 : t + 1;
       const bool first = before < 0 || before >= lengths_[b];
       const double* from = first ? initial + b * width : &states[(before * s_.rows + b) * width];
@@ -157,9 +196,12 @@ Vector Direction::previous(const Vector& states, const double* initial, int64_t 
 
 LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
   const int64_t gates = s_.gates(), hidden = s_.hidden, places = s_.time * s_.rows;
-  LayerTrace trace{Vector(places * gates), Vector(lstm_ ? 0 : places * hidden),
-                   Vector(lstm_ ? places * hidden : 0), Vector(projects_ ? places * hidden : 0),
-                   Vector(places * s_.out())};
+  LayerTrace trace{Vector(places * gates),
+                   Vector(lstm_ ? 0 : places * hidden),
+                   Vector(lstm_ ? places * hidden : 0),
+                   Vector(projects_ ? places * hidden : 0),
+                   Vector(places * s_.out()),
+                   Vector(lstm_ ? places * hidden : 0)};
   Vector from_input = repeated(w_.bias_ih, places);
   multiply_add(places, gates, input_, plain(x.data(), input_),
                transposed(w_.weight_ih.data(), input_), from_input.data());
@@ -171,8 +213,14 @@ LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
 void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& trace, double* h,
                              double* c) const {
   const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), rows = s_.rows;
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!active(t, b) || !starts_anew(t, b)) continue;
+    std::fill_n(h + b * out, out, 0.0);
+    if (lstm_) std::fill_n(c + b * hidden, hidden, 0.0);
+  }
   Vector from_hidden = repeated(w_.bias_hh, rows);
-  multiply_add(rows, gates, out, plain(h, out), transposed(w_.weight_hh.data(), out),
+  const Vector factor = dropped(h, rows);
+  multiply_add(rows, gates, out, plain(factor.data(), out), transposed(w_.weight_hh.data(), out),
                from_hidden.data());
   double* cell_output = projects_ ? &trace.raw[t * rows * hidden] : &trace.h[t * rows * out];
 #pragma omp parallel for schedule(static) if (rows * hidden > kWorthThreads)
@@ -181,7 +229,7 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
     const int64_t place = t * rows + b;
     cell_forward(s_.cell, hidden, &from_input[place * gates], &from_hidden[b * gates], h + b * out,
                  lstm_ ? c + b * hidden : nullptr, record_at(s_, trace, place),
-                 cell_output + b * hidden);
+                 cell_output + b * hidden, peephole_);
   }
   if (projects_)
     multiply_add(rows, out, hidden, plain(cell_output, hidden),
@@ -189,8 +237,17 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;
     const int64_t place = t * rows + b;
-    std::copy_n(&trace.h[place * out], out, h + b * out);
-    if (lstm_) std::copy_n(&trace.cells[place * hidden], hidden, c + b * hidden);
+    for (int64_t j = 0; j < out; ++j) {
+      const double kept = zoneout_h_ == nullptr ? 0.0 : zoneout_h_[place * out + j];
+      double& state = trace.h[place * out + j];
+      h[b * out + j] = state = kept * h[b * out + j] + (1 - kept) * state;
+    }
+    for (int64_t j = 0; lstm_ && j < hidden; ++j) {
+      const double kept = zoneout_c_ == nullptr ? 0.0 : zoneout_c_[place * hidden + j];
+      double& state = trace.cells[place * hidden + j];
+      state = kept * c[b * hidden + j] + (1 - kept) * trace.new_cells[place * hidden + j];
+      c[b * hidden + j] = state;
+    }
   }
 }
 
@@ -205,11 +262,20 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
 
   multiply_add(places, input_, gates, plain(tape.d_input.data(), gates),
                plain(w_.weight_ih.data(), input_), dx.data());
-  Weights dw = zero_weights(s_.cell, input_, hidden, s_.projection);
+  Weights dw = zero_weights(s_.cell, input_, hidden, s_.projection, s_.peepholes);
   multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
                plain(x.data(), input_), dw.weight_ih.data());
+  const Vector factor = dropped(tape.previous_h.data(), places);
   multiply_add(gates, out, places, transposed(tape.d_hidden.data(), gates),
-               plain(tape.previous_h.data(), out), dw.weight_hh.data());
+               plain(factor.data(), out), dw.weight_hh.data());
+  for (int64_t place = 0; s_.peepholes && place < places; ++place)
+    for (int64_t j = 0; j < hidden; ++j) {
+      const double* d = &tape.d_input[place * gates + j];
+      const double before = tape.previous_c[place * hidden + j];
+      dw.peephole[j] += d[0] * before;
+      dw.peephole[hidden + j] += d[hidden] * before;
+      dw.peephole[2 * hidden + j] += d[3 * hidden] * trace.new_cells[place * hidden + j];
+    }
   add_column_sums(places, gates, tape.d_input.data(), dw.bias_ih.data());
   add_column_sums(places, gates, tape.d_hidden.data(), dw.bias_hh.data());
   if (projects_)
@@ -222,10 +288,16 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
                               const Vector& dcells, Tape& tape, double* dh, double* dc) const {
   const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), rows = s_.rows;
   double* d_output = &tape.d_output[t * rows * out];
+  Vector kept_dh(rows * out), kept_dc(lstm_ ? rows * hidden : 0);  // what passes the step by
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;
     const double* above = &dy[((t * rows + b) * s_.directions + direction_) * out];
-    for (int64_t j = 0; j < out; ++j) d_output[b * out + j] = above[j] + dh[b * out + j];
+    for (int64_t j = 0; j < out; ++j) {
+      const double whole = above[j] + dh[b * out + j];
+      const double kept = zoneout_h_ == nullptr ? 0.0 : zoneout_h_[(t * rows + b) * out + j];
+      kept_dh[b * out + j] = kept * whole;
+      d_output[b * out + j] = (1 - kept) * whole;
+    }
   }
   Vector d_raw(d_output, d_output + rows * out);
   if (projects_) {
@@ -241,18 +313,29 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
     double* row_dc = lstm_ ? dc + b * hidden : nullptr;
     if (!dcells.empty())
       for (int64_t j = 0; j < hidden; ++j) row_dc[j] += dcells[place * hidden + j];
+    for (int64_t j = 0; zoneout_c_ != nullptr && j < hidden; ++j) {
+      const double kept = zoneout_c_[place * hidden + j];
+      kept_dc[b * hidden + j] = kept * row_dc[j];
+      row_dc[j] *= 1 - kept;
+    }
     cell_backward(s_.cell, hidden, &tape.previous_h[place * out],
                   lstm_ ? &tape.previous_c[place * hidden] : nullptr, record_at(s_, trace, place),
                   &d_raw[b * hidden], row_dc, &tape.d_input[place * gates],
-                  &tape.d_hidden[place * gates], &direct[b * hidden]);
+                  &tape.d_hidden[place * gates], &direct[b * hidden], peephole_);
   }
   Vector through(rows * out);
   multiply_add(rows, out, gates, plain(&tape.d_hidden[t * rows * gates], gates),
                plain(w_.weight_hh.data(), out), through.data());
+  through = dropped(through.data(), rows);
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;
     for (int64_t j = 0; j < out; ++j)
-      dh[b * out + j] = through[b * out + j] + (lstm_ ? 0.0 : direct[b * hidden + j]);
+      dh[b * out + j] =
+          through[b * out + j] + kept_dh[b * out + j] + (lstm_ ? 0.0 : direct[b * hidden + j]);
+    for (int64_t j = 0; lstm_ && j < hidden; ++j) dc[b * hidden + j] += kept_dc[b * hidden + j];
+    if (!starts_anew(t, b)) continue;
+    std::fill_n(dh + b * out, out, 0.0);
+    if (lstm_) std::fill_n(dc + b * hidden, hidden, 0.0);
   }
 }
 
@@ -272,8 +355,8 @@ std::vector<Weights> zero_weights(const StackShape& shape) {
   std::vector<Weights> weights;
   for (int64_t layer = 0; layer < shape.layers; ++layer)
     for (int64_t d = 0; d < shape.directions; ++d)
-      weights.push_back(
-          zero_weights(shape.cell, shape.input_of(layer), shape.hidden, shape.projection));
+      weights.push_back(zero_weights(shape.cell, shape.input_of(layer), shape.hidden,
+                                     shape.projection, shape.peepholes));
   return weights;
 }
 
@@ -292,7 +375,7 @@ StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
     Vector y(places * width);
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
-      const Direction direction(s, layer, d, weights[k], lengths);
+      const Direction direction(s, layer, d, weights[k], lengths, input);
       result.traces.push_back(direction.forward(x, slice(result.hn, k, s.rows * out),
                                                 slice(result.cn, k, s.rows * s.hidden)));
       for (int64_t p = 0; p < places; ++p)
@@ -327,7 +410,7 @@ StackGradients backward(const StackShape& s, const std::vector<Weights>& weights
     Vector dx(places * s.input_of(layer));
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
-      const Direction direction(s, layer, d, weights[k], lengths);
+      const Direction direction(s, layer, d, weights[k], lengths, input);
       result.weights[k] = direction.backward(
           output.inputs[layer], slice(h0, k, s.rows * out), slice(c0, k, s.rows * s.hidden),
           output.traces[k], dy, gradients.dcells.empty() ? Vector() : gradients.dcells[k],

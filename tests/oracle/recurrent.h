@@ -19,6 +19,7 @@ struct StackShape {
   int64_t layers = 1;
   int64_t directions = 1;
   int64_t projection = 0;
+  bool peepholes = false;  ///< LSTM only
 
   int64_t gates() const { return gate_count(cell) * hidden; }
   int64_t out() const { return projection > 0 ? projection : hidden; }
@@ -39,15 +40,27 @@ struct StackInput {
   /// output of layer l before layer l+1 reads it; empty: none. The last layer's output is never
   /// dropped.
   std::vector<std::vector<double>> dropout;
+  /// [T, B]: where not zero, a new sequence begins at that time: no state passes the boundary
+  /// before it, in either direction. Empty: none does.
+  std::vector<int> resets = {};
+  /// Zoneout (Krueger et al. 2016) as the share of each unit's previous state that a step keeps, 0
+  /// or 1 in training, the rate in inference: [L*D] of [T, B, out] and, LSTM, of [T, B, H]; empty:
+  /// none. What is kept is not seen by the step's own h: that comes from the cell state as it
+  /// would be without zoneout.
+  std::vector<std::vector<double>> zoneout_h = {}, zoneout_c = {};
+  /// Variational dropout (Gal and Ghahramani 2016) as multipliers of h where the recurrent product
+  /// reads it, the same at all steps: [L*D] of [B, out]; empty: none.
+  std::vector<std::vector<double>> recurrent_dropout = {};
 };
 
 /// What one layer and direction computed. Past a row's end all are zero.
 struct LayerTrace {
-  std::vector<double> gates;      ///< [T, B, G*H], activated
-  std::vector<double> candidate;  ///< GRU: [T, B, H], R_n h + b_hn
-  std::vector<double> cells;      ///< LSTM: [T, B, H], the cell state of every step
-  std::vector<double> raw;        ///< with a projection: [T, B, H], the output before it
-  std::vector<double> h;          ///< [T, B, out]
+  std::vector<double> gates;           ///< [T, B, G*H], activated
+  std::vector<double> candidate;       ///< GRU: [T, B, H], R_n h + b_hn
+  std::vector<double> cells;           ///< LSTM: [T, B, H], the cell state of every step
+  std::vector<double> raw;             ///< with a projection: [T, B, H], the output before it
+  std::vector<double> h;               ///< [T, B, out]
+  std::vector<double> new_cells = {};  ///< LSTM: [T, B, H], the cell states before zoneout
 };
 
 struct StackOutput {

@@ -22,7 +22,8 @@ struct Case {
 Case random_case(StackShape s, RandomValues& random) {
   Case c{s, zero_weights(s), {}, {}};
   for (Weights& w : c.weights)
-    for (Vector* v : {&w.weight_ih, &w.weight_hh, &w.bias_ih, &w.bias_hh, &w.weight_hr})
+    for (Vector* v :
+         {&w.weight_ih, &w.weight_hh, &w.bias_ih, &w.bias_hh, &w.weight_hr, &w.peephole})
       random.fill(*v, 0.8);
   const int64_t states = s.layers * s.directions * s.rows, places = s.time * s.rows;
   c.input.x = random.vector(places * s.input);
@@ -33,6 +34,16 @@ Case random_case(StackShape s, RandomValues& random) {
   c.gradients.dhn = random.vector(states * s.out());
   for (int64_t layer = 0; layer + 1 < s.layers; ++layer)
     c.input.dropout.push_back(random.mask(places * s.directions * s.out(), 0.3));
+  for (int64_t i = 0; s.time > 1 && i < places; ++i)
+    c.input.resets.push_back(random.integer(0, 3) == 0 ? 1 : 0);
+  const bool masked = random.integer(0, 1) == 0, zoned = random.integer(0, 1) == 0;
+  for (int64_t k = 0; k < s.layers * s.directions; ++k) {
+    if (masked) c.input.recurrent_dropout.push_back(random.mask(s.rows * s.out(), 0.4));
+    if (!zoned) continue;
+    // Shares that no mask has, too: the expectation of masks is one.
+    c.input.zoneout_h.push_back(random.vector(places * s.out(), 0.5));
+    if (s.cell == Cell::kLstm) c.input.zoneout_c.push_back(random.vector(places * s.hidden, 0.5));
+  }
   if (s.cell == Cell::kGru) return c;
   c.input.c0 = random.vector(states * s.hidden);
   c.gradients.dcn = random.vector(states * s.hidden);
@@ -51,6 +62,7 @@ StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValu
   s.layers = random.integer(1, 3);
   s.directions = directions;
   s.projection = projects ? random.integer(1, s.hidden - 1) : 0;
+  s.peepholes = cell == Cell::kLstm && random.integer(0, 1) == 0;
   return s;
 }
 
@@ -90,6 +102,7 @@ TEST(RecurrentOracle, GradientsEqualFiniteDifferences) {
       expect_gradient("bias_ih", w.bias_ih, dw.bias_ih, loss, random);
       expect_gradient("bias_hh", w.bias_hh, dw.bias_hh, loss, random);
       expect_gradient("weight_hr", w.weight_hr, dw.weight_hr, loss, random);
+      expect_gradient("peephole", w.peephole, dw.peephole, loss, random);
     }
   });
 }
@@ -127,12 +140,61 @@ TEST(RecurrentOracle, ARowOfTheBatchEqualsTheRowAloneAtItsOwnLength) {
       if (s.cell == Cell::kLstm) input.c0 = row_of(c.input.c0, stacked, s.rows, s.hidden, b);
       for (const Vector& mask : c.input.dropout)
         input.dropout.push_back(row_of(mask, length, s.rows, width, b));
+      for (int64_t t = 0; !c.input.resets.empty() && t < length; ++t)
+        input.resets.push_back(c.input.resets[t * s.rows + b]);
+      for (const Vector& mask : c.input.recurrent_dropout)
+        input.recurrent_dropout.push_back(row_of(mask, 1, s.rows, s.out(), b));
+      for (const Vector& kept : c.input.zoneout_h)
+        input.zoneout_h.push_back(row_of(kept, length, s.rows, s.out(), b));
+      for (const Vector& kept : c.input.zoneout_c)
+        input.zoneout_c.push_back(row_of(kept, length, s.rows, s.hidden, b));
       const StackOutput out = forward(alone, c.weights, input);
       Vector y = out.y;
       y.resize(s.time * width);  // zeros past the row's end
       EXPECT_EQ(row_of(all.y, s.time, s.rows, width, b), y);
       EXPECT_EQ(hn, out.hn);
     }
+  });
+}
+
+// Of one layer, whose directions see nothing of each other.
+TEST(RecurrentOracle, SequencesBehindABoundaryEqualSequencesAlone) {
+  for_each_case([](Case& c, RandomValues& random) {
+    StackShape s = c.shape;
+    s.layers = s.rows = 1;
+    s.time = 7;
+    c = random_case(s, random);
+    const int64_t boundary = 3;
+    c.input.lengths.clear();
+    c.input.zoneout_h.clear();
+    c.input.zoneout_c.clear();
+    c.input.resets.assign(s.time, 0);
+    c.input.resets[boundary] = 1;
+    const StackOutput joined = forward(s, c.weights, c.input);
+    const auto part = [&](int64_t begin, int64_t end, int64_t direction_with_state) {
+      StackShape alone = s;
+      alone.time = end - begin;
+      StackInput input;
+      input.x.assign(c.input.x.begin() + begin * s.input, c.input.x.begin() + end * s.input);
+      input.recurrent_dropout = c.input.recurrent_dropout;
+      input.h0 = c.input.h0;
+      input.c0 = c.input.c0;
+      const auto clear_others = [&](Vector& states, int64_t size) {
+        for (size_t i = 0; i < states.size(); ++i)
+          if (static_cast<int64_t>(i) / size != direction_with_state) states[i] = 0;
+      };
+      clear_others(input.h0, s.out());
+      clear_others(input.c0, s.hidden);
+      return forward(alone, c.weights, input);
+    };
+    const StackOutput first = part(0, boundary, 0), second = part(boundary, s.time, 1);
+    Vector y = first.y;
+    y.insert(y.end(), second.y.begin(), second.y.end());
+    EXPECT_EQ(joined.y, y);
+    EXPECT_EQ(row_of(joined.hn, 1, s.directions, s.out(), 0),
+              row_of(second.hn, 1, s.directions, s.out(), 0));
+    if (s.directions == 1) return;
+    EXPECT_EQ(row_of(joined.hn, 1, 2, s.out(), 1), row_of(first.hn, 1, 2, s.out(), 1));
   });
 }
 
@@ -169,9 +231,10 @@ TEST(RecurrentOracle, EmptyArraysStandForZerosAndFullLengths) {
   c.input.lengths.assign(s.rows, static_cast<int>(s.time));
   c.input.h0.assign(c.input.h0.size(), 0.0);
   c.input.c0.assign(c.input.c0.size(), 0.0);
-  StackInput bare;
-  bare.x = c.input.x;
-  bare.dropout = c.input.dropout;
+  StackInput bare = c.input;
+  bare.lengths.clear();
+  bare.h0.clear();
+  bare.c0.clear();
   const StackOutput out = forward(s, c.weights, c.input);
   EXPECT_EQ(out.y, forward(s, c.weights, bare).y);
   const StackGradients g = backward(s, c.weights, bare, out, {c.gradients.dy, {}, {}, {}});
