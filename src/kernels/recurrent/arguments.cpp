@@ -44,6 +44,13 @@ void check_layers(const Descriptor& descriptor, const std::vector<LayerWeights>&
     } else {
       SLUICE_CHECK(!weights[i].weight_hr, "weight_hr given, but the stack has no projection");
     }
+    if (descriptor.peepholes) {
+      check(weights[i].weight_peephole, "weight_peephole", master, {3, descriptor.hidden},
+            presence);
+    } else {
+      SLUICE_CHECK(!weights[i].weight_peephole,
+                   "weight_peephole given, but the stack has no peepholes");
+    }
   }
 }
 
@@ -54,6 +61,14 @@ void check_no_cell_state(const Descriptor& descriptor, const Tensor& tensor,
 }
 
 }  // namespace
+
+std::optional<std::string> refuse_extras(const Descriptor& descriptor) {
+  if (descriptor.resets) return "it takes no resets";
+  if (descriptor.peepholes) return "it has no peepholes";
+  if (descriptor.zoneout_h > 0 || descriptor.zoneout_c > 0) return "it has no zoneout";
+  if (descriptor.drops_recurrent()) return "it has no recurrent dropout";
+  return std::nullopt;
+}
 
 void check_memory(const Plan& plan, const Memory& memory) {
   SLUICE_CHECK(memory.packed != nullptr || plan.packed_bytes() == 0,
@@ -89,6 +104,9 @@ void check_forward(const Descriptor& descriptor, const ForwardArgs& args) {
   check(args.c_sequence, "c_sequence", policy.cell_state,
         {count, args.time, args.rows, descriptor.hidden}, Presence::kOptional);
   check(args.row_ids, "row_ids", DType::kInt32, {args.rows}, Presence::kOptional);
+  check(args.resets, "resets", DType::kInt32, {args.time, args.rows}, Presence::kOptional);
+  SLUICE_CHECK(!args.resets || descriptor.resets,
+               "resets given to a recurrent stack planned without");
   check_no_cell_state(descriptor, args.c0, "c0");
   check_no_cell_state(descriptor, args.cn, "cn");
   check_no_cell_state(descriptor, args.c_sequence, "c_sequence");

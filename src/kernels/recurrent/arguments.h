@@ -8,6 +8,9 @@
 /// strides. Errors are ErrorCode::kInvalidArgument and name the tensor.
 namespace sluice::kernels::recurrent {
 
+/// For an implementation of plain cells: the reason why it declines others, or nothing.
+std::optional<std::string> refuse_extras(const Descriptor& descriptor);
+
 void check_memory(const Plan& plan, const Memory& memory);
 void check_weights(const Descriptor& descriptor, const std::vector<LayerWeights>& weights);
 void check_forward(const Descriptor& descriptor, const ForwardArgs& args);

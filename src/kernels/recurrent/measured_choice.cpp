@@ -80,6 +80,7 @@ class Problem {
     LayerWeights weights{random(master, {gates, input}), random(master, {gates, d.output()}),
                          random(master, {gates}), random(master, {gates}), Tensor()};
     if (d.projection > 0) weights.weight_hr = random(master, {d.projection, d.hidden});
+    if (d.peepholes) weights.weight_peephole = random(master, {3, d.hidden});
     return weights;
   }
 
@@ -125,6 +126,17 @@ std::vector<const Candidate*> accepting(const Context& context, const Descriptor
   return accepted;
 }
 
+/// What the cells have beside their equations, each as a word; rates cost the same.
+std::string extras_of(const Descriptor& d) {
+  std::string extras;
+  if (d.resets) extras += " resets";
+  if (d.peepholes) extras += " peepholes";
+  if (d.zoneout_h > 0) extras += " zoneout_h";
+  if (d.zoneout_c > 0) extras += " zoneout_c";
+  if (d.drops_recurrent()) extras += " recurrent_dropout";
+  return extras;
+}
+
 }  // namespace
 
 double least_milliseconds(const std::function<double()>& run, double bound) {
@@ -142,9 +154,10 @@ double least_milliseconds(const std::function<double()>& run, double bound) {
 std::string problem_of(const Context& context, const Descriptor& d) {
   return fmt::format(
       "{} layers={} directions={} input={} hidden={} projection={} time={} rows={} dtype={} "
-      "tf32={} training={} on {}",
+      "tf32={} training={}{} on {}",
       name_of(d.cell), d.layers, d.directions, d.input, d.hidden, d.projection, d.time, d.rows,
-      base::name_of(d.dtype), context.tf32() ? 1 : 0, d.training ? 1 : 0, context.device().model());
+      base::name_of(d.dtype), context.tf32() ? 1 : 0, d.training ? 1 : 0, extras_of(d),
+      context.device().model());
 }
 
 std::optional<Choice> measured_choice(const Context& context, const Descriptor& descriptor) {

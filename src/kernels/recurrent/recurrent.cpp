@@ -29,7 +29,16 @@ void Descriptor::validate() const {
   SLUICE_CHECK(projection >= 0, "a projection has at least 0 features, not {}", projection);
   SLUICE_CHECK(projection == 0 || cell == CellType::kLstm,
                "only the LSTM has a projection; the cell is {}", name_of(cell));
-  SLUICE_CHECK(dropout >= 0 && dropout < 1, "dropout must lie in [0, 1), not {}", dropout);
+  const auto rate = [](std::string_view what, double value) {
+    SLUICE_CHECK(value >= 0 && value < 1, "{} must lie in [0, 1), not {}", what, value);
+  };
+  rate("dropout", dropout);
+  rate("zoneout of h", zoneout_h);
+  rate("zoneout of c", zoneout_c);
+  rate("recurrent dropout", recurrent_dropout);
+  SLUICE_CHECK(cell == CellType::kLstm || !(peepholes || zoneout_c > 0),
+               "only the LSTM has {}; the cell is {}",
+               peepholes ? "peepholes" : "a cell state to keep by zoneout", name_of(cell));
   SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16 ||
                    dtype == DType::kFloat16,
                "a recurrent stack is stored in float64, float32, bfloat16 or float16, not {}",

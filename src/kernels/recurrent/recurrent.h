@@ -44,12 +44,24 @@ struct Descriptor {
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 
+  // What the cells have beside their equations, see docs/equations.md.
+  bool resets = false;           ///< whether runs may be given resets
+  bool peepholes = false;        ///< LSTM only
+  double zoneout_h = 0;          ///< rate at which units keep their h; in inference its expectation
+  double zoneout_c = 0;          ///< the same of c: LSTM only
+  double recurrent_dropout = 0;  ///< rate of h in the recurrent product; only when training
+
   std::int64_t gates() const { return cell == CellType::kLstm ? 4 : 3; }
   /// Width of h and of one direction's output.
   std::int64_t output() const { return projection > 0 ? projection : hidden; }
   /// Width of the input of a layer.
   std::int64_t input_of(std::int64_t layer) const {
     return layer == 0 ? input : directions * output();
+  }
+  bool drops_recurrent() const { return training && recurrent_dropout > 0; }
+  /// Whether a step takes more than the equations of the cell.
+  bool has_extras() const {
+    return resets || peepholes || zoneout_h > 0 || zoneout_c > 0 || drops_recurrent();
   }
   /// Throws ErrorCode::kInvalidArgument for sizes that make no sense.
   void validate() const;
@@ -58,12 +70,22 @@ struct Descriptor {
 /// Canonical weights, or their gradients, of one layer and direction, in the master dtype
 /// (float32, or float64 when the storage is float64). G gates in the order i,f,g,o or r,z,n.
 struct LayerWeights {
-  Tensor weight_ih;  ///< [G*H, input_of(layer)]
-  Tensor weight_hh;  ///< [G*H, output()]
-  Tensor bias_ih;    ///< [G*H]
-  Tensor bias_hh;    ///< [G*H]
-  Tensor weight_hr;  ///< [P, H], only with a projection
+  Tensor weight_ih;             ///< [G*H, input_of(layer)]
+  Tensor weight_hh;             ///< [G*H, output()]
+  Tensor bias_ih;               ///< [G*H]
+  Tensor bias_hh;               ///< [G*H]
+  Tensor weight_hr;             ///< [P, H], only with a projection
+  Tensor weight_peephole = {};  ///< [3, H] of i, f, o: only with peepholes
 };
+
+/// Masks inside cells. Feature u of direction d of layer l has the unit number
+/// `unit_of(mask, d) + u`, above those of the output of a layer, in the stream
+/// `dropout.stream + l`.
+enum class CellMask : std::uint32_t { kZoneoutH = 1, kZoneoutC = 2, kRecurrentDropout = 3 };
+
+constexpr std::uint32_t unit_of(CellMask mask, std::int64_t direction) {
+  return (static_cast<std::uint32_t>(mask) << 28) + (static_cast<std::uint32_t>(direction) << 27);
+}
 
 /// Memory of one plan on the plan's device, aligned to 64 bytes, sized by the plan.
 struct Memory {
@@ -86,8 +108,13 @@ struct ForwardArgs {
   Tensor cn;          ///< out [L*D, rows, H], cell-state dtype; optional
   Tensor c_sequence;  ///< out [L*D, time, rows, H], cell-state dtype, zero past the end; optional
   Tensor row_ids;     ///< int32 [rows]: global row for dropout; absent: the row index
-  /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit = d*output()+feature.
+  /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit = d*output()+feature,
+  /// and draws what its cells drop or keep: zoneout at time t and recurrent dropout at time 0 (see
+  /// CellMask). A unit whose word is below dropout_threshold(rate) is dropped, or keeps its state.
   runtime::DropoutSource dropout;
+  /// int32 [time, rows]: not zero where a new sequence begins, so that no state passes from the
+  /// time before; absent: nowhere. Only for a plan with resets.
+  Tensor resets = {};
 };
 
 /// Gradients flow in through dy, dhn, dcn and out through the others.

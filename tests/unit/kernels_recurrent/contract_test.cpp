@@ -50,6 +50,16 @@ TEST(RecurrentContract, RefusesSenselessSizes) {
     d.cell = CellType::kGru;
     d.projection = 2;
   }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.zoneout_h = 1; }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.recurrent_dropout = -0.1; }));
+  EXPECT_TRUE(refused([](Descriptor& d) {
+    d.cell = CellType::kGru;
+    d.peepholes = true;
+  }));
+  EXPECT_TRUE(refused([](Descriptor& d) {
+    d.cell = CellType::kGru;
+    d.zoneout_c = 0.1;
+  }));
 }
 
 TEST(RecurrentContract, AutoPicksAndTellsWhyOthersDeclined) {
@@ -85,6 +95,10 @@ TEST(RecurrentContract, PeerIsChosenByNameAndSaysWhatItCannotDo) {
   d.projection = 2;
   const std::string projected = error_of([&] { make_plan(context, d, "onednn"); });
   EXPECT_NE(projected.find("projection"), std::string::npos) << projected;
+  d = small();
+  d.resets = true;
+  const std::string reset = error_of([&] { make_plan(context, d, "onednn"); });
+  EXPECT_NE(reset.find("resets"), std::string::npos) << reset;
 }
 
 TEST(RecurrentContract, RefusesWrongArguments) {
@@ -113,6 +127,10 @@ TEST(RecurrentContract, RefusesWrongArguments) {
             }).find("[1, 2, 5]"),
             std::string::npos);
   EXPECT_NE(error([&](ForwardArgs& a) {
+              a.resets = data.tensor(DType::kInt32, {5, 2});
+            }).find("planned without"),
+            std::string::npos);
+  EXPECT_NE(error([&](ForwardArgs& a) {
               a.y = data.tensor(DType::kInt32, {5, 2, 4});
             }).find("int32"),
             std::string::npos);
@@ -121,6 +139,14 @@ TEST(RecurrentContract, RefusesWrongArguments) {
             }).find("training"),
             std::string::npos);
   EXPECT_NE(error_of([&] { plan->pack(context, {}, memory); }).find("0 sets"), std::string::npos);
+  LayerWeights weights{data.tensor(DType::kFloat32, {16, 3}),
+                       data.tensor(DType::kFloat32, {16, 4}),
+                       data.tensor(DType::kFloat32, {16}),
+                       data.tensor(DType::kFloat32, {16}),
+                       {},
+                       data.tensor(DType::kFloat32, {3, 4})};
+  EXPECT_NE(error_of([&] { plan->pack(context, {weights}, memory); }).find("no peepholes"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { plan->forward(context, args, {}); }).find("bytes"), std::string::npos);
 }
 

@@ -42,15 +42,16 @@ oracle::StackShape shape_of(const StackCase& stack) {
           d.hidden,
           d.layers,
           d.directions,
-          d.projection};
+          d.projection,
+          d.peepholes};
 }
 
 void fill_weights(std::mt19937_64& random, const StackCase& stack,
                   std::vector<oracle::Weights>& weights, double scale, DType dtype) {
   weights = oracle::zero_weights(shape_of(stack));
   for (oracle::Weights& layer : weights) {
-    for (Vector* matrix :
-         {&layer.weight_ih, &layer.weight_hh, &layer.bias_ih, &layer.bias_hh, &layer.weight_hr}) {
+    for (Vector* matrix : {&layer.weight_ih, &layer.weight_hh, &layer.bias_ih, &layer.bias_hh,
+                           &layer.weight_hr, &layer.peephole}) {
       *matrix = values(random, static_cast<std::int64_t>(matrix->size()), scale, dtype);
     }
   }
@@ -81,6 +82,51 @@ void fill_dropout(StackCase& stack) {
   }
 }
 
+/// Calls body(row, whether the word of a unit is below the threshold) for units [0, width) of all
+/// rows at time t, as the contract documents them: the masks inside cells start at unit 2^28 times
+/// their number, those of the backward direction 2^27 later.
+template <typename Body>
+void for_mask(const StackCase& stack, std::uint32_t mask, std::int64_t k, std::int64_t t,
+              std::int64_t width, double rate, const Body& body) {
+  runtime::DropoutKey key = stack.dropout;
+  key.stream += static_cast<std::uint32_t>(k / stack.descriptor.directions);
+  const auto direction = static_cast<std::uint32_t>(k % stack.descriptor.directions);
+  for (std::int64_t row = 0; row < stack.rows; ++row) {
+    const auto id = static_cast<std::uint32_t>(
+        stack.row_ids.empty() ? row : stack.row_ids[static_cast<std::size_t>(row)]);
+    for (std::int64_t unit = 0; unit < width; ++unit) {
+      const std::uint32_t number =
+          (mask << 28) + (direction << 27) + static_cast<std::uint32_t>(unit);
+      body(key.word(id, static_cast<std::uint32_t>(t), number) < runtime::dropout_threshold(rate));
+    }
+  }
+}
+
+/// Masks of zoneout and recurrent dropout, or what stands for them in inference.
+void fill_cell_masks(StackCase& stack) {
+  const Descriptor& d = stack.descriptor;
+  const auto zoneout = [&](std::uint32_t mask, double rate, std::int64_t k, std::int64_t width) {
+    Vector kept;
+    for (std::int64_t t = 0; t < stack.time; ++t) {
+      for_mask(stack, mask, k, t, width, rate, [&](bool below) {
+        kept.push_back(!d.training ? rate : below ? 1 : 0);
+      });
+    }
+    return kept;
+  };
+  for (std::int64_t k = 0; k < d.layers * d.directions; ++k) {
+    if (d.zoneout_h > 0) {
+      stack.input.zoneout_h.push_back(zoneout(1, d.zoneout_h, k, d.output()));
+    }
+    if (d.zoneout_c > 0) stack.input.zoneout_c.push_back(zoneout(2, d.zoneout_c, k, d.hidden));
+    if (!d.training || d.recurrent_dropout == 0) continue;
+    Vector multipliers;
+    for_mask(stack, 3, k, 0, d.output(), d.recurrent_dropout,
+             [&](bool below) { multipliers.push_back(below ? 0 : 1 / (1 - d.recurrent_dropout)); });
+    stack.input.recurrent_dropout.push_back(std::move(multipliers));
+  }
+}
+
 void add(Tensors& tensors, const std::string& name, const Vector& gradient, const Vector& before) {
   Vector sum = gradient;
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += before[i];
@@ -105,6 +151,14 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   }
   d.dtype = limits.dtype;
   d.training = chance(random, 0.75);
+  if (limits.extras) {
+    const bool lstm = d.cell == CellType::kLstm;
+    d.resets = chance(random, 0.5);
+    d.peepholes = lstm && chance(random, 0.5);
+    if (chance(random, 0.5)) d.zoneout_h = 0.15;
+    if (lstm && chance(random, 0.5)) d.zoneout_c = 0.4;
+    if (chance(random, 0.5)) d.recurrent_dropout = 0.25;
+  }
   if (chance(random, 0.5)) d.dropout = 0.3;
   stack.time = chance(random, 0.2) ? 1 : integer(random, 1, limits.time);
   stack.rows = chance(random, 0.2) ? 1 : integer(random, 1, limits.rows);
@@ -138,6 +192,9 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
       stack.input.lengths.push_back(static_cast<int>(integer(random, 0, stack.time)));
     }
   }
+  for (std::int64_t i = 0; d.resets && i < places; ++i) {
+    stack.input.resets.push_back(chance(random, 0.3) ? 1 : 0);
+  }
   if (chance(random, 0.7)) stack.input.h0 = values(random, states * d.output(), 1, storage);
   if (lstm && chance(random, 0.7)) stack.input.c0 = values(random, states * d.hidden, 1, wide);
   // Large enough for the gates to leave their linear range, small enough not to saturate them.
@@ -156,6 +213,7 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   }
   stack.dropout = {random(), static_cast<std::uint32_t>(integer(random, 0, 99)), 5};
   fill_dropout(stack);
+  fill_cell_masks(stack);
   stack.want_states = chance(random, 0.7);
   stack.want_c_sequence = lstm && chance(random, 0.5);
   stack.want_dx = chance(random, 0.8);
@@ -189,6 +247,9 @@ Tensors expected(const StackCase& stack) {
     if (shape.projection > 0) {
       add(tensors, "weight_hr" + suffix, d.weights[i].weight_hr, before.weight_hr);
     }
+    if (shape.peepholes) {
+      add(tensors, "weight_peephole" + suffix, d.weights[i].peephole, before.peephole);
+    }
   }
   return tensors;
 }
@@ -212,6 +273,11 @@ StackCase single_row(const StackCase& stack, std::int64_t row) {
   }
   one.input.h0 = rows_of(stack.input.h0, d.output());
   one.input.c0 = rows_of(stack.input.c0, d.hidden);
+  const auto resets = rows_of({stack.input.resets.begin(), stack.input.resets.end()}, 1);
+  one.input.resets.assign(resets.begin(), resets.end());
+  for (Vector& kept : one.input.zoneout_h) kept = rows_of(kept, d.output());
+  for (Vector& kept : one.input.zoneout_c) kept = rows_of(kept, d.hidden);
+  for (Vector& mask : one.input.recurrent_dropout) mask = rows_of(mask, d.output());
   for (Vector& mask : one.input.dropout) mask = rows_of(mask, d.directions * d.output());
   one.flow.dy = rows_of(stack.flow.dy, d.directions * d.output());
   one.flow.dhn = rows_of(stack.flow.dhn, d.output());

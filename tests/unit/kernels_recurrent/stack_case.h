@@ -40,6 +40,9 @@ struct CaseLimits {
   /// Only what every library's own layer does: full lengths at the planned capacity, no projection,
   /// dropout or c_sequence.
   bool plain = false;
+  /// Whether cells may have what their equations don't (docs/equations.md), of which a case draws
+  /// some.
+  bool extras = false;
 };
 
 StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);

@@ -46,6 +46,11 @@ std::string describe(const StackCase& stack) {
       "{} L{} D{} I{} H{} P{} T{}/{} B{}/{} {} dropout {} training {} lengths", name_of(d.cell),
       d.layers, d.directions, d.input, d.hidden, d.projection, stack.time, d.time, stack.rows,
       d.rows, base::name_of(d.dtype), d.dropout, d.training);
+  if (d.resets) text += " resets";
+  for (const int reset : stack.input.resets) text += fmt::format(" {}", reset);
+  if (d.peepholes) text += " peepholes";
+  text += fmt::format(" zoneout {} {} recurrent dropout {}", d.zoneout_h, d.zoneout_c,
+                      d.recurrent_dropout);
   for (const int length : stack.input.lengths) text += fmt::format(" {}", length);
   return text;
 }

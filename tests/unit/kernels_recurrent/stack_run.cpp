@@ -47,8 +47,11 @@ class Bench {
   }
 
   Tensor put(const std::vector<std::int32_t>& values) {
+    return put(values, {static_cast<std::int64_t>(values.size())});
+  }
+  Tensor put(const std::vector<std::int32_t>& values, const Shape& shape) {
     if (values.empty()) return {};
-    const Tensor tensor = poisoned(DType::kInt32, {static_cast<std::int64_t>(values.size())});
+    const Tensor tensor = poisoned(DType::kInt32, shape);
     context_.upload<std::int32_t>(tensor, values);
     return tensor;
   }
@@ -91,6 +94,14 @@ Vector with_garbage(Vector values, const StackCase& stack, double garbage) {
   return values;
 }
 
+/// Whatever stands past a row's end.
+std::vector<std::int32_t> resets_with_garbage(const StackCase& stack) {
+  if (stack.input.resets.empty()) return {};
+  const Vector values =
+      with_garbage({stack.input.resets.begin(), stack.input.resets.end()}, stack, 1);
+  return {values.begin(), values.end()};
+}
+
 template <typename S>
 std::vector<LayerWeights> upload_weights(Bench& bench, const Descriptor& d,
                                          const std::vector<oracle::Weights>& weights) {
@@ -102,7 +113,8 @@ std::vector<LayerWeights> upload_weights(Bench& bench, const Descriptor& d,
                        bench.put<S>(weights[i].weight_hh, {sums, d.output()}),
                        bench.put<S>(weights[i].bias_ih, {sums}),
                        bench.put<S>(weights[i].bias_hh, {sums}),
-                       bench.put<S>(weights[i].weight_hr, {d.projection, d.hidden})});
+                       bench.put<S>(weights[i].weight_hr, {d.projection, d.hidden}),
+                       bench.put<S>(weights[i].peephole, {3, d.hidden})});
   }
   return tensors;
 }
@@ -128,6 +140,7 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
     args.c_sequence = bench.poisoned(wide, {count, stack.time, stack.rows, d.hidden});
   }
   args.row_ids = bench.put(stack.row_ids);
+  args.resets = bench.put(resets_with_garbage(stack), {stack.time, stack.rows});
   const Tensor step = bench.put(std::vector<std::int32_t>{0});
   args.dropout = {stack.dropout.seed, step.data_as<const std::int32_t>(), stack.dropout.stream};
   return args;
@@ -171,6 +184,7 @@ void collect_gradients(const Bench& bench, Tensors& tensors,
     collect<S>(bench, tensors, "bias_ih" + suffix, gradients[i].bias_ih);
     collect<S>(bench, tensors, "bias_hh" + suffix, gradients[i].bias_hh);
     collect<S>(bench, tensors, "weight_hr" + suffix, gradients[i].weight_hr);
+    collect<S>(bench, tensors, "weight_peephole" + suffix, gradients[i].weight_peephole);
   }
 }
 
@@ -187,6 +201,9 @@ void restore_gradients(Bench& bench, const StackCase& stack,
     bench.context().copy(gradients[i].bias_ih, before[i].bias_ih);
     bench.context().copy(gradients[i].bias_hh, before[i].bias_hh);
     if (gradients[i].weight_hr) bench.context().copy(gradients[i].weight_hr, before[i].weight_hr);
+    if (gradients[i].weight_peephole) {
+      bench.context().copy(gradients[i].weight_peephole, before[i].weight_peephole);
+    }
   }
 }
 

@@ -43,12 +43,14 @@ void PrintTo(const Subject& subject, std::ostream* out) {
   *out << subject.implementation << " on " << subject.device;
 }
 
-using Parameter = std::tuple<Subject, DType>;
+/// The last says whether cells have more than their equations.
+using Parameter = std::tuple<Subject, DType, bool>;
 
 std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
   const Subject& subject = std::get<0>(info.param);
-  std::string name = fmt::format("{}{}_{}", subject.device == "cpu" ? "" : subject.device + "_",
-                                 subject.implementation, base::name_of(std::get<1>(info.param)));
+  std::string name = fmt::format("{}{}_{}{}", subject.device == "cpu" ? "" : subject.device + "_",
+                                 subject.implementation, base::name_of(std::get<1>(info.param)),
+                                 std::get<2>(info.param) ? "_extras" : "");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -81,12 +83,15 @@ class RecurrentStack : public ::testing::TestWithParam<Parameter> {
   const std::string& implementation() const { return subject().implementation; }
   bool on_host() const { return subject().device == "cpu"; }
   DType dtype() const { return std::get<1>(GetParam()); }
+  void SetUp() override {
+    if (is_peer() && std::get<2>(GetParam())) GTEST_SKIP();
+  }
   bool can_run(const Descriptor& descriptor) const { return subject().can_run(descriptor); }
   RunOptions options() const { return {subject().device, implementation()}; }
   /// A peer is asked only for what any library's layer does.
   bool is_peer() const { return subject().candidate().peer; }
   CaseLimits limits(std::int64_t time = 9, std::int64_t rows = 7, std::int64_t width = 40) const {
-    return {dtype(), time, rows, width, is_peer()};
+    return {dtype(), time, rows, width, is_peer(), std::get<2>(GetParam())};
   }
 
   void compare(const StackCase& stack, const std::string& device) {
@@ -105,7 +110,8 @@ class RecurrentStack : public ::testing::TestWithParam<Parameter> {
 INSTANTIATE_TEST_SUITE_P(, RecurrentStack,
                          ::testing::Combine(::testing::ValuesIn(subjects()),
                                             ::testing::Values(DType::kFloat64, DType::kFloat32,
-                                                              DType::kBFloat16, DType::kFloat16)),
+                                                              DType::kBFloat16, DType::kFloat16),
+                                            ::testing::Bool()),
                          parameter_name);
 
 TEST_P(RecurrentStack, EqualsOracle) {

@@ -50,6 +50,7 @@ struct AmxBody {
   }
 
   static void lstm_step(const StepArgs<T>& args) {
+    if (args.recurrent != nullptr) return run_multiplied<Isa, LstmJob<Isa>>(args);
     if constexpr (Isa::kFewRows > 1) {
       if (args.row_end - args.row_begin < Isa::kFewRows) return LeafBody<Isa>::lstm_step(args);
     }
@@ -58,6 +59,7 @@ struct AmxBody {
   }
 
   static void gru_step(const StepArgs<T>& args) {
+    if (args.recurrent != nullptr) return run_multiplied<Isa, GruJob<Isa>>(args);
     if constexpr (Isa::kFewRows > 1) {
       if (args.row_end - args.row_begin < Isa::kFewRows) return LeafBody<Isa>::gru_step(args);
     }

@@ -3,8 +3,8 @@
 /// The cells as epilogues: elementwise functions of a register's worth of units, the same source
 /// for every instruction set. A value type V offers + - * and a constructor from one float that
 /// fills all lanes, and functions sigmoid(V) and tanh(V) found by argument-dependent lookup.
-/// Equations: docs/equations.md (LSTM: Hochreiter and Schmidhuber 1997 with forget gates; GRU: Cho
-/// et al. 2014 with the reset gate after the product).
+/// Equations: docs/equations.md (LSTM: Hochreiter and Schmidhuber 1997 with forget gates, peepholes
+/// of Gers and Schmidhuber 2000; GRU: Cho et al. 2014 with the reset gate after the product).
 namespace sluice::kernels::recurrent::cpu {
 
 template <typename V>
@@ -18,6 +18,23 @@ template <typename V>
 inline LstmOut<V> lstm_forward(const V& i, const V& f, const V& g, const V& o, const V& c_prev) {
   LstmOut<V> out{sigmoid(i), sigmoid(f), tanh(g), sigmoid(o), c_prev, c_prev};
   out.c = out.f * c_prev + out.i * out.g;
+  out.h = out.o * tanh(out.c);
+  return out;
+}
+
+/// Weights of c before the step to i and f, and after it to o.
+template <typename V>
+struct Peepholes {
+  V i, f, o;
+};
+
+template <typename V>
+inline LstmOut<V> lstm_forward(const V& i, const V& f, const V& g, const V& o, const V& c_prev,
+                               const Peepholes<V>& from_c) {
+  LstmOut<V> out{
+      sigmoid(i + from_c.i * c_prev), sigmoid(f + from_c.f * c_prev), tanh(g), o, c_prev, c_prev};
+  out.c = out.f * c_prev + out.i * out.g;
+  out.o = sigmoid(o + from_c.o * out.c);
   out.h = out.o * tanh(out.c);
   return out;
 }
@@ -37,6 +54,17 @@ inline LstmGradient<V> lstm_backward(const V& i, const V& f, const V& g, const V
   const V dc_all = dc + dh * o * (one - c_tanh * c_tanh);
   return {dc_all * g * i * (one - i), dc_all * c_prev * f * (one - f), dc_all * i * (one - g * g),
           dh * c_tanh * o * (one - o), dc_all * f};
+}
+
+template <typename V>
+inline LstmGradient<V> lstm_backward(const V& i, const V& f, const V& g, const V& o,
+                                     const V& c_prev, const V& c, const V& dh, const V& dc,
+                                     const Peepholes<V>& from_c) {
+  const V one(1);
+  LstmGradient<V> d =
+      lstm_backward(i, f, g, o, c_prev, c, dh, dc + dh * tanh(c) * o * (one - o) * from_c.o);
+  d.c_prev = d.c_prev + d.i * from_c.i + d.f * from_c.f;
+  return d;
 }
 
 template <typename V>

@@ -76,6 +76,10 @@ struct StepArgs {
   const T* packed;        ///< recurrent weights, G blocks
   const Sum<T>* pre;      ///< [rows, panels, G, 16]: input product and biases (GRU: without b_hn)
   const Sum<T>* bias_hn;  ///< GRU: [panels, 16]
+  /// [rows, panels, G, 16]: h_prev * packed, if it has been multiplied already, of whatever h;
+  /// null: the step multiplies. h_prev is the state in either case.
+  const Sum<T>* recurrent;
+  const Sum<T>* peepholes;      ///< LSTM with `recurrent`: [panels, 3, 16] of i, f, o; or null
   const std::int32_t* lengths;  ///< [rows] or null
   std::int64_t t;
   const Sum<T>* c_prev;  ///< LSTM [rows, panels*16]
@@ -98,10 +102,11 @@ struct StepBackwardArgs {
   std::int64_t units;
   const std::int32_t* lengths;
   std::int64_t t;
-  const Sum<T>* saved;   ///< [rows, panels, 4, 16]
-  const Sum<T>* c_prev;  ///< LSTM [rows, panels*16]
-  const Sum<T>* c;       ///< LSTM [rows, panels*16], after the step
-  const T* h_prev;       ///< GRU [rows, H], row stride h_prev_stride
+  const Sum<T>* saved;      ///< [rows, panels, 4, 16]
+  const Sum<T>* c_prev;     ///< LSTM [rows, panels*16]
+  const Sum<T>* c;          ///< LSTM [rows, panels*16], after the step
+  const Sum<T>* peepholes;  ///< LSTM: [panels, 3, 16] or null
+  const T* h_prev;          ///< GRU [rows, H], row stride h_prev_stride
   std::int64_t h_prev_stride;
   const Sum<T>* dh;   ///< [rows, panels*16]
   Sum<T>* dc;         ///< LSTM in/out [rows, panels*16]

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/recurrent/cpu/leaf_backward_jobs.h"
 #include "kernels/recurrent/cpu/leaf_jobs.h"
 #include "kernels/recurrent/cpu/leaf_tile.h"
 #include "kernels/transpose.h"
@@ -51,15 +52,18 @@ struct LeafBody {
   }
 
   static void lstm_step(const StepArgs<T>& args) {
+    if (args.recurrent != nullptr) return run_multiplied<Isa, LstmJob<Isa>>(args);
     run<Isa>(LstmJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end);
   }
 
   static void gru_step(const StepArgs<T>& args) {
+    if (args.recurrent != nullptr) return run_multiplied<Isa, GruJob<Isa>>(args);
     run<Isa>(GruJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end);
   }
 
   static void lstm_step_backward(const StepBackwardArgs<T>& args) {
-    run_backward<Isa, LstmBackwardJob<Isa>>(args);
+    if (args.peepholes != nullptr) return run_backward<Isa, LstmBackwardJob<Isa, true>>(args);
+    run_backward<Isa, LstmBackwardJob<Isa, false>>(args);
   }
 
   static void gru_step_backward(const StepBackwardArgs<T>& args) {

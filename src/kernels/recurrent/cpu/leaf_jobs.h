@@ -89,6 +89,12 @@ struct StepJob {
     return args.pre + at(row, panel, part, kGates) + block * kPanel;
   }
 
+  /// Of a gate, where the recurrent product is there.
+  Vector sum(std::int64_t row, std::int64_t panel, std::int64_t part, int block) const {
+    return Vector::load(pre(row, panel, part, block)) +
+           Vector::load(args.recurrent + at(row, panel, part, kGates) + block * kPanel);
+  }
+
   /// An inactive row keeps its state; with a projection (no y) h is the projection's to keep.
   void skip(std::int64_t row, std::int64_t panel_begin, std::int64_t panel_end) const {
     const std::int64_t end = smaller_of(panel_end * kPanel, args.units);
@@ -120,6 +126,13 @@ struct StepJob {
   }
 };
 
+/// Of [panels, 3, 16].
+template <class Vector>
+Peepholes<Vector> peepholes_at(const float* weights, std::int64_t panel, std::int64_t part) {
+  const float* at = weights + panel * 3 * kPanel + part * Vector::kWidth;
+  return {Vector::load(at), Vector::load(at + kPanel), Vector::load(at + 2 * kPanel)};
+}
+
 template <class Isa>
 struct LstmJob : StepJob<Isa, 4> {
   using Vector = typename Isa::Vector;
@@ -133,11 +146,29 @@ struct LstmJob : StepJob<Isa, 4> {
   }
   void finish(const float* sums, std::int64_t row, std::int64_t panel, std::int64_t part) const {
     constexpr int kWidth = Vector::kWidth;
-    const std::int64_t state = this->at(row, panel, part, 1);
-    const LstmOut<Vector> out = lstm_forward(
-        Vector::load(sums), Vector::load(sums + kWidth), Vector::load(sums + 2 * kWidth),
-        Vector::load(sums + 3 * kWidth), Vector::load(this->args.c_prev + state));
-    out.c.store(this->args.c_next + state);
+    store(row, panel, part,
+          lstm_forward(Vector::load(sums), Vector::load(sums + kWidth),
+                       Vector::load(sums + 2 * kWidth), Vector::load(sums + 3 * kWidth),
+                       c_prev(row, panel, part)));
+  }
+  void finish_multiplied(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    const Vector i = this->sum(row, panel, part, 0), f = this->sum(row, panel, part, 1);
+    const Vector g = this->sum(row, panel, part, 2), o = this->sum(row, panel, part, 3);
+    const Vector c = c_prev(row, panel, part);
+    if (this->args.peepholes == nullptr) {
+      return store(row, panel, part, lstm_forward(i, f, g, o, c));
+    }
+    store(row, panel, part,
+          lstm_forward(i, f, g, o, c, peepholes_at<Vector>(this->args.peepholes, panel, part)));
+  }
+
+ private:
+  Vector c_prev(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    return Vector::load(this->args.c_prev + this->at(row, panel, part, 1));
+  }
+  void store(std::int64_t row, std::int64_t panel, std::int64_t part,
+             const LstmOut<Vector>& out) const {
+    out.c.store(this->args.c_next + this->at(row, panel, part, 1));
     this->store_h(row, panel, part, out.h);
     this->save(row, panel, part, out.i, out.f, out.g, out.o);
   }
@@ -158,117 +189,39 @@ struct GruJob : StepJob<Isa, 3> {
   }
   void finish(const float* sums, std::int64_t row, std::int64_t panel, std::int64_t part) const {
     constexpr int kWidth = Vector::kWidth;
-    const std::int64_t unit = panel * kPanel + part * kWidth;
-    const Vector n_hidden = Vector::load(sums + 2 * kWidth);
+    finish(Vector::load(sums), Vector::load(sums + kWidth), Vector::load(sums + 2 * kWidth), row,
+           panel, part);
+  }
+  void finish_multiplied(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    const float* recurrent = this->args.recurrent + this->at(row, panel, part, 3);
+    finish(this->sum(row, panel, part, 0), this->sum(row, panel, part, 1),
+           start(row, panel, part, 2) + Vector::load(recurrent + 2 * kPanel), row, panel, part);
+  }
+
+ private:
+  void finish(Vector r, Vector z, Vector n_hidden, std::int64_t row, std::int64_t panel,
+              std::int64_t part) const {
+    const std::int64_t unit = panel * kPanel + part * Vector::kWidth;
     const GruOut<Vector> out = gru_forward(
-        Vector::load(sums), Vector::load(sums + kWidth),
-        Vector::load(this->pre(row, panel, part, 2)), n_hidden,
+        r, z, Vector::load(this->pre(row, panel, part, 2)), n_hidden,
         Isa::load(this->input(row) + unit, lanes_of<Vector>(this->args.units, panel, part)));
     this->store_h(row, panel, part, out.h);
     this->save(row, panel, part, out.r, out.z, out.n, n_hidden);
   }
 };
 
-/// Where one register of a backward step lies in each buffer.
-template <class Isa, int kGates>
-struct BackwardPlace {
-  using T = typename Isa::T;
-  using Vector = typename Isa::Vector;
-
-  std::int64_t row, unit, state, saved, gates;
-  int lanes;
-
-  BackwardPlace(const StepBackwardArgs<T>& args, std::int64_t at_row, std::int64_t panel,
-                std::int64_t part)
-      : row(at_row), unit(panel * kPanel + part * Vector::kWidth) {
-    const std::int64_t index = row * panels_of(args.units) + panel;
-    const std::int64_t lane = part * Vector::kWidth;
-    state = index * kPanel + lane;
-    saved = index * 4 * kPanel + lane;
-    gates = index * kGates * kPanel + lane;
-    lanes = lanes_of<Vector>(args.units, panel, part);
-  }
-
-  /// Zero past the units, whatever the buffers held there.
-  void store(T* gradients, int gate, Vector value) const {
-    Isa::store(gradients + gates + gate * kPanel, value.keep(lanes), Vector::kWidth);
-  }
-  Vector load(const float* from, int gate = 0) const {
-    return Vector::load(from + gate * kPanel, lanes);
-  }
-};
-
-template <class Isa>
-struct LstmBackwardJob {
-  using T = typename Isa::T;
-  using Vector = typename Isa::Vector;
-  static constexpr int kGates = 4;
-
-  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 4>& at) {
-    const float* saved = args.saved + at.saved;
-    const LstmGradient<Vector> d =
-        lstm_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2), at.load(saved, 3),
-                      at.load(args.c_prev + at.state), at.load(args.c + at.state),
-                      at.load(args.dh + at.state), at.load(args.dc + at.state));
-    at.store(args.d_gates_input, 0, d.i);
-    at.store(args.d_gates_input, 1, d.f);
-    at.store(args.d_gates_input, 2, d.g);
-    at.store(args.d_gates_input, 3, d.o);
-    d.c_prev.keep(at.lanes).store(args.dc + at.state);
-    if (args.dh_direct != nullptr) Vector(0.0f).store(args.dh_direct + at.state);
-  }
-};
-
-template <class Isa>
-struct GruBackwardJob {
-  using T = typename Isa::T;
-  using Vector = typename Isa::Vector;
-  static constexpr int kGates = 3;
-
-  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 3>& at) {
-    const float* saved = args.saved + at.saved;
-    const GruGradient<Vector> d =
-        gru_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2), at.load(saved, 3),
-                     Isa::load(args.h_prev + at.row * args.h_prev_stride + at.unit, at.lanes),
-                     at.load(args.dh + at.state));
-    at.store(args.d_gates_input, 0, d.r);
-    at.store(args.d_gates_input, 1, d.z);
-    at.store(args.d_gates_input, 2, d.n_input);
-    at.store(args.d_gates_hidden, 0, d.r);
-    at.store(args.d_gates_hidden, 1, d.z);
-    at.store(args.d_gates_hidden, 2, d.n_hidden);
-    d.h_prev.keep(at.lanes).store(args.dh_direct + at.state);
-  }
-};
-
-/// Gate gradients zero; dc stays, dh goes on to the earlier step as it is.
-template <class Isa, int kGates>
-void skip_backward(const StepBackwardArgs<typename Isa::T>& args,
-                   const BackwardPlace<Isa, kGates>& at) {
-  using Vector = typename Isa::Vector;
-  for (int gate = 0; gate < kGates; ++gate) {
-    at.store(args.d_gates_input, gate, Vector(0.0f));
-    if (args.d_gates_hidden != nullptr) at.store(args.d_gates_hidden, gate, Vector(0.0f));
-  }
-  if (args.dh_direct != nullptr) {
-    at.load(args.dh + at.state).store(args.dh_direct + at.state);
-  }
-}
-
+/// The cells of a step whose recurrent product is there.
 template <class Isa, class Job>
-void run_backward(const StepBackwardArgs<typename Isa::T>& args) {
+void run_multiplied(const StepArgs<typename Isa::T>& args) {
   constexpr std::int64_t kParts = kPanel / Isa::Vector::kWidth;
+  const Job job{{args}};
   for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
-    const bool active = args.lengths == nullptr || args.t < args.lengths[row];
+    if (!job.is_active(row)) {
+      job.skip(row, args.panel_begin, args.panel_end);
+      continue;
+    }
     for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
-      for (std::int64_t part = 0; part < kParts; ++part) {
-        const BackwardPlace<Isa, Job::kGates> at(args, row, panel, part);
-        if (active) {
-          Job::run(args, at);
-        } else {
-          skip_backward(args, at);
-        }
-      }
+      for (std::int64_t part = 0; part < kParts; ++part) job.finish_multiplied(row, panel, part);
     }
   }
 }

@@ -349,6 +349,7 @@ std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const run
   if (descriptor.dtype != DType::kFloat32 && descriptor.dtype != DType::kBFloat16) {
     return fmt::format("it computes float32 and bfloat16, not {}", base::name_of(descriptor.dtype));
   }
+  if (auto reason = refuse_extras(descriptor)) return reason;
   if (descriptor.projection > 0) return "it is kept for stacks without a projection";
   if (descriptor.training && descriptor.dropout > 0 && descriptor.layers > 1) {
     return "it has no dropout between layers";

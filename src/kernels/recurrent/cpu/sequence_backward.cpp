@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/recurrent/cpu/sequence_gradients.h"
+#include "kernels/recurrent/cpu/state_masks.h"
 #include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cpu {
@@ -25,7 +26,8 @@ class DirectionBackward {
         rows_(args.forward.rows),
         dy_stride_(sizes_.directions * sizes_.output),
         dy_(dy ? dy + direction * sizes_.output : nullptr),
-        lengths_(args.forward.lengths.data_as<const std::int32_t>()) {
+        lengths_(args.forward.lengths.data_as<const std::int32_t>()),
+        masks_(sequence.descriptor, args.forward, layer, direction, walk) {
     bind_memory(memory, static_cast<std::size_t>(direction));
   }
 
@@ -35,17 +37,17 @@ class DirectionBackward {
       const std::int64_t t = walk_.time_of(s);
       add_dy(t);
       if (sizes_.projected) {
-        split_dh(t);
+        split_dh(s);
         meet();
         multiply(dh_out_ + t * rows_ * sizes_.output, sizes_.output, weight_hr_t_, share_.panels,
                  false, dh_full_, sizes_.state_width);
       }
       step(s);
       meet();
-      const T* d_gates = sizes_.lstm ? d_gates_ : d_gates_hidden_;
-      multiply(d_gates + t * rows_ * sizes_.gate_width, sizes_.gate_width, weight_hh_t_,
-               share_.out_panels, true, dh_next_, sizes_.out_width);
+      multiply_gates(t);
       std::swap(dh_, dh_next_);
+      masks_.clear_resets(s, dh_, sizes_.out_width, share_.rows, out_units());
+      if (sizes_.lstm) masks_.clear_resets(s, dc_, sizes_.state_width, share_.rows, cells());
     }
     finish();
   }
@@ -62,6 +64,8 @@ class DirectionBackward {
     saved_ = at<const S>(memory.reserve, reserve.saved);
     h_ = at<const T>(memory.reserve, reserve.h);
     c_ = at<const S>(memory.reserve, reserve.c);
+    c_fresh_ = at<const S>(memory.reserve, reserve.c_fresh);
+    if (sequence_.descriptor.peepholes) peepholes_ = at<const S>(memory.packed, packed.peepholes);
     const BackwardScratch& scratch = sequence_.workspace.backward;
     d_gates_ = at<T>(memory.workspace, scratch.d_gates[d]);
     d_gates_hidden_ = at<T>(memory.workspace, scratch.d_gates_hidden[d]);
@@ -70,11 +74,17 @@ class DirectionBackward {
     dc_ = at<S>(memory.workspace, scratch.dc[d]);
     dh_out_ = at<T>(memory.workspace, scratch.dh_out[d]);
     dh_full_ = at<S>(memory.workspace, scratch.dh_full[d]);
+    dh_through_ = at<S>(memory.workspace, scratch.dh_through[d]);
+    dh_around_ = dh_through_ + rows_ * sizes_.out_width;
+    dc_around_ = at<S>(memory.workspace, scratch.dc_around[d]);
+    product_ = at<S>(memory.workspace, scratch.product[d]);
+    multipliers_ = product_ + rows_ * sizes_.out_width;
   }
 
   void meet() { sequence_.barriers[share_.group].wait(share_.group_size); }
 
   Range out_units() const { return units_of(share_.out_panels, sizes_.output); }
+  Range cells() const { return padded_units_of(share_.panels); }
 
   void begin() {
     const auto* dhn = args_.dhn.template data_as<const T>();
@@ -82,6 +92,10 @@ class DirectionBackward {
     if (dhn) dhn += index_ * rows_ * output;
     copy_units(dh_, sizes_.out_width, dhn, output, share_.rows, out_units(),
                share_.out_panels.end * kPanel);
+    if (sequence_.descriptor.drops_recurrent()) {
+      masks_.draw_dropout(multipliers_, sizes_.out_width, share_.rows,
+                          padded_units_of(share_.out_panels));
+    }
     if (!sizes_.lstm) return;
     const auto* dcn = args_.dcn.template data_as<const S>();
     if (dcn) dcn += index_ * rows_ * hidden;
@@ -104,7 +118,8 @@ class DirectionBackward {
 
   /// With a projection: the gradient of an active row's output goes through this step, rounded to
   /// storage as a factor of products; an inactive row's goes on to the earlier step.
-  void split_dh(std::int64_t t) {
+  void split_dh(std::int64_t s) {
+    const std::int64_t t = walk_.time_of(s);
     const Range units = out_units();
     for (std::int64_t row = share_.rows.begin; row < share_.rows.end; ++row) {
       const bool active = is_active(lengths_, row, t);
@@ -117,9 +132,39 @@ class DirectionBackward {
       }
       std::fill(past + units.end, past + share_.out_panels.end * kPanel, S(0));
     }
+    if (!masks_.keeps_h()) return;
+    masks_.part_gradient(CellMask::kZoneoutH, s, dh_, sizes_.out_width,
+                         dh_out_ + t * rows_ * sizes_.output, sizes_.output, dh_next_,
+                         sizes_.out_width, share_.rows, units);
   }
 
+  /// The step between the parts of gradients that zoneout leads around it.
   void step(std::int64_t s) {
+    const bool parts_h = masks_.keeps_h() && !sizes_.projected;
+    if (parts_h) {
+      masks_.part_gradient(CellMask::kZoneoutH, s, dh_, sizes_.out_width, dh_through_,
+                           sizes_.out_width, dh_around_, sizes_.out_width, share_.rows, cells());
+    }
+    if (masks_.keeps_c()) {
+      masks_.part_gradient(CellMask::kZoneoutC, s, dc_, sizes_.state_width, dc_, sizes_.state_width,
+                           dc_around_, sizes_.state_width, share_.rows, cells());
+    }
+    step_cells(s, parts_h ? dh_through_ : dh_);
+    if (parts_h) add(dh_next_, dh_around_);
+    if (masks_.keeps_c()) add(dc_, dc_around_);
+  }
+
+  /// to += from, [rows, state_width].
+  void add(S* to, const S* from) const {
+    for (std::int64_t row = share_.rows.begin; row < share_.rows.end; ++row) {
+      const std::int64_t first = row * sizes_.state_width;
+      for (std::int64_t unit = cells().begin; unit < cells().end; ++unit) {
+        to[first + unit] += from[first + unit];
+      }
+    }
+  }
+
+  void step_cells(std::int64_t s, const S* dh) {
     const std::int64_t t = walk_.time_of(s);
     const std::int64_t before = walk_.state_row(s), after = walk_.state_row(s + 1);
     StepBackwardArgs<T> step{};
@@ -133,17 +178,34 @@ class DirectionBackward {
     step.saved = saved_ + t * rows_ * sizes_.saved_width;
     step.h_prev = h_ + before * rows_ * sizes_.output;
     step.h_prev_stride = sizes_.output;
-    step.dh = sizes_.projected ? dh_full_ : dh_;
+    step.dh = sizes_.projected ? dh_full_ : dh;
     step.dh_direct = sizes_.projected ? nullptr : dh_next_;
     step.d_gates_input = d_gates_ + t * rows_ * sizes_.gate_width;
     if (sizes_.lstm) {
       step.c_prev = c_ + before * rows_ * sizes_.state_width;
-      step.c = c_ + after * rows_ * sizes_.state_width;
+      step.c = sizes_.fresh_cells ? c_fresh_ + t * rows_ * sizes_.state_width
+                                  : c_ + after * rows_ * sizes_.state_width;
+      step.peepholes = peepholes_;
       step.dc = dc_;
       sequence_.leaf->lstm_step_backward(step);
     } else {
       step.d_gates_hidden = d_gates_hidden_ + t * rows_ * sizes_.gate_width;
       sequence_.leaf->gru_step_backward(step);
+    }
+  }
+
+  /// Adds what reaches the previous h by the recurrent product.
+  void multiply_gates(std::int64_t t) {
+    const T* d_gates = (sizes_.lstm ? d_gates_ : d_gates_hidden_) + t * rows_ * sizes_.gate_width;
+    const bool drops = sequence_.descriptor.drops_recurrent();
+    multiply(d_gates, sizes_.gate_width, weight_hh_t_, share_.out_panels, !drops,
+             drops ? product_ : dh_next_, sizes_.out_width);
+    const Range units = padded_units_of(share_.out_panels);
+    for (std::int64_t row = share_.rows.begin; drops && row < share_.rows.end; ++row) {
+      const std::int64_t first = row * sizes_.out_width;
+      for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+        dh_next_[first + unit] += multipliers_[first + unit] * product_[first + unit];
+      }
     }
   }
 
@@ -175,10 +237,13 @@ class DirectionBackward {
   const std::int64_t index_, rows_, dy_stride_;
   const T* dy_;
   const std::int32_t* lengths_;
+  const StateMasks<T> masks_;
   const T *weight_hh_t_ = nullptr, *weight_hr_t_ = nullptr, *h_ = nullptr;
-  const S *saved_ = nullptr, *c_ = nullptr;
+  const S *saved_ = nullptr, *c_ = nullptr, *c_fresh_ = nullptr, *peepholes_ = nullptr;
   T *d_gates_ = nullptr, *d_gates_hidden_ = nullptr, *dh_out_ = nullptr;
-  S *dh_ = nullptr, *dh_next_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr;
+  S *dh_ = nullptr, *dh_next_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr,
+    *dh_through_ = nullptr, *dh_around_ = nullptr, *dc_around_ = nullptr, *product_ = nullptr,
+    *multipliers_ = nullptr;
 };
 
 template <typename T>

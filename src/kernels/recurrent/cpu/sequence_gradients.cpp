@@ -199,12 +199,16 @@ void LayerGradients<T>::weight_gradients() const {
     const ReserveLayer& reserve = sequence.reserve.layers[i];
 #pragma omp barrier
     // Row t is the state that step t started from: rows from 0 on, or from 1 on in reverse.
-    product.pack(1, at<const T>(memory.reserve, reserve.h) + d * rows * sizes.output, sizes.output);
+    const std::size_t h = sequence.descriptor.drops_recurrent() ? reserve.h_dropped : reserve.h;
+    product.pack(1, at<const T>(memory.reserve, h) + d * rows * sizes.output, sizes.output);
     if (sizes.lstm) {
       add_gates<T>(sizes, product, of_input(d), {{weight_ih, weight_hh}, {bias_ih, bias_hh}});
     } else {
       add_gates<T>(sizes, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, nullptr}});
       add_gates<T>(sizes, product, of_hidden(d), {{nullptr, weight_hh}, {nullptr, bias_hh}});
+    }
+    if (auto* peepholes = target.weight_peephole.template data_as<Sum<T>>()) {
+      add_peepholes(d, peepholes);
     }
     if (auto* weight_hr = target.weight_hr.template data_as<Sum<T>>()) {
       const std::size_t dh = sequence.workspace.backward.dh_out[static_cast<std::size_t>(d)];
@@ -214,6 +218,39 @@ void LayerGradients<T>::weight_gradients() const {
     }
   }
 #pragma omp barrier
+}
+
+template <typename T>
+void LayerGradients<T>::add_peepholes(std::int64_t direction, Sum<T>* target) const {
+  using S = Sum<T>;
+  const Sizes& sizes = sequence.sizes;
+  const std::int64_t rows = args.forward.rows, depth = steps * rows, width = sizes.state_width;
+  const ReserveLayer& reserve =
+      sequence.reserve.layers[static_cast<std::size_t>(layer * sizes.directions + direction)];
+  // As with h, row t + direction is the state before step t.
+  const S* c = at<const S>(memory.reserve, reserve.c);
+  const S* before = c + direction * rows * width;
+  const S* after = sizes.fresh_cells ? at<const S>(memory.reserve, reserve.c_fresh)
+                                     : c + (1 - direction) * rows * width;
+#pragma omp for schedule(static) nowait
+  for (std::int64_t panel = 0; panel < sizes.panels; ++panel) {
+    S sums[3][kPanel] = {};
+    for (std::int64_t i = 0; i < depth; ++i) {
+      const T* d_gates = of_input(direction) + (i * sizes.panels + panel) * 4 * kPanel;
+      const std::int64_t state = i * width + panel * kPanel;
+      for (std::int64_t lane = 0; lane < kPanel; ++lane) {
+        sums[0][lane] += static_cast<S>(d_gates[lane]) * before[state + lane];
+        sums[1][lane] += static_cast<S>(d_gates[kPanel + lane]) * before[state + lane];
+        sums[2][lane] += static_cast<S>(d_gates[3 * kPanel + lane]) * after[state + lane];
+      }
+    }
+    const std::int64_t units = std::min(kPanel, sizes.hidden - panel * kPanel);
+    for (std::int64_t gate = 0; gate < 3; ++gate) {
+      for (std::int64_t lane = 0; lane < units; ++lane) {
+        target[gate * sizes.hidden + panel * kPanel + lane] += sums[gate][lane];
+      }
+    }
+  }
 }
 
 template <typename T>

@@ -25,6 +25,7 @@ struct LayerGradients {
   /// Gradients of the gates before activation [steps, rows, gate_width], of either product.
   const T* of_input(std::int64_t direction) const;
   const T* of_hidden(std::int64_t direction) const;
+  void add_peepholes(std::int64_t direction, Sum<T>* target) const;
 };
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -56,6 +56,12 @@ ForwardScratch book_forward(const Descriptor& descriptor, const Leaf<T>& leaf, B
       scratch.h_full.push_back(booking.take<T>({sizes.projected ? rows : 0, sizes.hidden}));
     }
     scratch.out.push_back(booking.take<Sum<T>>({sizes.projected ? rows : 0, sizes.out_width}));
+    scratch.recurrent.push_back(
+        booking.take<Sum<T>>({sizes.multiplies_apart ? rows : 0, sizes.gate_width}));
+    scratch.multipliers.push_back(
+        booking.take<Sum<T>>({descriptor.drops_recurrent() ? rows : 0, sizes.out_width}));
+    scratch.c_fresh.push_back(
+        booking.take<Sum<T>>({inference && sizes.fresh_cells ? rows : 0, sizes.state_width}));
   }
   for (std::int64_t i = 0; inference && i < std::min<std::int64_t>(2, descriptor.layers - 1); ++i) {
     scratch.outputs.push_back(
@@ -79,6 +85,12 @@ BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf,
     scratch.dc.push_back(booking.take<Sum<T>>({sizes.lstm ? rows : 0, sizes.state_width}));
     scratch.dh_out.push_back(booking.take<T>({if_projected * time, rows, sizes.output}));
     scratch.dh_full.push_back(booking.take<Sum<T>>({if_projected * rows, sizes.state_width}));
+    scratch.dh_through.push_back(
+        booking.take<Sum<T>>({descriptor.zoneout_h > 0 ? 2 : 0, rows, sizes.out_width}));
+    scratch.dc_around.push_back(
+        booking.take<Sum<T>>({descriptor.zoneout_c > 0 ? rows : 0, sizes.state_width}));
+    scratch.product.push_back(
+        booking.take<Sum<T>>({descriptor.drops_recurrent() ? 2 : 0, rows, sizes.out_width}));
   }
   scratch.dy = booking.take<T>(
       {descriptor.layers > 1 ? time : 0, rows, descriptor.directions * sizes.output});
@@ -115,7 +127,9 @@ Sizes::Sizes(const Descriptor& descriptor)
       max_input(descriptor.layers > 1 ? std::max(descriptor.input, descriptor.input_of(1))
                                       : descriptor.input),
       lstm(descriptor.cell == CellType::kLstm),
-      projected(descriptor.projection > 0) {}
+      projected(descriptor.projection > 0),
+      multiplies_apart(descriptor.peepholes || descriptor.drops_recurrent()),
+      fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
 template <typename T>
 PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
@@ -133,6 +147,7 @@ PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
     if (sizes.projected) layer.weight_hr = matrix(sizes.output, sizes.hidden, 1);
     layer.bias = booking.take<Sum<T>>({sizes.gate_width});
     if (!sizes.lstm) layer.bias_hn = booking.take<Sum<T>>({sizes.state_width});
+    if (descriptor.peepholes) layer.peepholes = booking.take<Sum<T>>({3, sizes.state_width});
     if (descriptor.training) {
       layer.weight_ih_t = matrix(input, sizes.gate_width, 1);
       layer.weight_hh_t = matrix(sizes.output, sizes.gate_width, 1);
@@ -157,6 +172,9 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
     layer.h = booking.take<T>({time + 1, rows, sizes.output});
     layer.c = booking.take<Sum<T>>({sizes.lstm ? time + 1 : 0, rows, sizes.state_width});
     layer.h_full = booking.take<T>({sizes.projected ? time : 0, rows, sizes.hidden});
+    layer.h_dropped =
+        booking.take<T>({descriptor.drops_recurrent() ? time + 1 : 0, rows, sizes.output});
+    layer.c_fresh = booking.take<Sum<T>>({sizes.fresh_cells ? time : 0, rows, sizes.state_width});
     layout.layers.push_back(layer);
   }
   for (std::int64_t l = 0; l + 1 < descriptor.layers; ++l) {

@@ -23,6 +23,8 @@ struct Sizes {
   std::int64_t saved_width;  ///< panels * 4 * 16
   std::int64_t max_input;    ///< of all layers
   bool lstm, projected;
+  bool multiplies_apart;  ///< the recurrent product is made before the cells
+  bool fresh_cells;       ///< c as a step makes it differs from the state that goes on
 };
 
 /// What a column of gate gradients [panels, gates, 16] stands for.
@@ -39,6 +41,7 @@ struct GateRow {
 /// panels, gates and lanes, the order in which gate gradients are stored.
 struct PackedLayer {
   std::size_t weight_ih = 0, weight_hh = 0, weight_hr = 0, bias = 0, bias_hn = 0;
+  std::size_t peepholes = 0;  ///< [panels, 3, 16] Sum
   std::size_t weight_ih_t = 0, weight_hh_t = 0, weight_hr_t = 0;
 };
 
@@ -54,6 +57,8 @@ struct ReserveLayer {
                            ///< it in the backward direction, which runs from `time` down to 0
   std::size_t c = 0;       ///< LSTM: the same [time + 1, rows, state_width] Sum
   std::size_t h_full = 0;  ///< with a projection: [time, rows, hidden], h before it
+  std::size_t h_dropped = 0;  ///< with recurrent dropout: as h, what the recurrent product reads
+  std::size_t c_fresh = 0;    ///< with fresh cells: [time, rows, state_width] Sum
 };
 
 struct ReserveLayout {
@@ -64,11 +69,14 @@ struct ReserveLayout {
 
 /// Scratch of the forward pass, an entry a direction.
 struct ForwardScratch {
-  std::vector<std::size_t> pre;      ///< [rows of a chunk, gate_width] Sum
-  std::vector<std::size_t> h, c;     ///< inference: [2, rows, output], [rows, state_width] Sum
-  std::vector<std::size_t> h_full;   ///< inference with a projection: [rows, hidden]
-  std::vector<std::size_t> out;      ///< with a projection: [rows, out_width] Sum
-  std::vector<std::size_t> outputs;  ///< inference: two of [time, rows, D * output], in turn
+  std::vector<std::size_t> pre;          ///< [rows of a chunk, gate_width] Sum
+  std::vector<std::size_t> h, c;         ///< inference: [2, rows, output], [rows, state_width] Sum
+  std::vector<std::size_t> h_full;       ///< inference with a projection: [rows, hidden]
+  std::vector<std::size_t> out;          ///< with a projection: [rows, out_width] Sum
+  std::vector<std::size_t> recurrent;    ///< if made apart: [rows, gate_width] Sum
+  std::vector<std::size_t> multipliers;  ///< of recurrent dropout: [rows, out_width] Sum
+  std::vector<std::size_t> c_fresh;      ///< inference with fresh cells: [rows, state_width] Sum
+  std::vector<std::size_t> outputs;      ///< inference: two of [time, rows, D * output], in turn
 };
 
 /// One thread's part of the backward scratch.
@@ -85,6 +93,10 @@ struct BackwardScratch {
   std::vector<std::size_t> dc;              ///< LSTM: [rows, state_width] Sum
   std::vector<std::size_t> dh_out;          ///< with a projection: [time, rows, output]
   std::vector<std::size_t> dh_full;         ///< with a projection: [rows, state_width] Sum
+  std::vector<std::size_t> dh_through;      ///< zoneout of h: [2, rows, out_width] Sum, and around
+  std::vector<std::size_t> dc_around;       ///< zoneout of c: [rows, state_width] Sum
+  std::vector<std::size_t> product;         ///< recurrent dropout: [2, rows, out_width] Sum, and
+                                            ///< the multipliers
   std::size_t dy = 0;                       ///< of inner layers: [time, rows, D * output]
   /// What weight gradients multiply by, packed in pieces of the depth.
   std::array<std::size_t, 2> inputs{};

@@ -44,6 +44,17 @@ struct LayerPacking {
     }
   }
 
+  void pack_peepholes() const {
+    const Sizes& sizes = sequence.sizes;
+    const auto* from = weights.weight_peephole.data_as<const Sum<T>>();
+    auto* to = at<Sum<T>>(memory.packed, packed.peepholes);
+    const Range panels = part_of(sizes.panels, threads, thread);
+    for (std::int64_t i = panels.begin * 3 * kPanel; i < panels.end * 3 * kPanel; ++i) {
+      const std::int64_t gate = i / kPanel % 3, unit = i / (3 * kPanel) * kPanel + i % kPanel;
+      to[i] = unit < sizes.hidden ? from[gate * sizes.hidden + unit] : Sum<T>(0);
+    }
+  }
+
   /// Packs a matrix [gates * hidden, columns] transposed, by way of a few of its columns in panel
   /// order.
   void pack_transposed(const Tensor& source, std::size_t target, std::int64_t columns) const {
@@ -80,6 +91,7 @@ struct LayerPacking {
       pack(weights.weight_hr, packed.weight_hr, 0, hidden, 1, output, hidden, 1);
     }
     pack_biases();
+    if (sequence.descriptor.peepholes) pack_peepholes();
     if (!sequence.descriptor.training) return;
     pack_transposed(weights.weight_ih, packed.weight_ih_t, input);
     pack_transposed(weights.weight_hh, packed.weight_hh_t, output);

@@ -43,6 +43,11 @@ inline Range units_of(const Range& panels, std::int64_t units) {
   return {std::min(panels.begin * kPanel, units), std::min(panels.end * kPanel, units)};
 }
 
+/// The same with the padding, which stays finite in whatever has whole panels.
+inline Range padded_units_of(const Range& panels) {
+  return {panels.begin * kPanel, panels.end * kPanel};
+}
+
 /// Calls body with a few panels at a time, forwards in even steps and backwards in odd ones: what a
 /// step read last, the next reads first, so that weights too large for a cache still hit it with
 /// the part that fits. Always in the same order they would all be gone.

@@ -37,12 +37,14 @@ class DirectionBackward {
     dc_ = run.workspace<float>(layout.dc[i]);
     dh_out_ = run.workspace<std::byte>(layout.dh_out[i]);
     dh_full_ = run.workspace<float>(layout.dh_full[i]);
+    if (sizes_.drops) product_ = run.workspace<float>(layout.product[i]);
     dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
     dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
     dy_ = layer + 1 == sizes_.layers ? static_cast<const std::byte*>(args.dy.data())
                                      : run.workspace<const std::byte>(layout.dy[l]);
     // Every row is active and nothing goes around the product: it may overwrite.
-    product_alone_ = sizes_.lstm && !sizes_.projected && run.lengths() == nullptr;
+    extras_ = run.engine.descriptor.has_extras();
+    product_alone_ = sizes_.lstm && !sizes_.projected && run.lengths() == nullptr && !extras_;
   }
 
   void begin() const {
@@ -73,6 +75,11 @@ class DirectionBackward {
 
   void finish() const {
     const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    if (extras_) {
+      finish_gradients(stream_, run_.rules(layer_, direction_, -1),
+                       {rows_, sizes_.output, sizes_.hidden, dh_at(walk_.steps), product_,
+                        sizes_.lstm ? dc_ : nullptr});
+    }
     if (args_.dh0) {
       if (fused_) multiply_gates(walk_.steps - 1);
       narrow(stream_, run_.engine.descriptor.dtype, run_.element(args_.dh0, index_ * h),
@@ -106,6 +113,11 @@ class DirectionBackward {
   void step(std::int64_t p) const {
     const CellBackwardArgs cell = cell_args(p);
     if (sizes_.projected) unproject(p, time_of_turn(p));
+    if (extras_) {
+      cell_backward_extras(stream_, run_.kind(), cell, extras(p));
+      multiply_gates(p);
+      return;
+    }
     const auto backward = run_.engine.rung.fused_pointwise ? cell_backward : cell_backward_apart;
     backward(stream_, run_.kind(), cell);
     multiply_gates(p);
@@ -160,6 +172,27 @@ class DirectionBackward {
     return cell;
   }
 
+  CellBackwardExtras extras(std::int64_t p) const {
+    const auto i = static_cast<std::size_t>(index_);
+    CellBackwardExtras extras{};
+    extras.rules = rules_of_turn(p);
+    if (run_.engine.descriptor.peepholes) {
+      extras.peepholes = run_.packed<const float>(packed_.peepholes);
+    }
+    if (sizes_.fresh_cells) {
+      extras.c_fresh = run_.reserve<const float>(run_.engine.reserve.states[i].c_fresh) +
+                       time_of_turn(p) * rows_ * sizes_.hidden;
+    }
+    extras.product = product_of_turn(p);
+    return extras;
+  }
+
+  StateRules rules_of_turn(std::int64_t p) const {
+    return run_.rules(layer_, direction_, walk_.steps - 1 - p);
+  }
+  /// What the turn before has multiplied, if that waits for its mask.
+  const float* product_of_turn(std::int64_t p) const { return p > 0 ? product_ : nullptr; }
+
   void unproject(std::int64_t p, std::int64_t t) const {
     SplitGradient split{};
     split.rows = rows_;
@@ -172,7 +205,12 @@ class DirectionBackward {
     std::byte* through = run_.element(dh_out_, t * rows_ * sizes_.output);
     split.through = through;
     split.past = dh_at(p + 1);
-    split_gradient(stream_, run_.engine.descriptor.dtype, split);
+    if (extras_) {
+      split_gradient(stream_, run_.engine.descriptor.dtype, split, rules_of_turn(p),
+                     product_of_turn(p));
+    } else {
+      split_gradient(stream_, run_.engine.descriptor.dtype, split);
+    }
     multiply(run_, lane_, rows_, sizes_.hidden, sizes_.output, {through, sizes_.output},
              backward_factor(run_, packed_.weight_hr), {dh_full_, sizes_.hidden, DType::kFloat32});
   }
@@ -184,7 +222,7 @@ class DirectionBackward {
   }
   std::int64_t gates_stride() const { return sizes_.lstm ? d_input_stride() : sizes_.gate_width; }
 
-  /// Adds what reaches the previous h by the recurrent product.
+  /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
   void multiply_gates(std::int64_t p) const {
     const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
     const std::int64_t width = sizes_.gate_width / parts;
@@ -192,7 +230,8 @@ class DirectionBackward {
       multiply(run_, lane_, rows_, sizes_.output, width,
                {run_.element(gates_at(p), part * width), gates_stride()},
                backward_factor(run_, packed_.weight_hh, part * width),
-               {dh_at(p + 1), sizes_.output, DType::kFloat32, part > 0 || !product_alone_});
+               {product_ ? product_ : dh_at(p + 1), sizes_.output, DType::kFloat32,
+                part > 0 || !(product_alone_ || product_)});
     }
   }
 
@@ -204,12 +243,12 @@ class DirectionBackward {
   const Walk walk_;
   const PackedDirection& packed_;
   const std::optional<StepGeometry> fused_;
-  bool product_alone_ = false;
+  bool product_alone_ = false, extras_ = false;
   std::byte *h_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr, *d_recurrent_ = nullptr,
             *dh_out_ = nullptr;
   const std::byte* dy_ = nullptr;
   float *c_ = nullptr, *dh_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr, *dh_whole_ = nullptr,
-        *dc_whole_ = nullptr;
+        *dc_whole_ = nullptr, *product_ = nullptr;
 };
 
 /// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy, or

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/cudnn_plan.h"
 #include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/ladder_plan.h"
@@ -13,6 +14,12 @@ namespace {
 std::optional<std::string> refuse_any(const Descriptor& descriptor, const Device&) {
   if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   return std::nullopt;
+}
+
+/// Of the rungs whose step is not a product and one pointwise kernel.
+std::optional<std::string> refuse_plain(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_any(descriptor, device)) return reason;
+  return refuse_extras(descriptor);
 }
 
 std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const Device& device) {
@@ -35,7 +42,7 @@ std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Devi
 }
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_any(descriptor, device)) return reason;
+  if (auto reason = refuse_plain(descriptor, device)) return reason;
   const auto& gpu = static_cast<const runtime::cuda::CudaDevice&>(device).gpu();
   if (!step_geometry(descriptor, StepPass::kForward, descriptor.rows,
                      lane_count(descriptor, kFusedStep), gpu)) {
@@ -47,6 +54,7 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
 
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_single_step(descriptor)) return reason;
+  if (auto reason = refuse_extras(descriptor)) return reason;
   return persistent::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
@@ -57,6 +65,7 @@ std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
 
 template <CudnnAlgorithm algorithm>
 std::optional<std::string> refuse_peer(const Descriptor& descriptor, const Device&) {
+  if (auto reason = refuse_extras(descriptor)) return reason;
   return refuse_cudnn(descriptor, algorithm);
 }
 
@@ -83,9 +92,9 @@ constexpr std::array kList{
     rung<kCombinedInputs>(refuse_any),
     rung<kPretransposed>(refuse_any),
     rung<kFusedPointwise>(refuse_any),
-    rung<kStreamedGemm>(refuse_any),
-    rung<kCombinedGemm>(refuse_any),
-    rung<kBaseline>(refuse_any),
+    rung<kStreamedGemm>(refuse_plain),
+    rung<kCombinedGemm>(refuse_plain),
+    rung<kBaseline>(refuse_plain),
     peer<CudnnAlgorithm::kStandard>("cudnn-standard"),
     peer<CudnnAlgorithm::kPersistStatic>("cudnn-persist-static"),
     peer<CudnnAlgorithm::kPersistDynamic>("cudnn-persist-dynamic"),

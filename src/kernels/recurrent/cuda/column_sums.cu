@@ -23,7 +23,8 @@ __global__ void part_kernel(const ColumnSums args) {
   if (column < args.columns) {
     const T* values = static_cast<const T*>(args.values) + column;
     for (std::int64_t i = begin + threadIdx.y; i < end; i += kRows) {
-      sum += load(values + i * args.stride);
+      const float value = load(values + i * args.stride);
+      sum += args.factors ? value * args.factors[i * args.columns + column] : value;
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;

@@ -36,9 +36,30 @@ std::int64_t Run::lane_of(std::int64_t layer, std::int64_t direction) const {
 std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
   const Descriptor& descriptor = engine.descriptor;
   const bool exact = descriptor.dtype == DType::kFloat32 && !context.tf32();
-  if (!engine.rung.fused_step || exact) return std::nullopt;
+  if (!engine.rung.fused_step || exact || descriptor.has_extras()) return std::nullopt;
   return step_geometry(descriptor, pass, args.rows, lane_count(descriptor, engine.rung),
                        runtime::cuda::gpu_of(context.stream()));
+}
+
+StateRules Run::rules(std::int64_t layer, std::int64_t direction, std::int64_t s) const {
+  const Descriptor& descriptor = engine.descriptor;
+  const Walk walk{args.time, direction == 1};
+  StateRules rules{};
+  rules.lengths = lengths();
+  rules.t = walk.time_of(s);
+  rules.boundary = walk.reverse ? rules.t : rules.t + 1;
+  // Before the first step of the backward direction and behind the last of either lies none.
+  if (args.resets && s + 1 < args.time && rules.boundary < args.time) {
+    rules.resets = args.resets.data_as<const std::int32_t>() + rules.boundary * args.rows;
+  }
+  rules.training = descriptor.training;
+  rules.source = args.dropout.shifted(static_cast<std::uint32_t>(layer));
+  rules.row_ids = row_ids();
+  rules.direction = direction;
+  rules.zoneout_h = Rate(descriptor.zoneout_h);
+  rules.zoneout_c = Rate(descriptor.zoneout_c);
+  rules.recurrent_dropout = Rate(descriptor.recurrent_dropout);
+  return rules;
 }
 
 void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/recurrent/cuda/cell_extras.h"
 #include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/lanes.h"
@@ -93,6 +94,8 @@ struct Run {
     const Descriptor& descriptor = engine.descriptor;
     return descriptor.training && descriptor.dropout > 0 && layer + 1 < descriptor.layers;
   }
+  /// Of the states after step s of a layer and direction, or before the first step with s = -1.
+  StateRules rules(std::int64_t layer, std::int64_t direction, std::int64_t s) const;
   /// Applies the mask of the output of `layer` to values [.., rows, D*output] from time t on.
   void drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
             std::int64_t steps) const;

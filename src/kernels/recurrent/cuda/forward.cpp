@@ -31,6 +31,8 @@ class DirectionForward {
     c_ = reinterpret_cast<float*>(base + state.c);
     saved_ = base + state.saved;
     h_full_ = base + state.h_full;
+    if (sizes_.drops) h_dropped_ = base + state.h_dropped;
+    if (training_ && sizes_.fresh_cells) c_fresh_ = reinterpret_cast<float*>(base + state.c_fresh);
     input_ = run.workspace<float>(layout.input[static_cast<std::size_t>(layer)]);
     recurrent_ = run.workspace<float>(layout.recurrent[i]);
     projected_ = run.workspace<float>(layout.projected[i]);
@@ -40,10 +42,16 @@ class DirectionForward {
   void begin() const {
     const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
     copy_or_zero(h_at(0), run_.element(run_.args.h0, index_ * h), h * sizes_.storage);
-    if (!sizes_.lstm) return;
-    const float* c0 = run_.args.c0.data_as<const float>();
-    copy_or_zero(c_at(0), c0 ? c0 + index_ * c : nullptr,
-                 c * static_cast<std::int64_t>(sizeof(float)));
+    if (sizes_.lstm) {
+      const float* c0 = run_.args.c0.data_as<const float>();
+      copy_or_zero(c_at(0), c0 ? c0 + index_ * c : nullptr,
+                   c * static_cast<std::int64_t>(sizeof(float)));
+    }
+    if (run_.args.resets || sizes_.drops) {
+      start_states(stream_, run_.engine.descriptor.dtype, rules(-1),
+                   {rows_, sizes_.output, sizes_.hidden, h_at(0), sizes_.lstm ? c_at(0) : nullptr,
+                    h_dropped_at(0)});
+    }
   }
 
   void run(const Piece& piece) const {
@@ -80,6 +88,12 @@ class DirectionForward {
   float* c_at(std::int64_t s) const {
     return c_ + (training_ ? walk_.state_row(s) : 0) * rows_ * sizes_.hidden;
   }
+  /// What the product of step s reads of the state, if that is not the state itself.
+  std::byte* h_dropped_at(std::int64_t s) const {
+    if (!sizes_.drops) return nullptr;
+    return run_.element(h_dropped_, walk_.state_row(s) * rows_ * sizes_.output);
+  }
+  StateRules rules(std::int64_t s) const { return run_.rules(layer_, direction_, s); }
   std::byte* h_full_at(std::int64_t t) const {
     return run_.element(h_full_, (training_ ? t : 0) * rows_ * sizes_.hidden);
   }
@@ -138,8 +152,14 @@ class DirectionForward {
       return;
     }
     multiply_input(s, piece);
-    multiply_gates(lane_, h_at(s), packed.weight_hh, 0, recurrent_, sizes_.gate_width);
+    multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_at(s), packed.weight_hh, 0, recurrent_,
+                   sizes_.gate_width);
     const CellForwardArgs cell = cell_args(s, piece);
+    if (run_.engine.descriptor.has_extras()) {
+      cell_forward_extras(stream_, run_.kind(), cell, extras(s));
+      if (sizes_.projected) project(s);
+      return;
+    }
     const auto forward = run_.engine.rung.fused_pointwise ? cell_forward : cell_forward_apart;
     forward(stream_, run_.kind(), cell);
     if (sizes_.projected) project(s);
@@ -180,6 +200,18 @@ class DirectionForward {
     return cell;
   }
 
+  CellForwardExtras extras(std::int64_t s) const {
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    CellForwardExtras extras{};
+    extras.rules = rules(s);
+    if (run_.engine.descriptor.peepholes) {
+      extras.peepholes = run_.packed<const float>(packed.peepholes);
+    }
+    if (c_fresh_) extras.c_fresh = c_fresh_ + walk_.time_of(s) * rows_ * sizes_.hidden;
+    if (!sizes_.projected) extras.h_dropped = h_dropped_at(s + 1);
+    return extras;
+  }
+
   void project(std::int64_t s) const {
     const std::int64_t t = walk_.time_of(s);
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
@@ -195,7 +227,12 @@ class DirectionForward {
     finish.h_after = h_at(s + 1);
     finish.y = y_at(t);
     finish.y_stride = y_stride();
-    finish_projection(stream_, run_.engine.descriptor.dtype, finish);
+    if (run_.engine.descriptor.has_extras()) {
+      finish_projection(stream_, run_.engine.descriptor.dtype, finish, rules(s),
+                        h_dropped_at(s + 1));
+    } else {
+      finish_projection(stream_, run_.engine.descriptor.dtype, finish);
+    }
   }
 
   const Run& run_;
@@ -206,9 +243,9 @@ class DirectionForward {
   const bool training_;
   const PackedLayer& packed_;
   const std::optional<StepGeometry> fused_;
-  std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr;
-  float *c_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr, *projected_ = nullptr,
-        *gates_ = nullptr;
+  std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr;
+  float *c_ = nullptr, *c_fresh_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr,
+        *projected_ = nullptr, *gates_ = nullptr;
 };
 
 /// The input products of all directions for the steps that the layer's buffer holds.

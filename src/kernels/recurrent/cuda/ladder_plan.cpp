@@ -43,13 +43,14 @@ class KeyWriter {
     add(args.dropout.step);
     add(std::int64_t{args.dropout.stream});
     add({args.x, args.lengths, args.h0, args.c0, args.y, args.hn, args.cn, args.c_sequence,
-         args.row_ids});
+         args.row_ids, args.resets});
   }
   void add(const BackwardArgs& args) {
     add(args.forward);
     add({args.dy, args.dhn, args.dcn, args.dx, args.dh0, args.dc0});
     for (const LayerWeights& layer : args.gradients) {
-      add({layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr});
+      add({layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr,
+           layer.weight_peephole});
     }
   }
   const runtime::GraphKey& key() const { return key_; }

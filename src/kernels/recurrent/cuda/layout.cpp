@@ -61,6 +61,10 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
     state.saved = booking.take(sizes.storage, {time, rows, sizes.saved_width});
   }
   if (sizes.projected) state.h_full = booking.take(sizes.storage, {time, rows, sizes.hidden});
+  if (sizes.drops) state.h_dropped = booking.take(sizes.storage, {time + 1, rows, sizes.output});
+  if (descriptor.training && sizes.fresh_cells) {
+    state.c_fresh = booking.take(kFloat, {time, rows, sizes.hidden});
+  }
   return state;
 }
 
@@ -115,6 +119,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, sizes.output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
+    layout.product.push_back(booking.take(kFloat, {sizes.drops ? rows : 0, sizes.output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
   }
@@ -136,7 +141,9 @@ Sizes::Sizes(const Descriptor& descriptor)
       saved_width(4 * hidden),
       storage(static_cast<std::int64_t>(base::size_of(descriptor.dtype))),
       lstm(descriptor.cell == CellType::kLstm),
-      projected(descriptor.projection > 0) {}
+      projected(descriptor.projection > 0),
+      drops(descriptor.drops_recurrent()),
+      fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
 PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
   const Sizes sizes(descriptor);
@@ -158,6 +165,7 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
             book_matrix(booking, sizes, sizes.output, sizes.hidden, with_transpose);
       }
       if (!sizes.lstm) direction.bias_hn = booking.take(kFloat, {sizes.hidden});
+      if (descriptor.peepholes) direction.peepholes = booking.take(kFloat, {3, sizes.hidden});
       layer.directions.push_back(direction);
     }
     layout.layers.push_back(std::move(layer));

@@ -19,6 +19,8 @@ struct Sizes {
   std::int64_t saved_width;  ///< 4 * hidden
   std::int64_t storage;      ///< bytes of an element in storage
   bool lstm, projected;
+  bool drops;        ///< recurrent dropout
+  bool fresh_cells;  ///< c as a step makes it differs from the state that goes on
 };
 
 /// A matrix of weights in storage, [rows, columns], and its transpose where a rung wants it.
@@ -28,9 +30,10 @@ struct PackedMatrix {
 };
 
 struct PackedDirection {
-  PackedMatrix weight_hh;   ///< [G*H, output]
-  PackedMatrix weight_hr;   ///< [P, H]
-  std::size_t bias_hn = 0;  ///< float32 [H], GRU
+  PackedMatrix weight_hh;     ///< [G*H, output]
+  PackedMatrix weight_hr;     ///< [P, H]
+  std::size_t bias_hn = 0;    ///< float32 [H], GRU
+  std::size_t peepholes = 0;  ///< float32 [3, H]
 };
 
 /// Both directions read the same input, so their input weights stand on top of each other.
@@ -53,6 +56,8 @@ struct StateLayout {
   std::size_t c = 0;       ///< float32 [time + 1, rows, H], LSTM; in inference [rows, H]
   std::size_t saved = 0;   ///< storage [time, rows, 4, H]; training only
   std::size_t h_full = 0;  ///< storage [time, rows, H], with a projection; in inference [rows, H]
+  std::size_t h_dropped = 0;  ///< as h, what products read of it; with recurrent dropout
+  std::size_t c_fresh = 0;    ///< float32 [time, rows, H]; training with fresh cells
 };
 
 struct ReserveLayout {
@@ -78,6 +83,7 @@ struct BackwardLayout {
   std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
   std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
   std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
+  std::vector<std::size_t> product;      ///< likewise, recurrent dropout: float32 [rows, output]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
   std::vector<std::size_t> dc_whole;     ///< likewise
   std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]

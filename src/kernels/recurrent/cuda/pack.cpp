@@ -2,6 +2,7 @@
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -53,6 +54,13 @@ struct Packing {
       pack(weights.weight_hh, direction.weight_hh, 0);
     }
     if (sizes.projected) pack(weights.weight_hr, direction.weight_hr, 0);
+    if (engine.descriptor.peepholes) {
+      runtime::cuda::check(
+          cudaMemcpyAsync(packed + direction.peepholes, weights.weight_peephole.data(),
+                          static_cast<std::size_t>(3 * sizes.hidden) * sizeof(float),
+                          cudaMemcpyDeviceToDevice, stream),
+          "copy the peepholes of a recurrent layer");
+    }
     PackBias bias{};
     bias.bias_ih = weights.bias_ih.data_as<const float>();
     bias.bias_hh = weights.bias_hh.data_as<const float>();

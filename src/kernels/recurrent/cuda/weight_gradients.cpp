@@ -27,11 +27,29 @@ struct Gradients {
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.gate_width;
-    sums.partial =
-        run.workspace<float>(run.engine.workspace.backward.sums[static_cast<std::size_t>(lane)]);
+    sums.partial = partial();
     sums.targets[0] = first.data_as<float>();
     sums.targets[1] = second.data_as<float>();
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
+  }
+
+  /// target [H] += the sum of a gate's gradients [.., H] times the cell states that it sees.
+  void add_peephole(float* target, const std::byte* values, std::int64_t stride,
+                    const float* cells) const {
+    ColumnSums sums{};
+    sums.values = values;
+    sums.factors = cells;
+    sums.stride = stride;
+    sums.depth = depth;
+    sums.columns = run.engine.sizes.hidden;
+    sums.partial = partial();
+    sums.targets[0] = target;
+    add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
+  }
+
+ private:
+  float* partial() const {
+    return run.workspace<float>(run.engine.workspace.backward.sums[static_cast<std::size_t>(lane)]);
   }
 };
 
@@ -54,7 +72,8 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
   const std::int64_t recurrent_stride = sizes.lstm ? input_stride : sizes.gate_width;
   // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
   const std::byte* h_before =
-      run.element(run.reserve<const std::byte>(state.h), direction * rows * sizes.output);
+      run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
+                  direction * rows * sizes.output);
 
   all.add_product(gradients.weight_ih, d_input, input_stride, run.input_of(layer));
   all.add_product(gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
@@ -67,6 +86,16 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
   } else {
     all.add_sums(d_input, input_stride, gradients.bias_ih, {});
     all.add_sums(d_recurrent, recurrent_stride, gradients.bias_hh, {});
+  }
+  if (auto* peepholes = gradients.weight_peephole.data_as<float>()) {
+    const std::int64_t hidden = sizes.hidden;
+    const float* c = run.reserve<const float>(state.c);
+    const float* before = c + direction * rows * hidden;
+    const float* fresh = sizes.fresh_cells ? run.reserve<const float>(state.c_fresh)
+                                           : c + (1 - direction) * rows * hidden;
+    all.add_peephole(peepholes, d_input, input_stride, before);
+    all.add_peephole(peepholes + hidden, run.element(d_input, hidden), input_stride, before);
+    all.add_peephole(peepholes + 2 * hidden, run.element(d_input, 3 * hidden), input_stride, fresh);
   }
 }
 

@@ -1,0 +1,125 @@
+#pragma once
+
+#include "kernels/recurrent/cpu/leaf_jobs.h"
+
+/// The cells of a backward step, register by register.
+namespace sluice::kernels::recurrent::cpu {
+
+/// Where one register of a backward step lies in each buffer.
+template <class Isa, int kGates>
+struct BackwardPlace {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+
+  std::int64_t row, unit, state, saved, gates;
+  int lanes;
+
+  BackwardPlace(const StepBackwardArgs<T>& args, std::int64_t at_row, std::int64_t panel,
+                std::int64_t part)
+      : row(at_row), unit(panel * kPanel + part * Vector::kWidth) {
+    const std::int64_t index = row * panels_of(args.units) + panel;
+    const std::int64_t lane = part * Vector::kWidth;
+    state = index * kPanel + lane;
+    saved = index * 4 * kPanel + lane;
+    gates = index * kGates * kPanel + lane;
+    lanes = lanes_of<Vector>(args.units, panel, part);
+  }
+
+  /// Zero past the units, whatever the buffers held there.
+  void store(T* gradients, int gate, Vector value) const {
+    Isa::store(gradients + gates + gate * kPanel, value.keep(lanes), Vector::kWidth);
+  }
+  Vector load(const float* from, int gate = 0) const {
+    return Vector::load(from + gate * kPanel, lanes);
+  }
+};
+
+template <class Isa, bool kPeepholes>
+struct LstmBackwardJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  static constexpr int kGates = 4;
+
+  static LstmGradient<Vector> gradient(const StepBackwardArgs<T>& args,
+                                       const BackwardPlace<Isa, 4>& at) {
+    const float* saved = args.saved + at.saved;
+    const auto of = [&](const auto&... peepholes) __attribute__((always_inline)) {
+      return lstm_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2),
+                           at.load(saved, 3), at.load(args.c_prev + at.state),
+                           at.load(args.c + at.state), at.load(args.dh + at.state),
+                           at.load(args.dc + at.state), peepholes...);
+    };
+    if constexpr (kPeepholes) {
+      return of(peepholes_at<Vector>(args.peepholes, at.unit / kPanel,
+                                     at.unit % kPanel / Vector::kWidth));
+    } else {
+      return of();
+    }
+  }
+
+  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 4>& at) {
+    const LstmGradient<Vector> d = gradient(args, at);
+    at.store(args.d_gates_input, 0, d.i);
+    at.store(args.d_gates_input, 1, d.f);
+    at.store(args.d_gates_input, 2, d.g);
+    at.store(args.d_gates_input, 3, d.o);
+    d.c_prev.keep(at.lanes).store(args.dc + at.state);
+    if (args.dh_direct != nullptr) Vector(0.0f).store(args.dh_direct + at.state);
+  }
+};
+
+template <class Isa>
+struct GruBackwardJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  static constexpr int kGates = 3;
+
+  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 3>& at) {
+    const float* saved = args.saved + at.saved;
+    const GruGradient<Vector> d =
+        gru_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2), at.load(saved, 3),
+                     Isa::load(args.h_prev + at.row * args.h_prev_stride + at.unit, at.lanes),
+                     at.load(args.dh + at.state));
+    at.store(args.d_gates_input, 0, d.r);
+    at.store(args.d_gates_input, 1, d.z);
+    at.store(args.d_gates_input, 2, d.n_input);
+    at.store(args.d_gates_hidden, 0, d.r);
+    at.store(args.d_gates_hidden, 1, d.z);
+    at.store(args.d_gates_hidden, 2, d.n_hidden);
+    d.h_prev.keep(at.lanes).store(args.dh_direct + at.state);
+  }
+};
+
+/// Gate gradients zero; dc stays, dh goes on to the earlier step as it is.
+template <class Isa, int kGates>
+void skip_backward(const StepBackwardArgs<typename Isa::T>& args,
+                   const BackwardPlace<Isa, kGates>& at) {
+  using Vector = typename Isa::Vector;
+  for (int gate = 0; gate < kGates; ++gate) {
+    at.store(args.d_gates_input, gate, Vector(0.0f));
+    if (args.d_gates_hidden != nullptr) at.store(args.d_gates_hidden, gate, Vector(0.0f));
+  }
+  if (args.dh_direct != nullptr) {
+    at.load(args.dh + at.state).store(args.dh_direct + at.state);
+  }
+}
+
+template <class Isa, class Job>
+void run_backward(const StepBackwardArgs<typename Isa::T>& args) {
+  constexpr std::int64_t kParts = kPanel / Isa::Vector::kWidth;
+  for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
+    const bool active = args.lengths == nullptr || args.t < args.lengths[row];
+    for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
+      for (std::int64_t part = 0; part < kParts; ++part) {
+        const BackwardPlace<Isa, Job::kGates> at(args, row, panel, part);
+        if (active) {
+          Job::run(args, at);
+        } else {
+          skip_backward(args, at);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace sluice::kernels::recurrent::cpu
