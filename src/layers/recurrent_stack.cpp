@@ -30,30 +30,32 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
       if (architecture.projection > 0) {
         ids.weight_hr = declare("weight_hr", {architecture.projection, architecture.hidden});
       }
+      if (architecture.peepholes) {
+        ids.weight_peephole = declare("weight_peephole", {3, architecture.hidden});
+      }
       ids_.push_back(ids);
     }
   }
 }
 
-std::vector<recurrent::LayerWeights> RecurrentStack::weights(const Parameters& parameters) const {
-  std::vector<recurrent::LayerWeights> weights;
+template <typename View>
+std::vector<recurrent::LayerWeights> RecurrentStack::views(const View& view) const {
+  std::vector<recurrent::LayerWeights> layers;
   for (const Ids& ids : ids_) {
-    weights.push_back({parameters.value(ids.weight_ih), parameters.value(ids.weight_hh),
-                       parameters.value(ids.bias_ih), parameters.value(ids.bias_hh),
-                       architecture_.projection > 0 ? parameters.value(ids.weight_hr) : Tensor()});
+    layers.push_back({view(ids.weight_ih), view(ids.weight_hh), view(ids.bias_ih),
+                      view(ids.bias_hh),
+                      architecture_.projection > 0 ? view(ids.weight_hr) : Tensor(),
+                      architecture_.peepholes ? view(ids.weight_peephole) : Tensor()});
   }
-  return weights;
+  return layers;
+}
+
+std::vector<recurrent::LayerWeights> RecurrentStack::weights(const Parameters& parameters) const {
+  return views([&](ParameterId id) { return parameters.value(id); });
 }
 
 std::vector<recurrent::LayerWeights> RecurrentStack::gradients(const Parameters& parameters) const {
-  std::vector<recurrent::LayerWeights> gradients;
-  for (const Ids& ids : ids_) {
-    gradients.push_back(
-        {parameters.gradient(ids.weight_ih), parameters.gradient(ids.weight_hh),
-         parameters.gradient(ids.bias_ih), parameters.gradient(ids.bias_hh),
-         architecture_.projection > 0 ? parameters.gradient(ids.weight_hr) : Tensor()});
-  }
-  return gradients;
+  return views([&](ParameterId id) { return parameters.gradient(id); });
 }
 
 RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentStack& stack,

@@ -11,7 +11,8 @@ namespace sluice::layers {
 
 /// The parameters of a stack of LSTM or GRU layers, named as torch names them behind a prefix:
 /// `<prefix>.weight_ih_l0`, `.weight_hh_l0`, `.bias_ih_l0`, `.bias_hh_l0` (`_reverse` for the
-/// backward direction, `.weight_hr_l0` with a projection). They start uniform in +-1/sqrt(hidden).
+/// backward direction, `.weight_hr_l0` with a projection,
+/// `.weight_peephole_l0` with peepholes). They start uniform in +-1/sqrt(hidden).
 class RecurrentStack {
  public:
   /// `architecture` needs no extent, dtype or training flag: those belong to plans.
@@ -25,8 +26,11 @@ class RecurrentStack {
 
  private:
   struct Ids {
-    ParameterId weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
+    ParameterId weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, weight_peephole;
   };
+
+  template <typename View>
+  std::vector<kernels::recurrent::LayerWeights> views(const View& view) const;
 
   std::string name_;
   kernels::recurrent::Descriptor architecture_;

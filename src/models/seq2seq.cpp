@@ -14,6 +14,10 @@ recurrent::Descriptor encoder_architecture(const Seq2SeqConfig& config) {
   d.input = config.embedding;
   d.hidden = config.hidden / d.directions;
   d.dropout = config.dropout;
+  d.peepholes = config.encoder_peepholes;
+  d.zoneout_h = config.encoder_zoneout_h;
+  d.zoneout_c = config.encoder_zoneout_c;
+  d.recurrent_dropout = config.encoder_recurrent_dropout;
   return d;
 }
 

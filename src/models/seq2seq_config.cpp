@@ -25,12 +25,25 @@ void visit_keys(Config& config, Visit&& visit) {
   visit("dropout", config.dropout);
 }
 
+// Those that came later: of a model without, nothing is written, and what isn't there is off.
+template <typename Config, typename Visit>
+void visit_later_keys(Config& config, Visit&& visit) {
+  visit("encoder_peepholes", config.encoder_peepholes);
+  visit("encoder_zoneout_h", config.encoder_zoneout_h);
+  visit("encoder_zoneout_c", config.encoder_zoneout_c);
+  visit("encoder_recurrent_dropout", config.encoder_recurrent_dropout);
+}
+
 constexpr std::int64_t kLargestWidth = 1 << 24;
 constexpr std::int64_t kMostLayers = 64;
 
 void check_range(std::string_view key, std::int64_t value, std::int64_t most) {
   SLUICE_CHECK(value >= 1 && value <= most, "model.{} is {}; it must be in 1..{}", key, value,
                most);
+}
+
+void check_rate(std::string_view key, double value) {
+  SLUICE_CHECK(value >= 0 && value < 1, "model.{} is {}; it must be in [0, 1)", key, value);
 }
 
 }  // namespace
@@ -47,13 +60,24 @@ void Seq2SeqConfig::validate() const {
   check_range("decoder_layers", decoder_layers, kMostLayers);
   SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
                "model.hidden is {}; a bidirectional encoder halves it, so it must be even", hidden);
-  SLUICE_CHECK(dropout >= 0 && dropout < 1, "model.dropout is {}; it must be in [0, 1)", dropout);
+  check_rate("dropout", dropout);
+  check_rate("encoder_zoneout_h", encoder_zoneout_h);
+  check_rate("encoder_zoneout_c", encoder_zoneout_c);
+  check_rate("encoder_recurrent_dropout", encoder_recurrent_dropout);
+  SLUICE_CHECK(cell == "lstm" || !encoder_peepholes,
+               "model.encoder_peepholes is on, but only an lstm has peepholes");
+  SLUICE_CHECK(cell == "lstm" || encoder_zoneout_c == 0,
+               "model.encoder_zoneout_c is {}, but only an lstm has a cell state",
+               encoder_zoneout_c);
 }
 
 std::string Seq2SeqConfig::to_json() const {
   ordered_json json;
   json["model"] = "seq2seq";
   visit_keys(*this, [&](const char* key, const auto& value) { json[key] = value; });
+  visit_later_keys(*this, [&](const char* key, const auto& value) {
+    if (value != std::decay_t<decltype(value)>()) json[key] = value;
+  });
   return json.dump();
 }
 
@@ -64,6 +88,11 @@ Seq2SeqConfig Seq2SeqConfig::from_json(std::string_view text) {
     SLUICE_CHECK(json.value("model", "") == "seq2seq", "the model is not of type seq2seq");
     json.erase("model");
     visit_keys(config, [&](const char* key, auto& value) {
+      json.at(key).get_to(value);
+      json.erase(key);
+    });
+    visit_later_keys(config, [&](const char* key, auto& value) {
+      if (!json.contains(key)) return;
       json.at(key).get_to(value);
       json.erase(key);
     });

@@ -18,6 +18,11 @@ struct Seq2SeqConfig {
   bool bidirectional = true;           ///< encoder: hidden/2 units a direction
   std::string attention = "additive";  ///< additive (Bahdanau) or multiplicative (Luong general)
   double dropout = 0.2;                ///< embeddings, between layers, attentional output
+  // What the encoder's cells have beside their equations (docs/equations.md).
+  bool encoder_peepholes = false;        ///< lstm only
+  double encoder_zoneout_h = 0;          ///< rate at which units keep their h
+  double encoder_zoneout_c = 0;          ///< the same of c: lstm only
+  double encoder_recurrent_dropout = 0;  ///< rate of h in the recurrent product
 
   /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
   void validate() const;

@@ -22,6 +22,19 @@ TEST(Seq2SeqConfig, SurvivesJson) {
   EXPECT_EQ(Seq2SeqConfig::from_json(json).to_json(), json);
 }
 
+// A model without what came later can be read by programs that don't know it.
+TEST(Seq2SeqConfig, WritesLaterKeysWhereTheyAreSet) {
+  EXPECT_EQ(sample().to_json().find("encoder_peepholes"), std::string::npos);
+  Seq2SeqConfig config = sample();
+  config.cell = "lstm";
+  config.encoder_peepholes = true;
+  config.encoder_zoneout_c = 0.05;
+  const Seq2SeqConfig read = Seq2SeqConfig::from_json(config.to_json());
+  EXPECT_TRUE(read.encoder_peepholes);
+  EXPECT_EQ(read.encoder_zoneout_c, 0.05);
+  EXPECT_EQ(read.encoder_zoneout_h, 0);
+}
+
 TEST(Seq2SeqConfig, NamesTheKeyThatIsWrong) {
   const auto expect_refused = [](auto change, const std::string& key) {
     Seq2SeqConfig config = sample();
@@ -39,6 +52,9 @@ TEST(Seq2SeqConfig, NamesTheKeyThatIsWrong) {
   expect_refused([](auto& c) { c.hidden = 33; }, "hidden");
   expect_refused([](auto& c) { c.encoder_layers = 65; }, "encoder_layers");
   expect_refused([](auto& c) { c.dropout = 1; }, "dropout");
+  expect_refused([](auto& c) { c.encoder_zoneout_h = -0.1; }, "encoder_zoneout_h");
+  expect_refused([](auto& c) { c.encoder_peepholes = true; }, "encoder_peepholes");
+  expect_refused([](auto& c) { c.encoder_zoneout_c = 0.1; }, "encoder_zoneout_c");
 }
 
 TEST(Seq2SeqConfig, RefusesDamagedJson) {

@@ -16,6 +16,8 @@ struct Case {
   const char* attention;
   bool bidirectional;
   std::int64_t encoder_layers, decoder_layers;
+  /// Whether the encoder's cells have more than their equations.
+  bool extras = false;
 };
 
 Seq2SeqConfig config_of(const Case& c) {
@@ -30,6 +32,11 @@ Seq2SeqConfig config_of(const Case& c) {
   config.embedding = 5;
   config.hidden = 6;
   config.dropout = 0.3;
+  if (!c.extras) return config;
+  config.encoder_peepholes = true;
+  config.encoder_zoneout_h = 0.1;
+  config.encoder_zoneout_c = 0.2;
+  config.encoder_recurrent_dropout = 0.3;
   return config;
 }
 
@@ -173,7 +180,9 @@ INSTANTIATE_TEST_SUITE_P(All, Seq2SeqTest,
                                          Case{"cpu", "lstm", "multiplicative", true, 2, 1},
                                          Case{"cpu", "gru", "additive", false, 1, 2},
                                          Case{"test", "lstm", "additive", true, 2, 2},
-                                         Case{"test", "gru", "multiplicative", true, 1, 1}),
+                                         Case{"test", "gru", "multiplicative", true, 1, 1},
+                                         Case{"cpu", "lstm", "additive", true, 2, 1, true},
+                                         Case{"test", "lstm", "additive", false, 2, 1, true}),
                          [](const auto& tested) {
                            return std::string(tested.param.device) + "_" + tested.param.cell + "_" +
                                   tested.param.attention + std::to_string(tested.index);
