@@ -6,6 +6,7 @@
 #include "kernels/recurrent/cuda/ladder_plan.h"
 #include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
+#include "kernels/recurrent/cuda/persistent_grid/launch.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -58,6 +59,12 @@ std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const
   return persistent::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
+std::optional<std::string> refuse_grid(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_single_step(descriptor)) return reason;
+  return persistent_grid::refuse(descriptor,
+                                 static_cast<const runtime::cuda::CudaDevice&>(device));
+}
+
 template <const Rung& rung>
 std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
   return make_ladder_plan(descriptor, rung);
@@ -86,6 +93,7 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
 
 constexpr std::array kList{
     rung<kPersistentCluster>(refuse_persistent),
+    rung<kPersistentGrid>(refuse_grid),
     rung<kGraph>(refuse_graph),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

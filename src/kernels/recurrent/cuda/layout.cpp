@@ -6,6 +6,7 @@
 #include "base/shape.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
+#include "kernels/recurrent/cuda/persistent_grid/launch.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -40,11 +41,17 @@ PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows
   return matrix;
 }
 
-/// Recurrent weights as the threads of a cluster load them, for forward and for backward.
-PackedMatrix book_resident(Booking& booking, const Descriptor& descriptor) {
+/// Recurrent weights as the threads of a group or cluster load them, for forward and for backward.
+PackedMatrix book_resident(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+  PackedMatrix matrix;
+  if (rung.grid) {
+    matrix.plain = booking.take(1, {persistent_grid::forward_residence(descriptor).bytes()});
+    if (!descriptor.training) return matrix;
+    matrix.transposed = booking.take(1, {persistent_grid::backward_residence(descriptor).bytes()});
+    return matrix;
+  }
   const std::int64_t blocks = persistent::blocks_of(descriptor.hidden).value();
   const std::int64_t bytes = persistent::packed_bytes(descriptor.gates(), blocks);
-  PackedMatrix matrix;
   matrix.plain = booking.take(1, {bytes});
   if (descriptor.training) matrix.transposed = booking.take(1, {bytes});
   return matrix;
@@ -91,6 +98,9 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
     layout.outputs.push_back(
         booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
   }
+  if (rung.grid) {
+    layout.exchange = booking.take(1, {persistent_grid::forward_exchange_bytes(descriptor, rows)});
+  }
   return layout;
 }
 
@@ -126,6 +136,9 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   for (std::int64_t lane = 0; lane < lanes; ++lane) {
     layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));
   }
+  if (rung.grid) {
+    layout.exchange = booking.take(1, {persistent_grid::backward_exchange_bytes(descriptor, rows)});
+  }
   return layout;
 }
 
@@ -157,7 +170,7 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     layer.bias = booking.take(kFloat, {all});
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
-      direction.weight_hh = rung.persistent ? book_resident(booking, descriptor)
+      direction.weight_hh = rung.persistent ? book_resident(booking, descriptor, rung)
                                             : book_matrix(booking, sizes, sizes.gate_width,
                                                           sizes.output, with_transpose);
       if (sizes.projected) {

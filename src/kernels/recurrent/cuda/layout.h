@@ -74,6 +74,7 @@ struct ForwardLayout {
   std::vector<std::size_t> gates;      ///< likewise: float32 [rows, 4, H]; separate kernels only
   std::vector<StateLayout> states;     ///< inference only
   std::vector<std::size_t> outputs;    ///< inference only: of inner layers
+  std::size_t exchange = 0;            ///< of a layer on the whole GPU
 };
 
 struct BackwardLayout {
@@ -88,6 +89,7 @@ struct BackwardLayout {
   std::vector<std::size_t> dc_whole;     ///< likewise
   std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
+  std::size_t exchange = 0;              ///< of a layer on the whole GPU
 };
 
 /// Forward and backward share the space.

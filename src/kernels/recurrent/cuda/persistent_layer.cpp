@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
+#include "kernels/recurrent/cuda/persistent_grid/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -19,6 +20,17 @@ persistent::Extent extent_of(const Run& run) {
   return {static_cast<std::int32_t>(run.args.time), static_cast<std::int32_t>(run.args.rows),
           static_cast<std::int32_t>(run.engine.sizes.hidden),
           static_cast<std::int32_t>(run.engine.sizes.directions), run.lengths()};
+}
+
+template <typename Args>
+void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange) {
+  Engine& engine = run.engine;
+  const cudaStream_t stream = engine.lanes[run.lane_of(layer, 0)];
+  if (engine.rung.grid) {
+    persistent_grid::launch(stream, engine.descriptor, args, run.workspace<void>(exchange));
+  } else {
+    persistent::launch(stream, run.kind(), args);
+  }
 }
 
 }  // namespace
@@ -49,7 +61,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer) {
     args.c_states[d] = run.reserve<float>(kept.c);
     args.saved[d] = run.reserve<void>(kept.saved);
   }
-  persistent::launch(engine.lanes[run.lane_of(layer, 0)], run.kind(), args);
+  launch(run, layer, args, engine.workspace.forward.exchange);
 }
 
 void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer) {
@@ -77,7 +89,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     args.saved[d] = run.reserve<const void>(kept.saved);
     args.d_recurrent[d] = run.workspace<void>(layout.d_recurrent[i]);
   }
-  persistent::launch(engine.lanes[run.lane_of(layer, 0)], run.kind(), args);
+  launch(run, layer, args, layout.exchange);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

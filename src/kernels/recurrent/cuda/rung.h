@@ -34,8 +34,10 @@ struct Rung {
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
-  /// All steps of a layer, in all directions, are one launch (persistent/).
+  /// All steps of a layer, in all directions, are one launch: of clusters (persistent/), or of
+  /// groups of blocks (persistent_grid/).
   bool persistent = false;
+  bool grid = false;
 };
 
 /// In order of the ladder.
@@ -53,5 +55,7 @@ inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true
 
 inline constexpr Rung kPersistentCluster{
     "persistent-cluster", true, InputProducts::kCombined, true, false, false, false, true, true};
+inline constexpr Rung kPersistentGrid{
+    "persistent-grid", true, InputProducts::kCombined, true, false, false, false, true, true, true};
 
 }  // namespace sluice::kernels::recurrent::cuda

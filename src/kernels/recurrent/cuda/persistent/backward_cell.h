@@ -1,21 +1,17 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/cells.h"
-#include "kernels/recurrent/cuda/persistent/backward_product.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/storage.h"
 
 /// What a thread does for the unit and rows that it owns, beside the product: it reads what forward
-/// left one step ahead, sums the parts of dh, evaluates the cell's backward and writes the gate
+/// left one step ahead, evaluates the cell's backward and writes the gate
 /// gradients.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-template <typename Cell, typename T, int kBlocks, int kTiles>
+template <typename Cell, typename T, int kTiles>
 class BackwardCell {
  public:
-  using Gates = GateBuffer<Cell::kGates, kTiles>;
-  using Parts = PartBuffer<kBlocks, kTiles>;
-
   __device__ BackwardCell(const LayerBackward& args, const Share& share, int rank,
                           const Owner& owner, int steps)
       : args_(args),
@@ -41,6 +37,9 @@ class BackwardCell {
   }
 
   __device__ bool reversed() const { return share_.direction == 1; }
+  /// Whether any of the warp's rows of tile n is a row, and whether the owner's is.
+  __device__ bool warp_has_row(int n) const { return owner_.half * 4 + n * 8 < share_.rows; }
+  __device__ bool has_row(int n) const { return owner_.row + n * 8 < share_.rows; }
 
   /// Says at what time the next step or write is.
   __device__ void move_to(int t) {
@@ -102,24 +101,20 @@ class BackwardCell {
     }
   }
 
-  /// Adds what the cluster has sent.
-  __device__ void add_parts(const std::byte* parts) {
+  /// Adds the recurrent product's part of dh: `part(n)` in the owner's row of tile n.
+  template <typename Part>
+  __device__ void add(const Part& part) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      if (!warp_has_row(n)) continue;
-      const std::byte* from = parts + Parts::offset(owner_.unit, owner_.row + n * 8);
-      float sums[4] = {};
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        sums[i % 4] += *reinterpret_cast<const float*>(from + i * Parts::kSlotBytes);
-      }
-      dh_[n] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      if (warp_has_row(n)) dh_[n] += part(n);
     }
   }
 
   /// The step: from the gradients of the state after it to those of the state before it (of h only
-  /// what doesn't take the product) and the gate gradients, which go to `gates` too.
-  __device__ void step(T* gates) {
+  /// what doesn't take the product) and the gate gradients; `send(n, g, value)` gets those that
+  /// the recurrent product takes.
+  template <typename Send>
+  __device__ void step(const Send& send) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       if (!warp_has_row(n)) continue;
@@ -133,8 +128,7 @@ class BackwardCell {
         const float d = active ? (Cell::takes_dh(g) ? dh : dc) * factors.gates[g] : 0.0f;
         T recurrent;
         store(&recurrent, active ? Cell::d_recurrent(g, factors.values, d) : 0.0f);
-        gates[(g * kOctets + owner_.octet) * Gates::kRows * 8 + (owner_.row + n * 8) * 8 +
-              owner_.lane / 4] = recurrent;
+        send(n, g, recurrent);
         store(&d_gates_[n][g], d);
         if constexpr (!Cell::kHasCellState) d_recurrent_[n][g] = recurrent;
       }
@@ -220,8 +214,6 @@ class BackwardCell {
     }
   }
 
-  __device__ bool warp_has_row(int n) const { return owner_.half * 4 + n * 8 < share_.rows; }
-  __device__ bool has_row(int n) const { return owner_.row + n * 8 < share_.rows; }
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
   __device__ int global_row(int n) const { return share_.first_row + owner_.row + n * 8; }
   /// In an array [.., rows, H].

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/persistent/backward_cell.h"
+#include "kernels/recurrent/cuda/persistent/backward_product.h"
 
 /// The gradients of gates and of initial states over the whole sequence.
 namespace sluice::kernels::recurrent::cuda::persistent {
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int steps = most_steps(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int turn) { return reverse ? turn : steps - 1 - turn; };
-  BackwardCell<Cell, T, kBlocks, kTiles> cell(args, share, rank, owner, steps);
+  BackwardCell<Cell, T, kTiles> cell(args, share, rank, owner, steps);
   cell.move_to(time_of(0));
   if (steps > 0) cell.read(0);
   const Product product(args.weights[share.direction], rank, owner, share.rows,
@@ -51,14 +52,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   const auto receive = [&](int turn) {
     const int buffer = turn % 2;
     wait_for_phase(barriers + buffer * 8, (turn - 1) / 2 % 2);
-    cell.add_parts(shared + Memory::kParts + buffer * Parts::kBytes);
+    const std::byte* parts = shared + Memory::kParts + buffer * Parts::kBytes;
+    cell.add([&](int n) { return Parts::total(parts, owner.unit, owner.row + n * 8); });
   };
   for (int turn = 0; turn < steps; ++turn) {
     const int buffer = turn % 2;
     cell.prepare();
     if (turn + 1 < steps) cell.read(1);
     if (turn > 0) receive(turn);
-    cell.step(reinterpret_cast<T*>(shared + Memory::kGates + buffer * Gates::kBytes));
+    T* gates = reinterpret_cast<T*>(shared + Memory::kGates + buffer * Gates::kBytes);
+    cell.step([&](int n, int g, T value) { gates[Gates::index(g, owner, n)] = value; });
     __syncthreads();
     // All have waited for this turn's parts.
     if (threadIdx.x == 0 && turn > 0) {

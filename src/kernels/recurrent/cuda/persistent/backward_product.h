@@ -15,6 +15,11 @@ struct GateBuffer {
   static constexpr int kRows = 8 * kTiles;
   static constexpr int kOctetBytes = kRows * 16;
   static constexpr int kBytes = kGates * kOctets * kOctetBytes;
+
+  /// Of a gate of the owner's unit, in its row of tile n, in elements.
+  __device__ static int index(int gate, const Owner& owner, int n) {
+    return ((gate * kOctets + owner.octet) * kRows + owner.row + n * 8) * 8 + owner.lane / 4;
+  }
 };
 
 /// Parts in shared memory: a slot a block of the cluster, slot i from the block i behind; within it
@@ -29,6 +34,16 @@ struct PartBuffer {
 
   __device__ static std::uint32_t offset(int unit, int row) {
     return static_cast<std::uint32_t>(row / 2 * kPairBytes + unit * 8 + row % 2 * 4);
+  }
+  /// The sum of all parts of a unit and row.
+  __device__ static float total(const std::byte* parts, int unit, int row) {
+    const std::byte* from = parts + offset(unit, row);
+    float sums[4] = {};
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      sums[i % 4] += *reinterpret_cast<const float*>(from + i * kSlotBytes);
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 };
 

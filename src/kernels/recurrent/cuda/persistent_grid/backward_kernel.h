@@ -1,0 +1,159 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/persistent/backward_cell.h"
+#include "kernels/recurrent/cuda/persistent_grid/cluster_total.h"
+#include "kernels/recurrent/cuda/persistent_grid/product.h"
+
+/// The gradients of gates and of initial states over the whole sequence. The depth, all gates, is
+/// split over the kCluster blocks of a cluster too, each of which multiplies for all their units:
+/// so a block reads that much less.
+namespace sluice::kernels::recurrent::cuda::persistent_grid {
+
+/// As ForwardMemory; rows of (transposed) weights are the units of the cluster.
+template <typename Cell, typename T, int kUnits, int kCluster, int kTiles>
+struct BackwardMemory {
+  using Place = persistent_grid::Place<kUnits, kTiles>;
+  using State = persistent::BackwardCell<Cell, T, Place::kOwned>;
+  static constexpr int kBands = (kCluster * kUnits + 15) / 16;
+  using Sums = SumBuffer<kBands * 16, kTiles>;
+  using Total = ClusterTotal<kCluster, Place>;
+  static constexpr int kSums = 0;  ///< two of them take turns
+  static constexpr int kTotal = 2 * Sums::kBytes;
+  static constexpr int kBytes = kTotal + Total::kBytes;
+};
+
+/// Sends the gate gradients of the units and rows that a thread owns. Of a pair of threads the
+/// first sends gates 0 and 1 of both units, the second the others.
+template <typename T, int kGates, int kOwned>
+class GateSender {
+ public:
+  template <typename Place>
+  __device__ GateSender(const Exchange& exchange, const Place& place, int rank, int rows,
+                        int octets)
+      : exchange_(exchange), sends_(place.sends), first_(place.first), stride_(octets * rows * 16) {
+    const int unit = rank * Place::kBlockUnits + place.unit;
+    offset_ = (unit / kOctet * rows + place.owner.row) * 16 + unit % kOctet / 2 * 4 +
+              (first_ ? 0 : 2) * stride_;
+  }
+
+  template <typename State>
+  __device__ void send(const State& state, const T (&gates)[kOwned][kGates], int turn) const {
+    std::byte* to = exchange_.buffer(turn) + offset_;
+#pragma unroll
+    for (int n = 0; n < kOwned; ++n) {
+      if (!state.warp_has_row(n)) continue;
+      const std::uint32_t low = bits_of(gates[n][0]) | bits_of(gates[n][1]) << 16;
+      std::uint32_t high = bits_of(gates[n][2]);
+      if (kGates > 3) high |= bits_of(gates[n][kGates - 1]) << 16;
+      const std::uint32_t got = neighbours(first_ ? high : low);
+      const std::uint32_t even = first_ ? low : got, odd = first_ ? got : high;
+      if (!sends_ || !state.has_row(n)) continue;
+      tell(to + n * 128, __byte_perm(even, odd, 0x5410));
+      if (has_second()) tell(to + stride_ + n * 128, __byte_perm(even, odd, 0x7632));
+    }
+  }
+  template <typename State>
+  __device__ void clear(const State& state, int turn) const {
+    std::byte* to = exchange_.buffer(turn) + offset_;
+#pragma unroll
+    for (int n = 0; n < kOwned; ++n) {
+      if (!sends_ || !state.has_row(n)) continue;
+      tell(to + n * 128, kAbsent);
+      if (has_second()) tell(to + stride_ + n * 128, kAbsent);
+    }
+  }
+
+ private:
+  __device__ bool has_second() const { return kGates > 3 || first_; }
+
+  const Exchange& exchange_;
+  const bool sends_, first_;
+  const int stride_;  ///< from a gate to the next
+  int offset_;
+};
+
+template <typename Cell, typename T, int kUnits, int kCluster, int kLoads, int kTiles>
+__global__ void __launch_bounds__(kThreads, 1)
+    backward_kernel(const __grid_constant__ LayerBackward args, const __grid_constant__ Grid grid) {
+  using Memory = BackwardMemory<Cell, T, kUnits, kCluster, kTiles>;
+  using Place = typename Memory::Place;
+  using State = typename Memory::State;
+  using Sums = typename Memory::Sums;
+  constexpr int kOwned = Place::kOwned, kGates = Cell::kGates;
+  extern __shared__ __align__(128) std::byte shared[];
+  const int rank = static_cast<int>(blockIdx.x) % grid.blocks;
+  const int rank_in_cluster = rank % kCluster;
+  const Share share(args.extent, grid.spread, static_cast<int>(blockIdx.x) / grid.blocks);
+  const int hidden = args.extent.hidden, octets = octets_of(hidden);
+  const Place place(rank, hidden);
+  const Exchange exchange(grid, args.extent, share, kGates * octets);
+  const GateSender<T, kGates, kOwned> sender(exchange, place, rank, share.rows, octets);
+  const typename Memory::Total total(shared + Memory::kTotal, share.rows);
+  const int steps = persistent::most_steps(args.extent, share);
+  const bool reverse = share.direction == 1;
+  const auto time_of = [&](int turn) { return reverse ? turn : steps - 1 - turn; };
+  State state(args, share, 0, place.owner, steps);
+  state.move_to(time_of(0));
+  if (place.owns_warp && steps > 0) state.read(0);
+  const Product<T, Memory::kBands, kLoads, kTiles> product(
+      args.weights[share.direction], grid, kGates * octets,
+      rank_in_cluster * kWarps + static_cast<int>(threadIdx.x) / 32, share.rows);
+  if (kCluster > 1) {
+    cluster_arrive();
+    cluster_wait();
+  }
+
+  /// Adds the product of the turn before to dh.
+  const auto receive = [&](int turn) {
+    float* sums = reinterpret_cast<float*>(shared + Memory::kSums) + turn % 2 * Sums::kFloats;
+    product.run(exchange.buffer(turn - 1), sums);
+    __syncthreads();
+    if (!place.owns_warp || !state.warp_has_row(0)) return;
+    const float* from = sums + place.tile * Sums::kTile + place.half * Sums::kHalf +
+                        place.unit * 4 + place.owner.lane % 4;
+#pragma unroll
+    for (int distance = 1; distance < kCluster; ++distance) {
+#pragma unroll
+      for (int n = 0; n < kOwned; ++n) {
+        if (!state.warp_has_row(n)) continue;
+        const float sum =
+            Sums::total(from + n * Sums::kTile + total.target(distance) * kUnits * 4);
+        total.send(distance, n, turn, sum, place.unit < kUnits && state.has_row(n));
+      }
+    }
+    float own[kOwned];
+#pragma unroll
+    for (int n = 0; n < kOwned; ++n) {
+      own[n] = Sums::total(from + n * Sums::kTile + rank_in_cluster * kUnits * 4);
+    }
+    total.wait(turn);
+    state.add([&](int n) { return own[n] + total.received(n, turn); });
+  };
+  for (int turn = 0; turn < steps; ++turn) {
+    if (place.owns_warp) {
+      state.prepare();
+      if (turn + 1 < steps) state.read(1);
+    }
+    if (turn > 0) receive(turn);
+    if (place.owns_warp) {
+      T gates[kOwned][kGates];
+      state.step([&](int n, int g, T value) { gates[n][g] = value; });
+      if (turn + 1 < steps || args.dh0) sender.send(state, gates, turn);
+      if (turn > 1) sender.clear(state, turn - 2);
+    }
+    __threadfence();
+    if (place.owns_warp) state.write();
+  }
+  if (steps > 0 && args.dh0) receive(steps);
+  if (place.owns_warp) {
+    state.write_first_state();
+    state.clear_rest(steps);
+  }
+  if (kCluster > 1) {
+    // No block ends while another may still write into it.
+    cluster_arrive();
+    cluster_wait();
+  }
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent_grid

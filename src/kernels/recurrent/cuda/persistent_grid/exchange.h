@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/recurrent/cuda/persistent_grid/geometry.h"
+#include "kernels/recurrent/cuda/storage.h"
+
+/// How the blocks of a group tell each other values of 16 bits: through the second-level cache, in
+/// words of two that are their own flags. A word that has not come is kAbsent, which no two values
+/// make: what is rounded to storage becomes 0x7FFF where it is no number. Values of 8 units of a
+/// row lie together, [octet][row][8], just as a thread multiplies them.
+///
+/// Four buffers take turns. Whoever has received all of turn t knows that everybody has read turn t
+/// - 1, and clears its own words of that; a fence orders that before what it sends in turn t + 2,
+/// which others must have received before they look there again, in turn t + 3.
+namespace sluice::kernels::recurrent::cuda::persistent_grid {
+
+inline constexpr std::uint32_t kAbsent = 0xFFFFFFFF;
+
+/// The four buffers of a group.
+class Exchange {
+ public:
+  /// `octets` of values a row.
+  __device__ Exchange(const Grid& grid, const Extent& extent, const Share& share, int octets)
+      : bytes_(octets * share.rows * 16) {
+    base_ = grid.buffers + static_cast<std::int64_t>(kBuffers) * octets * 16 *
+                               (share.direction * extent.rows + share.first_row);
+  }
+
+  __device__ std::byte* buffer(int turn) const { return base_ + turn % kBuffers * bytes_; }
+
+ private:
+  std::byte* base_;
+  const int bytes_;
+};
+
+__device__ inline uint4 look(const std::byte* from) {
+  uint4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+__device__ inline bool lacks(const uint4& v) {
+  return max(max(v.x, v.y), max(v.z, v.w)) == kAbsent;
+}
+__device__ inline void tell(std::byte* to, std::uint32_t word) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(word) : "memory");
+}
+
+template <typename T>
+__device__ std::uint32_t bits_of(T value) {
+  std::uint16_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+/// What the owner of the other unit of a pair has.
+__device__ inline std::uint32_t neighbours(std::uint32_t bits) {
+  return __shfl_xor_sync(0xFFFFFFFF, bits, 4);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent_grid

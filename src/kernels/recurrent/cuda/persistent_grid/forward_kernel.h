@@ -1,0 +1,117 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/persistent/forward_cell.h"
+#include "kernels/recurrent/cuda/persistent_grid/product.h"
+
+/// Forward over the whole sequence.
+namespace sluice::kernels::recurrent::cuda::persistent_grid {
+
+/// What follows from a block's units and its group's tiles of 8 rows, and where things lie in
+/// shared memory. Rows of weights are the units' gates, [gate][unit].
+template <typename Cell, typename T, int kUnits, int kTiles>
+struct ForwardMemory {
+  using Place = persistent_grid::Place<kUnits, kTiles>;
+  using State = persistent::ForwardCell<Cell, T, Place::kOwned>;
+  static constexpr int kBands = (Cell::kGates * kUnits + 15) / 16;
+  using Sums = SumBuffer<kBands * 16, kTiles>;
+  static constexpr int kSums = 0;  ///< two of them take turns
+  static constexpr int kInputs = 2 * Sums::kBytes;
+  static constexpr int kBytes = kInputs + State::kInputBytes;
+};
+
+/// Sends the new state of the units and rows that a thread owns.
+template <typename T, int kOwned>
+class StateSender {
+ public:
+  template <typename Place>
+  __device__ StateSender(const Exchange& exchange, const Place& place, int rank, int rows)
+      : exchange_(exchange), sends_(place.sends && place.first) {
+    constexpr int kUnits = Place::kBlockUnits;
+    const int unit = rank * kUnits + place.unit;
+    offset_ = (unit / kOctet * rows + place.owner.row) * 16 + unit % kOctet * 2;
+  }
+
+  template <typename State>
+  __device__ void send(const State& state, int turn) const {
+    std::byte* to = exchange_.buffer(turn) + offset_;
+#pragma unroll
+    for (int n = 0; n < kOwned; ++n) {
+      if (!state.warp_has_row(n)) continue;
+      T stored;
+      store(&stored, state.h(n));
+      const std::uint32_t bits = bits_of(stored), next = neighbours(bits);
+      if (sends_ && state.has_row(n)) tell(to + n * 128, bits | next << 16);
+    }
+  }
+  template <typename State>
+  __device__ void clear(const State& state, int turn) const {
+    std::byte* to = exchange_.buffer(turn) + offset_;
+#pragma unroll
+    for (int n = 0; n < kOwned; ++n) {
+      if (sends_ && state.has_row(n)) tell(to + n * 128, kAbsent);
+    }
+  }
+
+ private:
+  const Exchange& exchange_;
+  const bool sends_;
+  int offset_;
+};
+
+template <typename Cell, typename T, int kUnits, int kLoads, int kTiles>
+__global__ void __launch_bounds__(kThreads, 1)
+    forward_kernel(const __grid_constant__ LayerForward args, const __grid_constant__ Grid grid) {
+  using Memory = ForwardMemory<Cell, T, kUnits, kTiles>;
+  using Place = typename Memory::Place;
+  using State = typename Memory::State;
+  using Sums = typename Memory::Sums;
+  constexpr int kOwned = Place::kOwned;
+  extern __shared__ __align__(128) std::byte shared[];
+  const int rank = static_cast<int>(blockIdx.x) % grid.blocks;
+  const Share share(args.extent, grid.spread, static_cast<int>(blockIdx.x) / grid.blocks);
+  const int hidden = args.extent.hidden, octets = octets_of(hidden);
+  const Place place(rank, hidden);
+  const Exchange exchange(grid, args.extent, share, octets);
+  const StateSender<T, kOwned> sender(exchange, place, rank, share.rows);
+  const int steps = persistent::most_steps(args.extent, share);
+  const bool reverse = share.direction == 1;
+  const auto time_of = [&](int s) { return reverse ? steps - 1 - s : s; };
+  State state(args, share, 0, place.owner, shared_address(shared + Memory::kInputs), time_of(0));
+  if (place.owns_warp && steps > 0) sender.send(state, 0);
+  for (int s = 0; s + 1 < state.kAhead; ++s) state.read_ahead(s < steps);
+  const Product<T, Memory::kBands, kLoads, kTiles> product(
+      args.weights[share.direction], grid, octets, static_cast<int>(threadIdx.x) / 32, share.rows);
+  if (place.owns_warp) state.write_initial_state(steps, reverse);
+
+  state.move_to(time_of(0));
+  for (int s = 0; s < steps; ++s) {
+    float* sums = reinterpret_cast<float*>(shared + Memory::kSums) + s % 2 * Sums::kFloats;
+    state.read_ahead(s + state.kAhead - 1 < steps);
+    if (place.owns_warp) state.receive();
+    product.run(exchange.buffer(s), sums);
+    __syncthreads();
+    if (place.owns_warp) {
+      float products[kOwned][4];
+      const float* from = sums + place.tile * Sums::kTile + place.half * Sums::kHalf +
+                          place.unit * 4 + place.owner.lane % 4;
+#pragma unroll
+      for (int n = 0; n < kOwned; ++n) {
+        if (!state.warp_has_row(n)) continue;
+#pragma unroll
+        for (int g = 0; g < Cell::kGates; ++g) {
+          products[n][g] = Sums::total(from + n * Sums::kTile + g * kUnits * 4);
+        }
+      }
+      state.step(products);
+      if (s + 1 < steps) sender.send(state, s + 1);
+      if (s > 0) sender.clear(state, s - 1);
+    }
+    __threadfence();
+    if (place.owns_warp) state.write();
+  }
+  if (!place.owns_warp) return;
+  state.fill_rest(steps, reverse);
+  state.write_last_state();
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent_grid

@@ -1,0 +1,203 @@
+#include "kernels/recurrent/cuda/persistent_grid/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "kernels/recurrent/cuda/persistent_grid/arguments.h"
+#include "kernels/recurrent/cuda/persistent_grid/kernels.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
+
+namespace sluice::kernels::recurrent::cuda::persistent_grid {
+namespace {
+
+using runtime::cuda::check;
+
+/// Blocks that are spread over the GPU: an H200 has 132 processors and runs 66 clusters of two.
+constexpr int kBlocksAtOnce = 128;
+
+constexpr int divided_up(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
+
+int blocks_of(const Form& form, std::int64_t hidden) {
+  const int blocks = divided_up(octets_of(hidden) * kOctet, form.units);
+  return divided_up(blocks, Form::kCluster) * Form::kCluster;
+}
+
+/// Few rows a group, so that as many groups as can run share the work; nothing if one direction
+/// needs more than the GPU.
+std::optional<Spread> spread_of(const Form& form, std::int64_t hidden, std::int64_t directions,
+                                std::int64_t rows) {
+  const std::int64_t most = kBlocksAtOnce / blocks_of(form, hidden) / directions;
+  if (most == 0 || hidden > form.most_hidden) return std::nullopt;
+  const std::int64_t each = (rows + most - 1) / most;
+  return Spread{divided_up(rows, each), static_cast<std::int32_t>(each)};
+}
+
+int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
+
+/// The first that takes all rows: one with fewer units a block has less to multiply in a step.
+const Form* form_of(const Descriptor& descriptor) {
+  for (const Form& form : kForms) {
+    const auto spread =
+        spread_of(form, descriptor.hidden, descriptor.directions, descriptor.rows);
+    if (spread && tiles_of(*spread) <= form.most_tiles) return &form;
+  }
+  return nullptr;
+}
+
+CellKind kind_of(const Descriptor& descriptor) { return {descriptor.cell, descriptor.dtype}; }
+
+std::int64_t exchange_bytes(const Descriptor& descriptor, std::int64_t values, std::int64_t rows) {
+  return descriptor.directions * kBuffers * values *
+         octets_of(descriptor.hidden) * rows * 16;
+}
+
+/// A launch whose blocks all run at once or not at all; `attributes` must outlive it.
+cudaLaunchConfig_t configuration(int cluster, int blocks, int bytes,
+                                 std::array<cudaLaunchAttribute, 2>& attributes) {
+  attributes[0].id = cudaLaunchAttributeCooperative;
+  attributes[0].val.cooperative = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(blocks);
+  config.blockDim = kThreads;
+  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
+  config.attrs = attributes.data();
+  config.numAttrs = cluster > 1 ? 2 : 1;
+  return config;
+}
+
+void allow(const Pass& pass) {
+  check(cudaFuncSetAttribute(pass.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, pass.bytes),
+        "allow a recurrent kernel its shared memory");
+}
+
+/// Blocks of the kernel that this GPU runs at once.
+int blocks_at_once(const Pass& pass, int cluster, int processors) {
+  allow(pass);
+  int count = 0;
+  if (cluster == 1) {
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, pass.kernel, kThreads,
+                                                        static_cast<std::size_t>(pass.bytes)),
+          "ask how many blocks of a recurrent kernel run at once");
+    return count * processors;
+  }
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  cudaLaunchConfig_t config = configuration(cluster, cluster, pass.bytes, attributes);
+  config.attrs = &attributes[1];
+  config.numAttrs = 1;
+  check(cudaOccupancyMaxActiveClusters(&count, pass.kernel, &config),
+        "ask how many clusters of a recurrent kernel run at once");
+  return count * cluster;
+}
+
+template <typename Args>
+void launch_layer(cudaStream_t stream, const Descriptor& descriptor, const Args& args,
+                  const Residence& residence, Pass Kernels::*pass_of, std::int64_t values,
+                  void* exchange) {
+  const Form& form = *form_of(descriptor);
+  const persistent::Extent& extent = args.extent;
+  const Spread spread =
+      spread_of(form, extent.hidden, extent.directions, extent.rows).value();
+  const Pass& pass =
+      kernels_of(kind_of(descriptor), form)[static_cast<std::size_t>(tiles_of(spread) - 1)].*pass_of;
+  check(cudaMemsetAsync(
+            exchange, 0xFF,
+            static_cast<std::size_t>(exchange_bytes(descriptor, values, extent.rows)), stream),
+        "clear the exchange of a recurrent layer");
+  allow(pass);
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  cudaLaunchConfig_t config =
+      configuration(residence.cluster, spread.clusters * extent.directions * residence.blocks,
+                    pass.bytes, attributes);
+  config.stream = stream;
+  Args copy = args;
+  Grid grid{spread, residence.blocks, residence.loads, static_cast<std::byte*>(exchange)};
+  void* arguments[]{&copy, &grid};
+  check(cudaLaunchKernelExC(&config, pass.kernel, arguments),
+        "queue the kernel of a recurrent layer");
+}
+
+}  // namespace
+
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device) {
+  if (!device.gpu().code.hopper) {
+    return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
+  }
+  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
+    return "it computes bfloat16 and float16";
+  }
+  if (descriptor.projection > 0) return "it has no projection";
+  const Form* form = form_of(descriptor);
+  if (form == nullptr) {
+    return fmt::format(
+        "the registers of {} processors don't hold the recurrent weights of {} units in {} "
+        "directions for {} rows",
+        kBlocksAtOnce, descriptor.hidden, descriptor.directions, descriptor.rows);
+  }
+  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  const Spread most =
+      spread_of(*form, descriptor.hidden, descriptor.directions, descriptor.rows).value();
+  const std::int64_t groups = most.clusters * descriptor.directions;
+  const auto blocks = groups * blocks_of(*form, descriptor.hidden);
+  // Runs of fewer rows take fewer tiles.
+  for (int tiles = 1; tiles <= tiles_of(most); ++tiles) {
+    const Kernels& kernels =
+        kernels_of(kind_of(descriptor), *form)[static_cast<std::size_t>(tiles - 1)];
+    if (blocks_at_once(kernels.forward, 1, device.gpu().processors) < blocks ||
+        blocks_at_once(kernels.backward, Form::kCluster, device.gpu().processors) < blocks) {
+      return fmt::format("this GPU can't run {} blocks at once", blocks);
+    }
+  }
+  return std::nullopt;
+}
+
+Residence forward_residence(const Descriptor& descriptor) {
+  const Form& form = *form_of(descriptor);
+  const int gates = static_cast<int>(descriptor.gates());
+  const int octets = octets_of(descriptor.hidden);
+  return {form.units,
+          blocks_of(form, descriptor.hidden),
+          1,
+          form.forward_bands(gates),
+          divided_up(octets, 4 * kWarps),
+          form.forward_loads()};
+}
+
+Residence backward_residence(const Descriptor& descriptor) {
+  const Form& form = *form_of(descriptor);
+  const int gates = static_cast<int>(descriptor.gates());
+  const int octets = octets_of(descriptor.hidden);
+  return {form.units,
+          blocks_of(form, descriptor.hidden),
+          Form::kCluster,
+          form.backward_bands(),
+          divided_up(gates * octets, 4 * kWarps * Form::kCluster),
+          form.backward_loads(gates)};
+}
+
+std::int64_t forward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows) {
+  return exchange_bytes(descriptor, 1, rows);
+}
+std::int64_t backward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows) {
+  return exchange_bytes(descriptor, descriptor.gates(), rows);
+}
+
+void launch(cudaStream_t stream, const Descriptor& descriptor,
+            const persistent::LayerForward& args, void* exchange) {
+  launch_layer(stream, descriptor, args, forward_residence(descriptor), &Kernels::forward, 1,
+               exchange);
+}
+
+void launch(cudaStream_t stream, const Descriptor& descriptor,
+            const persistent::LayerBackward& args, void* exchange) {
+  launch_layer(stream, descriptor, args, backward_residence(descriptor), &Kernels::backward,
+               descriptor.gates(), exchange);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent_grid

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/cuda/persistent/arguments.h"
+#include "kernels/recurrent/cuda/persistent_grid/pack_kernels.h"
+#include "runtime/cuda/cuda_device.h"
+
+/// Which layers the whole GPU holds, how their rows are spread over groups of blocks, and the
+/// launch.
+namespace sluice::kernels::recurrent::cuda::persistent_grid {
+
+/// Why a layer of this shape can't be launched on this GPU, or is slower than without, in one
+/// sentence. Asks the GPU how many blocks it runs at once.
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device);
+
+/// How a layer's weights are packed for forward, and for backward.
+Residence forward_residence(const Descriptor& descriptor);
+Residence backward_residence(const Descriptor& descriptor);
+
+/// What the blocks' exchange takes, in bytes.
+std::int64_t forward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows);
+std::int64_t backward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows);
+
+/// `descriptor` is the plan's; `exchange` has that many bytes, which needn't be initialized.
+void launch(cudaStream_t stream, const Descriptor& descriptor,
+            const persistent::LayerForward& args, void* exchange);
+void launch(cudaStream_t stream, const Descriptor& descriptor,
+            const persistent::LayerBackward& args, void* exchange);
+
+}  // namespace sluice::kernels::recurrent::cuda::persistent_grid

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "base/dtype.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+constexpr std::string_view kName = "persistent-grid";
+
+/// Layers between these bounds lie on the GPU in one way.
+struct Range {
+  std::int64_t fewest_units, most_units, fewest_rows, most_rows, directions;
+};
+/// As wide as one group of blocks, with a tile of 8 rows; two groups of one tile and of two, for
+/// rows or for directions; the widest; several groups of narrow ones.
+constexpr std::array kRanges{Range{520, 1024, 1, 8, 1},    Range{520, 1024, 9, 16, 1},
+                             Range{520, 1024, 17, 32, 1},  Range{520, 1024, 1, 16, 2},
+                             Range{1025, 1536, 1, 8, 1},   Range{1025, 1536, 9, 16, 1},
+                             Range{130, 300, 60, 130, 1}};
+
+std::string parameter_name(
+    const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param),
+                     base::name_of(std::get<1>(parameter.param)));
+}
+
+/// Layers in one launch over the whole GPU: only on devices that have it.
+class RecurrentGrid : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+ protected:
+  void SetUp() override {
+    device_ = runtime::open_device(std::get<0>(GetParam()));
+    const auto list = candidates(*device_);
+    const auto found = std::ranges::find(list, kName, &Candidate::name);
+    if (found == list.end()) GTEST_SKIP();
+    candidate_ = &*found;
+    if (refusal(layer_of(kRanges.front(), CellType::kLstm))) GTEST_SKIP();
+  }
+
+  std::int64_t draw(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+  /// One layer of a few steps, as wide and with as many rows as the range allows, or less.
+  Descriptor layer_of(const Range& range, CellType cell) {
+    Descriptor d;
+    d.cell = cell;
+    d.directions = range.directions;
+    d.input = draw(6, 40);
+    d.hidden = draw(0, 2) == 0 ? range.most_units : draw(range.fewest_units, range.most_units);
+    d.time = draw(3, 7);
+    d.rows = draw(0, 2) == 0 ? range.most_rows : draw(range.fewest_rows, range.most_rows);
+    d.dtype = std::get<1>(GetParam());
+    d.training = true;
+    return d;
+  }
+  StackCase case_of(const Descriptor& layer) {
+    StackCase stack;
+    stack.descriptor = layer;
+    stack.time = draw(2, layer.time);
+    stack.rows = draw(0, 1) == 0 ? layer.rows : draw(1, layer.rows);
+    fill_case(random_, stack);
+    return stack;
+  }
+  std::optional<std::string> refusal(const Descriptor& descriptor) const {
+    return candidate_->refuse(descriptor, *device_);
+  }
+  RunOptions options() const { return {std::get<0>(GetParam()), std::string(kName)}; }
+  double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
+
+  std::unique_ptr<runtime::Device> device_;
+  const Candidate* candidate_ = nullptr;
+  const std::uint64_t seed_ = seed();
+  std::mt19937_64 random_{seed_};
+  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
+                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentGrid,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values(DType::kBFloat16, DType::kFloat16)),
+                         parameter_name);
+
+TEST_P(RecurrentGrid, EqualsOracle) {
+  for (const Range& range : kRanges) {
+    for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+      const StackCase stack = case_of(layer_of(range, cell));
+      SCOPED_TRACE(describe(stack));
+      ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
+      expect_close(run(stack, options()), expected(stack), tolerance());
+    }
+  }
+}
+
+TEST_P(RecurrentGrid, RepeatsToTheBit) {
+  for (const Range& range : kRanges) {
+    const StackCase stack =
+        case_of(layer_of(range, draw(0, 1) == 0 ? CellType::kLstm : CellType::kGru));
+    SCOPED_TRACE(describe(stack));
+    EXPECT_EQ(run(stack, options()), run(stack, options()));
+  }
+}
+
+TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
+  Descriptor layer = layer_of({1024, 1024, 32, 32, 1}, CellType::kLstm);
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 33;
+  EXPECT_TRUE(refusal(layer).has_value());
+  layer.rows = 1;
+  layer.hidden = 1537;
+  EXPECT_TRUE(refusal(layer).has_value());
+  layer.hidden = 1030;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.directions = 2;
+  EXPECT_TRUE(refusal(layer).has_value());
+  layer.directions = 1;
+  layer.time = 1;
+  EXPECT_TRUE(refusal(layer).has_value());
+}
+
+// Thousands of launches that leave nothing behind: of each plan's runs the last counts.
+TEST_P(RecurrentGrid, SurvivesManyLaunches) {
+  if (std::get<1>(GetParam()) != DType::kBFloat16) GTEST_SKIP();
+  for (int trial = 0; trial < 25; ++trial) {
+    StackCase stack = random_case(random_, {DType::kBFloat16, 9, 60, 300});
+    if (refusal(stack.descriptor)) continue;
+    stack.want_gradients = false;
+    SCOPED_TRACE(describe(stack));
+    RunOptions many = options();
+    many.rounds = 200;
+    expect_close(run(stack, many), expected(stack), tolerance());
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
