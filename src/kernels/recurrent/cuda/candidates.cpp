@@ -61,8 +61,7 @@ std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const
 
 std::optional<std::string> refuse_grid(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_single_step(descriptor)) return reason;
-  return persistent_grid::refuse(descriptor,
-                                 static_cast<const runtime::cuda::CudaDevice&>(device));
+  return persistent_grid::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
 template <const Rung& rung>

@@ -99,7 +99,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
         booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
   }
   if (rung.grid) {
-    layout.exchange = booking.take(1, {persistent_grid::forward_exchange_bytes(descriptor, rows)});
+    layout.exchange = booking.take(1, {persistent_grid::forward_exchange_bytes(descriptor)});
   }
   return layout;
 }
@@ -137,7 +137,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));
   }
   if (rung.grid) {
-    layout.exchange = booking.take(1, {persistent_grid::backward_exchange_bytes(descriptor, rows)});
+    layout.exchange = booking.take(1, {persistent_grid::backward_exchange_bytes(descriptor)});
   }
   return layout;
 }

@@ -16,19 +16,37 @@ using persistent::Spread;
 inline constexpr int kWarps = kThreads / 32;
 /// Units whose values travel together, 16 bytes a row.
 inline constexpr int kOctet = 8;
-/// Of the exchange between blocks, which take turns (exchange.h).
-inline constexpr int kBuffers = 4;
+/// Steps from a fence of the exchange to the next, and its buffers, which take turns (exchange.h).
+inline constexpr int kFenceSteps = 8, kBuffers = 2 * kFenceSteps + 1;
 
 constexpr int octets_of(std::int64_t hidden) {
   return static_cast<int>((hidden + kOctet - 1) / kOctet);
 }
+
+/// A buffer of the exchange: values of 8 units of a row lie together, [octet][row][8], just as a
+/// thread multiplies them. Four octets, which a warp reads at once, are some way from the next
+/// four: otherwise those of a single row lie in so few places of the cache that readers wait for
+/// each other.
+struct BufferLayout {
+  int rows, octets;
+
+  static constexpr int kOctetBytes = 16;  ///< of a row
+  __host__ __device__ constexpr int pitch() const {
+    constexpr int kLeast = 512;
+    return 4 * rows * kOctetBytes < kLeast ? kLeast : 4 * rows * kOctetBytes;
+  }
+  __host__ __device__ constexpr int bytes() const { return (octets + 3) / 4 * pitch(); }
+  __host__ __device__ constexpr int offset(int octet, int row) const {
+    return octet / 4 * pitch() + (octet % 4 * rows + row) * kOctetBytes;
+  }
+};
 
 /// What a launch is told beside the layer.
 struct Grid {
   Spread spread;       ///< of rows over groups
   int blocks;          ///< of a group
   int loads;           ///< that a warp's share of the depth takes, 4 octets each
-  std::byte* buffers;  ///< of the exchange, all bits set
+  std::byte* buffers;  ///< of the exchange, all bits set: kBuffers a group
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid

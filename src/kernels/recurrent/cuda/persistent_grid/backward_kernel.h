@@ -27,18 +27,23 @@ struct BackwardMemory {
 template <typename T, int kGates, int kOwned>
 class GateSender {
  public:
+  static constexpr int kTileBytes = 8 * BufferLayout::kOctetBytes;
+
   template <typename Place>
-  __device__ GateSender(const Exchange& exchange, const Place& place, int rank, int rows,
-                        int octets)
-      : exchange_(exchange), sends_(place.sends), first_(place.first), stride_(octets * rows * 16) {
+  __device__ GateSender(const Exchange& exchange, const Place& place, int rank, int octets)
+      : exchange_(exchange), sends_(place.sends), first_(place.first) {
     const int unit = rank * Place::kBlockUnits + place.unit;
-    offset_ = (unit / kOctet * rows + place.owner.row) * 16 + unit % kOctet / 2 * 4 +
-              (first_ ? 0 : 2) * stride_;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int gate = first_ ? i : 2 + i;
+      offset_[i] = exchange.layout().offset(gate * octets + unit / kOctet, place.owner.row) +
+                   unit % kOctet / 2 * 4;
+    }
   }
 
   template <typename State>
   __device__ void send(const State& state, const T (&gates)[kOwned][kGates], int turn) const {
-    std::byte* to = exchange_.buffer(turn) + offset_;
+    std::byte* to = exchange_.buffer(turn);
 #pragma unroll
     for (int n = 0; n < kOwned; ++n) {
       if (!state.warp_has_row(n)) continue;
@@ -48,18 +53,18 @@ class GateSender {
       const std::uint32_t got = neighbours(first_ ? high : low);
       const std::uint32_t even = first_ ? low : got, odd = first_ ? got : high;
       if (!sends_ || !state.has_row(n)) continue;
-      tell(to + n * 128, __byte_perm(even, odd, 0x5410));
-      if (has_second()) tell(to + stride_ + n * 128, __byte_perm(even, odd, 0x7632));
+      tell(to + offset_[0] + n * kTileBytes, __byte_perm(even, odd, 0x5410));
+      if (has_second()) tell(to + offset_[1] + n * kTileBytes, __byte_perm(even, odd, 0x7632));
     }
   }
   template <typename State>
   __device__ void clear(const State& state, int turn) const {
-    std::byte* to = exchange_.buffer(turn) + offset_;
+    std::byte* to = exchange_.buffer(turn);
 #pragma unroll
     for (int n = 0; n < kOwned; ++n) {
       if (!sends_ || !state.has_row(n)) continue;
-      tell(to + n * 128, kAbsent);
-      if (has_second()) tell(to + stride_ + n * 128, kAbsent);
+      tell(to + offset_[0] + n * kTileBytes, kAbsent);
+      if (has_second()) tell(to + offset_[1] + n * kTileBytes, kAbsent);
     }
   }
 
@@ -68,8 +73,7 @@ class GateSender {
 
   const Exchange& exchange_;
   const bool sends_, first_;
-  const int stride_;  ///< from a gate to the next
-  int offset_;
+  int offset_[2];
 };
 
 template <typename Cell, typename T, int kUnits, int kCluster, int kLoads, int kTiles>
@@ -83,11 +87,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) std::byte shared[];
   const int rank = static_cast<int>(blockIdx.x) % grid.blocks;
   const int rank_in_cluster = rank % kCluster;
-  const Share share(args.extent, grid.spread, static_cast<int>(blockIdx.x) / grid.blocks);
-  const int hidden = args.extent.hidden, octets = octets_of(hidden);
-  const Place place(rank, hidden);
-  const Exchange exchange(grid, args.extent, share, kGates * octets);
-  const GateSender<T, kGates, kOwned> sender(exchange, place, rank, share.rows, octets);
+  const int group = static_cast<int>(blockIdx.x) / grid.blocks;
+  const Share share(args.extent, grid.spread, group);
+  const int octets = octets_of(args.extent.hidden);
+  const Place place(rank, args.extent.hidden);
+  const Exchange exchange(grid, share, group, kGates * octets);
+  const GateSender<T, kGates, kOwned> sender(exchange, place, rank, octets);
   const typename Memory::Total total(shared + Memory::kTotal, share.rows);
   const int steps = persistent::most_steps(args.extent, share);
   const bool reverse = share.direction == 1;
@@ -96,17 +101,22 @@ __global__ void __launch_bounds__(kThreads, 1)
   state.move_to(time_of(0));
   if (place.owns_warp && steps > 0) state.read(0);
   const Product<T, Memory::kBands, kLoads, kTiles> product(
-      args.weights[share.direction], grid, kGates * octets,
-      rank_in_cluster * kWarps + static_cast<int>(threadIdx.x) / 32, share.rows);
+      args.weights[share.direction], grid, exchange,
+      rank_in_cluster * kWarps + static_cast<int>(threadIdx.x) / 32);
   if (kCluster > 1) {
     cluster_arrive();
     cluster_wait();
   }
 
+  const auto prepare = [&](int turn) {
+    if (!place.owns_warp || turn >= steps) return;
+    state.prepare();
+    if (turn + 1 < steps) state.read(1);
+  };
   /// Adds the product of the turn before to dh.
   const auto receive = [&](int turn) {
     float* sums = reinterpret_cast<float*>(shared + Memory::kSums) + turn % 2 * Sums::kFloats;
-    product.run(exchange.buffer(turn - 1), sums);
+    product.run(exchange.buffer(turn - 1), sums, [&] { prepare(turn); });
     __syncthreads();
     if (!place.owns_warp || !state.warp_has_row(0)) return;
     const float* from = sums + place.tile * Sums::kTile + place.half * Sums::kHalf +
@@ -116,8 +126,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
       for (int n = 0; n < kOwned; ++n) {
         if (!state.warp_has_row(n)) continue;
-        const float sum =
-            Sums::total(from + n * Sums::kTile + total.target(distance) * kUnits * 4);
+        const float sum = Sums::total(from + n * Sums::kTile + total.target(distance) * kUnits * 4);
         total.send(distance, n, turn, sum, place.unit < kUnits && state.has_row(n));
       }
     }
@@ -130,19 +139,20 @@ __global__ void __launch_bounds__(kThreads, 1)
     state.add([&](int n) { return own[n] + total.received(n, turn); });
   };
   for (int turn = 0; turn < steps; ++turn) {
-    if (place.owns_warp) {
-      state.prepare();
-      if (turn + 1 < steps) state.read(1);
+    if (turn > 0) {
+      receive(turn);
+    } else {
+      prepare(turn);
     }
-    if (turn > 0) receive(turn);
     if (place.owns_warp) {
       T gates[kOwned][kGates];
       state.step([&](int n, int g, T value) { gates[n][g] = value; });
       if (turn + 1 < steps || args.dh0) sender.send(state, gates, turn);
+      // While the gradients travel.
       if (turn > 1) sender.clear(state, turn - 2);
+      state.write();
     }
-    __threadfence();
-    if (place.owns_warp) state.write();
+    exchange.order(turn);
   }
   if (steps > 0 && args.dh0) receive(steps);
   if (place.owns_warp) {

@@ -37,8 +37,8 @@ class ClusterTotal {
         turn % 2 * kBuffer + (distance - 1) * kSlot + (n * kThreads + threadIdx.x) * 4);
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n"
-        "@p st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];\n}" ::"r"(
-            address_in(to, address_ + there)),
+        "@p st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];\n}" ::
+            "r"(address_in(to, address_ + there)),
         "f"(sum), "r"(address_in(to, barrier(turn % 2))), "r"(static_cast<int>(sends))
         : "memory");
   }

@@ -8,30 +8,36 @@
 
 /// How the blocks of a group tell each other values of 16 bits: through the second-level cache, in
 /// words of two that are their own flags. A word that has not come is kAbsent, which no two values
-/// make: what is rounded to storage becomes 0x7FFF where it is no number. Values of 8 units of a
-/// row lie together, [octet][row][8], just as a thread multiplies them.
+/// make: what is rounded to storage becomes 0x7FFF where it is no number.
 ///
-/// Four buffers take turns. Whoever has received all of turn t knows that everybody has read turn t
-/// - 1, and clears its own words of that; a fence orders that before what it sends in turn t + 2,
-/// which others must have received before they look there again, in turn t + 3.
+/// Whoever has received all of turn t knows that everybody has read turn t - 1, and clears its own
+/// words of that. A fence of the writer, then one of the reader behind something that was sent
+/// later, order the clearing before the reader looks there again: both have one every kFenceSteps
+/// turns, so a buffer comes again after twice as many and one.
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 inline constexpr std::uint32_t kAbsent = 0xFFFFFFFF;
 
-/// The four buffers of a group.
+/// The buffers of a group.
 class Exchange {
  public:
-  /// `octets` of values a row.
-  __device__ Exchange(const Grid& grid, const Extent& extent, const Share& share, int octets)
-      : bytes_(octets * share.rows * 16) {
-    base_ = grid.buffers + static_cast<std::int64_t>(kBuffers) * octets * 16 *
-                               (share.direction * extent.rows + share.first_row);
+  __device__ Exchange(const Grid& grid, const Share& share, int group, int octets)
+      : layout_{share.rows, octets}, bytes_(layout_.bytes()) {
+    const BufferLayout widest{grid.spread.rows, octets};
+    base_ = grid.buffers + static_cast<std::int64_t>(group) * kBuffers * widest.bytes();
   }
 
+  __device__ const BufferLayout& layout() const { return layout_; }
   __device__ std::byte* buffer(int turn) const { return base_ + turn % kBuffers * bytes_; }
+
+  /// At the end of a turn in which words were cleared.
+  __device__ static void order(int turn) {
+    if (turn % kFenceSteps == 0) __threadfence();
+  }
 
  private:
   std::byte* base_;
+  const BufferLayout layout_;
   const int bytes_;
 };
 

@@ -23,12 +23,13 @@ struct ForwardMemory {
 template <typename T, int kOwned>
 class StateSender {
  public:
+  static constexpr int kTileBytes = 8 * BufferLayout::kOctetBytes;
+
   template <typename Place>
-  __device__ StateSender(const Exchange& exchange, const Place& place, int rank, int rows)
+  __device__ StateSender(const Exchange& exchange, const Place& place, int rank)
       : exchange_(exchange), sends_(place.sends && place.first) {
-    constexpr int kUnits = Place::kBlockUnits;
-    const int unit = rank * kUnits + place.unit;
-    offset_ = (unit / kOctet * rows + place.owner.row) * 16 + unit % kOctet * 2;
+    const int unit = rank * Place::kBlockUnits + place.unit;
+    offset_ = exchange.layout().offset(unit / kOctet, place.owner.row) + unit % kOctet * 2;
   }
 
   template <typename State>
@@ -40,7 +41,7 @@ class StateSender {
       T stored;
       store(&stored, state.h(n));
       const std::uint32_t bits = bits_of(stored), next = neighbours(bits);
-      if (sends_ && state.has_row(n)) tell(to + n * 128, bits | next << 16);
+      if (sends_ && state.has_row(n)) tell(to + n * kTileBytes, bits | next << 16);
     }
   }
   template <typename State>
@@ -48,7 +49,7 @@ class StateSender {
     std::byte* to = exchange_.buffer(turn) + offset_;
 #pragma unroll
     for (int n = 0; n < kOwned; ++n) {
-      if (sends_ && state.has_row(n)) tell(to + n * 128, kAbsent);
+      if (sends_ && state.has_row(n)) tell(to + n * kTileBytes, kAbsent);
     }
   }
 
@@ -68,11 +69,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   constexpr int kOwned = Place::kOwned;
   extern __shared__ __align__(128) std::byte shared[];
   const int rank = static_cast<int>(blockIdx.x) % grid.blocks;
-  const Share share(args.extent, grid.spread, static_cast<int>(blockIdx.x) / grid.blocks);
-  const int hidden = args.extent.hidden, octets = octets_of(hidden);
-  const Place place(rank, hidden);
-  const Exchange exchange(grid, args.extent, share, octets);
-  const StateSender<T, kOwned> sender(exchange, place, rank, share.rows);
+  const int group = static_cast<int>(blockIdx.x) / grid.blocks;
+  const Share share(args.extent, grid.spread, group);
+  const Place place(rank, args.extent.hidden);
+  const Exchange exchange(grid, share, group, octets_of(args.extent.hidden));
+  const StateSender<T, kOwned> sender(exchange, place, rank);
   const int steps = persistent::most_steps(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int s) { return reverse ? steps - 1 - s : s; };
@@ -80,15 +81,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (place.owns_warp && steps > 0) sender.send(state, 0);
   for (int s = 0; s + 1 < state.kAhead; ++s) state.read_ahead(s < steps);
   const Product<T, Memory::kBands, kLoads, kTiles> product(
-      args.weights[share.direction], grid, octets, static_cast<int>(threadIdx.x) / 32, share.rows);
+      args.weights[share.direction], grid, exchange, static_cast<int>(threadIdx.x) / 32);
   if (place.owns_warp) state.write_initial_state(steps, reverse);
 
   state.move_to(time_of(0));
   for (int s = 0; s < steps; ++s) {
     float* sums = reinterpret_cast<float*>(shared + Memory::kSums) + s % 2 * Sums::kFloats;
-    state.read_ahead(s + state.kAhead - 1 < steps);
-    if (place.owns_warp) state.receive();
-    product.run(exchange.buffer(s), sums);
+    product.run(exchange.buffer(s), sums, [&] {
+      if (!place.owns_warp) return;
+      state.read_ahead(s + state.kAhead - 1 < steps);
+      state.receive();
+    });
     __syncthreads();
     if (place.owns_warp) {
       float products[kOwned][4];
@@ -104,10 +107,11 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       state.step(products);
       if (s + 1 < steps) sender.send(state, s + 1);
+      // While the state travels.
       if (s > 0) sender.clear(state, s - 1);
+      state.write();
     }
-    __threadfence();
-    if (place.owns_warp) state.write();
+    exchange.order(s);
   }
   if (!place.owns_warp) return;
   state.fill_rest(steps, reverse);

@@ -23,12 +23,12 @@ struct Place {
   static constexpr int kOwners = kTiles * kTileWarps / kOwned;  ///< warps
   static_assert(kUnits % 2 == 0 && kOwners * kOwned == kTiles * kTileWarps);
 
-  Owner owner;      ///< its unit that of the layer; beyond the layer if there is none
-  int unit;         ///< of the block
-  int tile, half;   ///< the first row's tile, and which four of its rows the warp has
-  bool owns_warp;   ///< whether the warp has any
-  bool sends;       ///< whether others wait for the unit
-  bool first;       ///< of the pair of units that travels as a word
+  Owner owner;     ///< its unit that of the layer; beyond the layer if there is none
+  int unit;        ///< of the block
+  int tile, half;  ///< the first row's tile, and which four of its rows the warp has
+  bool owns_warp;  ///< whether the warp has any
+  bool sends;      ///< whether others wait for the unit
+  bool first;      ///< of the pair of units that travels as a word
 
   __device__ Place(int rank, int hidden) {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = owner.lane;

@@ -19,18 +19,25 @@ using runtime::cuda::check;
 /// Blocks that are spread over the GPU: an H200 has 132 processors and runs 66 clusters of two.
 constexpr int kBlocksAtOnce = 128;
 
-constexpr int divided_up(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
+constexpr int divided_up(std::int64_t a, std::int64_t b) {
+  return static_cast<int>((a + b - 1) / b);
+}
 
 int blocks_of(const Form& form, std::int64_t hidden) {
   const int blocks = divided_up(octets_of(hidden) * kOctet, form.units);
   return divided_up(blocks, Form::kCluster) * Form::kCluster;
 }
 
+/// Groups that the GPU runs at once.
+std::int64_t groups_of(const Form& form, std::int64_t hidden) {
+  return kBlocksAtOnce / blocks_of(form, hidden);
+}
+
 /// Few rows a group, so that as many groups as can run share the work; nothing if one direction
 /// needs more than the GPU.
 std::optional<Spread> spread_of(const Form& form, std::int64_t hidden, std::int64_t directions,
                                 std::int64_t rows) {
-  const std::int64_t most = kBlocksAtOnce / blocks_of(form, hidden) / directions;
+  const std::int64_t most = groups_of(form, hidden) / directions;
   if (most == 0 || hidden > form.most_hidden) return std::nullopt;
   const std::int64_t each = (rows + most - 1) / most;
   return Spread{divided_up(rows, each), static_cast<std::int32_t>(each)};
@@ -41,8 +48,7 @@ int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
 /// The first that takes all rows: one with fewer units a block has less to multiply in a step.
 const Form* form_of(const Descriptor& descriptor) {
   for (const Form& form : kForms) {
-    const auto spread =
-        spread_of(form, descriptor.hidden, descriptor.directions, descriptor.rows);
+    const auto spread = spread_of(form, descriptor.hidden, descriptor.directions, descriptor.rows);
     if (spread && tiles_of(*spread) <= form.most_tiles) return &form;
   }
   return nullptr;
@@ -50,9 +56,20 @@ const Form* form_of(const Descriptor& descriptor) {
 
 CellKind kind_of(const Descriptor& descriptor) { return {descriptor.cell, descriptor.dtype}; }
 
-std::int64_t exchange_bytes(const Descriptor& descriptor, std::int64_t values, std::int64_t rows) {
-  return descriptor.directions * kBuffers * values *
-         octets_of(descriptor.hidden) * rows * 16;
+/// Bytes of the exchange of so many groups, `values` a unit.
+std::size_t exchange_bytes(const Spread& spread, std::int64_t groups, std::int64_t values,
+                           std::int64_t hidden) {
+  const BufferLayout buffer{spread.rows, static_cast<int>(values) * octets_of(hidden)};
+  return static_cast<std::size_t>(groups * kBuffers * buffer.bytes());
+}
+
+/// For all runs of the plan: those of fewer rows may be spread over more groups.
+std::int64_t most_exchange_bytes(const Descriptor& descriptor, std::int64_t values) {
+  const Form& form = *form_of(descriptor);
+  const Spread spread =
+      spread_of(form, descriptor.hidden, descriptor.directions, descriptor.rows).value();
+  return static_cast<std::int64_t>(
+      exchange_bytes(spread, groups_of(form, descriptor.hidden), values, descriptor.hidden));
 }
 
 /// A launch whose blocks all run at once or not at all; `attributes` must outlive it.
@@ -101,19 +118,18 @@ void launch_layer(cudaStream_t stream, const Descriptor& descriptor, const Args&
                   void* exchange) {
   const Form& form = *form_of(descriptor);
   const persistent::Extent& extent = args.extent;
-  const Spread spread =
-      spread_of(form, extent.hidden, extent.directions, extent.rows).value();
+  const Spread spread = spread_of(form, extent.hidden, extent.directions, extent.rows).value();
   const Pass& pass =
-      kernels_of(kind_of(descriptor), form)[static_cast<std::size_t>(tiles_of(spread) - 1)].*pass_of;
-  check(cudaMemsetAsync(
-            exchange, 0xFF,
-            static_cast<std::size_t>(exchange_bytes(descriptor, values, extent.rows)), stream),
+      kernels_of(kind_of(descriptor), form)[static_cast<std::size_t>(tiles_of(spread) - 1)].*
+      pass_of;
+  const std::int64_t groups = std::int64_t{spread.clusters} * extent.directions;
+  check(cudaMemsetAsync(exchange, 0xFF, exchange_bytes(spread, groups, values, extent.hidden),
+                        stream),
         "clear the exchange of a recurrent layer");
   allow(pass);
   std::array<cudaLaunchAttribute, 2> attributes{};
-  cudaLaunchConfig_t config =
-      configuration(residence.cluster, spread.clusters * extent.directions * residence.blocks,
-                    pass.bytes, attributes);
+  cudaLaunchConfig_t config = configuration(
+      residence.cluster, static_cast<int>(groups) * residence.blocks, pass.bytes, attributes);
   config.stream = stream;
   Args copy = args;
   Grid grid{spread, residence.blocks, residence.loads, static_cast<std::byte*>(exchange)};
@@ -181,15 +197,15 @@ Residence backward_residence(const Descriptor& descriptor) {
           form.backward_loads(gates)};
 }
 
-std::int64_t forward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows) {
-  return exchange_bytes(descriptor, 1, rows);
+std::int64_t forward_exchange_bytes(const Descriptor& descriptor) {
+  return most_exchange_bytes(descriptor, 1);
 }
-std::int64_t backward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows) {
-  return exchange_bytes(descriptor, descriptor.gates(), rows);
+std::int64_t backward_exchange_bytes(const Descriptor& descriptor) {
+  return most_exchange_bytes(descriptor, descriptor.gates());
 }
 
-void launch(cudaStream_t stream, const Descriptor& descriptor,
-            const persistent::LayerForward& args, void* exchange) {
+void launch(cudaStream_t stream, const Descriptor& descriptor, const persistent::LayerForward& args,
+            void* exchange) {
   launch_layer(stream, descriptor, args, forward_residence(descriptor), &Kernels::forward, 1,
                exchange);
 }

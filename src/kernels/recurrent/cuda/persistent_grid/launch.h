@@ -21,12 +21,12 @@ Residence forward_residence(const Descriptor& descriptor);
 Residence backward_residence(const Descriptor& descriptor);
 
 /// What the blocks' exchange takes, in bytes.
-std::int64_t forward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows);
-std::int64_t backward_exchange_bytes(const Descriptor& descriptor, std::int64_t rows);
+std::int64_t forward_exchange_bytes(const Descriptor& descriptor);
+std::int64_t backward_exchange_bytes(const Descriptor& descriptor);
 
 /// `descriptor` is the plan's; `exchange` has that many bytes, which needn't be initialized.
-void launch(cudaStream_t stream, const Descriptor& descriptor,
-            const persistent::LayerForward& args, void* exchange);
+void launch(cudaStream_t stream, const Descriptor& descriptor, const persistent::LayerForward& args,
+            void* exchange);
 void launch(cudaStream_t stream, const Descriptor& descriptor,
             const persistent::LayerBackward& args, void* exchange);
 

@@ -39,8 +39,8 @@ __global__ void pack_kernel(const PackWeights args) {
           value = element(args, octet / octets, octet % octets * kOctet + depth, column);
         }
       } else {
-        value = element(args, row / r.units, block * r.units + row % r.units,
-                        octet * kOctet + depth);
+        value =
+            element(args, row / r.units, block * r.units + row % r.units, octet * kOctet + depth);
       }
     }
     store(to + i, value);

@@ -6,14 +6,12 @@ namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 /// How the recurrent weights of one pass lie in the registers of a group.
 struct Residence {
-  int units, blocks;     ///< of a block, of the group
-  int cluster;           ///< blocks that share the depth
-  int bands;             ///< sixteens of rows of a block's matrix
+  int units, blocks;      ///< of a block, of the group
+  int cluster;            ///< blocks that share the depth
+  int bands;              ///< sixteens of rows of a block's matrix
   int loads, most_loads;  ///< 32 of the depth a warp: in use, and compiled
 
-  std::int64_t bytes() const {
-    return std::int64_t{blocks} * bands * most_loads * 8 * 2 * 32 * 16;
-  }
+  std::int64_t bytes() const { return std::int64_t{blocks} * bands * most_loads * 8 * 2 * 32 * 16; }
 };
 
 /// Recurrent weights in the order in which the threads of a group load them.

@@ -13,9 +13,11 @@ class Product {
  public:
   using Sums = SumBuffer<kBands * 16, kTiles>;
 
-  /// `weights` as packed; `part` of the depth's octets is this warp's.
-  __device__ Product(const void* weights, const Grid& grid, int octets, int part, int rows)
-      : lane_(static_cast<int>(threadIdx.x) % 32), loads_(grid.loads), rows_(rows) {
+  /// `weights` as packed; `part` of the depth is this warp's.
+  __device__ Product(const void* weights, const Grid& grid, const Exchange& exchange, int part)
+      : lane_(static_cast<int>(threadIdx.x) % 32),
+        loads_(grid.loads),
+        rows_(exchange.layout().rows) {
     const int warp = static_cast<int>(blockIdx.x) % grid.blocks * kWarps + threadIdx.x / 32;
     const uint4* from = static_cast<const uint4*>(weights) +
                         static_cast<std::int64_t>(warp) * kLoads * 2 * kBands * 32 + lane_;
@@ -29,80 +31,62 @@ class Product {
         }
       }
     }
+    const BufferLayout& layout = exchange.layout();
     const int first = part * loads_ * 4 + lane_ % 4;
-    mine_ = min((octets - first + 3) / 4, loads_);
-    offset_ = (first * rows + lane_ / 4) * 16;
+    mine_ = min((layout.octets - first + 3) / 4, loads_);
+    offset_ = layout.offset(first, lane_ / 4);
+    pitch_ = layout.pitch();
   }
 
-  /// Multiplies what comes in `buffer`, and leaves the warp's sums.
-  __device__ void run(const std::byte* buffer, float* sums) const {
-    buffer += offset_;
-    sums += threadIdx.x / 32 * Sums::kWarp + lane_ % 4 / 2 * Sums::kHalf + lane_ / 4 * 4 +
-            lane_ % 2 * 2;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; tile += kPass) {
-      if (tile * 8 < rows_) run_pass(buffer + tile * 128, tile, sums + tile * Sums::kTile);
-    }
-  }
-
- private:
-  static constexpr int kPass = kTiles < 2 ? 1 : 2;         ///< tiles at once
-  static constexpr int kWindow = kLoads < 4 ? kLoads : 4;  ///< loads on their way
-  /// Sums that don't wait for each other: a product's latency is that of four or five.
-  static constexpr int kChains = kBands * kPass < 4 ? 2 : 1;
-  /// With more than a tile, looking in vain costs bandwidth that others need: only for the first
-  /// octets it's done again and again.
-  static constexpr bool kLookAhead = kTiles == 1;
-
-  __device__ void run_pass(const std::byte* from, int tile, float* sums) const {
-    float acc[kChains][kBands][kPass][4] = {};
-    uint4 b[kWindow][kPass];
-    const auto row_exists = [&](int n) { return (tile + n) * 8 + lane_ / 4 < rows_; };
+  /// Multiplies what comes in `buffer`, and leaves the warp's sums. Calls `meanwhile` when it has
+  /// looked for the first time.
+  template <typename Meanwhile>
+  __device__ void run(const std::byte* buffer, float* sums, const Meanwhile& meanwhile) const {
+    const std::byte* from = buffer + offset_;
+    uint4 b[kWindow][kTiles];
     // What doesn't exist is zero, and so never looked for.
     const auto expect = [&](int i) {
 #pragma unroll
-      for (int n = 0; n < kPass; ++n) {
-        const std::uint32_t word = i < mine_ && row_exists(n) ? kAbsent : 0;
+      for (int n = 0; n < kTiles; ++n) {
+        const std::uint32_t word = i < mine_ && n * 8 + lane_ / 4 < rows_ ? kAbsent : 0;
         b[i % kWindow][n] = make_uint4(word, word, word, word);
       }
     };
     const auto look_for = [&](int i) {
 #pragma unroll
-      for (int n = 0; n < kPass; ++n) {
+      for (int n = 0; n < kTiles; ++n) {
         uint4& v = b[i % kWindow][n];
-        if (lacks(v)) v = look(from + i * 64 * rows_ + n * 128);
+        if (lacks(v)) v = look(from + i * pitch_ + n * 8 * BufferLayout::kOctetBytes);
       }
     };
     const auto lacking = [&](int i) {
       bool any = false;
 #pragma unroll
-      for (int n = 0; n < kPass; ++n) any |= lacks(b[i % kWindow][n]);
+      for (int n = 0; n < kTiles; ++n) any |= lacks(b[i % kWindow][n]);
       return __any_sync(0xFFFFFFFF, any);
     };
 #pragma unroll
     for (int i = 0; i < kWindow; ++i) expect(i);
 #pragma unroll
-    for (int i = 0; i < (kLookAhead ? kWindow : 1); ++i) look_for(i);
+    for (int i = 0; i < kWindow; ++i) look_for(i);
+    meanwhile();
+    float acc[kChains][kBands][kTiles][4] = {};
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       if (i >= loads_) continue;
       while (lacking(i)) {
 #pragma unroll
-        for (int j = i; j < kLoads && j < i + (kLookAhead || i > 0 ? kWindow : 1); ++j) look_for(j);
-      }
-      if (!kLookAhead && i == 0) {
-#pragma unroll
-        for (int j = 1; j < kWindow; ++j) look_for(j);
+        for (int j = i; j < kLoads && j < i + kWindow; ++j) look_for(j);
       }
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
-        for (int n = 0; n < kPass; ++n) {
+        for (int n = 0; n < kTiles; ++n) {
           const uint4& v = b[i % kWindow][n];
 #pragma unroll
           for (int m = 0; m < kBands; ++m) {
-            multiply_add(acc[e % kChains][m][n], weights_[i][e][m], e == 0 ? v.x : v.z,
-                         e == 0 ? v.y : v.w);
+            persistent::multiply_add<T>(acc[e % kChains][m][n], weights_[i][e][m],
+                                        e == 0 ? v.x : v.z, e == 0 ? v.y : v.w);
           }
         }
       }
@@ -111,9 +95,21 @@ class Product {
         look_for(i + kWindow);
       }
     }
+    leave(acc, sums + threadIdx.x / 32 * Sums::kWarp + lane_ % 4 / 2 * Sums::kHalf + lane_ / 4 * 4 +
+                   lane_ % 2 * 2);
+  }
+
+ private:
+  /// Loads on their way, as many as registers allow.
+  static constexpr int kLooks = kLoads * kBands > 20 ? 4 : 8;
+  static constexpr int kWindow = kLoads * kTiles <= kLooks ? kLoads : kLooks / kTiles;
+  /// Sums that don't wait for each other: a product's latency is that of four or five.
+  static constexpr int kChains = kBands * kTiles < 4 ? 2 : 1;
+
+  __device__ void leave(const float (&acc)[kChains][kBands][kTiles][4], float* sums) const {
 #pragma unroll
-    for (int n = 0; n < kPass; ++n) {
-      if ((tile + n) * 8 + lane_ % 4 * 2 >= rows_) continue;
+    for (int n = 0; n < kTiles; ++n) {
+      if (n * 8 + lane_ % 4 * 2 >= rows_) continue;
 #pragma unroll
       for (int m = 0; m < kBands; ++m) {
         float* to = sums + n * Sums::kTile + m * 64;
@@ -128,14 +124,10 @@ class Product {
     }
   }
 
-  __device__ static void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4],
-                                      std::uint32_t b0, std::uint32_t b1) {
-    persistent::multiply_add<T>(sum, a, b0, b1);
-  }
-
   const int lane_, loads_, rows_;
   int mine_;    ///< loads that exist for this thread
   int offset_;  ///< of the thread's first octet and row in a buffer
+  int pitch_;
   std::uint32_t weights_[kLoads][2][kBands][4];
 };
 
