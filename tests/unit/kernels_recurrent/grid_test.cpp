@@ -124,6 +124,10 @@ TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
   layer.directions = 2;
   EXPECT_TRUE(refusal(layer).has_value());
   layer.directions = 1;
+  layer.layers = 3;
+  EXPECT_TRUE(refusal(layer).has_value());
+  layer.layers = 2;
+  EXPECT_EQ(refusal(layer), std::nullopt);
   layer.time = 1;
   EXPECT_TRUE(refusal(layer).has_value());
 }

@@ -31,6 +31,7 @@ struct BufferLayout {
   int rows, octets;
 
   static constexpr int kOctetBytes = 16;  ///< of a row
+  static constexpr int kTileBytes = 8 * kOctetBytes;
   __host__ __device__ constexpr int pitch() const {
     constexpr int kLeast = 512;
     return 4 * rows * kOctetBytes < kLeast ? kLeast : 4 * rows * kOctetBytes;

@@ -10,16 +10,18 @@
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 /// As ForwardMemory; rows of (transposed) weights are the units of the cluster.
-template <typename Cell, typename T, int kUnits, int kCluster, int kTiles>
+template <typename Cell, typename T, int kUnits, int kCluster, int kLoads, int kTiles>
 struct BackwardMemory {
   using Place = persistent_grid::Place<kUnits, kTiles>;
   using State = persistent::BackwardCell<Cell, T, Place::kOwned>;
   static constexpr int kBands = (kCluster * kUnits + 15) / 16;
-  using Sums = SumBuffer<kBands * 16, kTiles>;
+  using Product = persistent_grid::Product<T, kBands, kLoads, kTiles>;
+  using Sums = typename Product::Sums;
   using Total = ClusterTotal<kCluster, Place>;
   static constexpr int kSums = 0;  ///< two of them take turns
   static constexpr int kTotal = 2 * Sums::kBytes;
-  static constexpr int kBytes = kTotal + Total::kBytes;
+  static constexpr int kWeights = (kTotal + Total::kBytes + 15) / 16 * 16;
+  static constexpr int kBytes = kWeights + Product::kBytes;
 };
 
 /// Sends the gate gradients of the units and rows that a thread owns. Of a pair of threads the
@@ -27,8 +29,6 @@ struct BackwardMemory {
 template <typename T, int kGates, int kOwned>
 class GateSender {
  public:
-  static constexpr int kTileBytes = 8 * BufferLayout::kOctetBytes;
-
   template <typename Place>
   __device__ GateSender(const Exchange& exchange, const Place& place, int rank, int octets)
       : exchange_(exchange), sends_(place.sends), first_(place.first) {
@@ -53,8 +53,9 @@ class GateSender {
       const std::uint32_t got = neighbours(first_ ? high : low);
       const std::uint32_t even = first_ ? low : got, odd = first_ ? got : high;
       if (!sends_ || !state.has_row(n)) continue;
-      tell(to + offset_[0] + n * kTileBytes, __byte_perm(even, odd, 0x5410));
-      if (has_second()) tell(to + offset_[1] + n * kTileBytes, __byte_perm(even, odd, 0x7632));
+      tell(to + offset_[0] + n * BufferLayout::kTileBytes, __byte_perm(even, odd, 0x5410));
+      if (has_second())
+        tell(to + offset_[1] + n * BufferLayout::kTileBytes, __byte_perm(even, odd, 0x7632));
     }
   }
   template <typename State>
@@ -63,8 +64,8 @@ class GateSender {
 #pragma unroll
     for (int n = 0; n < kOwned; ++n) {
       if (!sends_ || !state.has_row(n)) continue;
-      tell(to + offset_[0] + n * kTileBytes, kAbsent);
-      if (has_second()) tell(to + offset_[1] + n * kTileBytes, kAbsent);
+      tell(to + offset_[0] + n * BufferLayout::kTileBytes, kAbsent);
+      if (has_second()) tell(to + offset_[1] + n * BufferLayout::kTileBytes, kAbsent);
     }
   }
 
@@ -79,7 +80,7 @@ class GateSender {
 template <typename Cell, typename T, int kUnits, int kCluster, int kLoads, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args, const __grid_constant__ Grid grid) {
-  using Memory = BackwardMemory<Cell, T, kUnits, kCluster, kTiles>;
+  using Memory = BackwardMemory<Cell, T, kUnits, kCluster, kLoads, kTiles>;
   using Place = typename Memory::Place;
   using State = typename Memory::State;
   using Sums = typename Memory::Sums;
@@ -100,9 +101,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   State state(args, share, 0, place.owner, steps);
   state.move_to(time_of(0));
   if (place.owns_warp && steps > 0) state.read(0);
-  const Product<T, Memory::kBands, kLoads, kTiles> product(
+  const typename Memory::Product product(
       args.weights[share.direction], grid, exchange,
-      rank_in_cluster * kWarps + static_cast<int>(threadIdx.x) / 32);
+      rank_in_cluster * kWarps + static_cast<int>(threadIdx.x) / 32, shared + Memory::kWeights);
   if (kCluster > 1) {
     cluster_arrive();
     cluster_wait();

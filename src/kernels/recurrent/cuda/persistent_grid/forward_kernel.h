@@ -8,23 +8,23 @@ namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 /// What follows from a block's units and its group's tiles of 8 rows, and where things lie in
 /// shared memory. Rows of weights are the units' gates, [gate][unit].
-template <typename Cell, typename T, int kUnits, int kTiles>
+template <typename Cell, typename T, int kUnits, int kLoads, int kTiles>
 struct ForwardMemory {
   using Place = persistent_grid::Place<kUnits, kTiles>;
   using State = persistent::ForwardCell<Cell, T, Place::kOwned>;
   static constexpr int kBands = (Cell::kGates * kUnits + 15) / 16;
-  using Sums = SumBuffer<kBands * 16, kTiles>;
+  using Product = persistent_grid::Product<T, kBands, kLoads, kTiles>;
+  using Sums = typename Product::Sums;
   static constexpr int kSums = 0;  ///< two of them take turns
   static constexpr int kInputs = 2 * Sums::kBytes;
-  static constexpr int kBytes = kInputs + State::kInputBytes;
+  static constexpr int kWeights = kInputs + State::kInputBytes;
+  static constexpr int kBytes = kWeights + Product::kBytes;
 };
 
 /// Sends the new state of the units and rows that a thread owns.
 template <typename T, int kOwned>
 class StateSender {
  public:
-  static constexpr int kTileBytes = 8 * BufferLayout::kOctetBytes;
-
   template <typename Place>
   __device__ StateSender(const Exchange& exchange, const Place& place, int rank)
       : exchange_(exchange), sends_(place.sends && place.first) {
@@ -41,7 +41,7 @@ class StateSender {
       T stored;
       store(&stored, state.h(n));
       const std::uint32_t bits = bits_of(stored), next = neighbours(bits);
-      if (sends_ && state.has_row(n)) tell(to + n * kTileBytes, bits | next << 16);
+      if (sends_ && state.has_row(n)) tell(to + n * BufferLayout::kTileBytes, bits | next << 16);
     }
   }
   template <typename State>
@@ -49,7 +49,7 @@ class StateSender {
     std::byte* to = exchange_.buffer(turn) + offset_;
 #pragma unroll
     for (int n = 0; n < kOwned; ++n) {
-      if (sends_ && state.has_row(n)) tell(to + n * kTileBytes, kAbsent);
+      if (sends_ && state.has_row(n)) tell(to + n * BufferLayout::kTileBytes, kAbsent);
     }
   }
 
@@ -62,7 +62,7 @@ class StateSender {
 template <typename Cell, typename T, int kUnits, int kLoads, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args, const __grid_constant__ Grid grid) {
-  using Memory = ForwardMemory<Cell, T, kUnits, kTiles>;
+  using Memory = ForwardMemory<Cell, T, kUnits, kLoads, kTiles>;
   using Place = typename Memory::Place;
   using State = typename Memory::State;
   using Sums = typename Memory::Sums;
@@ -80,8 +80,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   State state(args, share, 0, place.owner, shared_address(shared + Memory::kInputs), time_of(0));
   if (place.owns_warp && steps > 0) sender.send(state, 0);
   for (int s = 0; s + 1 < state.kAhead; ++s) state.read_ahead(s < steps);
-  const Product<T, Memory::kBands, kLoads, kTiles> product(
-      args.weights[share.direction], grid, exchange, static_cast<int>(threadIdx.x) / 32);
+  const typename Memory::Product product(args.weights[share.direction], grid, exchange,
+                                         static_cast<int>(threadIdx.x) / 32,
+                                         shared + Memory::kWeights);
   if (place.owns_warp) state.write_initial_state(steps, reverse);
 
   state.move_to(time_of(0));

@@ -4,18 +4,18 @@
 
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
-extern const TileKernels lstm_bf16_8, lstm_bf16_16, lstm_bf16_12;
-extern const TileKernels lstm_f16_8, lstm_f16_16, lstm_f16_12;
-extern const TileKernels gru_bf16_8, gru_bf16_16, gru_bf16_12;
-extern const TileKernels gru_f16_8, gru_f16_16, gru_f16_12;
+extern const TileKernels lstm_bf16_narrow, lstm_bf16_wide, lstm_bf16_deep;
+extern const TileKernels lstm_f16_narrow, lstm_f16_wide, lstm_f16_deep;
+extern const TileKernels gru_bf16_narrow, gru_bf16_wide, gru_bf16_deep;
+extern const TileKernels gru_f16_narrow, gru_f16_wide, gru_f16_deep;
 
 namespace {
 
 using ByForm = std::array<const TileKernels*, kForms.size()>;
-constexpr ByForm kLstmBf16{&lstm_bf16_8, &lstm_bf16_16, &lstm_bf16_12};
-constexpr ByForm kLstmF16{&lstm_f16_8, &lstm_f16_16, &lstm_f16_12};
-constexpr ByForm kGruBf16{&gru_bf16_8, &gru_bf16_16, &gru_bf16_12};
-constexpr ByForm kGruF16{&gru_f16_8, &gru_f16_16, &gru_f16_12};
+constexpr ByForm kLstmBf16{&lstm_bf16_narrow, &lstm_bf16_wide, &lstm_bf16_deep};
+constexpr ByForm kLstmF16{&lstm_f16_narrow, &lstm_f16_wide, &lstm_f16_deep};
+constexpr ByForm kGruBf16{&gru_bf16_narrow, &gru_bf16_wide, &gru_bf16_deep};
+constexpr ByForm kGruF16{&gru_f16_narrow, &gru_f16_wide, &gru_f16_deep};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ const TileKernels& kernels_of(const CellKind& kind, const Form& form) {
                         : bf16                       ? kGruBf16
                                                      : kGruF16;
   std::size_t i = 0;
-  while (kForms[i].units != form.units) ++i;
+  while (kForms[i].name != form.name) ++i;
   return *forms[i];
 }
 

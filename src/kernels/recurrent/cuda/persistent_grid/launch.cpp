@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/recurrent/cuda/persistent_grid/arguments.h"
@@ -16,21 +17,24 @@ namespace {
 
 using runtime::cuda::check;
 
-/// Blocks that are spread over the GPU: an H200 has 132 processors and runs 66 clusters of two.
-constexpr int kBlocksAtOnce = 128;
+/// Blocks that run at once, of which `cluster` share a part of the GPU: an H200 has 132 processors
+/// and runs 30 clusters of four.
+constexpr int blocks_at_once(int cluster) { return cluster == 1 ? 132 : 120; }
 
 constexpr int divided_up(std::int64_t a, std::int64_t b) {
   return static_cast<int>((a + b - 1) / b);
 }
 
-int blocks_of(const Form& form, std::int64_t hidden) {
-  const int blocks = divided_up(octets_of(hidden) * kOctet, form.units);
-  return divided_up(blocks, Form::kCluster) * Form::kCluster;
+int blocks_of(const PassForm& pass, std::int64_t hidden) {
+  return divided_up(octets_of(hidden) * kOctet, pass.units * pass.cluster) * pass.cluster;
 }
 
-/// Groups that the GPU runs at once.
+/// Groups that the GPU runs at once, in either pass.
 std::int64_t groups_of(const Form& form, std::int64_t hidden) {
-  return kBlocksAtOnce / blocks_of(form, hidden);
+  const auto groups = [&](const PassForm& pass) {
+    return blocks_at_once(pass.cluster) / blocks_of(pass, hidden);
+  };
+  return std::min(groups(form.forward), groups(form.backward));
 }
 
 /// Few rows a group, so that as many groups as can run share the work; nothing if one direction
@@ -94,7 +98,7 @@ void allow(const Pass& pass) {
 }
 
 /// Blocks of the kernel that this GPU runs at once.
-int blocks_at_once(const Pass& pass, int cluster, int processors) {
+int blocks_on_gpu(const Pass& pass, int cluster, int processors) {
   allow(pass);
   int count = 0;
   if (cluster == 1) {
@@ -110,6 +114,17 @@ int blocks_at_once(const Pass& pass, int cluster, int processors) {
   check(cudaOccupancyMaxActiveClusters(&count, pass.kernel, &config),
         "ask how many clusters of a recurrent kernel run at once");
   return count * cluster;
+}
+
+/// `values` of a unit are multiplied.
+Residence residence_of(const PassForm& pass, std::int64_t hidden, int values, int bands,
+                       int most_loads) {
+  return {pass.units,
+          blocks_of(pass, hidden),
+          pass.cluster,
+          bands,
+          divided_up(values * octets_of(hidden), 4 * kWarps * pass.cluster),
+          most_loads};
 }
 
 template <typename Args>
@@ -149,25 +164,33 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return "it computes bfloat16 and float16";
   }
   if (descriptor.projection > 0) return "it has no projection";
+  constexpr int kMostLayers = 2;
+  if (descriptor.layers > kMostLayers) {
+    return fmt::format("it runs layer after layer, and more than {} are faster side by side",
+                       kMostLayers);
+  }
   const Form* form = form_of(descriptor);
   if (form == nullptr) {
     return fmt::format(
-        "the registers of {} processors don't hold the recurrent weights of {} units in {} "
-        "directions for {} rows",
-        kBlocksAtOnce, descriptor.hidden, descriptor.directions, descriptor.rows);
+        "the GPU's registers don't hold the recurrent weights of {} units in {} directions for {} "
+        "rows",
+        descriptor.hidden, descriptor.directions, descriptor.rows);
   }
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
   const Spread most =
       spread_of(*form, descriptor.hidden, descriptor.directions, descriptor.rows).value();
-  const std::int64_t groups = most.clusters * descriptor.directions;
-  const auto blocks = groups * blocks_of(*form, descriptor.hidden);
-  // Runs of fewer rows take fewer tiles.
+  // Runs of fewer rows take fewer tiles, and may take more groups.
+  const std::int64_t each = groups_of(*form, descriptor.hidden) / descriptor.directions;
+  const auto groups = static_cast<int>(std::min(each, descriptor.rows) * descriptor.directions);
   for (int tiles = 1; tiles <= tiles_of(most); ++tiles) {
     const Kernels& kernels =
         kernels_of(kind_of(descriptor), *form)[static_cast<std::size_t>(tiles - 1)];
-    if (blocks_at_once(kernels.forward, 1, device.gpu().processors) < blocks ||
-        blocks_at_once(kernels.backward, Form::kCluster, device.gpu().processors) < blocks) {
-      return fmt::format("this GPU can't run {} blocks at once", blocks);
+    for (const auto& [pass, way] :
+         {std::pair{kernels.forward, form->forward}, std::pair{kernels.backward, form->backward}}) {
+      const int blocks = groups * blocks_of(way, descriptor.hidden);
+      if (blocks_on_gpu(pass, way.cluster, device.gpu().processors) < blocks) {
+        return fmt::format("this GPU can't run {} blocks at once", blocks);
+      }
     }
   }
   return std::nullopt;
@@ -176,25 +199,15 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 Residence forward_residence(const Descriptor& descriptor) {
   const Form& form = *form_of(descriptor);
   const int gates = static_cast<int>(descriptor.gates());
-  const int octets = octets_of(descriptor.hidden);
-  return {form.units,
-          blocks_of(form, descriptor.hidden),
-          1,
-          form.forward_bands(gates),
-          divided_up(octets, 4 * kWarps),
-          form.forward_loads()};
+  return residence_of(form.forward, descriptor.hidden, 1, form.forward_bands(gates),
+                      form.forward_loads());
 }
 
 Residence backward_residence(const Descriptor& descriptor) {
   const Form& form = *form_of(descriptor);
   const int gates = static_cast<int>(descriptor.gates());
-  const int octets = octets_of(descriptor.hidden);
-  return {form.units,
-          blocks_of(form, descriptor.hidden),
-          Form::kCluster,
-          form.backward_bands(),
-          divided_up(gates * octets, 4 * kWarps * Form::kCluster),
-          form.backward_loads(gates)};
+  return residence_of(form.backward, descriptor.hidden, gates, form.backward_bands(),
+                      form.backward_loads(gates));
 }
 
 std::int64_t forward_exchange_bytes(const Descriptor& descriptor) {

@@ -8,14 +8,22 @@
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 /// A warp takes 32 of the depth at once, kLoads times: thread 4g + q the octet q of them, of row g.
+/// Bands that registers don't hold stay in shared memory.
 template <typename T, int kBands, int kLoads, int kTiles>
 class Product {
  public:
   using Sums = SumBuffer<kBands * 16, kTiles>;
+  static constexpr int kMostRegisters = 144;  ///< of a thread, for weights
+  static constexpr int kHeld =
+      kBands < kMostRegisters / (8 * kLoads) ? kBands : kMostRegisters / (8 * kLoads);
+  /// Of shared memory, for the others.
+  static constexpr int kBytes = (kBands - kHeld) * kLoads * 2 * kThreads * 16;
 
   /// `weights` as packed; `part` of the depth is this warp's.
-  __device__ Product(const void* weights, const Grid& grid, const Exchange& exchange, int part)
-      : lane_(static_cast<int>(threadIdx.x) % 32),
+  __device__ Product(const void* weights, const Grid& grid, const Exchange& exchange, int part,
+                     std::byte* shared)
+      : shared_(reinterpret_cast<uint4*>(shared) + threadIdx.x),
+        lane_(static_cast<int>(threadIdx.x) % 32),
         loads_(grid.loads),
         rows_(exchange.layout().rows) {
     const int warp = static_cast<int>(blockIdx.x) % grid.blocks * kWarps + threadIdx.x / 32;
@@ -27,7 +35,12 @@ class Product {
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
         for (int m = 0; m < kBands; ++m) {
-          reinterpret_cast<uint4&>(weights_[i][e][m]) = from[((i * 2 + e) * kBands + m) * 32];
+          const uint4 fragment = from[((i * 2 + e) * kBands + m) * 32];
+          if (m < kHeld) {
+            reinterpret_cast<uint4&>(weights_[i][e][m < kHeld ? m : 0]) = fragment;
+          } else {
+            shared_[shared_index(i, e, m)] = fragment;
+          }
         }
       }
     }
@@ -56,7 +69,7 @@ class Product {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         uint4& v = b[i % kWindow][n];
-        if (lacks(v)) v = look(from + i * pitch_ + n * 8 * BufferLayout::kOctetBytes);
+        if (lacks(v)) v = look(from + i * pitch_ + n * BufferLayout::kTileBytes);
       }
     };
     const auto lacking = [&](int i) {
@@ -81,12 +94,19 @@ class Product {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
-        for (int n = 0; n < kTiles; ++n) {
-          const uint4& v = b[i % kWindow][n];
+        for (int m = 0; m < kBands; ++m) {
+          std::uint32_t a[4];
+          if (m < kHeld) {
+            reinterpret_cast<uint4&>(a) =
+                reinterpret_cast<const uint4&>(weights_[i][e][m < kHeld ? m : 0]);
+          } else {
+            reinterpret_cast<uint4&>(a) = shared_[shared_index(i, e, m)];
+          }
 #pragma unroll
-          for (int m = 0; m < kBands; ++m) {
-            persistent::multiply_add<T>(acc[e % kChains][m][n], weights_[i][e][m],
-                                        e == 0 ? v.x : v.z, e == 0 ? v.y : v.w);
+          for (int n = 0; n < kTiles; ++n) {
+            const uint4& v = b[i % kWindow][n];
+            persistent::multiply_add<T>(acc[e % kChains][m][n], a, e == 0 ? v.x : v.z,
+                                        e == 0 ? v.y : v.w);
           }
         }
       }
@@ -101,10 +121,14 @@ class Product {
 
  private:
   /// Loads on their way, as many as registers allow.
-  static constexpr int kLooks = kLoads * kBands > 20 ? 4 : 8;
-  static constexpr int kWindow = kLoads * kTiles <= kLooks ? kLoads : kLooks / kTiles;
+  static constexpr int kWindow = kLoads * kTiles <= 8 ? kLoads : 8 / kTiles;
   /// Sums that don't wait for each other: a product's latency is that of four or five.
   static constexpr int kChains = kBands * kTiles < 4 ? 2 : 1;
+
+  /// The thread's own fragments; nobody else reads them.
+  __device__ static constexpr int shared_index(int i, int e, int m) {
+    return ((i * 2 + e) * (kBands - kHeld) + m - kHeld) * kThreads;
+  }
 
   __device__ void leave(const float (&acc)[kChains][kBands][kTiles][4], float* sums) const {
 #pragma unroll
@@ -124,11 +148,12 @@ class Product {
     }
   }
 
+  uint4* const shared_;
   const int lane_, loads_, rows_;
   int mine_;    ///< loads that exist for this thread
   int offset_;  ///< of the thread's first octet and row in a buffer
   int pitch_;
-  std::uint32_t weights_[kLoads][2][kBands][4];
+  std::uint32_t weights_[kLoads][2][kHeld][4];
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid
