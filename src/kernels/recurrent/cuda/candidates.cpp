@@ -8,6 +8,7 @@
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
 #include "kernels/recurrent/cuda/recurrent.h"
+#include "kernels/recurrent/cuda/wide/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -64,6 +65,11 @@ std::optional<std::string> refuse_grid(const Descriptor& descriptor, const Devic
   return persistent_grid::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
+std::optional<std::string> refuse_wide(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_single_step(descriptor)) return reason;
+  return wide::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
+}
+
 template <const Rung& rung>
 std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
   return make_ladder_plan(descriptor, rung);
@@ -93,6 +99,7 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
 constexpr std::array kList{
     rung<kPersistentCluster>(refuse_persistent),
     rung<kPersistentGrid>(refuse_grid),
+    rung<kPersistentWide>(refuse_wide),
     rung<kGraph>(refuse_graph),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

@@ -290,7 +290,7 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   // Streamed products of this layer begin when its input is there.
   if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
   multiply_inputs(run, layer, piece);
-  if (engine.rung.persistent) {
+  if (engine.rung.persistent()) {
     run_persistent_layer(run, layer);
   } else {
     run_steps(run, layer, piece);

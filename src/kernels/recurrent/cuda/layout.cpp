@@ -4,9 +4,7 @@
 #include <initializer_list>
 
 #include "base/shape.h"
-#include "kernels/recurrent/cuda/persistent/launch.h"
-#include "kernels/recurrent/cuda/persistent/pack_kernels.h"
-#include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/resident_weights.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -41,19 +39,16 @@ PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows
   return matrix;
 }
 
-/// Recurrent weights as the threads of a group or cluster load them, for forward and for backward.
-PackedMatrix book_resident(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
-  PackedMatrix matrix;
-  if (rung.grid) {
-    matrix.plain = booking.take(1, {persistent_grid::forward_residence(descriptor).bytes()});
-    if (!descriptor.training) return matrix;
-    matrix.transposed = booking.take(1, {persistent_grid::backward_residence(descriptor).bytes()});
-    return matrix;
+PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+  const Sizes sizes(descriptor);
+  if (!rung.persistent()) {
+    return book_matrix(booking, sizes, sizes.gate_width, sizes.output,
+                       rung.transposed && descriptor.training);
   }
-  const std::int64_t blocks = persistent::blocks_of(descriptor.hidden).value();
-  const std::int64_t bytes = persistent::packed_bytes(descriptor.gates(), blocks);
-  matrix.plain = booking.take(1, {bytes});
-  if (descriptor.training) matrix.transposed = booking.take(1, {bytes});
+  const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
+  PackedMatrix matrix;
+  matrix.plain = booking.take(1, {bytes.forward});
+  matrix.transposed = booking.take(1, {bytes.backward});
   return matrix;
 }
 
@@ -98,8 +93,8 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
     layout.outputs.push_back(
         booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
   }
-  if (rung.grid) {
-    layout.exchange = booking.take(1, {persistent_grid::forward_exchange_bytes(descriptor)});
+  if (rung.persistent()) {
+    layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).forward});
   }
   return layout;
 }
@@ -136,8 +131,8 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   for (std::int64_t lane = 0; lane < lanes; ++lane) {
     layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));
   }
-  if (rung.grid) {
-    layout.exchange = booking.take(1, {persistent_grid::backward_exchange_bytes(descriptor)});
+  if (rung.persistent()) {
+    layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).backward});
   }
   return layout;
 }
@@ -170,9 +165,7 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     layer.bias = booking.take(kFloat, {all});
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
-      direction.weight_hh = rung.persistent ? book_resident(booking, descriptor, rung)
-                                            : book_matrix(booking, sizes, sizes.gate_width,
-                                                          sizes.output, with_transpose);
+      direction.weight_hh = book_recurrent(booking, descriptor, rung);
       if (sizes.projected) {
         direction.weight_hr =
             book_matrix(booking, sizes, sizes.output, sizes.hidden, with_transpose);

@@ -23,7 +23,8 @@ struct Sizes {
   bool fresh_cells;  ///< c as a step makes it differs from the state that goes on
 };
 
-/// A matrix of weights in storage, [rows, columns], and its transpose where a rung wants it.
+/// A matrix of weights in storage, [rows, columns], and its transpose where a rung wants it; or
+/// recurrent weights as launches that keep them load them, for forward and for backward.
 struct PackedMatrix {
   std::int64_t rows = 0, columns = 0;
   std::size_t plain = 0, transposed = 0;
@@ -74,7 +75,7 @@ struct ForwardLayout {
   std::vector<std::size_t> gates;      ///< likewise: float32 [rows, 4, H]; separate kernels only
   std::vector<StateLayout> states;     ///< inference only
   std::vector<std::size_t> outputs;    ///< inference only: of inner layers
-  std::size_t exchange = 0;            ///< of a layer on the whole GPU
+  std::size_t exchange = 0;            ///< what blocks of a launch tell each other
 };
 
 struct BackwardLayout {
@@ -89,7 +90,7 @@ struct BackwardLayout {
   std::vector<std::size_t> dc_whole;     ///< likewise
   std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
-  std::size_t exchange = 0;              ///< of a layer on the whole GPU
+  std::size_t exchange = 0;              ///< what blocks of a launch tell each other
 };
 
 /// Forward and backward share the space.

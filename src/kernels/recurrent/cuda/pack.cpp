@@ -1,7 +1,5 @@
 #include "kernels/recurrent/cuda/engine.h"
-#include "kernels/recurrent/cuda/persistent/launch.h"
-#include "kernels/recurrent/cuda/persistent/pack_kernels.h"
-#include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/resident_weights.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
@@ -31,46 +29,19 @@ struct Packing {
     pack_matrix(stream, engine.descriptor.dtype, args);
   }
 
-  void pack_resident(const Tensor& source, const PackedMatrix& matrix) const {
-    const Descriptor& descriptor = engine.descriptor;
-    persistent::PackWeights args{};
-    args.from = source.data_as<const float>();
-    args.gates = static_cast<std::int32_t>(descriptor.gates());
-    args.hidden = static_cast<std::int32_t>(descriptor.hidden);
-    args.blocks = persistent::blocks_of(descriptor.hidden).value();
-    args.to = packed + matrix.plain;
-    persistent::pack_forward(stream, descriptor.dtype, args);
-    if (!descriptor.training) return;
-    args.to = packed + matrix.transposed;
-    persistent::pack_backward(stream, descriptor.dtype, args);
-  }
-
-  void pack_grid(const Tensor& source, const PackedMatrix& matrix) const {
-    const Descriptor& descriptor = engine.descriptor;
-    persistent_grid::PackWeights args{};
-    args.from = source.data_as<const float>();
-    args.gates = static_cast<int>(descriptor.gates());
-    args.hidden = static_cast<int>(descriptor.hidden);
-    args.residence = persistent_grid::forward_residence(descriptor);
-    args.to = packed + matrix.plain;
-    persistent_grid::pack_forward(stream, descriptor.dtype, args);
-    if (!descriptor.training) return;
-    args.residence = persistent_grid::backward_residence(descriptor);
-    args.to = packed + matrix.transposed;
-    persistent_grid::pack_backward(stream, descriptor.dtype, args);
+  void pack_recurrent(const Tensor& source, const PackedMatrix& matrix) const {
+    if (!engine.rung.persistent()) return pack(source, matrix, 0);
+    const bool training = engine.descriptor.training;
+    pack_resident_weights(stream, engine.descriptor, engine.rung.residence,
+                          source.data_as<const float>(), packed + matrix.plain,
+                          training ? packed + matrix.transposed : nullptr);
   }
 
   void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) const {
     const Sizes& sizes = engine.sizes;
     const PackedDirection& direction = layer.directions[static_cast<std::size_t>(d)];
     pack(weights.weight_ih, layer.weight_ih, d * sizes.gate_width);
-    if (engine.rung.grid) {
-      pack_grid(weights.weight_hh, direction.weight_hh);
-    } else if (engine.rung.persistent) {
-      pack_resident(weights.weight_hh, direction.weight_hh);
-    } else {
-      pack(weights.weight_hh, direction.weight_hh, 0);
-    }
+    pack_recurrent(weights.weight_hh, direction.weight_hh);
     if (sizes.projected) pack(weights.weight_hr, direction.weight_hr, 0);
     if (engine.descriptor.peepholes) {
       runtime::cuda::check(

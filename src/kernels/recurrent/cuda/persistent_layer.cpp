@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/wide/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -22,12 +23,15 @@ persistent::Extent extent_of(const Run& run) {
           static_cast<std::int32_t>(run.engine.sizes.directions), run.lengths()};
 }
 
+/// Queues the launch on the layer's stream.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange) {
-  Engine& engine = run.engine;
-  const cudaStream_t stream = engine.lanes[run.lane_of(layer, 0)];
-  if (engine.rung.grid) {
+  const Engine& engine = run.engine;
+  const cudaStream_t stream = run.engine.lanes[run.lane_of(layer, 0)];
+  if (engine.rung.residence == Residence::kGrid) {
     persistent_grid::launch(stream, engine.descriptor, args, run.workspace<void>(exchange));
+  } else if (engine.rung.residence == Residence::kWide) {
+    wide::launch(stream, run.kind(), args, run.workspace<void>(exchange));
   } else {
     persistent::launch(stream, run.kind(), args);
   }

@@ -17,6 +17,14 @@ enum class InputProducts {
   kCombined,  ///< one for all steps, or for a piece of them
 };
 
+/// Where recurrent weights stay while all steps run.
+enum class Residence {
+  kNone,     ///< nowhere: each step reads them anew
+  kCluster,  ///< in each cluster, which works on some rows (persistent/)
+  kGrid,     ///< spread over a group of blocks, a few rows each (persistent_grid/)
+  kWide,     ///< spread over the whole GPU, for many rows (wide/)
+};
+
 struct Rung {
   std::string_view name;
   /// One product for all gates, rather than one a gate.
@@ -34,10 +42,10 @@ struct Rung {
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
-  /// All steps of a layer, in all directions, are one launch: of clusters (persistent/), or of
-  /// groups of blocks (persistent_grid/).
-  bool persistent = false;
-  bool grid = false;
+  /// Unless none: all steps of a layer, in all directions, are one launch.
+  Residence residence = Residence::kNone;
+
+  bool persistent() const { return residence != Residence::kNone; }
 };
 
 /// In order of the ladder.
@@ -53,9 +61,16 @@ inline constexpr Rung kFusedStep{"fused-step", true, InputProducts::kCombined, t
                                  true,         true};
 inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true, true};
 
-inline constexpr Rung kPersistentCluster{
-    "persistent-cluster", true, InputProducts::kCombined, true, false, false, false, true, true};
-inline constexpr Rung kPersistentGrid{
-    "persistent-grid", true, InputProducts::kCombined, true, false, false, false, true, true, true};
+/// What persistent rungs have in common.
+constexpr Rung persistent_rung(std::string_view name, Residence residence) {
+  Rung rung{name, true, InputProducts::kCombined, true};
+  rung.graph = true;
+  rung.residence = residence;
+  return rung;
+}
+inline constexpr Rung kPersistentCluster =
+    persistent_rung("persistent-cluster", Residence::kCluster);
+inline constexpr Rung kPersistentGrid = persistent_rung("persistent-grid", Residence::kGrid);
+inline constexpr Rung kPersistentWide = persistent_rung("persistent-wide", Residence::kWide);
 
 }  // namespace sluice::kernels::recurrent::cuda

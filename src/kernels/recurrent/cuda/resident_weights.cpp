@@ -1,0 +1,99 @@
+#include "kernels/recurrent/cuda/resident_weights.h"
+
+#include "kernels/recurrent/cuda/persistent/launch.h"
+#include "kernels/recurrent/cuda/persistent/pack_kernels.h"
+#include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/wide/launch.h"
+#include "kernels/recurrent/cuda/wide/pack_kernels.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+PassBytes both_passes(const Descriptor& descriptor, std::int64_t forward, std::int64_t backward) {
+  return {forward, descriptor.training ? backward : 0};
+}
+
+/// A launch's own description of the weights, without where they go and how they lie there.
+template <typename PackWeights>
+PackWeights weights_of(const Descriptor& descriptor, const float* weight_hh) {
+  PackWeights args{};
+  args.from = weight_hh;
+  args.gates = static_cast<std::int32_t>(descriptor.gates());
+  args.hidden = static_cast<std::int32_t>(descriptor.hidden);
+  return args;
+}
+
+void pack_for_cluster(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
+                      void* forward, void* backward) {
+  auto args = weights_of<persistent::PackWeights>(descriptor, weight_hh);
+  args.blocks = persistent::blocks_of(descriptor.hidden).value();
+  args.to = forward;
+  persistent::pack_forward(stream, descriptor.dtype, args);
+  if (!backward) return;
+  args.to = backward;
+  persistent::pack_backward(stream, descriptor.dtype, args);
+}
+
+void pack_for_grid(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
+                   void* forward, void* backward) {
+  auto args = weights_of<persistent_grid::PackWeights>(descriptor, weight_hh);
+  args.residence = persistent_grid::forward_residence(descriptor);
+  args.to = forward;
+  persistent_grid::pack_forward(stream, descriptor.dtype, args);
+  if (!backward) return;
+  args.residence = persistent_grid::backward_residence(descriptor);
+  args.to = backward;
+  persistent_grid::pack_backward(stream, descriptor.dtype, args);
+}
+
+void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
+                   void* forward, void* backward) {
+  auto args = weights_of<wide::PackWeights>(descriptor, weight_hh);
+  args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
+  args.stages = static_cast<std::int32_t>(wide::forward_stages(descriptor));
+  args.to = forward;
+  wide::pack_forward(stream, descriptor.dtype, args);
+  if (!backward) return;
+  args.stages = static_cast<std::int32_t>(wide::backward_stages(descriptor));
+  args.to = backward;
+  wide::pack_backward(stream, descriptor.dtype, args);
+}
+
+}  // namespace
+
+PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence) {
+  if (residence == Residence::kGrid) {
+    return both_passes(descriptor, persistent_grid::forward_residence(descriptor).bytes(),
+                       persistent_grid::backward_residence(descriptor).bytes());
+  }
+  if (residence == Residence::kWide) {
+    const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
+    return both_passes(descriptor, wide::packed_bytes(chunks, wide::forward_stages(descriptor)),
+                       wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
+  }
+  const std::int64_t bytes = persistent::packed_bytes(
+      descriptor.gates(), persistent::blocks_of(descriptor.hidden).value());
+  return both_passes(descriptor, bytes, bytes);
+}
+
+PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
+  if (residence == Residence::kGrid) {
+    return both_passes(descriptor, persistent_grid::forward_exchange_bytes(descriptor),
+                       persistent_grid::backward_exchange_bytes(descriptor));
+  }
+  if (residence == Residence::kWide) {
+    const std::int64_t bytes = wide::exchange_bytes(descriptor);
+    return both_passes(descriptor, bytes, bytes);
+  }
+  return {0, 0};
+}
+
+void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+                           const float* weight_hh, void* forward, void* backward) {
+  const auto pack = residence == Residence::kGrid   ? pack_for_grid
+                    : residence == Residence::kWide ? pack_for_wide
+                                                    : pack_for_cluster;
+  pack(stream, descriptor, weight_hh, forward, backward);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/recurrent/cuda/rung.h"
+
+/// What the three kinds of launches that keep recurrent weights on chip (persistent/,
+/// persistent_grid/, wide/) want of a plan. Never asked with Residence::kNone.
+namespace sluice::kernels::recurrent::cuda {
+
+struct PassBytes {
+  std::int64_t forward, backward;  ///< backward: 0 unless the plan is for training
+};
+
+/// The recurrent weights of a layer and direction as the threads of a launch load them.
+PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence);
+/// What blocks of a launch tell each other through global memory; needn't be initialized.
+PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence);
+
+/// Packs `weight_hh` [G*H, H] for both passes; `backward` is null unless the plan is for training.
+void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+                           const float* weight_hh, void* forward, void* backward);
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,114 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cluster.h"
+#include "kernels/recurrent/cuda/tensor_copy.h"
+#include "kernels/recurrent/cuda/wide/block_memory.h"
+
+/// What a block works on, in which order, and where things lie in its shared memory.
+namespace sluice::kernels::recurrent::cuda::wide {
+
+/// Which part of a layer a block has. Blocks of a direction and group stand next to each other, 16
+/// units after another.
+struct Part {
+  int direction, chunk, quarter;  ///< its units are the quarter of the chunk
+  int first_tile, tiles;
+
+  __device__ explicit Part(const Geometry& geometry) {
+    const int across = geometry.chunks * kBlocksOfChunk;
+    const int block = static_cast<int>(blockIdx.x), rest = block / across;
+    direction = geometry.first_direction + rest / geometry.groups;
+    chunk = block % across / kBlocksOfChunk;
+    quarter = block % kBlocksOfChunk;
+    first_tile = rest % geometry.groups * geometry.tiles_each;
+    tiles = min(geometry.tiles_each, geometry.tiles - first_tile);
+  }
+};
+
+/// A product: of values that were announced as `number`-th of a tile of the block's.
+struct Item {
+  int number, tile;
+};
+
+/// The block's items, in the order in which all its warps take them: tiles take turns, so that one
+/// is multiplied while another's values are on their way.
+class Items {
+ public:
+  /// `counts` of the block's tiles.
+  __device__ Items(const int* counts, int tiles) : counts_(counts), tiles_(tiles), most_(0) {
+    for (int i = 0; i < tiles; ++i) most_ = max(most_, counts[i]);
+  }
+  __device__ Item first() const { return after({0, -1}); }
+  __device__ bool has(const Item& item) const { return item.number < most_; }
+  __device__ Item after(Item item) const {
+    do {
+      if (++item.tile == tiles_) {
+        item.tile = 0;
+        ++item.number;
+      }
+    } while (item.number < most_ && item.number >= counts_[item.tile]);
+    return item;
+  }
+  __device__ int count(int tile) const { return counts_[tile]; }
+
+ private:
+  const int* counts_;
+  int tiles_, most_;
+};
+
+/// Writes the most steps that a row of each tile has; called by a warp.
+__device__ inline void count_steps(const Extent& extent, const Part& part, int* steps) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int tile = 0; tile < part.tiles; ++tile) {
+    const int row = (part.first_tile + tile) * kTileRows + lane;
+    int most = extent.time;
+    if (extent.lengths != nullptr) most = row < extent.rows ? extent.lengths[row] : 0;
+    most = __reduce_max_sync(~0u, most);
+    if (lane == 0) steps[tile] = most;
+  }
+}
+
+/// Two buffers of sums on their way from products to cells, and how often each was used.
+struct Turn {
+  int buffer = 0;
+  std::uint32_t parity = 0;
+  __device__ void next() {
+    buffer ^= 1;
+    parity ^= buffer == 0;
+  }
+};
+
+/// Addresses of the block's barriers.
+struct Barriers {
+  std::uint32_t base;
+  int ring;
+
+  __device__ std::uint32_t full(int stage) const { return base + stage * 8; }
+  __device__ std::uint32_t empty(int stage) const { return base + (ring + stage) * 8; }
+  __device__ std::uint32_t parts_full(int buffer) const { return base + (2 * ring + buffer) * 8; }
+  __device__ std::uint32_t parts_empty(int buffer) const {
+    return base + (2 * ring + 2 + buffer) * 8;
+  }
+};
+
+/// Arrives at a barrier of this block, or at one of the cluster's.
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void arrive_in_cluster(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+}
+
+/// Blocks of the cluster that share copies: every `stride`-th from `first` on.
+struct Sharers {
+  int count, first, stride, mine;
+
+  __device__ int rank(int i) const { return first + i * stride; }
+  __device__ std::uint16_t mask() const {
+    std::uint32_t bits = 0;
+    for (int i = 0; i < count; ++i) bits |= 1u << rank(i);
+    return static_cast<std::uint16_t>(bits);
+  }
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::wide

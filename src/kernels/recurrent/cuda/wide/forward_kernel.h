@@ -1,0 +1,97 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/wide/forward_cell.h"
+#include "kernels/recurrent/cuda/wide/resident_product.h"
+#include "kernels/recurrent/cuda/wide/roles.h"
+
+/// The forward pass of a layer over the whole sequence.
+namespace sluice::kernels::recurrent::cuda::wide {
+
+/// kStages: of the ring, that a tile's depth takes.
+template <typename Cell, typename T, int kStages>
+__global__ void __launch_bounds__(kThreads, 1)
+    forward_kernel(const __grid_constant__ LayerForward args,
+                   const __grid_constant__ Geometry geometry) {
+  extern __shared__ __align__(1024) std::byte shared[];
+  const BlockMemory memory(geometry.ring, geometry.tiles_each, sizeof(ForwardState<T>));
+  const Part part(geometry);
+  const Extent& extent = args.extent;
+  const std::uint32_t ring = shared_address(shared);
+  const Barriers barriers{ring + static_cast<std::uint32_t>(memory.barriers), geometry.ring};
+  const Sharers sharers{geometry.sharers, 0, 1, static_cast<int>(cluster_rank())};
+  int* steps = reinterpret_cast<int*>(shared + memory.counts);
+  if (threadIdx.x < 32) count_steps(extent, part, steps);
+  if (threadIdx.x == 32) begin_barriers(barriers, sharers.count, kProductWarps, kCellWarps);
+  __syncthreads();
+  cluster_arrive();
+  cluster_wait();
+  const Items items(steps, part.tiles);
+  float4* parts = reinterpret_cast<float4*>(shared + memory.parts);
+  constexpr int kPartsFloat4 = BlockMemory::kPartsBytes / 16;
+
+  const int role = static_cast<int>(threadIdx.x) / 128;
+  if (role < kProductGroups) {
+    take_registers<kProductRegisters>();
+    ResidentProduct<T, kStages> product(args.weights[part.direction],
+                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
+                                        barriers, sharers);
+    const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+    Turn turn;
+    for (Item item = items.first(); items.has(item); item = items.after(item)) {
+      float sums[16];
+      product.run(sums);
+      wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
+      float4* to = parts + turn.buffer * kPartsFloat4 + (role * 4 + warp) * 128 + lane;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        to[i * 32] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+      }
+      __syncwarp();
+      if (lane == 0) arrive(barriers.parts_full(turn.buffer));
+      turn.next();
+    }
+  } else if (role == kProductGroups) {
+    give_registers<kCellRegisters>();
+    const CellPlace place(extent, geometry, part);
+    ForwardCell<Cell, T> cell(args, place, part, shared + memory.states);
+    const auto time_of = [&](const Item& item) {
+      return part.direction == 1 ? steps[item.tile] - 1 - item.number : item.number;
+    };
+    for (int tile = 0; tile < part.tiles; ++tile) {
+      cell.begin(tile, steps[tile]);
+      if (steps[tile] > 0) cell.hand_on(0, tile);
+    }
+    Turn turn;
+    Item item = items.first();
+    if (items.has(item)) cell.read(item.tile, time_of(item));
+    while (items.has(item)) {
+      const Item next = items.after(item);
+      cell.receive();
+      if (items.has(next)) cell.read(next.tile, time_of(next));
+      float products[kCells][4];
+      wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
+      cell.add_parts(parts + turn.buffer * kPartsFloat4, place.warp(), place.lane(), products);
+      __syncwarp();
+      if (place.lane() == 0) arrive(barriers.parts_empty(turn.buffer));
+      turn.next();
+      const int time = time_of(item);
+      cell.step(item.tile, time, products);
+      if (item.number + 1 < steps[item.tile]) cell.hand_on(item.number + 1, item.tile);
+      cell.write(item.tile, time);
+      item = next;
+    }
+    for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
+  } else {
+    give_registers<kCopyRegisters>();
+    if (threadIdx.x % 128 < 32) {
+      copy_items<kStages>(geometry, extent.directions, part, items,
+                          DepthPart{0, geometry.depth_chunks}, sharers, ring, barriers);
+    }
+  }
+  // No block ends while another may still write into it.
+  __syncwarp();
+  cluster_arrive();
+  cluster_wait();
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::wide

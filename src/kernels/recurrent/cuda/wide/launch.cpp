@@ -1,0 +1,232 @@
+#include "kernels/recurrent/cuda/wide/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "kernels/recurrent/cuda/wide/block_memory.h"
+#include "kernels/recurrent/cuda/wide/kernels.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
+
+namespace sluice::kernels::recurrent::cuda::wide {
+namespace {
+
+using runtime::cuda::check;
+
+enum class Pass { kForward, kBackward };
+
+/// Clusters of so many blocks that an H200 runs at once, if each block takes a multiprocessor for
+/// itself (cudaOccupancyMaxActiveClusters).
+struct ClusterSize {
+  int blocks, at_once;
+};
+constexpr std::array kForwardSizes{ClusterSize{4, 30}, ClusterSize{2, 66}};
+constexpr std::array kBackwardSizes{ClusterSize{8, 15}, ClusterSize{4, 30}};
+
+constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
+constexpr int kMostTilesEach = 16, kMostRing = 11;
+
+std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
+
+std::int64_t depth_chunks(Pass pass, std::int64_t gates, std::int64_t hidden) {
+  return (pass == Pass::kForward ? 1 : gates) * chunks_of(hidden);
+}
+/// Of the depth that a block multiplies: all of it, or in backward a quarter.
+std::int64_t stages_of(Pass pass, std::int64_t gates, std::int64_t hidden) {
+  const std::int64_t split = pass == Pass::kForward ? 1 : kBlocksOfChunk;
+  return std::max<std::int64_t>(
+      parts(depth_chunks(pass, gates, hidden), split * kStageChunks), kFewestStages);
+}
+
+/// How a layer is launched.
+struct Spread {
+  Geometry geometry;
+  int cluster;     ///< blocks
+  int directions;  ///< of a launch
+  int blocks() const {
+    return geometry.chunks * kBlocksOfChunk * geometry.groups * directions;
+  }
+};
+
+/// With clusters of that size; nothing if not even one group of rows of one direction runs at once.
+std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64_t gates,
+                                  std::int64_t hidden, std::int64_t rows,
+                                  std::int64_t directions) {
+  const std::int64_t chunks = chunks_of(hidden), across = chunks * kBlocksOfChunk;
+  if (across % size.blocks != 0) return std::nullopt;
+  const std::int64_t layers = static_cast<std::int64_t>(size.at_once) * size.blocks / across;
+  if (layers == 0) return std::nullopt;
+  const std::int64_t together = layers >= directions ? directions : 1;
+  const std::int64_t tiles = parts(rows, kTileRows);
+  const std::int64_t each = parts(tiles, std::min(tiles, layers / together));
+  Spread spread{};
+  spread.cluster = size.blocks;
+  spread.directions = static_cast<int>(together);
+  Geometry& geometry = spread.geometry;
+  geometry.chunks = static_cast<std::int32_t>(chunks);
+  geometry.depth_chunks = static_cast<std::int32_t>(depth_chunks(pass, gates, hidden));
+  geometry.tiles = static_cast<std::int32_t>(tiles);
+  geometry.tiles_each = static_cast<std::int32_t>(each);
+  geometry.groups = static_cast<std::int32_t>(parts(tiles, each));
+  geometry.sharers = pass == Pass::kForward ? size.blocks : size.blocks / kBlocksOfChunk;
+  return spread;
+}
+
+/// As few tiles for a block as can be, in as few launches; then as many blocks that share copies.
+std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden,
+                                std::int64_t rows, std::int64_t directions) {
+  std::optional<Spread> best;
+  for (const ClusterSize& size : pass == Pass::kForward ? kForwardSizes : kBackwardSizes) {
+    const auto spread = spread_over(size, pass, gates, hidden, rows, directions);
+    if (!spread) continue;
+    const auto cost = [&](const Spread& s) {
+      return parts(directions, s.directions) * s.geometry.tiles_each;
+    };
+    if (!best || cost(*spread) < cost(*best)) best = spread;
+  }
+  return best;
+}
+
+int state_bytes(const Kernels& kernels, Pass pass) {
+  return pass == Pass::kForward ? kernels.forward_state : kernels.backward_state;
+}
+const void* kernel_of(const Kernels& kernels, Pass pass, std::int64_t stages) {
+  const auto index = static_cast<std::size_t>(stages - kFewestStages);
+  return pass == Pass::kForward ? kernels.forward[index] : kernels.backward[index];
+}
+
+/// As many stages as there is memory for, up to where more bring nothing.
+int ring_of(int tiles, int state) {
+  const int rest = kSharedBytes - BlockMemory(0, tiles, state).bytes;
+  return std::min(kMostRing, rest / (kStageBytes + 16));
+}
+
+std::int64_t counters_bytes(const Geometry& geometry, std::int64_t directions) {
+  return directions * geometry.tiles * geometry.chunks * kCounterBytes;
+}
+
+struct Configuration {
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  cudaLaunchConfig_t launch{};
+
+  Configuration(const Spread& spread, int bytes) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {static_cast<unsigned>(spread.cluster), 1, 1};
+    attributes[1].id = cudaLaunchAttributeCooperative;
+    attributes[1].val.cooperative = 1;
+    launch.gridDim = static_cast<unsigned>(spread.blocks());
+    launch.blockDim = kThreads;
+    launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
+    launch.attrs = attributes.data();
+    launch.numAttrs = static_cast<unsigned>(attributes.size());
+  }
+  Configuration(const Configuration&) = delete;
+  Configuration& operator=(const Configuration&) = delete;
+};
+
+void allow(const void* kernel, int bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "allow a recurrent kernel its shared memory");
+}
+
+template <typename Args>
+void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Args& args,
+                  void* exchange) {
+  const Extent& extent = args.extent;
+  const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
+  Spread spread = spread_of(pass, gates, extent.hidden, extent.rows, extent.directions).value();
+  Geometry& geometry = spread.geometry;
+  const Kernels& kernels = kernels_of(kind);
+  const void* kernel = kernel_of(kernels, pass, stages_of(pass, gates, extent.hidden));
+  const int state = state_bytes(kernels, pass);
+  geometry.ring = ring_of(geometry.tiles_each, state);
+  const std::int64_t counters = counters_bytes(geometry, extent.directions);
+  geometry.counters = static_cast<std::uint32_t*>(exchange);
+  geometry.exchange = static_cast<std::byte*>(exchange) + counters;
+  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(counters), stream),
+        "clear the counters of a recurrent layer");
+  const int bytes = BlockMemory(geometry.ring, geometry.tiles_each, state).bytes;
+  allow(kernel, bytes);
+  Configuration configuration(spread, bytes);
+  configuration.launch.stream = stream;
+  Args copy = args;
+  for (int d = 0; d < extent.directions; d += spread.directions) {
+    geometry.first_direction = d;
+    void* values[]{&copy, &geometry};
+    check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
+          "queue the kernel of a recurrent layer");
+  }
+}
+
+}  // namespace
+
+std::int64_t chunks_of(std::int64_t hidden) { return parts(hidden, kChunkUnits); }
+std::int64_t forward_stages(const Descriptor& descriptor) {
+  return stages_of(Pass::kForward, descriptor.gates(), descriptor.hidden);
+}
+std::int64_t backward_stages(const Descriptor& descriptor) {
+  return stages_of(Pass::kBackward, descriptor.gates(), descriptor.hidden);
+}
+
+std::int64_t exchange_bytes(const Descriptor& descriptor) {
+  const Pass pass = descriptor.training ? Pass::kBackward : Pass::kForward;
+  const std::int64_t tiles = parts(descriptor.rows, kTileRows);
+  const std::int64_t chunks = chunks_of(descriptor.hidden);
+  const std::int64_t depth = depth_chunks(pass, descriptor.gates(), descriptor.hidden);
+  return descriptor.directions * tiles * (chunks * kCounterBytes + 2 * depth * kChunkBytes);
+}
+
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device) {
+  if (!device.gpu().code.hopper) {
+    return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
+  }
+  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
+    return "it computes bfloat16 and float16";
+  }
+  if (descriptor.projection > 0) return "it has no projection";
+  constexpr std::int64_t kMostUnits = kMostStages * kStageChunks * kChunkUnits;
+  if (descriptor.hidden > kMostUnits) {
+    return fmt::format("its blocks hold the recurrent weights of {} units, not of {}", kMostUnits,
+                       descriptor.hidden);
+  }
+  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype});
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    if (pass == Pass::kBackward && !descriptor.training) continue;
+    const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
+                                  descriptor.directions);
+    SLUICE_ASSERT(spread.has_value());
+    const int tiles = spread->geometry.tiles_each;
+    if (tiles > kMostTilesEach) {
+      return fmt::format("its blocks take {} rows at once, not {}",
+                         spread->geometry.groups * kMostTilesEach * kTileRows, descriptor.rows);
+    }
+    const int state = state_bytes(kernels, pass);
+    const int bytes = BlockMemory(ring_of(tiles, state), tiles, state).bytes;
+    const void* kernel =
+        kernel_of(kernels, pass, stages_of(pass, descriptor.gates(), descriptor.hidden));
+    allow(kernel, bytes);
+    const Configuration configuration(*spread, bytes);
+    int clusters = 0;
+    check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
+          "ask how many clusters of a recurrent kernel run at once");
+    if (clusters * spread->cluster < spread->blocks()) {
+      return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
+                         spread->blocks() / spread->cluster, spread->cluster);
+    }
+  }
+  return std::nullopt;
+}
+
+void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, void* exchange) {
+  launch_layer(stream, kind, Pass::kForward, args, exchange);
+}
+void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args, void* exchange) {
+  launch_layer(stream, kind, Pass::kBackward, args, exchange);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::wide

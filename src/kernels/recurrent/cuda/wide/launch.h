@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/cuda/wide/arguments.h"
+#include "runtime/cuda/cuda_device.h"
+
+/// Which layers fit, how they are spread over the GPU, and the launch.
+namespace sluice::kernels::recurrent::cuda::wide {
+
+/// Why a layer of this shape can't be launched on this GPU, in one sentence. Asks the GPU how many
+/// clusters it runs at once.
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device);
+
+/// Chunks of 64 units that have all units, and stages of the ring that the depth of the products
+/// takes.
+std::int64_t chunks_of(std::int64_t hidden);
+std::int64_t forward_stages(const Descriptor& descriptor);
+std::int64_t backward_stages(const Descriptor& descriptor);
+
+/// Bytes of global memory that launches of up to the descriptor's rows need, in both passes.
+std::int64_t exchange_bytes(const Descriptor& descriptor);
+
+/// Launches all directions of a layer. `exchange` has exchange_bytes, of which nothing is expected.
+void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, void* exchange);
+void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args, void* exchange);
+
+}  // namespace sluice::kernels::recurrent::cuda::wide

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "base/dtype.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+constexpr std::string_view kName = "persistent-wide";
+
+std::string parameter_name(
+    const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param),
+                     base::name_of(std::get<1>(parameter.param)));
+}
+
+/// Layers in one launch over the whole GPU, at widths and batches that small random cases never
+/// have: only on devices that have them.
+class RecurrentWide : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+ protected:
+  void SetUp() override {
+    device_ = runtime::open_device(std::get<0>(GetParam()));
+    const auto list = candidates(*device_);
+    const auto found = std::ranges::find(list, kName, &Candidate::name);
+    if (found == list.end()) GTEST_SKIP();
+    candidate_ = &*found;
+  }
+
+  std::int64_t draw(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+  /// One layer that is planned for training.
+  Descriptor layer_of(CellType cell, std::int64_t directions, std::int64_t hidden) {
+    Descriptor d;
+    d.cell = cell;
+    d.directions = directions;
+    d.input = draw(6, 20);
+    d.hidden = hidden;
+    d.time = 6;
+    d.rows = 40;
+    d.dtype = std::get<1>(GetParam());
+    d.training = true;
+    return d;
+  }
+  std::optional<std::string> refusal(const Descriptor& descriptor) const {
+    return candidate_->refuse(descriptor, *device_);
+  }
+  /// Whether the GPU has no such clusters, which is the only good reason against such a layer.
+  bool gpu_lacks(const Descriptor& layer) const {
+    const auto reason = refusal(layer);
+    EXPECT_TRUE(!reason || reason->find("GPU") != std::string::npos) << *reason;
+    return reason.has_value();
+  }
+  RunOptions options() const { return {std::get<0>(GetParam()), std::string(kName)}; }
+  double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
+
+  /// Runs a layer with so many rows and compares.
+  void compare(Descriptor layer, std::int64_t time, std::int64_t rows) {
+    StackCase stack;
+    layer.time = time + draw(0, 1);
+    layer.rows = rows + draw(0, 40);
+    stack.descriptor = layer;
+    stack.time = time;
+    stack.rows = rows;
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(layer)) return;
+    const Tensors got = run(stack, options());
+    expect_close(got, expected(stack), tolerance());
+    EXPECT_EQ(run(stack, options()), got);
+  }
+
+  std::unique_ptr<runtime::Device> device_;
+  const Candidate* candidate_ = nullptr;
+  const std::uint64_t seed_ = seed();
+  std::mt19937_64 random_{seed_};
+  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
+                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentWide,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values(DType::kBFloat16, DType::kFloat16)),
+                         parameter_name);
+
+// Each takes another number of stages of the ring, and the last but one of each no whole chunk.
+TEST_P(RecurrentWide, EqualsOracleAtEveryDepth) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t most : {512, 768, 1024}) {
+      compare(layer_of(cell, 1, most), 3, draw(33, 70));
+      compare(layer_of(cell, 1, draw(most - 255, most - 1)), 3, draw(33, 70));
+    }
+  }
+}
+
+// Blocks take one tile after the other, up to more than a ring holds.
+TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    compare(layer_of(cell, 1, draw(257, 330)), 4, draw(300, 480));
+    compare(layer_of(cell, 2, draw(490, 530)), 3, draw(100, 150));
+  }
+}
+
+TEST_P(RecurrentWide, EqualsOracleInBothDirectionsAtFullWidth) {
+  compare(layer_of(CellType::kLstm, 2, 1024), 3, 40);
+}
+
+TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
+  Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
+  if (gpu_lacks(layer)) GTEST_SKIP();
+  layer.rows = 512;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 513;
+  EXPECT_EQ(refusal(layer), "its blocks take 512 rows at once, not 513");
+  layer.rows = 40;
+  layer.hidden = 1025;
+  EXPECT_EQ(refusal(layer), "its blocks hold the recurrent weights of 1024 units, not of 1025");
+  layer.hidden = 1024;
+  layer.time = 1;
+  EXPECT_TRUE(refusal(layer).has_value());
+}
+
+// Ten thousand launches that leave nothing behind: of each plan's two hundred runs the last counts.
+TEST_P(RecurrentWide, SurvivesManyLaunches) {
+  if (std::get<1>(GetParam()) != DType::kBFloat16) GTEST_SKIP();
+  for (int trial = 0; trial < 25; ++trial) {
+    StackCase stack = random_case(random_, {DType::kBFloat16, 9, 100, 200});
+    if (refusal(stack.descriptor)) continue;
+    stack.want_gradients = false;
+    SCOPED_TRACE(describe(stack));
+    RunOptions many = options();
+    many.rounds = 200;
+    expect_close(run(stack, many), expected(stack), tolerance());
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
