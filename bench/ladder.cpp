@@ -74,6 +74,7 @@ const std::vector<Rung>& rungs() {
       {"fused-step", "a step's product and cell as one kernel"},
       {"graph", "all of it captured in a CUDA graph"},
       {"persistent-cluster", "instead: all steps of a layer in one launch"},
+      {"persistent-wide", "that launch over the whole GPU"},
       {"portable", "plain C++, a step at a time"},
       {"avx2", "vectors of 8, the cell fused into the product"},
       {"avx512", "vectors of 16"},

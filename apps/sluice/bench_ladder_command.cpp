@@ -35,9 +35,9 @@ void add_bench_ladder(CLI::App& bench) {
       "Runs LSTM T100 B64 I512 H512 with 4 layers by each rung that the device has, and prints\n"
       "GFLOP/s and the speed-up over the lowest: baseline, combined-gemm, streamed-gemm,\n"
       "fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step, graph,\n"
-      "persistent-cluster; then cudnn-*, plain and captured in a CUDA graph (+graph). On the CPU\n"
-      "the rungs are portable, avx2, avx512, amx and then onednn. Each rung is an implementation\n"
-      "that bench lstm --impl takes by name.\n\n"
+      "persistent-cluster, persistent-wide; then cudnn-*, plain and captured in a CUDA graph\n"
+      "(+graph). On the CPU the rungs are portable, avx2, avx512, amx and then onednn. Each rung\n"
+      "is an implementation that bench lstm --impl takes by name.\n\n"
       "  sluice bench ladder --dtype bfloat16 --json ladder.json\n"
       "  sluice bench ladder --device cpu --pass forward --repeats 1");
   command->callback([options] { sluice::bench::run_ladder(*options, std::cout); });

@@ -64,11 +64,12 @@ class RecurrentWide : public ::testing::TestWithParam<std::tuple<const char*, DT
   RunOptions options() const { return {std::get<0>(GetParam()), std::string(kName)}; }
   double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
 
-  /// Runs a layer with so many rows and compares.
-  void compare(Descriptor layer, std::int64_t time, std::int64_t rows) {
+  /// Runs a layer that is planned for up to so many rows and compares.
+  void compare(Descriptor layer, std::int64_t time, std::int64_t most_rows) {
     StackCase stack;
     layer.time = time + draw(0, 1);
-    layer.rows = rows + draw(0, 40);
+    layer.rows = most_rows;
+    const std::int64_t rows = draw(most_rows / 2, most_rows);
     stack.descriptor = layer;
     stack.time = time;
     stack.rows = rows;
@@ -97,32 +98,41 @@ INSTANTIATE_TEST_SUITE_P(, RecurrentWide,
 TEST_P(RecurrentWide, EqualsOracleAtEveryDepth) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     for (const std::int64_t most : {512, 768, 1024}) {
-      compare(layer_of(cell, 1, most), 3, draw(33, 70));
-      compare(layer_of(cell, 1, draw(most - 255, most - 1)), 3, draw(33, 70));
+      const std::int64_t rows = cell == CellType::kLstm ? 128 : 64;
+      compare(layer_of(cell, 1, most), 3, rows);
+      compare(layer_of(cell, 1, draw(most - 255, most - 1)), 3, rows);
     }
   }
 }
 
 // Blocks take one tile after the other, up to more than a ring holds.
 TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
-    compare(layer_of(cell, 1, draw(257, 330)), 4, draw(300, 480));
-    compare(layer_of(cell, 2, draw(490, 530)), 3, draw(100, 150));
-  }
-}
-
-TEST_P(RecurrentWide, EqualsOracleInBothDirectionsAtFullWidth) {
-  compare(layer_of(CellType::kLstm, 2, 1024), 3, 40);
+  compare(layer_of(CellType::kLstm, 1, draw(257, 330)), 4, 480);
+  compare(layer_of(CellType::kLstm, 2, draw(490, 530)), 3, 128);
+  Descriptor inference = layer_of(CellType::kLstm, 1, draw(513, 570));
+  inference.training = false;
+  compare(inference, 3, 510);
+  compare(layer_of(CellType::kGru, 1, draw(257, 330)), 4, 320);
+  compare(layer_of(CellType::kGru, 2, draw(450, 512)), 3, 64);
 }
 
 TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
   if (gpu_lacks(layer)) GTEST_SKIP();
+  layer.rows = 128;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 129;
+  EXPECT_EQ(refusal(layer), "with 160 rows to a block, a kernel a step is faster");
+  layer.training = false;
   layer.rows = 512;
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 513;
-  EXPECT_EQ(refusal(layer), "its blocks take 512 rows at once, not 513");
+  EXPECT_EQ(refusal(layer), "with 288 rows to a block, a kernel a step is faster");
+  layer.training = true;
   layer.rows = 40;
+  layer.directions = 2;
+  EXPECT_EQ(refusal(layer), "both directions of so many units don't run at once");
+  layer.directions = 1;
   layer.hidden = 1025;
   EXPECT_EQ(refusal(layer), "its blocks hold the recurrent weights of 1024 units, not of 1025");
   layer.hidden = 1024;

@@ -54,20 +54,12 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
   return std::nullopt;
 }
 
+/// `refuse_launch` knows which layers fit.
+template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_single_step(descriptor)) return reason;
   if (auto reason = refuse_extras(descriptor)) return reason;
-  return persistent::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
-}
-
-std::optional<std::string> refuse_grid(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_single_step(descriptor)) return reason;
-  return persistent_grid::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
-}
-
-std::optional<std::string> refuse_wide(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_single_step(descriptor)) return reason;
-  return wide::refuse(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
+  return refuse_launch(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
 template <const Rung& rung>
@@ -97,9 +89,9 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
 }
 
 constexpr std::array kList{
-    rung<kPersistentCluster>(refuse_persistent),
-    rung<kPersistentGrid>(refuse_grid),
-    rung<kPersistentWide>(refuse_wide),
+    rung<kPersistentCluster>(refuse_persistent<persistent::refuse>),
+    rung<kPersistentGrid>(refuse_persistent<persistent_grid::refuse>),
+    rung<kPersistentWide>(refuse_persistent<wide::refuse>),
     rung<kGraph>(refuse_graph),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

@@ -21,25 +21,24 @@ inline constexpr int kBlocksOfChunk = kChunkUnits / kUnits;
 inline constexpr int kChunkBytes = kTileRows * 128;
 /// A stage of the ring holds two chunks for each of the two warpgroups that multiply.
 inline constexpr int kStageChunks = 4, kStageBytes = kStageChunks * kChunkBytes;
-/// Warpgroups: two multiply, one evaluates cells, a warp of the last one copies.
+/// Warpgroups: two multiply, one evaluates cells, of the last one a warp copies and one announces.
 inline constexpr int kThreads = 512;
 /// Counters have a line of the second cache each.
 inline constexpr int kCounterBytes = 128;
-/// What announces that all of a chunk's values are there: a warp each of the cells of its blocks.
-inline constexpr int kAnnouncements = kBlocksOfChunk * 4;
+/// What announces that all of a chunk's values are there: a warp of each of its blocks.
+inline constexpr int kAnnouncements = kBlocksOfChunk;
 
 /// How a layer lies on the GPU.
 struct Geometry {
-  std::int32_t chunks;           ///< 64 units each, that have all units
-  std::int32_t depth_chunks;     ///< that the exchange has: `chunks`, or of each gate as many
-  std::int32_t tiles;            ///< of 32 rows, in all
-  std::int32_t tiles_each;       ///< that a block has, one after the other in each step
-  std::int32_t groups;           ///< of rows: blocks of different groups have nothing in common
-  std::int32_t sharers;          ///< blocks of a cluster that each copy is brought to
-  std::int32_t ring;             ///< stages of the ring
-  std::int32_t first_direction;  ///< of this launch
-  std::byte* exchange;           ///< [2][direction][tile][depth chunk][kChunkBytes]
-  std::uint32_t* counters;       ///< [direction][tile][chunk], zero at the beginning
+  std::int32_t chunks;        ///< 64 units each, that have all units
+  std::int32_t depth_chunks;  ///< that the exchange has: `chunks`, or of each gate as many
+  std::int32_t tiles;         ///< of 32 rows, in all
+  std::int32_t tiles_each;    ///< that a block has, one after the other in each step
+  std::int32_t groups;        ///< of rows: blocks of different groups have nothing in common
+  std::int32_t sharers;       ///< blocks of a cluster that each copy is brought to
+  std::int32_t ring;          ///< stages of the ring
+  std::byte* exchange;        ///< [2][direction][tile][depth chunk][kChunkBytes]
+  std::uint32_t* counters;    ///< [direction][tile][chunk], zero at the beginning
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

@@ -9,13 +9,13 @@ struct alignas(16) BackwardState {
   float dh[kCells], dc[kCells];
 };
 
-template <typename Cell, typename T>
+template <typename Cell, typename T, bool kEven>
 class BackwardCell {
  public:
   using State = BackwardState;
 
-  __device__ BackwardCell(const LayerBackward& args, const CellPlace& place, const Part& part,
-                          std::byte* states)
+  __device__ BackwardCell(const LayerBackward& args, const CellPlace<kEven>& place,
+                          const Part& part, std::byte* states)
       : args_(args), place_(place), direction_(part.direction), states_(states, place.thread()) {}
 
   /// Takes up the gradients of a tile's last state.
@@ -45,24 +45,24 @@ class BackwardCell {
       for (int u = 0; u < 2; ++u) {
         const int i = 2 * u + r;
         next_.gates[i] = {0, 0};
-        next_.c[i] = next_.before[i] = 0;
-        next_.dy[i] = 0;
-        if (!next_.active[r] || !place_.has_unit(u)) continue;
-        next_.gates[i] = static_cast<const uint2*>(args_.saved[direction_])[at + u];
-        if constexpr (Cell::kHasCellState) {
-          next_.before[i] = __float_as_uint(args_.c_states[direction_][before_at + u]);
-          next_.c[i] = args_.c_states[direction_][after_at + u];
-        } else {
-          next_.before[i] = bits_of(static_cast<const T*>(args_.h_states[direction_]) + before_at + u);
-        }
-        if (args_.dy) {
-          const std::int64_t row =
-              (static_cast<std::int64_t>(time) * args_.extent.rows + place_.row(tile, r)) *
-                  args_.extent.directions +
-              direction_;
-          next_.dy[i] = bits_of(static_cast<const T*>(args_.dy) + row * args_.extent.hidden +
-                                place_.unit() + u);
-        }
+        next_.c[i] = next_.c_before[i] = 0;
+        next_.h_before[i] = next_.dy[i] = 0;
+      }
+      if (!next_.active[r]) continue;
+      place_.load_units(static_cast<const uint2*>(args_.saved[direction_]) + at, next_.gates[r],
+                        next_.gates[2 + r]);
+      if constexpr (Cell::kHasCellState) {
+        const float* c = args_.c_states[direction_];
+        place_.load_units(c + before_at, next_.c_before[r], next_.c_before[2 + r]);
+        place_.load_units(c + after_at, next_.c[r], next_.c[2 + r]);
+      } else {
+        const auto* h = static_cast<const std::uint16_t*>(args_.h_states[direction_]);
+        place_.load_units(h + before_at, next_.h_before[r], next_.h_before[2 + r]);
+      }
+      if (args_.dy) {
+        const auto* dy = static_cast<const std::uint16_t*>(args_.dy);
+        place_.load_units(dy + place_.template gate_at<1>(time, tile, r), next_.dy[r],
+                          next_.dy[2 + r]);
       }
     }
   }
@@ -74,12 +74,9 @@ class BackwardCell {
     for (int i = 0; i < kCells; ++i) {
       Factors& factors = factors_[i];
       persistent::unpack_four<T>(next_.gates[i], factors.values);
-      float c_before = 0, h_before = 0;
+      const float c_before = next_.c_before[i], h_before = value_of(next_.h_before[i]);
       if constexpr (Cell::kHasCellState) {
-        c_before = __uint_as_float(next_.before[i]);
         factors.dc_of_dh = Cell::whole_dc(factors.values, next_.c[i], 1.0f, 0.0f);
-      } else {
-        h_before = value_of(next_.before[i]);
       }
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
@@ -88,8 +85,7 @@ class BackwardCell {
                                         takes_dh ? 1.0f : 0.0f, takes_dh ? 0.0f : 1.0f);
       }
       factors.dy = value_of(next_.dy[i]);
-      factors.active = next_.active[CellPlace::row_of(i)] &&
-                       place_.has_unit(CellPlace::unit_of(i));
+      factors.active = next_.active[row_of(i)] && place_.has_unit(unit_of(i));
     }
   }
 
@@ -126,8 +122,7 @@ class BackwardCell {
       if constexpr (Cell::kHasCellState) dc = fmaf(dh, factors.dc_of_dh, now.dc[i]);
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
-        const float d =
-            factors.active ? (Cell::takes_dh(g) ? dh : dc) * factors.gates[g] : 0.0f;
+        const float d = factors.active ? (Cell::takes_dh(g) ? dh : dc) * factors.gates[g] : 0.0f;
         store(&d_gates_[g][i], d);
         if constexpr (!Cell::kHasCellState) {
           store(&d_recurrent_[g][i],
@@ -151,25 +146,23 @@ class BackwardCell {
   }
 
   __device__ void write(int tile, int time) const {
-    const Extent& extent = args_.extent;
-    const std::int64_t width = static_cast<std::int64_t>(Cell::kGates) * extent.hidden;
+    const int hidden = args_.extent.hidden;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (!place_.has_row(tile, r)) continue;
-      const std::int64_t row =
-          static_cast<std::int64_t>(time) * extent.rows + place_.row(tile, r);
-      T* to = static_cast<T*>(args_.d_input) + (row * extent.directions + direction_) * width +
-              place_.unit();
+      T* to = static_cast<T*>(args_.d_input) + place_.template gate_at<Cell::kGates>(time, tile, r);
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
-        place_.store_units(to + g * extent.hidden, d_gates_[g][r], d_gates_[g][2 + r]);
+        place_.store_units(to + g * hidden, d_gates_[g][r], d_gates_[g][2 + r]);
       }
       if constexpr (!Cell::kHasCellState) {
-        T* recurrent = static_cast<T*>(args_.d_recurrent[direction_]) + row * width + place_.unit();
+        T* recurrent =
+            static_cast<T*>(args_.d_recurrent[direction_]) +
+            place_.line(time, tile, r) * static_cast<std::int64_t>(Cell::kGates * hidden) +
+            place_.unit();
 #pragma unroll
         for (int g = 0; g < Cell::kGates; ++g) {
-          place_.store_units(recurrent + g * extent.hidden, d_recurrent_[g][r],
-                             d_recurrent_[g][2 + r]);
+          place_.store_units(recurrent + g * hidden, d_recurrent_[g][r], d_recurrent_[g][2 + r]);
         }
       }
     }
@@ -201,8 +194,8 @@ class BackwardCell {
   /// As it comes, so that nothing waits for it before it is used.
   struct Read {
     uint2 gates[kCells];
-    std::uint32_t before[kCells], dy[kCells];  ///< bits of c (float32) or h before the step
-    float c[kCells];
+    float c_before[kCells], c[kCells];
+    std::uint16_t h_before[kCells], dy[kCells];  ///< bits
     bool active[2];
   };
   struct Factors {
@@ -212,19 +205,15 @@ class BackwardCell {
     bool active;
   };
 
-  __device__ static std::uint32_t bits_of(const T* from) {
-    return *reinterpret_cast<const std::uint16_t*>(from);
-  }
-  __device__ static float value_of(std::uint32_t bits) {
-    const auto narrow = static_cast<std::uint16_t>(bits);
-    return load(reinterpret_cast<const T*>(&narrow));
+  __device__ static float value_of(const std::uint16_t& bits) {
+    return load(reinterpret_cast<const T*>(&bits));
   }
   __device__ std::int64_t state_at(int tile, int cell) const {
-    return place_.at(direction_, tile, CellPlace::row_of(cell)) + CellPlace::unit_of(cell);
+    return place_.at(direction_, tile, row_of(cell)) + unit_of(cell);
   }
 
   const LayerBackward& args_;
-  const CellPlace& place_;
+  const CellPlace<kEven>& place_;
   const int direction_;
   const StateMemory<State> states_;
   Read next_;

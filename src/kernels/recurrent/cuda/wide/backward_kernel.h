@@ -1,7 +1,9 @@
 #pragma once
 
-#include "kernels/recurrent/cuda/wide/backward_cell.h"
+#include <type_traits>
+
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
+#include "kernels/recurrent/cuda/wide/backward_cell.h"
 #include "kernels/recurrent/cuda/wide/resident_product.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
 
@@ -37,7 +39,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     arrive_and_expect(barriers.parts_full(buffer), BlockMemory::kPartsBytes);
   };
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, sharers.count, 1, kBlocksOfChunk * kCellWarps);
+    begin_barriers(barriers, part.tiles, sharers.count, 1, kBlocksOfChunk * kCellWarps);
     expect_parts(0);
     expect_parts(1);
   }
@@ -46,39 +48,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   cluster_wait();
   const Items items(counts, part.tiles);
 
-  const int role = static_cast<int>(threadIdx.x) / 128;
-  if (role < kProductGroups) {
-    take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction],
-                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
-                                        barriers, sharers);
-    // A warp has the sums of one block's cells.
-    const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-    const std::uint32_t to =
-        address_in(static_cast<std::uint32_t>(first + warp),
-                   ring + static_cast<std::uint32_t>(
-                              memory.parts + ((part.quarter * 2 + role) * 128 + lane) * 16));
-    const std::uint32_t full =
-        address_in(static_cast<std::uint32_t>(first + warp), barriers.parts_full(0));
-    Turn turn;
-    for (Item item = items.first(); items.has(item); item = items.after(item)) {
-      float sums[16];
-      product.run(sums);
-      wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint4 values =
-            make_uint4(__float_as_uint(sums[4 * i]), __float_as_uint(sums[4 * i + 1]),
-                       __float_as_uint(sums[4 * i + 2]), __float_as_uint(sums[4 * i + 3]));
-        persistent::send(to + turn.buffer * BlockMemory::kPartsBytes + i * 512, values,
-                         full + turn.buffer * 8, true);
-      }
-      turn.next();
-    }
-  } else if (role == kProductGroups) {
-    give_registers<kCellRegisters>();
-    const CellPlace place(extent, geometry, part);
-    BackwardCell<Cell, T> cell(args, place, part, shared + memory.states);
+  const auto evaluate_cells = [&](auto even) {
+    const CellPlace<even.value> place(extent, geometry, part, barriers);
+    BackwardCell<Cell, T, even.value> cell(args, place, part, shared + memory.states);
     const float4* parts = reinterpret_cast<const float4*>(shared + memory.parts);
     const auto time_of = [&](int number, int tile) {
       return part.direction == 1 ? number : steps[tile] - 1 - number;
@@ -121,13 +93,52 @@ __global__ void __launch_bounds__(kThreads, 1)
       item = next;
     }
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
+  };
+
+  const int role = static_cast<int>(threadIdx.x) / 128;
+  if (role < kProductGroups) {
+    take_registers<kProductRegisters>();
+    ResidentProduct<T, kStages> product(args.weights[part.direction],
+                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
+                                        barriers, sharers);
+    // A warp has the sums of one block's cells.
+    const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+    const std::uint32_t to =
+        address_in(static_cast<std::uint32_t>(first + warp),
+                   ring + static_cast<std::uint32_t>(
+                              memory.parts + ((part.quarter * 2 + role) * 128 + lane) * 16));
+    const std::uint32_t full =
+        address_in(static_cast<std::uint32_t>(first + warp), barriers.parts_full(0));
+    Turn turn;
+    for (Item item = items.first(); items.has(item); item = items.after(item)) {
+      float sums[16];
+      product.run(sums);
+      wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint4 values =
+            make_uint4(__float_as_uint(sums[4 * i]), __float_as_uint(sums[4 * i + 1]),
+                       __float_as_uint(sums[4 * i + 2]), __float_as_uint(sums[4 * i + 3]));
+        persistent::send(to + turn.buffer * BlockMemory::kPartsBytes + i * 512, values,
+                         full + turn.buffer * 8, true);
+      }
+      turn.next();
+    }
+  } else if (role == kProductGroups) {
+    give_registers<kCellRegisters>();
+    if (extent.hidden % 2 == 0) {
+      evaluate_cells(std::true_type{});
+    } else {
+      evaluate_cells(std::false_type{});
+    }
   } else {
     give_registers<kCopyRegisters>();
-    if (threadIdx.x % 128 < 32) {
-      copy_items<kStages>(
-          geometry, extent.directions, part, items,
-          DepthPart{part.quarter * kStages * kStageChunks, geometry.depth_chunks}, sharers, ring,
-          barriers);
+    const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
+    if (warp == 1) announce_items(geometry, part, items, barriers);
+    if (warp == 0) {
+      copy_items<kStages>(geometry, extent.directions, part, items,
+                          DepthPart{part.quarter * kStages * kStageChunks, geometry.depth_chunks},
+                          sharers, ring, barriers);
     }
   }
   // No block ends while another may still write into it.

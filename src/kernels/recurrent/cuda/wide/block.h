@@ -16,7 +16,7 @@ struct Part {
   __device__ explicit Part(const Geometry& geometry) {
     const int across = geometry.chunks * kBlocksOfChunk;
     const int block = static_cast<int>(blockIdx.x), rest = block / across;
-    direction = geometry.first_direction + rest / geometry.groups;
+    direction = rest / geometry.groups;
     chunk = block % across / kBlocksOfChunk;
     quarter = block % kBlocksOfChunk;
     first_tile = rest % geometry.groups * geometry.tiles_each;
@@ -88,15 +88,18 @@ struct Barriers {
   __device__ std::uint32_t parts_empty(int buffer) const {
     return base + (2 * ring + 2 + buffer) * 8;
   }
+  /// Of a tile's values that are to be announced.
+  __device__ std::uint32_t written(int tile) const { return base + (2 * ring + 4 + tile) * 8; }
 };
 
-/// Arrives at a barrier of this block, or at one of the cluster's.
+/// Arrives at a barrier of this block, or at one of the cluster's: what the thread has read before
+/// may be overwritten then (more, with its release at the scope of the cluster, would wait for all
+/// that the block has on its way to global memory).
 __device__ inline void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 __device__ inline void arrive_in_cluster(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 /// Blocks of the cluster that share copies: every `stride`-th from `first` on.

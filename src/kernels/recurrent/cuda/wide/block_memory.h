@@ -14,7 +14,7 @@ struct BlockMemory {
         states(parts + 2 * kPartsBytes),
         counts(states + tiles * state_bytes * 128),
         barriers(counts + (tiles * 2 * 4 + 7) / 8 * 8),
-        bytes(barriers + (2 * ring + 4) * 8) {}
+        bytes(barriers + (2 * ring + 4 + tiles) * 8) {}
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

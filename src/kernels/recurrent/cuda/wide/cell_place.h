@@ -10,6 +10,8 @@ namespace sluice::kernels::recurrent::cuda::wide {
 
 /// Cells of a thread: cell 2 * u + r is unit u of row r.
 inline constexpr int kCells = 4;
+__device__ constexpr int unit_of(int cell) { return cell / 2; }
+__device__ constexpr int row_of(int cell) { return cell % 2; }
 
 /// Two neighbours in storage.
 template <typename T>
@@ -17,20 +19,21 @@ struct alignas(4) Pair {
   T first, second;
 };
 
-/// Where a thread's cells are.
+/// Where a thread's cells are. kEven: of an even number of units, so that two lie in one aligned
+/// piece of memory.
+template <bool kEven>
 class CellPlace {
  public:
-  __device__ CellPlace(const Extent& extent, const Geometry& geometry, const Part& part)
+  __device__ CellPlace(const Extent& extent, const Geometry& geometry, const Part& part,
+                       const Barriers& barriers)
       : extent_(extent),
         geometry_(geometry),
         part_(part),
+        barriers_(barriers),
         warp_(static_cast<int>(threadIdx.x) % 128 / 32),
         lane_(static_cast<int>(threadIdx.x) % 32),
         unit_(part.chunk * kChunkUnits + part.quarter * kUnits + lane_ / 4 * 2),
         row_(warp_ * 8 + lane_ % 4 * 2) {}
-
-  int static constexpr unit_of(int cell) { return cell / 2; }
-  int static constexpr row_of(int cell) { return cell % 2; }
 
   __device__ int thread() const { return warp_ * 32 + lane_; }
   __device__ int warp() const { return warp_; }
@@ -51,18 +54,42 @@ class CellPlace {
   }
   /// Of a cell's unit in an array [.., rows, H].
   __device__ std::int64_t at(int index, int tile, int r) const {
-    return (static_cast<std::int64_t>(index) * extent_.rows + row(tile, r)) * extent_.hidden +
-           unit_;
+    return line(index, tile, r) * static_cast<std::int64_t>(extent_.hidden) + unit_;
   }
-  /// Whether two units lie in four bytes of a row.
-  __device__ bool even() const { return extent_.hidden % 2 == 0; }
+  /// The row in an array [.., rows].
+  __device__ int line(int index, int tile, int r) const {
+    return index * extent_.rows + row(tile, r);
+  }
+  /// Of the first gate of a cell's unit in an array [time, rows, directions, gates, H].
+  template <int kGates>
+  __device__ std::int64_t gate_at(int time, int tile, int r) const {
+    const int width = kGates * extent_.hidden;
+    return line(time, tile, r) * static_cast<std::int64_t>(extent_.directions * width) +
+           (part_.direction * width + unit_);
+  }
   __device__ bool reversed() const { return part_.direction == 1; }
   const Extent& extent() const { return extent_; }
 
-  /// Writes a row's two units, at an even distance from aligned memory if `even()`.
+  /// Reads a row's two units; what isn't there is left alone.
+  template <typename V>
+  __device__ void load_units(const V* from, V& first, V& second) const {
+    if constexpr (kEven) {
+      struct alignas(2 * sizeof(V)) Both {
+        V first, second;
+      };
+      if (!has_unit(0)) return;
+      const Both both = *reinterpret_cast<const Both*>(from);
+      first = both.first;
+      second = both.second;
+    } else {
+      if (has_unit(0)) first = from[0];
+      if (has_unit(1)) second = from[1];
+    }
+  }
+  /// Writes a row's two units.
   template <typename V>
   __device__ void store_units(V* to, V first, V second) const {
-    if (even()) {
+    if constexpr (kEven) {
       struct alignas(2 * sizeof(V)) Both {
         V first, second;
       };
@@ -86,14 +113,17 @@ class CellPlace {
       *reinterpret_cast<Pair<T>*>(to) = {values[r], values[2 + r]};
     }
   }
+  /// All that the warp hands on of a tile is written.
   __device__ void tell(int tile) const {
-    announce(counter_of(geometry_, part_, tile, part_.chunk));
+    __syncwarp();
+    if (lane_ == 0) arrive(barriers_.written(tile));
   }
 
  private:
   const Extent& extent_;
   const Geometry& geometry_;
   const Part& part_;
+  const Barriers& barriers_;
   const int warp_, lane_, unit_, row_;
 };
 

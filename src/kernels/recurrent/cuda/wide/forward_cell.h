@@ -11,12 +11,12 @@ struct alignas(8) ForwardState {
   T h[kCells];
 };
 
-template <typename Cell, typename T>
+template <typename Cell, typename T, bool kEven>
 class ForwardCell {
  public:
   using State = ForwardState<T>;
 
-  __device__ ForwardCell(const LayerForward& args, const CellPlace& place, const Part& part,
+  __device__ ForwardCell(const LayerForward& args, const CellPlace<kEven>& place, const Part& part,
                          std::byte* states)
       : args_(args), place_(place), direction_(part.direction), states_(states, place.thread()) {
     const std::int64_t column =
@@ -43,8 +43,7 @@ class ForwardCell {
       state.c[i] = 0;
       store(state.h + i, 0);
       if (!place_.has(tile, i)) continue;
-      const std::int64_t at =
-          place_.at(direction_, tile, CellPlace::row_of(i)) + CellPlace::unit_of(i);
+      const std::int64_t at = place_.at(direction_, tile, row_of(i)) + unit_of(i);
       if (args_.h0) state.h[i] = static_cast<const T*>(args_.h0)[at];
       if (Cell::kHasCellState && args_.c0) state.c[i] = args_.c0[at];
     }
@@ -61,23 +60,15 @@ class ForwardCell {
 
   /// Begins to read what a step of a tile needs.
   __device__ void read(int tile, int time) {
-    const Extent& extent = args_.extent;
-    const std::int64_t width = static_cast<std::int64_t>(Cell::kGates) * extent.hidden;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       lengths_[r] = place_.length(tile, r);
-      const std::int64_t row =
-          (static_cast<std::int64_t>(time) * extent.rows + place_.row(tile, r)) *
-              extent.directions +
-          direction_;
-      const float* from = args_.input + row * width + place_.unit();
+      const float* from = args_.input + place_.template gate_at<Cell::kGates>(time, tile, r);
 #pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        const bool exists = place_.has(tile, 2 * u + r);
-#pragma unroll
-        for (int g = 0; g < Cell::kGates; ++g) {
-          next_[2 * u + r][g] = exists ? __ldg(from + g * extent.hidden + u) : 0.0f;
-        }
+      for (int g = 0; g < Cell::kGates; ++g) {
+        next_[r][g] = next_[2 + r][g] = 0;
+        if (!place_.has_row(tile, r)) continue;
+        place_.load_units(from + g * args_.extent.hidden, next_[r][g], next_[2 + r][g]);
       }
     }
   }
@@ -87,7 +78,7 @@ class ForwardCell {
     for (int i = 0; i < kCells; ++i) {
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
-        inputs_[i][g] = next_[i][g] + bias_[CellPlace::unit_of(i)][g];
+        inputs_[i][g] = next_[i][g] + bias_[unit_of(i)][g];
       }
     }
     ends_[0] = lengths_[0];
@@ -118,7 +109,7 @@ class ForwardCell {
     State now = state;
 #pragma unroll
     for (int i = 0; i < kCells; ++i) {
-      const int u = CellPlace::unit_of(i), r = CellPlace::row_of(i);
+      const int u = unit_of(i), r = row_of(i);
       float gates[Cell::kSaved];
 #pragma unroll
       for (int k = 0; k < Cell::kSaved; ++k) {
@@ -162,8 +153,7 @@ class ForwardCell {
 #pragma unroll
     for (int i = 0; i < kCells; ++i) {
       if (!place_.has(tile, i)) continue;
-      const std::int64_t at =
-          place_.at(direction_, tile, CellPlace::row_of(i)) + CellPlace::unit_of(i);
+      const std::int64_t at = place_.at(direction_, tile, row_of(i)) + unit_of(i);
       if (args_.hn) static_cast<T*>(args_.hn)[at] = state.h[i];
       if (Cell::kHasCellState && args_.cn) args_.cn[at] = state.c[i];
     }
@@ -173,23 +163,18 @@ class ForwardCell {
   __device__ bool training() const { return args_.saved[0] != nullptr; }
 
   /// Past a row's end zero.
-  __device__ void write_outputs(int tile, int time, const State& state, const int (&ends)[2]) const {
-    const Extent& extent = args_.extent;
+  __device__ void write_outputs(int tile, int time, const State& state,
+                                const int (&ends)[2]) const {
     T zero;
     store(&zero, 0);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (!place_.has_row(tile, r)) continue;
       const bool active = time < ends[r];
-      T* y = static_cast<T*>(args_.y) +
-             ((static_cast<std::int64_t>(time) * extent.rows + place_.row(tile, r)) *
-                  extent.directions +
-              direction_) *
-                 extent.hidden +
-             place_.unit();
+      T* y = static_cast<T*>(args_.y) + place_.template gate_at<1>(time, tile, r);
       place_.store_units(y, active ? state.h[r] : zero, active ? state.h[2 + r] : zero);
       if (Cell::kHasCellState && args_.c_sequence) {
-        float* c = args_.c_sequence + place_.at(direction_ * extent.time + time, tile, r);
+        float* c = args_.c_sequence + place_.at(direction_ * args_.extent.time + time, tile, r);
         place_.store_units(c, active ? state.c[r] : 0.0f, active ? state.c[2 + r] : 0.0f);
       }
     }
@@ -211,7 +196,7 @@ class ForwardCell {
   }
 
   const LayerForward& args_;
-  const CellPlace& place_;
+  const CellPlace<kEven>& place_;
   const int direction_;
   const StateMemory<State> states_;
   float bias_[2][Cell::kGates], bias_hn_[2];

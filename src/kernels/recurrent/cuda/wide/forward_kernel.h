@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/recurrent/cuda/wide/forward_cell.h"
 #include "kernels/recurrent/cuda/wide/resident_product.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
@@ -21,7 +23,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Sharers sharers{geometry.sharers, 0, 1, static_cast<int>(cluster_rank())};
   int* steps = reinterpret_cast<int*>(shared + memory.counts);
   if (threadIdx.x < 32) count_steps(extent, part, steps);
-  if (threadIdx.x == 32) begin_barriers(barriers, sharers.count, kProductWarps, kCellWarps);
+  if (threadIdx.x == 32) {
+    begin_barriers(barriers, part.tiles, sharers.count, kProductWarps, kCellWarps);
+  }
   __syncthreads();
   cluster_arrive();
   cluster_wait();
@@ -29,31 +33,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   float4* parts = reinterpret_cast<float4*>(shared + memory.parts);
   constexpr int kPartsFloat4 = BlockMemory::kPartsBytes / 16;
 
-  const int role = static_cast<int>(threadIdx.x) / 128;
-  if (role < kProductGroups) {
-    take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction],
-                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
-                                        barriers, sharers);
-    const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-    Turn turn;
-    for (Item item = items.first(); items.has(item); item = items.after(item)) {
-      float sums[16];
-      product.run(sums);
-      wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
-      float4* to = parts + turn.buffer * kPartsFloat4 + (role * 4 + warp) * 128 + lane;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        to[i * 32] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
-      }
-      __syncwarp();
-      if (lane == 0) arrive(barriers.parts_full(turn.buffer));
-      turn.next();
-    }
-  } else if (role == kProductGroups) {
-    give_registers<kCellRegisters>();
-    const CellPlace place(extent, geometry, part);
-    ForwardCell<Cell, T> cell(args, place, part, shared + memory.states);
+  const auto evaluate_cells = [&](auto even) {
+    const CellPlace<even.value> place(extent, geometry, part, barriers);
+    ForwardCell<Cell, T, even.value> cell(args, place, part, shared + memory.states);
     const auto time_of = [&](const Item& item) {
       return part.direction == 1 ? steps[item.tile] - 1 - item.number : item.number;
     };
@@ -81,9 +63,41 @@ __global__ void __launch_bounds__(kThreads, 1)
       item = next;
     }
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
+  };
+
+  const int role = static_cast<int>(threadIdx.x) / 128;
+  if (role < kProductGroups) {
+    take_registers<kProductRegisters>();
+    ResidentProduct<T, kStages> product(args.weights[part.direction],
+                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
+                                        barriers, sharers);
+    const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+    Turn turn;
+    for (Item item = items.first(); items.has(item); item = items.after(item)) {
+      float sums[16];
+      product.run(sums);
+      wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
+      float4* to = parts + turn.buffer * kPartsFloat4 + (role * 4 + warp) * 128 + lane;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        to[i * 32] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+      }
+      __syncwarp();
+      if (lane == 0) arrive(barriers.parts_full(turn.buffer));
+      turn.next();
+    }
+  } else if (role == kProductGroups) {
+    give_registers<kCellRegisters>();
+    if (extent.hidden % 2 == 0) {
+      evaluate_cells(std::true_type{});
+    } else {
+      evaluate_cells(std::false_type{});
+    }
   } else {
     give_registers<kCopyRegisters>();
-    if (threadIdx.x % 128 < 32) {
+    const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
+    if (warp == 1) announce_items(geometry, part, items, barriers);
+    if (warp == 0) {
       copy_items<kStages>(geometry, extent.directions, part, items,
                           DepthPart{0, geometry.depth_chunks}, sharers, ring, barriers);
     }

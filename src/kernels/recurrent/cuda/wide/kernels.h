@@ -12,8 +12,9 @@ inline constexpr int kFewestStages = 2, kMostStages = 4;
 
 /// Of a cell and storage, by number of stages from kFewestStages on.
 struct Kernels {
-  std::array<const void*, kMostStages - kFewestStages + 1> forward,  ///< of (LayerForward, Geometry)
-      backward;                                                      ///< of (LayerBackward, Geometry)
+  std::array<const void*, kMostStages - kFewestStages + 1>
+      forward,                        ///< of (LayerForward, Geometry)
+      backward;                       ///< of (LayerBackward, Geometry)
   int forward_state, backward_state;  ///< bytes that a thread keeps of each tile
 };
 

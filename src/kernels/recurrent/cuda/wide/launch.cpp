@@ -27,7 +27,7 @@ constexpr std::array kForwardSizes{ClusterSize{4, 30}, ClusterSize{2, 66}};
 constexpr std::array kBackwardSizes{ClusterSize{8, 15}, ClusterSize{4, 30}};
 
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-constexpr int kMostTilesEach = 16, kMostRing = 11;
+constexpr int kMostRing = 11;
 
 std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
@@ -37,34 +37,31 @@ std::int64_t depth_chunks(Pass pass, std::int64_t gates, std::int64_t hidden) {
 /// Of the depth that a block multiplies: all of it, or in backward a quarter.
 std::int64_t stages_of(Pass pass, std::int64_t gates, std::int64_t hidden) {
   const std::int64_t split = pass == Pass::kForward ? 1 : kBlocksOfChunk;
-  return std::max<std::int64_t>(
-      parts(depth_chunks(pass, gates, hidden), split * kStageChunks), kFewestStages);
+  return std::max<std::int64_t>(parts(depth_chunks(pass, gates, hidden), split * kStageChunks),
+                                kFewestStages);
 }
 
 /// How a layer is launched.
 struct Spread {
   Geometry geometry;
-  int cluster;     ///< blocks
-  int directions;  ///< of a launch
-  int blocks() const {
-    return geometry.chunks * kBlocksOfChunk * geometry.groups * directions;
-  }
+  int cluster;  ///< blocks
+  int directions;
+  int blocks() const { return geometry.chunks * kBlocksOfChunk * geometry.groups * directions; }
 };
 
-/// With clusters of that size; nothing if not even one group of rows of one direction runs at once.
+/// With clusters of that size; nothing if not even one group of rows runs at once.
 std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64_t gates,
-                                  std::int64_t hidden, std::int64_t rows,
-                                  std::int64_t directions) {
+                                  std::int64_t hidden, std::int64_t rows, std::int64_t directions) {
   const std::int64_t chunks = chunks_of(hidden), across = chunks * kBlocksOfChunk;
   if (across % size.blocks != 0) return std::nullopt;
-  const std::int64_t layers = static_cast<std::int64_t>(size.at_once) * size.blocks / across;
-  if (layers == 0) return std::nullopt;
-  const std::int64_t together = layers >= directions ? directions : 1;
+  const std::int64_t groups =
+      static_cast<std::int64_t>(size.at_once) * size.blocks / (across * directions);
+  if (groups == 0) return std::nullopt;
   const std::int64_t tiles = parts(rows, kTileRows);
-  const std::int64_t each = parts(tiles, std::min(tiles, layers / together));
+  const std::int64_t each = parts(tiles, std::min(tiles, groups));
   Spread spread{};
   spread.cluster = size.blocks;
-  spread.directions = static_cast<int>(together);
+  spread.directions = static_cast<int>(directions);
   Geometry& geometry = spread.geometry;
   geometry.chunks = static_cast<std::int32_t>(chunks);
   geometry.depth_chunks = static_cast<std::int32_t>(depth_chunks(pass, gates, hidden));
@@ -75,19 +72,23 @@ std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64
   return spread;
 }
 
-/// As few tiles for a block as can be, in as few launches; then as many blocks that share copies.
+/// As few tiles for a block as can be; then as many blocks that share copies.
 std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden,
                                 std::int64_t rows, std::int64_t directions) {
   std::optional<Spread> best;
   for (const ClusterSize& size : pass == Pass::kForward ? kForwardSizes : kBackwardSizes) {
     const auto spread = spread_over(size, pass, gates, hidden, rows, directions);
     if (!spread) continue;
-    const auto cost = [&](const Spread& s) {
-      return parts(directions, s.directions) * s.geometry.tiles_each;
-    };
-    if (!best || cost(*spread) < cost(*best)) best = spread;
+    if (!best || spread->geometry.tiles_each < best->geometry.tiles_each) best = spread;
   }
   return best;
+}
+
+/// Tiles that a block may take one after the other: up to as many it was measured to be faster than
+/// a kernel a step (docs/performance.md).
+int most_tiles(Pass pass, CellType cell) {
+  if (cell == CellType::kGru) return 2;
+  return pass == Pass::kForward ? 8 : 4;
 }
 
 int state_bytes(const Kernels& kernels, Pass pass) {
@@ -153,12 +154,9 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Ar
   Configuration configuration(spread, bytes);
   configuration.launch.stream = stream;
   Args copy = args;
-  for (int d = 0; d < extent.directions; d += spread.directions) {
-    geometry.first_direction = d;
-    void* values[]{&copy, &geometry};
-    check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
-          "queue the kernel of a recurrent layer");
-  }
+  void* values[]{&copy, &geometry};
+  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
+        "queue the kernel of a recurrent layer");
 }
 
 }  // namespace
@@ -199,11 +197,10 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     if (pass == Pass::kBackward && !descriptor.training) continue;
     const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
                                   descriptor.directions);
-    SLUICE_ASSERT(spread.has_value());
+    if (!spread) return "both directions of so many units don't run at once";
     const int tiles = spread->geometry.tiles_each;
-    if (tiles > kMostTilesEach) {
-      return fmt::format("its blocks take {} rows at once, not {}",
-                         spread->geometry.groups * kMostTilesEach * kTileRows, descriptor.rows);
+    if (tiles > most_tiles(pass, descriptor.cell)) {
+      return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
     }
     const int state = state_bytes(kernels, pass);
     const int bytes = BlockMemory(ring_of(tiles, state), tiles, state).bytes;

@@ -5,9 +5,9 @@
 namespace sluice::kernels::recurrent::cuda::wide {
 namespace {
 
-/// Which part of a packing [block][warpgroup][step of depth][warp][lane] a thread writes: of a warp's
-/// 16 rows of the product row lane / 4 and that 8 below, of 16 columns of depth column 2 (lane % 4)
-/// and + 1, and those 8 further.
+/// Which part of a packing [block][warpgroup][step of depth][warp][lane] a thread writes: of a
+/// warp's 16 rows of the product row lane / 4 and that 8 below, of 16 columns of depth column 2
+/// (lane % 4) and + 1, and those 8 further.
 struct Fragment {
   int block, group, chunk, column, warp, lane;  ///< chunk of the block's, and column in it
 

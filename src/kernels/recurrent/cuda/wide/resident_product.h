@@ -14,15 +14,15 @@ inline constexpr int kChunkSteps = kChunkUnits / 16, kOwnChunks = kStageChunks /
 template <typename T>
 __device__ void multiply_resident(float (&d)[16], const std::uint32_t (&a)[4], std::uint64_t b,
                                   int add) {
-#define SLUICE_WGMMA(KIND)                                                                    \
-  asm volatile(                                                                               \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"                                            \
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32." KIND "." KIND                             \
-      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, %20, p, " \
-      "1, 1, 0;\n}"                                                                           \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),   \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]),            \
-        "+f"(d[13]), "+f"(d[14]), "+f"(d[15])                                                 \
+#define SLUICE_WGMMA(KIND)                                                                      \
+  asm volatile(                                                                                 \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"                                              \
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32." KIND "." KIND                               \
+      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, %20, p, "   \
+      "1, 1, 0;\n}"                                                                             \
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),     \
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), \
+        "+f"(d[14]), "+f"(d[15])                                                                \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add))
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     SLUICE_WGMMA("bf16");
@@ -41,8 +41,7 @@ class ResidentProduct {
   __device__ ResidentProduct(const void* weights, int block, int group, std::uint32_t ring,
                              const Barriers& barriers, const Sharers& sharers)
       : ring_(ring + static_cast<std::uint32_t>(group * kOwnChunks * kChunkBytes)),
-        barriers_(barriers),
-        sharers_(sharers) {
+        barriers_(barriers) {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     const uint4* from =
         static_cast<const uint4*>(weights) + (block * 2 + group) * kSteps * 128 + thread;
@@ -65,7 +64,8 @@ class ResidentProduct {
       begin_products();
 #pragma unroll
       for (int i = 0; i < kOwnChunks * kChunkSteps; ++i) {
-        const std::uint32_t at = lines + i / kChunkSteps * kChunkBytes + i % kChunkSteps * kDepthBytes;
+        const std::uint32_t at =
+            lines + i / kChunkSteps * kChunkBytes + i % kChunkSteps * kDepthBytes;
         multiply_resident<T>(sums, weights_[stage * kOwnChunks * kChunkSteps + i],
                              lines_at(at, kGroupBytes), stage > 0 || i > 0);
       }
@@ -91,7 +91,6 @@ class ResidentProduct {
 
   const std::uint32_t ring_;
   const Barriers& barriers_;
-  const Sharers& sharers_;
   RingPlace place_;
   int sharer_;
   std::uint32_t weights_[kSteps][4];

@@ -3,8 +3,8 @@
 #include "kernels/recurrent/cuda/wide/block.h"
 
 /// How values that blocks hand on come to those that multiply them. Whoever has evaluated cells
-/// writes to the exchange and counts up; a warp of each block polls the counters and has chunks
-/// copied to a ring of stages, in all blocks of the cluster that need them.
+/// writes to the exchange, and a warp counts up; another warp of each block polls the counters and
+/// has chunks copied to a ring of stages, in all blocks of the cluster that need them.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// A place in the ring, and how often it was used.
@@ -61,40 +61,52 @@ __device__ inline std::byte* values_of(const Geometry& geometry, int directions,
          (static_cast<std::int64_t>(index) * geometry.depth_chunks + chunk) * kChunkBytes;
 }
 
-/// Called by the cells' warps when all their values are written.
-__device__ inline void announce(std::uint32_t* counter) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) {
+/// The announcing warp: counts up for all blocks when the cells' warps have written a tile's
+/// values.
+__device__ inline void announce_items(const Geometry& geometry, const Part& part,
+                                      const Items& items, const Barriers& barriers) {
+  if (threadIdx.x % 32 != 0) return;
+  for (Item item = items.first(); items.has(item); item = items.after(item)) {
+    std::uint32_t* counter = counter_of(geometry, part, item.tile, part.chunk);
+    wait_for_phase(barriers.written(item.tile), item.number % 2);
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
   }
 }
 
-/// The copying warp. Lane l has a chunk of each item: one of this block's share of a stage.
+/// The copying warp. Lane l watches a chunk of each item: one of this block's share of a stage,
+/// which is copied as one if all of it is there.
 template <int kStages>
 __device__ void copy_items(const Geometry& geometry, int directions, const Part& part,
                            const Items& items, const DepthPart& depth, const Sharers& sharers,
                            std::uint32_t ring, const Barriers& barriers) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int each = kStageChunks / sharers.count;
-  const bool copies = lane < kStages * each;
+  const bool copies = lane < kStages * each, leads = lane % each == 0;
   const int stage = lane / each, piece = sharers.mine * each + lane % each;
   const int chunk = depth.chunk(stage * kStageChunks + piece);
+  // Beyond the end chunks are not next to each other.
+  const bool whole = depth.first + kStages * kStageChunks <= depth.all;
+  const int bytes = whole ? each * kChunkBytes : kChunkBytes;
+  const std::uint32_t share = copies ? ((1u << each) - 1) << (stage * each) : 0;
   const std::uint16_t mask = sharers.mask();
   RingPlace place;
   place.advance(copies ? stage : 0, geometry.ring);
   for (Item item = items.first(); items.has(item); item = items.after(item)) {
-    const std::uint32_t* counter =
-        counter_of(geometry, part, item.tile, chunk % geometry.chunks);
+    const std::uint32_t* counter = counter_of(geometry, part, item.tile, chunk % geometry.chunks);
     const std::byte* from = values_of(geometry, directions, part, item.number, item.tile, chunk);
     const std::uint32_t wanted = (item.number + 1) * kAnnouncements;
-    bool waits = copies;
+    bool waits = copies, there = !copies;
     while (__any_sync(~0u, waits)) {
-      if (!waits || read_counter(counter) < wanted) continue;
+      if (!there) there = read_counter(counter) >= wanted;
+      const std::uint32_t all = __ballot_sync(~0u, there);
+      __syncwarp();
+      if (!waits || (all & share) != share) continue;
       waits = false;
+      if (whole && !leads) continue;
       wait_for_phase(barriers.empty(place.stage), place.parity ^ 1);
       order_with_copies();
-      if (lane % each == 0) arrive_and_expect(barriers.full(place.stage), kStageBytes);
-      copy_to_sharers(ring + place.stage * kStageBytes + piece * kChunkBytes, from, kChunkBytes,
+      if (leads) arrive_and_expect(barriers.full(place.stage), kStageBytes);
+      copy_to_sharers(ring + place.stage * kStageBytes + piece * kChunkBytes, from, bytes,
                       barriers.full(place.stage), mask);
     }
     place.advance(kStages, geometry.ring);

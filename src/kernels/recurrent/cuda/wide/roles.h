@@ -21,7 +21,7 @@ __device__ void give_registers() {
 
 /// Called by one thread. Those who read a stage arrive from all sharers; `senders` and `readers`
 /// arrive for the sums on their way from products to cells.
-__device__ inline void begin_barriers(const Barriers& barriers, int sharers, int senders,
+__device__ inline void begin_barriers(const Barriers& barriers, int tiles, int sharers, int senders,
                                       int readers) {
   for (int i = 0; i < barriers.ring; ++i) {
     begin_barrier(barriers.full(i), 1);
@@ -31,6 +31,7 @@ __device__ inline void begin_barriers(const Barriers& barriers, int sharers, int
     begin_barrier(barriers.parts_full(i), senders);
     begin_barrier(barriers.parts_empty(i), readers);
   }
+  for (int i = 0; i < tiles; ++i) begin_barrier(barriers.written(i), kCellWarps);
   publish_barriers();
 }
 
