@@ -86,6 +86,9 @@ LtProduct::Operation LtProduct::make_operation() const {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, spec_.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, spec_.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (spec_.processors > 0) {
+    set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, spec_.processors);
+  }
   if (spec_.bias) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(spec_.output));

@@ -60,6 +60,8 @@ struct ProductSpec {
   bool tf32 = false;
   /// What all pointers are a multiple of, in bytes: a power of two, at most 16.
   std::uint32_t alignment = 16;
+  /// Multiprocessors that other work leaves it; 0: all there are.
+  std::int32_t processors = 0;
 
   auto operator<=>(const ProductSpec&) const = default;
 };

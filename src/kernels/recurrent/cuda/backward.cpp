@@ -258,7 +258,7 @@ void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer
   const Engine& engine = run.engine;
   if (layer == 0 && !args.dx) return;
   const auto l = static_cast<std::size_t>(layer);
-  const std::int64_t lane = run.lane_of(layer, 0), rows = run.args.rows;
+  const std::int64_t lane = run.product_lane_of(layer), rows = run.args.rows;
   const std::int64_t first = run.args.time - turns.end;
   const PackedMatrix& matrix = engine.packed.layers[l].weight_ih;
   const BackwardLayout& layout = engine.workspace.backward;
@@ -293,16 +293,18 @@ void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, con
   Engine& engine = run.engine;
   const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
   if (engine.rung.persistent()) {
-    run_persistent_layer(run, args, layer);
+    run_persistent_layer(run, args, layer, turns);
   } else {
     run_steps(run, args, layer, turns);
   }
+  const std::int64_t products = run.product_lane_of(layer);
+  engine.lanes.follow(products, lane);
   input_gradient(run, args, layer, turns);
-  if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), lane);
+  if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), products);
   if (turns.end < run.args.time || args.gradients.empty()) return;
   for (std::int64_t d = 0; d < directions; ++d) {
     add_weight_gradients(run, args.gradients[static_cast<std::size_t>(layer * directions + d)],
-                         layer, d, run.lane_of(layer, d));
+                         layer, d);
   }
 }
 

@@ -22,6 +22,7 @@ __global__ void part_kernel(const ColumnSums args) {
   float sum = 0;
   if (column < args.columns) {
     const T* values = static_cast<const T*>(args.values) + column;
+#pragma unroll 8
     for (std::int64_t i = begin + threadIdx.y; i < end; i += kRows) {
       const float value = load(values + i * args.stride);
       sum += args.factors ? value * args.factors[i * args.columns + column] : value;
@@ -38,6 +39,7 @@ __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
   const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (column >= args.columns) return;
   float sum = 0;
+#pragma unroll 16
   for (std::int64_t i = 0; i < parts; ++i) sum += args.partial[i * args.columns + column];
   for (float* target : args.targets) {
     if (target) target[column] += sum;

@@ -28,9 +28,26 @@ std::byte* Run::output_of(std::int64_t layer) const {
                                     : workspace<std::byte>(engine.workspace.forward.outputs[i]);
 }
 
+std::int64_t Run::abreast() const {
+  const bool pieces = piece_steps(engine.descriptor, engine.rung, args.time) < args.time;
+  return engine.rung.persistent() && pieces ? engine.sizes.layers : 1;
+}
+
+float* Run::input_products(std::int64_t layer, const Piece& piece) const {
+  const std::int64_t held = input_steps(engine.descriptor, engine.rung, layer, args.time);
+  return workspace<float>(engine.workspace.forward.input[static_cast<std::size_t>(layer)]) +
+         piece.begin % held * args.rows * engine.sizes.directions * engine.sizes.gate_width;
+}
+
 std::int64_t Run::lane_of(std::int64_t layer, std::int64_t direction) const {
   if (!engine.rung.wavefront) return 0;
-  return engine.sizes.directions == 2 ? direction : layer;
+  if (engine.sizes.directions == 1) return layer;
+  return engine.rung.persistent() ? 0 : direction;
+}
+
+std::int64_t Run::product_lane_of(std::int64_t layer) const {
+  const std::int64_t lane = lane_of(layer, 0);
+  return engine.rung.persistent() ? lane_count(engine.descriptor, engine.rung) / 2 + lane : lane;
 }
 
 std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
@@ -91,6 +108,10 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   spec.ldc = c.stride;
   spec.tf32 = run.context.tf32();
   spec.alignment = alignment_of({a.data, b.data, c.data});
+  // The products of a piece, whose steps others' wait for, find launches of other layers there.
+  if (run.abreast() > 1 && !c.accumulate) {
+    spec.processors = runtime::cuda::gpu_of(run.context.stream()).processors / 2;
+  }
   runtime::cuda::device_of(run.context)
       .blas()
       .product(spec)

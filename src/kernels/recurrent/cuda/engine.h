@@ -89,7 +89,13 @@ struct Run {
   /// What layer l reads, [time, rows, input_of(l)], and puts out.
   const std::byte* input_of(std::int64_t layer) const;
   std::byte* output_of(std::int64_t layer) const;
+  /// Layers that are on the GPU at the same time, each with a launch for a piece of time; else one.
+  std::int64_t abreast() const;
+  /// Where the products of a layer's input are for the steps of a piece, [.., rows, D*G*H].
+  float* input_products(std::int64_t layer, const Piece& piece) const;
   std::int64_t lane_of(std::int64_t layer, std::int64_t direction) const;
+  /// The lane of the products of a layer's input and of what it gives the layer below.
+  std::int64_t product_lane_of(std::int64_t layer) const;
   bool drops(std::int64_t layer) const {
     const Descriptor& descriptor = engine.descriptor;
     return descriptor.training && descriptor.dropout > 0 && layer + 1 < descriptor.layers;
@@ -148,13 +154,15 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
 void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,
                   const Memory& memory);
 
-/// All steps and directions of one layer in one launch, between the products of its input and those
-/// of its gradients.
-void run_persistent_layer(const Run& run, std::int64_t layer);
-void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer);
+/// The steps that a piece of one layer has, or turns of backward, in one launch, between the
+/// products of its input and those of its gradients.
+void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece);
+void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer,
+                          const Piece& turns);
 
-/// Adds the weight gradients of one layer and direction, once its gate gradients are there.
+/// Adds the weight gradients of one layer and direction, once its gate gradients are there for both
+/// lanes.
 void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
-                          std::int64_t direction, std::int64_t lane);
+                          std::int64_t direction);
 
 }  // namespace sluice::kernels::recurrent::cuda

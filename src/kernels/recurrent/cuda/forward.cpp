@@ -248,21 +248,21 @@ class DirectionForward {
         *projected_ = nullptr, *gates_ = nullptr;
 };
 
-/// The input products of all directions for the steps that the layer's buffer holds.
+/// The input products of all directions for the steps of a piece; or for all of the first layer's,
+/// whose input is there from the beginning, unless steps would have to wait for them.
 void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
   const Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   if (engine.rung.inputs != InputProducts::kCombined) return;
   const std::int64_t time = run.args.time, rows = run.args.rows;
-  const bool whole = input_steps(engine.descriptor, engine.rung, layer, time) == time;
-  if (whole && piece.begin > 0) return;
-  const Piece held = whole ? Piece{0, time} : piece;
+  const bool at_once = layer == 0 && !engine.rung.persistent();
+  if (at_once && piece.begin > 0) return;
+  const Piece part = at_once ? Piece{0, time} : piece;
   const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(layer)].weight_ih;
-  multiply(run, run.lane_of(layer, 0), held.size() * rows, matrix.rows, matrix.columns,
-           {run.element(run.input_of(layer), held.begin * rows * matrix.columns), matrix.columns},
+  multiply(run, run.product_lane_of(layer), part.size() * rows, matrix.rows, matrix.columns,
+           {run.element(run.input_of(layer), part.begin * rows * matrix.columns), matrix.columns},
            forward_factor(run, matrix),
-           {run.workspace<float>(engine.workspace.forward.input[static_cast<std::size_t>(layer)]),
-            sizes.directions * sizes.gate_width, DType::kFloat32});
+           {run.input_products(layer, part), sizes.directions * sizes.gate_width, DType::kFloat32});
 }
 
 /// The steps of a piece, of all directions.
@@ -290,17 +290,23 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   // Streamed products of this layer begin when its input is there.
   if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
   multiply_inputs(run, layer, piece);
+  // The next piece's products take the place of those that the piece before this one has read.
+  const std::int64_t products = run.product_lane_of(layer);
+  engine.lanes.follow(products, lane);
+  engine.lanes.follow(lane, products);
   if (engine.rung.persistent()) {
-    run_persistent_layer(run, layer);
+    run_persistent_layer(run, layer, piece);
   } else {
     run_steps(run, layer, piece);
   }
+  if (layer + 1 == engine.sizes.layers) return;
+  const std::int64_t above = run.product_lane_of(layer + 1);
+  engine.lanes.follow(above, lane);
   if (run.drops(layer)) {
     const std::int64_t step = run.args.rows * engine.sizes.directions * engine.sizes.output;
-    run.drop(engine.lanes[lane], layer, run.element(run.output_of(layer), piece.begin * step),
+    run.drop(engine.lanes[above], layer, run.element(run.output_of(layer), piece.begin * step),
              piece.begin, piece.size());
   }
-  if (layer + 1 < engine.sizes.layers) engine.lanes.follow(run.lane_of(layer + 1, 0), lane);
 }
 
 }  // namespace

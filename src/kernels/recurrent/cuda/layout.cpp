@@ -76,7 +76,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
   ForwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     // Layers that run one after the other share.
-    const bool own = layer == 0 || lane_count(descriptor, rung) >= sizes.layers;
+    const bool own = layer == 0 || is_layered(descriptor, rung);
     const std::int64_t steps = input_steps(descriptor, rung, layer, time);
     layout.input.push_back(
         own ? booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})
@@ -105,8 +105,9 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   const std::int64_t lanes = lane_count(descriptor, rung);
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    // Without a wavefront one layer is through with them before the next begins.
-    const bool own = layer == 0 || lanes >= sizes.layers;
+    // Without a wavefront one layer is through with them before the next begins, unless products
+    // that read them have a lane of their own.
+    const bool own = layer == 0 || is_layered(descriptor, rung) || rung.persistent();
     layout.d_input.push_back(
         own ? booking.take(sizes.storage, {time, rows, sizes.directions * sizes.gate_width})
             : layout.d_input.front());
@@ -208,24 +209,36 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
   return layout;
 }
 
+bool is_layered(const Descriptor& descriptor, const Rung& rung) {
+  return rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1;
+}
+
 std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
   if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;
+  // Of each layer that runs beside others, or of all: its steps and its products.
+  if (rung.persistent()) return 2 * (is_layered(descriptor, rung) ? descriptor.layers : 1);
   return descriptor.directions == 2 ? 2 : descriptor.layers;
 }
 
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
+  if (!is_layered(descriptor, rung)) return time;
   // A layer starts when the one below has finished a piece; a product of fewer steps than that
   // leaves most of the GPU idle.
   constexpr std::int64_t kPieces = 20, kMost = 16;
-  const bool layered = rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1;
-  return layered ? std::clamp<std::int64_t>(time / kPieces, 1, kMost) : time;
+  if (!rung.persistent()) return std::clamp<std::int64_t>(time / kPieces, 1, kMost);
+  // A launch costs as much as three steps, and a short product as much as a dozen.
+  constexpr std::int64_t kLaunches = 5, kFewest = 8;
+  return std::min(std::max((time + kLaunches - 1) / kLaunches, kFewest), time);
 }
 
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time) {
   if (rung.inputs == InputProducts::kEachStep) return 1;
   // The first layer's input is all there from the beginning.
-  return layer == 0 ? time : piece_steps(descriptor, rung, time);
+  if (layer == 0) return time;
+  const std::int64_t steps = piece_steps(descriptor, rung, time);
+  // Products that have a lane of their own are a piece ahead.
+  return rung.persistent() && steps < time ? 2 * steps : steps;
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

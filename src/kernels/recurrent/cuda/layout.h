@@ -101,9 +101,12 @@ struct WorkspaceLayout {
 };
 WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
 
-/// Steps that one piece of a wavefront has in a run of `time` steps.
+/// Whether layers run beside each other, in pieces of time.
+bool is_layered(const Descriptor& descriptor, const Rung& rung);
+/// Steps of the pieces that a run of `time` steps is cut into, so that layers can run beside each
+/// other; all of them if they don't.
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
-/// Steps whose input products a layer's buffer holds.
+/// Steps whose input products a layer's buffer holds; a piece begins at its first step modulo that.
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time);
 /// Streams that a rung runs on.

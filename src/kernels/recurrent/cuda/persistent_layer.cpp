@@ -17,10 +17,38 @@ void* stored_part_of(const Run& run, const Tensor& tensor, std::int64_t layer, s
   return run.element(tensor, layer * run.engine.sizes.directions * size);
 }
 
-persistent::Extent extent_of(const Run& run) {
-  return {static_cast<std::int32_t>(run.args.time), static_cast<std::int32_t>(run.args.rows),
+/// Times [begin, end).
+persistent::Extent extent_of(const Run& run, std::int64_t begin, std::int64_t end) {
+  return {static_cast<std::int32_t>(run.args.time),
+          static_cast<std::int32_t>(run.args.rows),
           static_cast<std::int32_t>(run.engine.sizes.hidden),
-          static_cast<std::int32_t>(run.engine.sizes.directions), run.lengths()};
+          static_cast<std::int32_t>(run.engine.sizes.directions),
+          static_cast<std::int32_t>(begin),
+          static_cast<std::int32_t>(end),
+          run.lengths()};
+}
+
+/// The state goes from one piece of the only direction to the next by the states that backward
+/// reads, or in inference by those of the workspace.
+void carry_states(const Run& run, std::int64_t layer, const Piece& piece,
+                  persistent::LayerForward& args) {
+  const Engine& engine = run.engine;
+  const auto l = static_cast<std::size_t>(layer);
+  const bool first = piece.begin == 0, last = piece.end == run.args.time;
+  if (engine.descriptor.training) {
+    const std::int64_t before = piece.begin * run.args.rows * engine.sizes.hidden;
+    if (!first) {
+      args.h0 = run.element(static_cast<const std::byte*>(args.h_states[0]), before);
+      args.c0 = args.c_states[0] + before;
+    }
+    if (!last) args.hn = args.cn = nullptr;
+    return;
+  }
+  const StateLayout& state = engine.workspace.forward.states[l];
+  const auto h = run.workspace<std::byte>(state.h);
+  const auto c = run.workspace<float>(state.c);
+  if (!first) args.h0 = h, args.c0 = c;
+  if (!last) args.hn = h, args.cn = c;
 }
 
 /// Queues the launch on the layer's stream.
@@ -33,21 +61,21 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   } else if (engine.rung.residence == Residence::kWide) {
     wide::launch(stream, run.kind(), args, run.workspace<void>(exchange));
   } else {
-    persistent::launch(stream, run.kind(), args);
+    persistent::launch(stream, run.kind(), run.abreast(), args);
   }
 }
 
 }  // namespace
 
-void run_persistent_layer(const Run& run, std::int64_t layer) {
+void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   const auto l = static_cast<std::size_t>(layer);
   const PackedLayer& packed = engine.packed.layers[l];
   const std::int64_t state = run.args.rows * sizes.hidden;
   persistent::LayerForward args{};
-  args.extent = extent_of(run);
-  args.input = run.workspace<float>(engine.workspace.forward.input[l]);
+  args.extent = extent_of(run, piece.begin, piece.end);
+  args.input = run.input_products(layer, piece);
   args.bias = run.packed<const float>(packed.bias);
   args.h0 = stored_part_of(run, run.args.h0, layer, state);
   args.c0 = part_of<const float>(run, run.args.c0, layer, state);
@@ -65,10 +93,12 @@ void run_persistent_layer(const Run& run, std::int64_t layer) {
     args.c_states[d] = run.reserve<float>(kept.c);
     args.saved[d] = run.reserve<void>(kept.saved);
   }
+  carry_states(run, layer, piece, args);
   launch(run, layer, args, engine.workspace.forward.exchange);
 }
 
-void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer) {
+void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer,
+                          const Piece& turns) {
   Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   const auto l = static_cast<std::size_t>(layer);
@@ -76,7 +106,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
   const BackwardLayout& layout = engine.workspace.backward;
   const std::int64_t state = run.args.rows * sizes.hidden;
   persistent::LayerBackward args{};
-  args.extent = extent_of(run);
+  args.extent = extent_of(run, run.args.time - turns.end, run.args.time - turns.begin);
   args.dy =
       layer + 1 == sizes.layers ? backward.dy.data() : run.workspace<const void>(layout.dy[l]);
   args.dhn = stored_part_of(run, backward.dhn, layer, state);
@@ -92,6 +122,19 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     args.c_states[d] = run.reserve<const float>(kept.c);
     args.saved[d] = run.reserve<const void>(kept.saved);
     args.d_recurrent[d] = run.workspace<void>(layout.d_recurrent[i]);
+  }
+  // From one piece of the only direction to the next.
+  float* dh = run.workspace<float>(layout.dh[l * packed.directions.size()]);
+  float* dc = run.workspace<float>(layout.dc[l * packed.directions.size()]);
+  if (turns.begin > 0) {
+    args.dhn = nullptr;
+    args.dh_after = dh;
+    args.dcn = dc;
+  }
+  if (turns.end < run.args.time) {
+    args.dh0 = nullptr;
+    args.dh_before = dh;
+    args.dc0 = dc;
   }
   launch(run, layer, args, layout.exchange);
 }

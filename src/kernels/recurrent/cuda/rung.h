@@ -36,13 +36,15 @@ struct Rung {
   /// contiguously where that is faster: the canonical layout does for forward, its transpose for
   /// backward.
   bool transposed = false;
-  /// Layers, or the two directions, run beside each other on streams of their own.
+  /// Layers, or the two directions, run beside each other on streams of their own, in pieces of
+  /// time.
   bool wavefront = false;
   /// A step is one kernel, product and cell, where that is possible and faster (fused_step.h).
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
-  /// Unless none: all steps of a layer, in all directions, are one launch.
+  /// Unless none: all steps that a piece of a layer has, in all directions, are one launch, and
+  /// with a wavefront the products of its input and gradients have streams of their own beside it.
   Residence residence = Residence::kNone;
 
   bool persistent() const { return residence != Residence::kNone; }
@@ -64,6 +66,8 @@ inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true
 /// What persistent rungs have in common.
 constexpr Rung persistent_rung(std::string_view name, Residence residence) {
   Rung rung{name, true, InputProducts::kCombined, true};
+  // Launches that take the whole GPU have nothing beside them.
+  rung.wavefront = residence == Residence::kCluster;
   rung.graph = true;
   rung.residence = residence;
   return rung;

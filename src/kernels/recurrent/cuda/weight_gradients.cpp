@@ -7,20 +7,19 @@ namespace {
 /// One layer and direction.
 struct Gradients {
   const Run& run;
-  const std::int64_t lane;
   const std::int64_t depth;  ///< all steps and rows
 
   /// target += left^T [.., depth] * right [depth, ..].
-  void add_product(const Tensor& target, const std::byte* left, std::int64_t left_stride,
-                   const std::byte* right) const {
+  void add_product(std::int64_t lane, const Tensor& target, const std::byte* left,
+                   std::int64_t left_stride, const std::byte* right) const {
     if (!target) return;
     const std::int64_t rows = target.size(0), columns = target.size(1);
     multiply(run, lane, rows, columns, depth, {left, left_stride, true}, {right, columns},
              {target.data(), columns, DType::kFloat32, true});
   }
 
-  void add_sums(const std::byte* values, std::int64_t stride, const Tensor& first,
-                const Tensor& second) const {
+  void add_sums(std::int64_t lane, const std::byte* values, std::int64_t stride,
+                const Tensor& first, const Tensor& second) const {
     if (!first && !second) return;
     ColumnSums sums{};
     sums.values = values;
@@ -53,17 +52,33 @@ struct Gradients {
   }
 };
 
+/// Where the products with the layer's input are added up, and all else.
+struct GradientLanes {
+  std::int64_t inputs, rest;
+};
+
+GradientLanes lanes_of(const Run& run, std::int64_t layer, std::int64_t direction) {
+  const Engine& engine = run.engine;
+  const std::int64_t steps = run.lane_of(layer, direction);
+  if (!engine.rung.persistent()) return {steps, steps};
+  // The steps of the layer below may be about to begin.
+  const std::int64_t products = run.product_lane_of(layer);
+  const bool own = layer == 0 || is_layered(engine.descriptor, engine.rung);
+  return {products, own ? steps : products};
+}
+
 }  // namespace
 
 void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
-                          std::int64_t direction, std::int64_t lane) {
+                          std::int64_t direction) {
   const Sizes& sizes = run.engine.sizes;
   const auto l = static_cast<std::size_t>(layer);
   const auto i = static_cast<std::size_t>(layer * sizes.directions + direction);
   const BackwardLayout& layout = run.engine.workspace.backward;
   const StateLayout& state = run.engine.reserve.states[i];
   const std::int64_t rows = run.args.rows, input_stride = sizes.directions * sizes.gate_width;
-  const Gradients all{run, lane, run.args.time * rows};
+  const Gradients all{run, run.args.time * rows};
+  const GradientLanes lanes = lanes_of(run, layer, direction);
 
   const std::byte* d_input =
       run.element(run.workspace<const std::byte>(layout.d_input[l]), direction * sizes.gate_width);
@@ -75,17 +90,19 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
       run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
                   direction * rows * sizes.output);
 
-  all.add_product(gradients.weight_ih, d_input, input_stride, run.input_of(layer));
-  all.add_product(gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
-  if (sizes.projected) {
-    all.add_product(gradients.weight_hr, run.workspace<const std::byte>(layout.dh_out[i]),
-                    sizes.output, run.reserve<const std::byte>(state.h_full));
-  }
+  // They wait for memory, and the products beside them for tensor cores.
   if (sizes.lstm) {
-    all.add_sums(d_input, input_stride, gradients.bias_ih, gradients.bias_hh);
+    all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, gradients.bias_hh);
   } else {
-    all.add_sums(d_input, input_stride, gradients.bias_ih, {});
-    all.add_sums(d_recurrent, recurrent_stride, gradients.bias_hh, {});
+    all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, {});
+    all.add_sums(lanes.rest, d_recurrent, recurrent_stride, gradients.bias_hh, {});
+  }
+  all.add_product(lanes.inputs, gradients.weight_ih, d_input, input_stride, run.input_of(layer));
+  all.add_product(lanes.rest, gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
+  if (sizes.projected) {
+    all.add_product(lanes.rest, gradients.weight_hr,
+                    run.workspace<const std::byte>(layout.dh_out[i]), sizes.output,
+                    run.reserve<const std::byte>(state.h_full));
   }
   if (auto* peepholes = gradients.weight_peephole.data_as<float>()) {
     const std::int64_t hidden = sizes.hidden;

@@ -6,8 +6,8 @@
 
 #include "kernels/recurrent/cuda/cell_kernels.h"
 
-/// All directions of one layer over the whole sequence in one launch. Arrays of two have an entry a
-/// direction; pointers to void are in storage; what may be absent is null.
+/// All directions of one layer over the whole sequence, or a piece of it, in one launch. Arrays of
+/// two have an entry a direction; pointers to void are in storage; what may be absent is null.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// Units that a block owns, and its threads.
@@ -15,6 +15,9 @@ inline constexpr int kUnits = 32, kThreads = 256;
 
 struct Extent {
   std::int32_t time, rows, hidden, directions;
+  /// The piece of time, [begin, end): all of it unless there is one direction. What stands at times
+  /// outside of it is not touched.
+  std::int32_t begin, end;
   const std::int32_t* lengths;  ///< [rows]; null: every row has `time` steps
 };
 
@@ -22,12 +25,12 @@ struct LayerForward {
   Extent extent;
   const void* weights[2];   ///< as pack_forward leaves them
   const float* bias_hn[2];  ///< [H], GRU
-  const float* input;       ///< products [time, rows, D*G*H]
+  const float* input;       ///< products [end - begin, rows, D*G*H]
   const float* bias;        ///< [D*G*H]
-  const void* h0;           ///< [D, rows, H]; null: zero
+  const void* h0;           ///< before the piece, [D, rows, H]; null: zero
   const float* c0;          ///< likewise
   void* y;                  ///< out [time, rows, D*H]
-  void* hn;                 ///< out [D, rows, H]; may be null
+  void* hn;                 ///< out, after the piece, [D, rows, H]; may be null, or h0
   float* cn;                ///< likewise
   float* c_sequence;        ///< out [D, time, rows, H]; may be null
   void* h_states[2];        ///< out [time + 1, rows, H], state_row's order; null in inference
@@ -41,11 +44,14 @@ struct LayerBackward {
   const void* h_states[2];  ///< as forward left them
   const float* c_states[2];
   const void* saved[2];
-  const void* dy;        ///< [time, rows, D*H]; null: zero
-  const void* dhn;       ///< [D, rows, H]; null: zero
-  const float* dcn;      ///< likewise
-  void* dh0;             ///< out [D, rows, H]; may be null
-  float* dc0;            ///< likewise
+  const void* dy;    ///< [time, rows, D*H]; null: zero
+  const void* dhn;   ///< of what comes after the piece, [D, rows, H]; null: zero
+  const float* dcn;  ///< likewise
+  void* dh0;         ///< out [D, rows, H]; may be null
+  float* dc0;        ///< likewise, or dcn
+  /// dhn and dh0 between pieces; null at the ends. They may be one.
+  const float* dh_after;
+  float* dh_before;
   void* d_input;         ///< out [time, rows, D*G*H]
   void* d_recurrent[2];  ///< out [time, rows, G*H], GRU
 };

@@ -12,8 +12,9 @@ namespace sluice::kernels::recurrent::cuda::persistent {
 template <typename Cell, typename T, int kTiles>
 class BackwardCell {
  public:
+  /// `end` is the time behind the last step of the piece.
   __device__ BackwardCell(const LayerBackward& args, const Share& share, int rank,
-                          const Owner& owner, int steps)
+                          const Owner& owner, int end)
       : args_(args),
         share_(share),
         owner_(owner),
@@ -29,9 +30,10 @@ class BackwardCell {
       if (!mine(n)) continue;
       lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
       if (args.dhn) dh_[n] = load(static_cast<const T*>(args.dhn) + state_at(n));
+      if (args.dh_after) dh_[n] = args.dh_after[state_at(n)];
       if (Cell::kHasCellState && args.dcn) dc_[n] = args.dcn[state_at(n)];
       if constexpr (Cell::kHasCellState) {
-        c_[n] = args.c_states[share.direction][row_at(reversed() ? 0 : steps, n)];
+        c_[n] = args.c_states[share.direction][row_at(reversed() ? 0 : end, n)];
       }
     }
   }
@@ -148,7 +150,7 @@ class BackwardCell {
   }
 
   /// Past the end of all rows there are none.
-  __device__ void clear_rest(int steps) {
+  __device__ void clear_rest(int from) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -157,7 +159,7 @@ class BackwardCell {
         if constexpr (!Cell::kHasCellState) store(&d_recurrent_[n][g], 0);
       }
     }
-    for (int t = steps; t < args_.extent.time; ++t) {
+    for (int t = from; t < args_.extent.end; ++t) {
       move_to(t);
       write_gates();
     }
@@ -168,6 +170,7 @@ class BackwardCell {
     for (int n = 0; n < kTiles; ++n) {
       if (!mine(n)) continue;
       if (args_.dh0) store(static_cast<T*>(args_.dh0) + state_at(n), dh_[n]);
+      if (args_.dh_before) args_.dh_before[state_at(n)] = dh_[n];
       if (Cell::kHasCellState && args_.dc0) args_.dc0[state_at(n)] = dc_[n];
     }
   }

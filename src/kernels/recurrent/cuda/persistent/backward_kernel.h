@@ -3,7 +3,7 @@
 #include "kernels/recurrent/cuda/persistent/backward_cell.h"
 #include "kernels/recurrent/cuda/persistent/backward_product.h"
 
-/// The gradients of gates and of initial states over the whole sequence.
+/// The gradients of gates and of initial states over the whole sequence or a piece of it.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// Where things lie in a block's shared memory, in bytes. There are two of each, which take turns.
@@ -27,6 +27,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Owner owner;
   const int rank = static_cast<int>(cluster_rank());
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
+  // The weights take longest to come.
+  const Product product(args.weights[share.direction], rank, owner, share.rows,
+                        base + Memory::kParts, barriers);
 
   if (threadIdx.x == 0) {
     for (int buffer = 0; buffer < 2; ++buffer) begin_barrier(barriers + buffer * 8, 1);
@@ -38,14 +41,14 @@ __global__ void __launch_bounds__(kThreads, 1)
       arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
     }
   }
-  const int steps = most_steps(args.extent, share);
+  const int begin = args.extent.begin;
+  const int steps = steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
-  const auto time_of = [&](int turn) { return reverse ? turn : steps - 1 - turn; };
-  BackwardCell<Cell, T, kTiles> cell(args, share, rank, owner, steps);
+  const bool wants_dh = args.dh0 || args.dh_before;
+  const auto time_of = [&](int turn) { return begin + (reverse ? turn : steps - 1 - turn); };
+  BackwardCell<Cell, T, kTiles> cell(args, share, rank, owner, begin + steps);
   cell.move_to(time_of(0));
   if (steps > 0) cell.read(0);
-  const Product product(args.weights[share.direction], rank, owner, share.rows,
-                        base + Memory::kParts, barriers);
   cluster_arrive();
   cluster_wait();
 
@@ -67,17 +70,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0 && turn > 0) {
       arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
     }
-    if (turn + 1 < steps || args.dh0) {
+    if (turn + 1 < steps || wants_dh) {
       product.send_parts(base + Memory::kGates + buffer * Gates::kBytes, 1 - buffer);
     }
     cell.write();
   }
-  if (steps > 0 && args.dh0) receive(steps);
+  if (steps > 0 && wants_dh) receive(steps);
   cell.write_first_state();
-  cell.clear_rest(steps);
-  // No block ends while another may still write into it.
-  cluster_arrive();
-  cluster_wait();
+  // All that is ever sent to a block it has waited for: it may end before the others.
+  cell.clear_rest(begin + steps);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

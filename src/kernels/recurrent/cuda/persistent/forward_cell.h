@@ -15,7 +15,7 @@ class ForwardCell {
   static constexpr int kAhead = 4;  ///< steps whose input products are on their way or there
   static constexpr int kInputBytes = kAhead * Cell::kGates * kTiles * kThreads * 4;
 
-  /// `first` is the time of the first step.
+  /// `first` is the first step's place among the input products.
   __device__ ForwardCell(const LayerForward& args, const Share& share, int rank, const Owner& owner,
                          std::uint32_t inputs, int first)
       : args_(args),
@@ -151,8 +151,8 @@ class ForwardCell {
   }
 
   /// Writes the outputs beyond the longest row, and the states behind the last step.
-  __device__ void fill_rest(int steps, bool reverse) {
-    for (int t = steps; t < args_.extent.time; ++t) {
+  __device__ void fill_rest(int from, bool reverse) {
+    for (int t = from; t < args_.extent.end; ++t) {
       move_to(t);
       write_outputs();
       if (training_ && !reverse) write_state(place_ + place_step_);

@@ -3,7 +3,7 @@
 #include "kernels/recurrent/cuda/persistent/forward_cell.h"
 #include "kernels/recurrent/cuda/persistent/forward_product.h"
 
-/// Forward over the whole sequence.
+/// Forward over the whole sequence or a piece of it.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// Where things lie in a block's shared memory, in bytes.
@@ -19,24 +19,38 @@ struct ForwardMemory {
   static constexpr int kBytes = kBarriers + 2 * ForwardProduct<T, kBlocks, kTiles>::kGroups * 8;
 };
 
+/// Eight values of h0 from `unit` on, of which those that don't exist are zero.
+template <typename T>
+__device__ uint4 octet_of(const T* row, int unit, int hidden, bool aligned) {
+  if (aligned && unit < hidden) return *reinterpret_cast<const uint4*>(row + unit);
+  T values[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) values[i] = unit + i < hidden ? row[unit + i] : T(0.0f);
+  uint4 bits;
+  memcpy(&bits, values, sizeof(bits));
+  return bits;
+}
+
 /// Fills the first buffer with the initial state of all units, and clears the second: rows and
 /// units that don't exist stay zero.
 template <typename T, int kBlocks, int kTiles>
-__device__ void fill_state(T* state, const LayerForward& args, const Share& share, int rank) {
-  constexpr int kRows = 8 * kTiles, kElements = kBlocks * kUnits * kRows;
+__device__ void fill_state(uint4* state, const LayerForward& args, const Share& share, int rank) {
+  constexpr int kRows = 8 * kTiles, kAll = kBlocks * kOctets * kRows;
   const int hidden = args.extent.hidden;
   const T* h0 = static_cast<const T*>(args.h0);
-  for (int i = threadIdx.x; i < kElements; i += kThreads) {
-    const int slot = i / (kUnits * kRows), octet = i / (8 * kRows) % kOctets, row = i / 8 % kRows;
-    const int unit = behind<kBlocks>(rank, slot) * kUnits + octet * 8 + i % 8;
-    T value = T(0.0f);
-    if (h0 && row < share.rows && unit < hidden) {
+  const bool aligned = hidden % 8 == 0 && reinterpret_cast<std::uintptr_t>(h0) % 16 == 0;
+#pragma unroll
+  for (int i = threadIdx.x; i < kAll; i += kThreads) {
+    const int slot = i / (kOctets * kRows), octet = i / kRows % kOctets, row = i % kRows;
+    const int unit = behind<kBlocks>(rank, slot) * kUnits + octet * 8;
+    uint4 values{};
+    if (h0 && row < share.rows) {
       const std::int64_t global =
           static_cast<std::int64_t>(share.direction) * args.extent.rows + share.first_row + row;
-      value = h0[global * hidden + unit];
+      values = octet_of(h0 + global * hidden, unit, hidden, aligned);
     }
-    state[i] = value;
-    state[kElements + i] = T(0.0f);
+    state[i] = values;
+    state[kAll + i] = uint4{};
   }
 }
 
@@ -124,15 +138,18 @@ __global__ void __launch_bounds__(kThreads, 1)
       arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
     }
   }
-  fill_state<T, kBlocks, kTiles>(reinterpret_cast<T*>(shared + Memory::kState), args, share, rank);
-  const int steps = most_steps(args.extent, share);
+  fill_state<T, kBlocks, kTiles>(reinterpret_cast<uint4*>(shared + Memory::kState), args, share,
+                                 rank);
+  const int begin = args.extent.begin;
+  const int steps = steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
-  const auto time_of = [&](int s) { return reverse ? steps - 1 - s : s; };
-  ForwardCell<Cell, T, kTiles> cell(args, share, rank, owner, base + Memory::kInputs, time_of(0));
+  const auto time_of = [&](int s) { return begin + (reverse ? steps - 1 - s : s); };
+  ForwardCell<Cell, T, kTiles> cell(args, share, rank, owner, base + Memory::kInputs,
+                                    time_of(0) - begin);
   for (int s = 0; s + 1 < cell.kAhead; ++s) cell.read_ahead(s < steps);
   Product product(args.weights[share.direction], rank, owner);
   StateSender<T, kBlocks, kTiles> sender(state, barriers, shared + Memory::kOutgoing, rank, owner);
-  cell.write_initial_state(steps, reverse);
+  if (begin == 0) cell.write_initial_state(steps, reverse);
   cluster_arrive();
   cluster_wait();
 
@@ -158,11 +175,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (s + 1 < steps) sender.send_all(cell, 1 - buffer);
   }
   if (steps > 0) cell.write();
-  cell.fill_rest(steps, reverse);
+  cell.fill_rest(begin + steps, reverse);
+  // All that is ever sent to a block it has waited for: it may end before the others.
   cell.write_last_state();
-  // No block ends while another may still write into it.
-  cluster_arrive();
-  cluster_wait();
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

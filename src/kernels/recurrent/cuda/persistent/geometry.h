@@ -37,14 +37,14 @@ struct Share {
         rows(min(spread.rows, extent.rows - first_row)) {}
 };
 
-/// The most steps that a row of the share has; called by all threads of a block.
-__device__ inline int most_steps(const Extent& extent, const Share& share) {
-  if (extent.lengths == nullptr) return extent.time;
-  int most = 0;
+/// The most steps of the piece that a row of the share has; called by all threads of a block.
+__device__ inline int steps_of(const Extent& extent, const Share& share) {
+  if (extent.lengths == nullptr) return extent.end - extent.begin;
+  int end = extent.begin;
   for (int row = 0; row < share.rows; ++row) {
-    most = max(most, extent.lengths[share.first_row + row]);
+    end = max(end, extent.lengths[share.first_row + row]);
   }
-  return most;
+  return min(end, extent.end) - extent.begin;
 }
 
 /// Four values as they lie next to each other in storage, and back.

@@ -25,26 +25,46 @@ std::int64_t clusters_for_direction(int blocks, std::int64_t directions) {
   return std::max<std::int64_t>(all / directions, 1);
 }
 
-/// Few rows each, so that as many clusters as can run share the work.
-Spread spread_of(int blocks, std::int64_t directions, std::int64_t rows) {
+/// Few rows each, so that as many clusters as can run share the work. Layers beside each other keep
+/// the GPU busy together: theirs take whole tiles, and of these two, with which a row costs least.
+Spread spread_of(int blocks, std::int64_t directions, std::int64_t abreast, std::int64_t rows) {
   const std::int64_t most = clusters_for_direction(blocks, directions);
-  const std::int64_t each = (rows + most - 1) / most;
-  return {static_cast<std::int32_t>((rows + each - 1) / each), static_cast<std::int32_t>(each)};
+  std::int64_t each = (rows + most - 1) / most;
+  if (abreast > 1) {
+    constexpr std::int64_t kTile = 8, kMost = 2 * kTile;
+    const std::int64_t fewest = (rows * abreast + most - 1) / most;
+    each = std::max(each, std::min(kMost, (fewest + kTile - 1) / kTile * kTile));
+  }
+  const std::int64_t clusters = (rows + each - 1) / each;
+  each = (rows + clusters - 1) / clusters;
+  return {static_cast<std::int32_t>(clusters), static_cast<std::int32_t>(each)};
 }
 
 int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
 
-/// A launch of one cluster after the other; `attribute` must outlive it.
-cudaLaunchConfig_t configuration(int blocks, int clusters, int bytes,
-                                 cudaLaunchAttribute& attribute) {
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+/// Of work on a GPU.
+int highest_priority() {
+  int lowest = 0, highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "ask for the priorities of kernels");
+  return highest;
+}
+
+using Attributes = std::array<cudaLaunchAttribute, 2>;
+
+/// A launch of one cluster after the other; `attributes` must outlive it.
+cudaLaunchConfig_t configuration(int blocks, int clusters, int bytes, Attributes& attributes) {
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  // A cluster starts when it finds enough multiprocessors free in one place: blocks of products
+  // beside it must not take them one by one.
+  attributes[1].id = cudaLaunchAttributePriority;
+  attributes[1].val.priority = highest_priority();
   cudaLaunchConfig_t config{};
   config.gridDim = static_cast<unsigned>(blocks * clusters);
   config.blockDim = kThreads;
   config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes.data();
+  config.numAttrs = attributes.size();
   return config;
 }
 
@@ -58,8 +78,8 @@ void allow(const void* kernel, int bytes) {
 /// Clusters of the kernel that this GPU runs at once.
 int clusters_at_once(const void* kernel, int blocks, int bytes) {
   allow(kernel, bytes);
-  cudaLaunchAttribute attribute{};
-  const cudaLaunchConfig_t config = configuration(blocks, 1, bytes, attribute);
+  Attributes attributes{};
+  const cudaLaunchConfig_t config = configuration(blocks, 1, bytes, attributes);
   int clusters = 0;
   check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
         "ask how many clusters of a recurrent kernel run at once");
@@ -67,16 +87,16 @@ int clusters_at_once(const void* kernel, int blocks, int bytes) {
 }
 
 template <typename Args>
-void launch_layer(cudaStream_t stream, const CellKind& kind, const Args& args,
+void launch_layer(cudaStream_t stream, const CellKind& kind, std::int64_t abreast, const Args& args,
                   const void* Kernels::*kernel, int Kernels::*bytes) {
   const Extent& extent = args.extent;
   const int blocks = blocks_of(extent.hidden).value();
-  Spread spread = spread_of(blocks, extent.directions, extent.rows);
+  Spread spread = spread_of(blocks, extent.directions, abreast, extent.rows);
   const Kernels& kernels = kernels_of(kind, blocks)[static_cast<std::size_t>(tiles_of(spread) - 1)];
   allow(kernels.*kernel, kernels.*bytes);
-  cudaLaunchAttribute attribute{};
+  Attributes attributes{};
   cudaLaunchConfig_t config =
-      configuration(blocks, spread.clusters * extent.directions, kernels.*bytes, attribute);
+      configuration(blocks, spread.clusters * extent.directions, kernels.*bytes, attributes);
   config.stream = stream;
   Args copy = args;
   void* values[]{&copy, &spread};
@@ -107,7 +127,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
                        kClusterSizes.back() * kUnits, descriptor.hidden);
   }
-  const Spread spread = spread_of(*blocks, descriptor.directions, descriptor.rows);
+  const std::int64_t abreast = descriptor.directions == 1 ? descriptor.layers : 1;
+  const Spread spread = spread_of(*blocks, descriptor.directions, abreast, descriptor.rows);
   if (tiles_of(spread) > kMostTiles) {
     return fmt::format("its clusters take {} rows at once, not {}",
                        clusters_for_direction(*blocks, descriptor.directions) * 8 * kMostTiles,
@@ -126,12 +147,14 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   return std::nullopt;
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args) {
-  launch_layer(stream, kind, args, &Kernels::forward, &Kernels::forward_bytes);
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerForward& args) {
+  launch_layer(stream, kind, abreast, args, &Kernels::forward, &Kernels::forward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args) {
-  launch_layer(stream, kind, args, &Kernels::backward, &Kernels::backward_bytes);
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerBackward& args) {
+  launch_layer(stream, kind, abreast, args, &Kernels::backward, &Kernels::backward_bytes);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

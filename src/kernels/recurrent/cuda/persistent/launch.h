@@ -17,7 +17,10 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 /// Blocks of the smallest cluster that has all units; nothing if none has.
 std::optional<int> blocks_of(std::int64_t hidden);
 
-void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args);
-void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args);
+/// `abreast`: layers that run beside each other and share the GPU.
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerForward& args);
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerBackward& args);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Exchange exchange(grid, share, group, kGates * octets);
   const GateSender<T, kGates, kOwned> sender(exchange, place, rank, octets);
   const typename Memory::Total total(shared + Memory::kTotal, share.rows);
-  const int steps = persistent::most_steps(args.extent, share);
+  const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int turn) { return reverse ? turn : steps - 1 - turn; };
   State state(args, share, 0, place.owner, steps);

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Place place(rank, args.extent.hidden);
   const Exchange exchange(grid, share, group, octets_of(args.extent.hidden));
   const StateSender<T, kOwned> sender(exchange, place, rank);
-  const int steps = persistent::most_steps(args.extent, share);
+  const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int s) { return reverse ? steps - 1 - s : s; };
   State state(args, share, 0, place.owner, shared_address(shared + Memory::kInputs), time_of(0));
