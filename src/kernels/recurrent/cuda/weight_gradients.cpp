@@ -26,14 +26,14 @@ struct Gradients {
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.gate_width;
-    sums.partial = partial();
+    sums.partial = partial(lane);
     sums.targets[0] = first.data_as<float>();
     sums.targets[1] = second.data_as<float>();
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
   }
 
   /// target [H] += the sum of a gate's gradients [.., H] times the cell states that it sees.
-  void add_peephole(float* target, const std::byte* values, std::int64_t stride,
+  void add_peephole(std::int64_t lane, float* target, const std::byte* values, std::int64_t stride,
                     const float* cells) const {
     ColumnSums sums{};
     sums.values = values;
@@ -41,13 +41,13 @@ struct Gradients {
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.hidden;
-    sums.partial = partial();
+    sums.partial = partial(lane);
     sums.targets[0] = target;
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
   }
 
  private:
-  float* partial() const {
+  float* partial(std::int64_t lane) const {
     return run.workspace<float>(run.engine.workspace.backward.sums[static_cast<std::size_t>(lane)]);
   }
 };
@@ -110,9 +110,11 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
     const float* before = c + direction * rows * hidden;
     const float* fresh = sizes.fresh_cells ? run.reserve<const float>(state.c_fresh)
                                            : c + (1 - direction) * rows * hidden;
-    all.add_peephole(peepholes, d_input, input_stride, before);
-    all.add_peephole(peepholes + hidden, run.element(d_input, hidden), input_stride, before);
-    all.add_peephole(peepholes + 2 * hidden, run.element(d_input, 3 * hidden), input_stride, fresh);
+    all.add_peephole(lanes.rest, peepholes, d_input, input_stride, before);
+    all.add_peephole(lanes.rest, peepholes + hidden, run.element(d_input, hidden), input_stride,
+                     before);
+    all.add_peephole(lanes.rest, peepholes + 2 * hidden, run.element(d_input, 3 * hidden),
+                     input_stride, fresh);
   }
 }
 
