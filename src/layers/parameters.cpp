@@ -19,7 +19,9 @@ constexpr std::uint64_t hash_name(std::string_view name) {
 
 template <typename T>
 std::vector<T> draw(const ParameterSpec& spec, std::uint64_t seed) {
-  std::vector<T> values(static_cast<std::size_t>(spec.shape.element_count()), T{0});
+  const double center = spec.initializer.center;
+  std::vector<T> values(static_cast<std::size_t>(spec.shape.element_count()),
+                        static_cast<T>(center));
   if (spec.initializer.range == 0) return values;
   const std::uint64_t key = seed ^ hash_name(spec.name);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -28,7 +30,7 @@ std::vector<T> draw(const ParameterSpec& spec, std::uint64_t seed) {
         key,
         {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0})[i % 4];
     const double unit = (word + 0.5) / 4294967296.0;
-    values[i] = static_cast<T>((2 * unit - 1) * spec.initializer.range);
+    values[i] = static_cast<T>(center + (2 * unit - 1) * spec.initializer.range);
   }
   return values;
 }

@@ -15,9 +15,10 @@ using runtime::DType;
 using runtime::Shape;
 using runtime::Tensor;
 
-/// How a parameter starts: every element uniform in [-range, range] (0 for zeros).
+/// How a parameter starts: every element uniform in [center - range, center + range].
 struct Initializer {
   double range = 0;
+  double center = 0;
 };
 
 /// One named tensor of a model.

@@ -17,10 +17,13 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
   const Initializer initializer{1 / std::sqrt(static_cast<double>(architecture.hidden))};
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
     for (std::int64_t direction = 0; direction < architecture.directions; ++direction) {
-      const auto declare = [&](const char* name, const Shape& shape) {
+      const auto declare_as = [&](const char* name, const Shape& shape, Initializer start) {
         return parameters.declare(
             fmt::format("{}.{}_l{}{}", prefix, name, layer, direction == 1 ? "_reverse" : ""),
-            shape, initializer);
+            shape, start);
+      };
+      const auto declare = [&](const char* name, const Shape& shape) {
+        return declare_as(name, shape, initializer);
       };
       Ids ids{};
       ids.weight_ih = declare("weight_ih", {gates, architecture.input_of(layer)});
@@ -32,6 +35,13 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
       }
       if (architecture.peepholes) {
         ids.weight_peephole = declare("weight_peephole", {3, architecture.hidden});
+      }
+      if (architecture.layer_norm) {
+        constexpr Initializer kOne{0, 1}, kZero{};
+        ids.gain_ih = declare_as("gain_ih", {gates}, kOne);
+        ids.gain_hh = declare_as("gain_hh", {gates}, kOne);
+        ids.gain_c = declare_as("gain_c", {architecture.hidden}, kOne);
+        ids.shift_c = declare_as("shift_c", {architecture.hidden}, kZero);
       }
       ids_.push_back(ids);
     }
@@ -46,6 +56,11 @@ std::vector<recurrent::LayerWeights> RecurrentStack::views(const View& view) con
                       view(ids.bias_hh),
                       architecture_.projection > 0 ? view(ids.weight_hr) : Tensor(),
                       architecture_.peepholes ? view(ids.weight_peephole) : Tensor()});
+    if (!architecture_.layer_norm) continue;
+    layers.back().gain_ih = view(ids.gain_ih);
+    layers.back().gain_hh = view(ids.gain_hh);
+    layers.back().gain_c = view(ids.gain_c);
+    layers.back().shift_c = view(ids.shift_c);
   }
   return layers;
 }

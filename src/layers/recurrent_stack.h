@@ -12,7 +12,8 @@ namespace sluice::layers {
 /// The parameters of a stack of LSTM or GRU layers, named as torch names them behind a prefix:
 /// `<prefix>.weight_ih_l0`, `.weight_hh_l0`, `.bias_ih_l0`, `.bias_hh_l0` (`_reverse` for the
 /// backward direction, `.weight_hr_l0` with a projection,
-/// `.weight_peephole_l0` with peepholes). They start uniform in +-1/sqrt(hidden).
+/// `.weight_peephole_l0` with peepholes, `.gain_ih_l0`, `.gain_hh_l0`, `.gain_c_l0`, `.shift_c_l0`
+/// with layer norm). They start uniform in +-1/sqrt(hidden).
 class RecurrentStack {
  public:
   /// `architecture` needs no extent, dtype or training flag: those belong to plans.
@@ -27,6 +28,7 @@ class RecurrentStack {
  private:
   struct Ids {
     ParameterId weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, weight_peephole;
+    ParameterId gain_ih, gain_hh, gain_c, shift_c;
   };
 
   template <typename View>

@@ -15,6 +15,7 @@ recurrent::Descriptor encoder_architecture(const Seq2SeqConfig& config) {
   d.hidden = config.hidden / d.directions;
   d.dropout = config.dropout;
   d.peepholes = config.encoder_peepholes;
+  d.layer_norm = config.encoder_layer_norm;
   d.zoneout_h = config.encoder_zoneout_h;
   d.zoneout_c = config.encoder_zoneout_c;
   d.recurrent_dropout = config.encoder_recurrent_dropout;

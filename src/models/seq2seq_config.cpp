@@ -29,6 +29,7 @@ void visit_keys(Config& config, Visit&& visit) {
 template <typename Config, typename Visit>
 void visit_later_keys(Config& config, Visit&& visit) {
   visit("encoder_peepholes", config.encoder_peepholes);
+  visit("encoder_layer_norm", config.encoder_layer_norm);
   visit("encoder_zoneout_h", config.encoder_zoneout_h);
   visit("encoder_zoneout_c", config.encoder_zoneout_c);
   visit("encoder_recurrent_dropout", config.encoder_recurrent_dropout);
@@ -66,6 +67,8 @@ void Seq2SeqConfig::validate() const {
   check_rate("encoder_recurrent_dropout", encoder_recurrent_dropout);
   SLUICE_CHECK(cell == "lstm" || !encoder_peepholes,
                "model.encoder_peepholes is on, but only an lstm has peepholes");
+  SLUICE_CHECK(!encoder_layer_norm || (cell == "lstm" && !encoder_peepholes),
+               "model.encoder_layer_norm is on, but only an lstm without peepholes has layer norm");
   SLUICE_CHECK(cell == "lstm" || encoder_zoneout_c == 0,
                "model.encoder_zoneout_c is {}, but only an lstm has a cell state",
                encoder_zoneout_c);

@@ -20,6 +20,7 @@ struct Seq2SeqConfig {
   double dropout = 0.2;                ///< embeddings, between layers, attentional output
   // What the encoder's cells have beside their equations (docs/equations.md).
   bool encoder_peepholes = false;        ///< lstm only
+  bool encoder_layer_norm = false;       ///< lstm only, without peepholes
   double encoder_zoneout_h = 0;          ///< rate at which units keep their h
   double encoder_zoneout_c = 0;          ///< the same of c: lstm only
   double encoder_recurrent_dropout = 0;  ///< rate of h in the recurrent product

@@ -73,6 +73,8 @@ const ConfigKey kKeys[] = {
      "Rate of dropout on embeddings, between layers and before the output layer."},
     {"model.encoder_peepholes", [](C& c) -> T { return &c.model.encoder_peepholes; }, kMust,
      "Whether the gates of the encoder's lstm see its cell state."},
+    {"model.encoder_layer_norm", [](C& c) -> T { return &c.model.encoder_layer_norm; }, kMust,
+     "Layer norm in the encoder's lstm: of both products and of the cell state."},
     {"model.encoder_zoneout_h", [](C& c) -> T { return &c.model.encoder_zoneout_h; }, kMust,
      "Rate at which the encoder's units keep their h from the step before."},
     {"model.encoder_zoneout_c", [](C& c) -> T { return &c.model.encoder_zoneout_c; }, kMust,

@@ -1,18 +1,30 @@
 #include "oracle/cell.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "oracle/layer_norm.h"
 
 namespace sluice::oracle {
 namespace {
 
 double sigmoid(double a) { return 1.0 / (1.0 + std::exp(-a)); }
 
+/// What tanh takes of c on its way to h.
+std::vector<double> squashed_input(int64_t hidden, const double* c, const CellExtras& extras) {
+  std::vector<double> result(c, c + hidden);
+  if (extras.gain_c == nullptr) return result;
+  normalize(hidden, c, result.data());
+  for (int64_t j = 0; j < hidden; ++j) result[j] = extras.gain_c[j] * result[j] + extras.shift_c[j];
+  return result;
+}
+
 void lstm_forward(int64_t hidden, const double* from_input, const double* from_hidden,
-                  const double* previous_c, const double* peephole, const CellRecord& record,
+                  const double* previous_c, const CellExtras& extras, const CellRecord& record,
                   double* h) {
   for (int64_t j = 0; j < hidden; ++j) {
     const auto through = [&](int64_t k, double c) {
-      return peephole == nullptr ? 0.0 : peephole[k * hidden + j] * c;
+      return extras.peephole == nullptr ? 0.0 : extras.peephole[k * hidden + j] * c;
     };
     const auto sum = [&](int gate) {
       return from_input[gate * hidden + j] + from_hidden[gate * hidden + j];
@@ -21,13 +33,13 @@ void lstm_forward(int64_t hidden, const double* from_input, const double* from_h
     const double f = sigmoid(sum(1) + through(1, previous_c[j]));
     const double g = std::tanh(sum(2));
     record.c[j] = f * previous_c[j] + i * g;
-    const double o = sigmoid(sum(3) + through(2, record.c[j]));
     record.gates[j] = i;
     record.gates[hidden + j] = f;
     record.gates[2 * hidden + j] = g;
-    record.gates[3 * hidden + j] = o;
-    h[j] = o * std::tanh(record.c[j]);
+    record.gates[3 * hidden + j] = sigmoid(sum(3) + through(2, record.c[j]));
   }
+  const std::vector<double> squashed = squashed_input(hidden, record.c, extras);
+  for (int64_t j = 0; j < hidden; ++j) h[j] = record.gates[3 * hidden + j] * std::tanh(squashed[j]);
 }
 
 void gru_forward(int64_t hidden, const double* from_input, const double* from_hidden,
@@ -45,20 +57,30 @@ void gru_forward(int64_t hidden, const double* from_input, const double* from_hi
   }
 }
 
-void lstm_backward(int64_t hidden, const double* previous_c, const double* peephole,
-                   const ConstCellRecord& record, const double* dh, double* dc, double* d_gates) {
+void lstm_backward(int64_t hidden, const double* previous_c, const CellExtras& extras,
+                   const ConstCellRecord& record, const double* dh, double* dc, double* d_gates,
+                   double* d_normalized) {
+  const std::vector<double> input = squashed_input(hidden, record.c, extras);
+  std::vector<double> from_h(hidden);  // what h gives to c
+  for (int64_t j = 0; j < hidden; ++j) {
+    const double squashed = std::tanh(input[j]);
+    from_h[j] = dh[j] * record.gates[3 * hidden + j] * (1 - squashed * squashed);
+  }
+  if (extras.gain_c != nullptr) {
+    std::copy(from_h.begin(), from_h.end(), d_normalized);
+    for (int64_t j = 0; j < hidden; ++j) from_h[j] *= extras.gain_c[j];
+    normalize_backward(hidden, record.c, from_h.data(), from_h.data());
+  }
   for (int64_t j = 0; j < hidden; ++j) {
     const auto weight = [&](int64_t k) {
-      return peephole == nullptr ? 0.0 : peephole[k * hidden + j];
+      return extras.peephole == nullptr ? 0.0 : extras.peephole[k * hidden + j];
     };
     const double i = record.gates[j];
     const double f = record.gates[hidden + j];
     const double g = record.gates[2 * hidden + j];
     const double o = record.gates[3 * hidden + j];
-    const double squashed = std::tanh(record.c[j]);
-    const double d_output_gate = dh[j] * squashed * o * (1 - o);
-    const double dc_total =
-        dc[j] + dh[j] * o * (1 - squashed * squashed) + d_output_gate * weight(2);
+    const double d_output_gate = dh[j] * std::tanh(input[j]) * o * (1 - o);
+    const double dc_total = dc[j] + from_h[j] + d_output_gate * weight(2);
     d_gates[j] = dc_total * g * i * (1 - i);
     d_gates[hidden + j] = dc_total * previous_c[j] * f * (1 - f);
     d_gates[2 * hidden + j] = dc_total * i * (1 - g * g);
@@ -86,7 +108,8 @@ void gru_backward(int64_t hidden, const double* previous_h, const ConstCellRecor
 
 }  // namespace
 
-Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection, bool peepholes) {
+Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection, bool peepholes,
+                     bool layer_norm) {
   const int64_t gates = gate_count(cell) * hidden;
   const int64_t out = projection > 0 ? projection : hidden;
   return {std::vector<double>(gates * input),
@@ -94,26 +117,31 @@ Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projectio
           std::vector<double>(gates),
           std::vector<double>(gates),
           std::vector<double>(projection * hidden),
-          std::vector<double>(peepholes ? 3 * hidden : 0)};
+          std::vector<double>(peepholes ? 3 * hidden : 0),
+          std::vector<double>(layer_norm ? gates : 0),
+          std::vector<double>(layer_norm ? gates : 0),
+          std::vector<double>(layer_norm ? hidden : 0),
+          std::vector<double>(layer_norm ? hidden : 0)};
 }
 
 void cell_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
                   const double* previous_h, const double* previous_c, const CellRecord& record,
-                  double* h, const double* peephole) {
+                  double* h, const CellExtras& extras) {
   if (cell == Cell::kLstm)
-    lstm_forward(hidden, from_input, from_hidden, previous_c, peephole, record, h);
+    lstm_forward(hidden, from_input, from_hidden, previous_c, extras, record, h);
   else
     gru_forward(hidden, from_input, from_hidden, previous_h, record, h);
 }
 
 void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const double* previous_c,
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
-                   double* d_hidden, double* previous_dh, const double* peephole) {
+                   double* d_hidden, double* previous_dh, const CellExtras& extras,
+                   double* d_normalized) {
   if (cell == Cell::kGru) {
     gru_backward(hidden, previous_h, record, dh, d_input, d_hidden, previous_dh);
     return;
   }
-  lstm_backward(hidden, previous_c, peephole, record, dh, dc, d_input);
+  lstm_backward(hidden, previous_c, extras, record, dh, dc, d_input, d_normalized);
   for (int64_t j = 0; j < 4 * hidden; ++j) d_hidden[j] = d_input[j];
   for (int64_t j = 0; j < hidden; ++j) previous_dh[j] = 0;
 }

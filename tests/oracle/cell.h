@@ -14,6 +14,7 @@ inline int64_t gate_count(Cell cell) { return cell == Cell::kLstm ? 4 : 3; }
 /// H, projection P:
 ///   weight_ih [G*H, in], weight_hh [G*H, H] or [G*H, P], bias_ih and bias_hh [G*H], weight_hr [P,
 ///   H] or empty; peephole [3*H] or empty: LSTM, of c to i, f and o.
+/// With layer norm (LSTM) gain_ih and gain_hh [4*H], gain_c and shift_c [H], else empty.
 /// The same struct holds their gradients.
 struct Weights {
   std::vector<double> weight_ih;
@@ -22,11 +23,19 @@ struct Weights {
   std::vector<double> bias_hh;
   std::vector<double> weight_hr;
   std::vector<double> peephole = {};
+  std::vector<double> gain_ih = {}, gain_hh = {}, gain_c = {}, shift_c = {};
+};
+
+/// What an LSTM's cell may have beside its sums; null: it hasn't.
+struct CellExtras {
+  const double* peephole = nullptr;  ///< [3*hidden]
+  const double* gain_c = nullptr;    ///< [hidden], layer norm of c on its way to h
+  const double* shift_c = nullptr;
 };
 
 /// Weights of these sizes, all zero. out is the projection, or 0 for none.
 Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection,
-                     bool peepholes = false);
+                     bool peepholes = false, bool layer_norm = false);
 
 /// What one row keeps of one step for its backward pass. Each points to `hidden` values, gates to
 /// G*hidden.
@@ -47,17 +56,19 @@ using ConstCellRecord = CellRecordOf<const double>;
 /// where a = from_input + from_hidden, from_input = W x + b_ih and from_hidden = R h' + b_hh, each
 /// [G*hidden]. h gets the output before any projection.
 /// With a peephole [3*hidden] (Gers and Schmidhuber 2000) the LSTM's i and f take p c' as well, and
-/// its o takes p c.
+/// its o takes p c. With layer norm (Ba et al. 2016) h = o tanh(gain * normalize(c) + shift).
 void cell_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
                   const double* previous_h, const double* previous_c, const CellRecord& record,
-                  double* h, const double* peephole = nullptr);
+                  double* h, const CellExtras& extras = {});
 
 /// The step backward. In: dh [hidden], of the output before any projection. In and out: dc
 /// [hidden], LSTM only: of the new, then of the previous cell state. Out: d_input and d_hidden
 /// [G*hidden], of from_input and from_hidden; and previous_dh [hidden], the part of the previous
-/// h's gradient that does not pass through from_hidden (0 for an LSTM).
+/// h's gradient that does not pass through from_hidden (0 for an LSTM); with layer norm
+/// d_normalized [hidden], of what tanh takes.
 void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const double* previous_c,
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
-                   double* d_hidden, double* previous_dh, const double* peephole = nullptr);
+                   double* d_hidden, double* previous_dh, const CellExtras& extras = {},
+                   double* d_normalized = nullptr);
 
 }  // namespace sluice::oracle

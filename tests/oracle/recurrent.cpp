@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "oracle/layer_norm.h"
 #include "oracle/matrix.h"
 #include "oracle/size_check.h"
 
@@ -22,6 +23,11 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
     check_size("bias_ih", w.bias_ih.size(), s.gates());
     check_size("bias_hh", w.bias_hh.size(), s.gates());
     check_size("weight_hr", w.weight_hr.size(), s.projection * s.hidden);
+    const int64_t normalized = s.layer_norm ? s.hidden : 0;
+    check_size("gain_ih", w.gain_ih.size(), 4 * normalized);
+    check_size("gain_hh", w.gain_hh.size(), 4 * normalized);
+    check_size("gain_c", w.gain_c.size(), normalized);
+    check_size("shift_c", w.shift_c.size(), normalized);
     check_size("peephole", w.peephole.size(), s.peepholes ? 3 * s.hidden : 0);
   }
 }
@@ -29,7 +35,8 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
 void check(const StackShape& s, const std::vector<Weights>& weights, const StackInput& in) {
   const int64_t stacked = s.layers * s.directions * s.rows;
   if (s.cell == Cell::kGru && s.projection > 0) fail("a GRU has no projection");
-  if (s.cell == Cell::kGru && s.peepholes) fail("a GRU has no peepholes");
+  if (s.cell == Cell::kGru && (s.peepholes || s.layer_norm))
+    fail("a GRU has neither peepholes nor layer norm");
   if (s.cell == Cell::kGru && !(in.c0.empty() && in.zoneout_c.empty()))
     fail("a GRU has no cell state");
   check_weights(s, weights);
@@ -95,12 +102,9 @@ const double* mask_of(const std::vector<Vector>& masks, int64_t k) {
   return masks.empty() ? nullptr : masks[k].data();
 }
 
-/// [count, width], each row a copy of bias [width].
-Vector repeated(const Vector& bias, int64_t count) {
-  Vector result;
-  result.reserve(count * bias.size());
-  for (int64_t i = 0; i < count; ++i) result.insert(result.end(), bias.begin(), bias.end());
-  return result;
+CellExtras extras_of(const Weights& w) {
+  const auto data = [](const Vector& values) { return values.empty() ? nullptr : values.data(); };
+  return {data(w.peephole), data(w.gain_c), data(w.shift_c)};
 }
 
 /// One layer in one direction; what forward and backward share.
@@ -119,7 +123,7 @@ class Direction {
         zoneout_h_(mask_of(in.zoneout_h, layer * shape.directions + direction)),
         zoneout_c_(mask_of(in.zoneout_c, layer * shape.directions + direction)),
         dropout_(mask_of(in.recurrent_dropout, layer * shape.directions + direction)),
-        peephole_(weights.peephole.empty() ? nullptr : weights.peephole.data()) {}
+        extras_(extras_of(weights)) {}
 
   /// x [T, B, input]; h [B, out] and c [B, H] come in as the initial state and leave as the final
   /// one.
@@ -140,6 +144,7 @@ class Direction {
     Vector d_hidden;    ///< [T, B, G*H], of R h + b_hh
     /// [T, B, out], of the step's output before zoneout, above and recurrent gradient together
     Vector d_output;
+    Weights dw;
   };
 
   int64_t time_of(int64_t step) const { return direction_ == 0 ? step : s_.time - 1 - step; }
@@ -149,6 +154,13 @@ class Direction {
     const int64_t boundary = direction_ == 0 ? t : t + 1;
     return boundary < lengths_[b] && !resets_.empty() && resets_[boundary * s_.rows + b] != 0;
   }
+  /// The sums [count, G*H] that the cell takes of either product, from the product itself: with
+  /// its bias and, before that, layer norm.
+  void finish_sums(int64_t count, const Vector& gain, const Vector& bias, double* sums) const;
+  /// With layer norm: the gradient of the product [count, G*H] from that of the sums, in place, and
+  /// of the gain.
+  void sums_backward(int64_t count, const double* product, const Vector& gain, double* d,
+                     double* d_gain) const;
   /// What the recurrent product reads of h [rows, out].
   Vector dropped(const double* h, int64_t rows) const;
 
@@ -170,8 +182,34 @@ class Direction {
   const Weights& w_;
   const std::vector<int>& lengths_;
   const std::vector<int>& resets_;
-  const double *zoneout_h_, *zoneout_c_, *dropout_, *peephole_;
+  const double *zoneout_h_, *zoneout_c_, *dropout_;
+  const CellExtras extras_;
 };
+
+void Direction::finish_sums(int64_t count, const Vector& gain, const Vector& bias,
+                            double* sums) const {
+  const int64_t gates = s_.gates();
+  for (int64_t i = 0; i < count; ++i) {
+    double* row = sums + i * gates;
+    if (s_.layer_norm) normalize(gates, row, row);
+    for (int64_t j = 0; j < gates; ++j)
+      row[j] = (s_.layer_norm ? gain[j] * row[j] : row[j]) + bias[j];
+  }
+}
+
+void Direction::sums_backward(int64_t count, const double* product, const Vector& gain, double* d,
+                              double* d_gain) const {
+  const int64_t gates = s_.gates();
+  Vector normalized(gates);
+  for (int64_t i = 0; s_.layer_norm && i < count; ++i) {
+    normalize(gates, product + i * gates, normalized.data());
+    for (int64_t j = 0; j < gates; ++j) {
+      d_gain[j] += d[i * gates + j] * normalized[j];
+      d[i * gates + j] *= gain[j];
+    }
+    normalize_backward(gates, product + i * gates, d + i * gates, d + i * gates);
+  }
+}
 
 Vector Direction::dropped(const double* h, int64_t rows) const {
   const int64_t step = s_.rows * s_.out();
@@ -202,9 +240,10 @@ LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
                    Vector(projects_ ? places * hidden : 0),
                    Vector(places * s_.out()),
                    Vector(lstm_ ? places * hidden : 0)};
-  Vector from_input = repeated(w_.bias_ih, places);
+  Vector from_input(places * gates);
   multiply_add(places, gates, input_, plain(x.data(), input_),
                transposed(w_.weight_ih.data(), input_), from_input.data());
+  finish_sums(places, w_.gain_ih, w_.bias_ih, from_input.data());
   for (int64_t step = 0; step < s_.time; ++step)
     step_forward(time_of(step), from_input, trace, h, c);
   return trace;
@@ -218,10 +257,11 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
     std::fill_n(h + b * out, out, 0.0);
     if (lstm_) std::fill_n(c + b * hidden, hidden, 0.0);
   }
-  Vector from_hidden = repeated(w_.bias_hh, rows);
+  Vector from_hidden(rows * gates);
   const Vector factor = dropped(h, rows);
   multiply_add(rows, gates, out, plain(factor.data(), out), transposed(w_.weight_hh.data(), out),
                from_hidden.data());
+  finish_sums(rows, w_.gain_hh, w_.bias_hh, from_hidden.data());
   double* cell_output = projects_ ? &trace.raw[t * rows * hidden] : &trace.h[t * rows * out];
 #pragma omp parallel for schedule(static) if (rows * hidden > kWorthThreads)
   for (int64_t b = 0; b < rows; ++b) {
@@ -229,7 +269,7 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
     const int64_t place = t * rows + b;
     cell_forward(s_.cell, hidden, &from_input[place * gates], &from_hidden[b * gates], h + b * out,
                  lstm_ ? c + b * hidden : nullptr, record_at(s_, trace, place),
-                 cell_output + b * hidden, peephole_);
+                 cell_output + b * hidden, extras_);
   }
   if (projects_)
     multiply_add(rows, out, hidden, plain(cell_output, hidden),
@@ -255,19 +295,17 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
                             const LayerTrace& trace, const Vector& dy, const Vector& dcells,
                             double* dh, double* dc, Vector& dx) const {
   const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), places = s_.time * s_.rows;
-  Tape tape{previous(trace.h, h0, out), lstm_ ? previous(trace.cells, c0, hidden) : Vector(),
-            Vector(places * gates), Vector(places * gates), Vector(places * out)};
+  Tape tape{previous(trace.h, h0, out),
+            lstm_ ? previous(trace.cells, c0, hidden) : Vector(),
+            Vector(places * gates),
+            Vector(places * gates),
+            Vector(places * out),
+            zero_weights(s_.cell, input_, hidden, s_.projection, s_.peepholes, s_.layer_norm)};
   for (int64_t step = s_.time - 1; step >= 0; --step)
     step_backward(time_of(step), trace, dy, dcells, tape, dh, dc);
 
-  multiply_add(places, input_, gates, plain(tape.d_input.data(), gates),
-               plain(w_.weight_ih.data(), input_), dx.data());
-  Weights dw = zero_weights(s_.cell, input_, hidden, s_.projection, s_.peepholes);
-  multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
-               plain(x.data(), input_), dw.weight_ih.data());
-  const Vector factor = dropped(tape.previous_h.data(), places);
-  multiply_add(gates, out, places, transposed(tape.d_hidden.data(), gates),
-               plain(factor.data(), out), dw.weight_hh.data());
+  Weights& dw = tape.dw;
+  add_column_sums(places, gates, tape.d_input.data(), dw.bias_ih.data());
   for (int64_t place = 0; s_.peepholes && place < places; ++place)
     for (int64_t j = 0; j < hidden; ++j) {
       const double* d = &tape.d_input[place * gates + j];
@@ -276,12 +314,23 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
       dw.peephole[hidden + j] += d[hidden] * before;
       dw.peephole[2 * hidden + j] += d[3 * hidden] * trace.new_cells[place * hidden + j];
     }
-  add_column_sums(places, gates, tape.d_input.data(), dw.bias_ih.data());
-  add_column_sums(places, gates, tape.d_hidden.data(), dw.bias_hh.data());
+  if (s_.layer_norm) {
+    Vector product(places * gates);
+    multiply_add(places, gates, input_, plain(x.data(), input_),
+                 transposed(w_.weight_ih.data(), input_), product.data());
+    sums_backward(places, product.data(), w_.gain_ih, tape.d_input.data(), dw.gain_ih.data());
+  }
+  multiply_add(places, input_, gates, plain(tape.d_input.data(), gates),
+               plain(w_.weight_ih.data(), input_), dx.data());
+  multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
+               plain(x.data(), input_), dw.weight_ih.data());
+  const Vector factor = dropped(tape.previous_h.data(), places);
+  multiply_add(gates, out, places, transposed(tape.d_hidden.data(), gates),
+               plain(factor.data(), out), dw.weight_hh.data());
   if (projects_)
     multiply_add(out, hidden, places, transposed(tape.d_output.data(), out),
                  plain(trace.raw.data(), hidden), dw.weight_hr.data());
-  return dw;
+  return std::move(dw);
 }
 
 void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& dy,
@@ -305,6 +354,7 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
     multiply_add(rows, hidden, out, plain(d_output, out), plain(w_.weight_hr.data(), hidden),
                  d_raw.data());
   }
+  Vector d_normalized(s_.layer_norm ? rows * hidden : 0);
   Vector direct(rows * hidden);  // GRU: the share of dh that goes straight to the previous h
 #pragma omp parallel for schedule(static) if (rows * hidden > kWorthThreads)
   for (int64_t b = 0; b < rows; ++b) {
@@ -321,11 +371,28 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
     cell_backward(s_.cell, hidden, &tape.previous_h[place * out],
                   lstm_ ? &tape.previous_c[place * hidden] : nullptr, record_at(s_, trace, place),
                   &d_raw[b * hidden], row_dc, &tape.d_input[place * gates],
-                  &tape.d_hidden[place * gates], &direct[b * hidden], peephole_);
+                  &tape.d_hidden[place * gates], &direct[b * hidden], extras_,
+                  s_.layer_norm ? &d_normalized[b * hidden] : nullptr);
+  }
+  double* d_hidden = &tape.d_hidden[t * rows * gates];
+  add_column_sums(rows, gates, d_hidden, tape.dw.bias_hh.data());
+  if (s_.layer_norm) {
+    const Vector factor = dropped(&tape.previous_h[t * rows * out], rows);
+    Vector product(rows * gates), normalized(hidden);
+    multiply_add(rows, gates, out, plain(factor.data(), out), transposed(w_.weight_hh.data(), out),
+                 product.data());
+    sums_backward(rows, product.data(), w_.gain_hh, d_hidden, tape.dw.gain_hh.data());
+    for (int64_t b = 0; b < rows; ++b) {
+      normalize(hidden, &trace.new_cells[(t * rows + b) * hidden], normalized.data());
+      for (int64_t j = 0; j < hidden; ++j) {
+        tape.dw.gain_c[j] += d_normalized[b * hidden + j] * normalized[j];
+        tape.dw.shift_c[j] += d_normalized[b * hidden + j];
+      }
+    }
   }
   Vector through(rows * out);
-  multiply_add(rows, out, gates, plain(&tape.d_hidden[t * rows * gates], gates),
-               plain(w_.weight_hh.data(), out), through.data());
+  multiply_add(rows, out, gates, plain(d_hidden, gates), plain(w_.weight_hh.data(), out),
+               through.data());
   through = dropped(through.data(), rows);
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;
@@ -356,7 +423,7 @@ std::vector<Weights> zero_weights(const StackShape& shape) {
   for (int64_t layer = 0; layer < shape.layers; ++layer)
     for (int64_t d = 0; d < shape.directions; ++d)
       weights.push_back(zero_weights(shape.cell, shape.input_of(layer), shape.hidden,
-                                     shape.projection, shape.peepholes));
+                                     shape.projection, shape.peepholes, shape.layer_norm));
   return weights;
 }
 

@@ -19,7 +19,8 @@ struct StackShape {
   int64_t layers = 1;
   int64_t directions = 1;
   int64_t projection = 0;
-  bool peepholes = false;  ///< LSTM only
+  bool peepholes = false;   ///< LSTM only
+  bool layer_norm = false;  ///< LSTM only: of W x, of R h and of c on its way to h
 
   int64_t gates() const { return gate_count(cell) * hidden; }
   int64_t out() const { return projection > 0 ? projection : hidden; }

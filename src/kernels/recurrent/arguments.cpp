@@ -51,6 +51,16 @@ void check_layers(const Descriptor& descriptor, const std::vector<LayerWeights>&
       SLUICE_CHECK(!weights[i].weight_peephole,
                    "weight_peephole given, but the stack has no peepholes");
     }
+    if (descriptor.layer_norm) {
+      check(weights[i].gain_ih, "gain_ih", master, {sums}, presence);
+      check(weights[i].gain_hh, "gain_hh", master, {sums}, presence);
+      check(weights[i].gain_c, "gain_c", master, {descriptor.hidden}, presence);
+      check(weights[i].shift_c, "shift_c", master, {descriptor.hidden}, presence);
+    } else {
+      SLUICE_CHECK(
+          !weights[i].gain_ih && !weights[i].gain_hh && !weights[i].gain_c && !weights[i].shift_c,
+          "gains given, but the stack has no layer norm");
+    }
   }
 }
 
@@ -65,6 +75,7 @@ void check_no_cell_state(const Descriptor& descriptor, const Tensor& tensor,
 std::optional<std::string> refuse_extras(const Descriptor& descriptor) {
   if (descriptor.resets) return "it takes no resets";
   if (descriptor.peepholes) return "it has no peepholes";
+  if (descriptor.layer_norm) return "it has no layer norm";
   if (descriptor.zoneout_h > 0 || descriptor.zoneout_c > 0) return "it has no zoneout";
   if (descriptor.drops_recurrent()) return "it has no recurrent dropout";
   return std::nullopt;

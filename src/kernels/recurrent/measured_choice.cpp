@@ -81,6 +81,12 @@ class Problem {
                          random(master, {gates}), random(master, {gates}), Tensor()};
     if (d.projection > 0) weights.weight_hr = random(master, {d.projection, d.hidden});
     if (d.peepholes) weights.weight_peephole = random(master, {3, d.hidden});
+    if (d.layer_norm) {
+      weights.gain_ih = random(master, {gates});
+      weights.gain_hh = random(master, {gates});
+      weights.gain_c = random(master, {d.hidden});
+      weights.shift_c = random(master, {d.hidden});
+    }
     return weights;
   }
 
@@ -131,6 +137,7 @@ std::string extras_of(const Descriptor& d) {
   std::string extras;
   if (d.resets) extras += " resets";
   if (d.peepholes) extras += " peepholes";
+  if (d.layer_norm) extras += " layer_norm";
   if (d.zoneout_h > 0) extras += " zoneout_h";
   if (d.zoneout_c > 0) extras += " zoneout_c";
   if (d.drops_recurrent()) extras += " recurrent_dropout";

@@ -39,6 +39,8 @@ void Descriptor::validate() const {
   SLUICE_CHECK(cell == CellType::kLstm || !(peepholes || zoneout_c > 0),
                "only the LSTM has {}; the cell is {}",
                peepholes ? "peepholes" : "a cell state to keep by zoneout", name_of(cell));
+  SLUICE_CHECK(!layer_norm || (cell == CellType::kLstm && projection == 0 && !peepholes),
+               "layer norm is that of an LSTM without projection and peepholes");
   SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16 ||
                    dtype == DType::kFloat16,
                "a recurrent stack is stored in float64, float32, bfloat16 or float16, not {}",

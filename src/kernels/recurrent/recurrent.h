@@ -47,6 +47,7 @@ struct Descriptor {
   // What the cells have beside their equations, see docs/equations.md.
   bool resets = false;           ///< whether runs may be given resets
   bool peepholes = false;        ///< LSTM only
+  bool layer_norm = false;       ///< LSTM only, without projection and peepholes
   double zoneout_h = 0;          ///< rate at which units keep their h; in inference its expectation
   double zoneout_c = 0;          ///< the same of c: LSTM only
   double recurrent_dropout = 0;  ///< rate of h in the recurrent product; only when training
@@ -61,7 +62,7 @@ struct Descriptor {
   bool drops_recurrent() const { return training && recurrent_dropout > 0; }
   /// Whether a step takes more than the equations of the cell.
   bool has_extras() const {
-    return resets || peepholes || zoneout_h > 0 || zoneout_c > 0 || drops_recurrent();
+    return resets || peepholes || layer_norm || zoneout_h > 0 || zoneout_c > 0 || drops_recurrent();
   }
   /// Throws ErrorCode::kInvalidArgument for sizes that make no sense.
   void validate() const;
@@ -76,6 +77,11 @@ struct LayerWeights {
   Tensor bias_hh;               ///< [G*H]
   Tensor weight_hr;             ///< [P, H], only with a projection
   Tensor weight_peephole = {};  ///< [3, H] of i, f, o: only with peepholes
+  // Only with layer norm.
+  Tensor gain_ih = {};  ///< [4*H], of the normalised input product
+  Tensor gain_hh = {};  ///< [4*H], of the normalised recurrent product
+  Tensor gain_c = {};   ///< [H], of the normalised c on its way to h
+  Tensor shift_c = {};  ///< [H], added to that
 };
 
 /// Masks inside cells. Feature u of direction d of layer l has the unit number

@@ -50,6 +50,7 @@ TEST(RecurrentContract, RefusesSenselessSizes) {
     d.cell = CellType::kGru;
     d.projection = 2;
   }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.layer_norm = d.peepholes = true; }));
   EXPECT_TRUE(refused([](Descriptor& d) { d.zoneout_h = 1; }));
   EXPECT_TRUE(refused([](Descriptor& d) { d.recurrent_dropout = -0.1; }));
   EXPECT_TRUE(refused([](Descriptor& d) {

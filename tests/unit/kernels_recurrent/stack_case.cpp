@@ -1,5 +1,6 @@
 #include "unit/kernels_recurrent/stack_case.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -43,15 +44,17 @@ oracle::StackShape shape_of(const StackCase& stack) {
           d.layers,
           d.directions,
           d.projection,
-          d.peepholes};
+          d.peepholes,
+          d.layer_norm};
 }
 
 void fill_weights(std::mt19937_64& random, const StackCase& stack,
                   std::vector<oracle::Weights>& weights, double scale, DType dtype) {
   weights = oracle::zero_weights(shape_of(stack));
   for (oracle::Weights& layer : weights) {
-    for (Vector* matrix : {&layer.weight_ih, &layer.weight_hh, &layer.bias_ih, &layer.bias_hh,
-                           &layer.weight_hr, &layer.peephole}) {
+    for (Vector* matrix :
+         {&layer.weight_ih, &layer.weight_hh, &layer.bias_ih, &layer.bias_hh, &layer.weight_hr,
+          &layer.peephole, &layer.gain_ih, &layer.gain_hh, &layer.gain_c, &layer.shift_c}) {
       *matrix = values(random, static_cast<std::int64_t>(matrix->size()), scale, dtype);
     }
   }
@@ -155,6 +158,13 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
     const bool lstm = d.cell == CellType::kLstm;
     d.resets = chance(random, 0.5);
     d.peepholes = lstm && chance(random, 0.5);
+    d.layer_norm = lstm && chance(random, 0.5);
+    if (d.layer_norm) {
+      d.projection = 0;
+      d.peepholes = false;
+      // A few units may be nearly equal, of which norms would magnify the rounding.
+      d.hidden = std::max<std::int64_t>(d.hidden, 12);
+    }
     if (chance(random, 0.5)) d.zoneout_h = 0.15;
     if (lstm && chance(random, 0.5)) d.zoneout_c = 0.4;
     if (chance(random, 0.5)) d.recurrent_dropout = 0.25;
@@ -249,6 +259,12 @@ Tensors expected(const StackCase& stack) {
     }
     if (shape.peepholes) {
       add(tensors, "weight_peephole" + suffix, d.weights[i].peephole, before.peephole);
+    }
+    if (shape.layer_norm) {
+      add(tensors, "gain_ih" + suffix, d.weights[i].gain_ih, before.gain_ih);
+      add(tensors, "gain_hh" + suffix, d.weights[i].gain_hh, before.gain_hh);
+      add(tensors, "gain_c" + suffix, d.weights[i].gain_c, before.gain_c);
+      add(tensors, "shift_c" + suffix, d.weights[i].shift_c, before.shift_c);
     }
   }
   return tensors;

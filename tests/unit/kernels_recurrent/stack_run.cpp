@@ -109,12 +109,14 @@ std::vector<LayerWeights> upload_weights(Bench& bench, const Descriptor& d,
   const std::int64_t sums = d.gates() * d.hidden;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::int64_t input = d.input_of(static_cast<std::int64_t>(i) / d.directions);
-    tensors.push_back({bench.put<S>(weights[i].weight_ih, {sums, input}),
-                       bench.put<S>(weights[i].weight_hh, {sums, d.output()}),
-                       bench.put<S>(weights[i].bias_ih, {sums}),
-                       bench.put<S>(weights[i].bias_hh, {sums}),
-                       bench.put<S>(weights[i].weight_hr, {d.projection, d.hidden}),
-                       bench.put<S>(weights[i].peephole, {3, d.hidden})});
+    tensors.push_back(
+        {bench.put<S>(weights[i].weight_ih, {sums, input}),
+         bench.put<S>(weights[i].weight_hh, {sums, d.output()}),
+         bench.put<S>(weights[i].bias_ih, {sums}), bench.put<S>(weights[i].bias_hh, {sums}),
+         bench.put<S>(weights[i].weight_hr, {d.projection, d.hidden}),
+         bench.put<S>(weights[i].peephole, {3, d.hidden}), bench.put<S>(weights[i].gain_ih, {sums}),
+         bench.put<S>(weights[i].gain_hh, {sums}), bench.put<S>(weights[i].gain_c, {d.hidden}),
+         bench.put<S>(weights[i].shift_c, {d.hidden})});
   }
   return tensors;
 }
@@ -185,6 +187,10 @@ void collect_gradients(const Bench& bench, Tensors& tensors,
     collect<S>(bench, tensors, "bias_hh" + suffix, gradients[i].bias_hh);
     collect<S>(bench, tensors, "weight_hr" + suffix, gradients[i].weight_hr);
     collect<S>(bench, tensors, "weight_peephole" + suffix, gradients[i].weight_peephole);
+    collect<S>(bench, tensors, "gain_ih" + suffix, gradients[i].gain_ih);
+    collect<S>(bench, tensors, "gain_hh" + suffix, gradients[i].gain_hh);
+    collect<S>(bench, tensors, "gain_c" + suffix, gradients[i].gain_c);
+    collect<S>(bench, tensors, "shift_c" + suffix, gradients[i].shift_c);
   }
 }
 
@@ -196,13 +202,12 @@ void restore_gradients(Bench& bench, const StackCase& stack,
   const std::vector<LayerWeights> before =
       upload_weights<S>(bench, stack.descriptor, stack.gradients_before);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    bench.context().copy(gradients[i].weight_ih, before[i].weight_ih);
-    bench.context().copy(gradients[i].weight_hh, before[i].weight_hh);
-    bench.context().copy(gradients[i].bias_ih, before[i].bias_ih);
-    bench.context().copy(gradients[i].bias_hh, before[i].bias_hh);
-    if (gradients[i].weight_hr) bench.context().copy(gradients[i].weight_hr, before[i].weight_hr);
-    if (gradients[i].weight_peephole) {
-      bench.context().copy(gradients[i].weight_peephole, before[i].weight_peephole);
+    for (Tensor LayerWeights::*tensor :
+         {&LayerWeights::weight_ih, &LayerWeights::weight_hh, &LayerWeights::bias_ih,
+          &LayerWeights::bias_hh, &LayerWeights::weight_hr, &LayerWeights::weight_peephole,
+          &LayerWeights::gain_ih, &LayerWeights::gain_hh, &LayerWeights::gain_c,
+          &LayerWeights::shift_c}) {
+      if (gradients[i].*tensor) bench.context().copy(gradients[i].*tensor, before[i].*tensor);
     }
   }
 }

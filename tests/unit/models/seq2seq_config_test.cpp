@@ -55,6 +55,7 @@ TEST(Seq2SeqConfig, NamesTheKeyThatIsWrong) {
   expect_refused([](auto& c) { c.encoder_zoneout_h = -0.1; }, "encoder_zoneout_h");
   expect_refused([](auto& c) { c.encoder_peepholes = true; }, "encoder_peepholes");
   expect_refused([](auto& c) { c.encoder_zoneout_c = 0.1; }, "encoder_zoneout_c");
+  expect_refused([](auto& c) { c.encoder_layer_norm = true; }, "encoder_layer_norm");
 }
 
 TEST(Seq2SeqConfig, RefusesDamagedJson) {

@@ -18,6 +18,7 @@ struct Case {
   std::int64_t encoder_layers, decoder_layers;
   /// Whether the encoder's cells have more than their equations.
   bool extras = false;
+  bool layer_norm = false;
 };
 
 Seq2SeqConfig config_of(const Case& c) {
@@ -32,6 +33,7 @@ Seq2SeqConfig config_of(const Case& c) {
   config.embedding = 5;
   config.hidden = 6;
   config.dropout = 0.3;
+  config.encoder_layer_norm = c.layer_norm;
   if (!c.extras) return config;
   config.encoder_peepholes = true;
   config.encoder_zoneout_h = 0.1;
@@ -182,7 +184,8 @@ INSTANTIATE_TEST_SUITE_P(All, Seq2SeqTest,
                                          Case{"test", "lstm", "additive", true, 2, 2},
                                          Case{"test", "gru", "multiplicative", true, 1, 1},
                                          Case{"cpu", "lstm", "additive", true, 2, 1, true},
-                                         Case{"test", "lstm", "additive", false, 2, 1, true}),
+                                         Case{"test", "lstm", "additive", false, 2, 1, true},
+                                         Case{"cpu", "lstm", "additive", false, 2, 1, false, true}),
                          [](const auto& tested) {
                            return std::string(tested.param.device) + "_" + tested.param.cell + "_" +
                                   tested.param.attention + std::to_string(tested.index);

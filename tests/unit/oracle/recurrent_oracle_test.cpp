@@ -22,8 +22,8 @@ struct Case {
 Case random_case(StackShape s, RandomValues& random) {
   Case c{s, zero_weights(s), {}, {}};
   for (Weights& w : c.weights)
-    for (Vector* v :
-         {&w.weight_ih, &w.weight_hh, &w.bias_ih, &w.bias_hh, &w.weight_hr, &w.peephole})
+    for (Vector* v : {&w.weight_ih, &w.weight_hh, &w.bias_ih, &w.bias_hh, &w.weight_hr, &w.peephole,
+                      &w.gain_ih, &w.gain_hh, &w.gain_c, &w.shift_c})
       random.fill(*v, 0.8);
   const int64_t states = s.layers * s.directions * s.rows, places = s.time * s.rows;
   c.input.x = random.vector(places * s.input);
@@ -63,6 +63,7 @@ StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValu
   s.directions = directions;
   s.projection = projects ? random.integer(1, s.hidden - 1) : 0;
   s.peepholes = cell == Cell::kLstm && random.integer(0, 1) == 0;
+  s.layer_norm = cell == Cell::kLstm && random.integer(0, 1) == 0;
   return s;
 }
 
@@ -103,6 +104,10 @@ TEST(RecurrentOracle, GradientsEqualFiniteDifferences) {
       expect_gradient("bias_hh", w.bias_hh, dw.bias_hh, loss, random);
       expect_gradient("weight_hr", w.weight_hr, dw.weight_hr, loss, random);
       expect_gradient("peephole", w.peephole, dw.peephole, loss, random);
+      expect_gradient("gain_ih", w.gain_ih, dw.gain_ih, loss, random);
+      expect_gradient("gain_hh", w.gain_hh, dw.gain_hh, loss, random);
+      expect_gradient("gain_c", w.gain_c, dw.gain_c, loss, random);
+      expect_gradient("shift_c", w.shift_c, dw.shift_c, loss, random);
     }
   });
 }

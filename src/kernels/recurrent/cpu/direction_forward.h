@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "kernels/recurrent/cpu/norm_steps.h"
 #include "kernels/recurrent/cpu/state_masks.h"
 
 /// The forward steps of one layer and direction.
@@ -34,7 +37,7 @@ class DirectionForward {
     const std::int64_t chunk =
         chunk_steps(sequence_.leaf->good_rows, args_.rows, sequence_.descriptor.time);
     for (std::int64_t first = 0; first < walk_.steps; first += chunk) {
-      if (chunk == 1) {
+      if (chunk == 1 && !sizes_.norms) {
         run_alone(first);
       } else {
         run_chunk(first, std::min(chunk, walk_.steps - first));
@@ -73,7 +76,9 @@ class DirectionForward {
       c_ = at<S>(memory.workspace, scratch.c[d]);
       h_full_ = at<T>(memory.workspace, scratch.h_full[d]);
       c_fresh_ = at<S>(memory.workspace, scratch.c_fresh[d]);
+      saved_ = at<S>(memory.workspace, scratch.saved[d]);
     }
+    if (sizes_.norms) norm_.emplace(sequence_, args_, memory, index_);
   }
 
   /// The state before step s: all are kept for backward, else two take turns.
@@ -112,6 +117,9 @@ class DirectionForward {
   void run_chunk(std::int64_t first, std::int64_t count) {
     const std::int64_t t = std::min(walk_.time_of(first), walk_.time_of(first + count - 1));
     multiply_input(t, count, share_.panels);
+    for (std::int64_t i = 0; sizes_.norms && i < count; ++i) {
+      norm_->input(t + i, pre_ + i * args_.rows * sizes_.gate_width, bias_, share_.rows);
+    }
     for (std::int64_t s = first; s < first + count; ++s) {
       const S* pre = pre_ + (walk_.time_of(s) - t) * args_.rows * sizes_.gate_width;
       step(s, pre, share_.panels);
@@ -176,7 +184,7 @@ class DirectionForward {
     product.a_stride = product.depth = input_;
     product.blocks = sizes_.gates;
     product.packed = weight_ih_;
-    product.bias = bias_;
+    product.bias = sizes_.norms ? nullptr : bias_;
     product.out_stride = sizes_.gate_width;
     if (share_.rows.size() == args_.rows) {
       product.a = x_ + t * args_.rows * input_;
@@ -214,6 +222,7 @@ class DirectionForward {
     product.panel_begin = panels.begin;
     product.panel_end = panels.end;
     sequence_.leaf->product(product);
+    if (norm_) norm_->recurrent(walk_.time_of(s), recurrent_, share_.rows);
   }
 
   void step(std::int64_t s, const S* pre, const Range& panels) {
@@ -242,8 +251,16 @@ class DirectionForward {
     step.h_next_stride = sizes_.hidden;
     step.y = sizes_.projected ? nullptr : y_at(t);
     step.y_stride = y_stride_;
-    if (training_) step.saved = saved_ + t * args_.rows * sizes_.saved_width;
+    if (training_) {
+      step.saved = saved_ + t * args_.rows * sizes_.saved_width;
+    } else if (sizes_.norms) {
+      step.saved = saved_;
+    }
     (sizes_.lstm ? sequence_.leaf->lstm_step : sequence_.leaf->gru_step)(step);
+    if (norm_) {
+      norm_->output(t, step.c_next, step.saved, recurrent_, h_at(s + 1), y_at(t), y_stride_,
+                    share_.rows);
+    }
     if (sizes_.fresh_cells) carry_cells(s, padded_units_of(panels));
     if (masks_.keeps_h() && !sizes_.projected) zone_out_h(s, units_of(panels, sizes_.hidden));
   }
@@ -331,6 +348,7 @@ class DirectionForward {
   T* y_;
   const std::int32_t* lengths_;
   const StateMasks<T> masks_;
+  std::optional<NormForward<T>> norm_;
   const T *weight_ih_ = nullptr, *weight_hh_ = nullptr, *weight_hr_ = nullptr;
   const S *bias_ = nullptr, *bias_hn_ = nullptr, *peepholes_ = nullptr;
   S *pre_ = nullptr, *recurrent_ = nullptr, *projected_ = nullptr, *saved_ = nullptr, *c_ = nullptr,

@@ -50,6 +50,7 @@ class SequencePlan final : public Plan {
 /// Weights that stay in a thread's own cache cost no reading, so few rows of its own will do.
 template <typename T>
 std::int64_t own_rows(const Sizes& sizes, const Leaf<T>& leaf) {
+  if (sizes.norms) return 1;
   constexpr std::int64_t kCache = std::int64_t{1} << 20;  // half of a second cache of today
   constexpr std::int64_t kFew = 8;
   const auto bytes =

@@ -1,7 +1,9 @@
 #include <omp.h>
 
+#include <optional>
 #include <utility>
 
+#include "kernels/recurrent/cpu/norm_steps.h"
 #include "kernels/recurrent/cpu/sequence_gradients.h"
 #include "kernels/recurrent/cpu/state_masks.h"
 #include "runtime/span.h"
@@ -79,6 +81,7 @@ class DirectionBackward {
     dc_around_ = at<S>(memory.workspace, scratch.dc_around[d]);
     product_ = at<S>(memory.workspace, scratch.product[d]);
     multipliers_ = product_ + rows_ * sizes_.out_width;
+    if (sizes_.norms) norm_.emplace(sequence_, args_.forward, memory, index_);
   }
 
   void meet() { sequence_.barriers[share_.group].wait(share_.group_size); }
@@ -149,7 +152,15 @@ class DirectionBackward {
       masks_.part_gradient(CellMask::kZoneoutC, s, dc_, sizes_.state_width, dc_, sizes_.state_width,
                            dc_around_, sizes_.state_width, share_.rows, cells());
     }
-    step_cells(s, parts_h ? dh_through_ : dh_);
+    const S* dh = parts_h ? dh_through_ : dh_;
+    if (norm_) {
+      const std::int64_t t = walk_.time_of(s);
+      norm_->part(t, dh, dc_, share_.rows);
+      step_cells(s, norm_->dh_left());
+      norm_->finish(t, d_gates_, d_gates_hidden_, share_.rows);
+    } else {
+      step_cells(s, dh);
+    }
     if (parts_h) add(dh_next_, dh_around_);
     if (masks_.keeps_c()) add(dc_, dc_around_);
   }
@@ -180,7 +191,7 @@ class DirectionBackward {
     step.h_prev_stride = sizes_.output;
     step.dh = sizes_.projected ? dh_full_ : dh;
     step.dh_direct = sizes_.projected ? nullptr : dh_next_;
-    step.d_gates_input = d_gates_ + t * rows_ * sizes_.gate_width;
+    step.d_gates_input = (norm_ ? norm_->d_sums() : d_gates_) + t * rows_ * sizes_.gate_width;
     if (sizes_.lstm) {
       step.c_prev = c_ + before * rows_ * sizes_.state_width;
       step.c = sizes_.fresh_cells ? c_fresh_ + t * rows_ * sizes_.state_width
@@ -196,7 +207,8 @@ class DirectionBackward {
 
   /// Adds what reaches the previous h by the recurrent product.
   void multiply_gates(std::int64_t t) {
-    const T* d_gates = (sizes_.lstm ? d_gates_ : d_gates_hidden_) + t * rows_ * sizes_.gate_width;
+    const T* d_gates =
+        (sizes_.gates_apart ? d_gates_hidden_ : d_gates_) + t * rows_ * sizes_.gate_width;
     const bool drops = sequence_.descriptor.drops_recurrent();
     multiply(d_gates, sizes_.gate_width, weight_hh_t_, share_.out_panels, !drops,
              drops ? product_ : dh_next_, sizes_.out_width);
@@ -238,6 +250,7 @@ class DirectionBackward {
   const T* dy_;
   const std::int32_t* lengths_;
   const StateMasks<T> masks_;
+  std::optional<NormBackward<T>> norm_;
   const T *weight_hh_t_ = nullptr, *weight_hr_t_ = nullptr, *h_ = nullptr;
   const S *saved_ = nullptr, *c_ = nullptr, *c_fresh_ = nullptr, *peepholes_ = nullptr;
   T *d_gates_ = nullptr, *d_gates_hidden_ = nullptr, *dh_out_ = nullptr;

@@ -201,7 +201,11 @@ void LayerGradients<T>::weight_gradients() const {
     // Row t is the state that step t started from: rows from 0 on, or from 1 on in reverse.
     const std::size_t h = sequence.descriptor.drops_recurrent() ? reserve.h_dropped : reserve.h;
     product.pack(1, at<const T>(memory.reserve, h) + d * rows * sizes.output, sizes.output);
-    if (sizes.lstm) {
+    if (sizes.norms) {
+      add_gates<T>(sizes, product, of_input(d), {{weight_ih, nullptr}, {}});
+      add_gates<T>(sizes, product, of_hidden(d), {{nullptr, weight_hh}, {}});
+      add_norms(d, target);
+    } else if (!sizes.gates_apart) {
       add_gates<T>(sizes, product, of_input(d), {{weight_ih, weight_hh}, {bias_ih, bias_hh}});
     } else {
       add_gates<T>(sizes, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, nullptr}});
@@ -218,6 +222,54 @@ void LayerGradients<T>::weight_gradients() const {
     }
   }
 #pragma omp barrier
+}
+
+template <typename T>
+void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& target) const {
+  using S = Sum<T>;
+  const Sizes& sizes = sequence.sizes;
+  const std::int64_t depth = steps * args.forward.rows;
+  const auto d = static_cast<std::size_t>(direction);
+  const ReserveLayer& reserve =
+      sequence.reserve.layers[static_cast<std::size_t>(layer * sizes.directions) + d];
+  const BackwardScratch& scratch = sequence.workspace.backward;
+  // targets[..] [blocks, hidden] += the sum of gradients [depth, panels, blocks, 16], and of those
+  // times the factors that each target has, if any.
+  const auto add = [&](const auto* gradients, std::int64_t blocks, std::array<const S*, 3> factors,
+                       std::array<S*, 3> targets) {
+    const std::int64_t width = sizes.panels * blocks * kPanel;
+#pragma omp for schedule(static) nowait
+    for (std::int64_t first = 0; first < width; first += kPanel) {
+      S sums[3][kPanel] = {};
+      for (std::int64_t i = 0; i < depth; ++i) {
+        for (std::size_t k = 0; k < 3; ++k) {
+          for (std::int64_t lane = 0; targets[k] && lane < kPanel; ++lane) {
+            const std::int64_t at = i * width + first + lane;
+            const S value = static_cast<S>(gradients[at]);
+            sums[k][lane] += factors[k] ? value * factors[k][at] : value;
+          }
+        }
+      }
+      const std::int64_t unit = first / kPanel / blocks * kPanel;
+      const std::int64_t to = first / kPanel % blocks * sizes.hidden + unit;
+      for (std::size_t k = 0; k < 3; ++k) {
+        for (std::int64_t lane = 0; targets[k] && lane < std::min(kPanel, sizes.hidden - unit);
+             ++lane) {
+          targets[k][to + lane] += sums[k][lane];
+        }
+      }
+    }
+  };
+  const auto of = [](const Tensor& tensor) { return tensor.data_as<S>(); };
+  const auto* norm_ih = at<const S>(memory.reserve, reserve.norm_ih);
+  const auto* norm_hh = at<const S>(memory.reserve, reserve.norm_hh);
+  const auto* norm_c = at<const S>(memory.reserve, reserve.norm_c);
+  const auto* d_sums = at<const T>(memory.workspace, scratch.d_sums[d]);
+  add(d_sums, 4, {nullptr, norm_ih, norm_hh},
+      {of(target.bias_ih), of(target.gain_ih), of(target.gain_hh)});
+  add(d_sums, 4, {}, {of(target.bias_hh), nullptr, nullptr});
+  add(at<const S>(memory.workspace, scratch.d_norm_c[d]), 1, {norm_c, nullptr, nullptr},
+      {of(target.gain_c), of(target.shift_c), nullptr});
 }
 
 template <typename T>
@@ -261,7 +313,7 @@ const T* LayerGradients<T>::of_input(std::int64_t direction) const {
 
 template <typename T>
 const T* LayerGradients<T>::of_hidden(std::int64_t direction) const {
-  if (sequence.sizes.lstm) return of_input(direction);
+  if (!sequence.sizes.gates_apart) return of_input(direction);
   const auto d = static_cast<std::size_t>(direction);
   return at<const T>(memory.workspace, sequence.workspace.backward.d_gates_hidden[d]);
 }

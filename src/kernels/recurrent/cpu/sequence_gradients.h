@@ -25,6 +25,8 @@ struct LayerGradients {
   /// Gradients of the gates before activation [steps, rows, gate_width], of either product.
   const T* of_input(std::int64_t direction) const;
   const T* of_hidden(std::int64_t direction) const;
+  /// Of layer norm, and the biases, which are added to what it makes.
+  void add_norms(std::int64_t direction, const LayerWeights& target) const;
   void add_peepholes(std::int64_t direction, Sum<T>* target) const;
 };
 

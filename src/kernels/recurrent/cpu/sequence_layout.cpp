@@ -62,6 +62,8 @@ ForwardScratch book_forward(const Descriptor& descriptor, const Leaf<T>& leaf, B
         booking.take<Sum<T>>({descriptor.drops_recurrent() ? rows : 0, sizes.out_width}));
     scratch.c_fresh.push_back(
         booking.take<Sum<T>>({inference && sizes.fresh_cells ? rows : 0, sizes.state_width}));
+    scratch.saved.push_back(
+        booking.take<Sum<T>>({inference && sizes.norms ? rows : 0, sizes.saved_width}));
   }
   for (std::int64_t i = 0; inference && i < std::min<std::int64_t>(2, descriptor.layers - 1); ++i) {
     scratch.outputs.push_back(
@@ -80,7 +82,7 @@ BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf,
   for (std::int64_t d = 0; d < descriptor.directions; ++d) {
     scratch.d_gates.push_back(booking.take<T>({time, rows, sizes.gate_width}));
     scratch.d_gates_hidden.push_back(
-        booking.take<T>({sizes.lstm ? 0 : time, rows, sizes.gate_width}));
+        booking.take<T>({sizes.gates_apart ? time : 0, rows, sizes.gate_width}));
     scratch.dh.push_back(booking.take<Sum<T>>({2, rows, sizes.out_width}));
     scratch.dc.push_back(booking.take<Sum<T>>({sizes.lstm ? rows : 0, sizes.state_width}));
     scratch.dh_out.push_back(booking.take<T>({if_projected * time, rows, sizes.output}));
@@ -91,6 +93,11 @@ BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf,
         booking.take<Sum<T>>({descriptor.zoneout_c > 0 ? rows : 0, sizes.state_width}));
     scratch.product.push_back(
         booking.take<Sum<T>>({descriptor.drops_recurrent() ? 2 : 0, rows, sizes.out_width}));
+    const std::int64_t normed = sizes.norms ? time : 0;
+    scratch.d_sums.push_back(booking.take<T>({normed, rows, sizes.gate_width}));
+    scratch.d_norm_c.push_back(booking.take<Sum<T>>({normed, rows, sizes.state_width}));
+    scratch.norm_row.push_back(
+        booking.take<Sum<T>>({sizes.norms ? rows : 0, sizes.gate_width + 2 * sizes.state_width}));
   }
   scratch.dy = booking.take<T>(
       {descriptor.layers > 1 ? time : 0, rows, descriptor.directions * sizes.output});
@@ -128,7 +135,10 @@ Sizes::Sizes(const Descriptor& descriptor)
                                       : descriptor.input),
       lstm(descriptor.cell == CellType::kLstm),
       projected(descriptor.projection > 0),
-      multiplies_apart(descriptor.peepholes || descriptor.drops_recurrent()),
+      multiplies_apart(descriptor.peepholes || descriptor.layer_norm ||
+                       descriptor.drops_recurrent()),
+      norms(descriptor.layer_norm),
+      gates_apart(!lstm || norms),
       fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
 template <typename T>
@@ -148,6 +158,12 @@ PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
     layer.bias = booking.take<Sum<T>>({sizes.gate_width});
     if (!sizes.lstm) layer.bias_hn = booking.take<Sum<T>>({sizes.state_width});
     if (descriptor.peepholes) layer.peepholes = booking.take<Sum<T>>({3, sizes.state_width});
+    if (sizes.norms) {
+      layer.gain_ih = booking.take<Sum<T>>({sizes.gate_width});
+      layer.gain_hh = booking.take<Sum<T>>({sizes.gate_width});
+      layer.gain_c = booking.take<Sum<T>>({sizes.state_width});
+      layer.shift_c = booking.take<Sum<T>>({sizes.state_width});
+    }
     if (descriptor.training) {
       layer.weight_ih_t = matrix(input, sizes.gate_width, 1);
       layer.weight_hh_t = matrix(sizes.output, sizes.gate_width, 1);
@@ -175,6 +191,11 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
     layer.h_dropped =
         booking.take<T>({descriptor.drops_recurrent() ? time + 1 : 0, rows, sizes.output});
     layer.c_fresh = booking.take<Sum<T>>({sizes.fresh_cells ? time : 0, rows, sizes.state_width});
+    const std::int64_t normed = sizes.norms ? time : 0;
+    layer.norm_ih = booking.take<Sum<T>>({normed, rows, sizes.gate_width});
+    layer.norm_hh = booking.take<Sum<T>>({normed, rows, sizes.gate_width});
+    layer.norm_c = booking.take<Sum<T>>({normed, rows, sizes.state_width});
+    layer.inverses = booking.take<Sum<T>>({normed, rows, 3});
     layout.layers.push_back(layer);
   }
   for (std::int64_t l = 0; l + 1 < descriptor.layers; ++l) {

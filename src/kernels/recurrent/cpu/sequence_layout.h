@@ -24,6 +24,8 @@ struct Sizes {
   std::int64_t max_input;    ///< of all layers
   bool lstm, projected;
   bool multiplies_apart;  ///< the recurrent product is made before the cells
+  bool norms;             ///< layer norm
+  bool gates_apart;       ///< gate gradients of the two products differ
   bool fresh_cells;       ///< c as a step makes it differs from the state that goes on
 };
 
@@ -42,6 +44,8 @@ struct GateRow {
 struct PackedLayer {
   std::size_t weight_ih = 0, weight_hh = 0, weight_hr = 0, bias = 0, bias_hn = 0;
   std::size_t peepholes = 0;  ///< [panels, 3, 16] Sum
+  /// Layer norm: [gate_width] Sum, and of c [state_width] Sum.
+  std::size_t gain_ih = 0, gain_hh = 0, gain_c = 0, shift_c = 0;
   std::size_t weight_ih_t = 0, weight_hh_t = 0, weight_hr_t = 0;
 };
 
@@ -59,6 +63,9 @@ struct ReserveLayer {
   std::size_t h_full = 0;  ///< with a projection: [time, rows, hidden], h before it
   std::size_t h_dropped = 0;  ///< with recurrent dropout: as h, what the recurrent product reads
   std::size_t c_fresh = 0;    ///< with fresh cells: [time, rows, state_width] Sum
+  /// Layer norm, Sum: normalised products [time, rows, gate_width], c [time, rows, state_width],
+  /// and what the three were divided by, inverted, [time, rows, 3].
+  std::size_t norm_ih = 0, norm_hh = 0, norm_c = 0, inverses = 0;
 };
 
 struct ReserveLayout {
@@ -76,6 +83,7 @@ struct ForwardScratch {
   std::vector<std::size_t> recurrent;    ///< if made apart: [rows, gate_width] Sum
   std::vector<std::size_t> multipliers;  ///< of recurrent dropout: [rows, out_width] Sum
   std::vector<std::size_t> c_fresh;      ///< inference with fresh cells: [rows, state_width] Sum
+  std::vector<std::size_t> saved;        ///< inference with layer norm: [rows, saved_width] Sum
   std::vector<std::size_t> outputs;      ///< inference: two of [time, rows, D * output], in turn
 };
 
@@ -97,7 +105,11 @@ struct BackwardScratch {
   std::vector<std::size_t> dc_around;       ///< zoneout of c: [rows, state_width] Sum
   std::vector<std::size_t> product;         ///< recurrent dropout: [2, rows, out_width] Sum, and
                                             ///< the multipliers
-  std::size_t dy = 0;                       ///< of inner layers: [time, rows, D * output]
+  // With layer norm.
+  std::vector<std::size_t> d_sums;    ///< of the gates' sums: [time, rows, gate_width]
+  std::vector<std::size_t> d_norm_c;  ///< of what tanh takes: [time, rows, state_width] Sum
+  std::vector<std::size_t> norm_row;  ///< [rows, gate_width + 2 * state_width] Sum
+  std::size_t dy = 0;                 ///< of inner layers: [time, rows, D * output]
   /// What weight gradients multiply by, packed in pieces of the depth.
   std::array<std::size_t, 2> inputs{};
   std::vector<ThreadScratch> threads;

@@ -44,14 +44,16 @@ struct LayerPacking {
     }
   }
 
-  void pack_peepholes() const {
+  /// Vectors of units, [blocks, hidden], to panels [panels, blocks, 16].
+  void pack_vectors(const Tensor& source, std::size_t target, std::int64_t blocks) const {
     const Sizes& sizes = sequence.sizes;
-    const auto* from = weights.weight_peephole.data_as<const Sum<T>>();
-    auto* to = at<Sum<T>>(memory.packed, packed.peepholes);
+    const auto* from = source.data_as<const Sum<T>>();
+    auto* to = at<Sum<T>>(memory.packed, target);
     const Range panels = part_of(sizes.panels, threads, thread);
-    for (std::int64_t i = panels.begin * 3 * kPanel; i < panels.end * 3 * kPanel; ++i) {
-      const std::int64_t gate = i / kPanel % 3, unit = i / (3 * kPanel) * kPanel + i % kPanel;
-      to[i] = unit < sizes.hidden ? from[gate * sizes.hidden + unit] : Sum<T>(0);
+    for (std::int64_t i = panels.begin * blocks * kPanel; i < panels.end * blocks * kPanel; ++i) {
+      const std::int64_t block = i / kPanel % blocks;
+      const std::int64_t unit = i / (blocks * kPanel) * kPanel + i % kPanel;
+      to[i] = unit < sizes.hidden ? from[block * sizes.hidden + unit] : Sum<T>(0);
     }
   }
 
@@ -91,7 +93,13 @@ struct LayerPacking {
       pack(weights.weight_hr, packed.weight_hr, 0, hidden, 1, output, hidden, 1);
     }
     pack_biases();
-    if (sequence.descriptor.peepholes) pack_peepholes();
+    if (sequence.descriptor.peepholes) pack_vectors(weights.weight_peephole, packed.peepholes, 3);
+    if (sizes.norms) {
+      pack_vectors(weights.gain_ih, packed.gain_ih, 4);
+      pack_vectors(weights.gain_hh, packed.gain_hh, 4);
+      pack_vectors(weights.gain_c, packed.gain_c, 1);
+      pack_vectors(weights.shift_c, packed.shift_c, 1);
+    }
     if (!sequence.descriptor.training) return;
     pack_transposed(weights.weight_ih, packed.weight_ih_t, input);
     pack_transposed(weights.weight_hh, packed.weight_hh_t, output);

@@ -35,7 +35,10 @@ template <typename T>
 std::int64_t loop_threads(const Sequence<T>& sequence, std::int64_t rows, std::int64_t most) {
   const Sizes& sizes = sequence.sizes;
   const std::int64_t sums = sizes.directions * sizes.gates * sizes.hidden;
-  return useful_threads(2 * rows * sums * (sizes.max_input + sizes.output), most);
+  const std::int64_t useful =
+      useful_threads(2 * rows * sums * (sizes.max_input + sizes.output), most);
+  // Sums over units are a thread's own.
+  return sizes.norms ? std::min(useful, rows) : useful;
 }
 
 /// The units that a range of panels holds.

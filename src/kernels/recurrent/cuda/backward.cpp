@@ -113,6 +113,11 @@ class DirectionBackward {
   void step(std::int64_t p) const {
     const CellBackwardArgs cell = cell_args(p);
     if (sizes_.projected) unproject(p, time_of_turn(p));
+    if (sizes_.norms) {
+      cell_backward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(p), norm(p));
+      multiply_gates(p);
+      return;
+    }
     if (extras_) {
       cell_backward_extras(stream_, run_.kind(), cell, extras(p));
       multiply_gates(p);
@@ -159,6 +164,8 @@ class DirectionBackward {
       cell.dc = dc_;
     } else {
       cell.h_before = run_.element(h_, before * rows_ * sizes_.output);
+    }
+    if (sizes_.gates_apart) {
       cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
     }
     if (sizes_.projected) {
@@ -185,6 +192,29 @@ class DirectionBackward {
     }
     extras.product = product_of_turn(p);
     return extras;
+  }
+
+  CellNormBackward norm(std::int64_t p) const {
+    const auto i = static_cast<std::size_t>(index_);
+    const StateLayout& state = run_.engine.reserve.states[i];
+    const BackwardLayout& layout = run_.engine.workspace.backward;
+    const std::int64_t place = time_of_turn(p) * rows_;
+    const auto gates = [&](std::byte* base) {
+      return run_.element(base, place * sizes_.gate_width);
+    };
+    const auto units = [&](std::byte* base) { return run_.element(base, place * sizes_.hidden); };
+    CellNormBackward norm{};
+    norm.gain_ih = run_.packed<const float>(packed_.gain_ih);
+    norm.gain_hh = run_.packed<const float>(packed_.gain_hh);
+    norm.gain_c = run_.packed<const float>(packed_.gain_c);
+    norm.shift_c = run_.packed<const float>(packed_.shift_c);
+    norm.norm_ih = gates(run_.reserve<std::byte>(state.norm_ih));
+    norm.norm_hh = gates(run_.reserve<std::byte>(state.norm_hh));
+    norm.norm_c = units(run_.reserve<std::byte>(state.norm_c));
+    norm.inverses = run_.reserve<const float>(state.inverses) + place * 3;
+    norm.d_sums = gates(run_.workspace<std::byte>(layout.d_sums[i]));
+    norm.d_norm_c = units(run_.workspace<std::byte>(layout.d_norm_c[i]));
+    return norm;
   }
 
   StateRules rules_of_turn(std::int64_t p) const {
@@ -218,9 +248,12 @@ class DirectionBackward {
   /// The gate gradients of turn p, as the recurrent product takes them.
   const std::byte* gates_at(std::int64_t p) const {
     const std::int64_t t = time_of_turn(p);
-    return sizes_.lstm ? d_input_at(t) : run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
+    return sizes_.gates_apart ? run_.element(d_recurrent_, t * rows_ * sizes_.gate_width)
+                              : d_input_at(t);
   }
-  std::int64_t gates_stride() const { return sizes_.lstm ? d_input_stride() : sizes_.gate_width; }
+  std::int64_t gates_stride() const {
+    return sizes_.gates_apart ? sizes_.gate_width : d_input_stride();
+  }
 
   /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
   void multiply_gates(std::int64_t p) const {

@@ -55,6 +55,23 @@ struct CellForwardExtras {
 };
 void cell_forward_extras(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                          const CellForwardExtras& extras);
+
+/// Beside both: layer norm, of an LSTM's input and recurrent products and of its c on its way to h.
+struct CellNormForward {
+  const float* gain_ih;  ///< [4*H]
+  const float* gain_hh;
+  const float* gain_c;  ///< [H]
+  const float* shift_c;
+  float* products;  ///< the recurrent ones: scratch once they have been read
+  /// Out, for backward: what is normalised, [rows, 4*H] and [rows, H] in storage, and what it was
+  /// divided by, inverted, [rows, 3]; null in inference.
+  void* norm_ih;
+  void* norm_hh;
+  void* norm_c;
+  float* inverses;
+};
+void cell_forward_norm(cudaStream_t stream, DType storage, const CellForwardArgs& args,
+                       const CellForwardExtras& extras, const CellNormForward& norm);
 void finish_projection(cudaStream_t stream, DType storage, const FinishProjection& args,
                        const StateRules& rules, void* h_dropped);
 
@@ -68,6 +85,22 @@ struct CellBackwardExtras {
 };
 void cell_backward_extras(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args,
                           const CellBackwardExtras& extras);
+
+/// Beside both: what cell_forward_norm has left, and more that it takes.
+struct CellNormBackward {
+  const float* gain_ih;
+  const float* gain_hh;
+  const float* gain_c;
+  const float* shift_c;
+  const void* norm_ih;
+  const void* norm_hh;
+  const void* norm_c;
+  const float* inverses;
+  void* d_sums;    ///< out [rows, 4*H]: of the gates' sums
+  void* d_norm_c;  ///< out [rows, H]: of what tanh takes
+};
+void cell_backward_norm(cudaStream_t stream, DType storage, const CellBackwardArgs& args,
+                        const CellBackwardExtras& extras, const CellNormBackward& norm);
 void split_gradient(cudaStream_t stream, DType storage, const SplitGradient& args,
                     const StateRules& rules, const float* product);
 

@@ -1,5 +1,4 @@
-#include "kernels/recurrent/cuda/cell_forward_unit.h"
-#include "kernels/recurrent/cuda/state_rules.h"
+#include "kernels/recurrent/cuda/forward_extras_unit.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -17,7 +16,6 @@ __device__ float from_c(const CellForwardArgs& args, const float* peepholes, int
 template <typename Cell, typename T>
 __device__ void step_unit(const CellForwardArgs& args, const CellForwardExtras& extras,
                           std::int64_t row, std::int64_t unit, const UnitForward& before) {
-  const std::int64_t at = row * args.hidden + unit;
   const float* products = args.recurrent + row * Cell::kGates * args.hidden + unit;
   float gates[Cell::kSaved];
 #pragma unroll
@@ -28,24 +26,8 @@ __device__ void step_unit(const CellForwardArgs& args, const CellForwardExtras& 
     gates[g] = Cell::gate(g, x, products[p * args.hidden], before.bias_hn, gates);
   }
   const float c_fresh = Cell::next_c(gates, before.c);
-  float h = Cell::next_h(gates, c_fresh, before.h);
-  const bool cut = is_cut(extras.rules, row);
-  if constexpr (Cell::kHasCellState) {
-    const float c =
-        mix(kept_share(extras.rules, CellMask::kZoneoutC, row, unit), before.c, c_fresh);
-    if (extras.c_fresh) extras.c_fresh[at] = c_fresh;
-    if (args.c_sequence) args.c_sequence[at] = c;
-    args.c_after[at] = cut ? 0.0f : c;
-  }
-  T* h_after = static_cast<T*>(args.h_after) + at;
-  if (args.y) {
-    h = mix(kept_share(extras.rules, CellMask::kZoneoutH, row, unit), before.h, h);
-    store(static_cast<T*>(args.y) + row * args.y_stride + unit, h);
-    T* dropped = extras.h_dropped ? static_cast<T*>(extras.h_dropped) + at : nullptr;
-    store_state(extras.rules, row, unit, cut, h, h_after, dropped);
-  } else {
-    store(h_after, h);
-  }
+  if constexpr (Cell::kHasCellState) carry_c(args, extras, row, unit, before.c, c_fresh);
+  carry_h<T>(args, extras, row, unit, before.h, Cell::next_h(gates, c_fresh, before.h));
   if (args.saved == nullptr) return;
   T* saved = static_cast<T*>(args.saved) + row * Cell::kSaved * args.hidden + unit;
 #pragma unroll
@@ -55,21 +37,12 @@ __device__ void step_unit(const CellForwardArgs& args, const CellForwardExtras& 
 template <typename Cell, typename T>
 __global__ void forward_kernel(const CellForwardArgs args, const CellForwardExtras extras) {
   for_units(args.rows, args.hidden, [&](std::int64_t row, std::int64_t unit) {
-    const std::int64_t at = row * args.hidden + unit;
-    UnitForward before;
-    if constexpr (Cell::kHasCellState) before.c = args.c_before[at];
-    if (args.h_before) before.h = load(static_cast<const T*>(args.h_before) + at);
-    if (is_active(args.lengths, row, args.t)) {
-      load_inputs<Cell>(args, row, unit, before);
-      step_unit<Cell, T>(args, extras, row, unit, before);
-      return;
+    UnitForward before = state_before<Cell, T>(args, row, unit);
+    if (!is_active(args.lengths, row, args.t)) {
+      return skip_unit<Cell, T>(args, extras, row, unit, before);
     }
-    skip_unit<Cell, T>(args, row, unit);
-    if (extras.c_fresh) extras.c_fresh[at] = before.c;
-    if (extras.h_dropped) {
-      store(static_cast<T*>(extras.h_dropped) + at,
-            before.h * dropout_multiplier(extras.rules, row, unit));
-    }
+    load_inputs<Cell>(args, row, unit, before);
+    step_unit<Cell, T>(args, extras, row, unit, before);
   });
 }
 

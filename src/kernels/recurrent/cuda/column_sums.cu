@@ -13,7 +13,7 @@ std::int64_t parts_of(std::int64_t depth) {
 }
 
 /// Each block sums its columns over one part of the depth.
-template <typename T>
+template <typename T, typename Factor>
 __global__ void part_kernel(const ColumnSums args) {
   __shared__ float sums[kRows][kColumns];
   const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(kColumns) + threadIdx.x;
@@ -25,7 +25,8 @@ __global__ void part_kernel(const ColumnSums args) {
 #pragma unroll 8
     for (std::int64_t i = begin + threadIdx.y; i < end; i += kRows) {
       const float value = load(values + i * args.stride);
-      sum += args.factors ? value * args.factors[i * args.columns + column] : value;
+      const Factor* factor = static_cast<const Factor*>(args.factors) + i * args.columns + column;
+      sum += args.factors ? value * load(factor) : value;
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
@@ -56,7 +57,8 @@ void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args)
                   static_cast<unsigned>(parts));
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    part_kernel<T><<<grid, dim3(kColumns, kRows), 0, stream>>>(args);
+    const auto kernel = args.stored_factors ? part_kernel<T, T> : part_kernel<T, float>;
+    kernel<<<grid, dim3(kColumns, kRows), 0, stream>>>(args);
   });
   runtime::cuda::check(cudaGetLastError(), "queue the gradients of recurrent biases");
   add_kernel<<<runtime::cuda::blocks_for(args.columns, kBlock), kBlock, 0, stream>>>(args, parts);

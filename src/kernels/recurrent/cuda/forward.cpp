@@ -155,6 +155,10 @@ class DirectionForward {
     multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_at(s), packed.weight_hh, 0, recurrent_,
                    sizes_.gate_width);
     const CellForwardArgs cell = cell_args(s, piece);
+    if (sizes_.norms) {
+      cell_forward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(s), norm(s));
+      return;
+    }
     if (run_.engine.descriptor.has_extras()) {
       cell_forward_extras(stream_, run_.kind(), cell, extras(s));
       if (sizes_.projected) project(s);
@@ -210,6 +214,24 @@ class DirectionForward {
     if (c_fresh_) extras.c_fresh = c_fresh_ + walk_.time_of(s) * rows_ * sizes_.hidden;
     if (!sizes_.projected) extras.h_dropped = h_dropped_at(s + 1);
     return extras;
+  }
+
+  CellNormForward norm(std::int64_t s) const {
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    CellNormForward norm{};
+    norm.gain_ih = run_.packed<const float>(packed.gain_ih);
+    norm.gain_hh = run_.packed<const float>(packed.gain_hh);
+    norm.gain_c = run_.packed<const float>(packed.gain_c);
+    norm.shift_c = run_.packed<const float>(packed.shift_c);
+    norm.products = recurrent_;
+    if (!training_) return norm;
+    const StateLayout& state = run_.engine.reserve.states[static_cast<std::size_t>(index_)];
+    const std::int64_t place = walk_.time_of(s) * rows_;
+    norm.norm_ih = run_.element(run_.reserve<std::byte>(state.norm_ih), place * sizes_.gate_width);
+    norm.norm_hh = run_.element(run_.reserve<std::byte>(state.norm_hh), place * sizes_.gate_width);
+    norm.norm_c = run_.element(run_.reserve<std::byte>(state.norm_c), place * sizes_.hidden);
+    norm.inverses = run_.reserve<float>(state.inverses) + place * 3;
+    return norm;
   }
 
   void project(std::int64_t s) const {

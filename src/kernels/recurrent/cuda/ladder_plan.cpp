@@ -50,7 +50,7 @@ class KeyWriter {
     add({args.dy, args.dhn, args.dcn, args.dx, args.dh0, args.dc0});
     for (const LayerWeights& layer : args.gradients) {
       add({layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr,
-           layer.weight_peephole});
+           layer.weight_peephole, layer.gain_ih, layer.gain_hh, layer.gain_c, layer.shift_c});
     }
   }
   const runtime::GraphKey& key() const { return key_; }

@@ -67,6 +67,12 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
   if (descriptor.training && sizes.fresh_cells) {
     state.c_fresh = booking.take(kFloat, {time, rows, sizes.hidden});
   }
+  if (descriptor.training && sizes.norms) {
+    state.norm_ih = booking.take(sizes.storage, {time, rows, sizes.gate_width});
+    state.norm_hh = booking.take(sizes.storage, {time, rows, sizes.gate_width});
+    state.norm_c = booking.take(sizes.storage, {time, rows, sizes.hidden});
+    state.inverses = booking.take(kFloat, {time, rows, 3});
+  }
   return state;
 }
 
@@ -120,7 +126,10 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
                      projected = sizes.projected ? rows : 0;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
     layout.d_recurrent.push_back(
-        booking.take(sizes.storage, {sizes.lstm ? 0 : time, rows, sizes.gate_width}));
+        booking.take(sizes.storage, {sizes.gates_apart ? time : 0, rows, sizes.gate_width}));
+    const std::int64_t normed = sizes.norms ? time : 0;
+    layout.d_sums.push_back(booking.take(sizes.storage, {normed, rows, sizes.gate_width}));
+    layout.d_norm_c.push_back(booking.take(sizes.storage, {normed, rows, sizes.hidden}));
     layout.dh.push_back(booking.take(kFloat, {2, rows, sizes.output}));
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, sizes.output}));
@@ -152,6 +161,8 @@ Sizes::Sizes(const Descriptor& descriptor)
       lstm(descriptor.cell == CellType::kLstm),
       projected(descriptor.projection > 0),
       drops(descriptor.drops_recurrent()),
+      norms(descriptor.layer_norm),
+      gates_apart(!lstm || norms),
       fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
 PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
@@ -173,6 +184,12 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
       }
       if (!sizes.lstm) direction.bias_hn = booking.take(kFloat, {sizes.hidden});
       if (descriptor.peepholes) direction.peepholes = booking.take(kFloat, {3, sizes.hidden});
+      if (sizes.norms) {
+        direction.gain_ih = booking.take(kFloat, {sizes.gate_width});
+        direction.gain_hh = booking.take(kFloat, {sizes.gate_width});
+        direction.gain_c = booking.take(kFloat, {sizes.hidden});
+        direction.shift_c = booking.take(kFloat, {sizes.hidden});
+      }
       layer.directions.push_back(direction);
     }
     layout.layers.push_back(std::move(layer));

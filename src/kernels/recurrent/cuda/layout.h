@@ -20,6 +20,8 @@ struct Sizes {
   std::int64_t storage;      ///< bytes of an element in storage
   bool lstm, projected;
   bool drops;        ///< recurrent dropout
+  bool norms;        ///< layer norm
+  bool gates_apart;  ///< gate gradients of the two products differ
   bool fresh_cells;  ///< c as a step makes it differs from the state that goes on
 };
 
@@ -35,6 +37,8 @@ struct PackedDirection {
   PackedMatrix weight_hr;     ///< [P, H]
   std::size_t bias_hn = 0;    ///< float32 [H], GRU
   std::size_t peepholes = 0;  ///< float32 [3, H]
+  /// Layer norm: float32 [4*H], and of c [H].
+  std::size_t gain_ih = 0, gain_hh = 0, gain_c = 0, shift_c = 0;
 };
 
 /// Both directions read the same input, so their input weights stand on top of each other.
@@ -59,6 +63,9 @@ struct StateLayout {
   std::size_t h_full = 0;  ///< storage [time, rows, H], with a projection; in inference [rows, H]
   std::size_t h_dropped = 0;  ///< as h, what products read of it; with recurrent dropout
   std::size_t c_fresh = 0;    ///< float32 [time, rows, H]; training with fresh cells
+  /// Training with layer norm: storage [time, rows, 4*H] twice, [time, rows, H], and float32 [time,
+  /// rows, 3].
+  std::size_t norm_ih = 0, norm_hh = 0, norm_c = 0, inverses = 0;
 };
 
 struct ReserveLayout {
@@ -86,6 +93,8 @@ struct BackwardLayout {
   std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
   std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
   std::vector<std::size_t> product;      ///< likewise, recurrent dropout: float32 [rows, output]
+  std::vector<std::size_t> d_sums;       ///< likewise, layer norm: storage [time, rows, 4*H]
+  std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
   std::vector<std::size_t> dc_whole;     ///< likewise
   std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]

@@ -37,18 +37,25 @@ struct Packing {
                           training ? packed + matrix.transposed : nullptr);
   }
 
+  void copy(const Tensor& source, std::size_t to) const {
+    const auto bytes = static_cast<std::size_t>(source.shape().element_count()) * sizeof(float);
+    runtime::cuda::check(
+        cudaMemcpyAsync(packed + to, source.data(), bytes, cudaMemcpyDeviceToDevice, stream),
+        "copy the weights of a recurrent layer");
+  }
+
   void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) const {
     const Sizes& sizes = engine.sizes;
     const PackedDirection& direction = layer.directions[static_cast<std::size_t>(d)];
     pack(weights.weight_ih, layer.weight_ih, d * sizes.gate_width);
     pack_recurrent(weights.weight_hh, direction.weight_hh);
     if (sizes.projected) pack(weights.weight_hr, direction.weight_hr, 0);
-    if (engine.descriptor.peepholes) {
-      runtime::cuda::check(
-          cudaMemcpyAsync(packed + direction.peepholes, weights.weight_peephole.data(),
-                          static_cast<std::size_t>(3 * sizes.hidden) * sizeof(float),
-                          cudaMemcpyDeviceToDevice, stream),
-          "copy the peepholes of a recurrent layer");
+    if (engine.descriptor.peepholes) copy(weights.weight_peephole, direction.peepholes);
+    if (sizes.norms) {
+      copy(weights.gain_ih, direction.gain_ih);
+      copy(weights.gain_hh, direction.gain_hh);
+      copy(weights.gain_c, direction.gain_c);
+      copy(weights.shift_c, direction.shift_c);
     }
     PackBias bias{};
     bias.bias_ih = weights.bias_ih.data_as<const float>();

@@ -71,8 +71,9 @@ void apply_dropout(cudaStream_t stream, DType storage, const Dropout& args);
 /// targets[i][column] += the sum of values' column, times the factors, over `depth` rows, in an
 /// order that depends on the shape alone.
 struct ColumnSums {
-  const void* values;    ///< [depth, columns]
-  const float* factors;  ///< [depth, columns], without a stride; null: one
+  const void* values;   ///< [depth, columns]
+  const void* factors;  ///< [depth, columns], without a stride; null: one
+  bool stored_factors;  ///< they are in storage, not float32
   std::int64_t stride, depth, columns;
   float* partial;     ///< scratch [kColumnParts, columns]
   float* targets[2];  ///< null: unwanted

@@ -32,6 +32,22 @@ struct Gradients {
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
   }
 
+  /// target [columns] += the sum of values [depth, columns] times factors, which are in storage.
+  void add_products(std::int64_t lane, const Tensor& target, const std::byte* values,
+                    const std::byte* factors) const {
+    if (!target) return;
+    ColumnSums sums{};
+    sums.values = values;
+    sums.factors = factors;
+    sums.stored_factors = factors != nullptr;
+    sums.stride = target.size(0);
+    sums.depth = depth;
+    sums.columns = target.size(0);
+    sums.partial = partial(lane);
+    sums.targets[0] = target.data_as<float>();
+    add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
+  }
+
   /// target [H] += the sum of a gate's gradients [.., H] times the cell states that it sees.
   void add_peephole(std::int64_t lane, float* target, const std::byte* values, std::int64_t stride,
                     const float* cells) const {
@@ -83,15 +99,26 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
   const std::byte* d_input =
       run.element(run.workspace<const std::byte>(layout.d_input[l]), direction * sizes.gate_width);
   const std::byte* d_recurrent =
-      sizes.lstm ? d_input : run.workspace<const std::byte>(layout.d_recurrent[i]);
-  const std::int64_t recurrent_stride = sizes.lstm ? input_stride : sizes.gate_width;
+      sizes.gates_apart ? run.workspace<const std::byte>(layout.d_recurrent[i]) : d_input;
+  const std::int64_t recurrent_stride = sizes.gates_apart ? sizes.gate_width : input_stride;
   // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
   const std::byte* h_before =
       run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
                   direction * rows * sizes.output);
 
   // They wait for memory, and the products beside them for tensor cores.
-  if (sizes.lstm) {
+  if (sizes.norms) {
+    const auto* d_sums = run.workspace<const std::byte>(layout.d_sums[i]);
+    const auto* d_norm_c = run.workspace<const std::byte>(layout.d_norm_c[i]);
+    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t factors) {
+      all.add_products(lanes.rest, target, values, run.reserve<const std::byte>(factors));
+    };
+    all.add_sums(lanes.rest, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh);
+    add(gradients.gain_ih, d_sums, state.norm_ih);
+    add(gradients.gain_hh, d_sums, state.norm_hh);
+    add(gradients.gain_c, d_norm_c, state.norm_c);
+    all.add_products(lanes.rest, gradients.shift_c, d_norm_c, nullptr);
+  } else if (!sizes.gates_apart) {
     all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, gradients.bias_hh);
   } else {
     all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, {});
@@ -110,11 +137,13 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
     const float* before = c + direction * rows * hidden;
     const float* fresh = sizes.fresh_cells ? run.reserve<const float>(state.c_fresh)
                                            : c + (1 - direction) * rows * hidden;
-    all.add_peephole(lanes.rest, peepholes, d_input, input_stride, before);
-    all.add_peephole(lanes.rest, peepholes + hidden, run.element(d_input, hidden), input_stride,
-                     before);
-    all.add_peephole(lanes.rest, peepholes + 2 * hidden, run.element(d_input, 3 * hidden),
-                     input_stride, fresh);
+    const auto add = [&](std::int64_t peephole, std::int64_t gate, const float* cells) {
+      all.add_peephole(lanes.rest, peepholes + peephole * hidden,
+                       run.element(d_input, gate * hidden), input_stride, cells);
+    };
+    add(0, 0, before);
+    add(1, 1, before);
+    add(2, 3, fresh);
   }
 }
 
