@@ -106,7 +106,9 @@ strip --strip-unneeded "$FOLDER"/sluice "$FOLDER"/sluice-tests "$FOLDER"/lib/*
 write_readme
 check
 tar -C "$BUILD/bundle" --owner=0 --group=0 --sort=name -czf "$BUILD/bundle/$NAME.tar.gz" "$NAME"
-size=$(stat -c %s "$BUILD/bundle/$NAME.tar.gz")
-((size <= LIMIT)) || die "the archive of $((size >> 20)) MiB is larger than $((LIMIT >> 20)) MiB"
+for made in "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"; do
+  size=$(du -sb "$made" | cut -f 1)
+  ((size <= LIMIT)) || die "$made takes $((size >> 20)) MiB, more than $((LIMIT >> 20))"
+done
 [[ -f $FOLDER/lib/libsluice_cuda.so ]] || echo "without the GPU's part: no nvcc on this machine"
 du -sh "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"
