@@ -51,10 +51,11 @@ class RecurrentGrid : public ::testing::TestWithParam<std::tuple<const char*, DT
   std::int64_t draw(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
   }
-  /// One layer of a few steps, as wide and with as many rows as the range allows, or less.
+  /// One layer or two of a few steps, as wide and with as many rows as the range allows, or less.
   Descriptor layer_of(const Range& range, CellType cell) {
     Descriptor d;
     d.cell = cell;
+    d.layers = draw(1, 2);
     d.directions = range.directions;
     d.input = draw(6, 40);
     d.hidden = draw(0, 2) == 0 ? range.most_units : draw(range.fewest_units, range.most_units);
@@ -113,6 +114,7 @@ TEST_P(RecurrentGrid, RepeatsToTheBit) {
 
 TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
   Descriptor layer = layer_of({1024, 1024, 32, 32, 1}, CellType::kLstm);
+  layer.layers = 1;
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 33;
   EXPECT_TRUE(refusal(layer).has_value());

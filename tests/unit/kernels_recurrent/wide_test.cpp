@@ -105,6 +105,14 @@ TEST_P(RecurrentWide, EqualsOracleAtEveryDepth) {
   }
 }
 
+TEST_P(RecurrentWide, EqualsOracleWithSeveralLayers) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    Descriptor stack = layer_of(cell, 1, draw(257, 330));
+    stack.layers = 2;
+    compare(stack, 4, 96);
+  }
+}
+
 // Blocks take one tile after the other, up to more than a ring holds.
 TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
   compare(layer_of(CellType::kLstm, 1, draw(257, 330)), 4, 480);

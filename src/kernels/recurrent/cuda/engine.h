@@ -148,7 +148,6 @@ void for_pieces(const Engine& engine, std::int64_t time, bool up, const Work& wo
 
 void run_pack(Engine& engine, const Context& context, const std::vector<LayerWeights>& weights,
               const Memory& memory);
-/// The caller stores the dropout key (WorkspaceLayout::key) beforehand.
 void run_forward(Engine& engine, const Context& context, const ForwardArgs& args,
                  const Memory& memory);
 void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,

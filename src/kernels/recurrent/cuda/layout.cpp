@@ -113,7 +113,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     // Without a wavefront one layer is through with them before the next begins, unless products
     // that read them have a lane of their own.
-    const bool own = layer == 0 || is_layered(descriptor, rung) || rung.persistent();
+    const bool own = layer == 0 || is_layered(descriptor, rung) || (rung.persistent() && lanes > 1);
     layout.d_input.push_back(
         own ? booking.take(sizes.storage, {time, rows, sizes.directions * sizes.gate_width})
             : layout.d_input.front());

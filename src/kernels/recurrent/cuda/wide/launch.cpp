@@ -159,6 +159,26 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Ar
         "queue the kernel of a recurrent layer");
 }
 
+/// Why this GPU doesn't run all blocks of a launch with so many rows at once.
+std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass,
+                                         std::int64_t rows) {
+  const std::int64_t gates = descriptor.gates();
+  const Spread spread =
+      spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions).value();
+  const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype});
+  const void* kernel = kernel_of(kernels, pass, stages_of(pass, gates, descriptor.hidden));
+  const int state = state_bytes(kernels, pass), tiles = spread.geometry.tiles_each;
+  const int bytes = BlockMemory(ring_of(tiles, state), tiles, state).bytes;
+  allow(kernel, bytes);
+  const Configuration configuration(spread, bytes);
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
+        "ask how many clusters of a recurrent kernel run at once");
+  if (clusters * spread.cluster >= spread.blocks()) return std::nullopt;
+  return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
+                     spread.blocks() / spread.cluster, spread.cluster);
+}
+
 }  // namespace
 
 std::int64_t chunks_of(std::int64_t hidden) { return parts(hidden, kChunkUnits); }
@@ -192,7 +212,6 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
                        descriptor.hidden);
   }
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype});
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
     if (pass == Pass::kBackward && !descriptor.training) continue;
     const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
@@ -202,18 +221,9 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     if (tiles > most_tiles(pass, descriptor.cell)) {
       return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
     }
-    const int state = state_bytes(kernels, pass);
-    const int bytes = BlockMemory(ring_of(tiles, state), tiles, state).bytes;
-    const void* kernel =
-        kernel_of(kernels, pass, stages_of(pass, descriptor.gates(), descriptor.hidden));
-    allow(kernel, bytes);
-    const Configuration configuration(*spread, bytes);
-    int clusters = 0;
-    check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
-          "ask how many clusters of a recurrent kernel run at once");
-    if (clusters * spread->cluster < spread->blocks()) {
-      return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
-                         spread->blocks() / spread->cluster, spread->cluster);
+    // A run of fewer rows may take more blocks, or clusters of another size.
+    for (std::int64_t rows = descriptor.rows; rows > 0; rows -= kTileRows) {
+      if (auto reason = refuse_blocks(descriptor, pass, rows)) return reason;
     }
   }
   return std::nullopt;
