@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <tuple>
 
-#include "base/dtype.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
@@ -18,13 +18,15 @@ namespace sluice::kernels::recurrent::testing {
 namespace {
 
 constexpr std::string_view kName = "persistent-cluster";
-constexpr int kTileRows = 8, kMostTiles = 3;
+constexpr int kTileRows = 8;
 
 /// Of so many blocks as many clusters run at once; layers of so many units take them.
 struct ClusterSize {
   int blocks, clusters;
   std::int64_t fewest_units, most_units;
 
+  /// Tiles of a cluster: weights of float32 leave less room.
+  int most_tiles(DType dtype) const { return dtype == DType::kFloat32 && blocks == 16 ? 2 : 3; }
   /// Of one direction, with so many tiles a cluster.
   std::int64_t most_rows(std::int64_t directions, int tiles) const {
     return clusters / directions * kTileRows * tiles;
@@ -33,15 +35,16 @@ struct ClusterSize {
 constexpr std::array kSizes{ClusterSize{4, 30, 6, 128}, ClusterSize{8, 15, 129, 256},
                             ClusterSize{16, 7, 257, 512}};
 
-std::string parameter_name(
-    const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
-  return fmt::format("{}_{}", std::get<0>(parameter.param),
-                     base::name_of(std::get<1>(parameter.param)));
+/// A device and a precision.
+using Parameter = std::tuple<const char*, const char*>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param), std::get<1>(parameter.param));
 }
 
 /// Layers in one launch, at every size of cluster and number of tiles: only on devices that have
 /// them.
-class RecurrentClusters : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+class RecurrentClusters : public ::testing::TestWithParam<Parameter> {
  protected:
   void SetUp() override {
     device_ = runtime::open_device(std::get<0>(GetParam()));
@@ -63,7 +66,7 @@ class RecurrentClusters : public ::testing::TestWithParam<std::tuple<const char*
     d.hidden = draw(0, 1) == 0 ? size.most_units : draw(size.fewest_units, size.most_units);
     d.time = draw(3, 6);
     d.rows = 1;
-    d.dtype = std::get<1>(GetParam());
+    d.dtype = precision_.storage;
     d.training = true;
     return d;
   }
@@ -76,9 +79,16 @@ class RecurrentClusters : public ::testing::TestWithParam<std::tuple<const char*
     EXPECT_TRUE(!reason || reason->find("GPU") != std::string::npos) << *reason;
     return reason.has_value();
   }
-  RunOptions options() const { return {std::get<0>(GetParam()), std::string(kName)}; }
-  double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
+  RunOptions options() const {
+    return {std::get<0>(GetParam()), std::string(kName), 1, precision_.tf32};
+  }
+  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
+  /// float16's rounding of as many places errs by.
+  double tolerance() const {
+    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
+  }
 
+  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
   std::unique_ptr<runtime::Device> device_;
   const Candidate* candidate_ = nullptr;
   const std::uint64_t seed_ = seed();
@@ -89,7 +99,8 @@ class RecurrentClusters : public ::testing::TestWithParam<std::tuple<const char*
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentClusters,
                          ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values(DType::kBFloat16, DType::kFloat16)),
+                                            ::testing::Values("bfloat16", "float16", "tf32",
+                                                              "float32")),
                          parameter_name);
 
 TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
@@ -99,7 +110,8 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
       for (const std::int64_t directions : {1, 2}) {
         const Descriptor one_row = layer_of(size, cell, directions);
         if (gpu_lacks(one_row)) continue;
-        for (int tiles = 1; tiles <= kMostTiles; ++tiles) {
+        const int most_tiles = size.most_tiles(one_row.dtype);
+        for (int tiles = 1; tiles <= most_tiles; ++tiles) {
           const std::int64_t most = size.most_rows(directions, tiles);
           StackCase stack;
           stack.descriptor = one_row;
@@ -107,14 +119,43 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
           stack.rows =
               draw(0, 2) == 0 ? most : draw(size.most_rows(directions, tiles - 1) + 1, most);
           stack.descriptor.rows =
-              std::min(stack.rows + draw(0, 3), size.most_rows(directions, kMostTiles));
+              std::min(stack.rows + draw(0, 3), size.most_rows(directions, most_tiles));
           fill_case(random_, stack);
           SCOPED_TRACE(fmt::format("{} blocks, {} tiles: {}", size.blocks, tiles, describe(stack)));
           ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
-          expect_close(run(stack, options()), expected(stack), tolerance());
+          const Tensors got = run(stack, options());
+          expect_close(got, expected(stack), tolerance());
+          EXPECT_EQ(run(stack, options()), got);
           ++compared;
         }
       }
+    }
+  }
+  if (compared == 0) GTEST_SKIP();
+}
+
+// Weights, states and gradients far from 1, which float16 couldn't hold: factors of float32 are
+// scaled on their way to the products.
+TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
+  if (precision_.storage != DType::kFloat32) GTEST_SKIP();
+  int compared = 0;
+  for (const ClusterSize& size : kSizes) {
+    for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+      StackCase stack;
+      stack.descriptor = layer_of(size, cell, 1);
+      if (gpu_lacks(stack.descriptor)) continue;
+      stack.time = stack.descriptor.time;
+      fill_case(random_, stack);
+      if (stack.input.h0.empty()) {
+        stack.input.h0.assign(static_cast<std::size_t>(stack.descriptor.hidden), 1.0);
+      }
+      const double large = std::ldexp(1.0, 20 + static_cast<int>(draw(0, 10)));
+      for (double& h : stack.input.h0) h *= large;
+      for (double& w : stack.weights.front().weight_hh) w /= large;
+      for (double& d : stack.flow.dy) d *= large;
+      SCOPED_TRACE(fmt::format("{} blocks, times {}: {}", size.blocks, large, describe(stack)));
+      expect_close(run(stack, options()), expected(stack), tolerance());
+      ++compared;
     }
   }
   if (compared == 0) GTEST_SKIP();
@@ -128,7 +169,7 @@ TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
       for (const std::int64_t directions : {1, 2}) {
         Descriptor layer = layer_of(size, cell, directions);
         if (gpu_lacks(layer)) continue;
-        const std::int64_t most = size.most_rows(directions, kMostTiles);
+        const std::int64_t most = size.most_rows(directions, size.most_tiles(layer.dtype));
         SCOPED_TRACE(fmt::format("{} blocks, {} directions", size.blocks, directions));
         layer.rows = most;
         EXPECT_EQ(refusal(layer), std::nullopt);
@@ -151,9 +192,9 @@ TEST_P(RecurrentClusters, RefuseSingleSteps) {
 
 // Ten thousand launches that leave nothing behind: of each plan's two hundred runs the last counts.
 TEST_P(RecurrentClusters, SurviveManyLaunches) {
-  if (std::get<1>(GetParam()) != DType::kBFloat16) GTEST_SKIP();
+  if (precision_.storage == DType::kFloat16) GTEST_SKIP();
   for (int trial = 0; trial < 25; ++trial) {
-    StackCase stack = random_case(random_, {DType::kBFloat16, 9, 60, 200});
+    StackCase stack = random_case(random_, {precision_.storage, 9, 60, 200});
     if (refusal(stack.descriptor)) continue;
     stack.want_gradients = false;
     SCOPED_TRACE(describe(stack));

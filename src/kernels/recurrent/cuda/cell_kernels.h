@@ -16,6 +16,7 @@ namespace sluice::kernels::recurrent::cuda {
 struct CellKind {
   CellType cell;
   DType storage;
+  bool tf32 = false;  ///< products of float32, where a kernel has any
 };
 
 struct CellForwardArgs {

@@ -81,7 +81,9 @@ struct Run {
   }
   const std::int32_t* lengths() const { return args.lengths.data_as<const std::int32_t>(); }
   const std::int32_t* row_ids() const { return args.row_ids.data_as<const std::int32_t>(); }
-  CellKind kind() const { return {engine.descriptor.cell, engine.descriptor.dtype}; }
+  CellKind kind() const {
+    return {engine.descriptor.cell, engine.descriptor.dtype, context.tf32()};
+  }
 
   /// How a step of this run is one kernel, if it is.
   std::optional<StepGeometry> fused_geometry(StepPass pass) const;

@@ -47,6 +47,7 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
   }
   const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
   PackedMatrix matrix;
+  matrix.largest = booking.take(kFloat, {1});
   matrix.plain = booking.take(1, {bytes.forward});
   matrix.transposed = booking.take(1, {bytes.backward});
   return matrix;

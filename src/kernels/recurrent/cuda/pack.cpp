@@ -33,8 +33,9 @@ struct Packing {
     if (!engine.rung.persistent()) return pack(source, matrix, 0);
     const bool training = engine.descriptor.training;
     pack_resident_weights(stream, engine.descriptor, engine.rung.residence,
-                          source.data_as<const float>(), packed + matrix.plain,
-                          training ? packed + matrix.transposed : nullptr);
+                          source.data_as<const float>(),
+                          {packed + matrix.plain, training ? packed + matrix.transposed : nullptr,
+                           reinterpret_cast<float*>(packed + matrix.largest)});
   }
 
   void copy(const Tensor& source, std::size_t to) const {

@@ -86,6 +86,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
   for (std::size_t d = 0; d < packed.directions.size(); ++d) {
     const PackedDirection& direction = packed.directions[d];
     args.weights[d] = run.packed<const void>(direction.weight_hh.plain);
+    args.largest[d] = run.packed<const float>(direction.weight_hh.largest);
     args.bias_hn[d] = sizes.lstm ? nullptr : run.packed<const float>(direction.bias_hn);
     if (!engine.descriptor.training) continue;
     const StateLayout& kept = engine.reserve.states[l * packed.directions.size() + d];
@@ -118,6 +119,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     const std::size_t i = l * packed.directions.size() + d;
     const StateLayout& kept = engine.reserve.states[i];
     args.weights[d] = run.packed<const void>(packed.directions[d].weight_hh.transposed);
+    args.largest[d] = run.packed<const float>(packed.directions[d].weight_hh.largest);
     args.h_states[d] = run.reserve<const void>(kept.h);
     args.c_states[d] = run.reserve<const float>(kept.c);
     args.saved[d] = run.reserve<const void>(kept.saved);

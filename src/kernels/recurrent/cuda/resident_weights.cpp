@@ -24,38 +24,42 @@ PackWeights weights_of(const Descriptor& descriptor, const float* weight_hh) {
 }
 
 void pack_for_cluster(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                      void* forward, void* backward) {
+                      const ResidentWeights& to) {
   auto args = weights_of<persistent::PackWeights>(descriptor, weight_hh);
   args.blocks = persistent::blocks_of(descriptor.hidden).value();
-  args.to = forward;
+  if (descriptor.dtype == DType::kFloat32) {
+    args.largest = to.largest;
+    persistent::find_largest(stream, args);
+  }
+  args.to = to.forward;
   persistent::pack_forward(stream, descriptor.dtype, args);
-  if (!backward) return;
-  args.to = backward;
+  if (!to.backward) return;
+  args.to = to.backward;
   persistent::pack_backward(stream, descriptor.dtype, args);
 }
 
 void pack_for_grid(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                   void* forward, void* backward) {
+                   const ResidentWeights& to) {
   auto args = weights_of<persistent_grid::PackWeights>(descriptor, weight_hh);
   args.residence = persistent_grid::forward_residence(descriptor);
-  args.to = forward;
+  args.to = to.forward;
   persistent_grid::pack_forward(stream, descriptor.dtype, args);
-  if (!backward) return;
+  if (!to.backward) return;
   args.residence = persistent_grid::backward_residence(descriptor);
-  args.to = backward;
+  args.to = to.backward;
   persistent_grid::pack_backward(stream, descriptor.dtype, args);
 }
 
 void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                   void* forward, void* backward) {
+                   const ResidentWeights& to) {
   auto args = weights_of<wide::PackWeights>(descriptor, weight_hh);
   args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
   args.stages = static_cast<std::int32_t>(wide::forward_stages(descriptor));
-  args.to = forward;
+  args.to = to.forward;
   wide::pack_forward(stream, descriptor.dtype, args);
-  if (!backward) return;
+  if (!to.backward) return;
   args.stages = static_cast<std::int32_t>(wide::backward_stages(descriptor));
-  args.to = backward;
+  args.to = to.backward;
   wide::pack_backward(stream, descriptor.dtype, args);
 }
 
@@ -72,7 +76,7 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
                        wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
   }
   const std::int64_t bytes = persistent::packed_bytes(
-      descriptor.gates(), persistent::blocks_of(descriptor.hidden).value());
+      descriptor.dtype, descriptor.gates(), persistent::blocks_of(descriptor.hidden).value());
   return both_passes(descriptor, bytes, bytes);
 }
 
@@ -89,11 +93,11 @@ PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
 }
 
 void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
-                           const float* weight_hh, void* forward, void* backward) {
+                           const float* weight_hh, const ResidentWeights& to) {
   const auto pack = residence == Residence::kGrid   ? pack_for_grid
                     : residence == Residence::kWide ? pack_for_wide
                                                     : pack_for_cluster;
-  pack(stream, descriptor, weight_hh, forward, backward);
+  pack(stream, descriptor, weight_hh, to);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

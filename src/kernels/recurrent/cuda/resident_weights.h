@@ -14,11 +14,18 @@ struct PassBytes {
 
 /// The recurrent weights of a layer and direction as the threads of a launch load them.
 PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence);
+/// Where they go.
+struct ResidentWeights {
+  void* forward;
+  void* backward;  ///< null unless the plan is for training
+  float* largest;  ///< of float32 weights in magnitude: by how much their factors are scaled
+};
+
 /// What blocks of a launch tell each other through global memory; needn't be initialized.
 PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence);
 
-/// Packs `weight_hh` [G*H, H] for both passes; `backward` is null unless the plan is for training.
+/// Packs `weight_hh` [G*H, H] for both passes.
 void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
-                           const float* weight_hh, void* forward, void* backward);
+                           const float* weight_hh, const ResidentWeights& to);
 
 }  // namespace sluice::kernels::recurrent::cuda

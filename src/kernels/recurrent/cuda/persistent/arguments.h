@@ -24,6 +24,7 @@ struct Extent {
 struct LayerForward {
   Extent extent;
   const void* weights[2];   ///< as pack_forward leaves them
+  const float* largest[2];  ///< of them, as find_largest does; float32 alone
   const float* bias_hn[2];  ///< [H], GRU
   const float* input;       ///< products [end - begin, rows, D*G*H]
   const float* bias;        ///< [D*G*H]
@@ -41,6 +42,7 @@ struct LayerForward {
 struct LayerBackward {
   Extent extent;
   const void* weights[2];   ///< as pack_backward leaves them
+  const float* largest[2];  ///< of them, as find_largest does; float32 alone
   const void* h_states[2];  ///< as forward left them
   const float* c_states[2];
   const void* saved[2];

@@ -2,11 +2,9 @@
 
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
-#include "kernels/recurrent/cuda/storage.h"
 
 /// What a thread does for the unit and rows that it owns, beside the product: it reads what forward
-/// left one step ahead, evaluates the cell's backward and writes the gate
-/// gradients.
+/// left one step ahead, evaluates the cell's backward and writes the gate gradients.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 template <typename Cell, typename T, int kTiles>
@@ -23,9 +21,11 @@ class BackwardCell {
         exists_(unit_ < hidden_) {
     const Extent& extent = args.extent;
     dy_offset_ = share.direction * hidden_ - (extent.directions - 1) * unit_;
+    constexpr float none[4] = {};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       dh_[n] = dc_[n] = c_[n] = 0;
+      next_[n].gates = Four<T>(none);
       lengths_[n] = 0;
       if (!mine(n)) continue;
       lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
@@ -53,17 +53,13 @@ class BackwardCell {
   /// first.
   __device__ void read(int turns) {
     const int d = share_.direction, time = time_ + turns * (reversed() ? 1 : -1);
-    const std::int64_t step = static_cast<std::int64_t>(args_.extent.rows) * hidden_;
+    const int step = args_.extent.rows * hidden_;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       if (!mine(n) || time >= lengths_[n]) continue;
-      const std::int64_t place = place_ + n * 8 * hidden_ +
-                                 (turns == 0   ? 0
-                                  : reversed() ? step
-                                               : -step);
-      next_[n].gates =
-          *reinterpret_cast<const uint2*>(static_cast<const T*>(args_.saved[d]) + 4 * place);
-      const std::int64_t before = reversed() ? place + step : place;
+      const int place = place_ + n * 8 * hidden_ + (turns == 0 ? 0 : reversed() ? step : -step);
+      next_[n].gates = static_cast<const Four<T>*>(args_.saved[d])[place];
+      const int before = reversed() ? place + step : place;
       if constexpr (Cell::kHasCellState) {
         next_[n].c_before = args_.c_states[d][before];
       } else {
@@ -82,23 +78,23 @@ class BackwardCell {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       if (!warp_has_row(n)) continue;
-      Factors& factors = factors_[n];
+      Multipliers& multipliers = multipliers_[n];
       float c_before = 0, h_before = 0;
-      unpack_four<T>(next_[n].gates, factors.values);
+      next_[n].gates.unpack(multipliers.values);
       if constexpr (Cell::kHasCellState) {
         c_before = next_[n].c_before;
-        factors.dc_of_dh = Cell::whole_dc(factors.values, c_[n], 1.0f, 0.0f);
+        multipliers.dc_of_dh = Cell::whole_dc(multipliers.values, c_[n], 1.0f, 0.0f);
       } else {
         h_before = value_of(next_[n].h_before);
       }
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
-        factors.gates[g] =
+        multipliers.gates[g] =
             Cell::takes_dh(g)
-                ? Cell::d_gate(g, factors.values, c_before, c_[n], h_before, 1.0f, 0.0f)
-                : Cell::d_gate(g, factors.values, c_before, c_[n], h_before, 0.0f, 1.0f);
+                ? Cell::d_gate(g, multipliers.values, c_before, c_[n], h_before, 1.0f, 0.0f)
+                : Cell::d_gate(g, multipliers.values, c_before, c_[n], h_before, 0.0f, 1.0f);
       }
-      factors.dy = args_.dy ? value_of(next_[n].dy) : 0.0f;
+      multipliers.dy = args_.dy ? value_of(next_[n].dy) : 0.0f;
       if (time_ < lengths_[n]) c_[n] = c_before;
     }
   }
@@ -113,38 +109,44 @@ class BackwardCell {
   }
 
   /// The step: from the gradients of the state after it to those of the state before it (of h only
-  /// what doesn't take the product) and the gate gradients; `send(n, g, value)` gets those that
-  /// the recurrent product takes.
-  template <typename Send>
-  __device__ void step(const Send& send) {
+  /// what doesn't take the product) and the gate gradients.
+  __device__ void step() {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       if (!warp_has_row(n)) continue;
-      const Factors& factors = factors_[n];
+      const Multipliers& multipliers = multipliers_[n];
       const bool active = time_ < lengths_[n];
-      const float dh = dh_[n] + factors.dy;
+      const float dh = dh_[n] + multipliers.dy;
       float dc = 0;
-      if constexpr (Cell::kHasCellState) dc = fmaf(dh, factors.dc_of_dh, dc_[n]);
+      if constexpr (Cell::kHasCellState) dc = fmaf(dh, multipliers.dc_of_dh, dc_[n]);
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
-        const float d = active ? (Cell::takes_dh(g) ? dh : dc) * factors.gates[g] : 0.0f;
-        T recurrent;
-        store(&recurrent, active ? Cell::d_recurrent(g, factors.values, d) : 0.0f);
-        send(n, g, recurrent);
+        const float d = active ? (Cell::takes_dh(g) ? dh : dc) * multipliers.gates[g] : 0.0f;
         store(&d_gates_[n][g], d);
-        if constexpr (!Cell::kHasCellState) d_recurrent_[n][g] = recurrent;
+        if constexpr (!Cell::kHasCellState) {
+          store(&d_recurrent_[n][g], active ? Cell::d_recurrent(g, multipliers.values, d) : 0.0f);
+        }
       }
       if constexpr (Cell::kHasCellState) {
-        dc_[n] = active ? Cell::dc_before(factors.values, dc) : dc_[n];
+        dc_[n] = active ? Cell::dc_before(multipliers.values, dc) : dc_[n];
       }
-      dh_[n] = active ? Cell::dh_direct(factors.values, dh) : dh_[n];
+      dh_[n] = active ? Cell::dh_direct(multipliers.values, dh) : dh_[n];
+    }
+  }
+
+  /// The gradient of gate g as the recurrent product takes it.
+  __device__ T recurrent(int n, int g) const {
+    if constexpr (Cell::kHasCellState) {
+      return d_gates_[n][g];
+    } else {
+      return d_recurrent_[n][g];
     }
   }
 
   /// Writes the step's gate gradients, and goes on to the next step's time.
   __device__ void write() {
     write_gates();
-    const std::int64_t step = static_cast<std::int64_t>(args_.extent.rows) * hidden_;
+    const int step = args_.extent.rows * hidden_;
     place_ += reversed() ? step : -step;
     time_ += reversed() ? 1 : -1;
   }
@@ -179,22 +181,23 @@ class BackwardCell {
   /// What forward left of a step and what flows into it, as it comes, so that nothing waits for it
   /// before it is used.
   struct Read {
-    uint2 gates = {0, 0};
+    Four<T> gates;
     float c_before = 0;
     std::uint32_t h_before = 0, dy = 0;
   };
-  struct Factors {
+  struct Multipliers {
     float values[4];            ///< of the gates after activation
     float gates[Cell::kGates];  ///< of dh or dc, in their gradients
     float dc_of_dh, dy;
   };
 
   /// As they come, so that nothing waits for them before they are used.
+  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
   __device__ static std::uint32_t bits_of(const T* from) {
-    return *reinterpret_cast<const std::uint16_t*>(from);
+    return *reinterpret_cast<const Bits*>(from);
   }
   __device__ static float value_of(std::uint32_t bits) {
-    const auto narrow = static_cast<std::uint16_t>(bits);
+    const auto narrow = static_cast<Bits>(bits);
     return load(reinterpret_cast<const T*>(&narrow));
   }
 
@@ -203,7 +206,7 @@ class BackwardCell {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       if (!mine(n)) continue;
-      const std::int64_t place = place_ + n * 8 * hidden_;
+      const int place = place_ + n * 8 * hidden_;
       T* to = static_cast<T*>(args_.d_input) + share_.direction * Cell::kGates * hidden_ +
               (gates * place - (gates - 1) * unit_);
 #pragma unroll
@@ -220,10 +223,10 @@ class BackwardCell {
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
   __device__ int global_row(int n) const { return share_.first_row + owner_.row + n * 8; }
   /// In an array [.., rows, H].
-  __device__ std::int64_t row_at(int index, int n) const {
-    return (static_cast<std::int64_t>(index) * args_.extent.rows + global_row(n)) * hidden_ + unit_;
+  __device__ int row_at(int index, int n) const {
+    return (index * args_.extent.rows + global_row(n)) * hidden_ + unit_;
   }
-  __device__ std::int64_t state_at(int n) const { return row_at(share_.direction, n); }
+  __device__ int state_at(int n) const { return row_at(share_.direction, n); }
 
   const LayerBackward& args_;
   const Share& share_;
@@ -233,10 +236,10 @@ class BackwardCell {
   int lengths_[kTiles];
   float dh_[kTiles], dc_[kTiles], c_[kTiles];
   int time_ = 0;
-  std::int64_t place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
-  int dy_offset_;           ///< what dy's index is more than `directions` times place_
+  int place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
+  int dy_offset_;  ///< what dy's index is more than `directions` times place_
   Read next_[kTiles];
-  Factors factors_[kTiles];
+  Multipliers multipliers_[kTiles];
   T d_gates_[kTiles][Cell::kGates], d_recurrent_[kTiles][Cell::kGates];
 };
 

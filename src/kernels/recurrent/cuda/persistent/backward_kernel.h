@@ -6,30 +6,35 @@
 /// The gradients of gates and of initial states over the whole sequence or a piece of it.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// Where things lie in a block's shared memory, in bytes. There are two of each, which take turns.
-template <typename Cell, int kBlocks, int kTiles>
+/// Where things lie in a block's shared memory, in bytes. Of parts and of gates there are two,
+/// which take turns.
+template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 struct BackwardMemory {
+  using Product = BackwardProduct<Arithmetic, Cell::kGates, kBlocks, kTiles>;
   static constexpr int kParts = 0;
-  static constexpr int kGates = kParts + 2 * PartBuffer<kBlocks, kTiles>::kBytes;
-  static constexpr int kBarriers = kGates + 2 * GateBuffer<Cell::kGates, kTiles>::kBytes;
+  static constexpr int kGates = kParts + 2 * Product::Parts::kBytes;
+  static constexpr int kWeights = kGates + 2 * Product::Gates::kBytes;
+  static constexpr int kBarriers = kWeights + Product::Weights::kBytes;
   static constexpr int kBytes = kBarriers + 2 * 8;
 };
 
-template <typename Cell, typename T, int kBlocks, int kTiles>
+template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args, const Spread spread) {
-  using Memory = BackwardMemory<Cell, kBlocks, kTiles>;
-  using Product = BackwardProduct<T, Cell::kGates, kBlocks, kTiles>;
-  using Parts = PartBuffer<kBlocks, kTiles>;
-  using Gates = GateBuffer<Cell::kGates, kTiles>;
+  using Memory = BackwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
+  using Product = typename Memory::Product;
+  using Parts = typename Product::Parts;
+  using Gates = typename Product::Gates;
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared), barriers = base + Memory::kBarriers;
   const Owner owner;
   const int rank = static_cast<int>(cluster_rank());
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
   // The weights take longest to come.
+  float unscale = 1;
+  if constexpr (Arithmetic::kScaled) unscale = Scale(*args.largest[share.direction]).down;
   const Product product(args.weights[share.direction], rank, owner, share.rows,
-                        base + Memory::kParts, barriers);
+                        shared + Memory::kWeights, unscale, base + Memory::kParts, barriers);
 
   if (threadIdx.x == 0) {
     for (int buffer = 0; buffer < 2; ++buffer) begin_barrier(barriers + buffer * 8, 1);
@@ -46,7 +51,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const bool reverse = share.direction == 1;
   const bool wants_dh = args.dh0 || args.dh_before;
   const auto time_of = [&](int turn) { return begin + (reverse ? turn : steps - 1 - turn); };
-  BackwardCell<Cell, T, kTiles> cell(args, share, rank, owner, begin + steps);
+  BackwardCell<Cell, typename Arithmetic::Storage, kTiles> cell(args, share, rank, owner,
+                                                                begin + steps);
   cell.move_to(time_of(0));
   if (steps > 0) cell.read(0);
   cluster_arrive();
@@ -63,15 +69,20 @@ __global__ void __launch_bounds__(kThreads, 1)
     cell.prepare();
     if (turn + 1 < steps) cell.read(1);
     if (turn > 0) receive(turn);
-    T* gates = reinterpret_cast<T*>(shared + Memory::kGates + buffer * Gates::kBytes);
-    cell.step([&](int n, int g, T value) { gates[Gates::index(g, owner, n)] = value; });
+    std::byte* gates = shared + Memory::kGates + buffer * Gates::kBytes;
+    cell.step();
+    if constexpr (Arithmetic::kScaled) {
+      Gates::put_largest(gates, cell, owner);
+      __syncthreads();
+    }
+    Gates::put(gates, cell, owner);
     __syncthreads();
     // All have waited for this turn's parts.
     if (threadIdx.x == 0 && turn > 0) {
       arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
     }
     if (turn + 1 < steps || wants_dh) {
-      product.send_parts(base + Memory::kGates + buffer * Gates::kBytes, 1 - buffer);
+      product.send_parts(gates, 1 - buffer);
     }
     cell.write();
   }

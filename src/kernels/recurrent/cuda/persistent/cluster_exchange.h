@@ -22,14 +22,9 @@ __device__ inline void send(std::uint32_t to, const uint4& value, std::uint32_t 
       "r"(static_cast<int>(sends))
       : "memory");
 }
-__device__ inline void send(std::uint32_t to, float first, float second, std::uint32_t barrier,
-                            bool sends) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
-      "@p st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1,%2}, "
-      "[%3];\n}" ::"r"(to),
-      "f"(first), "f"(second), "r"(barrier), "r"(static_cast<int>(sends))
-      : "memory");
+/// A barrier of `threads` of the block.
+__device__ inline void meet(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 /// Copies four bytes to shared memory in the background.

@@ -3,16 +3,15 @@
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
-#include "kernels/recurrent/cuda/storage.h"
 
 /// What a thread does for the unit and rows that it owns, beside the product: it keeps their state,
 /// reads input products ahead, evaluates the cell and writes everything down.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-template <typename Cell, typename T, int kTiles>
+template <typename Cell, typename T, int kTiles, int kStepsAhead = 4>
 class ForwardCell {
  public:
-  static constexpr int kAhead = 4;  ///< steps whose input products are on their way or there
+  static constexpr int kAhead = kStepsAhead;  ///< whose input products are on their way or there
   static constexpr int kInputBytes = kAhead * Cell::kGates * kTiles * kThreads * 4;
 
   /// `first` is the first step's place among the input products.
@@ -27,14 +26,12 @@ class ForwardCell {
         exists_(unit_ < hidden_),
         inputs_(inputs + threadIdx.x * 4) {
     const Extent& extent = args.extent;
-    const std::int64_t width = static_cast<std::int64_t>(Cell::kGates) * hidden_;
-    const std::int64_t column = share.direction * width + unit_;
-    input_ = args.input + column;
-    input_ += (static_cast<std::int64_t>(first) * extent.rows + global_row(0)) * extent.directions *
-              width;
-    input_step_ = width * extent.directions * extent.rows;
-    if (share.direction == 1) input_step_ = -input_step_;
-    place_step_ = static_cast<std::int64_t>(share.direction == 1 ? -1 : 1) * extent.rows * hidden_;
+    const int width = Cell::kGates * hidden_, column = share.direction * width + unit_;
+    const int sign = share.direction == 1 ? -1 : 1;
+    input_ =
+        args.input + ((first * extent.rows + global_row(0)) * extent.directions * width + column);
+    input_step_ = sign * width * extent.directions * extent.rows;
+    place_step_ = sign * extent.rows * hidden_;
     training_ = args.saved[0] != nullptr;
     y_offset_ = share.direction * hidden_ - (extent.directions - 1) * unit_;
 #pragma unroll
@@ -44,16 +41,17 @@ class ForwardCell {
     if constexpr (!Cell::kHasCellState) {
       bias_hn_ = exists_ ? args.bias_hn[share.direction][unit_] : 0;
     }
+    constexpr float none[4] = {};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       h_[n] = c_[n] = 0;
-      gates_[n] = {0, 0};
+      gates_[n] = Four<T>(none);
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) x_[n][g] = 0;
       lengths_[n] = 0;
       if (!mine(n)) continue;
       lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
-      const std::int64_t at = state_at(n);
+      const int at = state_at(n);
       if (args.h0) h_[n] = load(static_cast<const T*>(args.h0) + at);
       if (Cell::kHasCellState && args.c0) c_[n] = args.c0[at];
     }
@@ -82,39 +80,31 @@ class ForwardCell {
     read_to_ = read_to_ + kSlotBytes == kInputBytes ? 0 : read_to_ + kSlotBytes;
   }
 
-  /// Waits for the input products of this step.
+  /// Waits for the input products of this step, of which the next have not been asked for yet.
   __device__ void receive() {
-    wait_for_copies<kAhead - 1>();
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      if (!warp_has_row(n)) continue;
+    wait_for_copies<kAhead - 2>();
+    for_rows([&](int n) {
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
         x_[n][g] =
             load_shared(inputs_ + read_from_ + (n * Cell::kGates + g) * kThreads * 4) + bias_[g];
       }
-    }
+    });
     read_from_ = read_from_ + kSlotBytes == kInputBytes ? 0 : read_from_ + kSlotBytes;
   }
 
   /// Says at what time the next step or write is.
   __device__ void move_to(int t) {
     time_ = t;
-    place_ = (static_cast<std::int64_t>(t) * args_.extent.rows + global_row(0)) * hidden_ + unit_;
+    place_ = (t * args_.extent.rows + global_row(0)) * hidden_ + unit_;
   }
 
   /// Evaluates the cell.
   __device__ void step(const float (&products)[kTiles][4]) {
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      if (!warp_has_row(n)) continue;
+    for_rows([&](int n) {
       float gates[Cell::kSaved];
-#pragma unroll
-      for (int k = 0; k < Cell::kSaved; ++k) {
-        const int g = Cell::order(k), p = Cell::product_of(g);
-        gates[g] = Cell::gate(g, x_[n][p], products[n][p], bias_hn_, gates);
-      }
-      gates_[n] = pack_four<T>(gates);
+      Cell::evaluate(x_[n], products[n], bias_hn_, gates);
+      gates_[n] = Four<T>(gates);
       const float c = Cell::next_c(gates, c_[n]);
       // Later steps see h as it is stored.
       T stored;
@@ -122,14 +112,28 @@ class ForwardCell {
       const bool active = time_ < lengths_[n];
       c_[n] = active ? c : c_[n];
       h_[n] = active ? load(&stored) : h_[n];
+    });
+  }
+
+  /// Calls body(n) for each n of which any of the warp's rows is a row. There is no branch between
+  /// them where all are, so that they run interleaved.
+  template <typename Body>
+  __device__ void for_rows(const Body& body) const {
+    if (warp_has_row(kTiles - 1)) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) body(n);
+    } else {
+#pragma unroll
+      for (int n = 0; n + 1 < kTiles; ++n) {
+        if (warp_has_row(n)) body(n);
+      }
     }
   }
 
-  /// h of the owner's row of tile n.
+  /// h of the owner's n-th row.
   __device__ float h(int n) const { return h_[n]; }
-  /// Whether any of the warp's rows of tile n is a row.
+  /// Whether any of the warp's n-th rows is a row, and whether the owner's is.
   __device__ bool warp_has_row(int n) const { return warp_row_ + n * 8 < share_.rows; }
-  /// Whether the owner's row of tile n is a row.
   __device__ bool has_row(int n) const { return owner_row_ + n * 8 < share_.rows; }
 
   /// Writes what the step has come to, and goes on to the next step's time.
@@ -173,10 +177,8 @@ class ForwardCell {
 
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
   __device__ int global_row(int n) const { return share_.first_row + owner_row_ + n * 8; }
-  __device__ std::int64_t state_at(int n) const {
-    return (static_cast<std::int64_t>(share_.direction) * args_.extent.rows + global_row(n)) *
-               hidden_ +
-           unit_;
+  __device__ int state_at(int n) const {
+    return (share_.direction * args_.extent.rows + global_row(n)) * hidden_ + unit_;
   }
 
   /// Past a row's end zero.
@@ -186,22 +188,20 @@ class ForwardCell {
     for (int n = 0; n < kTiles; ++n) {
       if (!mine(n)) continue;
       const bool active = time_ < lengths_[n];
-      const std::int64_t place = place_ + n * 8 * hidden_;
+      const int place = place_ + n * 8 * hidden_;
       store(static_cast<T*>(args_.y) + (directions * place + y_offset_), active ? h_[n] : 0.0f);
       if (Cell::kHasCellState && args_.c_sequence) {
-        float* c = args_.c_sequence + static_cast<std::int64_t>(share_.direction) *
-                                          args_.extent.time * args_.extent.rows * hidden_;
-        c[place] = active ? c_[n] : 0.0f;
+        const int before = share_.direction * args_.extent.time * args_.extent.rows * hidden_;
+        args_.c_sequence[before + place] = active ? c_[n] : 0.0f;
       }
       if (active && training_) {
-        *reinterpret_cast<uint2*>(static_cast<T*>(args_.saved[share_.direction]) + 4 * place) =
-            gates_[n];
+        static_cast<Four<T>*>(args_.saved[share_.direction])[place] = gates_[n];
       }
     }
   }
 
   /// Writes the state into the arrays of states that backward reads.
-  __device__ void write_state(std::int64_t place) const {
+  __device__ void write_state(int place) const {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       if (!mine(n)) continue;
@@ -219,15 +219,15 @@ class ForwardCell {
   const std::uint32_t inputs_;
   std::uint32_t read_to_, read_from_;
   const float* input_;
-  std::int64_t input_step_, place_step_;
-  std::int64_t place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
+  int input_step_, place_step_;
+  int place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
   int time_ = 0;
   bool training_;
   int y_offset_;  ///< what y's index is more than `directions` times place_
   float bias_[Cell::kGates], bias_hn_ = 0;
   int lengths_[kTiles];
   float h_[kTiles], c_[kTiles], x_[kTiles][Cell::kGates];
-  uint2 gates_[kTiles];  ///< as they are stored
+  Four<T> gates_[kTiles];  ///< as they are stored
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

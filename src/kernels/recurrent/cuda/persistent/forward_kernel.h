@@ -1,124 +1,42 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/persistent/forward_cell.h"
-#include "kernels/recurrent/cuda/persistent/forward_product.h"
+#include "kernels/recurrent/cuda/persistent/state_exchange.h"
 
 /// Forward over the whole sequence or a piece of it.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// Where things lie in a block's shared memory, in bytes.
-template <typename Cell, typename T, int kBlocks, int kTiles>
+template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 struct ForwardMemory {
-  using Buffer = StateBuffer<kBlocks, kTiles>;
+  using Buffer = StateBuffer<Arithmetic, kBlocks, kTiles>;
+  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles>;
+  /// float32's steps take long.
+  static constexpr int kStepsAhead = Arithmetic::kParts == 1 ? 4 : 2;
+  using State = ForwardCell<Cell, typename Arithmetic::Storage, kTiles, kStepsAhead>;
   static constexpr int kState = 0;  ///< two of them take turns
-  static constexpr int kExchange = kState + 2 * Buffer::kBytes;
-  static constexpr int kExchangeBytes = ForwardProduct<T, kBlocks, kTiles>::kExchange * 16;
+  static constexpr int kWeights = kState + 2 * Buffer::kBytes;
+  static constexpr int kExchange = kWeights + Product::Weights::kBytes;
+  static constexpr int kExchangeBytes = Product::kExchange * 16;
   static constexpr int kInputs = kExchange + 2 * kExchangeBytes;
-  static constexpr int kOutgoing = kInputs + ForwardCell<Cell, T, kTiles>::kInputBytes;
-  static constexpr int kBarriers = kOutgoing + 2 * kThreads * kTiles * 2;
-  static constexpr int kBytes = kBarriers + 2 * ForwardProduct<T, kBlocks, kTiles>::kGroups * 8;
+  static constexpr int kOutgoing = kInputs + State::kInputBytes;
+  static constexpr int kBarriers =
+      kOutgoing + StateSender<Arithmetic, kBlocks, kTiles>::kOutgoingBytes;
+  static constexpr int kBytes = kBarriers + 2 * Product::kGroups * 8;
 };
 
-/// Eight values of h0 from `unit` on, of which those that don't exist are zero.
-template <typename T>
-__device__ uint4 octet_of(const T* row, int unit, int hidden, bool aligned) {
-  if (aligned && unit < hidden) return *reinterpret_cast<const uint4*>(row + unit);
-  T values[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) values[i] = unit + i < hidden ? row[unit + i] : T(0.0f);
-  uint4 bits;
-  memcpy(&bits, values, sizeof(bits));
-  return bits;
-}
-
-/// Fills the first buffer with the initial state of all units, and clears the second: rows and
-/// units that don't exist stay zero.
-template <typename T, int kBlocks, int kTiles>
-__device__ void fill_state(uint4* state, const LayerForward& args, const Share& share, int rank) {
-  constexpr int kRows = 8 * kTiles, kAll = kBlocks * kOctets * kRows;
-  const int hidden = args.extent.hidden;
-  const T* h0 = static_cast<const T*>(args.h0);
-  const bool aligned = hidden % 8 == 0 && reinterpret_cast<std::uintptr_t>(h0) % 16 == 0;
-#pragma unroll
-  for (int i = threadIdx.x; i < kAll; i += kThreads) {
-    const int slot = i / (kOctets * kRows), octet = i / kRows % kOctets, row = i % kRows;
-    const int unit = behind<kBlocks>(rank, slot) * kUnits + octet * 8;
-    uint4 values{};
-    if (h0 && row < share.rows) {
-      const std::int64_t global =
-          static_cast<std::int64_t>(share.direction) * args.extent.rows + share.first_row + row;
-      values = octet_of(h0 + global * hidden, unit, hidden, aligned);
-    }
-    state[i] = values;
-    state[kAll + i] = uint4{};
-  }
-}
-
-/// Sends an octet of units of the rows that a warp owns to all blocks of the cluster.
-template <typename T, int kBlocks, int kTiles>
-class StateSender {
- public:
-  using Buffer = StateBuffer<kBlocks, kTiles>;
-  using Product = ForwardProduct<T, kBlocks, kTiles>;
-
-  __device__ StateSender(std::uint32_t state, std::uint32_t barriers, std::byte* outgoing, int rank,
-                         const Owner& owner)
-      : owner_(owner), outgoing_(outgoing + threadIdx.x / 32 * kTiles * 64) {
-#pragma unroll
-    for (int i = 0; i < kTargets; ++i) {
-      // A lane's target; the rows of one target are neighbours.
-      const int distance = i * 8 + owner.lane / 4;
-      const int to = ahead<kBlocks>(rank, min(distance, kBlocks - 1));
-      states_[i] = address_in(to, state + distance * Buffer::kSlotBytes +
-                                      owner.octet * Buffer::kOctetBytes + owner.row * 16);
-      barriers_[i] = address_in(to, barriers + distance / Product::kGroup * 8);
-    }
-  }
-
-  template <typename Cell>
-  __device__ void send_all(const ForwardCell<Cell, T, kTiles>& cell, int buffer) {
-    T* out = reinterpret_cast<T*>(outgoing_);
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      if (cell.warp_has_row(n))
-        store(out + n * 32 + owner_.lane % 4 * 8 + owner_.lane / 4, cell.h(n));
-    }
-    __syncwarp();
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      if (!cell.warp_has_row(n)) continue;
-      const uint4 value = reinterpret_cast<const uint4*>(out)[n * 4 + owner_.lane % 4];
-#pragma unroll
-      for (int i = 0; i < kTargets; ++i) {
-        const bool target = kBlocks % 8 == 0 || i * 8 + owner_.lane / 4 < kBlocks;
-        send(states_[i] + buffer * Buffer::kBytes + n * 128, value,
-             barriers_[i] + buffer * Product::kGroups * 8, target && cell.has_row(n));
-      }
-    }
-    // The next step writes there again.
-    __syncwarp();
-  }
-
- private:
-  static constexpr int kTargets = (kBlocks + 7) / 8;
-
-  const Owner& owner_;
-  std::byte* outgoing_;
-  std::uint32_t states_[kTargets], barriers_[kTargets];
-};
-
-template <typename Cell, typename T, int kBlocks, int kTiles>
+template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args, const Spread spread) {
-  using Memory = ForwardMemory<Cell, T, kBlocks, kTiles>;
-  using Product = ForwardProduct<T, kBlocks, kTiles>;
+  using Memory = ForwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
+  using Product = typename Memory::Product;
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared);
   const std::uint32_t state = base + Memory::kState, barriers = base + Memory::kBarriers;
   const Owner owner;
   const int rank = static_cast<int>(cluster_rank());
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
-  const int group_bytes = Product::kGroup * share.rows * kUnits * static_cast<int>(sizeof(T));
+  const int group_bytes = Product::kGroup * share.rows * kUnits * 2 * Arithmetic::kParts;
 
   // A group of slots has a barrier in each buffer, which is armed again after each use.
   constexpr int kGroups = Product::kGroups;
@@ -138,17 +56,22 @@ __global__ void __launch_bounds__(kThreads, 1)
       arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
     }
   }
-  fill_state<T, kBlocks, kTiles>(reinterpret_cast<uint4*>(shared + Memory::kState), args, share,
-                                 rank);
+  Scale scale;
+  float unscale = 1;
+  if constexpr (Arithmetic::kScaled) {
+    scale = scale_of_state(args, share, reinterpret_cast<float*>(shared + Memory::kExchange));
+    unscale = scale.down * Scale(*args.largest[share.direction]).down;
+  }
+  fill_state<Arithmetic, kBlocks, kTiles>(shared + Memory::kState, args, share, rank, scale);
   const int begin = args.extent.begin;
   const int steps = steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int s) { return begin + (reverse ? steps - 1 - s : s); };
-  ForwardCell<Cell, T, kTiles> cell(args, share, rank, owner, base + Memory::kInputs,
-                                    time_of(0) - begin);
+  typename Memory::State cell(args, share, rank, owner, base + Memory::kInputs, time_of(0) - begin);
   for (int s = 0; s + 1 < cell.kAhead; ++s) cell.read_ahead(s < steps);
-  Product product(args.weights[share.direction], rank, owner);
-  StateSender<T, kBlocks, kTiles> sender(state, barriers, shared + Memory::kOutgoing, rank, owner);
+  Product product(args.weights[share.direction], rank, owner, shared + Memory::kWeights, unscale);
+  StateSender<Arithmetic, kBlocks, kTiles> sender(state, barriers, shared + Memory::kOutgoing, rank,
+                                                  owner, scale);
   if (begin == 0) cell.write_initial_state(steps, reverse);
   cluster_arrive();
   cluster_wait();
@@ -156,15 +79,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   cell.move_to(time_of(0));
   for (int s = 0; s < steps; ++s) {
     const int buffer = s % 2;
-    cell.read_ahead(s + cell.kAhead - 1 < steps);
     cell.receive();
+    // While the state is on its way: nobody waits for what the step before has to write, or for
+    // inputs of later steps.
+    if (s > 0) cell.write();
+    cell.read_ahead(s + cell.kAhead - 1 < steps);
     product.clear();
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
       if (s > 0) wait_for_phase(barrier(buffer, g), (s - 1) / 2 % 2);
       product.add(g, state + buffer * Memory::Buffer::kBytes);
-      // While the products run: nobody waits for what the step before has to write.
-      if (g == 0 && s > 0) cell.write();
     }
     if (arms && s > 0) arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
     float products[kTiles][4];

@@ -1,43 +1,64 @@
 #pragma once
 
+#include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
+#include "kernels/recurrent/cuda/persistent/fragments.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
+#include "kernels/recurrent/cuda/persistent/packed_weights.h"
 #include "kernels/recurrent/cuda/persistent/tensor_core.h"
 
 /// The recurrent product of a forward step. Gates are the rows, batch rows the columns: a warp
-/// multiplies the 4 x 8 gate rows of an octet of units with half of the depth. The GRU has its
-/// fourth gate empty.
+/// multiplies the 4 x 8 gate rows of an octet of units with its split's sixteens of the depth. The
+/// GRU has its fourth gate empty.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// State in shared memory: a slot a block of the cluster, slot i from the block i behind; within it
-/// an octet of units of all rows, 16 bytes a row.
-template <int kBlocks, int kTiles>
+/// State in shared memory, as factors: for each of their parts a slot a block of the cluster, slot
+/// i from the block i behind; within it an octet of units of all rows, 16 bytes a row.
+template <typename Arithmetic, int kBlocks, int kTiles>
 struct StateBuffer {
-  static constexpr int kRows = 8 * kTiles;
-  static constexpr int kOctetBytes = kRows * 16;
+  static constexpr int kOctetBytes = 8 * kTiles * 16;
   static constexpr int kSlotBytes = kOctets * kOctetBytes;
-  static constexpr int kBytes = kBlocks * kSlotBytes;
+  static constexpr int kPartBytes = kBlocks * kSlotBytes;
+  static constexpr int kBytes = Arithmetic::kParts * kPartBytes;
 };
 
 /// Batch row `row` of a tile is its column 2 * (row % 4) + row / 4, so that a thread's two columns
 /// are rows of the two halves and a half's rows lie next to each other.
 __device__ inline int row_of_column(int column) { return column % 2 * 4 + column / 2; }
 
-template <typename T, int kBlocks, int kTiles>
+template <typename Arithmetic, int kBlocks, int kTiles>
 class ForwardProduct {
  public:
   static_assert(kBlocks % 4 == 0);
-  static constexpr int kSlots = kBlocks / 2;  ///< that a warp multiplies: every other one
   static constexpr int kGroup = kBlocks % 8 == 0 ? 8 : 4;  ///< slots that are waited for at once
   static constexpr int kGroups = kBlocks / kGroup;
 
-  /// `weights` as pack_forward leaves them.
-  __device__ ForwardProduct(const void* weights, int rank, const Owner& owner) : owner_(owner) {
+ private:
+  static constexpr int kParts = Arithmetic::kParts;
+  static constexpr int kSlots = kBlocks / 2;  ///< that a warp multiplies: every other one
+  static constexpr int kPartFragments = kSlots * 4;
+  static constexpr int kPackedPart = forward_fragments(kBlocks) * 32;
+  /// What else a thread needs leaves so many.
+  static constexpr int kInRegisters = kParts == 1 ? kPartFragments : kTiles == 1 ? 42 : 32;
+  using Buffer = StateBuffer<Arithmetic, kBlocks, kTiles>;
+
+ public:
+  using Weights = Fragments<kParts * kPartFragments, kInRegisters>;
+
+  /// `weights` as pack_forward leaves them; `shared` is for those that aren't in registers.
+  /// Products come out multiplied by `unscale`.
+  __device__ ForwardProduct(const void* weights, int rank, const Owner& owner, std::byte* shared,
+                            float unscale)
+      : owner_(owner), weights_(shared), unscale_(unscale) {
     const uint4* from = static_cast<const uint4*>(weights) +
-                        (rank * kThreads / 32 + threadIdx.x / 32) * kSlots * 4 * 32 + owner.lane;
+                        (rank * kOctets + owner.octet) * kBlocks * 4 * 32 + owner.lane;
 #pragma unroll
-    for (int i = 0; i < kSlots * 4; ++i) {
-      reinterpret_cast<uint4&>(weights_[i / 4][i / 2 % 2][i % 2]) = from[i * 32];
+    for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+      for (int i = 0; i < kPartFragments; ++i) {
+        const int slot = i / 4 * 2 + owner.half;
+        weights_.put(part * kPartFragments + i, from[(slot * 4 + i % 4) * 32 + part * kPackedPart]);
+      }
     }
     const int row = row_of_column(owner.lane % 8);
     lane_offset_ = static_cast<std::uint32_t>(owner.lane / 8 * Buffer::kOctetBytes + row * 16);
@@ -50,27 +71,43 @@ class ForwardProduct {
 
   /// Adds the products of this warp's half of the slots of group g.
   __device__ void add(int g, std::uint32_t state) {
-    std::uint32_t b[kGroup / 2][kTiles][4];
+    // Of a group alone: the tensor cores cut off where they add, float32's sums are to be rounded.
+    float whole[kTiles][2][4] = {}, cross[kTiles][2][4] = {};
 #pragma unroll
     for (int i = 0; i < kGroup / 2; ++i) {
-      const std::uint32_t from =
-          state + (kGroup * g + 2 * i + owner_.half) * Buffer::kSlotBytes + lane_offset_;
+      std::uint32_t b[kParts][kTiles][4];
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) load_blocks(b[i][n], from + n * 128);
-    }
+      for (int part = 0; part < kParts; ++part) {
+        const std::uint32_t from = state + part * Buffer::kPartBytes +
+                                   (kGroup * g + 2 * i + owner_.half) * Buffer::kSlotBytes +
+                                   lane_offset_;
 #pragma unroll
-    for (int i = 0; i < kGroup / 2; ++i) {
+        for (int n = 0; n < kTiles; ++n) load_blocks(b[part][n], from + n * 128);
+      }
 #pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
+      for (int k = 0; k < 4; ++k) {
+        const int tile = k / 2, pair = k % 2;
+        std::uint32_t a[kParts][4];
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          weights_.get(part * kPartFragments + (kGroup / 2 * g + i) * 4 + k, a[part]);
+        }
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-          for (int pair = 0; pair < 2; ++pair) {
-            multiply_add<T>(sums_[tile % kChains][n][pair],
-                            weights_[kGroup / 2 * g + i][tile][pair], b[i][n][2 * tile],
-                            b[i][n][2 * tile + 1]);
+          if constexpr (kParts == 1) {
+            multiply(sums_[tile % kChains][n][pair], a[0], b[0][n], tile);
+          } else {
+            multiply(whole[n][pair], a[0], b[0][n], tile);
+            multiply(cross[n][pair], a[0], b[1][n], tile);
+            multiply(cross[n][pair], a[1], b[0][n], tile);
           }
         }
+      }
+    }
+    if constexpr (kParts == 2) {
+#pragma unroll
+      for (int i = 0; i < kTiles * 8; ++i) {
+        (&sums_[0][0][0][0])[i] += (&whole[0][0][0])[i] + (&cross[0][0][0])[i];
       }
     }
   }
@@ -92,7 +129,7 @@ class ForwardProduct {
       mine[n * 32] = second ? make_float4(sums[0][0], sums[0][2], sums[1][0], sums[1][2])
                             : make_float4(sums[0][1], sums[0][3], sums[1][1], sums[1][3]);
     }
-    asm volatile("bar.sync %0, 64;" ::"r"(1 + owner_.octet) : "memory");
+    meet(1 + owner_.octet, 64);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       const auto& sums = sums_[0][n];
@@ -101,6 +138,10 @@ class ForwardProduct {
       products[n][1] = (second ? sums[0][3] : sums[0][2]) + other.y;
       products[n][2] = (second ? sums[1][1] : sums[1][0]) + other.z;
       products[n][3] = (second ? sums[1][3] : sums[1][2]) + other.w;
+      if constexpr (Arithmetic::kScaled) {
+#pragma unroll
+        for (int g = 0; g < 4; ++g) products[n][g] *= unscale_;
+      }
     }
   }
 
@@ -108,13 +149,18 @@ class ForwardProduct {
   static constexpr int kExchange = kOctets * 2 * kTiles * 32;
 
  private:
-  using Buffer = StateBuffer<kBlocks, kTiles>;
   /// Sums that don't wait for each other: a product's latency is that of four or five.
-  static constexpr int kChains = kTiles == 1 ? 2 : 1;
+  static constexpr int kChains = kTiles == 1 && kParts == 1 ? 2 : 1;
+
+  __device__ static void multiply(float (&sums)[4], const std::uint32_t (&a)[4],
+                                  const std::uint32_t (&b)[4], int tile) {
+    multiply_add<typename Arithmetic::Factor>(sums, a, b[2 * tile], b[2 * tile + 1]);
+  }
 
   const Owner& owner_;
-  std::uint32_t weights_[kSlots][2][2][4];
+  Weights weights_;
   float sums_[kChains][kTiles][2][4];
+  float unscale_;
   std::uint32_t lane_offset_;
 };
 

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 #include "kernels/recurrent/cuda/storage.h"
 
 /// How a layer lies on a cluster. A block owns kUnits units: their gates, their state, and the rows
-/// of recurrent weights that belong to them, which stay in registers. Its eight warps are four
+/// of recurrent weights that belong to them, which stay on chip. Its eight warps are four
 /// times two: four octets of units, two halves of whatever is split. A thread owns one unit (lane /
 /// 4 of its octet) of one row in eight (lane % 4 of the quad that its half takes).
 namespace sluice::kernels::recurrent::cuda::persistent {
@@ -32,8 +33,8 @@ struct Share {
   int direction, first_row, rows;
 
   __device__ Share(const Extent& extent, const Spread& spread, int cluster)
-      : direction(cluster / spread.clusters),
-        first_row(cluster % spread.clusters * spread.rows),
+      : direction(cluster >= spread.clusters ? 1 : 0),
+        first_row((cluster - direction * spread.clusters) * spread.rows),
         rows(min(spread.rows, extent.rows - first_row)) {}
 };
 
@@ -47,23 +48,28 @@ __device__ inline int steps_of(const Extent& extent, const Share& share) {
   return min(end, extent.end) - extent.begin;
 }
 
-/// Four values as they lie next to each other in storage, and back.
+/// Four values as they lie next to each other in storage: one access, and nothing waits for a read
+/// before it is unpacked.
 template <typename T>
-__device__ uint2 pack_four(const float (&values)[4]) {
-  T narrow[4];
+struct Four {
+  using Bits = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
+  Bits bits = {};
+
+  Four() = default;
+  __device__ explicit Four(const Bits& stored) : bits(stored) {}
+  __device__ explicit Four(const float (&values)[4]) {
+    T narrow[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) store(narrow + i, values[i]);
-  uint2 bits;
-  memcpy(&bits, narrow, sizeof(bits));
-  return bits;
-}
-template <typename T>
-__device__ void unpack_four(const uint2& bits, float (&values)[4]) {
-  T narrow[4];
-  memcpy(narrow, &bits, sizeof(bits));
+    for (int i = 0; i < 4; ++i) store(narrow + i, values[i]);
+    memcpy(&bits, narrow, sizeof(bits));
+  }
+  __device__ void unpack(float (&values)[4]) const {
+    T narrow[4];
+    memcpy(narrow, &bits, sizeof(bits));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) values[i] = load(narrow + i);
-}
+    for (int i = 0; i < 4; ++i) values[i] = load(narrow + i);
+  }
+};
 
 /// The block that is `distance` ahead of this one (or behind it) in the ring.
 template <int kBlocks>

@@ -4,25 +4,25 @@
 
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
-/// The kernels that are compiled, a source file each cell, storage and size of cluster
+/// The kernels that are compiled, a source file each cell, arithmetic and size of cluster
 /// (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// One size of cluster and number of tiles.
+/// One size of cluster and number of tiles; null where shared memory doesn't suffice.
 struct Kernels {
   const void* forward;                ///< of (LayerForward, Spread)
   const void* backward;               ///< of (LayerBackward, Spread)
   int forward_bytes, backward_bytes;  ///< of shared memory
 };
 
-/// Tiles of 8 rows that a cluster can take, from one on.
+/// Tiles of 8 rows that a cluster can take at most, from one on.
 inline constexpr int kMostTiles = 3;
 /// Blocks of a cluster, each with kUnits units.
 inline constexpr std::array kClusterSizes{4, 8, 16};
 
 using TileKernels = std::array<Kernels, kMostTiles>;
 
-/// Those of a cell and storage (bfloat16 or float16), by number of tiles.
+/// Those of a cell and its arithmetic, by number of tiles.
 const TileKernels& kernels_of(const CellKind& kind, int blocks);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

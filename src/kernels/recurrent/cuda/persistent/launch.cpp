@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/recurrent/cuda/persistent/kernels.h"
@@ -41,6 +42,13 @@ Spread spread_of(int blocks, std::int64_t directions, std::int64_t abreast, std:
 }
 
 int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
+
+/// Tiles that a cluster can take.
+int most_tiles(const CellKind& kind, int blocks) {
+  const TileKernels& all = kernels_of(kind, blocks);
+  return static_cast<int>(
+      std::count_if(all.begin(), all.end(), [](const Kernels& k) { return k.forward != nullptr; }));
+}
 
 /// Of work on a GPU.
 int highest_priority() {
@@ -113,14 +121,21 @@ std::optional<int> blocks_of(std::int64_t hidden) {
   return std::nullopt;
 }
 
+std::optional<std::string> refuse_size(const Descriptor& descriptor) {
+  if (descriptor.time * descriptor.rows * descriptor.directions * descriptor.gates() *
+          descriptor.hidden >
+      std::numeric_limits<std::int32_t>::max()) {
+    return "it counts the gates of all steps and rows in 32 bits";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device) {
   if (!device.gpu().code.hopper) {
     return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
   }
-  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
-    return "it computes bfloat16 and float16";
-  }
+  if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   if (descriptor.projection > 0) return "it has no projection";
   const auto blocks = blocks_of(descriptor.hidden);
   if (!blocks) {
@@ -129,19 +144,25 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   }
   const std::int64_t abreast = descriptor.directions == 1 ? descriptor.layers : 1;
   const Spread spread = spread_of(*blocks, descriptor.directions, abreast, descriptor.rows);
-  if (tiles_of(spread) > kMostTiles) {
+  // What runs in float32 may run in TF32 another time, which takes no fewer rows.
+  CellKind kind{descriptor.cell, descriptor.dtype};
+  const int most = most_tiles(kind, *blocks);
+  if (tiles_of(spread) > most) {
     return fmt::format("its clusters take {} rows at once, not {}",
-                       clusters_for_direction(*blocks, descriptor.directions) * 8 * kMostTiles,
+                       clusters_for_direction(*blocks, descriptor.directions) * 8 * most,
                        descriptor.rows);
   }
+  if (auto reason = refuse_size(descriptor)) return reason;
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  // Runs of fewer rows take fewer tiles.
-  const CellKind kind{descriptor.cell, descriptor.dtype};
-  for (int tiles = 1; tiles <= tiles_of(spread); ++tiles) {
-    const Kernels& kernels = kernels_of(kind, *blocks)[static_cast<std::size_t>(tiles - 1)];
-    if (clusters_at_once(kernels.forward, *blocks, kernels.forward_bytes) == 0 ||
-        clusters_at_once(kernels.backward, *blocks, kernels.backward_bytes) == 0) {
-      return fmt::format("this GPU can't run {} blocks as a cluster", *blocks);
+  for (const bool tf32 : {false, true}) {
+    kind.tf32 = tf32;
+    // Runs of fewer rows take fewer tiles.
+    for (int tiles = 1; tiles <= tiles_of(spread); ++tiles) {
+      const Kernels& kernels = kernels_of(kind, *blocks)[static_cast<std::size_t>(tiles - 1)];
+      if (clusters_at_once(kernels.forward, *blocks, kernels.forward_bytes) == 0 ||
+          clusters_at_once(kernels.backward, *blocks, kernels.backward_bytes) == 0) {
+        return fmt::format("this GPU can't run {} blocks as a cluster", *blocks);
+      }
     }
   }
   return std::nullopt;

@@ -14,6 +14,9 @@ namespace sluice::kernels::recurrent::cuda::persistent {
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device);
 
+/// Why cells can't compute layers of that size, if they can't: they count in 32 bits.
+std::optional<std::string> refuse_size(const Descriptor& descriptor);
+
 /// Blocks of the smallest cluster that has all units; nothing if none has.
 std::optional<int> blocks_of(std::int64_t hidden);
 

@@ -1,12 +1,17 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
-#include "kernels/recurrent/cuda/storage.h"
+#include "kernels/recurrent/cuda/persistent/packed_weights.h"
 #include "runtime/cuda/check.h"
 
 namespace sluice::kernels::recurrent::cuda::persistent {
 namespace {
 
 constexpr int kWarps = kThreads / 32;
+constexpr int kFragmentBytes = 32 * 16;
 
 /// One of the canonical matrix's elements, or zero.
 __device__ float element(const PackWeights& args, int gate, int unit, int column) {
@@ -14,72 +19,121 @@ __device__ float element(const PackWeights& args, int gate, int unit, int column
   return args.from[(static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden + column];
 }
 
-/// A fragment is what one thread loads at once: 4 x 2 elements as tensor_core.h has them.
-template <typename T, typename Element>
-__device__ void store_fragment(T* to, const Element& element) {
+/// What one thread loads of fragment `index` of `count` at once, 4 x 2 elements as tensor_core.h
+/// has them, for each part.
+template <typename Arithmetic, typename Element>
+__device__ void store_fragment(const PackWeights& args, int index, int count,
+                               const Element& element) {
+  using Factor = typename Arithmetic::Factor;
+  Scale scale;
+  if constexpr (Arithmetic::kScaled) scale = Scale(*args.largest);
+  const int lane = threadIdx.x % 32;
+  Factor* to = static_cast<Factor*>(args.to) + (static_cast<std::int64_t>(index) * 32 + lane) * 8;
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
+  for (int i = 0; i < 8; ++i) {
+    typename Arithmetic::Storage value;
+    store(&value, element(i / 2 % 2, i / 4 * 8 + i % 2));
+    const Factors<Arithmetic> factor(value, scale);
 #pragma unroll
-    for (int e = 0; e < 2; ++e) store(to + 2 * q + e, element(q % 2, q / 2 * 8 + e));
+    for (int part = 0; part < Arithmetic::kParts; ++part) {
+      to[static_cast<std::int64_t>(part) * count * 32 * 8 + i] = factor.parts[part];
+    }
   }
 }
 
-/// [block][warp][slot][16 of its units][pair of gates][lane], as ForwardProduct loads them.
-template <typename T>
+__device__ int fragment_of_warp() {
+  return static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
+}
+
+template <typename Arithmetic>
 __global__ void forward_kernel(const PackWeights args) {
-  const int slots = args.blocks / 2, fragment = static_cast<int>(blockIdx.x) * 8 + threadIdx.x / 32;
-  const int lane = threadIdx.x % 32, pair = fragment % 2, tile = fragment / 2 % 2;
-  const int slot = fragment / 4 % slots, warp = fragment / 4 / slots % kWarps;
-  const int rank = fragment / 4 / slots / kWarps;
-  if (rank >= args.blocks) return;
-  const int octet = warp % kOctets, distance = 2 * slot + warp / kOctets;
+  const int count = forward_fragments(args.blocks), fragment = fragment_of_warp();
+  if (fragment >= count) return;
+  const int lane = threadIdx.x % 32, pair = fragment % 2, sixteens = 2 * args.blocks;
+  const int sixteen = fragment / 2 % sixteens, octet = fragment / 2 / sixteens % kOctets;
+  const int rank = fragment / 2 / sixteens / kOctets;
   const int unit = rank * kUnits + octet * 8 + lane / 4;
   const int column =
-      (rank - distance + args.blocks) % args.blocks * kUnits + tile * 16 + lane % 4 * 2;
-  T* to = static_cast<T*>(args.to) + (static_cast<std::int64_t>(fragment) * 32 + lane) * 8;
-  store_fragment(to, [&](int high_row, int depth) {
+      (rank - sixteen / 2 + args.blocks) % args.blocks * kUnits + sixteen % 2 * 16 + lane % 4 * 2;
+  store_fragment<Arithmetic>(args, fragment, count, [&](int high_row, int depth) {
     return element(args, 2 * pair + high_row, unit, column + depth);
   });
 }
 
-/// [block][warp][16 units][16 gates][lane], as BackwardProduct loads them.
-template <typename T>
+template <typename Arithmetic>
 __global__ void backward_kernel(const PackWeights args) {
-  const int bands = args.blocks / 4, depth_tiles = 2 * args.gates;
-  const int fragment = static_cast<int>(blockIdx.x) * 8 + threadIdx.x / 32;
-  const int lane = threadIdx.x % 32, k = fragment % depth_tiles;
-  const int band = fragment / depth_tiles % (bands * kWarps);
-  const int rank = fragment / depth_tiles / (bands * kWarps);
-  if (rank >= args.blocks) return;
-  const int to_block = (rank + band / 2) % args.blocks;
-  const int column = to_block * kUnits + band % 2 * 16 + lane / 4;
+  const int count = backward_fragments(args.blocks, args.gates), fragment = fragment_of_warp();
+  if (fragment >= count) return;
+  const int lane = threadIdx.x % 32, sixteens = 2 * args.gates, k = fragment % sixteens;
+  const int bands = 2 * args.blocks, band = fragment / sixteens % bands;
+  const int rank = fragment / sixteens / bands;
+  const int column = (rank + band / 2) % args.blocks * kUnits + band % 2 * 16 + lane / 4;
   const int unit = rank * kUnits + k % 2 * 16 + lane % 4 * 2;
-  T* to = static_cast<T*>(args.to) + (static_cast<std::int64_t>(fragment) * 32 + lane) * 8;
-  store_fragment(to, [&](int high_row, int depth) {
+  store_fragment<Arithmetic>(args, fragment, count, [&](int high_row, int depth) {
     return element(args, k / 2, unit + depth, column + 8 * high_row);
   });
 }
 
-unsigned blocks_for(int fragments) { return static_cast<unsigned>((fragments + 7) / 8); }
+/// `args.largest` starts as zero.
+__global__ void largest_kernel(const PackWeights args) {
+  const int count = args.gates * args.hidden * args.hidden;
+  // Those of positive numbers compare as the numbers do.
+  unsigned bits = 0;
+  for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < count;
+       i += static_cast<int>(gridDim.x) * kThreads) {
+    bits = max(bits, __float_as_uint(fabsf(args.from[i])));
+  }
+  bits = __reduce_max_sync(~0u, bits);
+  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(args.largest), bits);
+}
 
-}  // namespace
+unsigned blocks_for(int fragments) {
+  return static_cast<unsigned>((fragments + kWarps - 1) / kWarps);
+}
 
-void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
-  dispatch_device_storage(storage, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const unsigned blocks = blocks_for(args.blocks * kWarps * args.blocks / 2 * 4);
-    forward_kernel<T><<<blocks, kThreads, 0, stream>>>(args);
-  });
+/// Calls `body` with how weights in that storage are packed.
+template <typename Body>
+void dispatch_packing(DType storage, Body&& body) {
+  if (storage == DType::kFloat32) return body(InFloat32());
+  if (storage == DType::kBFloat16) return body(InBFloat16());
+  SLUICE_ASSERT(storage == DType::kFloat16);
+  body(InFloat16());
+}
+
+void check_queued() {
   runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent weights");
 }
 
-void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args) {
-  dispatch_device_storage(storage, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const unsigned blocks = blocks_for(args.blocks * args.blocks / 4 * kWarps * 2 * args.gates);
-    backward_kernel<T><<<blocks, kThreads, 0, stream>>>(args);
+}  // namespace
+
+std::int64_t packed_bytes(DType storage, std::int64_t gates, std::int64_t blocks) {
+  const int b = static_cast<int>(blocks), parts = storage == DType::kFloat32 ? 2 : 1;
+  return static_cast<std::int64_t>(parts) * kFragmentBytes *
+         std::max(forward_fragments(b), backward_fragments(b, static_cast<int>(gates)));
+}
+
+void find_largest(cudaStream_t stream, const PackWeights& args) {
+  constexpr unsigned kBlocks = 128;
+  runtime::cuda::check(cudaMemsetAsync(args.largest, 0, sizeof(float), stream),
+                       "clear the largest recurrent weight");
+  largest_kernel<<<kBlocks, kThreads, 0, stream>>>(args);
+  check_queued();
+}
+
+void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
+  dispatch_packing(storage, [&](auto arithmetic) {
+    forward_kernel<decltype(arithmetic)>
+        <<<blocks_for(forward_fragments(args.blocks)), kThreads, 0, stream>>>(args);
   });
-  runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent weights");
+  check_queued();
+}
+
+void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args) {
+  dispatch_packing(storage, [&](auto arithmetic) {
+    backward_kernel<decltype(arithmetic)>
+        <<<blocks_for(backward_fragments(args.blocks, args.gates)), kThreads, 0, stream>>>(args);
+  });
+  check_queued();
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

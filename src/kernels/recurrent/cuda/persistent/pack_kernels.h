@@ -4,18 +4,20 @@
 
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// Recurrent weights in the order in which the threads of a cluster load them.
+/// Recurrent weights in the order in which the threads of a cluster load them (packed_weights.h).
+/// Those in float32 have both parts of a factor, of which TF32 takes the first.
 struct PackWeights {
   const float* from;  ///< [G*H, H]
   std::int32_t gates, hidden;
   std::int32_t blocks;  ///< of the cluster
+  float* largest;       ///< of the weights in magnitude, float32 alone; out of find_largest
   void* to;
 };
 /// Bytes that each packing takes.
-constexpr std::int64_t packed_bytes(std::int64_t gates, std::int64_t blocks) {
-  constexpr std::int64_t kElementBytes = 2;
-  return (gates + gates % 2) * blocks * kUnits * blocks * kUnits * kElementBytes;
-}
+std::int64_t packed_bytes(DType storage, std::int64_t gates, std::int64_t blocks);
+
+/// Comes before the packing.
+void find_largest(cudaStream_t stream, const PackWeights& args);
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args);
 void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args);
 

@@ -26,7 +26,7 @@ struct BackwardMemory {
 
 /// Sends the gate gradients of the units and rows that a thread owns. Of a pair of threads the
 /// first sends gates 0 and 1 of both units, the second the others.
-template <typename T, int kGates, int kOwned>
+template <int kGates, int kOwned>
 class GateSender {
  public:
   template <typename Place>
@@ -42,14 +42,15 @@ class GateSender {
   }
 
   template <typename State>
-  __device__ void send(const State& state, const T (&gates)[kOwned][kGates], int turn) const {
+  __device__ void send(const State& state, int turn) const {
     std::byte* to = exchange_.buffer(turn);
 #pragma unroll
     for (int n = 0; n < kOwned; ++n) {
       if (!state.warp_has_row(n)) continue;
-      const std::uint32_t low = bits_of(gates[n][0]) | bits_of(gates[n][1]) << 16;
-      std::uint32_t high = bits_of(gates[n][2]);
-      if (kGates > 3) high |= bits_of(gates[n][kGates - 1]) << 16;
+      const auto gate = [&](int g) { return bits_of(state.recurrent(n, g)); };
+      const std::uint32_t low = gate(0) | gate(1) << 16;
+      std::uint32_t high = gate(2);
+      if (kGates > 3) high |= gate(kGates - 1) << 16;
       const std::uint32_t got = neighbours(first_ ? high : low);
       const std::uint32_t even = first_ ? low : got, odd = first_ ? got : high;
       if (!sends_ || !state.has_row(n)) continue;
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int octets = octets_of(args.extent.hidden);
   const Place place(rank, args.extent.hidden);
   const Exchange exchange(grid, share, group, kGates * octets);
-  const GateSender<T, kGates, kOwned> sender(exchange, place, rank, octets);
+  const GateSender<kGates, kOwned> sender(exchange, place, rank, octets);
   const typename Memory::Total total(shared + Memory::kTotal, share.rows);
   const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
@@ -146,9 +147,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       prepare(turn);
     }
     if (place.owns_warp) {
-      T gates[kOwned][kGates];
-      state.step([&](int n, int g, T value) { gates[n][g] = value; });
-      if (turn + 1 < steps || args.dh0) sender.send(state, gates, turn);
+      state.step();
+      if (turn + 1 < steps || args.dh0) sender.send(state, turn);
       // While the gradients travel.
       if (turn > 1) sender.clear(state, turn - 2);
       state.write();

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const auto time_of = [&](int s) { return reverse ? steps - 1 - s : s; };
   State state(args, share, 0, place.owner, shared_address(shared + Memory::kInputs), time_of(0));
   if (place.owns_warp && steps > 0) sender.send(state, 0);
-  for (int s = 0; s + 1 < state.kAhead; ++s) state.read_ahead(s < steps);
+  for (int s = 0; s + 1 < State::kAhead; ++s) state.read_ahead(s < steps);
   const typename Memory::Product product(args.weights[share.direction], grid, exchange,
                                          static_cast<int>(threadIdx.x) / 32,
                                          shared + Memory::kWeights);
@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     float* sums = reinterpret_cast<float*>(shared + Memory::kSums) + s % 2 * Sums::kFloats;
     product.run(exchange.buffer(s), sums, [&] {
       if (!place.owns_warp) return;
-      state.read_ahead(s + state.kAhead - 1 < steps);
       state.receive();
+      state.read_ahead(s + State::kAhead - 1 < steps);
     });
     __syncthreads();
     if (place.owns_warp) {

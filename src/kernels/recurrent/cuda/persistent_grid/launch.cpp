@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/arguments.h"
 #include "kernels/recurrent/cuda/persistent_grid/kernels.h"
 #include "runtime/cuda/check.h"
@@ -169,6 +170,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return fmt::format("it runs layer after layer, and more than {} are faster side by side",
                        kMostLayers);
   }
+  if (auto reason = persistent::refuse_size(descriptor)) return reason;
   const Form* form = form_of(descriptor);
   if (form == nullptr) {
     return fmt::format(

@@ -73,7 +73,7 @@ class BackwardCell {
 #pragma unroll
     for (int i = 0; i < kCells; ++i) {
       Factors& factors = factors_[i];
-      persistent::unpack_four<T>(next_.gates[i], factors.values);
+      persistent::Four<T>(next_.gates[i]).unpack(factors.values);
       const float c_before = next_.c_before[i], h_before = value_of(next_.h_before[i]);
       if constexpr (Cell::kHasCellState) {
         factors.dc_of_dh = Cell::whole_dc(factors.values, next_.c[i], 1.0f, 0.0f);

@@ -116,7 +116,7 @@ class ForwardCell {
         const int g = Cell::order(k), p = Cell::product_of(g);
         gates[g] = Cell::gate(g, inputs_[i][p], products[i][p], bias_hn_[u], gates);
       }
-      gates_[i] = persistent::pack_four<T>(gates);
+      gates_[i] = persistent::Four<T>(gates).bits;
       const bool active = time < ends_[r] && place_.has_unit(u);
       const float c = Cell::next_c(gates, now.c[i]);
       T h;
