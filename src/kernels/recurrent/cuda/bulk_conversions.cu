@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/recurrent/cuda/bulk_conversions.h"
+#include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/launch.h"
 
@@ -14,10 +15,9 @@ struct Part {
   Segment segments[kMostAtOnce];
 };
 
+constexpr int kFour = 4;
 template <typename T>
-struct alignas(4 * sizeof(T)) Four {
-  T at[4];
-};
+using Four = Neighbours<T, kFour>;
 
 template <typename T, bool kNarrow>
 __device__ void convert_one(float* wide, T* stored) {
@@ -28,11 +28,6 @@ __device__ void convert_one(float* wide, T* stored) {
   }
 }
 
-template <typename T>
-__device__ bool is_aligned(const T* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % alignof(Four<T>) == 0;
-}
-
 /// A row of blocks for each segment; four numbers at a time where both sides are aligned to them.
 template <typename T, bool kNarrow>
 __global__ void convert_kernel(const Part part) {
@@ -41,7 +36,8 @@ __global__ void convert_kernel(const Part part) {
   T* const stored = static_cast<T*>(segment.stored);
   const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   const std::int64_t stride = gridDim.x * static_cast<std::int64_t>(blockDim.x);
-  const std::int64_t fours = is_aligned(wide) && is_aligned(stored) ? segment.count / 4 : 0;
+  const std::int64_t fours =
+      is_aligned(wide, 0, kFour) && is_aligned(stored, 0, kFour) ? segment.count / 4 : 0;
   for (std::int64_t i = first; i < fours; i += stride) {
     Four<float> from = reinterpret_cast<Four<float>*>(wide)[i];
     Four<T> to;

@@ -1,3 +1,4 @@
+#include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/launch.h"
@@ -5,35 +6,57 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-constexpr int kColumns = 32, kRows = 8;
+constexpr int kLanes = 32, kRows = 8;
 
 std::int64_t parts_of(std::int64_t depth) {
   constexpr std::int64_t kDepth = 128;  // of a part, at least
   return std::clamp<std::int64_t>(depth / kDepth, 1, kColumnParts);
 }
 
-/// Each block sums its columns over one part of the depth.
-template <typename T, typename Factor>
+/// Each block sums its columns over one part of the depth; a thread has kWide neighbours.
+template <typename T, typename Factor, int kWide>
 __global__ void part_kernel(const ColumnSums args) {
+  constexpr int kColumns = kLanes * kWide;
   __shared__ float sums[kRows][kColumns];
-  const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(kColumns) + threadIdx.x;
+  const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(kColumns);
+  const int own = static_cast<int>(threadIdx.x) * kWide;
   const std::int64_t begin = args.depth * blockIdx.y / gridDim.y;
   const std::int64_t end = args.depth * (blockIdx.y + 1) / gridDim.y;
-  float sum = 0;
-  if (column < args.columns) {
-    const T* values = static_cast<const T*>(args.values) + column;
-#pragma unroll 8
+  float sum[kWide] = {};
+  if (first + own < args.columns) {
+    const T* values = static_cast<const T*>(args.values) + first + own;
+    const Factor* factors = static_cast<const Factor*>(args.factors) + first + own;
+#pragma unroll 4
     for (std::int64_t i = begin + threadIdx.y; i < end; i += kRows) {
-      const float value = load(values + i * args.stride);
-      const Factor* factor = static_cast<const Factor*>(args.factors) + i * args.columns + column;
-      sum += args.factors ? value * load(factor) : value;
+      const auto value = *reinterpret_cast<const Neighbours<T, kWide>*>(values + i * args.stride);
+      Neighbours<Factor, kWide> factor;
+      if (args.factors) {
+        factor = *reinterpret_cast<const Neighbours<Factor, kWide>*>(factors + i * args.columns);
+      }
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        sum[k] += args.factors ? load(value.at + k) * load(factor.at + k) : load(value.at + k);
+      }
     }
   }
-  sums[threadIdx.y][threadIdx.x] = sum;
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) sums[threadIdx.y][own + k] = sum[k];
   __syncthreads();
-  if (threadIdx.y > 0 || column >= args.columns) return;
-  for (int i = 1; i < kRows; ++i) sum += sums[i][threadIdx.x];
-  args.partial[blockIdx.y * args.columns + column] = sum;
+  const int column = static_cast<int>(threadIdx.y) * kLanes + static_cast<int>(threadIdx.x);
+  if (column >= kColumns || first + column >= args.columns) return;
+  float total = sums[0][column];
+#pragma unroll
+  for (int i = 1; i < kRows; ++i) total += sums[i][column];
+  args.partial[blockIdx.y * args.columns + first + column] = total;
+}
+
+template <typename T, int kWide>
+void queue_parts(cudaStream_t stream, const ColumnSums& args, std::int64_t parts) {
+  constexpr int kColumns = kLanes * kWide;
+  const dim3 grid(static_cast<unsigned>((args.columns + kColumns - 1) / kColumns),
+                  static_cast<unsigned>(parts));
+  const auto kernel = args.stored_factors ? part_kernel<T, T, kWide> : part_kernel<T, float, kWide>;
+  kernel<<<grid, dim3(kLanes, kRows), 0, stream>>>(args);
 }
 
 __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
@@ -53,12 +76,16 @@ constexpr int kBlock = 256;
 
 void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args) {
   const std::int64_t parts = parts_of(args.depth);
-  const dim3 grid(static_cast<unsigned>((args.columns + kColumns - 1) / kColumns),
-                  static_cast<unsigned>(parts));
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto kernel = args.stored_factors ? part_kernel<T, T> : part_kernel<T, float>;
-    kernel<<<grid, dim3(kColumns, kRows), 0, stream>>>(args);
+    constexpr int kWide = 16 / sizeof(T);
+    const bool factors =
+        args.stored_factors
+            ? is_aligned(static_cast<const T*>(args.factors), args.columns, kWide)
+            : is_aligned(static_cast<const float*>(args.factors), args.columns, kWide);
+    const bool whole =
+        is_aligned(static_cast<const T*>(args.values), args.stride, kWide) && factors;
+    whole ? queue_parts<T, kWide>(stream, args, parts) : queue_parts<T, 1>(stream, args, parts);
   });
   runtime::cuda::check(cudaGetLastError(), "queue the gradients of recurrent biases");
   add_kernel<<<runtime::cuda::blocks_for(args.columns, kBlock), kBlock, 0, stream>>>(args, parts);

@@ -21,11 +21,10 @@ struct Packing {
     args.columns = source.size(1);
     args.to = packed + matrix.plain + first * matrix.columns * bytes;
     args.to_stride = matrix.columns;
-    pack_matrix(stream, engine.descriptor.dtype, args);
-    if (!engine.rung.transposed || !engine.descriptor.training) return;
-    args.to = packed + matrix.transposed + first * bytes;
-    args.to_stride = matrix.rows;
-    args.transposed = true;
+    if (engine.rung.transposed && engine.descriptor.training) {
+      args.transposed = packed + matrix.transposed + first * bytes;
+      args.transposed_stride = matrix.rows;
+    }
     pack_matrix(stream, engine.descriptor.dtype, args);
   }
 

@@ -10,13 +10,14 @@
 /// the stream. Pointers to void are in storage.
 namespace sluice::kernels::recurrent::cuda {
 
-/// to [rows, columns] = from, rounded to storage; or its transpose, [columns, rows], if asked.
+/// to = from, rounded to storage; transposed likewise, but [columns, rows].
 struct PackMatrix {
   const float* from;  ///< [rows, columns]
   std::int64_t rows, columns;
   void* to;
   std::int64_t to_stride;
-  bool transposed;
+  void* transposed;  ///< null: unwanted
+  std::int64_t transposed_stride;
 };
 void pack_matrix(cudaStream_t stream, DType storage, const PackMatrix& args);
 
