@@ -284,15 +284,20 @@ class DirectionBackward {
         *dc_whole_ = nullptr, *product_ = nullptr;
 };
 
-/// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy, or
-/// dx.
+/// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy. Of
+/// dx, which no steps wait for, all turns at once, unless launches leave room for a product beside
+/// them.
 void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer,
                     const Piece& turns) {
   const Engine& engine = run.engine;
   if (layer == 0 && !args.dx) return;
+  const std::int64_t time = run.args.time;
+  const bool at_once = layer == 0 && !engine.rung.persistent();
+  if (at_once && turns.end < time) return;
+  const Piece part = at_once ? Piece{0, time} : turns;
   const auto l = static_cast<std::size_t>(layer);
   const std::int64_t lane = run.product_lane_of(layer), rows = run.args.rows;
-  const std::int64_t first = run.args.time - turns.end;
+  const std::int64_t first = time - part.end;
   const PackedMatrix& matrix = engine.packed.layers[l].weight_ih;
   const BackwardLayout& layout = engine.workspace.backward;
   std::byte* base = layer == 0 ? static_cast<std::byte*>(args.dx.data())
@@ -300,10 +305,10 @@ void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer
   std::byte* to = run.element(base, first * rows * matrix.columns);
   const std::byte* gates =
       run.element(run.workspace<const std::byte>(layout.d_input[l]), first * rows * matrix.rows);
-  multiply(run, lane, turns.size() * rows, matrix.columns, matrix.rows, {gates, matrix.rows},
+  multiply(run, lane, part.size() * rows, matrix.columns, matrix.rows, {gates, matrix.rows},
            backward_factor(run, matrix), {to, matrix.columns, engine.descriptor.dtype});
   if (layer > 0 && run.drops(layer - 1)) {
-    run.drop(run.engine.lanes[lane], layer - 1, to, first, turns.size());
+    run.drop(run.engine.lanes[lane], layer - 1, to, first, part.size());
   }
 }
 

@@ -34,16 +34,23 @@ constexpr std::int64_t kFloat = sizeof(float);
 PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows,
                          std::int64_t columns, bool with_transpose) {
   PackedMatrix matrix{rows, columns};
+  matrix.has_transpose = with_transpose;
   matrix.plain = booking.take(sizes.storage, {rows, columns});
   if (with_transpose) matrix.transposed = booking.take(sizes.storage, {rows, columns});
   return matrix;
+}
+
+/// Whether training reads weights transposed: in 16 bits only steps that are one kernel do.
+bool transposes(const Descriptor& descriptor, const Rung& rung, bool by_fused_steps) {
+  return rung.transposed && descriptor.training &&
+         (descriptor.dtype == DType::kFloat32 || by_fused_steps);
 }
 
 PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
   const Sizes sizes(descriptor);
   if (!rung.persistent()) {
     return book_matrix(booking, sizes, sizes.gate_width, sizes.output,
-                       rung.transposed && descriptor.training);
+                       transposes(descriptor, rung, rung.fused_step));
   }
   const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
   PackedMatrix matrix;
@@ -168,7 +175,7 @@ Sizes::Sizes(const Descriptor& descriptor)
 
 PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
   const Sizes sizes(descriptor);
-  const bool with_transpose = rung.transposed && descriptor.training;
+  const bool with_transpose = transposes(descriptor, rung, false);
   Booking booking;
   PackedLayout layout;
   for (std::int64_t l = 0; l < sizes.layers; ++l) {

@@ -30,7 +30,8 @@ struct Sizes {
 struct PackedMatrix {
   std::int64_t rows = 0, columns = 0;
   std::size_t plain = 0, transposed = 0;
-  std::size_t largest = 0;  ///< float32: of weights kept on chip, in magnitude
+  bool has_transpose = false;  ///< not said of recurrent weights for launches
+  std::size_t largest = 0;     ///< float32: of weights kept on chip, in magnitude
 };
 
 struct PackedDirection {

@@ -21,7 +21,7 @@ struct Packing {
     args.columns = source.size(1);
     args.to = packed + matrix.plain + first * matrix.columns * bytes;
     args.to_stride = matrix.columns;
-    if (engine.rung.transposed && engine.descriptor.training) {
+    if (matrix.has_transpose) {
       args.transposed = packed + matrix.transposed + first * bytes;
       args.transposed_stride = matrix.rows;
     }

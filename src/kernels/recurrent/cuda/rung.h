@@ -33,8 +33,8 @@ struct Rung {
   /// One kernel for all pointwise operations of a step, rather than one an operation.
   bool fused_pointwise = false;
   /// Weights are packed once more, transposed, so that every product reads its weights' depth
-  /// contiguously where that is faster: the canonical layout does for forward, its transpose for
-  /// backward.
+  /// contiguously where that is faster, in TF32: the canonical layout does for forward, its
+  /// transpose for backward. In 16 bits only for steps that are one kernel.
   bool transposed = false;
   /// Layers, or the two directions, run beside each other on streams of their own, in pieces of
   /// time.
