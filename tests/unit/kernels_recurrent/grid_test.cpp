@@ -22,47 +22,43 @@ constexpr std::string_view kName = "persistent-grid";
 /// Layers between these bounds lie on the GPU in one way.
 struct Range {
   std::int64_t fewest_units, most_units, fewest_rows, most_rows, directions;
+  bool training = true;
 };
-/// As wide as one group of blocks, with a tile of 8 rows; two groups of one tile and of two, for
-/// rows or for directions; the widest; several groups of narrow ones.
-constexpr std::array kRanges{Range{520, 1024, 1, 8, 1},   Range{520, 1024, 9, 16, 1},
-                             Range{520, 1024, 17, 32, 1}, Range{520, 1024, 1, 16, 2},
-                             Range{1025, 1536, 1, 8, 1},  Range{1025, 1536, 9, 16, 1},
-                             Range{130, 250, 60, 120, 1}};
-
-std::string parameter_name(
-    const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
-  return fmt::format("{}_{}", std::get<0>(parameter.param),
-                     base::name_of(std::get<1>(parameter.param)));
-}
+/// As wide as one group of blocks, as two, as four, for rows or for directions; wider ones, one
+/// group or two; the widest, which can't be trained; several groups of narrow ones.
+constexpr std::array kRanges{
+    Range{520, 1024, 1, 8, 1},  Range{520, 1024, 9, 16, 1},        Range{520, 1024, 17, 32, 1},
+    Range{520, 1024, 1, 16, 2}, Range{1025, 1536, 1, 8, 1},        Range{1025, 1536, 9, 16, 1},
+    Range{1025, 1536, 1, 8, 2}, Range{1537, 2048, 1, 8, 1, false}, Range{130, 250, 60, 120, 1}};
 
 /// Layers in one launch over the whole GPU: only on devices that have it.
-class RecurrentGrid : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+template <typename Parameter>
+class OnGrid : public ::testing::TestWithParam<Parameter> {
  protected:
   void SetUp() override {
-    device_ = runtime::open_device(std::get<0>(GetParam()));
+    device_ = runtime::open_device(name());
     const auto list = candidates(*device_);
     const auto found = std::ranges::find(list, kName, &Candidate::name);
     if (found == list.end()) GTEST_SKIP();
     candidate_ = &*found;
-    if (refusal(layer_of(kRanges.front(), CellType::kLstm))) GTEST_SKIP();
+    if (refusal(layer_of(CellType::kLstm, kRanges.front()))) GTEST_SKIP();
   }
 
   std::int64_t draw(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
   }
   /// One layer or two of a few steps, as wide and with as many rows as the range allows, or less.
-  Descriptor layer_of(const Range& range, CellType cell) {
+  Descriptor layer_of(CellType cell, const Range& range) {
     Descriptor d;
     d.cell = cell;
-    d.layers = draw(1, 2);
+    d.layers = range.training ? draw(1, 2) : 1;
     d.directions = range.directions;
     d.input = draw(6, 40);
     d.hidden = draw(0, 2) == 0 ? range.most_units : draw(range.fewest_units, range.most_units);
     d.time = draw(3, 7);
     d.rows = draw(0, 2) == 0 ? range.most_rows : draw(range.fewest_rows, range.most_rows);
-    d.dtype = std::get<1>(GetParam());
-    d.training = true;
+    d.dtype = dtype();
+    d.training = range.training;
     return d;
   }
   StackCase case_of(const Descriptor& layer) {
@@ -76,8 +72,10 @@ class RecurrentGrid : public ::testing::TestWithParam<std::tuple<const char*, DT
   std::optional<std::string> refusal(const Descriptor& descriptor) const {
     return candidate_->refuse(descriptor, *device_);
   }
-  RunOptions options() const { return {std::get<0>(GetParam()), std::string(kName)}; }
-  double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
+  static const char* name() { return std::get<0>(OnGrid::GetParam()); }
+  static DType dtype() { return std::get<1>(OnGrid::GetParam()); }
+  RunOptions options() const { return {name(), std::string(kName)}; }
+  double tolerance() const { return tolerance_of(dtype()); }
 
   std::unique_ptr<runtime::Device> device_;
   const Candidate* candidate_ = nullptr;
@@ -87,33 +85,55 @@ class RecurrentGrid : public ::testing::TestWithParam<std::tuple<const char*, DT
                                       fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
+using Parameter = std::tuple<const char*, DType>;
+class RecurrentGrid : public OnGrid<Parameter> {};
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  const auto& [device, dtype] = parameter.param;
+  return fmt::format("{}_{}", device, base::name_of(dtype));
+}
+
+constexpr std::array kTypes{DType::kBFloat16, DType::kFloat16};
 INSTANTIATE_TEST_SUITE_P(, RecurrentGrid,
                          ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values(DType::kBFloat16, DType::kFloat16)),
+                                            ::testing::ValuesIn(kTypes)),
                          parameter_name);
 
-TEST_P(RecurrentGrid, EqualsOracle) {
-  for (const Range& range : kRanges) {
-    for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
-      const StackCase stack = case_of(layer_of(range, cell));
-      SCOPED_TRACE(describe(stack));
-      ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
-      expect_close(run(stack, options()), expected(stack), tolerance());
-    }
+using RangeParameter = std::tuple<const char*, DType, Range>;
+class RecurrentGridRange : public OnGrid<RangeParameter> {
+ protected:
+  static const Range& range() { return std::get<2>(GetParam()); }
+};
+
+std::string range_name(const ::testing::TestParamInfo<RangeParameter>& parameter) {
+  const auto& [device, dtype, range] = parameter.param;
+  return fmt::format("{}_{}_H{}_B{}_D{}", device, base::name_of(dtype), range.most_units,
+                     range.most_rows, range.directions);
+}
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentGridRange,
+                         ::testing::Combine(sluice::testing::devices(), ::testing::ValuesIn(kTypes),
+                                            ::testing::ValuesIn(kRanges)),
+                         range_name);
+
+TEST_P(RecurrentGridRange, EqualsOracle) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    const StackCase stack = case_of(layer_of(cell, range()));
+    SCOPED_TRACE(describe(stack));
+    ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
+    expect_close(run(stack, options()), expected(stack), tolerance());
   }
 }
 
-TEST_P(RecurrentGrid, RepeatsToTheBit) {
-  for (const Range& range : kRanges) {
-    const StackCase stack =
-        case_of(layer_of(range, draw(0, 1) == 0 ? CellType::kLstm : CellType::kGru));
-    SCOPED_TRACE(describe(stack));
-    EXPECT_EQ(run(stack, options()), run(stack, options()));
-  }
+TEST_P(RecurrentGridRange, RepeatsToTheBit) {
+  const StackCase stack =
+      case_of(layer_of(draw(0, 1) == 0 ? CellType::kLstm : CellType::kGru, range()));
+  SCOPED_TRACE(describe(stack));
+  EXPECT_EQ(run(stack, options()), run(stack, options()));
 }
 
 TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
-  Descriptor layer = layer_of({1024, 1024, 32, 32, 1}, CellType::kLstm);
+  Descriptor layer = layer_of(CellType::kLstm, {1024, 1024, 32, 32, 1});
   layer.layers = 1;
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 33;
@@ -121,10 +141,17 @@ TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
   layer.rows = 1;
   layer.hidden = 1537;
   EXPECT_TRUE(refusal(layer).has_value());
-  layer.hidden = 1030;
+  layer.training = false;
   EXPECT_EQ(refusal(layer), std::nullopt);
-  layer.directions = 2;
+  layer.hidden = 2049;
   EXPECT_TRUE(refusal(layer).has_value());
+  layer.training = true;
+  layer.hidden = 1030;
+  layer.directions = 2;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 9;
+  EXPECT_TRUE(refusal(layer).has_value());
+  layer.rows = 1;
   layer.directions = 1;
   layer.layers = 3;
   EXPECT_TRUE(refusal(layer).has_value());
@@ -136,7 +163,7 @@ TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
 
 // Thousands of launches that leave nothing behind: of each plan's runs the last counts.
 TEST_P(RecurrentGrid, SurvivesManyLaunches) {
-  if (std::get<1>(GetParam()) != DType::kBFloat16) GTEST_SKIP();
+  if (dtype() != DType::kBFloat16) GTEST_SKIP();
   for (int trial = 0; trial < 25; ++trial) {
     StackCase stack = random_case(random_, {DType::kBFloat16, 9, 60, 300});
     if (refusal(stack.descriptor)) continue;

@@ -67,8 +67,9 @@ void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const floa
 
 PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence) {
   if (residence == Residence::kGrid) {
-    return both_passes(descriptor, persistent_grid::forward_residence(descriptor).bytes(),
-                       persistent_grid::backward_residence(descriptor).bytes());
+    // Some layers can't be trained.
+    return {persistent_grid::forward_residence(descriptor).bytes(),
+            descriptor.training ? persistent_grid::backward_residence(descriptor).bytes() : 0};
   }
   if (residence == Residence::kWide) {
     const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
@@ -82,8 +83,8 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
 
 PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
   if (residence == Residence::kGrid) {
-    return both_passes(descriptor, persistent_grid::forward_exchange_bytes(descriptor),
-                       persistent_grid::backward_exchange_bytes(descriptor));
+    return {persistent_grid::forward_exchange_bytes(descriptor),
+            descriptor.training ? persistent_grid::backward_exchange_bytes(descriptor) : 0};
   }
   if (residence == Residence::kWide) {
     const std::int64_t bytes = wide::exchange_bytes(descriptor);

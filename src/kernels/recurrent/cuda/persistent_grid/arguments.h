@@ -16,6 +16,8 @@ using persistent::Spread;
 inline constexpr int kWarps = kThreads / 32;
 /// Units whose values travel together, 16 bytes a row.
 inline constexpr int kOctet = 8;
+/// Rows of a group at most: those that a product of fragments takes.
+inline constexpr int kGroupRows = 8;
 /// Steps from a fence of the exchange to the next, and its buffers, which take turns (exchange.h).
 inline constexpr int kFenceSteps = 8, kBuffers = 2 * kFenceSteps + 1;
 
@@ -31,14 +33,10 @@ struct BufferLayout {
   int rows, octets;
 
   static constexpr int kOctetBytes = 16;  ///< of a row
-  static constexpr int kTileBytes = 8 * kOctetBytes;
-  __host__ __device__ constexpr int pitch() const {
-    constexpr int kLeast = 512;
-    return 4 * rows * kOctetBytes < kLeast ? kLeast : 4 * rows * kOctetBytes;
-  }
-  __host__ __device__ constexpr int bytes() const { return (octets + 3) / 4 * pitch(); }
+  static constexpr int kPitch = 4 * kGroupRows * kOctetBytes;
+  __host__ __device__ constexpr int bytes() const { return (octets + 3) / 4 * kPitch; }
   __host__ __device__ constexpr int offset(int octet, int row) const {
-    return octet / 4 * pitch() + (octet % 4 * rows + row) * kOctetBytes;
+    return octet / 4 * kPitch + (octet % 4 * rows + row) * kOctetBytes;
   }
 };
 

@@ -10,12 +10,12 @@
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 /// As ForwardMemory; rows of (transposed) weights are the units of the cluster.
-template <typename Cell, typename T, int kUnits, int kCluster, int kLoads, int kTiles>
+template <typename Cell, typename T, int kUnits, int kCluster, int kLoads>
 struct BackwardMemory {
-  using Place = persistent_grid::Place<kUnits, kTiles>;
-  using State = persistent::BackwardCell<Cell, T, Place::kOwned>;
+  using Place = persistent_grid::Place<kUnits>;
+  using State = persistent::BackwardCell<Cell, T, 1>;
   static constexpr int kBands = (kCluster * kUnits + 15) / 16;
-  using Product = persistent_grid::Product<T, kBands, kLoads, kTiles>;
+  using Product = persistent_grid::Product<T, kBands, 1, kLoads>;
   using Sums = typename Product::Sums;
   using Total = ClusterTotal<kCluster, Place>;
   static constexpr int kSums = 0;  ///< two of them take turns
@@ -24,9 +24,9 @@ struct BackwardMemory {
   static constexpr int kBytes = kWeights + Product::kBytes;
 };
 
-/// Sends the gate gradients of the units and rows that a thread owns. Of a pair of threads the
+/// Sends the gate gradients of the unit and row that a thread owns. Of a pair of threads the
 /// first sends gates 0 and 1 of both units, the second the others.
-template <int kGates, int kOwned>
+template <int kGates>
 class GateSender {
  public:
   template <typename Place>
@@ -43,49 +43,43 @@ class GateSender {
 
   template <typename State>
   __device__ void send(const State& state, int turn) const {
-    std::byte* to = exchange_.buffer(turn);
-#pragma unroll
-    for (int n = 0; n < kOwned; ++n) {
-      if (!state.warp_has_row(n)) continue;
-      const auto gate = [&](int g) { return bits_of(state.recurrent(n, g)); };
-      const std::uint32_t low = gate(0) | gate(1) << 16;
-      std::uint32_t high = gate(2);
-      if (kGates > 3) high |= gate(kGates - 1) << 16;
-      const std::uint32_t got = neighbours(first_ ? high : low);
-      const std::uint32_t even = first_ ? low : got, odd = first_ ? got : high;
-      if (!sends_ || !state.has_row(n)) continue;
-      tell(to + offset_[0] + n * BufferLayout::kTileBytes, __byte_perm(even, odd, 0x5410));
-      if (has_second())
-        tell(to + offset_[1] + n * BufferLayout::kTileBytes, __byte_perm(even, odd, 0x7632));
-    }
+    if (!state.warp_has_row(0)) return;
+    const auto gate = [&](int g) { return bits_of(state.recurrent(0, g)); };
+    const std::uint32_t low = gate(0) | gate(1) << 16;
+    std::uint32_t high = gate(2);
+    if (kGates > 3) high |= gate(kGates - 1) << 16;
+    const std::uint32_t got = neighbours(first_ ? high : low);
+    const std::uint32_t even = first_ ? low : got, odd = first_ ? got : high;
+    tell_both(state, turn, __byte_perm(even, odd, 0x5410), __byte_perm(even, odd, 0x7632));
   }
   template <typename State>
   __device__ void clear(const State& state, int turn) const {
-    std::byte* to = exchange_.buffer(turn);
-#pragma unroll
-    for (int n = 0; n < kOwned; ++n) {
-      if (!sends_ || !state.has_row(n)) continue;
-      tell(to + offset_[0] + n * BufferLayout::kTileBytes, kAbsent);
-      if (has_second()) tell(to + offset_[1] + n * BufferLayout::kTileBytes, kAbsent);
-    }
+    tell_both(state, turn, kAbsent, kAbsent);
   }
 
  private:
-  __device__ bool has_second() const { return kGates > 3 || first_; }
+  template <typename State>
+  __device__ void tell_both(const State& state, int turn, std::uint32_t one,
+                            std::uint32_t other) const {
+    if (!sends_ || !state.has_row(0)) return;
+    std::byte* to = exchange_.buffer(turn);
+    tell(to + offset_[0], one);
+    if (kGates > 3 || first_) tell(to + offset_[1], other);
+  }
 
   const Exchange& exchange_;
   const bool sends_, first_;
   int offset_[2];
 };
 
-template <typename Cell, typename T, int kUnits, int kCluster, int kLoads, int kTiles>
+template <typename Cell, typename T, int kUnits, int kCluster, int kLoads>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args, const __grid_constant__ Grid grid) {
-  using Memory = BackwardMemory<Cell, T, kUnits, kCluster, kLoads, kTiles>;
+  using Memory = BackwardMemory<Cell, T, kUnits, kCluster, kLoads>;
   using Place = typename Memory::Place;
   using State = typename Memory::State;
   using Sums = typename Memory::Sums;
-  constexpr int kOwned = Place::kOwned, kGates = Cell::kGates;
+  constexpr int kGates = Cell::kGates;
   extern __shared__ __align__(128) std::byte shared[];
   const int rank = static_cast<int>(blockIdx.x) % grid.blocks;
   const int rank_in_cluster = rank % kCluster;
@@ -94,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int octets = octets_of(args.extent.hidden);
   const Place place(rank, args.extent.hidden);
   const Exchange exchange(grid, share, group, kGates * octets);
-  const GateSender<kGates, kOwned> sender(exchange, place, rank, octets);
+  const GateSender<kGates> sender(exchange, place, rank, octets);
   const typename Memory::Total total(shared + Memory::kTotal, share.rows);
   const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
@@ -121,24 +115,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     product.run(exchange.buffer(turn - 1), sums, [&] { prepare(turn); });
     __syncthreads();
     if (!place.owns_warp || !state.warp_has_row(0)) return;
-    const float* from = sums + place.tile * Sums::kTile + place.half * Sums::kHalf +
-                        place.unit * 4 + place.owner.lane % 4;
+    const auto sum_of = [&](int block) {
+      return Sums::total(
+          Sums::at(sums, place.owner.half, block * kUnits + place.unit, place.owner.lane % 4));
+    };
 #pragma unroll
     for (int distance = 1; distance < kCluster; ++distance) {
-#pragma unroll
-      for (int n = 0; n < kOwned; ++n) {
-        if (!state.warp_has_row(n)) continue;
-        const float sum = Sums::total(from + n * Sums::kTile + total.target(distance) * kUnits * 4);
-        total.send(distance, n, turn, sum, place.unit < kUnits && state.has_row(n));
-      }
+      total.send(distance, turn, sum_of(total.target(distance)),
+                 place.unit < kUnits && state.has_row(0));
     }
-    float own[kOwned];
-#pragma unroll
-    for (int n = 0; n < kOwned; ++n) {
-      own[n] = Sums::total(from + n * Sums::kTile + rank_in_cluster * kUnits * 4);
-    }
+    const float own = sum_of(rank_in_cluster);
     total.wait(turn);
-    state.add([&](int n) { return own[n] + total.received(n, turn); });
+    state.add([&](int) { return own + total.received(turn); });
   };
   for (int turn = 0; turn < steps; ++turn) {
     if (turn > 0) {

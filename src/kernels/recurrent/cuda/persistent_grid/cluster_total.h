@@ -10,7 +10,7 @@ namespace sluice::kernels::recurrent::cuda::persistent_grid {
 template <int kCluster, typename Place>
 class ClusterTotal {
  public:
-  static constexpr int kSlot = Place::kOwned * kThreads * 4;  ///< what one block sends
+  static constexpr int kSlot = kThreads * 4;  ///< what one block sends
   static constexpr int kBuffer = (kCluster - 1) * kSlot;
   static constexpr int kBarriers = 2 * kBuffer;  ///< behind two buffers, which take turns
   static constexpr int kBytes = kBarriers + 2 * 8;
@@ -31,10 +31,10 @@ class ClusterTotal {
   __device__ int target(int distance) const { return (rank_ + distance) % kCluster; }
 
   /// Sends a sum for the unit and row that the same thread of that block owns.
-  __device__ void send(int distance, int n, int turn, float sum, bool sends) const {
+  __device__ void send(int distance, int turn, float sum, bool sends) const {
     const int to = target(distance);
-    const std::uint32_t there = static_cast<std::uint32_t>(
-        turn % 2 * kBuffer + (distance - 1) * kSlot + (n * kThreads + threadIdx.x) * 4);
+    const std::uint32_t there =
+        static_cast<std::uint32_t>(turn % 2 * kBuffer + (distance - 1) * kSlot + threadIdx.x * 4);
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n"
         "@p st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];\n}" ::
@@ -50,12 +50,12 @@ class ClusterTotal {
     if (threadIdx.x == 0) arrive_and_expect(barrier(turn % 2), bytes_);
   }
 
-  __device__ float received(int n, int turn) const {
+  __device__ float received(int turn) const {
     const float* from = reinterpret_cast<const float*>(memory_ + turn % 2 * kBuffer);
     float sum = 0;
 #pragma unroll
     for (int i = 0; i + 1 < kCluster; ++i) {
-      sum += from[(i * Place::kOwned + n) * kThreads + threadIdx.x];
+      sum += from[i * kThreads + threadIdx.x];
     }
     return sum;
   }

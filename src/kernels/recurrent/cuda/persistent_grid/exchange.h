@@ -22,10 +22,9 @@ inline constexpr std::uint32_t kAbsent = 0xFFFFFFFF;
 class Exchange {
  public:
   __device__ Exchange(const Grid& grid, const Share& share, int group, int octets)
-      : layout_{share.rows, octets}, bytes_(layout_.bytes()) {
-    const BufferLayout widest{grid.spread.rows, octets};
-    base_ = grid.buffers + static_cast<std::int64_t>(group) * kBuffers * widest.bytes();
-  }
+      : layout_{share.rows, octets},
+        bytes_(layout_.bytes()),
+        base_(grid.buffers + static_cast<std::int64_t>(group) * kBuffers * bytes_) {}
 
   __device__ const BufferLayout& layout() const { return layout_; }
   __device__ std::byte* buffer(int turn) const { return base_ + turn % kBuffers * bytes_; }
@@ -36,9 +35,9 @@ class Exchange {
   }
 
  private:
-  std::byte* base_;
   const BufferLayout layout_;
   const int bytes_;
+  std::byte* const base_;
 };
 
 __device__ inline uint4 look(const std::byte* from) {

@@ -6,14 +6,15 @@
 /// Forward over the whole sequence.
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
-/// What follows from a block's units and its group's tiles of 8 rows, and where things lie in
-/// shared memory. Rows of weights are the units' gates, [gate][unit].
-template <typename Cell, typename T, int kUnits, int kLoads, int kTiles>
+/// What follows from a block's units, and where things lie in shared memory. Rows of weights are
+/// the units' gates, [octet][gate][unit].
+template <typename Cell, typename T, int kUnits, int kLoads>
 struct ForwardMemory {
-  using Place = persistent_grid::Place<kUnits, kTiles>;
-  using State = persistent::ForwardCell<Cell, T, Place::kOwned>;
+  static_assert(kUnits % kOctet == 0);
+  using Place = persistent_grid::Place<kUnits>;
+  using State = persistent::ForwardCell<Cell, T, 1>;
   static constexpr int kBands = (Cell::kGates * kUnits + 15) / 16;
-  using Product = persistent_grid::Product<T, kBands, kLoads, kTiles>;
+  using Product = persistent_grid::Product<T, kBands, Cell::kGates, kLoads>;
   using Sums = typename Product::Sums;
   static constexpr int kSums = 0;  ///< two of them take turns
   static constexpr int kInputs = 2 * Sums::kBytes;
@@ -21,8 +22,8 @@ struct ForwardMemory {
   static constexpr int kBytes = kWeights + Product::kBytes;
 };
 
-/// Sends the new state of the units and rows that a thread owns.
-template <typename T, int kOwned>
+/// Sends the new state of the unit and row that a thread owns.
+template <typename T>
 class StateSender {
  public:
   template <typename Place>
@@ -34,23 +35,15 @@ class StateSender {
 
   template <typename State>
   __device__ void send(const State& state, int turn) const {
-    std::byte* to = exchange_.buffer(turn) + offset_;
-#pragma unroll
-    for (int n = 0; n < kOwned; ++n) {
-      if (!state.warp_has_row(n)) continue;
-      T stored;
-      store(&stored, state.h(n));
-      const std::uint32_t bits = bits_of(stored), next = neighbours(bits);
-      if (sends_ && state.has_row(n)) tell(to + n * BufferLayout::kTileBytes, bits | next << 16);
-    }
+    if (!state.warp_has_row(0)) return;
+    T stored;
+    store(&stored, state.h(0));
+    const std::uint32_t bits = bits_of(stored), next = neighbours(bits);
+    if (sends_ && state.has_row(0)) tell(exchange_.buffer(turn) + offset_, bits | next << 16);
   }
   template <typename State>
   __device__ void clear(const State& state, int turn) const {
-    std::byte* to = exchange_.buffer(turn) + offset_;
-#pragma unroll
-    for (int n = 0; n < kOwned; ++n) {
-      if (sends_ && state.has_row(n)) tell(to + n * BufferLayout::kTileBytes, kAbsent);
-    }
+    if (sends_ && state.has_row(0)) tell(exchange_.buffer(turn) + offset_, kAbsent);
   }
 
  private:
@@ -59,21 +52,20 @@ class StateSender {
   int offset_;
 };
 
-template <typename Cell, typename T, int kUnits, int kLoads, int kTiles>
+template <typename Cell, typename T, int kUnits, int kLoads>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args, const __grid_constant__ Grid grid) {
-  using Memory = ForwardMemory<Cell, T, kUnits, kLoads, kTiles>;
+  using Memory = ForwardMemory<Cell, T, kUnits, kLoads>;
   using Place = typename Memory::Place;
   using State = typename Memory::State;
   using Sums = typename Memory::Sums;
-  constexpr int kOwned = Place::kOwned;
   extern __shared__ __align__(128) std::byte shared[];
   const int rank = static_cast<int>(blockIdx.x) % grid.blocks;
   const int group = static_cast<int>(blockIdx.x) / grid.blocks;
   const Share share(args.extent, grid.spread, group);
   const Place place(rank, args.extent.hidden);
   const Exchange exchange(grid, share, group, octets_of(args.extent.hidden));
-  const StateSender<T, kOwned> sender(exchange, place, rank);
+  const StateSender<T> sender(exchange, place, rank);
   const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int s) { return reverse ? steps - 1 - s : s; };
@@ -95,16 +87,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     });
     __syncthreads();
     if (place.owns_warp) {
-      float products[kOwned][4];
-      const float* from = sums + place.tile * Sums::kTile + place.half * Sums::kHalf +
-                          place.unit * 4 + place.owner.lane % 4;
-#pragma unroll
-      for (int n = 0; n < kOwned; ++n) {
-        if (!state.warp_has_row(n)) continue;
-#pragma unroll
-        for (int g = 0; g < Cell::kGates; ++g) {
-          products[n][g] = Sums::total(from + n * Sums::kTile + g * kUnits * 4);
-        }
+      float products[1][4] = {};
+      if (state.warp_has_row(0)) {
+        reinterpret_cast<float4&>(products[0]) =
+            Sums::total(Sums::at(sums, place.owner.half, place.unit, place.owner.lane % 4));
       }
       state.step(products);
       if (s + 1 < steps) sender.send(state, s + 1);

@@ -4,22 +4,30 @@
 
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
-extern const TileKernels lstm_bf16_narrow, lstm_bf16_wide, lstm_bf16_deep;
-extern const TileKernels lstm_f16_narrow, lstm_f16_wide, lstm_f16_deep;
-extern const TileKernels gru_bf16_narrow, gru_bf16_wide, gru_bf16_deep;
-extern const TileKernels gru_f16_narrow, gru_f16_wide, gru_f16_deep;
+extern const Kernels lstm_bf16_narrow, lstm_bf16_wide, lstm_bf16_dense;
+extern const Kernels lstm_bf16_deep, lstm_bf16_deep_dense, lstm_bf16_deepest;
+extern const Kernels lstm_f16_narrow, lstm_f16_wide, lstm_f16_dense;
+extern const Kernels lstm_f16_deep, lstm_f16_deep_dense, lstm_f16_deepest;
+extern const Kernels gru_bf16_narrow, gru_bf16_wide, gru_bf16_dense;
+extern const Kernels gru_bf16_deep, gru_bf16_deep_dense, gru_bf16_deepest;
+extern const Kernels gru_f16_narrow, gru_f16_wide, gru_f16_dense;
+extern const Kernels gru_f16_deep, gru_f16_deep_dense, gru_f16_deepest;
 
 namespace {
 
-using ByForm = std::array<const TileKernels*, kForms.size()>;
-constexpr ByForm kLstmBf16{&lstm_bf16_narrow, &lstm_bf16_wide, &lstm_bf16_deep};
-constexpr ByForm kLstmF16{&lstm_f16_narrow, &lstm_f16_wide, &lstm_f16_deep};
-constexpr ByForm kGruBf16{&gru_bf16_narrow, &gru_bf16_wide, &gru_bf16_deep};
-constexpr ByForm kGruF16{&gru_f16_narrow, &gru_f16_wide, &gru_f16_deep};
+using ByForm = std::array<const Kernels*, kForms.size()>;
+constexpr ByForm kLstmBf16{&lstm_bf16_narrow, &lstm_bf16_wide,       &lstm_bf16_dense,
+                           &lstm_bf16_deep,   &lstm_bf16_deep_dense, &lstm_bf16_deepest};
+constexpr ByForm kLstmF16{&lstm_f16_narrow, &lstm_f16_wide,       &lstm_f16_dense,
+                          &lstm_f16_deep,   &lstm_f16_deep_dense, &lstm_f16_deepest};
+constexpr ByForm kGruBf16{&gru_bf16_narrow, &gru_bf16_wide,       &gru_bf16_dense,
+                          &gru_bf16_deep,   &gru_bf16_deep_dense, &gru_bf16_deepest};
+constexpr ByForm kGruF16{&gru_f16_narrow, &gru_f16_wide,       &gru_f16_dense,
+                         &gru_f16_deep,   &gru_f16_deep_dense, &gru_f16_deepest};
 
 }  // namespace
 
-const TileKernels& kernels_of(const CellKind& kind, const Form& form) {
+const Kernels& kernels_of(const CellKind& kind, const Form& form) {
   const bool bf16 = kind.storage == DType::kBFloat16;
   SLUICE_ASSERT(bf16 || kind.storage == DType::kFloat16);
   const ByForm& forms = kind.cell == CellType::kLstm ? bf16 ? kLstmBf16 : kLstmF16

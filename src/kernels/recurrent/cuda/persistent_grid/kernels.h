@@ -8,27 +8,23 @@
 /// The kernels that are compiled, a source file each cell, storage and form (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
-/// Tiles of 8 rows that a group can take, from one on.
-inline constexpr int kMostTiles = 2;
-
 struct Pass {
-  const void* kernel;  ///< of (LayerForward or LayerBackward, Grid)
+  const void* kernel;  ///< of (LayerForward or LayerBackward, Grid); null: there is none
   int bytes;           ///< of shared memory
 };
 struct Kernels {
   Pass forward, backward;
 };
-using TileKernels = std::array<Kernels, kMostTiles>;
 
 /// How one pass lies on a block: `cluster` blocks share the depth of their units' product.
 struct PassForm {
   int units, cluster;
 };
-/// How layers of up to so many units lie on the GPU, in groups of up to so many tiles.
+/// How layers of up to so many units lie on the GPU. Each pass chooses for itself.
 struct Form {
   std::string_view name;
   PassForm forward, backward;
-  int most_hidden, most_tiles;
+  int most_hidden;
 
   /// Depth that a warp takes, in loads of 32.
   constexpr int forward_loads() const { return loads(most_hidden, forward); }
@@ -39,15 +35,18 @@ struct Form {
 
  private:
   static constexpr int loads(int depth, const PassForm& pass) {
-    return (depth + 256 * pass.cluster - 1) / (256 * pass.cluster);
+    return pass.units == 0 ? 0 : (depth + 256 * pass.cluster - 1) / (256 * pass.cluster);
   }
 };
-/// In the order in which they are tried: the fewer units a block has, the less it has to multiply.
-inline constexpr std::array kForms{Form{"narrow", {8, 1}, {10, 4}, 1024, 1},
-                                   Form{"wide", {16, 1}, {18, 4}, 1024, 2},
-                                   Form{"deep", {12, 1}, {14, 4}, 1536, 2}};
+/// In the order in which they are tried: the fewer units a block has, the less it has to multiply,
+/// the more, the fewer blocks wait for each other and the fewer rows have they. Where registers
+/// don't hold them, half of the weights are in shared memory. The last is for inference.
+inline constexpr std::array kForms{
+    Form{"narrow", {8, 1}, {10, 4}, 1024},      Form{"wide", {16, 1}, {18, 4}, 1024},
+    Form{"dense", {32, 1}, {32, 2}, 1024},      Form{"deep", {16, 1}, {14, 4}, 1536},
+    Form{"deep_dense", {24, 1}, {24, 2}, 1536}, Form{"deepest", {16, 1}, {0, 0}, 2048}};
 
-/// Those of a cell and storage (bfloat16 or float16), by number of tiles.
-const TileKernels& kernels_of(const CellKind& kind, const Form& form);
+/// Those of a cell and storage (bfloat16 or float16).
+const Kernels& kernels_of(const CellKind& kind, const Form& form);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "base/check.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
@@ -18,9 +17,17 @@ namespace {
 
 using runtime::cuda::check;
 
-/// Blocks that run at once, of which `cluster` share a part of the GPU: an H200 has 132 processors
-/// and runs 30 clusters of four.
-constexpr int blocks_at_once(int cluster) { return cluster == 1 ? 132 : 120; }
+/// What of a form and its kernels belongs to a pass.
+struct Way {
+  PassForm Form::*form;
+  Pass Kernels::*kernel;
+};
+constexpr Way kForward{&Form::forward, &Kernels::forward};
+constexpr Way kBackward{&Form::backward, &Kernels::backward};
+
+/// Blocks that run at once, of which `cluster` share a part of the GPU: an H200 has 132 processors,
+/// in pairs, and runs 30 clusters of four.
+constexpr int blocks_at_once(int cluster) { return cluster <= 2 ? 132 : 120; }
 
 constexpr int divided_up(std::int64_t a, std::int64_t b) {
   return static_cast<int>((a + b - 1) / b);
@@ -30,31 +37,27 @@ int blocks_of(const PassForm& pass, std::int64_t hidden) {
   return divided_up(octets_of(hidden) * kOctet, pass.units * pass.cluster) * pass.cluster;
 }
 
-/// Groups that the GPU runs at once, in either pass.
-std::int64_t groups_of(const Form& form, std::int64_t hidden) {
-  const auto groups = [&](const PassForm& pass) {
-    return blocks_at_once(pass.cluster) / blocks_of(pass, hidden);
-  };
-  return std::min(groups(form.forward), groups(form.backward));
+/// Groups that the GPU runs at once.
+std::int64_t groups_of(const PassForm& pass, std::int64_t hidden) {
+  return blocks_at_once(pass.cluster) / blocks_of(pass, hidden);
 }
 
-/// Few rows a group, so that as many groups as can run share the work; nothing if one direction
-/// needs more than the GPU.
-std::optional<Spread> spread_of(const Form& form, std::int64_t hidden, std::int64_t directions,
+/// Few rows a group, so that as many groups as can run share the work; nothing if they are too
+/// many.
+std::optional<Spread> spread_of(const PassForm& pass, std::int64_t hidden, std::int64_t directions,
                                 std::int64_t rows) {
-  const std::int64_t most = groups_of(form, hidden) / directions;
-  if (most == 0 || hidden > form.most_hidden) return std::nullopt;
+  const std::int64_t most = groups_of(pass, hidden) / directions;
+  if (rows > most * kGroupRows) return std::nullopt;
   const std::int64_t each = (rows + most - 1) / most;
   return Spread{divided_up(rows, each), static_cast<std::int32_t>(each)};
 }
 
-int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
-
-/// The first that takes all rows: one with fewer units a block has less to multiply in a step.
-const Form* form_of(const Descriptor& descriptor) {
+/// The first that takes all rows.
+const Form* form_of(const Descriptor& descriptor, const Way& way) {
   for (const Form& form : kForms) {
-    const auto spread = spread_of(form, descriptor.hidden, descriptor.directions, descriptor.rows);
-    if (spread && tiles_of(*spread) <= form.most_tiles) return &form;
+    const PassForm& pass = form.*way.form;
+    if (descriptor.hidden > form.most_hidden || pass.units == 0) continue;
+    if (spread_of(pass, descriptor.hidden, descriptor.directions, descriptor.rows)) return &form;
   }
   return nullptr;
 }
@@ -62,19 +65,16 @@ const Form* form_of(const Descriptor& descriptor) {
 CellKind kind_of(const Descriptor& descriptor) { return {descriptor.cell, descriptor.dtype}; }
 
 /// Bytes of the exchange of so many groups, `values` a unit.
-std::size_t exchange_bytes(const Spread& spread, std::int64_t groups, std::int64_t values,
-                           std::int64_t hidden) {
-  const BufferLayout buffer{spread.rows, static_cast<int>(values) * octets_of(hidden)};
-  return static_cast<std::size_t>(groups * kBuffers * buffer.bytes());
+std::int64_t exchange_bytes(std::int64_t groups, std::int64_t values, std::int64_t hidden) {
+  const BufferLayout buffer{kGroupRows, static_cast<int>(values) * octets_of(hidden)};
+  return groups * kBuffers * buffer.bytes();
 }
 
 /// For all runs of the plan: those of fewer rows may be spread over more groups.
-std::int64_t most_exchange_bytes(const Descriptor& descriptor, std::int64_t values) {
-  const Form& form = *form_of(descriptor);
-  const Spread spread =
-      spread_of(form, descriptor.hidden, descriptor.directions, descriptor.rows).value();
-  return static_cast<std::int64_t>(
-      exchange_bytes(spread, groups_of(form, descriptor.hidden), values, descriptor.hidden));
+std::int64_t most_exchange_bytes(const Descriptor& descriptor, const Way& way,
+                                 std::int64_t values) {
+  const PassForm& pass = form_of(descriptor, way)->*way.form;
+  return exchange_bytes(groups_of(pass, descriptor.hidden), values, descriptor.hidden);
 }
 
 /// A launch whose blocks all run at once or not at all; `attributes` must outlive it.
@@ -129,19 +129,17 @@ Residence residence_of(const PassForm& pass, std::int64_t hidden, int values, in
 }
 
 template <typename Args>
-void launch_layer(cudaStream_t stream, const Descriptor& descriptor, const Args& args,
-                  const Residence& residence, Pass Kernels::*pass_of, std::int64_t values,
+void launch_layer(cudaStream_t stream, const Descriptor& descriptor, const Way& way,
+                  const Args& args, const Residence& residence, std::int64_t values,
                   void* exchange) {
-  const Form& form = *form_of(descriptor);
+  const Form& form = *form_of(descriptor, way);
   const persistent::Extent& extent = args.extent;
-  const Spread spread = spread_of(form, extent.hidden, extent.directions, extent.rows).value();
-  const Pass& pass =
-      kernels_of(kind_of(descriptor), form)[static_cast<std::size_t>(tiles_of(spread) - 1)].*
-      pass_of;
+  const Spread spread =
+      spread_of(form.*way.form, extent.hidden, extent.directions, extent.rows).value();
+  const Pass& pass = kernels_of(kind_of(descriptor), form).*way.kernel;
   const std::int64_t groups = std::int64_t{spread.clusters} * extent.directions;
-  check(cudaMemsetAsync(exchange, 0xFF, exchange_bytes(spread, groups, values, extent.hidden),
-                        stream),
-        "clear the exchange of a recurrent layer");
+  const auto bytes = static_cast<std::size_t>(exchange_bytes(groups, values, extent.hidden));
+  check(cudaMemsetAsync(exchange, 0xFF, bytes, stream), "clear the exchange of a recurrent layer");
   allow(pass);
   std::array<cudaLaunchAttribute, 2> attributes{};
   cudaLaunchConfig_t config = configuration(
@@ -171,63 +169,58 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
                        kMostLayers);
   }
   if (auto reason = persistent::refuse_size(descriptor)) return reason;
-  const Form* form = form_of(descriptor);
-  if (form == nullptr) {
-    return fmt::format(
-        "the GPU's registers don't hold the recurrent weights of {} units in {} directions for {} "
-        "rows",
-        descriptor.hidden, descriptor.directions, descriptor.rows);
-  }
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  const Spread most =
-      spread_of(*form, descriptor.hidden, descriptor.directions, descriptor.rows).value();
-  // Runs of fewer rows take fewer tiles, and may take more groups.
-  const std::int64_t each = groups_of(*form, descriptor.hidden) / descriptor.directions;
-  const auto groups = static_cast<int>(std::min(each, descriptor.rows) * descriptor.directions);
-  for (int tiles = 1; tiles <= tiles_of(most); ++tiles) {
-    const Kernels& kernels =
-        kernels_of(kind_of(descriptor), *form)[static_cast<std::size_t>(tiles - 1)];
-    for (const auto& [pass, way] :
-         {std::pair{kernels.forward, form->forward}, std::pair{kernels.backward, form->backward}}) {
-      const int blocks = groups * blocks_of(way, descriptor.hidden);
-      if (blocks_on_gpu(pass, way.cluster, device.gpu().processors) < blocks) {
-        return fmt::format("this GPU can't run {} blocks at once", blocks);
-      }
+  for (const Way& way : {kForward, kBackward}) {
+    if (way.form == kBackward.form && !descriptor.training) continue;
+    const Form* form = form_of(descriptor, way);
+    if (form == nullptr) {
+      return fmt::format(
+          "the GPU's processors don't hold the recurrent weights of {} units in {} directions for "
+          "{} rows",
+          descriptor.hidden, descriptor.directions, descriptor.rows);
+    }
+    const PassForm& pass = form->*way.form;
+    // Runs of fewer rows may take more groups.
+    const std::int64_t each = groups_of(pass, descriptor.hidden) / descriptor.directions;
+    const auto groups = static_cast<int>(std::min(each, descriptor.rows) * descriptor.directions);
+    const int blocks = groups * blocks_of(pass, descriptor.hidden);
+    if (blocks_on_gpu(kernels_of(kind_of(descriptor), *form).*way.kernel, pass.cluster,
+                      device.gpu().processors) < blocks) {
+      return fmt::format("this GPU can't run {} blocks at once", blocks);
     }
   }
   return std::nullopt;
 }
 
 Residence forward_residence(const Descriptor& descriptor) {
-  const Form& form = *form_of(descriptor);
+  const Form& form = *form_of(descriptor, kForward);
   const int gates = static_cast<int>(descriptor.gates());
   return residence_of(form.forward, descriptor.hidden, 1, form.forward_bands(gates),
                       form.forward_loads());
 }
 
 Residence backward_residence(const Descriptor& descriptor) {
-  const Form& form = *form_of(descriptor);
+  const Form& form = *form_of(descriptor, kBackward);
   const int gates = static_cast<int>(descriptor.gates());
   return residence_of(form.backward, descriptor.hidden, gates, form.backward_bands(),
                       form.backward_loads(gates));
 }
 
 std::int64_t forward_exchange_bytes(const Descriptor& descriptor) {
-  return most_exchange_bytes(descriptor, 1);
+  return most_exchange_bytes(descriptor, kForward, 1);
 }
 std::int64_t backward_exchange_bytes(const Descriptor& descriptor) {
-  return most_exchange_bytes(descriptor, descriptor.gates());
+  return most_exchange_bytes(descriptor, kBackward, descriptor.gates());
 }
 
 void launch(cudaStream_t stream, const Descriptor& descriptor, const persistent::LayerForward& args,
             void* exchange) {
-  launch_layer(stream, descriptor, args, forward_residence(descriptor), &Kernels::forward, 1,
-               exchange);
+  launch_layer(stream, descriptor, kForward, args, forward_residence(descriptor), 1, exchange);
 }
 
 void launch(cudaStream_t stream, const Descriptor& descriptor,
             const persistent::LayerBackward& args, void* exchange) {
-  launch_layer(stream, descriptor, args, backward_residence(descriptor), &Kernels::backward,
+  launch_layer(stream, descriptor, kBackward, args, backward_residence(descriptor),
                descriptor.gates(), exchange);
 }
 

@@ -6,54 +6,86 @@
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 namespace {
 
-/// One of the canonical matrix's elements, or zero.
-__device__ float element(const PackWeights& args, int gate, int unit, int column) {
-  if (gate >= args.gates || unit >= args.hidden || column >= args.hidden) return 0;
-  return args.from[(static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden + column];
+/// One of the canonical matrix's elements.
+__device__ const float* element(const PackWeights& args, int gate, int unit, int column) {
+  return args.from + (static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden + column;
+}
+
+/// Neighbours in a row of the matrix, zero beyond it; eight at once where kWhole.
+template <bool kWhole>
+__device__ void read_octet(const PackWeights& args, int gate, int unit, int column,
+                           float (&values)[kOctet]) {
+  if (gate >= args.gates || unit >= args.hidden || column >= args.hidden) return;
+  const float* from = element(args, gate, unit, column);
+  if constexpr (kWhole) {
+#pragma unroll
+    for (int k = 0; k < kOctet; k += 4) {
+      *reinterpret_cast<float4*>(values + k) = *reinterpret_cast<const float4*>(from + k);
+    }
+  } else {
+    for (int k = 0; k < kOctet && column + k < args.hidden; ++k) values[k] = from[k];
+  }
 }
 
 /// [block][warp][load][half of an octet][band][lane], as Product loads them: 8 elements, of two
-/// rows four of the depth.
-template <typename T, bool kBackward>
+/// rows four of the depth. A thread has both halves. A grid of (blocks, most_loads * bands).
+template <typename T, bool kBackward, bool kWhole>
 __global__ void pack_kernel(const PackWeights args) {
   const Residence& r = args.residence;
-  const int fragment = static_cast<int>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int lane = threadIdx.x % 32, band = fragment % r.bands, half = fragment / r.bands % 2;
-  const int load = fragment / r.bands / 2 % r.most_loads;
-  const int warp = fragment / r.bands / 2 / r.most_loads % kWarps;
-  const int block = fragment / r.bands / 2 / r.most_loads / kWarps;
-  if (block >= r.blocks) return;
+  const int block = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int load = static_cast<int>(blockIdx.y) / r.bands, band = blockIdx.y % r.bands;
   const int part = block % r.cluster * kWarps + warp;
   const int octet = (part * r.loads + load) * 4 + lane % 4;
   const int octets = octets_of(args.hidden);
-  T* to = static_cast<T*>(args.to) + (static_cast<std::int64_t>(fragment) * 32 + lane) * 8;
+  float values[2][kOctet] = {};  // of rows g and g + 8
+  if (load < r.loads) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int row = band * 16 + lane / 4 + i / 2 % 2 * 8;
-    const int depth = half * 4 + i / 4 * 2 + i % 2;
-    float value = 0;
-    if (load < r.loads) {
-      if (kBackward) {
+    for (int i = 0; i < 2; ++i) {
+      const int row = band * 16 + lane / 4 + i * 8;
+      if constexpr (kBackward) {
+        const int gate = octet / octets, unit = octet % octets * kOctet;
         const int column = block / r.cluster * r.cluster * r.units + row;
-        if (row < r.cluster * r.units) {
-          value = element(args, octet / octets, octet % octets * kOctet + depth, column);
+        if (row >= r.cluster * r.units || column >= args.hidden || gate >= args.gates) continue;
+#pragma unroll
+        for (int k = 0; k < kOctet; ++k) {
+          if (unit + k < args.hidden) values[i][k] = *element(args, gate, unit + k, column);
         }
       } else {
-        value =
-            element(args, row / r.units, block * r.units + row % r.units, octet * kOctet + depth);
+        const int eight = row / kOctet, unit = eight / args.gates * kOctet + row % kOctet;
+        if (unit >= r.units) continue;
+        read_octet<kWhole>(args, eight % args.gates, block * r.units + unit, octet * kOctet,
+                           values[i]);
       }
     }
-    store(to + i, value);
+  }
+  uint4* to =
+      static_cast<uint4*>(args.to) + lane +
+      ((static_cast<std::int64_t>(block) * kWarps + warp) * r.most_loads + load) * 2 * r.bands * 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    alignas(16) T fragment[kOctet];
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      store(fragment + i, values[i / 2 % 2][half * 4 + i / 4 * 2 + i % 2]);
+    }
+    to[(half * r.bands + band) * 32] = *reinterpret_cast<const uint4*>(fragment);
   }
 }
 
 template <bool kBackward>
 void pack(cudaStream_t stream, DType storage, const PackWeights& args) {
   const Residence& r = args.residence;
-  const int blocks = r.blocks * r.most_loads * 2 * r.bands;
+  const dim3 grid(static_cast<unsigned>(r.blocks), static_cast<unsigned>(r.most_loads * r.bands));
+  const bool whole = !kBackward && args.hidden % kOctet == 0 &&
+                     reinterpret_cast<std::uintptr_t>(args.from) % sizeof(float4) == 0;
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    pack_kernel<T, kBackward><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(args);
+    if constexpr (sizeof(T) == 2) {
+      const auto kernel =
+          whole ? pack_kernel<T, kBackward, !kBackward> : pack_kernel<T, kBackward, false>;
+      kernel<<<grid, kThreads, 0, stream>>>(args);
+    }
   });
   runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent weights");
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/recurrent/cuda/persistent/tensor_core.h"
 #include "kernels/recurrent/cuda/persistent_grid/exchange.h"
 
@@ -8,27 +10,28 @@
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 /// A warp takes 32 of the depth at once, kLoads times: thread 4g + q the octet q of them, of row g.
-/// Bands that registers don't hold stay in shared memory.
-template <typename T, int kBands, int kLoads, int kTiles>
+/// What registers don't hold of the weights stays in shared memory.
+template <typename T, int kBands, int kGates, int kLoads>
 class Product {
  public:
-  using Sums = SumBuffer<kBands * 16, kTiles>;
-  static constexpr int kMostRegisters = 144;  ///< of a thread, for weights
-  static constexpr int kHeld =
-      kBands < kMostRegisters / (8 * kLoads) ? kBands : kMostRegisters / (8 * kLoads);
-  /// Of shared memory, for the others.
-  static constexpr int kBytes = (kBands - kHeld) * kLoads * 2 * kThreads * 16;
+  using Sums = SumBuffer<kBands, kGates>;
+  /// Sums that don't wait for each other: a product's latency is that of four or five.
+  static constexpr int kChains = kBands < 4 ? 2 : 1;
+  /// Of a thread, for weights, beside what is on its way and sums.
+  static constexpr int kMostRegisters = 192 - 4 * (kLoads + kChains * kBands);
+  /// Of a load's fragments, kBands for each half of the octets, those in registers and the others.
+  static constexpr int kHeld = std::min(2 * kBands, kMostRegisters / (4 * kLoads));
+  static constexpr int kShared = 2 * kBands - kHeld;
+  static constexpr int kBytes = kShared * kLoads * kThreads * 16;  ///< of shared memory
 
   /// `weights` as packed; `part` of the depth is this warp's.
   __device__ Product(const void* weights, const Grid& grid, const Exchange& exchange, int part,
                      std::byte* shared)
-      : shared_(reinterpret_cast<uint4*>(shared) + threadIdx.x),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        loads_(grid.loads),
-        rows_(exchange.layout().rows) {
+      : address_(shared_address(shared) + threadIdx.x * 16) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(blockIdx.x) % grid.blocks * kWarps + threadIdx.x / 32;
     const uint4* from = static_cast<const uint4*>(weights) +
-                        static_cast<std::int64_t>(warp) * kLoads * 2 * kBands * 32 + lane_;
+                        static_cast<std::int64_t>(warp) * kLoads * 2 * kBands * 32 + lane;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
 #pragma unroll
@@ -36,19 +39,19 @@ class Product {
 #pragma unroll
         for (int m = 0; m < kBands; ++m) {
           const uint4 fragment = from[((i * 2 + e) * kBands + m) * 32];
-          if (m < kHeld) {
-            reinterpret_cast<uint4&>(weights_[i][e][m < kHeld ? m : 0]) = fragment;
+          if (m < held(e)) {
+            held_[i][index(e, m)] = fragment;
           } else {
-            shared_[shared_index(i, e, m)] = fragment;
+            reinterpret_cast<uint4*>(shared)[threadIdx.x + shared_index(i, e, m)] = fragment;
           }
         }
       }
     }
     const BufferLayout& layout = exchange.layout();
-    const int first = part * loads_ * 4 + lane_ % 4;
-    mine_ = min((layout.octets - first + 3) / 4, loads_);
-    offset_ = layout.offset(first, lane_ / 4);
-    pitch_ = layout.pitch();
+    const int first = part * grid.loads * 4 + lane % 4, row = lane / 4;
+    // What doesn't exist is zero, and so never looked for.
+    mine_ = row < layout.rows ? min((layout.octets - first + 3) / 4, grid.loads) : 0;
+    offset_ = layout.offset(first, row);
   }
 
   /// Multiplies what comes in `buffer`, and leaves the warp's sums. Calls `meanwhile` when it has
@@ -56,104 +59,94 @@ class Product {
   template <typename Meanwhile>
   __device__ void run(const std::byte* buffer, float* sums, const Meanwhile& meanwhile) const {
     const std::byte* from = buffer + offset_;
-    uint4 b[kWindow][kTiles];
-    // What doesn't exist is zero, and so never looked for.
-    const auto expect = [&](int i) {
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        const std::uint32_t word = i < mine_ && n * 8 + lane_ / 4 < rows_ ? kAbsent : 0;
-        b[i % kWindow][n] = make_uint4(word, word, word, word);
-      }
-    };
-    const auto look_for = [&](int i) {
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        uint4& v = b[i % kWindow][n];
-        if (lacks(v)) v = look(from + i * pitch_ + n * BufferLayout::kTileBytes);
-      }
-    };
-    const auto lacking = [&](int i) {
-      bool any = false;
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) any |= lacks(b[i % kWindow][n]);
-      return __any_sync(0xFFFFFFFF, any);
-    };
-#pragma unroll
-    for (int i = 0; i < kWindow; ++i) expect(i);
-#pragma unroll
-    for (int i = 0; i < kWindow; ++i) look_for(i);
-    meanwhile();
-    float acc[kChains][kBands][kTiles][4] = {};
+    uint4 b[kLoads];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      if (i >= loads_) continue;
-      while (lacking(i)) {
+      const std::uint32_t word = i < mine_ ? kAbsent : 0;
+      b[i] = make_uint4(word, word, word, word);
+    }
+    const auto look_for = [&](int first) {
 #pragma unroll
-        for (int j = i; j < kLoads && j < i + kWindow; ++j) look_for(j);
+      for (int i = first; i < kLoads; ++i) {
+        if (lacks(b[i])) b[i] = look(from + i * BufferLayout::kPitch);
       }
+    };
+    // Any of those that are awaited together.
+    const auto lacks_any = [&](int first) {
+      bool any = false;
+#pragma unroll
+      for (int i = first; i < kLoads && i < first + kTogether; ++i) any |= lacks(b[i]);
+      return __any_sync(0xFFFFFFFF, any) != 0;
+    };
+    look_for(0);
+    meanwhile();
+    float acc[kChains][kBands][4] = {};
+    // The next fragments of shared memory are on their way while others are multiplied or awaited.
+    uint4 next[std::max(fetches(0), 1)];
+#pragma unroll
+    for (int m = held(0); m < kBands; ++m) next[m - held(0)] = fetch(0, 0, m);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      while (i % kTogether == 0 && lacks_any(i)) look_for(i);
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
+        const uint4& v = b[i];
 #pragma unroll
         for (int m = 0; m < kBands; ++m) {
-          std::uint32_t a[4];
-          if (m < kHeld) {
-            reinterpret_cast<uint4&>(a) =
-                reinterpret_cast<const uint4&>(weights_[i][e][m < kHeld ? m : 0]);
-          } else {
-            reinterpret_cast<uint4&>(a) = shared_[shared_index(i, e, m)];
+          auto& sum = acc[e % kChains][m];
+          const std::uint32_t b0 = e == 0 ? v.x : v.z, b1 = e == 0 ? v.y : v.w;
+          if (m < held(e)) {
+            persistent::multiply_add<T>(sum, words_of(held_[i][index(e, m)]), b0, b1);
+            continue;
           }
-#pragma unroll
-          for (int n = 0; n < kTiles; ++n) {
-            const uint4& v = b[i % kWindow][n];
-            persistent::multiply_add<T>(acc[e % kChains][m][n], a, e == 0 ? v.x : v.z,
-                                        e == 0 ? v.y : v.w);
+          const int f = m - held(e);
+          persistent::multiply_add<T>(sum, words_of(next[f]), b0, b1);
+          if (e == 0 && f < fetches(1)) {
+            next[f] = fetch(i, 1, held(1) + f);
+          } else if (i + 1 < kLoads) {
+            next[f] = fetch(i + 1, 0, held(0) + f);
           }
         }
       }
-      if (i + kWindow < kLoads) {
-        expect(i + kWindow);
-        look_for(i + kWindow);
+    }
+    if constexpr (kChains == 2) {
+#pragma unroll
+      for (int m = 0; m < kBands; ++m) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) acc[0][m][k] += acc[1][m][k];
       }
     }
-    leave(acc, sums + threadIdx.x / 32 * Sums::kWarp + lane_ % 4 / 2 * Sums::kHalf + lane_ / 4 * 4 +
-                   lane_ % 2 * 2);
+    Sums::leave(acc[0], sums);
   }
 
  private:
-  /// Loads on their way, as many as registers allow.
-  static constexpr int kWindow = kLoads * kTiles <= 8 ? kLoads : 8 / kTiles;
-  /// Sums that don't wait for each other: a product's latency is that of four or five.
-  static constexpr int kChains = kBands * kTiles < 4 ? 2 : 1;
+  /// Loads that are awaited together: between two waits nothing is multiplied.
+  static constexpr int kTogether = 2;
 
+  /// Bands of the e-th half of the octets that are in registers, the first ones.
+  __host__ __device__ static constexpr int held(int e) { return (kHeld + e) / 2; }
+  __host__ __device__ static constexpr int fetches(int e) { return kBands - held(e); }
+  __device__ static constexpr int index(int e, int m) { return e * held(0) + m; }
   /// The thread's own fragments; nobody else reads them.
   __device__ static constexpr int shared_index(int i, int e, int m) {
-    return ((i * 2 + e) * (kBands - kHeld) + m - kHeld) * kThreads;
+    return (i * kShared + e * fetches(0) + m - held(e)) * kThreads;
+  }
+  using Words = std::uint32_t[4];
+  __device__ static const Words& words_of(const uint4& v) {
+    return reinterpret_cast<const Words&>(v);
+  }
+  __device__ uint4 fetch(int i, int e, int m) const {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(address_ + shared_index(i, e, m) * 16));
+    return v;
   }
 
-  __device__ void leave(const float (&acc)[kChains][kBands][kTiles][4], float* sums) const {
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      if (n * 8 + lane_ % 4 * 2 >= rows_) continue;
-#pragma unroll
-      for (int m = 0; m < kBands; ++m) {
-        float* to = sums + n * Sums::kTile + m * 64;
-        float s[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          s[k] = kChains == 1 ? acc[0][m][n][k] : acc[0][m][n][k] + acc[kChains - 1][m][n][k];
-        }
-        *reinterpret_cast<float2*>(to) = make_float2(s[0], s[1]);
-        *reinterpret_cast<float2*>(to + 32) = make_float2(s[2], s[3]);
-      }
-    }
-  }
-
-  uint4* const shared_;
-  const int lane_, loads_, rows_;
-  int mine_;    ///< loads that exist for this thread
-  int offset_;  ///< of the thread's first octet and row in a buffer
-  int pitch_;
-  std::uint32_t weights_[kLoads][2][kHeld][4];
+  const std::uint32_t address_;  ///< of the thread's fragments in shared memory
+  int mine_;                     ///< loads that exist for this thread
+  int offset_;                   ///< of its first octet and row in a buffer
+  uint4 held_[kLoads][kHeld];
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid
