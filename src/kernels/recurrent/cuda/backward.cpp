@@ -330,7 +330,7 @@ void run_steps(const Run& run, const BackwardArgs& args, std::int64_t layer, con
 void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
   Engine& engine = run.engine;
   const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
-  if (engine.rung.persistent()) {
+  if (engine.rung.persistent_backward()) {
     run_persistent_layer(run, args, layer, turns);
   } else {
     run_steps(run, args, layer, turns);

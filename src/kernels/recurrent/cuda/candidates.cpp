@@ -62,6 +62,18 @@ std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const
   return refuse_launch(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
+/// Where backward's weights don't stay on chip, or better don't.
+std::optional<std::string> refuse_persistent_forward(const Descriptor& descriptor,
+                                                     const Device& device) {
+  if (!descriptor.training) return "it differs from persistent-wide in backward alone";
+  if (descriptor.layers * descriptor.directions > 1) {
+    return "backward step by step is faster with layers or directions beside each other";
+  }
+  Descriptor forward = descriptor;
+  forward.training = false;
+  return refuse_persistent<wide::refuse>(forward, device);
+}
+
 template <const Rung& rung>
 std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
   return make_ladder_plan(descriptor, rung);
@@ -92,6 +104,7 @@ constexpr std::array kList{
     rung<kPersistentCluster>(refuse_persistent<persistent::refuse>),
     rung<kPersistentGrid>(refuse_persistent<persistent_grid::refuse>),
     rung<kPersistentWide>(refuse_persistent<wide::refuse>),
+    rung<kPersistentForward>(refuse_persistent_forward),
     rung<kGraph>(refuse_graph),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

@@ -53,10 +53,15 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
                        transposes(descriptor, rung, rung.fused_step));
   }
   const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
-  PackedMatrix matrix;
+  PackedMatrix matrix{sizes.gate_width, sizes.output};
   matrix.largest = booking.take(kFloat, {1});
   matrix.plain = booking.take(1, {bytes.forward});
-  matrix.transposed = booking.take(1, {bytes.backward});
+  if (rung.persistent_backward()) {
+    matrix.transposed = booking.take(1, {bytes.backward});
+  } else if (descriptor.training) {
+    matrix.has_transpose = true;
+    matrix.transposed = booking.take(sizes.storage, {matrix.rows, matrix.columns});
+  }
   return matrix;
 }
 
@@ -149,7 +154,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   for (std::int64_t lane = 0; lane < lanes; ++lane) {
     layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));
   }
-  if (rung.persistent()) {
+  if (rung.persistent_backward()) {
     layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).backward});
   }
   return layout;

@@ -12,14 +12,16 @@ struct Packing {
   cudaStream_t stream;
   std::byte* packed;
 
-  /// Packs a canonical matrix as rows [first, ..) of a packed one.
-  void pack(const Tensor& source, const PackedMatrix& matrix, std::int64_t first) const {
+  /// Packs a canonical matrix as rows [first, ..) of a packed one, and of its transpose if it has
+  /// one; or of that alone.
+  void pack(const Tensor& source, const PackedMatrix& matrix, std::int64_t first,
+            bool transposed_alone = false) const {
     const std::int64_t bytes = engine.sizes.storage;
     PackMatrix args{};
     args.from = source.data_as<const float>();
     args.rows = source.size(0);
     args.columns = source.size(1);
-    args.to = packed + matrix.plain + first * matrix.columns * bytes;
+    if (!transposed_alone) args.to = packed + matrix.plain + first * matrix.columns * bytes;
     args.to_stride = matrix.columns;
     if (matrix.has_transpose) {
       args.transposed = packed + matrix.transposed + first * bytes;
@@ -31,10 +33,12 @@ struct Packing {
   void pack_recurrent(const Tensor& source, const PackedMatrix& matrix) const {
     if (!engine.rung.persistent()) return pack(source, matrix, 0);
     const bool training = engine.descriptor.training;
+    const bool backward = training && engine.rung.persistent_backward();
     pack_resident_weights(stream, engine.descriptor, engine.rung.residence,
                           source.data_as<const float>(),
-                          {packed + matrix.plain, training ? packed + matrix.transposed : nullptr,
+                          {packed + matrix.plain, backward ? packed + matrix.transposed : nullptr,
                            reinterpret_cast<float*>(packed + matrix.largest)});
+    if (training && !backward) pack(source, matrix, 0, true);
   }
 
   void copy(const Tensor& source, std::size_t to) const {

@@ -45,7 +45,9 @@ __global__ void pack_kernel(const PackMatrix args) {
     Neighbours<T, kFour> to;
 #pragma unroll
     for (int k = 0; k < kFour; ++k) store(to.at + k, from.at[k]);
-    write_four<kWhole>(static_cast<T*>(args.to) + row * args.to_stride + column, to, count);
+    if (args.to) {
+      write_four<kWhole>(static_cast<T*>(args.to) + row * args.to_stride + column, to, count);
+    }
     if (!args.transposed) continue;
 #pragma unroll
     for (int k = 0; k < kFour; ++k) tile[four + k][i] = to.at[k];

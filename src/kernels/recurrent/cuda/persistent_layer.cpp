@@ -59,7 +59,8 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   if (engine.rung.residence == Residence::kGrid) {
     persistent_grid::launch(stream, engine.descriptor, args, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kWide) {
-    wide::launch(stream, run.kind(), args, run.workspace<void>(exchange));
+    const bool saved_by_gate = !engine.rung.persistent_backward();
+    wide::launch(stream, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
   } else {
     persistent::launch(stream, run.kind(), run.abreast(), args);
   }

@@ -17,7 +17,7 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
 /// Where they go.
 struct ResidentWeights {
   void* forward;
-  void* backward;  ///< null unless the plan is for training
+  void* backward;  ///< null unless backward is such a launch, too
   float* largest;  ///< of float32 weights in magnitude: by how much their factors are scaled
 };
 

@@ -46,8 +46,11 @@ struct Rung {
   /// Unless none: all steps that a piece of a layer has, in all directions, are one launch, and
   /// with a wavefront the products of its input and gradients have streams of their own beside it.
   Residence residence = Residence::kNone;
+  /// That is so forward alone.
+  bool stepwise_backward = false;
 
   bool persistent() const { return residence != Residence::kNone; }
+  bool persistent_backward() const { return persistent() && !stepwise_backward; }
 };
 
 /// In order of the ladder.
@@ -76,5 +79,12 @@ inline constexpr Rung kPersistentCluster =
     persistent_rung("persistent-cluster", Residence::kCluster);
 inline constexpr Rung kPersistentGrid = persistent_rung("persistent-grid", Residence::kGrid);
 inline constexpr Rung kPersistentWide = persistent_rung("persistent-wide", Residence::kWide);
+
+constexpr Rung persistent_forward_rung() {
+  Rung rung = persistent_rung("persistent-forward", Residence::kWide);
+  rung.transposed = rung.fused_step = rung.stepwise_backward = true;
+  return rung;
+}
+inline constexpr Rung kPersistentForward = persistent_forward_rung();
 
 }  // namespace sluice::kernels::recurrent::cuda

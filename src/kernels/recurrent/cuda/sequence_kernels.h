@@ -14,9 +14,9 @@ namespace sluice::kernels::recurrent::cuda {
 struct PackMatrix {
   const float* from;  ///< [rows, columns]
   std::int64_t rows, columns;
-  void* to;
+  void* to;  ///< null, like the next: unwanted
   std::int64_t to_stride;
-  void* transposed;  ///< null: unwanted
+  void* transposed;
   std::int64_t transposed_stride;
 };
 void pack_matrix(cudaStream_t stream, DType storage, const PackMatrix& args);

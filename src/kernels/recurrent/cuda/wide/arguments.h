@@ -4,9 +4,9 @@
 
 /// All steps of one layer in one launch over the whole GPU, for wide layers and large batches. A
 /// block keeps weights of 64 rows of the recurrent product (forward: all gates of 16 units;
-/// backward: 64 units, a part of the gates' depth) in registers. What steps hand on, h or gate
-/// gradients, goes through global memory, in the form in which the tensor cores read it, and is
-/// announced by counters.
+/// backward: 64 units, a part of the gates' depth) in registers, and what is beyond a depth of 1024
+/// in shared memory. What steps hand on, h or gate gradients, goes through global memory, in the
+/// form in which the tensor cores read it, and is announced by counters.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 using persistent::Extent;
@@ -17,10 +17,14 @@ using persistent::LayerForward;
 /// the exchange has.
 inline constexpr int kUnits = 16, kTileRows = 32, kChunkUnits = 64;
 inline constexpr int kBlocksOfChunk = kChunkUnits / kUnits;
-/// Values of one tile and 64 units (or gates): a line of 128 bytes a row.
-inline constexpr int kChunkBytes = kTileRows * 128;
-/// A stage of the ring holds two chunks for each of the two warpgroups that multiply.
-inline constexpr int kStageChunks = 4, kStageBytes = kStageChunks * kChunkBytes;
+/// A stage of the ring holds two chunks for each of the two warpgroups that multiply. A chunk has
+/// the values of one tile and 64 units (or gates).
+inline constexpr int kStageChunks = 4;
+/// Stages of the ring that a tile's depth may take; weights of the first ones stay in registers, of
+/// the others in shared memory.
+inline constexpr int kFewestStages = 2, kRegisterStages = 4, kMostStages = 8;
+/// A block's weights for a stage: 64 rows.
+inline constexpr int kStageWeightBytes = 64 * kStageChunks * kChunkUnits * 2;
 /// Warpgroups: two multiply, one evaluates cells, of the last one a warp copies and one announces.
 inline constexpr int kThreads = 512;
 /// Counters have a line of the second cache each.
@@ -36,9 +40,20 @@ struct Geometry {
   std::int32_t tiles_each;    ///< that a block has, one after the other in each step
   std::int32_t groups;        ///< of rows: blocks of different groups have nothing in common
   std::int32_t sharers;       ///< blocks of a cluster that each copy is brought to
+  std::int32_t lines;         ///< of a chunk, 128 bytes each: the rows of a tile in eights
+  std::int32_t stages;        ///< of the ring, that a tile's depth takes
   std::int32_t ring;          ///< stages of the ring
-  std::byte* exchange;        ///< [2][direction][tile][depth chunk][kChunkBytes]
+  std::int32_t sums;          ///< buffers of sums on their way from products to cells, 1 or 2
+  bool saved_by_gate;         ///< forward leaves `saved` as [time, rows, 4, H]
+  std::byte* exchange;        ///< [2][direction][tile][depth chunk][chunk_bytes()]
   std::uint32_t* counters;    ///< [direction][tile][chunk], zero at the beginning
+
+  constexpr int chunk_bytes() const { return lines * 128; }
+  constexpr int stage_bytes() const { return kStageChunks * chunk_bytes(); }
+  /// Stages whose weights are in shared memory.
+  constexpr int shared_stages() const {
+    return stages > kRegisterStages ? stages - kRegisterStages : 0;
+  }
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

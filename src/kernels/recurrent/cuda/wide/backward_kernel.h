@@ -12,13 +12,13 @@
 /// chunk, and evaluates the cells of a quarter of them.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// kStages: of the ring, that a tile's quarter of the depth takes.
+/// kStages: of the ring, for which weights are in registers.
 template <typename Cell, typename T, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
                     const __grid_constant__ Geometry geometry) {
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry.ring, geometry.tiles_each, sizeof(BackwardState));
+  const BlockMemory memory(geometry, sizeof(BackwardState));
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
@@ -40,8 +40,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   if (threadIdx.x == 32) {
     begin_barriers(barriers, part.tiles, sharers.count, 1, kBlocksOfChunk * kCellWarps);
-    expect_parts(0);
-    expect_parts(1);
+    for (int i = 0; i < geometry.sums; ++i) expect_parts(i);
+    copy_weights(args.weights[part.direction], geometry, part,
+                 ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }
   __syncthreads();
   cluster_arrive();
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         place.lane() < kBlocksOfChunk
             ? address_in(static_cast<std::uint32_t>(first + place.lane()), barriers.parts_empty(0))
             : 0;
-    Turn turn;
+    Turn turn{geometry.sums};
     Item item = items.first();
     read(item);
     while (items.has(item)) {
@@ -98,9 +99,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction],
-                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
-                                        barriers, sharers);
+    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, ring,
+                                        ring + static_cast<std::uint32_t>(memory.weights), barriers,
+                                        sharers);
     // A warp has the sums of one block's cells.
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
     const std::uint32_t to =
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                               memory.parts + ((part.quarter * 2 + role) * 128 + lane) * 16));
     const std::uint32_t full =
         address_in(static_cast<std::uint32_t>(first + warp), barriers.parts_full(0));
-    Turn turn;
+    Turn turn{geometry.sums};
     for (Item item = items.first(); items.has(item); item = items.after(item)) {
       float sums[16];
       product.run(sums);
@@ -136,9 +137,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
     if (warp == 1) announce_items(geometry, part, items, barriers);
     if (warp == 0) {
-      copy_items<kStages>(geometry, extent.directions, part, items,
-                          DepthPart{part.quarter * kStages * kStageChunks, geometry.depth_chunks},
-                          sharers, ring, barriers);
+      copy_items(geometry, extent.directions, part, items,
+                 DepthPart{part.quarter * geometry.stages * kStageChunks, geometry.depth_chunks},
+                 sharers, ring, barriers);
     }
   }
   // No block ends while another may still write into it.

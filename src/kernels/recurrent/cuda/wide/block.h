@@ -22,6 +22,9 @@ struct Part {
     first_tile = rest % geometry.groups * geometry.tiles_each;
     tiles = min(geometry.tiles_each, geometry.tiles - first_tile);
   }
+
+  /// Of the direction and group.
+  __device__ int block() const { return chunk * kBlocksOfChunk + quarter; }
 };
 
 /// A product: of values that were announced as `number`-th of a tile of the block's.
@@ -67,13 +70,15 @@ __device__ inline void count_steps(const Extent& extent, const Part& part, int* 
   }
 }
 
-/// Two buffers of sums on their way from products to cells, and how often each was used.
+/// Buffers of sums on their way from products to cells, and how often each was used.
 struct Turn {
+  int buffers;
   int buffer = 0;
   std::uint32_t parity = 0;
   __device__ void next() {
-    buffer ^= 1;
-    parity ^= buffer == 0;
+    if (++buffer < buffers) return;
+    buffer = 0;
+    parity ^= 1;
   }
 };
 
@@ -88,8 +93,10 @@ struct Barriers {
   __device__ std::uint32_t parts_empty(int buffer) const {
     return base + (2 * ring + 2 + buffer) * 8;
   }
+  /// Of the weights in shared memory.
+  __device__ std::uint32_t weights() const { return base + (2 * ring + 4) * 8; }
   /// Of a tile's values that are to be announced.
-  __device__ std::uint32_t written(int tile) const { return base + (2 * ring + 4 + tile) * 8; }
+  __device__ std::uint32_t written(int tile) const { return base + (2 * ring + 5 + tile) * 8; }
 };
 
 /// Arrives at a barrier of this block, or at one of the cluster's: what the thread has read before

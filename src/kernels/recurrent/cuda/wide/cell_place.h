@@ -103,6 +103,7 @@ class CellPlace {
   /// Writes what the thread hands on as `number`-th values of a tile: `plane` is the gate.
   template <typename T>
   __device__ void hand_on(int number, int tile, int plane, const T (&values)[kCells]) const {
+    if (row_ >= geometry_.lines) return;
     std::byte* chunk = values_of(geometry_, extent_.directions, part_, number, tile,
                                  plane * geometry_.chunks + part_.chunk);
     const int piece = part_.quarter * 2 + lane_ / 16;

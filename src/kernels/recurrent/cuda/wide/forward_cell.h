@@ -16,9 +16,13 @@ class ForwardCell {
  public:
   using State = ForwardState<T>;
 
-  __device__ ForwardCell(const LayerForward& args, const CellPlace<kEven>& place, const Part& part,
-                         std::byte* states)
-      : args_(args), place_(place), direction_(part.direction), states_(states, place.thread()) {
+  __device__ ForwardCell(const LayerForward& args, const Geometry& geometry,
+                         const CellPlace<kEven>& place, const Part& part, std::byte* states)
+      : args_(args),
+        place_(place),
+        direction_(part.direction),
+        saved_by_gate_(geometry.saved_by_gate),
+        states_(states, place.thread()) {
     const std::int64_t column =
         static_cast<std::int64_t>(direction_) * Cell::kGates * args.extent.hidden + place.unit();
 #pragma unroll
@@ -136,6 +140,10 @@ class ForwardCell {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (time >= ends_[r]) continue;
+      if (saved_by_gate_) {
+        save_by_gate(time, tile, r);
+        continue;
+      }
       uint2* to = static_cast<uint2*>(args_.saved[direction_]) + place_.at(time, tile, r);
       place_.store_units(to, gates_[r], gates_[2 + r]);
     }
@@ -161,6 +169,20 @@ class ForwardCell {
 
  private:
   __device__ bool training() const { return args_.saved[0] != nullptr; }
+
+  __device__ void save_by_gate(int time, int tile, int r) const {
+    const int hidden = args_.extent.hidden;
+    auto* to = static_cast<std::uint16_t*>(args_.saved[direction_]) +
+               place_.line(time, tile, r) * static_cast<std::int64_t>(Cell::kSaved * hidden) +
+               place_.unit();
+#pragma unroll
+    for (int g = 0; g < Cell::kSaved; ++g) {
+      const auto bits = [&](const uint2& gates) {
+        return static_cast<std::uint16_t>((g < 2 ? gates.x : gates.y) >> g % 2 * 16);
+      };
+      place_.store_units(to + g * hidden, bits(gates_[r]), bits(gates_[2 + r]));
+    }
+  }
 
   /// Past a row's end zero.
   __device__ void write_outputs(int tile, int time, const State& state,
@@ -198,6 +220,7 @@ class ForwardCell {
   const LayerForward& args_;
   const CellPlace<kEven>& place_;
   const int direction_;
+  const bool saved_by_gate_;
   const StateMemory<State> states_;
   float bias_[2][Cell::kGates], bias_hn_[2];
   float next_[kCells][Cell::kGates], inputs_[kCells][Cell::kGates];

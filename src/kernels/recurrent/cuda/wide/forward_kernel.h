@@ -9,13 +9,13 @@
 /// The forward pass of a layer over the whole sequence.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// kStages: of the ring, that a tile's depth takes.
+/// kStages: of the ring, for which weights are in registers.
 template <typename Cell, typename T, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args,
                    const __grid_constant__ Geometry geometry) {
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry.ring, geometry.tiles_each, sizeof(ForwardState<T>));
+  const BlockMemory memory(geometry, sizeof(ForwardState<T>));
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
@@ -25,6 +25,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < 32) count_steps(extent, part, steps);
   if (threadIdx.x == 32) {
     begin_barriers(barriers, part.tiles, sharers.count, kProductWarps, kCellWarps);
+    copy_weights(args.weights[part.direction], geometry, part,
+                 ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }
   __syncthreads();
   cluster_arrive();
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   const auto evaluate_cells = [&](auto even) {
     const CellPlace<even.value> place(extent, geometry, part, barriers);
-    ForwardCell<Cell, T, even.value> cell(args, place, part, shared + memory.states);
+    ForwardCell<Cell, T, even.value> cell(args, geometry, place, part, shared + memory.states);
     const auto time_of = [&](const Item& item) {
       return part.direction == 1 ? steps[item.tile] - 1 - item.number : item.number;
     };
@@ -43,7 +45,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       cell.begin(tile, steps[tile]);
       if (steps[tile] > 0) cell.hand_on(0, tile);
     }
-    Turn turn;
+    Turn turn{geometry.sums};
     Item item = items.first();
     if (items.has(item)) cell.read(item.tile, time_of(item));
     while (items.has(item)) {
@@ -68,11 +70,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction],
-                                        part.chunk * kBlocksOfChunk + part.quarter, role, ring,
-                                        barriers, sharers);
+    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, ring,
+                                        ring + static_cast<std::uint32_t>(memory.weights), barriers,
+                                        sharers);
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-    Turn turn;
+    Turn turn{geometry.sums};
     for (Item item = items.first(); items.has(item); item = items.after(item)) {
       float sums[16];
       product.run(sums);
@@ -98,8 +100,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
     if (warp == 1) announce_items(geometry, part, items, barriers);
     if (warp == 0) {
-      copy_items<kStages>(geometry, extent.directions, part, items,
-                          DepthPart{0, geometry.depth_chunks}, sharers, ring, barriers);
+      copy_items(geometry, extent.directions, part, items, DepthPart{0, geometry.depth_chunks},
+                 sharers, ring, barriers);
     }
   }
   // No block ends while another may still write into it.

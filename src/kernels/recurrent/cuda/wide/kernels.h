@@ -7,12 +7,10 @@
 /// The kernels that are compiled, a source file each cell and storage (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Stages of the ring that a tile's depth may take.
-inline constexpr int kFewestStages = 2, kMostStages = 4;
-
-/// Of a cell and storage, by number of stages from kFewestStages on.
+/// Of a cell and storage, by the number of stages that have their weights in registers, from
+/// kFewestStages on.
 struct Kernels {
-  std::array<const void*, kMostStages - kFewestStages + 1>
+  std::array<const void*, kRegisterStages - kFewestStages + 1>
       forward,                        ///< of (LayerForward, Geometry)
       backward;                       ///< of (LayerBackward, Geometry)
   int forward_state, backward_state;  ///< bytes that a thread keeps of each tile

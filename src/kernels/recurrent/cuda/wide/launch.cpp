@@ -69,6 +69,10 @@ std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64
   geometry.tiles_each = static_cast<std::int32_t>(each);
   geometry.groups = static_cast<std::int32_t>(parts(tiles, each));
   geometry.sharers = pass == Pass::kForward ? size.blocks : size.blocks / kBlocksOfChunk;
+  geometry.lines = static_cast<std::int32_t>(tiles > 1 ? kTileRows : parts(rows, 8) * 8);
+  geometry.stages = static_cast<std::int32_t>(stages_of(pass, gates, hidden));
+  // A second buffer is worth less than the ring where weights take half of the memory.
+  geometry.sums = geometry.shared_stages() > 0 ? 1 : 2;
   return spread;
 }
 
@@ -86,23 +90,28 @@ std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidd
 
 /// Tiles that a block may take one after the other: up to as many it was measured to be faster than
 /// a kernel a step (docs/performance.md).
-int most_tiles(Pass pass, CellType cell) {
+int most_tiles(Pass pass, CellType cell, const Geometry& geometry) {
   if (cell == CellType::kGru) return 2;
-  return pass == Pass::kForward ? 8 : 4;
+  const int most = pass == Pass::kForward ? 8 : 4;
+  return geometry.shared_stages() > 0 ? most / 2 : most;
 }
 
 int state_bytes(const Kernels& kernels, Pass pass) {
   return pass == Pass::kForward ? kernels.forward_state : kernels.backward_state;
 }
-const void* kernel_of(const Kernels& kernels, Pass pass, std::int64_t stages) {
-  const auto index = static_cast<std::size_t>(stages - kFewestStages);
+const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometry) {
+  const auto index =
+      static_cast<std::size_t>(std::min(geometry.stages, kRegisterStages) - kFewestStages);
   return pass == Pass::kForward ? kernels.forward[index] : kernels.backward[index];
 }
 
-/// As many stages as there is memory for, up to where more bring nothing.
-int ring_of(int tiles, int state) {
-  const int rest = kSharedBytes - BlockMemory(0, tiles, state).bytes;
-  return std::min(kMostRing, rest / (kStageBytes + 16));
+/// Gives the ring as many stages as there is memory for, up to where more bring nothing; returns
+/// the bytes of a block's shared memory.
+int fill_memory(Geometry& geometry, int state) {
+  geometry.ring = 0;
+  const int rest = kSharedBytes - BlockMemory(geometry, state).bytes;
+  geometry.ring = std::min(kMostRing, rest / (geometry.stage_bytes() + 16));
+  return BlockMemory(geometry, state).bytes;
 }
 
 std::int64_t counters_bytes(const Geometry& geometry, std::int64_t directions) {
@@ -135,21 +144,20 @@ void allow(const void* kernel, int bytes) {
 
 template <typename Args>
 void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Args& args,
-                  void* exchange) {
+                  bool saved_by_gate, void* exchange) {
   const Extent& extent = args.extent;
   const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
   Spread spread = spread_of(pass, gates, extent.hidden, extent.rows, extent.directions).value();
   Geometry& geometry = spread.geometry;
   const Kernels& kernels = kernels_of(kind);
-  const void* kernel = kernel_of(kernels, pass, stages_of(pass, gates, extent.hidden));
-  const int state = state_bytes(kernels, pass);
-  geometry.ring = ring_of(geometry.tiles_each, state);
+  const void* kernel = kernel_of(kernels, pass, geometry);
+  const int bytes = fill_memory(geometry, state_bytes(kernels, pass));
+  geometry.saved_by_gate = saved_by_gate;
   const std::int64_t counters = counters_bytes(geometry, extent.directions);
   geometry.counters = static_cast<std::uint32_t*>(exchange);
   geometry.exchange = static_cast<std::byte*>(exchange) + counters;
   check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(counters), stream),
         "clear the counters of a recurrent layer");
-  const int bytes = BlockMemory(geometry.ring, geometry.tiles_each, state).bytes;
   allow(kernel, bytes);
   Configuration configuration(spread, bytes);
   configuration.launch.stream = stream;
@@ -163,12 +171,10 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Ar
 std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass,
                                          std::int64_t rows) {
   const std::int64_t gates = descriptor.gates();
-  const Spread spread =
-      spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions).value();
+  Spread spread = spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions).value();
   const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype});
-  const void* kernel = kernel_of(kernels, pass, stages_of(pass, gates, descriptor.hidden));
-  const int state = state_bytes(kernels, pass), tiles = spread.geometry.tiles_each;
-  const int bytes = BlockMemory(ring_of(tiles, state), tiles, state).bytes;
+  const void* kernel = kernel_of(kernels, pass, spread.geometry);
+  const int bytes = fill_memory(spread.geometry, state_bytes(kernels, pass));
   allow(kernel, bytes);
   const Configuration configuration(spread, bytes);
   int clusters = 0;
@@ -194,6 +200,7 @@ std::int64_t exchange_bytes(const Descriptor& descriptor) {
   const std::int64_t tiles = parts(descriptor.rows, kTileRows);
   const std::int64_t chunks = chunks_of(descriptor.hidden);
   const std::int64_t depth = depth_chunks(pass, descriptor.gates(), descriptor.hidden);
+  constexpr std::int64_t kChunkBytes = kTileRows * 128;
   return descriptor.directions * tiles * (chunks * kCounterBytes + 2 * depth * kChunkBytes);
 }
 
@@ -216,9 +223,13 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     if (pass == Pass::kBackward && !descriptor.training) continue;
     const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
                                   descriptor.directions);
-    if (!spread) return "both directions of so many units don't run at once";
+    if (!spread && descriptor.directions == 2) {
+      return "both directions of so many units don't run at once";
+    }
+    if (!spread)
+      return "clusters that share the depth of backward's products don't all run at once";
     const int tiles = spread->geometry.tiles_each;
-    if (tiles > most_tiles(pass, descriptor.cell)) {
+    if (tiles > most_tiles(pass, descriptor.cell, spread->geometry)) {
       return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
     }
     // A run of fewer rows may take more blocks, or clusters of another size.
@@ -229,11 +240,13 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   return std::nullopt;
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, void* exchange) {
-  launch_layer(stream, kind, Pass::kForward, args, exchange);
+void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, bool saved_by_gate,
+            void* exchange) {
+  launch_layer(stream, kind, Pass::kForward, args, saved_by_gate, exchange);
 }
-void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args, void* exchange) {
-  launch_layer(stream, kind, Pass::kBackward, args, exchange);
+void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args,
+            bool saved_by_gate, void* exchange) {
+  launch_layer(stream, kind, Pass::kBackward, args, saved_by_gate, exchange);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

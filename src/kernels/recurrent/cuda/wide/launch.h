@@ -23,8 +23,12 @@ std::int64_t backward_stages(const Descriptor& descriptor);
 /// Bytes of global memory that launches of up to the descriptor's rows need, in both passes.
 std::int64_t exchange_bytes(const Descriptor& descriptor);
 
-/// Launches all directions of a layer. `exchange` has exchange_bytes, of which nothing is expected.
-void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, void* exchange);
-void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args, void* exchange);
+/// Launches all directions of a layer. `saved_by_gate`: forward leaves what backward reads as
+/// [time, rows, 4, H], for steps of their own; launches of both passes take [time, rows, H, 4].
+/// `exchange` has exchange_bytes, of which nothing is expected.
+void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, bool saved_by_gate,
+            void* exchange);
+void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args,
+            bool saved_by_gate, void* exchange);
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

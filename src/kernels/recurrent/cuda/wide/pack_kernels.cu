@@ -5,39 +5,56 @@
 namespace sluice::kernels::recurrent::cuda::wide {
 namespace {
 
-/// Which part of a packing [block][warpgroup][step of depth][warp][lane] a thread writes: of a
-/// warp's 16 rows of the product row lane / 4 and that 8 below, of 16 columns of depth column 2
-/// (lane % 4) and + 1, and those 8 further.
-struct Fragment {
-  int block, group, chunk, column, warp, lane;  ///< chunk of the block's, and column in it
+/// Which 16 bytes of a packing a thread writes: of rows of a warp and columns of a chunk.
+struct Piece {
+  int block, chunk, warp;  ///< chunk of the block's
+  bool in_lines;
+  int row, column;
 
-  __device__ Fragment(const PackWeights& args, int index) {
-    constexpr int kOwnChunks = kStageChunks / 2, kSteps = kChunkUnits / 16;
-    lane = index % 32;
-    warp = index / 32 % 4;
-    int rest = index / 128;
-    column = rest % kSteps * 16;
-    rest /= kSteps;
-    const int own = rest % kOwnChunks;
-    rest /= kOwnChunks;
-    const int stage = rest % args.stages;
-    rest /= args.stages;
-    group = rest % 2;
-    block = rest / 2;
+  __device__ Piece(const PackWeights& args, int index) {
+    constexpr int kOwnChunks = kStageChunks / 2, kStagePieces = kStageWeightBytes / 16;
+    const int shared = max(0, args.stages - kRegisterStages), loaded = args.stages - shared;
+    block = index / (args.stages * kStagePieces);
+    int rest = index % (args.stages * kStagePieces);
+    in_lines = rest >= loaded * kStagePieces;
+    int stage, group, own;
+    if (in_lines) {
+      constexpr int kLinePieces = 8, kRows = 64;
+      const int line = rest / kLinePieces % kRows;
+      warp = line / 16;
+      row = line % 16;
+      // Where the swizzle puts them.
+      column = (rest % kLinePieces ^ line % 8) * 8;
+      rest /= kLinePieces * kRows;
+      own = rest % kOwnChunks;
+      group = rest / kOwnChunks % 2;
+      stage = rest / kStageChunks;
+    } else {
+      // Of mma.sync's fragments: row lane / 4 and that 8 below, columns 2 (lane % 4) and + 1 of 16,
+      // and those 8 further.
+      constexpr int kSteps = kChunkUnits / 16;
+      const int lane = rest % 32;
+      row = lane / 4;
+      column = rest / 128 % kSteps * 16 + lane % 4 * 2;
+      warp = rest / 32 % 4;
+      rest /= 128 * kSteps;
+      own = rest % kOwnChunks;
+      stage = rest / kOwnChunks % loaded;
+      group = rest / kOwnChunks / loaded;
+    }
     chunk = stage * kStageChunks + group * kOwnChunks + own;
   }
+  __device__ int row_of(int i) const { return in_lines ? row : row + i / 2 % 2 * 8; }
+  __device__ int column_of(int i) const { return column + (in_lines ? i : i % 2 + i / 4 * 8); }
 };
 
-/// Writes the fragment: element(row, column) of the warp's rows and the chunk's columns.
+/// Writes the piece: element(row, column) of the warp's rows and the chunk's columns.
 template <typename T, typename Element>
-__device__ void store_fragment(const PackWeights& args, int index, const Fragment& fragment,
-                               const Element& element) {
+__device__ void store_piece(const PackWeights& args, int index, const Piece& piece,
+                            const Element& element) {
   T values[8];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int row = fragment.lane / 4 + i / 2 % 2 * 8;
-    store(values + i, element(row, fragment.column + fragment.lane % 4 * 2 + i % 2 + i / 4 * 8));
-  }
+  for (int i = 0; i < 8; ++i) store(values + i, element(piece.row_of(i), piece.column_of(i)));
   uint4 bits;
   memcpy(&bits, values, sizeof(bits));
   static_cast<uint4*>(args.to)[index] = bits;
@@ -49,11 +66,11 @@ template <typename T>
 __global__ void forward_kernel(const PackWeights args, int count) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index >= count) return;
-  const Fragment fragment(args, index);
-  store_fragment<T>(args, index, fragment, [&](int row, int column) -> float {
-    const int gate = fragment.warp % 2 * 2 + row / 8;
-    const int unit = fragment.block * kUnits + row % 8 * 2 + fragment.warp / 2;
-    const int from = fragment.chunk * kChunkUnits + column;
+  const Piece piece(args, index);
+  store_piece<T>(args, index, piece, [&](int row, int column) -> float {
+    const int gate = piece.warp % 2 * 2 + row / 8;
+    const int unit = piece.block * kUnits + row % 8 * 2 + piece.warp / 2;
+    const int from = piece.chunk * kChunkUnits + column;
     if (gate >= args.gates || unit >= args.hidden || from >= args.hidden) return 0;
     return args.from[(static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden + from];
   });
@@ -64,18 +81,18 @@ template <typename T>
 __global__ void backward_kernel(const PackWeights args, int count) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index >= count) return;
-  const Fragment fragment(args, index);
-  store_fragment<T>(args, index, fragment, [&](int row, int column) -> float {
-    const int unit = fragment.block / kBlocksOfChunk * kChunkUnits + fragment.warp * kUnits +
-                     row % 8 * 2 + row / 8;
-    const int chunk = fragment.block % kBlocksOfChunk * args.stages * kStageChunks + fragment.chunk;
+  const Piece piece(args, index);
+  store_piece<T>(args, index, piece, [&](int row, int column) -> float {
+    const int unit =
+        piece.block / kBlocksOfChunk * kChunkUnits + piece.warp * kUnits + row % 8 * 2 + row / 8;
+    const int chunk = piece.block % kBlocksOfChunk * args.stages * kStageChunks + piece.chunk;
     const int gate = chunk / args.chunks, from = chunk % args.chunks * kChunkUnits + column;
     if (gate >= args.gates || unit >= args.hidden || from >= args.hidden) return 0;
     return args.from[(static_cast<std::int64_t>(gate) * args.hidden + from) * args.hidden + unit];
   });
 }
 
-int fragments_of(const PackWeights& args) {
+int pieces_of(const PackWeights& args) {
   return static_cast<int>(packed_bytes(args.chunks, args.stages) / 16);
 }
 
@@ -92,7 +109,7 @@ void check_pack() {
 }  // namespace
 
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
-  const int count = fragments_of(args);
+  const int count = pieces_of(args);
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
     forward_kernel<T><<<blocks_for(count), kPackThreads, 0, stream>>>(args, count);
@@ -101,7 +118,7 @@ void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
 }
 
 void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args) {
-  const int count = fragments_of(args);
+  const int count = pieces_of(args);
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
     backward_kernel<T><<<blocks_for(count), kPackThreads, 0, stream>>>(args, count);

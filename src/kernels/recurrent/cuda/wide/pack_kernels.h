@@ -4,7 +4,10 @@
 
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Recurrent weights in the order in which threads load them (resident_product.h).
+/// Recurrent weights as resident_product.h takes them: [block][stage], kStageWeightBytes each. Of a
+/// block, those for registers are in the order in which threads load them, [warpgroup][step of
+/// depth][warp][lane]; those for shared memory are [warpgroup][chunk][64 rows] lines of 128 bytes a
+/// stage, as wgmma reads them.
 struct PackWeights {
   const float* from;  ///< [G*H, H]
   std::int32_t gates, hidden;
@@ -13,8 +16,7 @@ struct PackWeights {
 };
 /// Bytes of a packing.
 constexpr std::int64_t packed_bytes(std::int64_t chunks, std::int64_t stages) {
-  constexpr std::int64_t kRows = 64, kElementBytes = 2;
-  return chunks * kBlocksOfChunk * kRows * stages * kStageChunks * kChunkUnits * kElementBytes;
+  return chunks * kBlocksOfChunk * stages * kStageWeightBytes;
 }
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args);
 void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args);

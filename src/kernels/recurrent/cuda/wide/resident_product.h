@@ -3,7 +3,8 @@
 #include "kernels/recurrent/cuda/warpgroup_product.h"
 #include "kernels/recurrent/cuda/wide/ring.h"
 
-/// Products of weights that stay in registers with tiles that come through the ring.
+/// Products of weights that stay in registers, and in shared memory, with tiles that come through
+/// the ring.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// Steps of depth 16 that a warpgroup multiplies of a chunk, and chunks of a stage that it takes.
@@ -32,19 +33,26 @@ __device__ void multiply_resident(float (&d)[16], const std::uint32_t (&a)[4], s
 #undef SLUICE_WGMMA
 }
 
-/// A warpgroup's weights, as pack_* leave them: [block][warpgroup][step of depth][warp][lane].
+/// A warpgroup's weights, as pack_* leave them. kStages: whose weights are in registers.
 template <typename T, int kStages>
 class ResidentProduct {
  public:
-  static constexpr int kSteps = kStages * kOwnChunks * kChunkSteps;
+  static constexpr int kStageSteps = kOwnChunks * kChunkSteps, kSteps = kStages * kStageSteps;
+  static constexpr bool kMayShare = kStages == kRegisterStages;
 
-  __device__ ResidentProduct(const void* weights, int block, int group, std::uint32_t ring,
+  /// `shared_weights`: where those of the other stages are brought.
+  __device__ ResidentProduct(const void* weights, const Geometry& geometry, const Part& part,
+                             int group, std::uint32_t ring, std::uint32_t shared_weights,
                              const Barriers& barriers, const Sharers& sharers)
-      : ring_(ring + static_cast<std::uint32_t>(group * kOwnChunks * kChunkBytes)),
+      : chunk_bytes_(geometry.chunk_bytes()),
+        ring_(ring + group * kOwnChunks * chunk_bytes_),
+        shared_weights_(shared_weights + group * kOwnChunks * kChunkWeightBytes),
+        shared_stages_(geometry.shared_stages()),
         barriers_(barriers) {
     const int thread = static_cast<int>(threadIdx.x) % 128;
-    const uint4* from =
-        static_cast<const uint4*>(weights) + (block * 2 + group) * kSteps * 128 + thread;
+    const uint4* from = static_cast<const uint4*>(weights) +
+                        part.block() * geometry.stages * (kStageWeightBytes / 16) +
+                        group * kSteps * 128 + thread;
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       reinterpret_cast<uint4&>(weights_[i]) = from[i * 128];
@@ -52,6 +60,7 @@ class ResidentProduct {
     // The one of the sharers that this lane tells of stages that were read.
     const int lane = thread % 32;
     sharer_ = lane < sharers.count ? sharers.rank(lane) : -1;
+    if (kMayShare && shared_stages_ > 0) wait_for_phase(barriers.weights(), 0);
   }
 
   /// Multiplies the next tile.
@@ -59,29 +68,61 @@ class ResidentProduct {
     int before = 0;
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
-      wait_for_phase(barriers_.full(place_.stage), place_.parity);
-      const std::uint32_t lines = ring_ + place_.stage * kStageBytes;
-      begin_products();
-#pragma unroll
-      for (int i = 0; i < kOwnChunks * kChunkSteps; ++i) {
-        const std::uint32_t at =
-            lines + i / kChunkSteps * kChunkBytes + i % kChunkSteps * kDepthBytes;
-        multiply_resident<T>(sums, weights_[stage * kOwnChunks * kChunkSteps + i],
-                             lines_at(at, kGroupBytes), stage > 0 || i > 0);
+      multiply_stage(stage == 0, before, [&](int i, std::uint64_t lines) {
+        multiply_resident<T>(sums, weights_[stage * kStageSteps + i], lines, stage > 0 || i > 0);
+      });
+    }
+    if constexpr (kMayShare) {
+#pragma unroll 1
+      for (int stage = 0; stage < shared_stages_; ++stage) {
+        const Lines weights(shared_weights_ + stage * kStageWeightBytes, kChunkWeightBytes);
+        multiply_stage(false, before, [&](int i, std::uint64_t lines) {
+          multiply_lines<T, kTileRows>(sums, weights.of(i), lines, 1);
+        });
       }
-      end_products();
-      if (stage > 0) {
-        wait_for_products<1>();
-        release(before);
-      }
-      before = place_.stage;
-      place_.advance(1, barriers_.ring);
     }
     wait_for_products<0>();
     release(before);
   }
 
  private:
+  static constexpr int kChunkWeightBytes = kStageWeightBytes / kStageChunks;
+
+  /// Lines of a warpgroup's chunks of a stage.
+  struct Lines {
+    std::uint64_t chunks[kOwnChunks];
+
+    __device__ Lines(std::uint32_t first, int chunk_bytes) {
+#pragma unroll
+      for (int i = 0; i < kOwnChunks; ++i) {
+        chunks[i] = lines_at(first + i * chunk_bytes, kGroupBytes);
+      }
+    }
+    /// Of a step of depth.
+    __device__ std::uint64_t of(int step) const {
+      return chunks[step / kChunkSteps] + step % kChunkSteps * (kDepthBytes / 16);
+    }
+  };
+
+  /// The products of the next stage, one a step of depth; then those of the one ahead of it, unless
+  /// it is the first, have been made, and its place `before` is free.
+  template <typename Multiply>
+  __device__ void multiply_stage(bool first, int& before, const Multiply& multiply) {
+    wait_for_phase(barriers_.full(place_.stage), place_.parity);
+    const Lines lines(ring_ + place_.stage * kStageChunks * chunk_bytes_, chunk_bytes_);
+    begin_products();
+#pragma unroll
+    for (int i = 0; i < kStageSteps; ++i) {
+      multiply(i, lines.of(i));
+    }
+    end_products();
+    if (!first) {
+      wait_for_products<1>();
+      release(before);
+    }
+    before = place_.stage;
+    place_.advance(1, barriers_.ring);
+  }
   __device__ void release(int stage) const {
     __syncwarp();
     if (sharer_ >= 0) {
@@ -89,7 +130,9 @@ class ResidentProduct {
     }
   }
 
-  const std::uint32_t ring_;
+  const int chunk_bytes_;
+  const std::uint32_t ring_, shared_weights_;
+  const int shared_stages_;
   const Barriers& barriers_;
   RingPlace place_;
   int sharer_;

@@ -13,10 +13,7 @@ struct RingPlace {
   std::uint32_t parity = 0;
 
   __device__ void advance(int stages, int ring) {
-    stage += stages;
-    if (stage < ring) return;
-    stage -= ring;
-    parity ^= 1;
+    for (stage += stages; stage >= ring; stage -= ring) parity ^= 1;
   }
 };
 
@@ -45,6 +42,19 @@ __device__ inline void copy_to_sharers(std::uint32_t to, const std::byte* from, 
       : "memory");
 }
 
+/// Whether a phase has ended, of which the one before has.
+__device__ inline bool has_passed(std::uint32_t barrier, std::uint32_t parity) {
+  std::uint32_t passed;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n}"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+
 /// Where the values of a tile are announced.
 __device__ inline std::uint32_t* counter_of(const Geometry& geometry, const Part& part, int tile,
                                             int chunk) {
@@ -57,8 +67,8 @@ __device__ inline std::byte* values_of(const Geometry& geometry, int directions,
                                        int number, int tile, int chunk) {
   const int index =
       (number % 2 * directions + part.direction) * geometry.tiles + part.first_tile + tile;
-  return geometry.exchange +
-         (static_cast<std::int64_t>(index) * geometry.depth_chunks + chunk) * kChunkBytes;
+  return geometry.exchange + (static_cast<std::int64_t>(index) * geometry.depth_chunks + chunk) *
+                                 geometry.chunk_bytes();
 }
 
 /// The announcing warp: counts up for all blocks when the cells' warps have written a tile's
@@ -73,21 +83,40 @@ __device__ inline void announce_items(const Geometry& geometry, const Part& part
   }
 }
 
+/// Has the block's weights for the stages that are not in registers copied to shared memory; called
+/// by one thread.
+__device__ inline void copy_weights(const void* weights, const Geometry& geometry, const Part& part,
+                                    std::uint32_t to, const Barriers& barriers) {
+  const int count = geometry.shared_stages();
+  if (count == 0) return;
+  const int first = (part.block() + 1) * geometry.stages - count;
+  const auto* from =
+      static_cast<const std::byte*>(weights) + static_cast<std::int64_t>(first) * kStageWeightBytes;
+  arrive_and_expect(barriers.weights(), count * kStageWeightBytes);
+  const auto self = static_cast<std::uint16_t>(1u << cluster_rank());
+  for (int i = 0; i < count; ++i) {
+    copy_to_sharers(to + i * kStageWeightBytes, from + i * kStageWeightBytes, kStageWeightBytes,
+                    barriers.weights(), self);
+  }
+}
+
 /// The copying warp. Lane l watches a chunk of each item: one of this block's share of a stage,
-/// which is copied as one if all of it is there.
-template <int kStages>
-__device__ void copy_items(const Geometry& geometry, int directions, const Part& part,
-                           const Items& items, const DepthPart& depth, const Sharers& sharers,
-                           std::uint32_t ring, const Barriers& barriers) {
+/// which is copied as one if all of it is there. An item may have more stages than the ring.
+__device__ inline void copy_items(const Geometry& geometry, int directions, const Part& part,
+                                  const Items& items, const DepthPart& depth,
+                                  const Sharers& sharers, std::uint32_t ring,
+                                  const Barriers& barriers) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int each = kStageChunks / sharers.count;
-  const bool copies = lane < kStages * each, leads = lane % each == 0;
+  const bool copies = lane < geometry.stages * each, leads = lane % each == 0;
   const int stage = lane / each, piece = sharers.mine * each + lane % each;
   const int chunk = depth.chunk(stage * kStageChunks + piece);
   // Beyond the end chunks are not next to each other.
-  const bool whole = depth.first + kStages * kStageChunks <= depth.all;
-  const int bytes = whole ? each * kChunkBytes : kChunkBytes;
+  const bool whole = depth.first + geometry.stages * kStageChunks <= depth.all;
+  const int bytes = (whole ? each : 1) * geometry.chunk_bytes();
   const std::uint32_t share = copies ? ((1u << each) - 1) << (stage * each) : 0;
+  // Of the stage whose place in the ring this one takes.
+  const std::uint32_t before = stage < geometry.ring ? 0 : share >> (geometry.ring * each);
   const std::uint16_t mask = sharers.mask();
   RingPlace place;
   place.advance(copies ? stage : 0, geometry.ring);
@@ -96,20 +125,19 @@ __device__ void copy_items(const Geometry& geometry, int directions, const Part&
     const std::byte* from = values_of(geometry, directions, part, item.number, item.tile, chunk);
     const std::uint32_t wanted = (item.number + 1) * kAnnouncements;
     bool waits = copies, there = !copies;
-    while (__any_sync(~0u, waits)) {
+    while (const std::uint32_t waiting = __ballot_sync(~0u, waits)) {
       if (!there) there = read_counter(counter) >= wanted;
       const std::uint32_t all = __ballot_sync(~0u, there);
-      __syncwarp();
-      if (!waits || (all & share) != share) continue;
+      if (!waits || (all & share) != share || (waiting & before) != 0) continue;
+      if (!has_passed(barriers.empty(place.stage), place.parity ^ 1)) continue;
       waits = false;
       if (whole && !leads) continue;
-      wait_for_phase(barriers.empty(place.stage), place.parity ^ 1);
       order_with_copies();
-      if (leads) arrive_and_expect(barriers.full(place.stage), kStageBytes);
-      copy_to_sharers(ring + place.stage * kStageBytes + piece * kChunkBytes, from, bytes,
-                      barriers.full(place.stage), mask);
+      if (leads) arrive_and_expect(barriers.full(place.stage), geometry.stage_bytes());
+      copy_to_sharers(ring + place.stage * geometry.stage_bytes() + piece * geometry.chunk_bytes(),
+                      from, bytes, barriers.full(place.stage), mask);
     }
-    place.advance(kStages, geometry.ring);
+    place.advance(geometry.stages, geometry.ring);
   }
 }
 

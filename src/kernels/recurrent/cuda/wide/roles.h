@@ -31,6 +31,7 @@ __device__ inline void begin_barriers(const Barriers& barriers, int tiles, int s
     begin_barrier(barriers.parts_full(i), senders);
     begin_barrier(barriers.parts_empty(i), readers);
   }
+  begin_barrier(barriers.weights(), 1);
   for (int i = 0; i < tiles; ++i) begin_barrier(barriers.written(i), kCellWarps);
   publish_barriers();
 }
