@@ -25,6 +25,13 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["projection"] = shape.projection;
     row["dtype"] = shape.dtype_name();
     row["lengths"] = shape.uniform_lengths ? "uniform" : "full";
+    if (shape.descriptor(true).has_extras()) {
+      row["reset"] = shape.reset;
+      row["zoneout"] = shape.zoneout;
+      row["recurrent_dropout"] = shape.recurrent_dropout;
+      row["peepholes"] = shape.peepholes;
+      row["layer_norm"] = shape.layer_norm;
+    }
     row["seed"] = shape.seed;
     row["device"] = shape.device;
     row["device_model"] = result.device_model;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/suggest.h"
 #include "bench/shape_lines.h"
@@ -12,13 +13,30 @@ namespace recurrent = kernels::recurrent;
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kKeys{
-    "cell",       "time",  "batch",   "input", "hidden", "layers", "directions",
-    "projection", "dtype", "lengths", "seed",  "device", "pass"};
+constexpr std::array<std::string_view, 18> kKeys{
+    "cell",      "time",       "batch",  "input",      "hidden",
+    "layers",    "directions", "dtype",  "projection", "lengths",
+    "seed",      "device",     "pass",   "reset",      "recurrent_dropout",
+    "peepholes", "layer_norm", "zoneout"};
 
 bool parse_lengths(std::string_view text) {
   SLUICE_CHECK(text == "full" || text == "uniform", "'{}' is neither full nor uniform", text);
   return text == "uniform";
+}
+
+bool parse_switch(std::string_view text) {
+  SLUICE_CHECK(text == "on" || text == "off", "'{}' is neither on nor off", text);
+  return text == "on";
+}
+
+/// From 0 on, below 1.
+double parse_rate(std::string_view text) {
+  double rate = -1;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, rate);
+  SLUICE_CHECK(error == std::errc() && rest == end && rate >= 0 && rate < 1,
+               "'{}' is no number from 0 to below 1", text);
+  return rate;
 }
 
 void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
@@ -31,6 +49,16 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
   } else if (key == "pass") {
     SLUICE_CHECK(value == "forward" || value == "all", "'{}' is neither forward nor all", value);
     shape.inference_only = value == "forward";
+  } else if (key == "peepholes") {
+    shape.peepholes = parse_switch(value);
+  } else if (key == "layer_norm") {
+    shape.layer_norm = parse_switch(value);
+  } else if (key == "reset") {
+    shape.reset = parse_rate(value);
+  } else if (key == "zoneout") {
+    shape.zoneout = parse_rate(value);
+  } else if (key == "recurrent_dropout") {
+    shape.recurrent_dropout = parse_rate(value);
   } else if (key == "device") {
     shape.device = value;
   } else if (key == "seed") {
@@ -73,6 +101,12 @@ recurrent::Descriptor BenchShape::descriptor(bool training) const {
   d.rows = batch;
   d.dtype = dtype;
   d.training = training;
+  d.resets = reset > 0;
+  d.peepholes = peepholes;
+  d.layer_norm = layer_norm;
+  d.zoneout_h = zoneout;
+  d.zoneout_c = cell == recurrent::CellType::kLstm ? zoneout : 0;
+  d.recurrent_dropout = recurrent_dropout;
   return d;
 }
 

@@ -48,12 +48,22 @@ HostData::HostData(const BenchShape& shape) {
     layer.bias_ih = draw(random, gates, range, wide);
     layer.bias_hh = draw(random, gates, range, wide);
     layer.weight_hr = draw(random, shape.projection * shape.hidden, range, storage);
+    if (shape.peepholes) layer.weight_peephole = draw(random, 3 * shape.hidden, range, wide);
+    if (shape.layer_norm) {
+      layer.gain_ih = draw(random, gates, 1, wide);
+      layer.gain_hh = draw(random, gates, 1, wide);
+      layer.gain_c = draw(random, shape.hidden, 1, wide);
+      layer.shift_c = draw(random, shape.hidden, 1, wide);
+    }
     weights.push_back(std::move(layer));
+  }
+  for (std::int64_t i = 0; shape.reset > 0 && i < shape.time * shape.batch; ++i) {
+    resets.push_back(std::abs(random.uniform(1)) < shape.reset ? 1 : 0);
   }
 }
 
 struct SharedTensors::Set {
-  Tensor x, h0, c0, lengths, y, hn, cn;
+  Tensor x, h0, c0, lengths, resets, y, hn, cn;
   Tensor dy, dhn, dcn, dx, dh0, dc0;
 };
 
@@ -102,6 +112,10 @@ SharedTensors::Set SharedTensors::Content::make_set(const HostData& data, bool b
     set.lengths = make(DType::kInt32, {shape.batch});
     context.upload<std::int32_t>(set.lengths, data.lengths);
   }
+  if (!data.resets.empty()) {
+    set.resets = make(DType::kInt32, {shape.time, shape.batch});
+    context.upload<std::int32_t>(set.resets, data.resets);
+  }
   set.y = make(shape.dtype, y_shape);
   set.hn = make(shape.dtype, h_shape);
   if (has_cell) set.cn = make(wide, c_shape);
@@ -140,6 +154,15 @@ std::vector<recurrent::LayerWeights> SharedTensors::Content::make_weights(const 
     if (shape.projection > 0) {
       layer.weight_hr =
           tensor(&HostData::LayerWeights::weight_hr, {shape.projection, shape.hidden});
+    }
+    if (shape.peepholes) {
+      layer.weight_peephole = tensor(&HostData::LayerWeights::weight_peephole, {3, shape.hidden});
+    }
+    if (shape.layer_norm) {
+      layer.gain_ih = tensor(&HostData::LayerWeights::gain_ih, {gates});
+      layer.gain_hh = tensor(&HostData::LayerWeights::gain_hh, {gates});
+      layer.gain_c = tensor(&HostData::LayerWeights::gain_c, {shape.hidden});
+      layer.shift_c = tensor(&HostData::LayerWeights::shift_c, {shape.hidden});
     }
     made.push_back(layer);
   }
@@ -196,7 +219,8 @@ const std::vector<recurrent::LayerWeights>& SharedTensors::gradients() const {
 void SharedTensors::zero_gradients(const Context& context) const {
   for (const recurrent::LayerWeights& layer : content_->gradients) {
     for (const Tensor& tensor :
-         {layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr}) {
+         {layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr,
+          layer.weight_peephole, layer.gain_ih, layer.gain_hh, layer.gain_c, layer.shift_c}) {
       if (tensor) context.zero(tensor);
     }
   }
@@ -208,7 +232,9 @@ HostResults SharedTensors::download(const Context& context, const Set& set) cons
                       get(set.dh0), get(set.dc0), {}};
   for (const recurrent::LayerWeights& layer : content_->gradients) {
     results.gradients.push_back({get(layer.weight_ih), get(layer.weight_hh), get(layer.bias_ih),
-                                 get(layer.bias_hh), get(layer.weight_hr)});
+                                 get(layer.bias_hh), get(layer.weight_hr),
+                                 get(layer.weight_peephole), get(layer.gain_ih), get(layer.gain_hh),
+                                 get(layer.gain_c), get(layer.shift_c)});
   }
   return results;
 }
@@ -227,6 +253,7 @@ struct Runner::Content {
     args.rows = shape.batch;
     args.x = set.x;
     args.lengths = set.lengths;
+    args.resets = set.resets;
     args.h0 = set.h0;
     args.c0 = set.c0;
     args.y = set.y;

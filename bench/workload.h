@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -19,9 +20,17 @@ struct HostData {
 
   std::vector<double> x, h0, c0, dy, dhn, dcn;
   std::vector<std::int32_t> lengths;  ///< empty: full
+  std::vector<std::int32_t> resets;   ///< empty: none
   struct LayerWeights {
     std::vector<double> weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
+    std::vector<double> weight_peephole = {}, gain_ih = {}, gain_hh = {}, gain_c = {}, shift_c = {};
   };
+  /// All arrays of a LayerWeights.
+  static constexpr std::array kArrays{&LayerWeights::weight_ih, &LayerWeights::weight_hh,
+                                      &LayerWeights::bias_ih,   &LayerWeights::bias_hh,
+                                      &LayerWeights::weight_hr, &LayerWeights::weight_peephole,
+                                      &LayerWeights::gain_ih,   &LayerWeights::gain_hh,
+                                      &LayerWeights::gain_c,    &LayerWeights::shift_c};
   std::vector<LayerWeights> weights;  ///< index layer * directions + direction
 };
 

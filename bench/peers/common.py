@@ -27,7 +27,8 @@ class Shape:
 
     # What a key's text may be, and the least a number may be where that is not 1.
     CHOICES = {"cell": ["lstm", "gru"], "dtype": DTYPES, "lengths": ["full", "uniform"],
-               "pass": ["all", "forward"], "directions": ["1", "2"]}
+               "pass": ["all", "forward"], "directions": ["1", "2"],
+              "peepholes": ["on", "off"], "layer_norm": ["on", "off"]}
     LEAST = {"projection": 0, "seed": 0}
 
     name: str
@@ -44,10 +45,21 @@ class Shape:
     seed: int = 1
     device: str = "cpu"
     passes: str = "all"  # the key `pass`
+    reset: float = 0.0
+    zoneout: float = 0.0
+    recurrent_dropout: float = 0.0
+    peepholes: str = "off"
+    layer_norm: str = "off"
 
     def check(self):
         if self.projection and self.cell != "lstm":
             raise ValueError("a GRU has no projection")
+
+    @property
+    def has_extras(self):
+        """Whether cells have more than their equations, which no peer's have."""
+        rates = self.reset or self.zoneout or self.recurrent_dropout
+        return bool(rates or self.peepholes == "on" or self.layer_norm == "on")
 
     @property
     def gates(self):
@@ -241,6 +253,9 @@ def measure(arguments, contest_of, library):
 
 
 def measure_one(arguments, contest_of, library, shape, pass_name):
+    if shape.has_extras:
+        print(f"# {shape.name} {pass_name}: {library} declines: its cells have nothing beside their equations")
+        return []
     runners = {}
     contest = contest_of(shape, pass_name)
     for name in arguments.implementations:

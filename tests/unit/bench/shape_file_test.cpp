@@ -28,9 +28,11 @@ TEST(ShapeFile, ReadsEveryKey) {
       "# a comment\n\n"
       "a cell=gru time=3 batch=4 input=5 hidden=6 layers=2 directions=2 dtype=bf16 "
       "lengths=uniform seed=9 device=test # trailing\n"
-      "b projection=7\n",
+      "b projection=7\n"
+      "c reset=0.25 zoneout=0.1 recurrent_dropout=0.3 peepholes=on layer_norm=off\n"
+      "d layer_norm=on\n",
       "f");
-  ASSERT_EQ(shapes.size(), 2u);
+  ASSERT_EQ(shapes.size(), 4u);
   EXPECT_EQ(shapes[0].name, "a");
   EXPECT_EQ(shapes[0].cell, kernels::recurrent::CellType::kGru);
   EXPECT_EQ(shapes[0].time, 3);
@@ -45,6 +47,14 @@ TEST(ShapeFile, ReadsEveryKey) {
   EXPECT_EQ(shapes[0].device, "test");
   EXPECT_EQ(shapes[1].projection, 7);
   EXPECT_FALSE(shapes[1].uniform_lengths);
+  EXPECT_FALSE(shapes[1].descriptor(true).has_extras());
+  const kernels::recurrent::Descriptor extras = shapes[2].descriptor(true);
+  EXPECT_TRUE(extras.resets && extras.peepholes && !extras.layer_norm);
+  EXPECT_EQ(extras.zoneout_h, 0.1);
+  EXPECT_EQ(extras.zoneout_c, 0.1);
+  EXPECT_EQ(extras.recurrent_dropout, 0.3);
+  EXPECT_EQ(shapes[2].reset, 0.25);
+  EXPECT_TRUE(shapes[3].descriptor(false).layer_norm);
 }
 
 TEST(ShapeFile, CountsFlops) {
@@ -122,6 +132,10 @@ TEST(ShapeFile, NamesTheLineAndTheKey) {
   EXPECT_NE(message_of("a lengths=some").find("uniform"), std::string::npos);
   EXPECT_NE(message_of("a pass=backward").find("neither forward nor all"), std::string::npos);
   EXPECT_NE(message_of("a cell=gru projection=3").find("f.shapes:1"), std::string::npos);
+  EXPECT_NE(message_of("a cell=gru peepholes=on").find("f.shapes:1"), std::string::npos);
+  EXPECT_NE(message_of("a peepholes=yes").find("neither on nor off"), std::string::npos);
+  EXPECT_NE(message_of("a reset=1").find("below 1"), std::string::npos);
+  EXPECT_NE(message_of("a zoneout=0.1x").find("below 1"), std::string::npos);
   EXPECT_NE(message_of("# nothing\n").find("no shape"), std::string::npos);
   EXPECT_THROW(read_shapes("/nonexistent/file"), Error);
 }
