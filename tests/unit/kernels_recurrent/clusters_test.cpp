@@ -25,8 +25,10 @@ struct ClusterSize {
   int blocks, clusters;
   std::int64_t fewest_units, most_units;
 
-  /// Tiles of a cluster: weights of float32 leave less room.
-  int most_tiles(DType dtype) const { return dtype == DType::kFloat32 && blocks == 16 ? 2 : 3; }
+  /// Tiles of a cluster: weights of float32 leave less room, and kernels with extras have two.
+  int most_tiles(DType dtype, bool extras = false) const {
+    return extras || (dtype == DType::kFloat32 && blocks == 16) ? 2 : 3;
+  }
   /// Of one direction, with so many tiles a cluster.
   std::int64_t most_rows(std::int64_t directions, int tiles) const {
     return clusters / directions * kTileRows * tiles;
@@ -161,26 +163,94 @@ TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
   if (compared == 0) GTEST_SKIP();
 }
 
+// Of what cells may have beside their equations each by itself, in inference too.
+TEST_P(RecurrentClusters, EqualOracleWithEachExtra) {
+  int compared = 0;
+  for (const ClusterSize& size : kSizes) {
+    for (int which = 0; which < 8; ++which) {
+      StackCase stack;
+      Descriptor& d = stack.descriptor;
+      d = layer_of(size, which % 4 < 3 ? CellType::kLstm : CellType::kGru, draw(1, 2));
+      if (gpu_lacks(d)) continue;
+      d.training = draw(0, 3) > 0;
+      d.resets = which == 0 || which == 3;
+      d.peepholes = which == 1;
+      if (which == 2 || which == 7) d.zoneout_h = 0.3;
+      if (which == 4) d.zoneout_c = 0.3;
+      if (which > 4) d.recurrent_dropout = 0.6;
+      stack.time = d.time;
+      stack.rows = d.rows = draw(1, 12);
+      fill_case(random_, stack);
+      SCOPED_TRACE(fmt::format("{} blocks: {}", size.blocks, describe(stack)));
+      const Tensors got = run(stack, options());
+      expect_close(got, expected(stack), tolerance());
+      EXPECT_EQ(run(stack, options()), got);
+      ++compared;
+    }
+  }
+  if (compared == 0) GTEST_SKIP();
+}
+
+TEST_P(RecurrentClusters, EqualOracleWithMixedExtras) {
+  int compared = 0;
+  for (const ClusterSize& size : kSizes) {
+    for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+      for (const int tiles : {1, 2}) {
+        StackCase stack;
+        Descriptor& d = stack.descriptor;
+        d = layer_of(size, cell, draw(1, 2));
+        if (gpu_lacks(d)) continue;
+        draw_extras(random_, d);
+        d.zoneout_h = 0.2;
+        d.time = stack.time = 3;
+        d.rows = stack.rows = size.most_rows(d.directions, tiles - 1) + draw(1, 9);
+        fill_case(random_, stack);
+        SCOPED_TRACE(fmt::format("{} blocks, {} tiles: {}", size.blocks, tiles, describe(stack)));
+        ASSERT_EQ(refusal(d), std::nullopt);
+        RunOptions captured = options();
+        captured.rounds = 3;
+        const Tensors got = run(stack, captured);
+        expect_close(got, expected(stack), tolerance());
+        EXPECT_EQ(run(stack, options()), got);
+        ++compared;
+      }
+    }
+  }
+  if (compared == 0) GTEST_SKIP();
+}
+
 // Which also holds the rows above against those of the launch.
 TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
   int asked = 0;
   for (const ClusterSize& size : kSizes) {
     for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
       for (const std::int64_t directions : {1, 2}) {
-        Descriptor layer = layer_of(size, cell, directions);
-        if (gpu_lacks(layer)) continue;
-        const std::int64_t most = size.most_rows(directions, size.most_tiles(layer.dtype));
-        SCOPED_TRACE(fmt::format("{} blocks, {} directions", size.blocks, directions));
-        layer.rows = most;
-        EXPECT_EQ(refusal(layer), std::nullopt);
-        layer.rows = most + 1;
-        EXPECT_EQ(refusal(layer),
-                  fmt::format("its clusters take {} rows at once, not {}", most, most + 1));
-        ++asked;
+        for (const bool extras : {false, true}) {
+          Descriptor layer = layer_of(size, cell, directions);
+          if (gpu_lacks(layer)) continue;
+          layer.resets = extras;
+          const std::int64_t most =
+              size.most_rows(directions, size.most_tiles(layer.dtype, extras));
+          SCOPED_TRACE(
+              fmt::format("{} blocks, {} directions, extras {}", size.blocks, directions, extras));
+          layer.rows = most;
+          EXPECT_EQ(refusal(layer), std::nullopt);
+          layer.rows = most + 1;
+          EXPECT_EQ(refusal(layer),
+                    fmt::format("its clusters take {} rows at once, not {}", most, most + 1));
+          ++asked;
+        }
       }
     }
   }
   if (asked == 0) GTEST_SKIP();
+}
+
+TEST_P(RecurrentClusters, RefuseLayerNorm) {
+  Descriptor layer = layer_of(kSizes.front(), CellType::kLstm, 1);
+  if (gpu_lacks(layer)) GTEST_SKIP();
+  layer.layer_norm = true;
+  EXPECT_EQ(refusal(layer), "it has no layer norm");
 }
 
 TEST_P(RecurrentClusters, RefuseSingleSteps) {

@@ -42,6 +42,7 @@ class RecurrentPieces : public ::testing::TestWithParam<std::tuple<const char*, 
     d.dtype = std::get<1>(GetParam());
     d.training = draw(0, 2) > 0;
     if (draw(0, 1) == 0) d.dropout = 0.3;
+    if (draw(0, 1) == 0) draw_extras(random_, d);
     stack.time = draw(9, 60);
     stack.rows = draw(1, most_rows);
     d.time = stack.time + draw(0, 20);
@@ -113,6 +114,8 @@ StackCase single_layer(const StackCase& stack, std::int64_t layer) {
   one.descriptor.input = stack.descriptor.input_of(layer);
   one.weights = {stack.weights[l]};
   one.gradients_before = {stack.gradients_before[l]};
+  // A layer's masks are those of its stream.
+  one.dropout.stream += static_cast<std::uint32_t>(layer);
   for (Vector* part : {&one.input.h0, &one.input.c0, &one.flow.dhn, &one.flow.dcn}) {
     *part = layer_part(*part, layers, layer);
   }

@@ -138,6 +138,15 @@ void add(Tensors& tensors, const std::string& name, const Vector& gradient, cons
 
 }  // namespace
 
+void draw_extras(std::mt19937_64& random, Descriptor& d) {
+  const bool lstm = d.cell == CellType::kLstm;
+  d.resets = chance(random, 0.5);
+  d.peepholes = lstm && chance(random, 0.5);
+  if (chance(random, 0.5)) d.zoneout_h = 0.15;
+  if (lstm && chance(random, 0.5)) d.zoneout_c = 0.4;
+  if (chance(random, 0.5)) d.recurrent_dropout = 0.25;
+}
+
 StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   StackCase stack;
   Descriptor& d = stack.descriptor;
@@ -155,19 +164,14 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   d.dtype = limits.dtype;
   d.training = chance(random, 0.75);
   if (limits.extras) {
-    const bool lstm = d.cell == CellType::kLstm;
-    d.resets = chance(random, 0.5);
-    d.peepholes = lstm && chance(random, 0.5);
-    d.layer_norm = lstm && chance(random, 0.5);
+    draw_extras(random, d);
+    d.layer_norm = d.cell == CellType::kLstm && chance(random, 0.5);
     if (d.layer_norm) {
       d.projection = 0;
       d.peepholes = false;
       // A few units may be nearly equal, of which norms would magnify the rounding.
       d.hidden = std::max<std::int64_t>(d.hidden, 12);
     }
-    if (chance(random, 0.5)) d.zoneout_h = 0.15;
-    if (lstm && chance(random, 0.5)) d.zoneout_c = 0.4;
-    if (chance(random, 0.5)) d.recurrent_dropout = 0.25;
   }
   if (chance(random, 0.5)) d.dropout = 0.3;
   stack.time = chance(random, 0.2) ? 1 : integer(random, 1, limits.time);

@@ -58,8 +58,13 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_single_step(descriptor)) return reason;
-  if (auto reason = refuse_extras(descriptor)) return reason;
   return refuse_launch(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
+}
+/// Of launches that spread a layer over the whole GPU.
+template <decltype(persistent::refuse)& refuse_launch>
+std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_extras(descriptor)) return reason;
+  return refuse_persistent<refuse_launch>(descriptor, device);
 }
 
 /// Where backward's weights don't stay on chip, or better don't.
@@ -71,7 +76,7 @@ std::optional<std::string> refuse_persistent_forward(const Descriptor& descripto
   }
   Descriptor forward = descriptor;
   forward.training = false;
-  return refuse_persistent<wide::refuse>(forward, device);
+  return refuse_spread<wide::refuse>(forward, device);
 }
 
 template <const Rung& rung>
@@ -102,8 +107,8 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
 
 constexpr std::array kList{
     rung<kPersistentCluster>(refuse_persistent<persistent::refuse>),
-    rung<kPersistentGrid>(refuse_persistent<persistent_grid::refuse>),
-    rung<kPersistentWide>(refuse_persistent<wide::refuse>),
+    rung<kPersistentGrid>(refuse_spread<persistent_grid::refuse>),
+    rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentForward>(refuse_persistent_forward),
     rung<kGraph>(refuse_graph),
     rung<kFusedStep>(refuse_fused_step),

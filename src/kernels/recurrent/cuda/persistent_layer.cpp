@@ -51,6 +51,57 @@ void carry_states(const Run& run, std::int64_t layer, const Piece& piece,
   if (!last) args.hn = h, args.cn = c;
 }
 
+persistent::LayerRules rules_of(const Run& run, std::int64_t layer) {
+  const Descriptor& descriptor = run.engine.descriptor;
+  persistent::LayerRules rules{};
+  rules.resets = run.args.resets.data_as<const std::int32_t>();
+  rules.training = descriptor.training;
+  rules.source = run.args.dropout.shifted(static_cast<std::uint32_t>(layer));
+  rules.row_ids = run.row_ids();
+  rules.zoneout_h = Rate(descriptor.zoneout_h);
+  rules.zoneout_c = Rate(descriptor.zoneout_c);
+  if (descriptor.drops_recurrent()) rules.recurrent_dropout = Rate(descriptor.recurrent_dropout);
+  return rules;
+}
+
+const float* peepholes_of(const Run& run, const PackedDirection& direction) {
+  return run.engine.descriptor.peepholes ? run.packed<const float>(direction.peepholes) : nullptr;
+}
+
+persistent::LayerForwardWithExtras with_extras(const Run& run, std::int64_t layer,
+                                               const persistent::LayerForward& plain) {
+  const Engine& engine = run.engine;
+  const PackedLayer& packed = engine.packed.layers[static_cast<std::size_t>(layer)];
+  persistent::LayerForwardWithExtras args{};
+  static_cast<persistent::LayerForward&>(args) = plain;
+  args.rules = rules_of(run, layer);
+  for (std::size_t d = 0; d < packed.directions.size(); ++d) {
+    args.peepholes[d] = peepholes_of(run, packed.directions[d]);
+    if (!engine.descriptor.training) continue;
+    const StateLayout& kept =
+        engine.reserve.states[static_cast<std::size_t>(layer) * packed.directions.size() + d];
+    if (engine.sizes.fresh_cells) args.c_fresh[d] = run.reserve<float>(kept.c_fresh);
+    if (engine.sizes.drops) args.h_dropped[d] = run.reserve<void>(kept.h_dropped);
+  }
+  return args;
+}
+
+persistent::LayerBackwardWithExtras with_extras(const Run& run, std::int64_t layer,
+                                                const persistent::LayerBackward& plain) {
+  const Engine& engine = run.engine;
+  const PackedLayer& packed = engine.packed.layers[static_cast<std::size_t>(layer)];
+  persistent::LayerBackwardWithExtras args{};
+  static_cast<persistent::LayerBackward&>(args) = plain;
+  args.rules = rules_of(run, layer);
+  for (std::size_t d = 0; d < packed.directions.size(); ++d) {
+    args.peepholes[d] = peepholes_of(run, packed.directions[d]);
+    const StateLayout& kept =
+        engine.reserve.states[static_cast<std::size_t>(layer) * packed.directions.size() + d];
+    if (engine.sizes.fresh_cells) args.c_fresh[d] = run.reserve<const float>(kept.c_fresh);
+  }
+  return args;
+}
+
 /// Queues the launch on the layer's stream.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange) {
@@ -61,6 +112,8 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   } else if (engine.rung.residence == Residence::kWide) {
     const bool saved_by_gate = !engine.rung.persistent_backward();
     wide::launch(stream, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
+  } else if (engine.descriptor.has_extras()) {
+    persistent::launch(stream, run.kind(), run.abreast(), with_extras(run, layer, args));
   } else {
     persistent::launch(stream, run.kind(), run.abreast(), args);
   }

@@ -177,7 +177,7 @@ class BackwardCell {
     }
   }
 
- private:
+ protected:
   /// What forward left of a step and what flows into it, as it comes, so that nothing waits for it
   /// before it is used.
   struct Read {

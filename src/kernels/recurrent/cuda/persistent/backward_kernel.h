@@ -6,6 +6,12 @@
 /// The gradients of gates and of initial states over the whole sequence or a piece of it.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
+/// What threads keep, by what the kernel is given.
+template <typename Args, typename Cell, typename T, int kTiles>
+struct BackwardStateOf {
+  using type = BackwardCell<Cell, T, kTiles>;
+};
+
 /// Where things lie in a block's shared memory, in bytes. Of parts and of gates there are two,
 /// which take turns.
 template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
@@ -18,9 +24,10 @@ struct BackwardMemory {
   static constexpr int kBytes = kBarriers + 2 * 8;
 };
 
-template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
+/// `Args` is LayerBackward, or what adds to it.
+template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
-    backward_kernel(const __grid_constant__ LayerBackward args, const Spread spread) {
+    backward_kernel(const __grid_constant__ Args args, const Spread spread) {
   using Memory = BackwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
   using Product = typename Memory::Product;
   using Parts = typename Product::Parts;
@@ -51,8 +58,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const bool reverse = share.direction == 1;
   const bool wants_dh = args.dh0 || args.dh_before;
   const auto time_of = [&](int turn) { return begin + (reverse ? turn : steps - 1 - turn); };
-  BackwardCell<Cell, typename Arithmetic::Storage, kTiles> cell(args, share, rank, owner,
-                                                                begin + steps);
+  using State = typename BackwardStateOf<Args, Cell, typename Arithmetic::Storage, kTiles>::type;
+  State cell(args, share, rank, owner, begin + steps);
   cell.move_to(time_of(0));
   if (steps > 0) cell.read(0);
   cluster_arrive();

@@ -139,9 +139,8 @@ class ForwardCell {
   /// Writes what the step has come to, and goes on to the next step's time.
   __device__ void write() {
     write_outputs();
-    if (training_) write_state(place_step_ > 0 ? place_ + place_step_ : place_);
-    place_ += place_step_;
-    time_ += share_.direction == 1 ? -1 : 1;
+    if (training_) write_state(place_after());
+    advance();
   }
 
   /// Writes the states that lie before the first step.
@@ -172,13 +171,18 @@ class ForwardCell {
     }
   }
 
- private:
-  static constexpr int kSlotBytes = kInputBytes / kAhead;
-
+ protected:
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
   __device__ int global_row(int n) const { return share_.first_row + owner_row_ + n * 8; }
   __device__ int state_at(int n) const {
     return (share_.direction * args_.extent.rows + global_row(n)) * hidden_ + unit_;
+  }
+
+  /// Of the state after the step, in the arrays of states.
+  __device__ int place_after() const { return place_step_ > 0 ? place_ + place_step_ : place_; }
+  __device__ void advance() {
+    place_ += place_step_;
+    time_ += share_.direction == 1 ? -1 : 1;
   }
 
   /// Past a row's end zero.
@@ -211,6 +215,8 @@ class ForwardCell {
       }
     }
   }
+
+  static constexpr int kSlotBytes = kInputBytes / kAhead;
 
   const LayerForward& args_;
   const Share& share_;

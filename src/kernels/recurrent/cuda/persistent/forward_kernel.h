@@ -6,14 +6,21 @@
 /// Forward over the whole sequence or a piece of it.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
+/// What threads keep, by what the kernel is given.
+template <typename Args, typename Cell, typename T, int kTiles, int kStepsAhead>
+struct ForwardStateOf {
+  using type = ForwardCell<Cell, T, kTiles, kStepsAhead>;
+};
+
 /// Where things lie in a block's shared memory, in bytes.
-template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
+template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 struct ForwardMemory {
   using Buffer = StateBuffer<Arithmetic, kBlocks, kTiles>;
   using Product = ForwardProduct<Arithmetic, kBlocks, kTiles>;
   /// float32's steps take long.
   static constexpr int kStepsAhead = Arithmetic::kParts == 1 ? 4 : 2;
-  using State = ForwardCell<Cell, typename Arithmetic::Storage, kTiles, kStepsAhead>;
+  using State =
+      typename ForwardStateOf<Args, Cell, typename Arithmetic::Storage, kTiles, kStepsAhead>::type;
   static constexpr int kState = 0;  ///< two of them take turns
   static constexpr int kWeights = kState + 2 * Buffer::kBytes;
   static constexpr int kExchange = kWeights + Product::Weights::kBytes;
@@ -25,10 +32,11 @@ struct ForwardMemory {
   static constexpr int kBytes = kBarriers + 2 * Product::kGroups * 8;
 };
 
-template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
+/// `Args` is LayerForward, or what adds to it.
+template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
-    forward_kernel(const __grid_constant__ LayerForward args, const Spread spread) {
-  using Memory = ForwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
+    forward_kernel(const __grid_constant__ Args args, const Spread spread) {
+  using Memory = ForwardMemory<Args, Cell, Arithmetic, kBlocks, kTiles>;
   using Product = typename Memory::Product;
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared);

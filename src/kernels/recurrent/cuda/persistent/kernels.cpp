@@ -15,6 +15,9 @@ extern const TileKernels gru_f16_4, gru_f16_8, gru_f16_16;
 extern const TileKernels gru_tf32_4, gru_tf32_8, gru_tf32_16;
 extern const TileKernels gru_f32_4, gru_f32_8, gru_f32_16;
 
+extern const SizeKernels lstm_bf16_extras, lstm_f16_extras, lstm_tf32_extras, lstm_f32_extras;
+extern const SizeKernels gru_bf16_extras, gru_f16_extras, gru_tf32_extras, gru_f32_extras;
+
 namespace {
 
 using BySize = std::array<const TileKernels*, kClusterSizes.size()>;
@@ -27,6 +30,12 @@ constexpr ByArithmetic kGru{
     BySize{&gru_bf16_4, &gru_bf16_8, &gru_bf16_16}, BySize{&gru_f16_4, &gru_f16_8, &gru_f16_16},
     BySize{&gru_tf32_4, &gru_tf32_8, &gru_tf32_16}, BySize{&gru_f32_4, &gru_f32_8, &gru_f32_16}};
 
+using ExtrasByArithmetic = std::array<const SizeKernels*, 4>;
+constexpr ExtrasByArithmetic kLstmExtras{&lstm_bf16_extras, &lstm_f16_extras, &lstm_tf32_extras,
+                                         &lstm_f32_extras};
+constexpr ExtrasByArithmetic kGruExtras{&gru_bf16_extras, &gru_f16_extras, &gru_tf32_extras,
+                                        &gru_f32_extras};
+
 std::size_t index_of(const CellKind& kind) {
   if (kind.storage == DType::kBFloat16) return 0;
   if (kind.storage == DType::kFloat16) return 1;
@@ -36,11 +45,13 @@ std::size_t index_of(const CellKind& kind) {
 
 }  // namespace
 
-const TileKernels& kernels_of(const CellKind& kind, int blocks) {
-  const auto size = std::find(kClusterSizes.begin(), kClusterSizes.end(), blocks);
-  SLUICE_ASSERT(size != kClusterSizes.end());
-  const ByArithmetic& all = kind.cell == CellType::kLstm ? kLstm : kGru;
-  return *all[index_of(kind)][static_cast<std::size_t>(size - kClusterSizes.begin())];
+const TileKernels& kernels_of(const CellKind& kind, bool extras, int blocks) {
+  const auto found = std::find(kClusterSizes.begin(), kClusterSizes.end(), blocks);
+  SLUICE_ASSERT(found != kClusterSizes.end());
+  const auto size = static_cast<std::size_t>(found - kClusterSizes.begin());
+  const bool lstm = kind.cell == CellType::kLstm;
+  if (extras) return (*(lstm ? kLstmExtras : kGruExtras)[index_of(kind)])[size];
+  return *(lstm ? kLstm : kGru)[index_of(kind)][size];
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

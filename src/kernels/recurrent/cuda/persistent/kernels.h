@@ -5,13 +5,13 @@
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
 /// The kernels that are compiled, a source file each cell, arithmetic and size of cluster
-/// (instance.cu.in).
+/// (instance.cu.in), and with extras each cell and arithmetic (extras_instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// One size of cluster and number of tiles; null where shared memory doesn't suffice.
 struct Kernels {
-  const void* forward;                ///< of (LayerForward, Spread)
-  const void* backward;               ///< of (LayerBackward, Spread)
+  const void* forward;                ///< of (LayerForward or with extras, Spread)
+  const void* backward;               ///< of (LayerBackward or with extras, Spread)
   int forward_bytes, backward_bytes;  ///< of shared memory
 };
 
@@ -21,8 +21,9 @@ inline constexpr int kMostTiles = 3;
 inline constexpr std::array kClusterSizes{4, 8, 16};
 
 using TileKernels = std::array<Kernels, kMostTiles>;
+using SizeKernels = std::array<TileKernels, kClusterSizes.size()>;
 
 /// Those of a cell and its arithmetic, by number of tiles.
-const TileKernels& kernels_of(const CellKind& kind, int blocks);
+const TileKernels& kernels_of(const CellKind& kind, bool extras, int blocks);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #include "base/check.h"
 #include "kernels/recurrent/cuda/persistent/kernels.h"
@@ -44,8 +45,8 @@ Spread spread_of(int blocks, std::int64_t directions, std::int64_t abreast, std:
 int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
 
 /// Tiles that a cluster can take.
-int most_tiles(const CellKind& kind, int blocks) {
-  const TileKernels& all = kernels_of(kind, blocks);
+int most_tiles(const CellKind& kind, bool extras, int blocks) {
+  const TileKernels& all = kernels_of(kind, extras, blocks);
   return static_cast<int>(
       std::count_if(all.begin(), all.end(), [](const Kernels& k) { return k.forward != nullptr; }));
 }
@@ -97,10 +98,13 @@ int clusters_at_once(const void* kernel, int blocks, int bytes) {
 template <typename Args>
 void launch_layer(cudaStream_t stream, const CellKind& kind, std::int64_t abreast, const Args& args,
                   const void* Kernels::*kernel, int Kernels::*bytes) {
+  constexpr bool kExtras =
+      std::is_same_v<Args, LayerForwardWithExtras> || std::is_same_v<Args, LayerBackwardWithExtras>;
   const Extent& extent = args.extent;
   const int blocks = blocks_of(extent.hidden).value();
   Spread spread = spread_of(blocks, extent.directions, abreast, extent.rows);
-  const Kernels& kernels = kernels_of(kind, blocks)[static_cast<std::size_t>(tiles_of(spread) - 1)];
+  const Kernels& kernels =
+      kernels_of(kind, kExtras, blocks)[static_cast<std::size_t>(tiles_of(spread) - 1)];
   allow(kernels.*kernel, kernels.*bytes);
   Attributes attributes{};
   cudaLaunchConfig_t config =
@@ -137,6 +141,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   }
   if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   if (descriptor.projection > 0) return "it has no projection";
+  if (descriptor.layer_norm) return "it has no layer norm";
   const auto blocks = blocks_of(descriptor.hidden);
   if (!blocks) {
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
@@ -146,7 +151,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   const Spread spread = spread_of(*blocks, descriptor.directions, abreast, descriptor.rows);
   // What runs in float32 may run in TF32 another time, which takes no fewer rows.
   CellKind kind{descriptor.cell, descriptor.dtype};
-  const int most = most_tiles(kind, *blocks);
+  const bool extras = descriptor.has_extras();
+  const int most = most_tiles(kind, extras, *blocks);
   if (tiles_of(spread) > most) {
     return fmt::format("its clusters take {} rows at once, not {}",
                        clusters_for_direction(*blocks, descriptor.directions) * 8 * most,
@@ -158,7 +164,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     kind.tf32 = tf32;
     // Runs of fewer rows take fewer tiles.
     for (int tiles = 1; tiles <= tiles_of(spread); ++tiles) {
-      const Kernels& kernels = kernels_of(kind, *blocks)[static_cast<std::size_t>(tiles - 1)];
+      const Kernels& kernels =
+          kernels_of(kind, extras, *blocks)[static_cast<std::size_t>(tiles - 1)];
       if (clusters_at_once(kernels.forward, *blocks, kernels.forward_bytes) == 0 ||
           clusters_at_once(kernels.backward, *blocks, kernels.backward_bytes) == 0) {
         return fmt::format("this GPU can't run {} blocks as a cluster", *blocks);
@@ -175,6 +182,16 @@ void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
 
 void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
             const LayerBackward& args) {
+  launch_layer(stream, kind, abreast, args, &Kernels::backward, &Kernels::backward_bytes);
+}
+
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerForwardWithExtras& args) {
+  launch_layer(stream, kind, abreast, args, &Kernels::forward, &Kernels::forward_bytes);
+}
+
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerBackwardWithExtras& args) {
   launch_layer(stream, kind, abreast, args, &Kernels::backward, &Kernels::backward_bytes);
 }
 

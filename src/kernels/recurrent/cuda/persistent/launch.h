@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/recurrent/cuda/persistent/arguments.h"
+#include "kernels/recurrent/cuda/persistent/extra_arguments.h"
 #include "runtime/cuda/cuda_device.h"
 
 /// Which layers fit, how their rows are spread over clusters, and the launch.
@@ -25,5 +25,9 @@ void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
             const LayerForward& args);
 void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
             const LayerBackward& args);
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerForwardWithExtras& args);
+void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
+            const LayerBackwardWithExtras& args);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

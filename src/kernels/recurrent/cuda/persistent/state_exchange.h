@@ -9,10 +9,17 @@
 /// step, and how it is sent.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
+/// What the product reads of eight values of h0 in a row from `unit` on, and by what it may exceed
+/// them: h0 itself, but where Args adds to LayerForward.
+template <typename T>
+__device__ void as_product_reads(T (&)[8], const LayerForward&, const Share&, int /*row*/,
+                                 int /*unit*/) {}
+__device__ inline float most_of_product(const LayerForward&) { return 1.0f; }
+
 /// That of the state of all rows of the share: it never exceeds 1, or the initial state. Called by
 /// all threads of a block, which may use `scratch` again after their next barrier.
-__device__ inline Scale scale_of_state(const LayerForward& args, const Share& share,
-                                       float* scratch) {
+template <typename Args>
+__device__ Scale scale_of_state(const Args& args, const Share& share, float* scratch) {
   constexpr int kWarps = kThreads / 32;
   float largest = 1;
   if (args.h0) {
@@ -30,7 +37,7 @@ __device__ inline Scale scale_of_state(const LayerForward& args, const Share& sh
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = largest;
   __syncthreads();
   for (int i = 0; i < kWarps; ++i) largest = fmaxf(largest, scratch[i]);
-  return Scale(largest);
+  return Scale(largest * most_of_product(args));
 }
 
 /// Eight values of h0 from `unit` on, of which those that don't exist are zero.
@@ -51,8 +58,8 @@ __device__ void read_octet(T (&values)[8], const T* row, int unit, int hidden, b
 
 /// Fills the first buffer with the initial state of all units, and clears the second: rows and
 /// units that don't exist stay zero.
-template <typename Arithmetic, int kBlocks, int kTiles>
-__device__ void fill_state(std::byte* state, const LayerForward& args, const Share& share, int rank,
+template <typename Arithmetic, int kBlocks, int kTiles, typename Args>
+__device__ void fill_state(std::byte* state, const Args& args, const Share& share, int rank,
                            const Scale& scale) {
   using Storage = typename Arithmetic::Storage;
   using Factor = typename Arithmetic::Factor;
@@ -70,6 +77,7 @@ __device__ void fill_state(std::byte* state, const LayerForward& args, const Sha
       const std::int64_t global =
           static_cast<std::int64_t>(share.direction) * args.extent.rows + share.first_row + row;
       read_octet(values, h0 + global * hidden, unit, hidden, aligned);
+      as_product_reads(values, args, share, share.first_row + row, unit);
     }
     Factor factors[Arithmetic::kParts][8];
 #pragma unroll
