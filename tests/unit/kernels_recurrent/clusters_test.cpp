@@ -136,6 +136,33 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
   if (compared == 0) GTEST_SKIP();
 }
 
+// In 16 bits, layers of more than 256 units and of rows that would take two tiles run forward on
+// half as many blocks with twice as many units each, if they have multiples of four.
+TEST_P(RecurrentClusters, EqualOracleInHalvedClusters) {
+  int compared = 0;
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t directions : {1, 2}) {
+      StackCase stack;
+      stack.descriptor = layer_of(kSizes.back(), cell, directions);
+      if (gpu_lacks(stack.descriptor)) continue;
+      stack.descriptor.hidden = 4 * draw(65, 128);
+      stack.descriptor.training = draw(0, 1) == 0;
+      stack.time = stack.descriptor.time;
+      stack.descriptor.rows =
+          draw(kSizes.back().most_rows(directions, 1) + 1, kSizes[1].most_rows(directions, 1));
+      stack.rows = draw(1, stack.descriptor.rows);
+      fill_case(random_, stack);
+      SCOPED_TRACE(describe(stack));
+      ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
+      const Tensors got = run(stack, options());
+      expect_close(got, expected(stack), tolerance());
+      EXPECT_EQ(run(stack, options()), got);
+      ++compared;
+    }
+  }
+  if (compared == 0) GTEST_SKIP();
+}
+
 // Weights, states and gradients far from 1, which float16 couldn't hold: factors of float32 are
 // scaled on their way to the products.
 TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {

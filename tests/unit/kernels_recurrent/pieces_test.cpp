@@ -83,6 +83,24 @@ TEST_P(RecurrentPieces, EqualOracleAndRepeatToTheBit) {
   }
 }
 
+// Layers of so many units and rows run forward on half as many blocks with twice as many units
+// each.
+TEST_P(RecurrentPieces, EqualOracleInHalvedClusters) {
+  for (int trial = 0; trial < 2; ++trial) {
+    StackCase stack = draw_stack(40);
+    stack.descriptor.layers = draw(3, 4);
+    stack.descriptor.hidden = 4 * draw(65, 80);
+    stack.time = stack.descriptor.time = draw(20, 40);
+    stack.rows = stack.descriptor.rows = draw(19, 28);
+    fill_case(random_, stack);
+    if (!can_run(stack.descriptor)) GTEST_SKIP();
+    SCOPED_TRACE(describe(stack));
+    const Tensors got = run(stack, options());
+    expect_close(got, expected(stack), tolerance_of(stack.descriptor.dtype));
+    EXPECT_EQ(run(stack, options()), got);
+  }
+}
+
 // Rows that end in different pieces, and pieces that no row reaches.
 TEST_P(RecurrentPieces, EqualOracleWhereRowsEndEarly) {
   for (int trial = 0; trial < 6; ++trial) {

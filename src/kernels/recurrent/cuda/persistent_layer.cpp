@@ -113,9 +113,10 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
     const bool saved_by_gate = !engine.rung.persistent_backward();
     wide::launch(stream, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
   } else if (engine.descriptor.has_extras()) {
-    persistent::launch(stream, run.kind(), run.abreast(), with_extras(run, layer, args));
+    persistent::launch(stream, run.kind(), engine.descriptor, run.abreast(),
+                       with_extras(run, layer, args));
   } else {
-    persistent::launch(stream, run.kind(), run.abreast(), args);
+    persistent::launch(stream, run.kind(), engine.descriptor, run.abreast(), args);
   }
 }
 

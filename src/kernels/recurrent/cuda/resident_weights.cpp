@@ -26,14 +26,15 @@ PackWeights weights_of(const Descriptor& descriptor, const float* weight_hh) {
 void pack_for_cluster(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
                       const ResidentWeights& to) {
   auto args = weights_of<persistent::PackWeights>(descriptor, weight_hh);
-  args.blocks = persistent::blocks_of(descriptor.hidden).value();
   if (descriptor.dtype == DType::kFloat32) {
     args.largest = to.largest;
     persistent::find_largest(stream, args);
   }
+  args.cluster = persistent::forward_cluster(descriptor);
   args.to = to.forward;
   persistent::pack_forward(stream, descriptor.dtype, args);
   if (!to.backward) return;
+  args.cluster = persistent::backward_cluster(descriptor);
   args.to = to.backward;
   persistent::pack_backward(stream, descriptor.dtype, args);
 }
@@ -76,8 +77,8 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
     return both_passes(descriptor, wide::packed_bytes(chunks, wide::forward_stages(descriptor)),
                        wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
   }
-  const std::int64_t bytes = persistent::packed_bytes(
-      descriptor.dtype, descriptor.gates(), persistent::blocks_of(descriptor.hidden).value());
+  const std::int64_t bytes = persistent::packed_bytes(descriptor.dtype, descriptor.gates(),
+                                                      persistent::backward_cluster(descriptor));
   return both_passes(descriptor, bytes, bytes);
 }
 

@@ -10,8 +10,14 @@
 /// two have an entry a direction; pointers to void are in storage; what may be absent is null.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// Units that a block owns, and its threads.
+/// Units that a block owns, or in forward twice as many, and its threads.
 inline constexpr int kUnits = 32, kThreads = 256;
+
+/// The blocks of a cluster, and the units each has.
+struct Cluster {
+  std::int32_t blocks, units;
+  bool operator==(const Cluster&) const = default;
+};
 
 struct Extent {
   std::int32_t time, rows, hidden, directions;

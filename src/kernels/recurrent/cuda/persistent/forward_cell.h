@@ -8,11 +8,16 @@
 /// reads input products ahead, evaluates the cell and writes everything down.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-template <typename Cell, typename T, int kTiles, int kStepsAhead = 4>
+/// The owner has kTiles rows, kUnits / kBlockUnits * 8 apart.
+template <typename Cell, typename T, int kTiles, int kStepsAhead = 4, int kBlockUnits = kUnits>
 class ForwardCell {
  public:
+  static constexpr int kRowStep = 8 * kUnits / kBlockUnits;
+  /// Whether a warp has an octet of units alone, and so copies the inputs of its rows together,
+  /// four units at once. The number of units is a multiple of that.
+  static constexpr bool kByOctet = kBlockUnits > kUnits;
   static constexpr int kAhead = kStepsAhead;  ///< whose input products are on their way or there
-  static constexpr int kInputBytes = kAhead * Cell::kGates * kTiles * kThreads * 4;
+  static constexpr int kInputBytes = kAhead * (kByOctet ? 4 : Cell::kGates) * kTiles * kThreads * 4;
 
   /// `first` is the first step's place among the input products.
   __device__ ForwardCell(const LayerForward& args, const Share& share, int rank, const Owner& owner,
@@ -22,14 +27,20 @@ class ForwardCell {
         owner_row_(owner.row),
         warp_row_(owner.half * 4),
         hidden_(args.extent.hidden),
-        unit_(rank * kUnits + owner.unit),
+        unit_(rank * kBlockUnits + owner.unit),
         exists_(unit_ < hidden_),
-        inputs_(inputs + threadIdx.x * 4) {
+        inputs_(inputs +
+                (kByOctet ? owner.octet * kWarpBytes + owner.row * (128 + 32) + owner.lane / 4 * 4
+                          : static_cast<int>(threadIdx.x) * 4)),
+        copy_(owner, rank, hidden_, inputs) {
     const Extent& extent = args.extent;
     const int width = Cell::kGates * hidden_, column = share.direction * width + unit_;
     const int sign = share.direction == 1 ? -1 : 1;
+    const int place = first * extent.rows + share.first_row;
     input_ =
-        args.input + ((first * extent.rows + global_row(0)) * extent.directions * width + column);
+        args.input + (kByOctet ? (place + copy_.row) * extent.directions * width +
+                                     share.direction * width + copy_.gate * hidden_ + copy_.unit
+                               : (place + owner_row_) * extent.directions * width + column);
     input_step_ = sign * width * extent.directions * extent.rows;
     place_step_ = sign * extent.rows * hidden_;
     training_ = args.saved[0] != nullptr;
@@ -57,7 +68,14 @@ class ForwardCell {
     }
     read_to_ = read_from_ = 0;
     // What isn't read stays zero.
-    for (int i = 0; i < kInputBytes; i += kThreads * 4) store_shared(inputs_ + i, 0);
+    if constexpr (kByOctet) {
+      for (int i = 0; i < kInputBytes; i += kThreads * 16) {
+        for (int k = 0; k < 16; k += 4) store_shared(inputs + threadIdx.x * 16 + i + k, 0);
+      }
+      __syncwarp();
+    } else {
+      for (int i = 0; i < kInputBytes; i += kThreads * 4) store_shared(inputs_ + i, 0);
+    }
   }
 
   /// Begins to read the input products of the next step that has not been asked for, to be used
@@ -66,12 +84,19 @@ class ForwardCell {
     if (exists) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
-        if (!mine(n)) continue;
-        const float* from = input_ + n * 8 * args_.extent.directions * Cell::kGates * hidden_;
+        const float* from =
+            input_ + n * kRowStep * args_.extent.directions * Cell::kGates * hidden_;
+        if constexpr (kByOctet) {
+          if (copy_.exists && copy_.row + n * kRowStep < share_.rows) {
+            copy_four_ahead(copy_.to + read_to_ + n * kThreads * 16, from);
+          }
+        } else {
+          if (!mine(n)) continue;
 #pragma unroll
-        for (int g = 0; g < Cell::kGates; ++g) {
-          copy_ahead(inputs_ + read_to_ + (n * Cell::kGates + g) * kThreads * 4,
-                     from + g * hidden_);
+          for (int g = 0; g < Cell::kGates; ++g) {
+            copy_ahead(inputs_ + read_to_ + (n * Cell::kGates + g) * kThreads * 4,
+                       from + g * hidden_);
+          }
         }
       }
       input_ += input_step_;
@@ -83,11 +108,13 @@ class ForwardCell {
   /// Waits for the input products of this step, of which the next have not been asked for yet.
   __device__ void receive() {
     wait_for_copies<kAhead - 2>();
+    if constexpr (kByOctet) __syncwarp();
     for_rows([&](int n) {
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
-        x_[n][g] =
-            load_shared(inputs_ + read_from_ + (n * Cell::kGates + g) * kThreads * 4) + bias_[g];
+        const std::uint32_t from = kByOctet ? (inputs_ ^ g * 32) + n * kThreads * 16
+                                            : inputs_ + (n * Cell::kGates + g) * kThreads * 4;
+        x_[n][g] = load_shared(from + read_from_) + bias_[g];
       }
     });
     read_from_ = read_from_ + kSlotBytes == kInputBytes ? 0 : read_from_ + kSlotBytes;
@@ -107,19 +134,18 @@ class ForwardCell {
       gates_[n] = Four<T>(gates);
       const float c = Cell::next_c(gates, c_[n]);
       // Later steps see h as it is stored.
-      T stored;
-      store(&stored, Cell::next_h(gates, c, h_[n]));
-      const bool active = time_ < lengths_[n];
-      c_[n] = active ? c : c_[n];
-      h_[n] = active ? load(&stored) : h_[n];
+      const float h = as_stored<T>(Cell::next_h(gates, c, h_[n]));
+      c_[n] = active(n) ? c : c_[n];
+      h_[n] = active(n) ? h : h_[n];
     });
   }
 
-  /// Calls body(n) for each n of which any of the warp's rows is a row. There is no branch between
-  /// them where all are, so that they run interleaved.
+  /// Calls body(n) for each n of which any of the warp's rows is a row, or for all where the
+  /// cluster was chosen for having them. There is no branch between them where all are, so that
+  /// they run interleaved.
   template <typename Body>
   __device__ void for_rows(const Body& body) const {
-    if (warp_has_row(kTiles - 1)) {
+    if (kBlockUnits > kUnits || warp_has_row(kTiles - 1)) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) body(n);
     } else {
@@ -133,8 +159,8 @@ class ForwardCell {
   /// h of the owner's n-th row.
   __device__ float h(int n) const { return h_[n]; }
   /// Whether any of the warp's n-th rows is a row, and whether the owner's is.
-  __device__ bool warp_has_row(int n) const { return warp_row_ + n * 8 < share_.rows; }
-  __device__ bool has_row(int n) const { return owner_row_ + n * 8 < share_.rows; }
+  __device__ bool warp_has_row(int n) const { return warp_row_ + n * kRowStep < share_.rows; }
+  __device__ bool has_row(int n) const { return owner_row_ + n * kRowStep < share_.rows; }
 
   /// Writes what the step has come to, and goes on to the next step's time.
   __device__ void write() {
@@ -172,8 +198,29 @@ class ForwardCell {
   }
 
  protected:
+  static constexpr int kSlotBytes = kInputBytes / kAhead;
+  /// Inputs of a warp's octet lie as [row in four][gate][unit], in gates' places that differ from
+  /// row to row: what a warp reads of a gate is in 32 banks.
+  static constexpr int kWarpBytes = 4 * 4 * 8 * 4;
+
+  /// What a lane copies of that: four units of a gate and row.
+  struct Copy {
+    int row, gate, unit;
+    bool exists;  ///< of the layer
+    std::uint32_t to;
+
+    __device__ Copy(const Owner& owner, int rank, int hidden, std::uint32_t inputs)
+        : row(owner.lane / 8),
+          gate(owner.lane / 2 % 4),
+          unit(rank * kBlockUnits + owner.octet * 8 + owner.lane % 2 * 4),
+          exists(gate < Cell::kGates && unit < hidden),
+          to(inputs + owner.octet * kWarpBytes + row * 128 + (gate ^ row) * 32 +
+             owner.lane % 2 * 16) {}
+  };
+
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
-  __device__ int global_row(int n) const { return share_.first_row + owner_row_ + n * 8; }
+  __device__ bool active(int n) const { return time_ < lengths_[n]; }
+  __device__ int global_row(int n) const { return share_.first_row + owner_row_ + n * kRowStep; }
   __device__ int state_at(int n) const {
     return (share_.direction * args_.extent.rows + global_row(n)) * hidden_ + unit_;
   }
@@ -187,42 +234,52 @@ class ForwardCell {
 
   /// Past a row's end zero.
   __device__ void write_outputs() const {
-    const int directions = args_.extent.directions;
+    const int directions = args_.extent.directions, row_step = kRowStep * hidden_;
+    // Each kind for all rows, so that no store is in a branch of its own.
+    T* y = static_cast<T*>(args_.y) + (directions * place_ + y_offset_);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      if (!mine(n)) continue;
-      const bool active = time_ < lengths_[n];
-      const int place = place_ + n * 8 * hidden_;
-      store(static_cast<T*>(args_.y) + (directions * place + y_offset_), active ? h_[n] : 0.0f);
-      if (Cell::kHasCellState && args_.c_sequence) {
-        const int before = share_.direction * args_.extent.time * args_.extent.rows * hidden_;
-        args_.c_sequence[before + place] = active ? c_[n] : 0.0f;
+      if (mine(n)) store(y + n * directions * row_step, active(n) ? h_[n] : 0.0f);
+    }
+    if (Cell::kHasCellState && args_.c_sequence) {
+      const int before = share_.direction * args_.extent.time * args_.extent.rows * hidden_;
+      float* c = args_.c_sequence + (before + place_);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        if (mine(n)) c[n * row_step] = active(n) ? c_[n] : 0.0f;
       }
-      if (active && training_) {
-        static_cast<Four<T>*>(args_.saved[share_.direction])[place] = gates_[n];
-      }
+    }
+    if (!training_) return;
+    auto* saved = static_cast<Four<T>*>(args_.saved[share_.direction]) + place_;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (mine(n) && active(n)) saved[n * row_step] = gates_[n];
     }
   }
 
   /// Writes the state into the arrays of states that backward reads.
   __device__ void write_state(int place) const {
+    const int row_step = kRowStep * hidden_;
+    T* h = static_cast<T*>(args_.h_states[share_.direction]) + place;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      if (!mine(n)) continue;
-      store(static_cast<T*>(args_.h_states[share_.direction]) + place + n * 8 * hidden_, h_[n]);
-      if constexpr (Cell::kHasCellState) {
-        args_.c_states[share_.direction][place + n * 8 * hidden_] = c_[n];
+      if (mine(n)) store(h + n * row_step, h_[n]);
+    }
+    if constexpr (Cell::kHasCellState) {
+      float* c = args_.c_states[share_.direction] + place;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        if (mine(n)) c[n * row_step] = c_[n];
       }
     }
   }
-
-  static constexpr int kSlotBytes = kInputBytes / kAhead;
 
   const LayerForward& args_;
   const Share& share_;
   const int owner_row_, warp_row_, hidden_, unit_;
   const bool exists_;
-  const std::uint32_t inputs_;
+  const std::uint32_t inputs_;  ///< where the owner reads them
+  const Copy copy_;
   std::uint32_t read_to_, read_from_;
   const float* input_;
   int input_step_, place_step_;

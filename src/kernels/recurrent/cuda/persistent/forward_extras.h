@@ -163,7 +163,7 @@ class ForwardCellWithExtras : public ForwardCell<Cell, T, kTiles, kStepsAhead> {
 };
 
 template <typename Cell, typename T, int kTiles, int kStepsAhead>
-struct ForwardStateOf<LayerForwardWithExtras, Cell, T, kTiles, kStepsAhead> {
+struct ForwardStateOf<LayerForwardWithExtras, Cell, T, kTiles, kStepsAhead, kUnits> {
   using type = ForwardCellWithExtras<Cell, T, kTiles, kStepsAhead>;
 };
 

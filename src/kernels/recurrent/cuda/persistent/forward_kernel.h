@@ -7,41 +7,43 @@
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// What threads keep, by what the kernel is given.
-template <typename Args, typename Cell, typename T, int kTiles, int kStepsAhead>
+template <typename Args, typename Cell, typename T, int kTiles, int kStepsAhead, int kBlockUnits>
 struct ForwardStateOf {
-  using type = ForwardCell<Cell, T, kTiles, kStepsAhead>;
+  using type = ForwardCell<Cell, T, kTiles, kStepsAhead, kBlockUnits>;
 };
 
 /// Where things lie in a block's shared memory, in bytes.
-template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
+template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles,
+          int kBlockUnits>
 struct ForwardMemory {
-  using Buffer = StateBuffer<Arithmetic, kBlocks, kTiles>;
-  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles>;
+  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles, kBlockUnits>;
+  using Buffer = StateBuffer<Arithmetic, Product::kSlots, kTiles>;
+  using Sender = StateSender<Arithmetic, kBlocks, kTiles, kBlockUnits>;
   /// float32's steps take long.
   static constexpr int kStepsAhead = Arithmetic::kParts == 1 ? 4 : 2;
-  using State =
-      typename ForwardStateOf<Args, Cell, typename Arithmetic::Storage, kTiles, kStepsAhead>::type;
+  using State = typename ForwardStateOf<Args, Cell, typename Arithmetic::Storage, Product::kOwned,
+                                        kStepsAhead, kBlockUnits>::type;
   static constexpr int kState = 0;  ///< two of them take turns
   static constexpr int kWeights = kState + 2 * Buffer::kBytes;
   static constexpr int kExchange = kWeights + Product::Weights::kBytes;
   static constexpr int kExchangeBytes = Product::kExchange * 16;
   static constexpr int kInputs = kExchange + 2 * kExchangeBytes;
   static constexpr int kOutgoing = kInputs + State::kInputBytes;
-  static constexpr int kBarriers =
-      kOutgoing + StateSender<Arithmetic, kBlocks, kTiles>::kOutgoingBytes;
+  static constexpr int kBarriers = kOutgoing + Sender::kOutgoingBytes;
   static constexpr int kBytes = kBarriers + 2 * Product::kGroups * 8;
 };
 
 /// `Args` is LayerForward, or what adds to it.
-template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
+template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles,
+          int kBlockUnits>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ Args args, const Spread spread) {
-  using Memory = ForwardMemory<Args, Cell, Arithmetic, kBlocks, kTiles>;
+  using Memory = ForwardMemory<Args, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>;
   using Product = typename Memory::Product;
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared);
   const std::uint32_t state = base + Memory::kState, barriers = base + Memory::kBarriers;
-  const Owner owner;
+  const Owner owner(kBlockUnits / 8);
   const int rank = static_cast<int>(cluster_rank());
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
   const int group_bytes = Product::kGroup * share.rows * kUnits * 2 * Arithmetic::kParts;
@@ -70,7 +72,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     scale = scale_of_state(args, share, reinterpret_cast<float*>(shared + Memory::kExchange));
     unscale = scale.down * Scale(*args.largest[share.direction]).down;
   }
-  fill_state<Arithmetic, kBlocks, kTiles>(shared + Memory::kState, args, share, rank, scale);
+  fill_state<Arithmetic, kBlocks, kTiles, kBlockUnits>(shared + Memory::kState, args, share, rank,
+                                                       scale);
   const int begin = args.extent.begin;
   const int steps = steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
@@ -78,8 +81,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   typename Memory::State cell(args, share, rank, owner, base + Memory::kInputs, time_of(0) - begin);
   for (int s = 0; s + 1 < cell.kAhead; ++s) cell.read_ahead(s < steps);
   Product product(args.weights[share.direction], rank, owner, shared + Memory::kWeights, unscale);
-  StateSender<Arithmetic, kBlocks, kTiles> sender(state, barriers, shared + Memory::kOutgoing, rank,
-                                                  owner, scale);
+  typename Memory::Sender sender(state, barriers, shared + Memory::kOutgoing, rank, owner, scale);
   if (begin == 0) cell.write_initial_state(steps, reverse);
   cluster_arrive();
   cluster_wait();
@@ -87,10 +89,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   cell.move_to(time_of(0));
   for (int s = 0; s < steps; ++s) {
     const int buffer = s % 2;
-    cell.receive();
     // While the state is on its way: nobody waits for what the step before has to write, or for
     // inputs of later steps.
     if (s > 0) cell.write();
+    cell.receive();
     cell.read_ahead(s + cell.kAhead - 1 < steps);
     product.clear();
 #pragma unroll
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       product.add(g, state + buffer * Memory::Buffer::kBytes);
     }
     if (arms && s > 0) arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
-    float products[kTiles][4];
+    float products[Product::kOwned][4];
     product.finish(
         reinterpret_cast<float4*>(shared + Memory::kExchange + buffer * Memory::kExchangeBytes),
         products);

@@ -9,7 +9,8 @@
 /// How a layer lies on a cluster. A block owns kUnits units: their gates, their state, and the rows
 /// of recurrent weights that belong to them, which stay on chip. Its eight warps are four
 /// times two: four octets of units, two halves of whatever is split. A thread owns one unit (lane /
-/// 4 of its octet) of one row in eight (lane % 4 of the quad that its half takes).
+/// 4 of its octet) of one row in eight (lane % 4 of the quad that its half takes). Of twice as many
+/// units there are eight octets; nothing is split, and a thread owns one row in four.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 inline constexpr int kOctets = kUnits / 8;
@@ -20,10 +21,10 @@ struct Owner {
   int unit;  ///< of the block
   int row;   ///< of the first tile of 8 rows
 
-  __device__ Owner()
+  __device__ explicit Owner(int octets = kOctets)
       : lane(static_cast<int>(threadIdx.x) % 32),
-        octet(static_cast<int>(threadIdx.x) / 32 % kOctets),
-        half(static_cast<int>(threadIdx.x) / 32 / kOctets),
+        octet(static_cast<int>(threadIdx.x) / 32 % octets),
+        half(static_cast<int>(threadIdx.x) / 32 / octets),
         unit(octet * 8 + lane / 4),
         row(half * 4 + lane % 4) {}
 };
@@ -70,6 +71,22 @@ struct Four {
     for (int i = 0; i < 4; ++i) values[i] = load(narrow + i);
   }
 };
+
+/// A value rounded to storage.
+template <typename T>
+__device__ float as_stored(float value) {
+  T stored;
+  store(&stored, value);
+  return load(&stored);
+}
+/// bfloat16 is the upper half of a float32; the conversion of a pair takes a sixth of a single
+/// one's time.
+template <>
+__device__ inline float as_stored<__nv_bfloat16>(float value) {
+  std::uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(value), "f"(0.0f));
+  return __uint_as_float(bits);
+}
 
 /// The block that is `distance` ahead of this one (or behind it) in the ring.
 template <int kBlocks>

@@ -6,21 +6,35 @@
 
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// Both kernels for one number of tiles; none where shared memory doesn't suffice.
+/// The kernels of a cluster for one number of tiles, if they halve it forward alone; none where
+/// shared memory doesn't suffice.
 template <typename ForwardArgs, typename BackwardArgs, typename Cell, typename Arithmetic,
-          int kBlocks, int kTiles>
+          Cluster kCluster, int kTiles>
 Kernels instance() {
-  using Forward = ForwardMemory<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles>;
-  using Backward = BackwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
   constexpr int kMostBytes = 227 * 1024;
-  if constexpr (Forward::kBytes <= kMostBytes && Backward::kBytes <= kMostBytes) {
-    return {reinterpret_cast<const void*>(
-                forward_kernel<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles>),
-            reinterpret_cast<const void*>(
-                backward_kernel<BackwardArgs, Cell, Arithmetic, kBlocks, kTiles>),
-            Forward::kBytes, Backward::kBytes};
+  constexpr int kBlocks = kCluster.blocks, kBlockUnits = kCluster.units;
+  if constexpr (kCluster == kHalved) {
+    if constexpr (kTiles == 1) {
+      using Forward = ForwardMemory<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>;
+      static_assert(Forward::kBytes <= kMostBytes);
+      return {reinterpret_cast<const void*>(
+                  forward_kernel<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>),
+              nullptr, Forward::kBytes, 0};
+    } else {
+      return {};
+    }
   } else {
-    return {};
+    using Forward = ForwardMemory<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>;
+    using Backward = BackwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
+    if constexpr (Forward::kBytes <= kMostBytes && Backward::kBytes <= kMostBytes) {
+      return {reinterpret_cast<const void*>(
+                  forward_kernel<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>),
+              reinterpret_cast<const void*>(
+                  backward_kernel<BackwardArgs, Cell, Arithmetic, kBlocks, kTiles>),
+              Forward::kBytes, Backward::kBytes};
+    } else {
+      return {};
+    }
   }
 }
 

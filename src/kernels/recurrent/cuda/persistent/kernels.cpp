@@ -6,12 +6,12 @@
 
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-extern const TileKernels lstm_bf16_4, lstm_bf16_8, lstm_bf16_16;
-extern const TileKernels lstm_f16_4, lstm_f16_8, lstm_f16_16;
+extern const TileKernels lstm_bf16_4, lstm_bf16_8, lstm_bf16_16, lstm_bf16_halved;
+extern const TileKernels lstm_f16_4, lstm_f16_8, lstm_f16_16, lstm_f16_halved;
 extern const TileKernels lstm_tf32_4, lstm_tf32_8, lstm_tf32_16;
 extern const TileKernels lstm_f32_4, lstm_f32_8, lstm_f32_16;
-extern const TileKernels gru_bf16_4, gru_bf16_8, gru_bf16_16;
-extern const TileKernels gru_f16_4, gru_f16_8, gru_f16_16;
+extern const TileKernels gru_bf16_4, gru_bf16_8, gru_bf16_16, gru_bf16_halved;
+extern const TileKernels gru_f16_4, gru_f16_8, gru_f16_16, gru_f16_halved;
 extern const TileKernels gru_tf32_4, gru_tf32_8, gru_tf32_16;
 extern const TileKernels gru_f32_4, gru_f32_8, gru_f32_16;
 
@@ -20,15 +20,17 @@ extern const SizeKernels gru_bf16_extras, gru_f16_extras, gru_tf32_extras, gru_f
 
 namespace {
 
-using BySize = std::array<const TileKernels*, kClusterSizes.size()>;
+/// kClusters, and kHalved.
+using BySize = std::array<const TileKernels*, kClusters.size() + 1>;
 using ByArithmetic = std::array<BySize, 4>;
-constexpr ByArithmetic kLstm{BySize{&lstm_bf16_4, &lstm_bf16_8, &lstm_bf16_16},
-                             BySize{&lstm_f16_4, &lstm_f16_8, &lstm_f16_16},
-                             BySize{&lstm_tf32_4, &lstm_tf32_8, &lstm_tf32_16},
-                             BySize{&lstm_f32_4, &lstm_f32_8, &lstm_f32_16}};
-constexpr ByArithmetic kGru{
-    BySize{&gru_bf16_4, &gru_bf16_8, &gru_bf16_16}, BySize{&gru_f16_4, &gru_f16_8, &gru_f16_16},
-    BySize{&gru_tf32_4, &gru_tf32_8, &gru_tf32_16}, BySize{&gru_f32_4, &gru_f32_8, &gru_f32_16}};
+constexpr ByArithmetic kLstm{BySize{&lstm_bf16_4, &lstm_bf16_8, &lstm_bf16_16, &lstm_bf16_halved},
+                             BySize{&lstm_f16_4, &lstm_f16_8, &lstm_f16_16, &lstm_f16_halved},
+                             BySize{&lstm_tf32_4, &lstm_tf32_8, &lstm_tf32_16, nullptr},
+                             BySize{&lstm_f32_4, &lstm_f32_8, &lstm_f32_16, nullptr}};
+constexpr ByArithmetic kGru{BySize{&gru_bf16_4, &gru_bf16_8, &gru_bf16_16, &gru_bf16_halved},
+                            BySize{&gru_f16_4, &gru_f16_8, &gru_f16_16, &gru_f16_halved},
+                            BySize{&gru_tf32_4, &gru_tf32_8, &gru_tf32_16, nullptr},
+                            BySize{&gru_f32_4, &gru_f32_8, &gru_f32_16, nullptr}};
 
 using ExtrasByArithmetic = std::array<const SizeKernels*, 4>;
 constexpr ExtrasByArithmetic kLstmExtras{&lstm_bf16_extras, &lstm_f16_extras, &lstm_tf32_extras,
@@ -45,13 +47,18 @@ std::size_t index_of(const CellKind& kind) {
 
 }  // namespace
 
-const TileKernels& kernels_of(const CellKind& kind, bool extras, int blocks) {
-  const auto found = std::find(kClusterSizes.begin(), kClusterSizes.end(), blocks);
-  SLUICE_ASSERT(found != kClusterSizes.end());
-  const auto size = static_cast<std::size_t>(found - kClusterSizes.begin());
+const TileKernels& kernels_of(const CellKind& kind, bool extras, const Cluster& cluster) {
+  // kHalved is none of them.
+  const auto found = std::find(kClusters.begin(), kClusters.end(), cluster);
+  const auto size = static_cast<std::size_t>(found - kClusters.begin());
   const bool lstm = kind.cell == CellType::kLstm;
-  if (extras) return (*(lstm ? kLstmExtras : kGruExtras)[index_of(kind)])[size];
-  return *(lstm ? kLstm : kGru)[index_of(kind)][size];
+  if (extras) {
+    SLUICE_ASSERT(found != kClusters.end());
+    return (*(lstm ? kLstmExtras : kGruExtras)[index_of(kind)])[size];
+  }
+  const TileKernels* kernels = (lstm ? kLstm : kGru)[index_of(kind)][size];
+  SLUICE_ASSERT(kernels != nullptr);
+  return *kernels;
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -4,11 +4,11 @@
 
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
-/// The kernels that are compiled, a source file each cell, arithmetic and size of cluster
-/// (instance.cu.in), and with extras each cell and arithmetic (extras_instance.cu.in).
+/// The kernels that are compiled, a source file each cell, arithmetic and cluster (instance.cu.in),
+/// and with extras each cell and arithmetic (extras_instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-/// One size of cluster and number of tiles; null where shared memory doesn't suffice.
+/// One cluster and number of tiles; null where there is none, or shared memory doesn't suffice.
 struct Kernels {
   const void* forward;                ///< of (LayerForward or with extras, Spread)
   const void* backward;               ///< of (LayerBackward or with extras, Spread)
@@ -17,13 +17,17 @@ struct Kernels {
 
 /// Tiles of 8 rows that a cluster can take at most, from one on.
 inline constexpr int kMostTiles = 3;
-/// Blocks of a cluster, each with kUnits units.
-inline constexpr std::array kClusterSizes{4, 8, 16};
+/// Clusters of kUnits units a block.
+inline constexpr std::array kClusters{Cluster{4, kUnits}, Cluster{8, kUnits}, Cluster{16, kUnits}};
+/// Half as many blocks as the largest of them: of forward in 16 bits, multiples of four units and
+/// one tile alone.
+inline constexpr Cluster kHalved{8, 2 * kUnits};
 
 using TileKernels = std::array<Kernels, kMostTiles>;
-using SizeKernels = std::array<TileKernels, kClusterSizes.size()>;
+/// Of kClusters.
+using SizeKernels = std::array<TileKernels, kClusters.size()>;
 
 /// Those of a cell and its arithmetic, by number of tiles.
-const TileKernels& kernels_of(const CellKind& kind, bool extras, int blocks);
+const TileKernels& kernels_of(const CellKind& kind, bool extras, const Cluster& cluster);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

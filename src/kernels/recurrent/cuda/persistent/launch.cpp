@@ -17,36 +17,37 @@ namespace {
 
 using runtime::cuda::check;
 
-/// Clusters of kClusterSizes that an H200 runs at once, if each block takes a multiprocessor for
+/// Clusters of so many blocks that an H200 runs at once, if each block takes a multiprocessor for
 /// itself (cudaOccupancyMaxActiveClusters).
-constexpr std::array kClustersAtOnce{30, 15, 7};
-
 std::int64_t clusters_for_direction(int blocks, std::int64_t directions) {
-  const auto size = std::find(kClusterSizes.begin(), kClusterSizes.end(), blocks);
-  const std::int64_t all = kClustersAtOnce[static_cast<std::size_t>(size - kClusterSizes.begin())];
+  const std::int64_t all = blocks == 4 ? 30 : blocks == 8 ? 15 : 7;
   return std::max<std::int64_t>(all / directions, 1);
 }
 
+constexpr std::int64_t kTile = 8;  // rows
+
 /// Few rows each, so that as many clusters as can run share the work. Layers beside each other keep
-/// the GPU busy together: theirs take whole tiles, and of these two, with which a row costs least.
-Spread spread_of(int blocks, std::int64_t directions, std::int64_t abreast, std::int64_t rows) {
-  const std::int64_t most = clusters_for_direction(blocks, directions);
+/// the GPU busy together: theirs take whole tiles, and of these two, with which a row costs least,
+/// or the one that a halved cluster takes.
+Spread spread_of(const Cluster& cluster, std::int64_t directions, std::int64_t abreast,
+                 std::int64_t rows) {
+  const std::int64_t most = clusters_for_direction(cluster.blocks, directions);
   std::int64_t each = (rows + most - 1) / most;
   if (abreast > 1) {
-    constexpr std::int64_t kTile = 8, kMost = 2 * kTile;
+    const std::int64_t tiles = cluster == kHalved ? 1 : 2;
     const std::int64_t fewest = (rows * abreast + most - 1) / most;
-    each = std::max(each, std::min(kMost, (fewest + kTile - 1) / kTile * kTile));
+    each = std::max(each, std::min(tiles, (fewest + kTile - 1) / kTile) * kTile);
   }
   const std::int64_t clusters = (rows + each - 1) / each;
   each = (rows + clusters - 1) / clusters;
   return {static_cast<std::int32_t>(clusters), static_cast<std::int32_t>(each)};
 }
 
-int tiles_of(const Spread& spread) { return (spread.rows + 7) / 8; }
+int tiles_of(const Spread& spread) { return static_cast<int>((spread.rows + kTile - 1) / kTile); }
 
 /// Tiles that a cluster can take.
-int most_tiles(const CellKind& kind, bool extras, int blocks) {
-  const TileKernels& all = kernels_of(kind, extras, blocks);
+int most_tiles(const CellKind& kind, bool extras, const Cluster& cluster) {
+  const TileKernels& all = kernels_of(kind, extras, cluster);
   return static_cast<int>(
       std::count_if(all.begin(), all.end(), [](const Kernels& k) { return k.forward != nullptr; }));
 }
@@ -84,31 +85,31 @@ void allow(const void* kernel, int bytes) {
         "allow a recurrent kernel its shared memory");
 }
 
-/// Clusters of the kernel that this GPU runs at once.
-int clusters_at_once(const void* kernel, int blocks, int bytes) {
+/// Whether this GPU runs such clusters of the kernel.
+bool runs(const void* kernel, int blocks, int bytes) {
   allow(kernel, bytes);
   Attributes attributes{};
   const cudaLaunchConfig_t config = configuration(blocks, 1, bytes, attributes);
   int clusters = 0;
   check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
         "ask how many clusters of a recurrent kernel run at once");
-  return clusters;
+  return clusters > 0;
 }
 
 template <typename Args>
-void launch_layer(cudaStream_t stream, const CellKind& kind, std::int64_t abreast, const Args& args,
-                  const void* Kernels::*kernel, int Kernels::*bytes) {
+void launch_layer(cudaStream_t stream, const CellKind& kind, const Cluster& cluster,
+                  std::int64_t abreast, const Args& args, const void* Kernels::*kernel,
+                  int Kernels::*bytes) {
   constexpr bool kExtras =
       std::is_same_v<Args, LayerForwardWithExtras> || std::is_same_v<Args, LayerBackwardWithExtras>;
   const Extent& extent = args.extent;
-  const int blocks = blocks_of(extent.hidden).value();
-  Spread spread = spread_of(blocks, extent.directions, abreast, extent.rows);
+  Spread spread = spread_of(cluster, extent.directions, abreast, extent.rows);
   const Kernels& kernels =
-      kernels_of(kind, kExtras, blocks)[static_cast<std::size_t>(tiles_of(spread) - 1)];
+      kernels_of(kind, kExtras, cluster)[static_cast<std::size_t>(tiles_of(spread) - 1)];
   allow(kernels.*kernel, kernels.*bytes);
   Attributes attributes{};
-  cudaLaunchConfig_t config =
-      configuration(blocks, spread.clusters * extent.directions, kernels.*bytes, attributes);
+  cudaLaunchConfig_t config = configuration(cluster.blocks, spread.clusters * extent.directions,
+                                            kernels.*bytes, attributes);
   config.stream = stream;
   Args copy = args;
   void* values[]{&copy, &spread};
@@ -116,13 +117,37 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, std::int64_t abreas
         "queue the kernel of a recurrent layer");
 }
 
-}  // namespace
+/// Layers of the descriptor that run beside each other in long runs.
+std::int64_t most_abreast(const Descriptor& descriptor) {
+  return descriptor.directions == 1 ? descriptor.layers : 1;
+}
 
-std::optional<int> blocks_of(std::int64_t hidden) {
-  for (const int blocks : kClusterSizes) {
-    if (hidden <= blocks * kUnits) return blocks;
+/// The smallest cluster that has all units; nothing if none has.
+std::optional<Cluster> smallest_cluster(std::int64_t hidden) {
+  for (const Cluster& cluster : kClusters) {
+    if (hidden <= cluster.blocks * cluster.units) return cluster;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+Cluster forward_cluster(const Descriptor& descriptor) {
+  const Cluster cluster = backward_cluster(descriptor);
+  if (descriptor.dtype == DType::kFloat32 || descriptor.has_extras() ||
+      cluster.blocks <= kHalved.blocks || descriptor.hidden % 4 != 0) {
+    return cluster;
+  }
+  // Of halved clusters there are twice as many, each with half as many rows, and one tile with
+  // twice the products takes less time than two tiles do.
+  const Spread spread =
+      spread_of(cluster, descriptor.directions, most_abreast(descriptor), descriptor.rows);
+  const std::int64_t most = clusters_for_direction(kHalved.blocks, descriptor.directions) * kTile;
+  return tiles_of(spread) > 1 && descriptor.rows <= most ? kHalved : cluster;
+}
+
+Cluster backward_cluster(const Descriptor& descriptor) {
+  return smallest_cluster(descriptor.hidden).value();
 }
 
 std::optional<std::string> refuse_size(const Descriptor& descriptor) {
@@ -142,20 +167,21 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   if (descriptor.projection > 0) return "it has no projection";
   if (descriptor.layer_norm) return "it has no layer norm";
-  const auto blocks = blocks_of(descriptor.hidden);
-  if (!blocks) {
+  const auto cluster = smallest_cluster(descriptor.hidden);
+  if (!cluster) {
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
-                       kClusterSizes.back() * kUnits, descriptor.hidden);
+                       kClusters.back().blocks * kUnits, descriptor.hidden);
   }
-  const std::int64_t abreast = descriptor.directions == 1 ? descriptor.layers : 1;
-  const Spread spread = spread_of(*blocks, descriptor.directions, abreast, descriptor.rows);
+  const int blocks = cluster->blocks;
+  const Spread spread =
+      spread_of(*cluster, descriptor.directions, most_abreast(descriptor), descriptor.rows);
   // What runs in float32 may run in TF32 another time, which takes no fewer rows.
   CellKind kind{descriptor.cell, descriptor.dtype};
   const bool extras = descriptor.has_extras();
-  const int most = most_tiles(kind, extras, *blocks);
+  const int most = most_tiles(kind, extras, *cluster);
   if (tiles_of(spread) > most) {
     return fmt::format("its clusters take {} rows at once, not {}",
-                       clusters_for_direction(*blocks, descriptor.directions) * 8 * most,
+                       clusters_for_direction(blocks, descriptor.directions) * kTile * most,
                        descriptor.rows);
   }
   if (auto reason = refuse_size(descriptor)) return reason;
@@ -165,34 +191,38 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     // Runs of fewer rows take fewer tiles.
     for (int tiles = 1; tiles <= tiles_of(spread); ++tiles) {
       const Kernels& kernels =
-          kernels_of(kind, extras, *blocks)[static_cast<std::size_t>(tiles - 1)];
-      if (clusters_at_once(kernels.forward, *blocks, kernels.forward_bytes) == 0 ||
-          clusters_at_once(kernels.backward, *blocks, kernels.backward_bytes) == 0) {
-        return fmt::format("this GPU can't run {} blocks as a cluster", *blocks);
+          kernels_of(kind, extras, *cluster)[static_cast<std::size_t>(tiles - 1)];
+      if (!runs(kernels.forward, blocks, kernels.forward_bytes) ||
+          !runs(kernels.backward, blocks, kernels.backward_bytes)) {
+        return fmt::format("this GPU can't run {} blocks as a cluster", blocks);
       }
     }
   }
   return std::nullopt;
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerForward& args) {
-  launch_layer(stream, kind, abreast, args, &Kernels::forward, &Kernels::forward_bytes);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerForward& args) {
+  launch_layer(stream, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
+               &Kernels::forward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerBackward& args) {
-  launch_layer(stream, kind, abreast, args, &Kernels::backward, &Kernels::backward_bytes);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerBackward& args) {
+  launch_layer(stream, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
+               &Kernels::backward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerForwardWithExtras& args) {
-  launch_layer(stream, kind, abreast, args, &Kernels::forward, &Kernels::forward_bytes);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerForwardWithExtras& args) {
+  launch_layer(stream, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
+               &Kernels::forward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerBackwardWithExtras& args) {
-  launch_layer(stream, kind, abreast, args, &Kernels::backward, &Kernels::backward_bytes);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerBackwardWithExtras& args) {
+  launch_layer(stream, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
+               &Kernels::backward_bytes);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -17,17 +17,18 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 /// Why cells can't compute layers of that size, if they can't: they count in 32 bits.
 std::optional<std::string> refuse_size(const Descriptor& descriptor);
 
-/// Blocks of the smallest cluster that has all units; nothing if none has.
-std::optional<int> blocks_of(std::int64_t hidden);
+/// What clusters a layer that isn't refused runs on, and so how its weights are packed.
+Cluster forward_cluster(const Descriptor& descriptor);
+Cluster backward_cluster(const Descriptor& descriptor);
 
 /// `abreast`: layers that run beside each other and share the GPU.
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerForward& args);
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerBackward& args);
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerForwardWithExtras& args);
-void launch(cudaStream_t stream, const CellKind& kind, std::int64_t abreast,
-            const LayerBackwardWithExtras& args);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerForward& args);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerBackward& args);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerForwardWithExtras& args);
+void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+            std::int64_t abreast, const LayerBackwardWithExtras& args);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

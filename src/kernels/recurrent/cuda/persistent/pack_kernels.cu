@@ -47,14 +47,15 @@ __device__ int fragment_of_warp() {
 
 template <typename Arithmetic>
 __global__ void forward_kernel(const PackWeights args) {
-  const int count = forward_fragments(args.blocks), fragment = fragment_of_warp();
+  const int count = forward_fragments(args.cluster), fragment = fragment_of_warp();
   if (fragment >= count) return;
-  const int lane = threadIdx.x % 32, pair = fragment % 2, sixteens = 2 * args.blocks;
-  const int sixteen = fragment / 2 % sixteens, octet = fragment / 2 / sixteens % kOctets;
-  const int rank = fragment / 2 / sixteens / kOctets;
-  const int unit = rank * kUnits + octet * 8 + lane / 4;
+  const int blocks = args.cluster.blocks, units = args.cluster.units, each = units / 16;
+  const int lane = threadIdx.x % 32, pair = fragment % 2, sixteens = blocks * each;
+  const int sixteen = fragment / 2 % sixteens, octet = fragment / 2 / sixteens;
+  const int rank = octet / (units / 8);
+  const int unit = octet * 8 + lane / 4;
   const int column =
-      (rank - sixteen / 2 + args.blocks) % args.blocks * kUnits + sixteen % 2 * 16 + lane % 4 * 2;
+      (rank - sixteen / each + blocks) % blocks * units + sixteen % each * 16 + lane % 4 * 2;
   store_fragment<Arithmetic>(args, fragment, count, [&](int high_row, int depth) {
     return element(args, 2 * pair + high_row, unit, column + depth);
   });
@@ -62,12 +63,13 @@ __global__ void forward_kernel(const PackWeights args) {
 
 template <typename Arithmetic>
 __global__ void backward_kernel(const PackWeights args) {
-  const int count = backward_fragments(args.blocks, args.gates), fragment = fragment_of_warp();
+  const int blocks = args.cluster.blocks, count = backward_fragments(blocks, args.gates);
+  const int fragment = fragment_of_warp();
   if (fragment >= count) return;
   const int lane = threadIdx.x % 32, sixteens = 2 * args.gates, k = fragment % sixteens;
-  const int bands = 2 * args.blocks, band = fragment / sixteens % bands;
+  const int bands = 2 * blocks, band = fragment / sixteens % bands;
   const int rank = fragment / sixteens / bands;
-  const int column = (rank + band / 2) % args.blocks * kUnits + band % 2 * 16 + lane / 4;
+  const int column = (rank + band / 2) % blocks * kUnits + band % 2 * 16 + lane / 4;
   const int unit = rank * kUnits + k % 2 * 16 + lane % 4 * 2;
   store_fragment<Arithmetic>(args, fragment, count, [&](int high_row, int depth) {
     return element(args, k / 2, unit + depth, column + 8 * high_row);
@@ -106,10 +108,11 @@ void check_queued() {
 
 }  // namespace
 
-std::int64_t packed_bytes(DType storage, std::int64_t gates, std::int64_t blocks) {
-  const int b = static_cast<int>(blocks), parts = storage == DType::kFloat32 ? 2 : 1;
+std::int64_t packed_bytes(DType storage, std::int64_t gates, const Cluster& cluster) {
+  const int parts = storage == DType::kFloat32 ? 2 : 1;
   return static_cast<std::int64_t>(parts) * kFragmentBytes *
-         std::max(forward_fragments(b), backward_fragments(b, static_cast<int>(gates)));
+         std::max(forward_fragments(cluster),
+                  backward_fragments(cluster.blocks, static_cast<int>(gates)));
 }
 
 void find_largest(cudaStream_t stream, const PackWeights& args) {
@@ -123,7 +126,7 @@ void find_largest(cudaStream_t stream, const PackWeights& args) {
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
   dispatch_packing(storage, [&](auto arithmetic) {
     forward_kernel<decltype(arithmetic)>
-        <<<blocks_for(forward_fragments(args.blocks)), kThreads, 0, stream>>>(args);
+        <<<blocks_for(forward_fragments(args.cluster)), kThreads, 0, stream>>>(args);
   });
   check_queued();
 }
@@ -131,7 +134,8 @@ void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
 void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args) {
   dispatch_packing(storage, [&](auto arithmetic) {
     backward_kernel<decltype(arithmetic)>
-        <<<blocks_for(backward_fragments(args.blocks, args.gates)), kThreads, 0, stream>>>(args);
+        <<<blocks_for(backward_fragments(args.cluster.blocks, args.gates)), kThreads, 0, stream>>>(
+            args);
   });
   check_queued();
 }

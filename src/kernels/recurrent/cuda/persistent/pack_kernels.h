@@ -9,12 +9,12 @@ namespace sluice::kernels::recurrent::cuda::persistent {
 struct PackWeights {
   const float* from;  ///< [G*H, H]
   std::int32_t gates, hidden;
-  std::int32_t blocks;  ///< of the cluster
-  float* largest;       ///< of the weights in magnitude, float32 alone; out of find_largest
+  Cluster cluster;
+  float* largest;  ///< of the weights in magnitude, float32 alone; out of find_largest
   void* to;
 };
 /// Bytes that each packing takes.
-std::int64_t packed_bytes(DType storage, std::int64_t gates, std::int64_t blocks);
+std::int64_t packed_bytes(DType storage, std::int64_t gates, const Cluster& cluster);
 
 /// Comes before the packing.
 void find_largest(cudaStream_t stream, const PackWeights& args);

@@ -58,20 +58,22 @@ __device__ void read_octet(T (&values)[8], const T* row, int unit, int hidden, b
 
 /// Fills the first buffer with the initial state of all units, and clears the second: rows and
 /// units that don't exist stay zero.
-template <typename Arithmetic, int kBlocks, int kTiles, typename Args>
+template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits, typename Args>
 __device__ void fill_state(std::byte* state, const Args& args, const Share& share, int rank,
                            const Scale& scale) {
   using Storage = typename Arithmetic::Storage;
   using Factor = typename Arithmetic::Factor;
-  using Buffer = StateBuffer<Arithmetic, kBlocks, kTiles>;
-  constexpr int kRows = 8 * kTiles, kAll = kBlocks * kOctets * kRows;
+  constexpr int kEach = kBlockUnits / kUnits, kSlots = kBlocks * kEach;  // slots
+  using Buffer = StateBuffer<Arithmetic, kSlots, kTiles>;
+  constexpr int kRows = 8 * kTiles, kAll = kSlots * kOctets * kRows;
   const int hidden = args.extent.hidden;
   const Storage* h0 = static_cast<const Storage*>(args.h0);
   const bool aligned = hidden % 8 == 0 && reinterpret_cast<std::uintptr_t>(h0) % 16 == 0;
 #pragma unroll
   for (int i = threadIdx.x; i < kAll; i += kThreads) {
     const int slot = i / (kOctets * kRows), octet = i / kRows % kOctets, row = i % kRows;
-    const int unit = behind<kBlocks>(rank, slot) * kUnits + octet * 8;
+    const int unit =
+        behind<kBlocks>(rank, slot / kEach) * kBlockUnits + (slot % kEach * kOctets + octet) * 8;
     Storage values[8] = {};
     if (h0 && row < share.rows) {
       const std::int64_t global =
@@ -98,13 +100,14 @@ __device__ void fill_state(std::byte* state, const Args& args, const Share& shar
 }
 
 /// Sends an octet of units of the rows that a warp owns to all blocks of the cluster.
-template <typename Arithmetic, int kBlocks, int kTiles>
+template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits>
 class StateSender {
   static constexpr int kParts = Arithmetic::kParts;
-  static constexpr int kWarpBytes = kParts * kTiles * 64;
   using Factor = typename Arithmetic::Factor;
-  using Buffer = StateBuffer<Arithmetic, kBlocks, kTiles>;
-  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles>;
+  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles, kBlockUnits>;
+  using Buffer = StateBuffer<Arithmetic, Product::kSlots, kTiles>;
+  static constexpr int kOwned = Product::kOwned;
+  static constexpr int kWarpBytes = kParts * kOwned * 64;
 
  public:
   static constexpr int kOutgoingBytes = kThreads / 32 * kWarpBytes;
@@ -117,9 +120,10 @@ class StateSender {
       // A lane's target; the rows of one target are neighbours.
       const int distance = i * 8 + owner.lane / 4;
       const int to = ahead<kBlocks>(rank, min(distance, kBlocks - 1));
-      states_[i] = address_in(to, state + distance * Buffer::kSlotBytes +
+      const int slot = distance * (kBlockUnits / kUnits);
+      states_[i] = address_in(to, state + slot * Buffer::kSlotBytes +
                                       owner.octet * Buffer::kOctetBytes + owner.row * 16);
-      barriers_[i] = address_in(to, barriers + distance / Product::kGroup * 8);
+      barriers_[i] = address_in(to, barriers + slot / Product::kGroup * 8);
     }
   }
 
@@ -132,7 +136,7 @@ class StateSender {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         reinterpret_cast<Factor*>(
-            outgoing_)[(part * kTiles + n) * 32 + owner_.lane % 4 * 8 + owner_.lane / 4] =
+            outgoing_)[(part * kOwned + n) * 32 + owner_.lane % 4 * 8 + owner_.lane / 4] =
             factors.parts[part];
       }
     });
@@ -141,12 +145,13 @@ class StateSender {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         const uint4 value =
-            reinterpret_cast<const uint4*>(outgoing_)[(part * kTiles + n) * 4 + owner_.lane % 4];
+            reinterpret_cast<const uint4*>(outgoing_)[(part * kOwned + n) * 4 + owner_.lane % 4];
 #pragma unroll
         for (int i = 0; i < kTargets; ++i) {
           const bool target = kBlocks % 8 == 0 || i * 8 + owner_.lane / 4 < kBlocks;
-          send(states_[i] + buffer * Buffer::kBytes + part * Buffer::kPartBytes + n * 128, value,
-               barriers_[i] + buffer * Product::kGroups * 8, target && cell.has_row(n));
+          send(states_[i] + buffer * Buffer::kBytes + part * Buffer::kPartBytes +
+                   n * Cell::kRowStep * 16,
+               value, barriers_[i] + buffer * Product::kGroups * 8, target && cell.has_row(n));
         }
       }
     });
