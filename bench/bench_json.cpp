@@ -22,7 +22,13 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["hidden"] = shape.hidden;
     row["layers"] = shape.layers;
     row["directions"] = shape.directions;
-    row["projection"] = shape.projection;
+    // One number where all layers have the same.
+    const std::vector<std::int64_t>& projections = shape.projections;
+    if (shape.descriptor(false).is_uneven()) {
+      row["projection"] = projections;
+    } else {
+      row["projection"] = projections.empty() ? 0 : projections.front();
+    }
     row["dtype"] = shape.dtype_name();
     row["lengths"] = shape.uniform_lengths ? "uniform" : "full";
     if (shape.descriptor(true).has_extras()) {

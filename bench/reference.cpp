@@ -98,9 +98,12 @@ HostResults oracle_results(const BenchShape& shape, const HostData& data, Pass p
   stack.hidden = shape.hidden;
   stack.layers = shape.layers;
   stack.directions = shape.directions;
-  stack.projection = shape.projection;
   stack.peepholes = shape.peepholes;
   stack.layer_norm = shape.layer_norm;
+  const kernels::recurrent::Descriptor descriptor = shape.descriptor(pass != Pass::kForward);
+  for (std::int64_t layer = 0; descriptor.projects() && layer < shape.layers; ++layer) {
+    stack.projection.push_back(descriptor.output_of(layer));
+  }
   std::vector<oracle::Weights> weights;
   for (const auto& layer : data.weights) weights.push_back(of_oracle(layer));
   oracle::StackInput input;

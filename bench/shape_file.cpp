@@ -39,6 +39,18 @@ double parse_rate(std::string_view text) {
   return rate;
 }
 
+/// One number for all layers or one a layer.
+std::vector<std::int64_t> parse_projections(std::string_view text) {
+  if (text == "0") return {};
+  std::vector<std::int64_t> projections;
+  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end + 1)) {
+    end = text.find(',');
+    projections.push_back(parse_number(text.substr(0, end), 1));
+    if (end == std::string_view::npos) break;
+  }
+  return projections;
+}
+
 void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
   if (key == "cell") {
     shape.cell = recurrent::parse_cell(value);
@@ -64,7 +76,7 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
   } else if (key == "seed") {
     shape.seed = static_cast<std::uint64_t>(parse_number(value, 0));
   } else if (key == "projection") {
-    shape.projection = parse_number(value, 0);
+    shape.projections = parse_projections(value);
   } else {
     std::int64_t* const number = key == "time"         ? &shape.time
                                  : key == "batch"      ? &shape.batch
@@ -96,7 +108,7 @@ recurrent::Descriptor BenchShape::descriptor(bool training) const {
   d.directions = directions;
   d.input = input;
   d.hidden = hidden;
-  d.projection = projection;
+  d.projections = projections;
   d.time = time;
   d.rows = batch;
   d.dtype = dtype;
@@ -116,8 +128,8 @@ double BenchShape::forward_flops() const {
   double flops = 0;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const auto gates = static_cast<double>(d.gates() * hidden);
-    const auto width = static_cast<double>(d.input_of(layer) + d.output());
-    const auto projected = static_cast<double>(projection) * static_cast<double>(hidden);
+    const auto width = static_cast<double>(d.input_of(layer) + d.output_of(layer));
+    const auto projected = static_cast<double>(d.projects() ? d.output_of(layer) * hidden : 0);
     flops += static_cast<double>(directions) * steps * (gates * width + projected);
   }
   return flops;

@@ -25,7 +25,7 @@ struct BenchShape {
   std::int64_t hidden = 512;
   std::int64_t layers = 1;
   std::int64_t directions = 1;
-  std::int64_t projection = 0;
+  std::vector<std::int64_t> projections;  ///< projection=P, or P,P,.. of each layer; 0: none
   base::DType dtype = base::DType::kFloat32;
   bool tf32 = false;             ///< dtype=tf32: float32 whose products may round to TF32 on a GPU
   bool uniform_lengths = false;  ///< lengths=uniform: each row's on 1..time; full: all `time`
@@ -49,7 +49,7 @@ struct BenchShape {
   std::string_view dtype_name() const { return tf32 ? "tf32" : base::name_of(dtype); }
   /// FLOPs of the products of one forward pass over full lengths: 2*T*B*G*H*(I+R) for each layer
   /// and direction, I its input width and R that of its recurrent input (H, or P with a
-  /// projection, whose own product 2*T*B*P*H is added).
+  /// projection P, whose own product 2*T*B*P*H is added).
   double forward_flops() const;
 };
 

@@ -25,9 +25,9 @@ HostData::HostData(const BenchShape& shape) {
   const std::int64_t stack = shape.layers * shape.directions;
   Random random(shape.seed);
   x = draw(random, shape.time * shape.batch * shape.input, 1, storage);
-  dy = draw(random, shape.time * shape.batch * shape.directions * d.output(), 1, storage);
-  h0 = draw(random, stack * shape.batch * d.output(), 1, storage);
-  dhn = draw(random, stack * shape.batch * d.output(), 1, storage);
+  dy = draw(random, shape.time * shape.batch * d.y_width(), 1, storage);
+  h0 = draw(random, d.h_shape(shape.batch).element_count(), 1, storage);
+  dhn = draw(random, d.h_shape(shape.batch).element_count(), 1, storage);
   if (shape.cell == recurrent::CellType::kLstm) {
     c0 = draw(random, stack * shape.batch * shape.hidden, 1, wide);
     dcn = draw(random, stack * shape.batch * shape.hidden, 1, wide);
@@ -44,10 +44,11 @@ HostData::HostData(const BenchShape& shape) {
     LayerWeights layer;
     // Implementations round weights to the storage type; drawing them so makes that exact.
     layer.weight_ih = draw(random, gates * d.input_of(i / shape.directions), range, storage);
-    layer.weight_hh = draw(random, gates * d.output(), range, storage);
+    const std::int64_t output = d.output_of(i / shape.directions);
+    layer.weight_hh = draw(random, gates * output, range, storage);
     layer.bias_ih = draw(random, gates, range, wide);
     layer.bias_hh = draw(random, gates, range, wide);
-    layer.weight_hr = draw(random, shape.projection * shape.hidden, range, storage);
+    layer.weight_hr = draw(random, d.projects() ? output * shape.hidden : 0, range, storage);
     if (shape.peepholes) layer.weight_peephole = draw(random, 3 * shape.hidden, range, wide);
     if (shape.layer_norm) {
       layer.gain_ih = draw(random, gates, 1, wide);
@@ -100,8 +101,8 @@ SharedTensors::Set SharedTensors::Content::make_set(const HostData& data, bool b
   const recurrent::Descriptor d = shape.descriptor(backward);
   const DType wide = base::policy_of(shape.dtype).cell_state;
   const Shape x_shape{shape.time, shape.batch, shape.input};
-  const Shape y_shape{shape.time, shape.batch, shape.directions * d.output()};
-  const Shape h_shape{shape.layers * shape.directions, shape.batch, d.output()};
+  const Shape y_shape{shape.time, shape.batch, d.y_width()};
+  const Shape h_shape = d.h_shape(shape.batch);
   const Shape c_shape{shape.layers * shape.directions, shape.batch, shape.hidden};
   const bool has_cell = shape.cell == recurrent::CellType::kLstm;
   Set set;
@@ -148,12 +149,12 @@ std::vector<recurrent::LayerWeights> SharedTensors::Content::make_weights(const 
     recurrent::LayerWeights layer;
     layer.weight_ih =
         tensor(&HostData::LayerWeights::weight_ih, {gates, d.input_of(i / shape.directions)});
-    layer.weight_hh = tensor(&HostData::LayerWeights::weight_hh, {gates, d.output()});
+    const std::int64_t output = d.output_of(i / shape.directions);
+    layer.weight_hh = tensor(&HostData::LayerWeights::weight_hh, {gates, output});
     layer.bias_ih = tensor(&HostData::LayerWeights::bias_ih, {gates});
     layer.bias_hh = tensor(&HostData::LayerWeights::bias_hh, {gates});
-    if (shape.projection > 0) {
-      layer.weight_hr =
-          tensor(&HostData::LayerWeights::weight_hr, {shape.projection, shape.hidden});
+    if (d.projects()) {
+      layer.weight_hr = tensor(&HostData::LayerWeights::weight_hr, {output, shape.hidden});
     }
     if (shape.peepholes) {
       layer.weight_peephole = tensor(&HostData::LayerWeights::weight_peephole, {3, shape.hidden});

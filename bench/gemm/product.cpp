@@ -42,11 +42,11 @@ std::vector<Product> products_of(const std::vector<BenchShape>& shapes, bool tra
       add(products, {shape.name, kind, m, n, k, shape.dtype, shape.tf32, shape.device});
     };
     for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-      const std::int64_t input = d.input_of(layer);
+      const std::int64_t input = d.input_of(layer), output = d.output_of(layer);
       one(Kind::kInput, steps, gates, input);
-      one(Kind::kStep, shape.batch, gates, d.output());
+      one(Kind::kStep, shape.batch, gates, output);
       if (!training || shape.inference_only) continue;
-      one(Kind::kStepBackward, shape.batch, d.output(), gates);
+      one(Kind::kStepBackward, shape.batch, output, gates);
       one(Kind::kInputBackward, steps, input, gates);
       one(Kind::kGradient, gates, input, steps);
     }

@@ -39,7 +39,7 @@ class Shape:
     hidden: int = 512
     layers: int = 1
     directions: int = 1
-    projection: int = 0
+    projection: object = 0  # or a tuple, one of each layer
     dtype: str = "float32"
     lengths: str = "full"
     seed: int = 1
@@ -54,6 +54,8 @@ class Shape:
     def check(self):
         if self.projection and self.cell != "lstm":
             raise ValueError("a GRU has no projection")
+        if self.is_uneven and len(self.projection) != self.layers:
+            raise ValueError(f"{len(self.projection)} projections given for {self.layers} layers")
 
     @property
     def has_extras(self):
@@ -64,6 +66,11 @@ class Shape:
     @property
     def gates(self):
         return 4 if self.cell == "lstm" else 3
+
+    @property
+    def is_uneven(self):
+        """Whether each layer has a projection of its own, which no library's stack has."""
+        return isinstance(self.projection, tuple)
 
     @property
     def output(self):
@@ -92,9 +99,12 @@ def parse_value(kind, key, text):
     if key not in types:
         raise ValueError("there is no such key")
     text = SHORT.get(text, text) if key == "dtype" else text
+    if key == "projection" and "," in text:
+        widths = tuple(parse_value(kind, "hidden", part) for part in text.split(","))
+        return widths if len(set(widths)) > 1 else widths[0]
     if key in kind.CHOICES and text not in kind.CHOICES[key]:
         raise ValueError(f"'{text}' is none of {', '.join(kind.CHOICES[key])}")
-    if types[key] is not int:
+    if types[key] not in (int, object):
         return types[key](text)
     least = kind.LEAST.get(key, 1)
     if not text.isascii() or not text.isdigit() or int(text) < least:
@@ -241,6 +251,9 @@ def measure(arguments, contest_of, library):
     print(f"{'shape':<22} {'dtype':<9} {'pass':<17} {library:<25} {'ms':>10} {'GFLOP/s':>9}")
     for shape in read_shapes(arguments.shapes, arguments.dtype, arguments.device):
         if arguments.cell not in ("all", shape.cell) or shape.name not in (arguments.only or [shape.name]):
+            continue
+        if shape.is_uneven:
+            print(f"# {shape.name}: no library has stacks whose layers differ in width")
             continue
         for pass_name in PASSES if shape.passes == "all" else PASSES[:1]:
             if arguments.passes in ("all", pass_name):

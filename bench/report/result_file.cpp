@@ -47,6 +47,18 @@ class Entry {
     }
     return found;
   }
+  /// One size, 0 for none, or a list of sizes with commas between them.
+  std::string sizes(const char* key) const {
+    if (!at(key).is_array()) return std::to_string(size(key, 0));
+    std::string text;
+    for (const json& value : at(key)) {
+      if (!value.is_number_unsigned() || value.get<std::int64_t>() < 1) {
+        fail(key, "an integer or a list of integers of at least 1");
+      }
+      text += fmt::format("{}{}", text.empty() ? "" : ",", value.get<std::int64_t>());
+    }
+    return text;
+  }
   std::int64_t size(const char* key, std::int64_t least) const {
     const json& value = at(key);
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() <= kLargestSize;
@@ -107,7 +119,8 @@ std::string recurrent_sizes(const Entry& entry) {
   };
   add("L", "layers", 1);
   add("D", "directions", 1);
-  add("P", "projection", 0);
+  const std::string projection = entry.sizes("projection");
+  if (projection != "0") text += " P" + projection;
   if (entry.one_of("lengths", {"full", "uniform"}) == "uniform") text += " ragged";
   return text;
 }

@@ -27,11 +27,11 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
       };
       Ids ids{};
       ids.weight_ih = declare("weight_ih", {gates, architecture.input_of(layer)});
-      ids.weight_hh = declare("weight_hh", {gates, architecture.output()});
+      ids.weight_hh = declare("weight_hh", {gates, architecture.output_of(layer)});
       ids.bias_ih = declare("bias_ih", {gates});
       ids.bias_hh = declare("bias_hh", {gates});
-      if (architecture.projection > 0) {
-        ids.weight_hr = declare("weight_hr", {architecture.projection, architecture.hidden});
+      if (architecture.projects()) {
+        ids.weight_hr = declare("weight_hr", {architecture.output_of(layer), architecture.hidden});
       }
       if (architecture.peepholes) {
         ids.weight_peephole = declare("weight_peephole", {3, architecture.hidden});
@@ -53,8 +53,7 @@ std::vector<recurrent::LayerWeights> RecurrentStack::views(const View& view) con
   std::vector<recurrent::LayerWeights> layers;
   for (const Ids& ids : ids_) {
     layers.push_back({view(ids.weight_ih), view(ids.weight_hh), view(ids.bias_ih),
-                      view(ids.bias_hh),
-                      architecture_.projection > 0 ? view(ids.weight_hr) : Tensor(),
+                      view(ids.bias_hh), architecture_.projects() ? view(ids.weight_hr) : Tensor(),
                       architecture_.peepholes ? view(ids.weight_peephole) : Tensor()});
     if (!architecture_.layer_norm) continue;
     layers.back().gain_ih = view(ids.gain_ih);

@@ -19,10 +19,11 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
   for (int64_t k = 0; k < s.layers * s.directions; ++k) {
     const Weights& w = weights[k];
     check_size("weight_ih", w.weight_ih.size(), s.gates() * s.input_of(k / s.directions));
-    check_size("weight_hh", w.weight_hh.size(), s.gates() * s.out());
+    const int64_t out = s.out(k / s.directions);
+    check_size("weight_hh", w.weight_hh.size(), s.gates() * out);
     check_size("bias_ih", w.bias_ih.size(), s.gates());
     check_size("bias_hh", w.bias_hh.size(), s.gates());
-    check_size("weight_hr", w.weight_hr.size(), s.projection * s.hidden);
+    check_size("weight_hr", w.weight_hr.size(), s.projection.empty() ? 0 : out * s.hidden);
     const int64_t normalized = s.layer_norm ? s.hidden : 0;
     check_size("gain_ih", w.gain_ih.size(), 4 * normalized);
     check_size("gain_hh", w.gain_hh.size(), 4 * normalized);
@@ -34,37 +35,40 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
 
 void check(const StackShape& s, const std::vector<Weights>& weights, const StackInput& in) {
   const int64_t stacked = s.layers * s.directions * s.rows;
-  if (s.cell == Cell::kGru && s.projection > 0) fail("a GRU has no projection");
+  if (s.cell == Cell::kGru && !s.projection.empty()) fail("a GRU has no projection");
   if (s.cell == Cell::kGru && (s.peepholes || s.layer_norm))
     fail("a GRU has neither peepholes nor layer norm");
   if (s.cell == Cell::kGru && !(in.c0.empty() && in.zoneout_c.empty()))
     fail("a GRU has no cell state");
+  if (!s.projection.empty()) check_size("the list of projections", s.projection.size(), s.layers);
   check_weights(s, weights);
   check_size("x", in.x.size(), s.time * s.rows * s.input);
   check_size_or_empty("lengths", in.lengths.size(), s.rows);
   for (const int length : in.lengths)
     if (length < 0 || length > s.time) fail("a length lies outside 0..time");
-  check_size_or_empty("h0", in.h0.size(), stacked * s.out());
+  check_size_or_empty("h0", in.h0.size(), s.states(s.layers * s.directions));
   check_size_or_empty("c0", in.c0.size(), stacked * s.hidden);
   check_size_or_empty("the list of dropout masks", in.dropout.size(), s.layers - 1);
-  for (const Vector& mask : in.dropout)
-    check_size("a dropout mask", mask.size(), s.time * s.rows * s.directions * s.out());
+  for (size_t l = 0; l < in.dropout.size(); ++l)
+    check_size("a dropout mask", in.dropout[l].size(), s.time * s.rows * s.input_of(l + 1));
   check_size_or_empty("resets", in.resets.size(), s.time * s.rows);
-  const auto check_masks = [&](const char* what, const std::vector<Vector>& masks, int64_t size) {
+  const auto check_masks = [&](const char* what, const std::vector<Vector>& masks, int64_t places,
+                               bool of_cells) {
     check_size_or_empty(what, masks.size(), s.layers * s.directions);
-    for (const Vector& mask : masks) check_size(what, mask.size(), size);
+    for (size_t k = 0; k < masks.size(); ++k)
+      check_size(what, masks[k].size(), places * (of_cells ? s.hidden : s.out(k / s.directions)));
   };
-  check_masks("zoneout_h", in.zoneout_h, s.time * s.rows * s.out());
-  check_masks("zoneout_c", in.zoneout_c, s.time * s.rows * s.hidden);
-  check_masks("recurrent_dropout", in.recurrent_dropout, s.rows * s.out());
+  check_masks("zoneout_h", in.zoneout_h, s.time * s.rows, false);
+  check_masks("zoneout_c", in.zoneout_c, s.time * s.rows, true);
+  check_masks("recurrent_dropout", in.recurrent_dropout, s.rows, false);
 }
 
 void check(const StackShape& s, const StackOutputGradients& g) {
   const int64_t stacked = s.layers * s.directions * s.rows;
   if (s.cell == Cell::kGru && (!g.dcn.empty() || !g.dcells.empty()))
     fail("a GRU has no cell state");
-  check_size_or_empty("dy", g.dy.size(), s.time * s.rows * s.directions * s.out());
-  check_size_or_empty("dhn", g.dhn.size(), stacked * s.out());
+  check_size_or_empty("dy", g.dy.size(), s.time * s.rows * s.input_of(s.layers));
+  check_size_or_empty("dhn", g.dhn.size(), s.states(s.layers * s.directions));
   check_size_or_empty("dcn", g.dcn.size(), stacked * s.hidden);
   check_size_or_empty("the list dcells", g.dcells.size(), s.layers * s.directions);
   for (const Vector& d : g.dcells) check_size("dcells", d.size(), s.time * s.rows * s.hidden);
@@ -114,9 +118,10 @@ class Direction {
             const std::vector<int>& lengths, const StackInput& in)
       : s_(shape),
         input_(shape.input_of(layer)),
+        out_(shape.out(layer)),
         direction_(direction),
         lstm_(shape.cell == Cell::kLstm),
-        projects_(shape.projection > 0),
+        projects_(!shape.projection.empty()),
         w_(weights),
         lengths_(lengths),
         resets_(in.resets),
@@ -175,7 +180,7 @@ class Direction {
                      Tape& tape, double* dh, double* dc) const;
 
   const StackShape& s_;
-  int64_t input_;
+  int64_t input_, out_;
   int64_t direction_;
   bool lstm_;
   bool projects_;
@@ -212,10 +217,9 @@ void Direction::sums_backward(int64_t count, const double* product, const Vector
 }
 
 Vector Direction::dropped(const double* h, int64_t rows) const {
-  const int64_t step = s_.rows * s_.out();
-  Vector result(h, h + rows * s_.out());
-  for (int64_t i = 0; dropout_ != nullptr && i < rows * s_.out(); ++i)
-    result[i] *= dropout_[i % step];
+  const int64_t step = s_.rows * out_;
+  Vector result(h, h + rows * out_);
+  for (int64_t i = 0; dropout_ != nullptr && i < rows * out_; ++i) result[i] *= dropout_[i % step];
   return result;
 }
 
@@ -238,7 +242,7 @@ LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
                    Vector(lstm_ ? 0 : places * hidden),
                    Vector(lstm_ ? places * hidden : 0),
                    Vector(projects_ ? places * hidden : 0),
-                   Vector(places * s_.out()),
+                   Vector(places * out_),
                    Vector(lstm_ ? places * hidden : 0)};
   Vector from_input(places * gates);
   multiply_add(places, gates, input_, plain(x.data(), input_),
@@ -251,7 +255,7 @@ LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
 
 void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& trace, double* h,
                              double* c) const {
-  const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), rows = s_.rows;
+  const int64_t gates = s_.gates(), hidden = s_.hidden, out = out_, rows = s_.rows;
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b) || !starts_anew(t, b)) continue;
     std::fill_n(h + b * out, out, 0.0);
@@ -294,13 +298,14 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
 Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
                             const LayerTrace& trace, const Vector& dy, const Vector& dcells,
                             double* dh, double* dc, Vector& dx) const {
-  const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), places = s_.time * s_.rows;
-  Tape tape{previous(trace.h, h0, out),
-            lstm_ ? previous(trace.cells, c0, hidden) : Vector(),
-            Vector(places * gates),
-            Vector(places * gates),
-            Vector(places * out),
-            zero_weights(s_.cell, input_, hidden, s_.projection, s_.peepholes, s_.layer_norm)};
+  const int64_t gates = s_.gates(), hidden = s_.hidden, out = out_, places = s_.time * s_.rows;
+  Tape tape{
+      previous(trace.h, h0, out),
+      lstm_ ? previous(trace.cells, c0, hidden) : Vector(),
+      Vector(places * gates),
+      Vector(places * gates),
+      Vector(places * out),
+      zero_weights(s_.cell, input_, hidden, projects_ ? out_ : 0, s_.peepholes, s_.layer_norm)};
   for (int64_t step = s_.time - 1; step >= 0; --step)
     step_backward(time_of(step), trace, dy, dcells, tape, dh, dc);
 
@@ -335,7 +340,7 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
 
 void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& dy,
                               const Vector& dcells, Tape& tape, double* dh, double* dc) const {
-  const int64_t gates = s_.gates(), hidden = s_.hidden, out = s_.out(), rows = s_.rows;
+  const int64_t gates = s_.gates(), hidden = s_.hidden, out = out_, rows = s_.rows;
   double* d_output = &tape.d_output[t * rows * out];
   Vector kept_dh(rows * out), kept_dc(lstm_ ? rows * hidden : 0);  // what passes the step by
   for (int64_t b = 0; b < rows; ++b) {
@@ -411,10 +416,8 @@ std::vector<int> lengths_of(const StackShape& shape, const StackInput& input) {
                                : input.lengths;
 }
 
-/// The state's part of one layer and direction; null where there is none.
-double* slice(Vector& states, int64_t index, int64_t size) {
-  return states.empty() ? nullptr : &states[index * size];
-}
+/// The state of a layer and direction, which begins at `first`; null where there is none.
+double* slice(Vector& states, int64_t first) { return states.empty() ? nullptr : &states[first]; }
 
 }  // namespace
 
@@ -423,7 +426,8 @@ std::vector<Weights> zero_weights(const StackShape& shape) {
   for (int64_t layer = 0; layer < shape.layers; ++layer)
     for (int64_t d = 0; d < shape.directions; ++d)
       weights.push_back(zero_weights(shape.cell, shape.input_of(layer), shape.hidden,
-                                     shape.projection, shape.peepholes, shape.layer_norm));
+                                     shape.projection.empty() ? 0 : shape.projection[layer],
+                                     shape.peepholes, shape.layer_norm));
   return weights;
 }
 
@@ -431,20 +435,20 @@ StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
                     const StackInput& input) {
   check(s, weights, input);
   const std::vector<int> lengths = lengths_of(s, input);
-  const int64_t out = s.out(), width = s.directions * out, places = s.time * s.rows;
-  const int64_t states = s.layers * s.directions * s.rows;
+  const int64_t places = s.time * s.rows, count = s.layers * s.directions;
   StackOutput result;
-  result.hn = or_zeros(input.h0, states * out);
-  if (s.cell == Cell::kLstm) result.cn = or_zeros(input.c0, states * s.hidden);
+  result.hn = or_zeros(input.h0, s.states(count));
+  if (s.cell == Cell::kLstm) result.cn = or_zeros(input.c0, count * s.rows * s.hidden);
 
   Vector x = without_padding(s, lengths, s.input, input.x);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
+    const int64_t out = s.out(layer), width = s.directions * out;
     Vector y(places * width);
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
       const Direction direction(s, layer, d, weights[k], lengths, input);
-      result.traces.push_back(direction.forward(x, slice(result.hn, k, s.rows * out),
-                                                slice(result.cn, k, s.rows * s.hidden)));
+      result.traces.push_back(direction.forward(x, slice(result.hn, s.states(k)),
+                                                slice(result.cn, k * s.rows * s.hidden)));
       for (int64_t p = 0; p < places; ++p)
         std::copy_n(&result.traces[k].h[p * out], out, &y[p * width + d * out]);
     }
@@ -463,28 +467,27 @@ StackGradients backward(const StackShape& s, const std::vector<Weights>& weights
   check(s, weights, input);
   check(s, gradients);
   const std::vector<int> lengths = lengths_of(s, input);
-  const int64_t out = s.out(), width = s.directions * out, places = s.time * s.rows;
-  const int64_t states = s.layers * s.directions * s.rows;
-  Vector h0 = or_zeros(input.h0, states * out);
-  Vector c0 = s.cell == Cell::kLstm ? or_zeros(input.c0, states * s.hidden) : Vector();
+  const int64_t places = s.time * s.rows, count = s.layers * s.directions;
+  Vector h0 = or_zeros(input.h0, s.states(count));
+  Vector c0 = s.cell == Cell::kLstm ? or_zeros(input.c0, count * s.rows * s.hidden) : Vector();
   StackGradients result;
-  result.dh0 = or_zeros(gradients.dhn, states * out);
-  if (s.cell == Cell::kLstm) result.dc0 = or_zeros(gradients.dcn, states * s.hidden);
+  result.dh0 = or_zeros(gradients.dhn, s.states(count));
+  if (s.cell == Cell::kLstm) result.dc0 = or_zeros(gradients.dcn, count * s.rows * s.hidden);
   result.weights.resize(s.layers * s.directions);
 
-  Vector dy = or_zeros(gradients.dy, places * width);
+  Vector dy = or_zeros(gradients.dy, places * s.input_of(s.layers));
   for (int64_t layer = s.layers - 1; layer >= 0; --layer) {
     Vector dx(places * s.input_of(layer));
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
       const Direction direction(s, layer, d, weights[k], lengths, input);
       result.weights[k] = direction.backward(
-          output.inputs[layer], slice(h0, k, s.rows * out), slice(c0, k, s.rows * s.hidden),
+          output.inputs[layer], slice(h0, s.states(k)), slice(c0, k * s.rows * s.hidden),
           output.traces[k], dy, gradients.dcells.empty() ? Vector() : gradients.dcells[k],
-          slice(result.dh0, k, s.rows * out), slice(result.dc0, k, s.rows * s.hidden), dx);
+          slice(result.dh0, s.states(k)), slice(result.dc0, k * s.rows * s.hidden), dx);
     }
     if (layer > 0 && !input.dropout.empty())
-      for (int64_t i = 0; i < places * width; ++i) dx[i] *= input.dropout[layer - 1][i];
+      for (size_t i = 0; i < dx.size(); ++i) dx[i] *= input.dropout[layer - 1][i];
     dy = std::move(dx);
   }
   result.dx = std::move(dy);

@@ -8,8 +8,8 @@
 namespace sluice::oracle {
 
 /// A stack of recurrent layers. T time, B rows, I input, H hidden, L layers, D directions, P
-/// projection; out is P with a projection (LSTM only), else H. Everything below is row-major and
-/// contiguous.
+/// projection of a layer; out is P with a projection (LSTM only), else H. Everything below is
+/// row-major and contiguous; [L*D, B, out] is the [B, out] of every layer and direction in turn.
 struct StackShape {
   Cell cell = Cell::kLstm;
   int64_t time = 1;
@@ -18,14 +18,20 @@ struct StackShape {
   int64_t hidden = 1;
   int64_t layers = 1;
   int64_t directions = 1;
-  int64_t projection = 0;
-  bool peepholes = false;   ///< LSTM only
-  bool layer_norm = false;  ///< LSTM only: of W x, of R h and of c on its way to h
+  std::vector<int64_t> projection = {};  ///< of each layer; empty: none
+  bool peepholes = false;                ///< LSTM only
+  bool layer_norm = false;               ///< LSTM only: of W x, of R h and of c on its way to h
 
   int64_t gates() const { return gate_count(cell) * hidden; }
-  int64_t out() const { return projection > 0 ? projection : hidden; }
+  int64_t out(int64_t layer) const { return projection.empty() ? hidden : projection[layer]; }
+  /// Elements of the [B, out] of the first `count` layers and directions.
+  int64_t states(int64_t count) const {
+    int64_t size = 0;
+    for (int64_t k = 0; k < count; ++k) size += rows * out(k / directions);
+    return size;
+  }
   /// Width of the input of layer l: I, then D*out.
-  int64_t input_of(int64_t layer) const { return layer == 0 ? input : directions * out(); }
+  int64_t input_of(int64_t layer) const { return layer == 0 ? input : directions * out(layer - 1); }
 };
 
 /// Zero weights of every layer and direction: element l*D + d. Layer l > 0 reads [forward ;

@@ -32,15 +32,14 @@ void check_layers(const Descriptor& descriptor, const std::vector<LayerWeights>&
   const DType master = base::policy_of(descriptor.dtype).master;
   const std::int64_t sums = descriptor.gates() * descriptor.hidden;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t input =
-        descriptor.input_of(static_cast<std::int64_t>(i) / descriptor.directions);
+    const std::int64_t layer = static_cast<std::int64_t>(i) / descriptor.directions;
+    const std::int64_t input = descriptor.input_of(layer), output = descriptor.output_of(layer);
     check(weights[i].weight_ih, "weight_ih", master, {sums, input}, presence);
-    check(weights[i].weight_hh, "weight_hh", master, {sums, descriptor.output()}, presence);
+    check(weights[i].weight_hh, "weight_hh", master, {sums, output}, presence);
     check(weights[i].bias_ih, "bias_ih", master, {sums}, presence);
     check(weights[i].bias_hh, "bias_hh", master, {sums}, presence);
-    if (descriptor.projection > 0) {
-      check(weights[i].weight_hr, "weight_hr", master, {descriptor.projection, descriptor.hidden},
-            presence);
+    if (descriptor.projects()) {
+      check(weights[i].weight_hr, "weight_hr", master, {output, descriptor.hidden}, presence);
     } else {
       SLUICE_CHECK(!weights[i].weight_hr, "weight_hr given, but the stack has no projection");
     }
@@ -103,13 +102,13 @@ void check_forward(const Descriptor& descriptor, const ForwardArgs& args) {
                descriptor.rows);
   const base::DTypePolicy policy = base::policy_of(descriptor.dtype);
   const std::int64_t count = descriptor.layers * descriptor.directions;
-  const std::int64_t width = descriptor.directions * descriptor.output();
-  const Shape h{count, args.rows, descriptor.output()}, c{count, args.rows, descriptor.hidden};
+  const Shape h = descriptor.h_shape(args.rows), c{count, args.rows, descriptor.hidden};
   check(args.x, "x", policy.storage, {args.time, args.rows, descriptor.input}, Presence::kRequired);
   check(args.lengths, "lengths", DType::kInt32, {args.rows}, Presence::kOptional);
   check(args.h0, "h0", policy.storage, h, Presence::kOptional);
   check(args.c0, "c0", policy.cell_state, c, Presence::kOptional);
-  check(args.y, "y", policy.storage, {args.time, args.rows, width}, Presence::kRequired);
+  check(args.y, "y", policy.storage, {args.time, args.rows, descriptor.y_width()},
+        Presence::kRequired);
   check(args.hn, "hn", policy.storage, h, Presence::kOptional);
   check(args.cn, "cn", policy.cell_state, c, Presence::kOptional);
   check(args.c_sequence, "c_sequence", policy.cell_state,
@@ -129,9 +128,8 @@ void check_backward(const Descriptor& descriptor, const BackwardArgs& args) {
   const base::DTypePolicy policy = base::policy_of(descriptor.dtype);
   const std::int64_t rows = args.forward.rows, time = args.forward.time;
   const std::int64_t count = descriptor.layers * descriptor.directions;
-  const Shape h{count, rows, descriptor.output()}, c{count, rows, descriptor.hidden};
-  check(args.dy, "dy", policy.storage, {time, rows, descriptor.directions * descriptor.output()},
-        Presence::kOptional);
+  const Shape h = descriptor.h_shape(rows), c{count, rows, descriptor.hidden};
+  check(args.dy, "dy", policy.storage, {time, rows, descriptor.y_width()}, Presence::kOptional);
   check(args.dhn, "dhn", policy.storage, h, Presence::kOptional);
   check(args.dcn, "dcn", policy.cell_state, c, Presence::kOptional);
   check(args.dx, "dx", policy.storage, {time, rows, descriptor.input}, Presence::kOptional);

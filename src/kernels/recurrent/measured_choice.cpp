@@ -26,23 +26,22 @@ class Problem {
     const Descriptor& d = descriptor_;
     const DType master = base::policy_of(d.dtype).master;
     const std::int64_t stacks = d.layers * d.directions;
-    const std::int64_t width = d.directions * d.output();
     args_.time = d.time;
     args_.rows = d.rows;
     args_.x = random(d.dtype, {d.time, d.rows, d.input});
-    args_.y = random(d.dtype, {d.time, d.rows, width});
-    args_.hn = random(d.dtype, {stacks, d.rows, d.output()});
+    args_.y = random(d.dtype, {d.time, d.rows, d.y_width()});
+    args_.hn = random(d.dtype, d.h_shape(d.rows));
     if (d.cell == CellType::kLstm) {
       args_.cn = random(base::policy_of(d.dtype).cell_state, {stacks, d.rows, d.hidden});
     }
     for (std::int64_t i = 0; i < stacks; ++i) {
-      weights_.push_back(layer(master, d.input_of(i / d.directions)));
+      weights_.push_back(make_layer(master, i / d.directions));
     }
     if (!d.training) return;
     backward_.dy = random(d.dtype, args_.y.shape());
     backward_.dx = random(d.dtype, args_.x.shape());
     for (std::int64_t i = 0; i < stacks; ++i) {
-      backward_.gradients.push_back(layer(master, d.input_of(i / d.directions)));
+      backward_.gradients.push_back(make_layer(master, i / d.directions));
     }
   }
 
@@ -74,12 +73,13 @@ class Problem {
   }
 
  private:
-  LayerWeights layer(DType master, std::int64_t input) {
+  LayerWeights make_layer(DType master, std::int64_t layer) {
     const Descriptor& d = descriptor_;
-    const std::int64_t gates = d.gates() * d.hidden;
-    LayerWeights weights{random(master, {gates, input}), random(master, {gates, d.output()}),
-                         random(master, {gates}), random(master, {gates}), Tensor()};
-    if (d.projection > 0) weights.weight_hr = random(master, {d.projection, d.hidden});
+    const std::int64_t gates = d.gates() * d.hidden, output = d.output_of(layer);
+    LayerWeights weights{random(master, {gates, d.input_of(layer)}),
+                         random(master, {gates, output}), random(master, {gates}),
+                         random(master, {gates}), Tensor()};
+    if (d.projects()) weights.weight_hr = random(master, {output, d.hidden});
     if (d.peepholes) weights.weight_peephole = random(master, {3, d.hidden});
     if (d.layer_norm) {
       weights.gain_ih = random(master, {gates});
@@ -162,9 +162,9 @@ std::string problem_of(const Context& context, const Descriptor& d) {
   return fmt::format(
       "{} layers={} directions={} input={} hidden={} projection={} time={} rows={} dtype={} "
       "tf32={} training={}{} on {}",
-      name_of(d.cell), d.layers, d.directions, d.input, d.hidden, d.projection, d.time, d.rows,
-      base::name_of(d.dtype), context.tf32() ? 1 : 0, d.training ? 1 : 0, extras_of(d),
-      context.device().model());
+      name_of(d.cell), d.layers, d.directions, d.input, d.hidden, fmt::join(d.projections, ","),
+      d.time, d.rows, base::name_of(d.dtype), context.tf32() ? 1 : 0, d.training ? 1 : 0,
+      extras_of(d), context.device().model());
 }
 
 std::optional<Choice> measured_choice(const Context& context, const Descriptor& descriptor) {

@@ -1,5 +1,8 @@
 #include "kernels/recurrent/recurrent.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/check.h"
 #include "kernels/device_kernels.h"
 #include "kernels/recurrent/cpu/candidates.h"
@@ -15,6 +18,32 @@ CellType parse_cell(std::string_view name) {
   return CellType::kGru;
 }
 
+bool Descriptor::is_uneven() const {
+  return std::adjacent_find(projections.begin(), projections.end(), std::not_equal_to<>()) !=
+         projections.end();
+}
+
+std::int64_t Descriptor::output_of(std::int64_t layer) const {
+  if (!projects()) return hidden;
+  return projections[projections.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
+}
+
+std::int64_t Descriptor::widest_output() const {
+  return projects() ? *std::max_element(projections.begin(), projections.end()) : hidden;
+}
+
+base::Shape Descriptor::h_shape(std::int64_t batch) const {
+  const std::int64_t count = layers * directions;
+  if (is_uneven()) return {h_offset(count, batch)};
+  return {count, batch, output_of(0)};
+}
+
+std::int64_t Descriptor::h_offset(std::int64_t layer_and_direction, std::int64_t batch) const {
+  std::int64_t width = 0;
+  for (std::int64_t i = 0; i < layer_and_direction; ++i) width += output_of(i / directions);
+  return width * batch;
+}
+
 void Descriptor::validate() const {
   const auto positive = [](std::string_view what, std::int64_t value) {
     SLUICE_CHECK(value >= 1, "a recurrent stack needs {} of at least 1, not {}", what, value);
@@ -26,8 +55,13 @@ void Descriptor::validate() const {
   positive("a capacity of rows", rows);
   SLUICE_CHECK(directions == 1 || directions == 2,
                "a recurrent stack has 1 or 2 directions, not {}", directions);
-  SLUICE_CHECK(projection >= 0, "a projection has at least 0 features, not {}", projection);
-  SLUICE_CHECK(projection == 0 || cell == CellType::kLstm,
+  for (const std::int64_t projection : projections) {
+    SLUICE_CHECK(projection >= 1, "a projection has at least 1 feature, not {}", projection);
+  }
+  SLUICE_CHECK(projections.size() <= 1 || static_cast<std::int64_t>(projections.size()) == layers,
+               "{} projections given for {} layers; give one for all, or one a layer",
+               projections.size(), layers);
+  SLUICE_CHECK(!projects() || cell == CellType::kLstm,
                "only the LSTM has a projection; the cell is {}", name_of(cell));
   const auto rate = [](std::string_view what, double value) {
     SLUICE_CHECK(value >= 0 && value < 1, "{} must lie in [0, 1), not {}", what, value);
@@ -39,7 +73,7 @@ void Descriptor::validate() const {
   SLUICE_CHECK(cell == CellType::kLstm || !(peepholes || zoneout_c > 0),
                "only the LSTM has {}; the cell is {}",
                peepholes ? "peepholes" : "a cell state to keep by zoneout", name_of(cell));
-  SLUICE_CHECK(!layer_norm || (cell == CellType::kLstm && projection == 0 && !peepholes),
+  SLUICE_CHECK(!layer_norm || (cell == CellType::kLstm && !projects() && !peepholes),
                "layer norm is that of an LSTM without projection and peepholes");
   SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16 ||
                    dtype == DType::kFloat16,

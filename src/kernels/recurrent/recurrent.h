@@ -35,7 +35,8 @@ struct Descriptor {
   std::int64_t directions = 1;  ///< 1, or 2: forward and backward, outputs side by side
   std::int64_t input = 0;       ///< features of x
   std::int64_t hidden = 0;      ///< H
-  std::int64_t projection = 0;  ///< P: LSTM only, 0 for none
+  /// P, LSTM only: none if empty, of all layers, or one a layer.
+  std::vector<std::int64_t> projections;
   std::int64_t time = 0;
   std::int64_t rows = 0;
   /// Storage of x, y, h and packed weights: float64, float32, bfloat16 or float16. Sums, c and
@@ -53,12 +54,23 @@ struct Descriptor {
   double recurrent_dropout = 0;  ///< rate of h in the recurrent product; only when training
 
   std::int64_t gates() const { return cell == CellType::kLstm ? 4 : 3; }
-  /// Width of h and of one direction's output.
-  std::int64_t output() const { return projection > 0 ? projection : hidden; }
+  bool projects() const { return !projections.empty(); }
+  /// Whether layers differ in what they put out.
+  bool is_uneven() const;
+  /// Width of a layer's h and of the output of one of its directions.
+  std::int64_t output_of(std::int64_t layer) const;
+  std::int64_t widest_output() const;
   /// Width of the input of a layer.
   std::int64_t input_of(std::int64_t layer) const {
-    return layer == 0 ? input : directions * output();
+    return layer == 0 ? input : directions * output_of(layer - 1);
   }
+  /// Width of y.
+  std::int64_t y_width() const { return directions * output_of(layers - 1); }
+  /// Of h0, hn and their gradients: [L*D, batch, output]; where layers differ one axis with
+  /// [batch, output_of(layer)] of each layer and direction after the other.
+  base::Shape h_shape(std::int64_t batch) const;
+  /// Where those of layer * D + direction begin, in elements.
+  std::int64_t h_offset(std::int64_t layer_and_direction, std::int64_t batch) const;
   bool drops_recurrent() const { return training && recurrent_dropout > 0; }
   /// Whether a step takes more than the equations of the cell.
   bool has_extras() const {
@@ -72,7 +84,7 @@ struct Descriptor {
 /// (float32, or float64 when the storage is float64). G gates in the order i,f,g,o or r,z,n.
 struct LayerWeights {
   Tensor weight_ih;             ///< [G*H, input_of(layer)]
-  Tensor weight_hh;             ///< [G*H, output()]
+  Tensor weight_hh;             ///< [G*H, output_of(layer)]
   Tensor bias_ih;               ///< [G*H]
   Tensor bias_hh;               ///< [G*H]
   Tensor weight_hr;             ///< [P, H], only with a projection
@@ -107,16 +119,17 @@ struct ForwardArgs {
   /// [time, rows, input], storage dtype. Past a row's end anything finite: it changes no result.
   Tensor x;
   Tensor lengths;     ///< int32 [rows], each 0..time, any order; absent: all `time`
-  Tensor h0;          ///< [L*D, rows, output()], storage; absent: zero
+  Tensor h0;          ///< h_shape(rows), storage; absent: zero
   Tensor c0;          ///< [L*D, rows, H], cell-state dtype; absent: zero
-  Tensor y;           ///< out [time, rows, D*output()], storage; zero past a row's end
-  Tensor hn;          ///< out [L*D, rows, output()], storage; optional. h0 for length 0
+  Tensor y;           ///< out [time, rows, y_width()], storage; zero past a row's end
+  Tensor hn;          ///< out h_shape(rows), storage; optional. h0 for length 0
   Tensor cn;          ///< out [L*D, rows, H], cell-state dtype; optional
   Tensor c_sequence;  ///< out [L*D, time, rows, H], cell-state dtype, zero past the end; optional
   Tensor row_ids;     ///< int32 [rows]: global row for dropout; absent: the row index
-  /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit = d*output()+feature,
-  /// and draws what its cells drop or keep: zoneout at time t and recurrent dropout at time 0 (see
-  /// CellMask). A unit whose word is below dropout_threshold(rate) is dropped, or keeps its state.
+  /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit =
+  /// d*output_of(l)+feature, and draws what its cells drop or keep: zoneout at time t and recurrent
+  /// dropout at time 0 (see CellMask). A unit whose word is below dropout_threshold(rate) is
+  /// dropped, or keeps its state.
   runtime::DropoutSource dropout;
   /// int32 [time, rows]: not zero where a new sequence begins, so that no state passes from the
   /// time before; absent: nowhere. Only for a plan with resets.
@@ -126,8 +139,8 @@ struct ForwardArgs {
 /// Gradients flow in through dy, dhn, dcn and out through the others.
 struct BackwardArgs {
   ForwardArgs forward;  ///< exactly the arguments of the forward run; y, hn, cn as it left them
-  Tensor dy;   ///< [time, rows, D*output()], storage; absent: zero. Ignored past a row's end
-  Tensor dhn;  ///< [L*D, rows, output()], storage; absent: zero
+  Tensor dy;   ///< [time, rows, y_width()], storage; absent: zero. Ignored past a row's end
+  Tensor dhn;  ///< h_shape(rows), storage; absent: zero
   Tensor dcn;  ///< [L*D, rows, H], cell-state dtype; absent: zero
   Tensor dx;   ///< out, optional; overwritten, zero past a row's end
   Tensor dh0;  ///< out, optional, overwritten

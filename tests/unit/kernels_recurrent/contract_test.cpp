@@ -48,8 +48,10 @@ TEST(RecurrentContract, RefusesSenselessSizes) {
   EXPECT_TRUE(refused([](Descriptor& d) { d.dtype = DType::kInt32; }));
   EXPECT_TRUE(refused([](Descriptor& d) {
     d.cell = CellType::kGru;
-    d.projection = 2;
+    d.projections = {2};
   }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.projections = {2, 0}; }));
+  EXPECT_TRUE(refused([](Descriptor& d) { d.projections.assign(d.layers + 1, 2); }));
   EXPECT_TRUE(refused([](Descriptor& d) { d.layer_norm = d.peepholes = true; }));
   EXPECT_TRUE(refused([](Descriptor& d) { d.zoneout_h = 1; }));
   EXPECT_TRUE(refused([](Descriptor& d) { d.recurrent_dropout = -0.1; }));
@@ -93,7 +95,7 @@ TEST(RecurrentContract, PeerIsChosenByNameAndSaysWhatItCannotDo) {
   const Memory memory{packed.data(), workspace.data(), nullptr};
   const std::string shorter = error_of([&] { plan->forward(context, args, memory); });
   EXPECT_NE(shorter.find("planned 5 steps"), std::string::npos) << shorter;
-  d.projection = 2;
+  d.projections = {2};
   const std::string projected = error_of([&] { make_plan(context, d, "onednn"); });
   EXPECT_NE(projected.find("projection"), std::string::npos) << projected;
   d = small();

@@ -36,6 +36,8 @@ Vector values(std::mt19937_64& random, std::int64_t count, double scale, DType d
 
 oracle::StackShape shape_of(const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
+  std::vector<std::int64_t> projection;
+  for (std::int64_t l = 0; d.projects() && l < d.layers; ++l) projection.push_back(d.output_of(l));
   return {d.cell == CellType::kLstm ? oracle::Cell::kLstm : oracle::Cell::kGru,
           stack.time,
           stack.rows,
@@ -43,7 +45,7 @@ oracle::StackShape shape_of(const StackCase& stack) {
           d.hidden,
           d.layers,
           d.directions,
-          d.projection,
+          projection,
           d.peepholes,
           d.layer_norm};
 }
@@ -60,12 +62,12 @@ void fill_weights(std::mt19937_64& random, const StackCase& stack,
   }
 }
 
-/// Multipliers as the contract documents them: unit d*output()+feature, stream of the layer.
+/// Multipliers as the contract documents them: unit d*output_of(l)+feature, stream of the layer.
 void fill_dropout(StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   if (!d.training || d.dropout == 0) return;
-  const std::int64_t width = d.directions * d.output();
   for (std::int64_t layer = 0; layer + 1 < d.layers; ++layer) {
+    const std::int64_t width = d.input_of(layer + 1);
     runtime::DropoutKey key = stack.dropout;
     key.stream += static_cast<std::uint32_t>(layer);
     Vector mask;
@@ -118,13 +120,14 @@ void fill_cell_masks(StackCase& stack) {
     return kept;
   };
   for (std::int64_t k = 0; k < d.layers * d.directions; ++k) {
+    const std::int64_t output = d.output_of(k / d.directions);
     if (d.zoneout_h > 0) {
-      stack.input.zoneout_h.push_back(zoneout(1, d.zoneout_h, k, d.output()));
+      stack.input.zoneout_h.push_back(zoneout(1, d.zoneout_h, k, output));
     }
     if (d.zoneout_c > 0) stack.input.zoneout_c.push_back(zoneout(2, d.zoneout_c, k, d.hidden));
     if (!d.training || d.recurrent_dropout == 0) continue;
     Vector multipliers;
-    for_mask(stack, 3, k, 0, d.output(), d.recurrent_dropout,
+    for_mask(stack, 3, k, 0, output, d.recurrent_dropout,
              [&](bool below) { multipliers.push_back(below ? 0 : 1 / (1 - d.recurrent_dropout)); });
     stack.input.recurrent_dropout.push_back(std::move(multipliers));
   }
@@ -159,7 +162,10 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   d.input = integer(random, narrowest, limits.width);
   d.hidden = integer(random, narrowest, limits.width);
   if (d.cell == CellType::kLstm && d.hidden > narrowest && chance(random, 0.4)) {
-    d.projection = integer(random, narrowest, d.hidden - 1);
+    const bool uneven = !limits.plain && chance(random, 0.5);
+    do {
+      d.projections.push_back(integer(random, narrowest, d.hidden - 1));
+    } while (uneven && static_cast<std::int64_t>(d.projections.size()) < d.layers);
   }
   d.dtype = limits.dtype;
   d.training = chance(random, 0.75);
@@ -167,7 +173,7 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
     draw_extras(random, d);
     d.layer_norm = d.cell == CellType::kLstm && chance(random, 0.5);
     if (d.layer_norm) {
-      d.projection = 0;
+      d.projections.clear();
       d.peepholes = false;
       // A few units may be nearly equal, of which norms would magnify the rounding.
       d.hidden = std::max<std::int64_t>(d.hidden, 12);
@@ -179,7 +185,7 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
   d.time = stack.time + integer(random, 0, 3);
   d.rows = stack.rows + integer(random, 0, 3);
   if (limits.plain) {
-    d.projection = 0;
+    d.projections.clear();
     d.dropout = 0;
     d.time = stack.time;
     d.rows = stack.rows;
@@ -200,6 +206,7 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   const bool lstm = d.cell == CellType::kLstm;
   const std::int64_t states = d.layers * d.directions * stack.rows;
   const std::int64_t places = stack.time * stack.rows;
+  const std::int64_t outputs = d.h_shape(stack.rows).element_count();
   stack.input.x = values(random, places * d.input, 1, storage);
   if (chance(random, 0.8)) {
     for (std::int64_t row = 0; row < stack.rows; ++row) {
@@ -209,16 +216,16 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   for (std::int64_t i = 0; d.resets && i < places; ++i) {
     stack.input.resets.push_back(chance(random, 0.3) ? 1 : 0);
   }
-  if (chance(random, 0.7)) stack.input.h0 = values(random, states * d.output(), 1, storage);
+  if (chance(random, 0.7)) stack.input.h0 = values(random, outputs, 1, storage);
   if (lstm && chance(random, 0.7)) stack.input.c0 = values(random, states * d.hidden, 1, wide);
   // Large enough for the gates to leave their linear range, small enough not to saturate them.
   fill_weights(random, stack, stack.weights, 1.5 / std::sqrt(static_cast<double>(d.hidden)),
                storage);
   fill_weights(random, stack, stack.gradients_before, 1, wide);
   if (chance(random, 0.8)) {
-    stack.flow.dy = values(random, places * d.directions * d.output(), 1, storage);
+    stack.flow.dy = values(random, places * d.y_width(), 1, storage);
   }
-  if (chance(random, 0.6)) stack.flow.dhn = values(random, states * d.output(), 1, storage);
+  if (chance(random, 0.6)) stack.flow.dhn = values(random, outputs, 1, storage);
   if (lstm && chance(random, 0.6)) stack.flow.dcn = values(random, states * d.hidden, 1, wide);
   if (chance(random, 0.5)) {
     for (std::int64_t row = 0; row < stack.rows; ++row) {
@@ -258,7 +265,7 @@ Tensors expected(const StackCase& stack) {
     add(tensors, "weight_hh" + suffix, d.weights[i].weight_hh, before.weight_hh);
     add(tensors, "bias_ih" + suffix, d.weights[i].bias_ih, before.bias_ih);
     add(tensors, "bias_hh" + suffix, d.weights[i].bias_hh, before.bias_hh);
-    if (shape.projection > 0) {
+    if (!shape.projection.empty()) {
       add(tensors, "weight_hr" + suffix, d.weights[i].weight_hr, before.weight_hr);
     }
     if (shape.peepholes) {
@@ -274,6 +281,17 @@ Tensors expected(const StackCase& stack) {
   return tensors;
 }
 
+Vector state_of_row(const Descriptor& d, const Vector& states, std::int64_t rows,
+                    std::int64_t row) {
+  Vector picked;
+  for (std::int64_t k = 0; k < d.layers * d.directions; ++k) {
+    const std::int64_t output = d.output_of(k / d.directions);
+    const auto first = states.begin() + d.h_offset(k, rows) + row * output;
+    picked.insert(picked.end(), first, first + output);
+  }
+  return picked;
+}
+
 StackCase single_row(const StackCase& stack, std::int64_t row) {
   StackCase one = stack;
   one.rows = 1;
@@ -287,20 +305,33 @@ StackCase single_row(const StackCase& stack, std::int64_t row) {
     }
     return picked;
   };
+  const auto of_states = [&](const Vector& all) {
+    return all.empty() ? all : state_of_row(d, all, stack.rows, row);
+  };
   one.input.x = rows_of(stack.input.x, d.input);
   if (!stack.input.lengths.empty()) {
     one.input.lengths = {stack.input.lengths[static_cast<std::size_t>(row)]};
   }
-  one.input.h0 = rows_of(stack.input.h0, d.output());
+  one.input.h0 = of_states(stack.input.h0);
   one.input.c0 = rows_of(stack.input.c0, d.hidden);
   const auto resets = rows_of({stack.input.resets.begin(), stack.input.resets.end()}, 1);
   one.input.resets.assign(resets.begin(), resets.end());
-  for (Vector& kept : one.input.zoneout_h) kept = rows_of(kept, d.output());
+  const auto output = [&](std::size_t k) {
+    return d.output_of(static_cast<std::int64_t>(k) / d.directions);
+  };
+  for (std::size_t k = 0; k < one.input.zoneout_h.size(); ++k) {
+    one.input.zoneout_h[k] = rows_of(one.input.zoneout_h[k], output(k));
+  }
   for (Vector& kept : one.input.zoneout_c) kept = rows_of(kept, d.hidden);
-  for (Vector& mask : one.input.recurrent_dropout) mask = rows_of(mask, d.output());
-  for (Vector& mask : one.input.dropout) mask = rows_of(mask, d.directions * d.output());
-  one.flow.dy = rows_of(stack.flow.dy, d.directions * d.output());
-  one.flow.dhn = rows_of(stack.flow.dhn, d.output());
+  for (std::size_t k = 0; k < one.input.recurrent_dropout.size(); ++k) {
+    one.input.recurrent_dropout[k] = rows_of(one.input.recurrent_dropout[k], output(k));
+  }
+  for (std::size_t l = 0; l < one.input.dropout.size(); ++l) {
+    const std::int64_t width = d.input_of(static_cast<std::int64_t>(l) + 1);
+    one.input.dropout[l] = rows_of(one.input.dropout[l], width);
+  }
+  one.flow.dy = rows_of(stack.flow.dy, d.y_width());
+  one.flow.dhn = of_states(stack.flow.dhn);
   one.flow.dcn = rows_of(stack.flow.dcn, d.hidden);
   one.row_ids = {stack.row_ids.empty() ? static_cast<std::int32_t>(row)
                                        : stack.row_ids[static_cast<std::size_t>(row)]};

@@ -68,6 +68,9 @@ Tensors run(const StackCase& stack, const RunOptions& options);
 /// The same by one plan, one case after the other; they share descriptor and weights.
 std::vector<Tensors> run_all(const std::vector<StackCase>& stacks, const RunOptions& options);
 
+/// What h0, hn or one of their gradients has of one row.
+std::vector<double> state_of_row(const Descriptor& descriptor, const std::vector<double>& states,
+                                 std::int64_t rows, std::int64_t row);
 /// The case with only one of its rows.
 StackCase single_row(const StackCase& stack, std::int64_t row);
 

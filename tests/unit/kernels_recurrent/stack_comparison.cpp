@@ -44,8 +44,8 @@ std::string describe(const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   std::string text = fmt::format(
       "{} L{} D{} I{} H{} P{} T{}/{} B{}/{} {} dropout {} training {} lengths", name_of(d.cell),
-      d.layers, d.directions, d.input, d.hidden, d.projection, stack.time, d.time, stack.rows,
-      d.rows, base::name_of(d.dtype), d.dropout, d.training);
+      d.layers, d.directions, d.input, d.hidden, fmt::join(d.projections, ","), stack.time, d.time,
+      stack.rows, d.rows, base::name_of(d.dtype), d.dropout, d.training);
   if (d.resets) text += " resets";
   for (const int reset : stack.input.resets) text += fmt::format(" {}", reset);
   if (d.peepholes) text += " peepholes";

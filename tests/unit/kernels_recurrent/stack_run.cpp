@@ -108,12 +108,13 @@ std::vector<LayerWeights> upload_weights(Bench& bench, const Descriptor& d,
   std::vector<LayerWeights> tensors;
   const std::int64_t sums = d.gates() * d.hidden;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const std::int64_t input = d.input_of(static_cast<std::int64_t>(i) / d.directions);
+    const std::int64_t layer = static_cast<std::int64_t>(i) / d.directions;
+    const std::int64_t input = d.input_of(layer), output = d.output_of(layer);
     tensors.push_back(
         {bench.put<S>(weights[i].weight_ih, {sums, input}),
-         bench.put<S>(weights[i].weight_hh, {sums, d.output()}),
+         bench.put<S>(weights[i].weight_hh, {sums, output}),
          bench.put<S>(weights[i].bias_ih, {sums}), bench.put<S>(weights[i].bias_hh, {sums}),
-         bench.put<S>(weights[i].weight_hr, {d.projection, d.hidden}),
+         bench.put<S>(weights[i].weight_hr, {output, d.hidden}),
          bench.put<S>(weights[i].peephole, {3, d.hidden}), bench.put<S>(weights[i].gain_ih, {sums}),
          bench.put<S>(weights[i].gain_hh, {sums}), bench.put<S>(weights[i].gain_c, {d.hidden}),
          bench.put<S>(weights[i].shift_c, {d.hidden})});
@@ -126,7 +127,7 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   const DType storage = d.dtype, wide = base::policy_of(storage).cell_state;
   const std::int64_t count = d.layers * d.directions;
-  const Shape h{count, stack.rows, d.output()}, c{count, stack.rows, d.hidden};
+  const Shape h = d.h_shape(stack.rows), c{count, stack.rows, d.hidden};
   ForwardArgs args;
   args.time = stack.time;
   args.rows = stack.rows;
@@ -135,7 +136,7 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
   args.lengths = bench.put({stack.input.lengths.begin(), stack.input.lengths.end()});
   args.h0 = bench.put<T>(stack.input.h0, h);
   args.c0 = bench.put<S>(stack.input.c0, c);
-  args.y = bench.poisoned(storage, {stack.time, stack.rows, d.directions * d.output()});
+  args.y = bench.poisoned(storage, {stack.time, stack.rows, d.y_width()});
   if (stack.want_states) args.hn = bench.poisoned(storage, h);
   if (stack.want_states && d.cell == CellType::kLstm) args.cn = bench.poisoned(wide, c);
   if (stack.want_c_sequence) {
@@ -153,13 +154,13 @@ BackwardArgs backward_args(Bench& bench, const StackCase& stack, const ForwardAr
   const Descriptor& d = stack.descriptor;
   const DType storage = d.dtype, wide = base::policy_of(storage).cell_state;
   const std::int64_t count = d.layers * d.directions;
-  const Shape h{count, stack.rows, d.output()}, c{count, stack.rows, d.hidden};
+  const Shape h = d.h_shape(stack.rows), c{count, stack.rows, d.hidden};
   BackwardArgs args;
   args.forward = forward;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   args.dy =
       bench.put<T>(stack.flow.dy.empty() ? stack.flow.dy : with_garbage(stack.flow.dy, stack, nan),
-                   {stack.time, stack.rows, d.directions * d.output()});
+                   {stack.time, stack.rows, d.y_width()});
   args.dhn = bench.put<T>(stack.flow.dhn, h);
   args.dcn = bench.put<S>(stack.flow.dcn, c);
   if (stack.want_dx) args.dx = bench.poisoned(storage, {stack.time, stack.rows, d.input});

@@ -149,7 +149,7 @@ TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
   const auto element = static_cast<std::int64_t>(base::size_of(dtype()));
   for (int trial = 0; trial < 8; ++trial) {
     StackCase stack = random_case(random_, limits(6, trial < 4 ? 150 : 20, 24));
-    stack.descriptor.projection = 0;
+    stack.descriptor.projections.clear();
     stack.descriptor.hidden = (1 + static_cast<std::int64_t>(random_() % 25)) * (16 / element);
     StackCase wide;
     wide.descriptor = stack.descriptor;
@@ -207,6 +207,7 @@ TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
     longer.rows = stack.rows;
     longer.time = longer.descriptor.time = 150;
     longer.descriptor.layers = 1;
+    if (longer.descriptor.projects()) longer.descriptor.projections.resize(1);
     longer.descriptor.training = false;
     fill_case(random_, longer);
     compare(longer);
@@ -235,15 +236,15 @@ TEST_P(RecurrentStack, BatchedEqualsSingle) {
     const Tensors batch = run(stack, options());
     const std::int64_t row = static_cast<std::int64_t>(random_() % stack.rows);
     const Descriptor& d = stack.descriptor;
-    const std::map<std::string, std::int64_t> widths{{"y", d.directions * d.output()},
-                                                     {"hn", d.output()},
+    const std::map<std::string, std::int64_t> widths{{"y", d.y_width()},
                                                      {"cn", d.hidden},
                                                      {"c_sequence", d.hidden},
                                                      {"dx", d.input},
-                                                     {"dh0", d.output()},
                                                      {"dc0", d.hidden}};
     for (const auto& [name, values] : run(single_row(stack, row), options())) {
-      const auto want = row_of(batch.at(name), stack.rows, row, widths.at(name));
+      const auto want = name == "hn" || name == "dh0"
+                            ? state_of_row(d, batch.at(name), stack.rows, row)
+                            : row_of(batch.at(name), stack.rows, row, widths.at(name));
       if (implementation() == "portable") {
         EXPECT_EQ(values, want) << name;
       } else {

@@ -26,22 +26,24 @@ Case random_case(StackShape s, RandomValues& random) {
                       &w.gain_ih, &w.gain_hh, &w.gain_c, &w.shift_c})
       random.fill(*v, 0.8);
   const int64_t states = s.layers * s.directions * s.rows, places = s.time * s.rows;
+  const int64_t outputs = s.states(s.layers * s.directions);
   c.input.x = random.vector(places * s.input);
   for (int64_t b = 0; b < s.rows; ++b)
     c.input.lengths.push_back(static_cast<int>(b == 1 ? 0 : random.integer(0, s.time)));
-  c.input.h0 = random.vector(states * s.out());
-  c.gradients.dy = random.vector(places * s.directions * s.out());
-  c.gradients.dhn = random.vector(states * s.out());
+  c.input.h0 = random.vector(outputs);
+  c.gradients.dy = random.vector(places * s.input_of(s.layers));
+  c.gradients.dhn = random.vector(outputs);
   for (int64_t layer = 0; layer + 1 < s.layers; ++layer)
-    c.input.dropout.push_back(random.mask(places * s.directions * s.out(), 0.3));
+    c.input.dropout.push_back(random.mask(places * s.input_of(layer + 1), 0.3));
   for (int64_t i = 0; s.time > 1 && i < places; ++i)
     c.input.resets.push_back(random.integer(0, 3) == 0 ? 1 : 0);
   const bool masked = random.integer(0, 1) == 0, zoned = random.integer(0, 1) == 0;
   for (int64_t k = 0; k < s.layers * s.directions; ++k) {
-    if (masked) c.input.recurrent_dropout.push_back(random.mask(s.rows * s.out(), 0.4));
+    const int64_t out = s.out(k / s.directions);
+    if (masked) c.input.recurrent_dropout.push_back(random.mask(s.rows * out, 0.4));
     if (!zoned) continue;
     // Shares that no mask has, too: the expectation of masks is one.
-    c.input.zoneout_h.push_back(random.vector(places * s.out(), 0.5));
+    c.input.zoneout_h.push_back(random.vector(places * out, 0.5));
     if (s.cell == Cell::kLstm) c.input.zoneout_c.push_back(random.vector(places * s.hidden, 0.5));
   }
   if (s.cell == Cell::kGru) return c;
@@ -61,7 +63,8 @@ StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValu
   s.hidden = random.integer(2, 7);
   s.layers = random.integer(1, 3);
   s.directions = directions;
-  s.projection = projects ? random.integer(1, s.hidden - 1) : 0;
+  for (int64_t layer = 0; projects && layer < s.layers; ++layer)
+    s.projection.push_back(random.integer(1, s.hidden - 1));
   s.peepholes = cell == Cell::kLstm && random.integer(0, 1) == 0;
   s.layer_norm = cell == Cell::kLstm && random.integer(0, 1) == 0;
   return s;
@@ -69,7 +72,7 @@ StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValu
 
 /// All combinations, several shapes each.
 void for_each_case(const std::function<void(Case&, RandomValues&)>& check) {
-  RandomValues random(7);
+  RandomValues random(9);
   for (const Cell cell : {Cell::kLstm, Cell::kGru})
     for (const int64_t directions : {1, 2})
       for (const bool projects : {false, true})
@@ -122,17 +125,28 @@ Vector row_of(const Vector& values, int64_t outer, int64_t rows, int64_t width, 
   return result;
 }
 
+/// Row b of states of every layer and direction.
+Vector state_of(const StackShape& s, const Vector& states, int64_t b) {
+  Vector result;
+  for (int64_t k = 0; k < s.layers * s.directions; ++k) {
+    const int64_t out = s.out(k / s.directions);
+    const auto from = states.begin() + s.states(k) + b * out;
+    result.insert(result.end(), from, from + out);
+  }
+  return result;
+}
+
 // The order of every sum is the same alone and in the batch, so the bits are.
 TEST(RecurrentOracle, ARowOfTheBatchEqualsTheRowAloneAtItsOwnLength) {
   for_each_case([](Case& c, RandomValues&) {
     const StackShape& s = c.shape;
-    const int64_t width = s.directions * s.out(), stacked = s.layers * s.directions;
+    const int64_t width = s.input_of(s.layers), stacked = s.layers * s.directions;
     const StackOutput all = forward(s, c.weights, c.input);
     for (int64_t b = 0; b < s.rows; ++b) {
       const int64_t length = c.input.lengths[b];
-      const Vector hn = row_of(all.hn, stacked, s.rows, s.out(), b);
+      const Vector hn = state_of(s, all.hn, b);
       if (length == 0) {
-        EXPECT_EQ(hn, row_of(c.input.h0, stacked, s.rows, s.out(), b));
+        EXPECT_EQ(hn, state_of(s, c.input.h0, b));
         EXPECT_EQ(row_of(all.y, s.time, s.rows, width, b), Vector(s.time * width));
         continue;
       }
@@ -141,16 +155,22 @@ TEST(RecurrentOracle, ARowOfTheBatchEqualsTheRowAloneAtItsOwnLength) {
       alone.time = length;
       StackInput input;
       input.x = row_of(c.input.x, length, s.rows, s.input, b);
-      input.h0 = row_of(c.input.h0, stacked, s.rows, s.out(), b);
+      input.h0 = state_of(s, c.input.h0, b);
       if (s.cell == Cell::kLstm) input.c0 = row_of(c.input.c0, stacked, s.rows, s.hidden, b);
-      for (const Vector& mask : c.input.dropout)
-        input.dropout.push_back(row_of(mask, length, s.rows, width, b));
+      for (const Vector& mask : c.input.dropout) {
+        const int64_t layer = static_cast<int64_t>(input.dropout.size());
+        input.dropout.push_back(row_of(mask, length, s.rows, s.input_of(layer + 1), b));
+      }
       for (int64_t t = 0; !c.input.resets.empty() && t < length; ++t)
         input.resets.push_back(c.input.resets[t * s.rows + b]);
+      const auto out_of = [&](const std::vector<Vector>& before) {
+        return s.out(static_cast<int64_t>(before.size()) / s.directions);
+      };
       for (const Vector& mask : c.input.recurrent_dropout)
-        input.recurrent_dropout.push_back(row_of(mask, 1, s.rows, s.out(), b));
+        input.recurrent_dropout.push_back(
+            row_of(mask, 1, s.rows, out_of(input.recurrent_dropout), b));
       for (const Vector& kept : c.input.zoneout_h)
-        input.zoneout_h.push_back(row_of(kept, length, s.rows, s.out(), b));
+        input.zoneout_h.push_back(row_of(kept, length, s.rows, out_of(input.zoneout_h), b));
       for (const Vector& kept : c.input.zoneout_c)
         input.zoneout_c.push_back(row_of(kept, length, s.rows, s.hidden, b));
       const StackOutput out = forward(alone, c.weights, input);
@@ -167,6 +187,7 @@ TEST(RecurrentOracle, SequencesBehindABoundaryEqualSequencesAlone) {
   for_each_case([](Case& c, RandomValues& random) {
     StackShape s = c.shape;
     s.layers = s.rows = 1;
+    if (!s.projection.empty()) s.projection.resize(1);
     s.time = 7;
     c = random_case(s, random);
     const int64_t boundary = 3;
@@ -188,7 +209,7 @@ TEST(RecurrentOracle, SequencesBehindABoundaryEqualSequencesAlone) {
         for (size_t i = 0; i < states.size(); ++i)
           if (static_cast<int64_t>(i) / size != direction_with_state) states[i] = 0;
       };
-      clear_others(input.h0, s.out());
+      clear_others(input.h0, s.out(0));
       clear_others(input.c0, s.hidden);
       return forward(alone, c.weights, input);
     };
@@ -196,10 +217,10 @@ TEST(RecurrentOracle, SequencesBehindABoundaryEqualSequencesAlone) {
     Vector y = first.y;
     y.insert(y.end(), second.y.begin(), second.y.end());
     EXPECT_EQ(joined.y, y);
-    EXPECT_EQ(row_of(joined.hn, 1, s.directions, s.out(), 0),
-              row_of(second.hn, 1, s.directions, s.out(), 0));
+    EXPECT_EQ(row_of(joined.hn, 1, s.directions, s.out(0), 0),
+              row_of(second.hn, 1, s.directions, s.out(0), 0));
     if (s.directions == 1) return;
-    EXPECT_EQ(row_of(joined.hn, 1, 2, s.out(), 1), row_of(first.hn, 1, 2, s.out(), 1));
+    EXPECT_EQ(row_of(joined.hn, 1, 2, s.out(0), 1), row_of(first.hn, 1, 2, s.out(0), 1));
   });
 }
 
@@ -215,7 +236,7 @@ TEST(RecurrentOracle, WhatLiesPastARowsEndIsNeverRead) {
             values[(t * s.rows + b) * width + j] = std::numeric_limits<double>::quiet_NaN();
     };
     poison(c.input.x, s.input);
-    poison(c.gradients.dy, s.directions * s.out());
+    poison(c.gradients.dy, s.input_of(s.layers));
     for (Vector& d : c.gradients.dcells) poison(d, s.hidden);
     const StackOutput again = forward(s, c.weights, c.input);
     EXPECT_EQ(again.y, out.y);
@@ -261,7 +282,7 @@ TEST(RecurrentOracle, RefusesArraysOfTheWrongSize) {
   bad.weights[0].bias_hh.push_back(0);
   EXPECT_THROW(forward(s, bad.weights, bad.input), std::invalid_argument);
   bad = good;
-  bad.shape.projection = 1;
+  bad.shape.projection.assign(bad.shape.layers, 1);
   EXPECT_THROW(forward(bad.shape, bad.weights, bad.input), std::invalid_argument);
 }
 

@@ -84,9 +84,12 @@ TEST_P(StackGoldens, EqualTorch) {
   const Json golden = read_golden(GetParam());
   const Json &config = golden["config"], &in = golden["in"], &out = golden["out"],
              &grad = golden["grad"];
-  const StackShape shape{cell_of(config),      config["time"],      config["rows"],
-                         config["input"],      config["hidden"],    config["layers"],
-                         config["directions"], config["projection"]};
+  const int64_t projection = config["projection"], layers = config["layers"];
+  const StackShape shape{
+      cell_of(config),      config["time"],
+      config["rows"],       config["input"],
+      config["hidden"],     config["layers"],
+      config["directions"], std::vector<int64_t>(projection > 0 ? layers : 0, projection)};
   const std::vector<Weights> weights = weights_of(in, shape.layers * shape.directions);
   const StackInput input{tensor(in, "x"), config["lengths"], tensor(in, "h0"), tensor(in, "c0"),
                          masks_of(in)};

@@ -43,9 +43,9 @@ std::optional<std::string> refuse_amx(const Descriptor& descriptor, const runtim
     return fmt::format("{} rows of float32 leave its tiles empty; it wants {}", descriptor.rows,
                        kAmxF32Rows);
   }
-  if (descriptor.output() > kAmxF32Depth) {
+  if (descriptor.widest_output() > kAmxF32Depth) {
     return fmt::format("it steps from at most {} features of float32, not {}", kAmxF32Depth,
-                       descriptor.output());
+                       descriptor.widest_output());
   }
   return std::nullopt;
 }

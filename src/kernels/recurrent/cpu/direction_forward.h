@@ -16,7 +16,7 @@ class DirectionForward {
                    std::int64_t layer, std::int64_t direction, const Walk& walk, const T* x, T* y,
                    const Share& share)
       : sequence_(sequence),
-        sizes_(sequence.sizes),
+        sizes_(sequence.sizes_of(layer)),
         args_(args),
         walk_(walk),
         share_(share),
@@ -159,7 +159,7 @@ class DirectionForward {
   void begin() {
     const auto* h0 = args_.h0.data_as<const T>();
     const std::int64_t output = sizes_.output;
-    if (h0) h0 += index_ * args_.rows * output;
+    if (h0) h0 += sequence_.descriptor.h_offset(index_, args_.rows);
     const Range out_units = units_of(share_.out_panels, output);
     copy_units(h_at(0), output, h0, output, share_.rows, out_units, 0);
     if (sequence_.descriptor.drops_recurrent()) {
@@ -327,8 +327,8 @@ class DirectionForward {
   void finish() {
     const std::int64_t output = sizes_.output, hidden = sizes_.hidden;
     if (auto* hn = args_.hn.template data_as<T>()) {
-      copy_units(hn + index_ * args_.rows * output, output, h_at(walk_.steps), output, share_.rows,
-                 units_of(share_.out_panels, output), 0);
+      copy_units(hn + sequence_.descriptor.h_offset(index_, args_.rows), output, h_at(walk_.steps),
+                 output, share_.rows, units_of(share_.out_panels, output), 0);
     }
     if (auto* cn = args_.cn.template data_as<S>()) {
       copy_units(cn + index_ * args_.rows * hidden, hidden, c_at(walk_.steps), sizes_.state_width,

@@ -64,11 +64,12 @@ template <typename T>
 std::unique_ptr<Plan> make_sequence(const Descriptor& descriptor, std::string_view name,
                                     const Leaf<T>& leaf) {
   const int threads = omp_get_max_threads();
-  const Sizes sizes(descriptor);
-  auto sequence = std::make_shared<const Sequence<T>>(Sequence<T>{
-      descriptor, sizes, &leaf, threads, own_rows(sizes, leaf), book_packed(descriptor, leaf),
-      book_reserve<T>(descriptor), book_workspace(descriptor, leaf, threads),
-      std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
+  const Sizes sizes = widest_sizes(descriptor);
+  auto sequence = std::make_shared<const Sequence<T>>(
+      Sequence<T>{descriptor, sizes, sizes_of_layers(descriptor), &leaf, threads,
+                  own_rows(sizes, leaf), book_packed(descriptor, leaf), book_reserve<T>(descriptor),
+                  book_workspace(descriptor, leaf, threads),
+                  std::make_unique<SpinBarrier[]>(static_cast<std::size_t>(threads))});
   return std::make_unique<SequencePlan<T>>(name, std::move(sequence));
 }
 

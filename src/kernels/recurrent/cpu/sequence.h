@@ -20,7 +20,8 @@ namespace sluice::kernels::recurrent::cpu {
 template <typename T>
 struct Sequence {
   Descriptor descriptor;
-  Sizes sizes;
+  Sizes sizes;                     ///< with the widest output
+  std::vector<Sizes> layer_sizes;  ///< with each layer's own
   const Leaf<T>* leaf;
   int threads;            ///< at most so many
   std::int64_t own_rows;  ///< of a group of threads, at least
@@ -28,6 +29,10 @@ struct Sequence {
   ReserveLayout reserve;
   WorkspaceLayout workspace;
   std::unique_ptr<SpinBarrier[]> barriers;  ///< `threads`, one a group
+
+  const Sizes& sizes_of(std::int64_t layer) const {
+    return layer_sizes[static_cast<std::size_t>(layer)];
+  }
 };
 
 template <typename T>

@@ -20,7 +20,7 @@ class DirectionBackward {
                     std::int64_t layer, std::int64_t direction, const Walk& walk, const T* dy,
                     const Share& share)
       : sequence_(sequence),
-        sizes_(sequence.sizes),
+        sizes_(sequence.sizes_of(layer)),
         args_(args),
         walk_(walk),
         share_(share),
@@ -92,7 +92,7 @@ class DirectionBackward {
   void begin() {
     const auto* dhn = args_.dhn.template data_as<const T>();
     const std::int64_t output = sizes_.output, hidden = sizes_.hidden;
-    if (dhn) dhn += index_ * rows_ * output;
+    if (dhn) dhn += sequence_.descriptor.h_offset(index_, rows_);
     copy_units(dh_, sizes_.out_width, dhn, output, share_.rows, out_units(),
                share_.out_panels.end * kPanel);
     if (sequence_.descriptor.drops_recurrent()) {
@@ -232,8 +232,8 @@ class DirectionBackward {
   void finish() {
     const std::int64_t output = sizes_.output, hidden = sizes_.hidden;
     if (auto* dh0 = args_.dh0.template data_as<T>()) {
-      copy_units(dh0 + index_ * rows_ * output, output, dh_, sizes_.out_width, share_.rows,
-                 out_units(), 0);
+      copy_units(dh0 + sequence_.descriptor.h_offset(index_, rows_), output, dh_, sizes_.out_width,
+                 share_.rows, out_units(), 0);
     }
     if (auto* dc0 = args_.dc0.template data_as<S>()) {
       copy_units(dc0 + index_ * rows_ * hidden, hidden, dc_, sizes_.state_width, share_.rows,
@@ -271,17 +271,17 @@ const T* input_of(const Sequence<T>& sequence, const BackwardArgs& args, const M
 template <typename T>
 void run_backward(const Sequence<T>& sequence, const BackwardArgs& args, const Memory& memory,
                   runtime::Profiler* profiler) {
-  const Sizes& sizes = sequence.sizes;
   const std::int64_t steps = steps_of(args.forward), rows = args.forward.rows;
   const std::int64_t layers = sequence.descriptor.layers;
   auto* inner_dy = at<T>(memory.workspace, sequence.workspace.backward.dy);
   auto* dx = args.dx.data_as<T>();
 #pragma omp parallel num_threads(sequence.threads)
   {
-    const Share share =
-        share_of(sizes.directions, rows, sizes.panels, sizes.out_panels, sequence.own_rows,
-                 loop_threads(sequence, rows, omp_get_num_threads()), omp_get_thread_num());
     for (std::int64_t layer = layers - 1; layer >= 0; --layer) {
+      const Sizes& sizes = sequence.sizes_of(layer);
+      const Share share =
+          share_of(sizes.directions, rows, sizes.panels, sizes.out_panels, sequence.own_rows,
+                   loop_threads(sequence, rows, omp_get_num_threads()), omp_get_thread_num());
       const runtime::LayerSpan span(omp_get_thread_num() == 0 ? profiler : nullptr, layer);
       const T* dy = layer + 1 == layers ? args.dy.template data_as<const T>() : inner_dy;
       for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {

@@ -20,8 +20,7 @@ T* output_of(const Sequence<T>& sequence, const ForwardArgs& args, const Memory&
 template <typename T>
 void drop_output(const Sequence<T>& sequence, const ForwardArgs& args, std::int64_t layer, T* y,
                  std::int64_t steps) {
-  const Sizes& sizes = sequence.sizes;
-  const std::int64_t width = sizes.directions * sizes.output;
+  const std::int64_t width = sequence.descriptor.input_of(layer + 1);
   const runtime::DropoutKey key = dropout_of(args, layer);
 #pragma omp for schedule(static)
   for (std::int64_t i = 0; i < steps * args.rows; ++i) {
@@ -34,7 +33,7 @@ void drop_output(const Sequence<T>& sequence, const ForwardArgs& args, std::int6
 template <typename T>
 void clear_tails(const Sequence<T>& sequence, const ForwardArgs& args, std::int64_t steps) {
   const Sizes& sizes = sequence.sizes;
-  const std::int64_t step_size = args.rows * sizes.directions * sizes.output;
+  const std::int64_t step_size = args.rows * sequence.descriptor.y_width();
   std::fill(args.y.data_as<T>() + steps * step_size, args.y.data_as<T>() + args.time * step_size,
             T(0));
   if (!args.c_sequence) return;
@@ -51,16 +50,16 @@ template <typename T>
 void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
                  runtime::Profiler* profiler) {
   const Descriptor& descriptor = sequence.descriptor;
-  const Sizes& sizes = sequence.sizes;
   const std::int64_t steps = steps_of(args);
   const auto threads = static_cast<int>(loop_threads(sequence, args.rows, sequence.threads));
 #pragma omp parallel num_threads(threads)
   {
-    const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
-                                 sequence.own_rows, omp_get_num_threads(), omp_get_thread_num());
     const T* x = args.x.data_as<const T>();
     for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
       const runtime::LayerSpan span(omp_get_thread_num() == 0 ? profiler : nullptr, layer);
+      const Sizes& sizes = sequence.sizes_of(layer);
+      const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
+                                   sequence.own_rows, omp_get_num_threads(), omp_get_thread_num());
       T* y = output_of(sequence, args, memory, layer);
       for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {
         if (share.idle()) break;

@@ -155,7 +155,7 @@ void add_projection(const Sizes& sizes, OuterProduct<T>& product, const T* dh, S
 
 template <typename T>
 void LayerGradients<T>::input_gradient(T* dx) const {
-  const Sizes& sizes = sequence.sizes;
+  const Sizes& sizes = sequence.sizes_of(layer);
   const Descriptor& descriptor = sequence.descriptor;
   const std::int64_t input = descriptor.input_of(layer), width = panels_of(input) * kPanel;
   const std::int64_t depth = steps * args.forward.rows;
@@ -184,7 +184,7 @@ void LayerGradients<T>::input_gradient(T* dx) const {
 template <typename T>
 void LayerGradients<T>::weight_gradients() const {
   if (args.gradients.empty()) return;
-  const Sizes& sizes = sequence.sizes;
+  const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t rows = args.forward.rows, depth = steps * rows;
   if (depth == 0) return;
   OuterProduct<T> product(sequence, memory, depth);
@@ -227,7 +227,7 @@ void LayerGradients<T>::weight_gradients() const {
 template <typename T>
 void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& target) const {
   using S = Sum<T>;
-  const Sizes& sizes = sequence.sizes;
+  const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t depth = steps * args.forward.rows;
   const auto d = static_cast<std::size_t>(direction);
   const ReserveLayer& reserve =
@@ -275,7 +275,7 @@ void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& ta
 template <typename T>
 void LayerGradients<T>::add_peepholes(std::int64_t direction, Sum<T>* target) const {
   using S = Sum<T>;
-  const Sizes& sizes = sequence.sizes;
+  const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t rows = args.forward.rows, depth = steps * rows, width = sizes.state_width;
   const ReserveLayer& reserve =
       sequence.reserve.layers[static_cast<std::size_t>(layer * sizes.directions + direction)];

@@ -44,7 +44,7 @@ std::int64_t chunk_capacity(const Descriptor& descriptor, std::int64_t good_rows
 template <typename T>
 ForwardScratch book_forward(const Descriptor& descriptor, const Leaf<T>& leaf, Booking& booking) {
   const std::int64_t chunk = chunk_capacity(descriptor, leaf.good_rows);
-  const Sizes sizes(descriptor);
+  const Sizes sizes = widest_sizes(descriptor);
   const bool inference = !descriptor.training;
   const std::int64_t rows = descriptor.rows;
   ForwardScratch scratch;
@@ -75,7 +75,7 @@ ForwardScratch book_forward(const Descriptor& descriptor, const Leaf<T>& leaf, B
 template <typename T>
 BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf, int threads,
                               Booking& booking) {
-  const Sizes sizes(descriptor);
+  const Sizes sizes = widest_sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t if_projected = sizes.projected ? 1 : 0;
   BackwardScratch scratch;
@@ -120,10 +120,10 @@ BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf,
 
 }  // namespace
 
-Sizes::Sizes(const Descriptor& descriptor)
+Sizes::Sizes(const Descriptor& descriptor, std::int64_t layer)
     : gates(descriptor.gates()),
       hidden(descriptor.hidden),
-      output(descriptor.output()),
+      output(descriptor.output_of(layer)),
       directions(descriptor.directions),
       panels(panels_of(hidden)),
       out_panels(panels_of(output)),
@@ -131,26 +131,42 @@ Sizes::Sizes(const Descriptor& descriptor)
       out_width(out_panels * kPanel),
       gate_width(panels * gates * kPanel),
       saved_width(panels * 4 * kPanel),
-      max_input(descriptor.layers > 1 ? std::max(descriptor.input, descriptor.input_of(1))
-                                      : descriptor.input),
+      max_input(descriptor.layers > 1
+                    ? std::max(descriptor.input, directions * descriptor.widest_output())
+                    : descriptor.input),
       lstm(descriptor.cell == CellType::kLstm),
-      projected(descriptor.projection > 0),
+      projected(descriptor.projects()),
       multiplies_apart(descriptor.peepholes || descriptor.layer_norm ||
                        descriptor.drops_recurrent()),
       norms(descriptor.layer_norm),
       gates_apart(!lstm || norms),
       fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
+std::vector<Sizes> sizes_of_layers(const Descriptor& descriptor) {
+  std::vector<Sizes> sizes;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    sizes.emplace_back(descriptor, layer);
+  }
+  return sizes;
+}
+
+Sizes widest_sizes(const Descriptor& descriptor) {
+  const std::vector<Sizes> sizes = sizes_of_layers(descriptor);
+  return *std::max_element(sizes.begin(), sizes.end(),
+                           [](const Sizes& a, const Sizes& b) { return a.output < b.output; });
+}
+
 template <typename T>
 PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
-  const Sizes sizes(descriptor);
+  const std::vector<Sizes> all = sizes_of_layers(descriptor);
   Booking booking;
   const auto matrix = [&](std::int64_t units, std::int64_t depth, std::int64_t blocks) {
     return booking.take<T>({leaf.packed_size(units, depth, blocks)});
   };
   PackedLayout layout;
   for (std::int64_t i = 0; i < descriptor.layers * descriptor.directions; ++i) {
-    const std::int64_t input = descriptor.input_of(i / descriptor.directions);
+    const std::int64_t index = i / descriptor.directions, input = descriptor.input_of(index);
+    const Sizes& sizes = all[static_cast<std::size_t>(index)];
     PackedLayer layer;
     layer.weight_ih = matrix(sizes.hidden, input, sizes.gates);
     layer.weight_hh = matrix(sizes.hidden, sizes.output, sizes.gates);
@@ -179,10 +195,11 @@ template <typename T>
 ReserveLayout book_reserve(const Descriptor& descriptor) {
   ReserveLayout layout;
   if (!descriptor.training) return layout;
-  const Sizes sizes(descriptor);
+  const std::vector<Sizes> all = sizes_of_layers(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   Booking booking;
   for (std::int64_t i = 0; i < descriptor.layers * descriptor.directions; ++i) {
+    const Sizes& sizes = all[static_cast<std::size_t>(i / descriptor.directions)];
     ReserveLayer layer;
     layer.saved = booking.take<Sum<T>>({time, rows, sizes.saved_width});
     layer.h = booking.take<T>({time + 1, rows, sizes.output});
@@ -199,7 +216,7 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
     layout.layers.push_back(layer);
   }
   for (std::int64_t l = 0; l + 1 < descriptor.layers; ++l) {
-    layout.outputs.push_back(booking.take<T>({time, rows, sizes.directions * sizes.output}));
+    layout.outputs.push_back(booking.take<T>({time, rows, descriptor.input_of(l + 1)}));
   }
   layout.bytes = booking.total();
   return layout;
@@ -207,7 +224,7 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
 
 template <typename T>
 WorkspaceLayout book_workspace(const Descriptor& descriptor, const Leaf<T>& leaf, int threads) {
-  const Sizes sizes(descriptor);
+  const Sizes sizes = widest_sizes(descriptor);
   WorkspaceLayout layout;
   Booking forward;
   layout.forward = book_forward(descriptor, leaf, forward);

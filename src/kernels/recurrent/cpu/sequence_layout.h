@@ -13,7 +13,7 @@ namespace sluice::kernels::recurrent::cpu {
 
 /// Derived sizes that every part of the time loop needs.
 struct Sizes {
-  explicit Sizes(const Descriptor& descriptor);
+  Sizes(const Descriptor& descriptor, std::int64_t layer);
 
   std::int64_t gates, hidden, output, directions;
   std::int64_t panels, out_panels;
@@ -147,6 +147,11 @@ inline constexpr std::int64_t kWeightGradientDepth = 256;
 inline constexpr std::int64_t kTransposedPanels = 4;
 /// Between transposed columns: not a power of two, which would crowd few sets of a cache.
 inline constexpr std::int64_t kColumnStride = kWeightGradientDepth + kPanel;
+
+/// Of every layer; all but what depends on its output is the same.
+std::vector<Sizes> sizes_of_layers(const Descriptor& descriptor);
+/// Those of the layer with the widest output, for memory that layers share.
+Sizes widest_sizes(const Descriptor& descriptor);
 
 template <typename T>
 PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf);

@@ -12,7 +12,7 @@ struct LayerPacking {
   const PackedLayer& packed;
   const LayerWeights& weights;
   const Memory& memory;
-  std::int64_t input;
+  std::int64_t layer, input;
   std::int64_t threads, thread;
 
   void pack(const Tensor& source, std::size_t target, std::int64_t block_stride,
@@ -25,7 +25,7 @@ struct LayerPacking {
   }
 
   void pack_biases() const {
-    const Sizes& sizes = sequence.sizes;
+    const Sizes& sizes = sequence.sizes_of(layer);
     const auto* input_bias = weights.bias_ih.data_as<const Sum<T>>();
     const auto* hidden_bias = weights.bias_hh.data_as<const Sum<T>>();
     const Range panels = part_of(sizes.panels, threads, thread);
@@ -46,7 +46,7 @@ struct LayerPacking {
 
   /// Vectors of units, [blocks, hidden], to panels [panels, blocks, 16].
   void pack_vectors(const Tensor& source, std::size_t target, std::int64_t blocks) const {
-    const Sizes& sizes = sequence.sizes;
+    const Sizes& sizes = sequence.sizes_of(layer);
     const auto* from = source.data_as<const Sum<T>>();
     auto* to = at<Sum<T>>(memory.packed, target);
     const Range panels = part_of(sizes.panels, threads, thread);
@@ -60,7 +60,7 @@ struct LayerPacking {
   /// Packs a matrix [gates * hidden, columns] transposed, by way of a few of its columns in panel
   /// order.
   void pack_transposed(const Tensor& source, std::size_t target, std::int64_t columns) const {
-    const Sizes& sizes = sequence.sizes;
+    const Sizes& sizes = sequence.sizes_of(layer);
     const PackScratch& scratch = sequence.workspace.pack;
     const auto* values = source.data_as<const Sum<T>>();
     auto* ordered = at<Sum<T>>(memory.workspace, scratch.threads[static_cast<std::size_t>(thread)]);
@@ -84,7 +84,7 @@ struct LayerPacking {
   }
 
   void run() const {
-    const Sizes& sizes = sequence.sizes;
+    const Sizes& sizes = sequence.sizes_of(layer);
     const std::int64_t hidden = sizes.hidden, output = sizes.output;
     pack(weights.weight_ih, packed.weight_ih, hidden * input, input, 1, hidden, input, sizes.gates);
     pack(weights.weight_hh, packed.weight_hh, hidden * output, output, 1, hidden, output,
@@ -121,6 +121,7 @@ void run_pack(const Sequence<T>& sequence, const std::vector<LayerWeights>& weig
                     sequence.packed.layers[i],
                     weights[i],
                     memory,
+                    layer,
                     sequence.descriptor.input_of(layer),
                     omp_get_num_threads(),
                     omp_get_thread_num()}

@@ -17,6 +17,7 @@ class DirectionBackward {
         layer_(layer),
         direction_(direction),
         index_(layer * sizes_.directions + direction),
+        output_(run.engine.descriptor.output_of(layer)),
         rows_(run.args.rows),
         lane_(run.lane_of(layer, direction)),
         stream_(run.engine.lanes[lane_]),
@@ -48,10 +49,10 @@ class DirectionBackward {
   }
 
   void begin() const {
-    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
     if (args_.dhn) {
-      widen(stream_, run_.engine.descriptor.dtype, dh_at(0), run_.element(args_.dhn, index_ * h),
-            h);
+      widen(stream_, run_.engine.descriptor.dtype, dh_at(0),
+            run_.element(args_.dhn, run_.engine.descriptor.h_offset(index_, rows_)), h);
     } else {
       clear(dh_at(0), h);
     }
@@ -74,15 +75,16 @@ class DirectionBackward {
   }
 
   void finish() const {
-    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
     if (extras_) {
       finish_gradients(stream_, run_.rules(layer_, direction_, -1),
-                       {rows_, sizes_.output, sizes_.hidden, dh_at(walk_.steps), product_,
+                       {rows_, output_, sizes_.hidden, dh_at(walk_.steps), product_,
                         sizes_.lstm ? dc_ : nullptr});
     }
     if (args_.dh0) {
       if (fused_) multiply_gates(walk_.steps - 1);
-      narrow(stream_, run_.engine.descriptor.dtype, run_.element(args_.dh0, index_ * h),
+      narrow(stream_, run_.engine.descriptor.dtype,
+             run_.element(args_.dh0, run_.engine.descriptor.h_offset(index_, rows_)),
              dh_at(walk_.steps), h);
     }
     if (args_.dc0) copy(args_.dc0.data_as<float>() + index_ * c, dc_, c);
@@ -101,7 +103,7 @@ class DirectionBackward {
   }
 
   /// The gradient of h that turn p starts from.
-  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * rows_ * sizes_.output; }
+  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * rows_ * output_; }
 
   std::int64_t d_input_stride() const { return sizes_.directions * sizes_.gate_width; }
   std::byte* d_input_at(std::int64_t t) const {
@@ -142,7 +144,7 @@ class DirectionBackward {
   }
 
   const std::byte* dy_at(std::int64_t t) const {
-    return run_.element(dy_, (t * rows_ * sizes_.directions + direction_) * sizes_.output);
+    return run_.element(dy_, (t * rows_ * sizes_.directions + direction_) * output_);
   }
 
   CellBackwardArgs cell_args(std::int64_t p) const {
@@ -163,7 +165,7 @@ class DirectionBackward {
       cell.c = c_ + after * rows_ * sizes_.hidden;
       cell.dc = dc_;
     } else {
-      cell.h_before = run_.element(h_, before * rows_ * sizes_.output);
+      cell.h_before = run_.element(h_, before * rows_ * output_);
     }
     if (sizes_.gates_apart) {
       cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
@@ -173,7 +175,7 @@ class DirectionBackward {
     } else {
       cell.dh = dh_at(p);
       if (dy_) cell.dy = dy_at(t);
-      cell.dy_stride = sizes_.directions * sizes_.output;
+      cell.dy_stride = sizes_.directions * output_;
       if (!product_alone_) cell.dh_direct = dh_at(p + 1);
     }
     return cell;
@@ -226,13 +228,13 @@ class DirectionBackward {
   void unproject(std::int64_t p, std::int64_t t) const {
     SplitGradient split{};
     split.rows = rows_;
-    split.output = sizes_.output;
+    split.output = output_;
     split.lengths = run_.lengths();
     split.t = t;
     split.dh = dh_at(p);
     if (dy_) split.dy = dy_at(t);
-    split.dy_stride = sizes_.directions * sizes_.output;
-    std::byte* through = run_.element(dh_out_, t * rows_ * sizes_.output);
+    split.dy_stride = sizes_.directions * output_;
+    std::byte* through = run_.element(dh_out_, t * rows_ * output_);
     split.through = through;
     split.past = dh_at(p + 1);
     if (extras_) {
@@ -241,7 +243,7 @@ class DirectionBackward {
     } else {
       split_gradient(stream_, run_.engine.descriptor.dtype, split);
     }
-    multiply(run_, lane_, rows_, sizes_.hidden, sizes_.output, {through, sizes_.output},
+    multiply(run_, lane_, rows_, sizes_.hidden, output_, {through, output_},
              backward_factor(run_, packed_.weight_hr), {dh_full_, sizes_.hidden, DType::kFloat32});
   }
 
@@ -260,10 +262,10 @@ class DirectionBackward {
     const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
     const std::int64_t width = sizes_.gate_width / parts;
     for (std::int64_t part = 0; part < parts; ++part) {
-      multiply(run_, lane_, rows_, sizes_.output, width,
+      multiply(run_, lane_, rows_, output_, width,
                {run_.element(gates_at(p), part * width), gates_stride()},
                backward_factor(run_, packed_.weight_hh, part * width),
-               {product_ ? product_ : dh_at(p + 1), sizes_.output, DType::kFloat32,
+               {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32,
                 part > 0 || !(product_alone_ || product_)});
     }
   }
@@ -271,7 +273,7 @@ class DirectionBackward {
   const Run& run_;
   const BackwardArgs& args_;
   const Sizes& sizes_;
-  const std::int64_t layer_, direction_, index_, rows_, lane_;
+  const std::int64_t layer_, direction_, index_, output_, rows_, lane_;
   const cudaStream_t stream_;
   const Walk walk_;
   const PackedDirection& packed_;

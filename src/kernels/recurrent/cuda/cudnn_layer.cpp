@@ -46,7 +46,7 @@ void CudnnLayer::describe(cudnnRNNDescriptor_t rnn, cudnnMathType_t math) const 
                      d.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                      CUDNN_LINEAR_INPUT, cudnn_type(d.dtype), CUDNN_DATA_FLOAT, math,
                      static_cast<std::int32_t>(d.input), static_cast<std::int32_t>(d.hidden),
-                     static_cast<std::int32_t>(d.output()), static_cast<std::int32_t>(d.layers),
+                     static_cast<std::int32_t>(d.output_of(0)), static_cast<std::int32_t>(d.layers),
                      dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED),
       "describe a recurrent stack to cuDNN");
 }
@@ -63,7 +63,7 @@ void CudnnLayer::set_extent(std::int64_t time, std::int64_t rows) {
                  "describe sequences to cuDNN");
   };
   data(x_.get(), d.input);
-  data(y_.get(), d.directions * d.output());
+  data(y_.get(), d.directions * d.output_of(0));
   const auto state = [&](cudnnTensorDescriptor_t target, std::int64_t features) {
     const auto width = static_cast<int>(features);
     const int extents[] = {static_cast<int>(d.layers * d.directions), n, width};
@@ -71,7 +71,7 @@ void CudnnLayer::set_extent(std::int64_t time, std::int64_t rows) {
     cudnn_.check(cudnn_.tensor_set(target, type, 3, extents, strides),
                  "describe a recurrent state to cuDNN");
   };
-  state(h_.get(), d.output());
+  state(h_.get(), d.output_of(0));
   state(c_.get(), d.hidden);
   if (rows != rows_ && algorithm_ == CUDNN_RNN_ALGO_PERSIST_DYNAMIC) {
     for (const cudnnRNNDescriptor_t rnn : {rnn_.get(), tf32_rnn_.get()}) {

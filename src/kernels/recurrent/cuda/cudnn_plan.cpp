@@ -4,6 +4,7 @@
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/bulk_conversions.h"
 #include "kernels/recurrent/cuda/cudnn_layer.h"
+#include "kernels/recurrent/cuda/cudnn_stack.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
@@ -46,7 +47,7 @@ struct CudnnWorkspace {
     dc_after = take(cells);
     dc_before = take(cells);
     dx = take(places * static_cast<std::size_t>(d.input));
-    dy = take(places * static_cast<std::size_t>(d.directions * d.output()));
+    dy = take(places * static_cast<std::size_t>(d.y_width()));
     weights = take(weight_bytes);
   }
 
@@ -120,8 +121,8 @@ Segments CudnnPlan::parts_of(const std::vector<LayerWeights>& weights, void* spa
       add(layer.bias_ih, gate * hidden, hidden, input.bias);
       add(layer.bias_hh, gate * hidden, hidden, recurrent.bias);
     }
-    if (descriptor_.projection == 0) continue;
-    add(layer.weight_hr, 0, descriptor_.projection, layer_.place_of(i, 2 * gates, space).matrix);
+    if (!descriptor_.projects()) continue;
+    add(layer.weight_hr, 0, descriptor_.output_of(0), layer_.place_of(i, 2 * gates, space).matrix);
   }
   return segments;
 }
@@ -230,8 +231,11 @@ std::optional<std::string> refuse_cudnn(const Descriptor& descriptor, CudnnAlgor
   if (descriptor.training && descriptor.dropout > 0 && descriptor.layers > 1) {
     return "its dropout between layers draws other masks";
   }
+  if (descriptor.training && descriptor.is_uneven()) {
+    return "it runs layers of different widths in inference only";
+  }
   if (algorithm != CudnnAlgorithm::kStandard) {
-    if (descriptor.projection > 0) return "it has no projection";
+    if (descriptor.projects()) return "it has no projection";
     if (descriptor.dtype == DType::kBFloat16) return "it has no bfloat16";
   }
   try {
@@ -245,7 +249,10 @@ std::optional<std::string> refuse_cudnn(const Descriptor& descriptor, CudnnAlgor
 std::unique_ptr<Plan> make_cudnn_plan(const Descriptor& descriptor, CudnnAlgorithm algorithm,
                                       const Device& device) {
   const CurrentDevice current(static_cast<const CudaDevice&>(device).gpu().ordinal);
-  return std::make_unique<CudnnPlan>(descriptor, algorithm);
+  const auto make = [&](const Descriptor& one) -> std::unique_ptr<Plan> {
+    return std::make_unique<CudnnPlan>(one, algorithm);
+  };
+  return descriptor.is_uneven() ? make_stack_of_layers(descriptor, make) : make(descriptor);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -86,7 +86,7 @@ void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::
   dropout.t = t;
   dropout.steps = steps;
   dropout.rows = args.rows;
-  dropout.width = engine.sizes.directions * engine.sizes.output;
+  dropout.width = engine.descriptor.input_of(layer + 1);
   dropout.source = args.dropout.shifted(static_cast<std::uint32_t>(layer));
   dropout.row_ids = row_ids();
   dropout.rate = engine.descriptor.dropout;

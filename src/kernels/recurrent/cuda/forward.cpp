@@ -15,6 +15,7 @@ class DirectionForward {
         layer_(layer),
         direction_(direction),
         index_(layer * sizes_.directions + direction),
+        output_(run.engine.descriptor.output_of(layer)),
         rows_(run.args.rows),
         lane_(run.lane_of(layer, direction)),
         stream_(run.engine.lanes[lane_]),
@@ -40,8 +41,10 @@ class DirectionForward {
   }
 
   void begin() const {
-    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
-    copy_or_zero(h_at(0), run_.element(run_.args.h0, index_ * h), h * sizes_.storage);
+    const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
+    copy_or_zero(h_at(0),
+                 run_.element(run_.args.h0, run_.engine.descriptor.h_offset(index_, rows_)),
+                 h * sizes_.storage);
     if (sizes_.lstm) {
       const float* c0 = run_.args.c0.data_as<const float>();
       copy_or_zero(c_at(0), c0 ? c0 + index_ * c : nullptr,
@@ -49,7 +52,7 @@ class DirectionForward {
     }
     if (run_.args.resets || sizes_.drops) {
       start_states(stream_, run_.engine.descriptor.dtype, rules(-1),
-                   {rows_, sizes_.output, sizes_.hidden, h_at(0), sizes_.lstm ? c_at(0) : nullptr,
+                   {rows_, output_, sizes_.hidden, h_at(0), sizes_.lstm ? c_at(0) : nullptr,
                     h_dropped_at(0)});
     }
   }
@@ -59,9 +62,10 @@ class DirectionForward {
   }
 
   void finish() const {
-    const std::int64_t h = rows_ * sizes_.output, c = rows_ * sizes_.hidden;
+    const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
     if (run_.args.hn) {
-      copy(run_.element(run_.args.hn, index_ * h), h_at(walk_.steps), h * sizes_.storage);
+      copy(run_.element(run_.args.hn, run_.engine.descriptor.h_offset(index_, rows_)),
+           h_at(walk_.steps), h * sizes_.storage);
     }
     if (run_.args.cn) {
       copy(run_.args.cn.data_as<float>() + index_ * c, c_at(walk_.steps),
@@ -83,7 +87,7 @@ class DirectionForward {
 
   /// The state before step s: all are kept for backward, else two take turns.
   std::byte* h_at(std::int64_t s) const {
-    return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * sizes_.output);
+    return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * output_);
   }
   float* c_at(std::int64_t s) const {
     return c_ + (training_ ? walk_.state_row(s) : 0) * rows_ * sizes_.hidden;
@@ -91,7 +95,7 @@ class DirectionForward {
   /// What the product of step s reads of the state, if that is not the state itself.
   std::byte* h_dropped_at(std::int64_t s) const {
     if (!sizes_.drops) return nullptr;
-    return run_.element(h_dropped_, walk_.state_row(s) * rows_ * sizes_.output);
+    return run_.element(h_dropped_, walk_.state_row(s) * rows_ * output_);
   }
   StateRules rules(std::int64_t s) const { return run_.rules(layer_, direction_, s); }
   std::byte* h_full_at(std::int64_t t) const {
@@ -99,9 +103,9 @@ class DirectionForward {
   }
   std::byte* y_at(std::int64_t t) const {
     return run_.element(run_.output_of(layer_),
-                        (t * rows_ * sizes_.directions + direction_) * sizes_.output);
+                        (t * rows_ * sizes_.directions + direction_) * output_);
   }
-  std::int64_t y_stride() const { return sizes_.directions * sizes_.output; }
+  std::int64_t y_stride() const { return sizes_.directions * output_; }
   std::int64_t input_stride() const { return sizes_.directions * sizes_.gate_width; }
 
   /// Where the input products of step s are.
@@ -144,7 +148,7 @@ class DirectionForward {
   void step(std::int64_t s, const Piece& piece) const {
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
     if (fused_) {
-      const StepProduct product{h_at(s), sizes_.output,
+      const StepProduct product{h_at(s), output_,
                                 run_.packed<const std::byte>(packed.weight_hh.plain)};
       step_kernels(run_.engine.descriptor.dtype)
           .forward(stream_, run_.engine.descriptor.cell, *fused_, s > piece.begin, product,
@@ -237,11 +241,11 @@ class DirectionForward {
   void project(std::int64_t s) const {
     const std::int64_t t = walk_.time_of(s);
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
-    multiply(run_, lane_, rows_, sizes_.output, sizes_.hidden, {h_full_at(t), sizes_.hidden},
-             forward_factor(run_, packed.weight_hr), {projected_, sizes_.output, DType::kFloat32});
+    multiply(run_, lane_, rows_, output_, sizes_.hidden, {h_full_at(t), sizes_.hidden},
+             forward_factor(run_, packed.weight_hr), {projected_, output_, DType::kFloat32});
     FinishProjection finish{};
     finish.rows = rows_;
-    finish.output = sizes_.output;
+    finish.output = output_;
     finish.lengths = run_.lengths();
     finish.t = t;
     finish.projected = projected_;
@@ -259,7 +263,7 @@ class DirectionForward {
 
   const Run& run_;
   const Sizes& sizes_;
-  const std::int64_t layer_, direction_, index_, rows_, lane_;
+  const std::int64_t layer_, direction_, index_, output_, rows_, lane_;
   const cudaStream_t stream_;
   const Walk walk_;
   const bool training_;
@@ -325,7 +329,7 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   const std::int64_t above = run.product_lane_of(layer + 1);
   engine.lanes.follow(above, lane);
   if (run.drops(layer)) {
-    const std::int64_t step = run.args.rows * engine.sizes.directions * engine.sizes.output;
+    const std::int64_t step = run.args.rows * engine.descriptor.input_of(layer + 1);
     run.drop(engine.lanes[above], layer, run.element(run.output_of(layer), piece.begin * step),
              piece.begin, piece.size());
   }

@@ -18,7 +18,7 @@ std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass
   constexpr std::int64_t kCopyBytes = 16, kLineBytes = 128, kTileRows = 64;
   const std::int64_t hidden = descriptor.hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
-  if (!gpu.code.hopper || descriptor.projection > 0 || hidden * element % kCopyBytes != 0) {
+  if (!gpu.code.hopper || descriptor.projects() || hidden * element % kCopyBytes != 0) {
     return std::nullopt;
   }
   // Measured on an H200 (docs/performance.md), with 1 to 512 rows of 256 to 4096 units: the kernel

@@ -46,10 +46,11 @@ bool transposes(const Descriptor& descriptor, const Rung& rung, bool by_fused_st
          (descriptor.dtype == DType::kFloat32 || by_fused_steps);
 }
 
-PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, const Rung& rung,
+                            std::int64_t layer) {
   const Sizes sizes(descriptor);
   if (!rung.persistent()) {
-    return book_matrix(booking, sizes, sizes.gate_width, sizes.output,
+    return book_matrix(booking, sizes, sizes.gate_width, descriptor.output_of(layer),
                        transposes(descriptor, rung, rung.fused_step));
   }
   const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
@@ -65,10 +66,12 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
   return matrix;
 }
 
-StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Sizes& sizes) {
+StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Sizes& sizes,
+                       std::int64_t layer) {
+  const std::int64_t output = descriptor.output_of(layer);
   const std::int64_t time = descriptor.training ? descriptor.time : 1, rows = descriptor.rows;
   StateLayout state;
-  state.h = booking.take(sizes.storage, {time + 1, rows, sizes.output});
+  state.h = booking.take(sizes.storage, {time + 1, rows, output});
   if (sizes.lstm) {
     state.c = booking.take(kFloat, {descriptor.training ? time + 1 : 1, rows, sizes.hidden});
   }
@@ -76,7 +79,7 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
     state.saved = booking.take(sizes.storage, {time, rows, sizes.saved_width});
   }
   if (sizes.projected) state.h_full = booking.take(sizes.storage, {time, rows, sizes.hidden});
-  if (sizes.drops) state.h_dropped = booking.take(sizes.storage, {time + 1, rows, sizes.output});
+  if (sizes.drops) state.h_dropped = booking.take(sizes.storage, {time + 1, rows, output});
   if (descriptor.training && sizes.fresh_cells) {
     state.c_fresh = booking.take(kFloat, {time, rows, sizes.hidden});
   }
@@ -102,15 +105,19 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
             : layout.input.front());
   }
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
+    const std::int64_t layer = i / sizes.directions;
     layout.recurrent.push_back(booking.take(kFloat, {rows, sizes.gate_width}));
-    layout.projected.push_back(booking.take(kFloat, {sizes.projected ? rows : 0, sizes.output}));
+    layout.projected.push_back(
+        booking.take(kFloat, {sizes.projected ? rows : 0, descriptor.output_of(layer)}));
     layout.gates.push_back(
         booking.take(kFloat, {rung.fused_pointwise ? 0 : rows, sizes.saved_width}));
-    if (!descriptor.training) layout.states.push_back(book_state(booking, descriptor, sizes));
+    if (!descriptor.training) {
+      layout.states.push_back(book_state(booking, descriptor, sizes, layer));
+    }
   }
   for (std::int64_t layer = 0; !descriptor.training && layer + 1 < sizes.layers; ++layer) {
     layout.outputs.push_back(
-        booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
+        booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
   }
   if (rung.persistent()) {
     layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).forward});
@@ -132,22 +139,23 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
             : layout.d_input.front());
     if (layer + 1 < sizes.layers) {
       layout.dy.push_back(
-          booking.take(sizes.storage, {time, rows, sizes.directions * sizes.output}));
+          booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
     }
   }
   const std::int64_t apart = rung.fused_pointwise ? 0 : rows,
                      projected = sizes.projected ? rows : 0;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
+    const std::int64_t output = descriptor.output_of(i / sizes.directions);
     layout.d_recurrent.push_back(
         booking.take(sizes.storage, {sizes.gates_apart ? time : 0, rows, sizes.gate_width}));
     const std::int64_t normed = sizes.norms ? time : 0;
     layout.d_sums.push_back(booking.take(sizes.storage, {normed, rows, sizes.gate_width}));
     layout.d_norm_c.push_back(booking.take(sizes.storage, {normed, rows, sizes.hidden}));
-    layout.dh.push_back(booking.take(kFloat, {2, rows, sizes.output}));
+    layout.dh.push_back(booking.take(kFloat, {2, rows, output}));
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
-    layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, sizes.output}));
+    layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
-    layout.product.push_back(booking.take(kFloat, {sizes.drops ? rows : 0, sizes.output}));
+    layout.product.push_back(booking.take(kFloat, {sizes.drops ? rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
   }
@@ -167,12 +175,11 @@ Sizes::Sizes(const Descriptor& descriptor)
       directions(descriptor.directions),
       gates(descriptor.gates()),
       hidden(descriptor.hidden),
-      output(descriptor.output()),
       gate_width(gates * hidden),
       saved_width(4 * hidden),
       storage(static_cast<std::int64_t>(base::size_of(descriptor.dtype))),
       lstm(descriptor.cell == CellType::kLstm),
-      projected(descriptor.projection > 0),
+      projected(descriptor.projects()),
       drops(descriptor.drops_recurrent()),
       norms(descriptor.layer_norm),
       gates_apart(!lstm || norms),
@@ -190,10 +197,10 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     layer.bias = booking.take(kFloat, {all});
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
-      direction.weight_hh = book_recurrent(booking, descriptor, rung);
+      direction.weight_hh = book_recurrent(booking, descriptor, rung, l);
       if (sizes.projected) {
         direction.weight_hr =
-            book_matrix(booking, sizes, sizes.output, sizes.hidden, with_transpose);
+            book_matrix(booking, sizes, descriptor.output_of(l), sizes.hidden, with_transpose);
       }
       if (!sizes.lstm) direction.bias_hn = booking.take(kFloat, {sizes.hidden});
       if (descriptor.peepholes) direction.peepholes = booking.take(kFloat, {3, sizes.hidden});
@@ -217,11 +224,11 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
   const Sizes sizes(descriptor);
   Booking booking;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
-    layout.states.push_back(book_state(booking, descriptor, sizes));
+    layout.states.push_back(book_state(booking, descriptor, sizes, i / sizes.directions));
   }
   for (std::int64_t layer = 0; layer + 1 < sizes.layers; ++layer) {
     layout.outputs.push_back(booking.take(
-        sizes.storage, {descriptor.time, descriptor.rows, sizes.directions * sizes.output}));
+        sizes.storage, {descriptor.time, descriptor.rows, descriptor.input_of(layer + 1)}));
   }
   layout.bytes = booking.total();
   return layout;

@@ -14,7 +14,7 @@ namespace sluice::kernels::recurrent::cuda {
 struct Sizes {
   explicit Sizes(const Descriptor& descriptor);
 
-  std::int64_t layers, directions, gates, hidden, output;
+  std::int64_t layers, directions, gates, hidden;
   std::int64_t gate_width;   ///< gates * hidden
   std::int64_t saved_width;  ///< 4 * hidden
   std::int64_t storage;      ///< bytes of an element in storage
@@ -35,7 +35,7 @@ struct PackedMatrix {
 };
 
 struct PackedDirection {
-  PackedMatrix weight_hh;     ///< [G*H, output]
+  PackedMatrix weight_hh;     ///< [G*H, P or H]
   PackedMatrix weight_hr;     ///< [P, H]
   std::size_t bias_hn = 0;    ///< float32 [H], GRU
   std::size_t peepholes = 0;  ///< float32 [3, H]

@@ -88,6 +88,7 @@ GradientLanes lanes_of(const Run& run, std::int64_t layer, std::int64_t directio
 void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
                           std::int64_t direction) {
   const Sizes& sizes = run.engine.sizes;
+  const std::int64_t output = run.engine.descriptor.output_of(layer);
   const auto l = static_cast<std::size_t>(layer);
   const auto i = static_cast<std::size_t>(layer * sizes.directions + direction);
   const BackwardLayout& layout = run.engine.workspace.backward;
@@ -104,7 +105,7 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
   // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
   const std::byte* h_before =
       run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
-                  direction * rows * sizes.output);
+                  direction * rows * output);
 
   // They wait for memory, and the products beside them for tensor cores.
   if (sizes.norms) {
@@ -128,7 +129,7 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
   all.add_product(lanes.rest, gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
   if (sizes.projected) {
     all.add_product(lanes.rest, gradients.weight_hr,
-                    run.workspace<const std::byte>(layout.dh_out[i]), sizes.output,
+                    run.workspace<const std::byte>(layout.dh_out[i]), output,
                     run.reserve<const std::byte>(state.h_full));
   }
   if (auto* peepholes = gradients.weight_peephole.data_as<float>()) {

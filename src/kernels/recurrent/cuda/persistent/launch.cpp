@@ -165,7 +165,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
   }
   if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
-  if (descriptor.projection > 0) return "it has no projection";
+  if (descriptor.projects()) return "it has no projection";
   if (descriptor.layer_norm) return "it has no layer norm";
   const auto cluster = smallest_cluster(descriptor.hidden);
   if (!cluster) {

@@ -162,7 +162,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
     return "it computes bfloat16 and float16";
   }
-  if (descriptor.projection > 0) return "it has no projection";
+  if (descriptor.projects()) return "it has no projection";
   constexpr int kMostLayers = 2;
   if (descriptor.layers > kMostLayers) {
     return fmt::format("it runs layer after layer, and more than {} are faster side by side",

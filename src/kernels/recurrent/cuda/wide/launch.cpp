@@ -212,7 +212,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
     return "it computes bfloat16 and float16";
   }
-  if (descriptor.projection > 0) return "it has no projection";
+  if (descriptor.projects()) return "it has no projection";
   constexpr std::int64_t kMostUnits = kMostStages * kStageChunks * kChunkUnits;
   if (descriptor.hidden > kMostUnits) {
     return fmt::format("its blocks hold the recurrent weights of {} units, not of {}", kMostUnits,
