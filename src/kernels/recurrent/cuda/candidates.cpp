@@ -7,6 +7,7 @@
 #include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/projected/plan.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 
@@ -110,6 +111,7 @@ constexpr std::array kList{
     rung<kPersistentGrid>(refuse_spread<persistent_grid::refuse>),
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentForward>(refuse_persistent_forward),
+    Candidate{projected::kName, false, projected::refuse, projected::make_plan},
     rung<kGraph>(refuse_graph),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

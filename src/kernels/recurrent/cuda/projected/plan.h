@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/recurrent.h"
+
+/// The candidate of stacks of projected layers that run as one launch.
+namespace sluice::kernels::recurrent::cuda::projected {
+
+inline constexpr std::string_view kName = "persistent-projected";
+
+std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::Device& device);
+std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, const runtime::Device& device);
+
+}  // namespace sluice::kernels::recurrent::cuda::projected
