@@ -33,15 +33,10 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
   return std::nullopt;
 }
 
-/// Of every rung with a graph.
+/// Of launches that keep weights on chip.
 std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
-  if (descriptor.time == 1) return "a single step is too short for a graph to pay";
+  if (descriptor.time == 1) return "weights that a single step reads once need not be kept";
   return std::nullopt;
-}
-
-std::optional<std::string> refuse_graph(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_any(descriptor, device)) return reason;
-  return refuse_single_step(descriptor);
 }
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
@@ -112,7 +107,7 @@ constexpr std::array kList{
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentForward>(refuse_persistent_forward),
     Candidate{projected::kName, false, projected::refuse, projected::make_plan},
-    rung<kGraph>(refuse_graph),
+    rung<kGraph>(refuse_any),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),
     rung<kCombinedInputs>(refuse_any),

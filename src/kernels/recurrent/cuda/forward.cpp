@@ -38,14 +38,13 @@ class DirectionForward {
     recurrent_ = run.workspace<float>(layout.recurrent[i]);
     projected_ = run.workspace<float>(layout.projected[i]);
     gates_ = run.workspace<float>(layout.gates[i]);
+    bind_states();
   }
 
   void begin() const {
     const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
-    copy_or_zero(h_at(0),
-                 run_.element(run_.args.h0, run_.engine.descriptor.h_offset(index_, rows_)),
-                 h * sizes_.storage);
-    if (sizes_.lstm) {
+    if (!h_first_) copy_or_zero(h_at(0), h0(), h * sizes_.storage);
+    if (sizes_.lstm && !c_first_) {
       const float* c0 = run_.args.c0.data_as<const float>();
       copy_or_zero(c_at(0), c0 ? c0 + index_ * c : nullptr,
                    c * static_cast<std::int64_t>(sizeof(float)));
@@ -63,17 +62,39 @@ class DirectionForward {
 
   void finish() const {
     const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
-    if (run_.args.hn) {
-      copy(run_.element(run_.args.hn, run_.engine.descriptor.h_offset(index_, rows_)),
-           h_at(walk_.steps), h * sizes_.storage);
-    }
-    if (run_.args.cn) {
+    if (run_.args.hn && !h_last_) copy(hn(), h_at(walk_.steps), h * sizes_.storage);
+    if (run_.args.cn && !c_last_) {
       copy(run_.args.cn.data_as<float>() + index_ * c, c_at(walk_.steps),
            c * static_cast<std::int64_t>(sizeof(float)));
     }
   }
 
  private:
+  std::byte* h0() const {
+    return run_.element(run_.args.h0, run_.engine.descriptor.h_offset(index_, rows_));
+  }
+  std::byte* hn() const {
+    return run_.element(run_.args.hn, run_.engine.descriptor.h_offset(index_, rows_));
+  }
+
+  /// Steps of inference read the first states and write the last ones where the caller has them,
+  /// unless tensor copies couldn't.
+  void bind_states() {
+    if (training_ || run_.engine.descriptor.has_extras()) return;
+    const auto reachable = [](const void* state) {
+      constexpr std::uintptr_t kAlignment = 16;
+      return state != nullptr && reinterpret_cast<std::uintptr_t>(state) % kAlignment == 0;
+    };
+    // Where they are the same, blocks of a step would overwrite what others read.
+    if (h0() != hn()) {
+      if (reachable(h0())) h_first_ = h0();
+      if (reachable(hn())) h_last_ = hn();
+    }
+    const std::int64_t c = index_ * rows_ * sizes_.hidden;
+    if (run_.args.c0) c_first_ = run_.args.c0.data_as<float>() + c;
+    if (run_.args.cn) c_last_ = run_.args.cn.data_as<float>() + c;
+  }
+
   void copy(void* to, const void* from, std::int64_t bytes) const {
     runtime::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes),
                                          cudaMemcpyDeviceToDevice, stream_),
@@ -87,9 +108,13 @@ class DirectionForward {
 
   /// The state before step s: all are kept for backward, else two take turns.
   std::byte* h_at(std::int64_t s) const {
+    if (s == 0 && h_first_) return h_first_;
+    if (s == walk_.steps && h_last_) return h_last_;
     return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * output_);
   }
   float* c_at(std::int64_t s) const {
+    if (s == 0 && c_first_) return c_first_;
+    if (s == walk_.steps && c_last_) return c_last_;
     return c_ + (training_ ? walk_.state_row(s) : 0) * rows_ * sizes_.hidden;
   }
   /// What the product of step s reads of the state, if that is not the state itself.
@@ -269,6 +294,8 @@ class DirectionForward {
   const bool training_;
   const PackedLayer& packed_;
   const std::optional<StepGeometry> fused_;
+  std::byte *h_first_ = nullptr, *h_last_ = nullptr;
+  float *c_first_ = nullptr, *c_last_ = nullptr;
   std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr;
   float *c_ = nullptr, *c_fresh_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr,
         *projected_ = nullptr, *gates_ = nullptr;
