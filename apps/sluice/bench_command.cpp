@@ -42,11 +42,11 @@ void add_recurrent(CLI::App& bench, const char* name, const char* description,
   add_profile_options(*command, options->profile, kProfiledTurns);
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
-        "hidden, layers, directions, projection (one, or one a layer: P,P,..), dtype, lengths\n"
-        "(full or uniform), seed, device, pass (all, or forward for what is only inference);\n"
-        "and what cells may have beside their equations: reset (the probability of one at a\n"
-        "step), zoneout and recurrent_dropout (rates), peepholes and layer_norm (on or off),\n"
-        "which no peer has.\n"
+      "hidden, layers, directions, projection (one, or one a layer: P,P,..), dtype, lengths\n"
+      "(full or uniform), seed, device, pass (all, or forward for what is only inference);\n"
+      "and what cells may have beside their equations: reset (the probability of one at a\n"
+      "step), zoneout and recurrent_dropout (rates), peepholes and layer_norm (on or off),\n"
+      "which no peer has.\n"
       "dtype tf32 is float32 with products in TF32. On a GPU each implementation also runs\n"
       "captured in a CUDA graph, as NAME+graph. Times are medians; 'of GEMM' is the share of\n"
       "what a large product of matrices of that dtype reaches in the same run; 'vs peer' is the\n"
