@@ -102,9 +102,8 @@ INSTANTIATE_TEST_SUITE_P(, RecurrentWide,
 TEST_P(RecurrentWide, EqualsOracleAtEveryDepth) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     for (const std::int64_t most : {512, 768, 1024}) {
-      const std::int64_t rows = cell == CellType::kLstm ? 128 : 64;
-      compare(layer_of(cell, 1, most), 3, rows);
-      compare(layer_of(cell, 1, draw(most - 255, most - 1)), 3, rows);
+      compare(layer_of(cell, 1, most), 3, 128);
+      compare(layer_of(cell, 1, draw(most - 255, most - 1)), 3, 128);
     }
   }
 }
@@ -112,7 +111,7 @@ TEST_P(RecurrentWide, EqualsOracleAtEveryDepth) {
 // What is beyond a depth of 1024, or 4096 gates of four blocks, is in shared memory.
 TEST_P(RecurrentWide, EqualsOracleWithWeightsInSharedMemory) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
-    compare(layer_of(cell, 1, draw(1025, 1280)), 2, 64);
+    compare(layer_of(cell, 1, draw(1025, 1280)), 5, 64);
     compare(layer_of(cell, 1, draw(1281, 1920)), 2, 8);
     Descriptor inference = layer_of(cell, 1, draw(1921, 2048));
     inference.training = false;
@@ -172,6 +171,13 @@ TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   layer.rows = 513;
   EXPECT_EQ(refusal(layer), "with 288 rows to a block, a kernel a step is faster");
   layer.training = true;
+  layer.hidden = 384;
+  layer.rows = 512;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.layers = 3;
+  EXPECT_EQ(refusal(layer), "with 128 rows to a block, a kernel a step is faster");
+  layer.layers = 1;
+  layer.hidden = 1024;
   layer.rows = 40;
   layer.directions = 2;
   EXPECT_EQ(refusal(layer), "both directions of so many units don't run at once");

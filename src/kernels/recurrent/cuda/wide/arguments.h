@@ -23,10 +23,14 @@ inline constexpr int kStageChunks = 4;
 /// Stages of the ring that a tile's depth may take; weights of the first ones stay in registers, of
 /// the others in shared memory.
 inline constexpr int kFewestStages = 2, kRegisterStages = 4, kMostStages = 8;
+/// Stages that the ring may have (more bring nothing), and steps of tiles whose inputs may be read
+/// ahead.
+inline constexpr int kMostRing = 11, kMostAhead = 3;
 /// A block's weights for a stage: 64 rows.
 inline constexpr int kStageWeightBytes = 64 * kStageChunks * kChunkUnits * 2;
-/// Warpgroups: two multiply, one evaluates cells, of the last one a warp copies and one announces.
-inline constexpr int kThreads = 512;
+/// Warpgroups: two multiply, two evaluate cells, of the last one a warp copies what is multiplied,
+/// one announces and two read what cells take.
+inline constexpr int kThreads = 640, kCellThreads = 256;
 /// Counters have a line of the second cache each.
 inline constexpr int kCounterBytes = 128;
 /// What announces that all of a chunk's values are there: a warp of each of its blocks.
@@ -44,6 +48,7 @@ struct Geometry {
   std::int32_t stages;        ///< of the ring, that a tile's depth takes
   std::int32_t ring;          ///< stages of the ring
   std::int32_t sums;          ///< buffers of sums on their way from products to cells, 1 or 2
+  std::int32_t ahead;         ///< steps of tiles whose inputs are read ahead
   bool saved_by_gate;         ///< forward leaves `saved` as [time, rows, 4, H]
   std::byte* exchange;        ///< [2][direction][tile][depth chunk][chunk_bytes()]
   std::uint32_t* counters;    ///< [direction][tile][chunk], zero at the beginning

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
 #include "kernels/recurrent/cuda/wide/backward_cell.h"
 #include "kernels/recurrent/cuda/wide/resident_product.h"
@@ -12,34 +10,40 @@
 /// chunk, and evaluates the cells of a quarter of them.
 namespace sluice::kernels::recurrent::cuda::wide {
 
+/// Of sums that a block sends to another.
+inline constexpr int kSumsBytes = kTileRows * kUnits * 4;
+
 /// kStages: of the ring, for which weights are in registers.
 template <typename Cell, typename T, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
                     const __grid_constant__ Geometry geometry) {
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry, sizeof(BackwardState));
+  const BlockMemory memory(geometry, kBackwardBytes);
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
-  const Barriers barriers{ring + static_cast<std::uint32_t>(memory.barriers), geometry.ring};
+  const Barriers barriers{ring + static_cast<std::uint32_t>(memory.barriers)};
   const int rank = static_cast<int>(cluster_rank()), first = rank - part.quarter;
   const Sharers sharers{geometry.sharers, part.quarter, kBlocksOfChunk, rank / kBlocksOfChunk};
   int* steps = reinterpret_cast<int*>(shared + memory.counts);
   int* counts = steps + geometry.tiles_each;
+  int* turns = counts + geometry.tiles_each;
+  int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
   if (threadIdx.x < 32) {
-    count_steps(extent, part, steps);
+    count_steps(extent, part, lengths, steps);
     __syncwarp();
     // The last step's gradients are multiplied for the initial state's alone.
     for (int i = static_cast<int>(threadIdx.x); i < part.tiles; i += 32) {
       counts[i] = max(0, steps[i] - (args.dh0 ? 0 : 1));
+      turns[i] = steps[i] > 0 ? counts[i] + 1 : 0;
     }
   }
   const auto expect_parts = [&](int buffer) {
-    arrive_and_expect(barriers.parts_full(buffer), BlockMemory::kPartsBytes);
+    arrive_and_expect(barriers.parts_full(buffer), kSumsBytes * kBlocksOfChunk);
   };
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, part.tiles, sharers.count, 1, kBlocksOfChunk * kCellWarps);
+    begin_barriers(barriers, geometry, part.tiles, 1, kBlocksOfChunk * kCellWarps);
     for (int i = 0; i < geometry.sums; ++i) expect_parts(i);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
@@ -49,49 +53,55 @@ __global__ void __launch_bounds__(kThreads, 1)
   cluster_wait();
   const Items items(counts, part.tiles);
 
+  const auto time_of = [&](const Item& item) {
+    return part.direction == 1 ? item.number : steps[item.tile] - 1 - item.number;
+  };
+  const auto read = [&](auto even) {
+    const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
+                                      Reader<even.value>::thread());
+    const BackwardInputs<T> inputs(shared + memory.inputs, place.thread());
+    read_ahead<Cell, T, even.value>(args, place, inputs, Items(steps, part.tiles), geometry.ahead,
+                                    barriers, time_of);
+  };
   const auto evaluate_cells = [&](auto even) {
-    const CellPlace<even.value> place(extent, geometry, part, barriers);
-    BackwardCell<Cell, T, even.value> cell(args, place, part, shared + memory.states);
+    const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
+                                      static_cast<int>(threadIdx.x) % kCellThreads);
+    BackwardCell<Cell, T, even.value> cell(args, place, part, shared + memory.states,
+                                           shared + memory.inputs);
     const float4* parts = reinterpret_cast<const float4*>(shared + memory.parts);
-    const auto time_of = [&](int number, int tile) {
-      return part.direction == 1 ? number : steps[tile] - 1 - number;
-    };
-    const auto step = [&](int number, int tile) {
-      cell.step(tile);
-      if (number < items.count(tile)) cell.hand_on(number, tile);
-      cell.write(tile, time_of(number, tile));
-    };
-    for (int tile = 0; tile < part.tiles; ++tile) {
-      cell.begin(tile);
-      if (steps[tile] == 0) continue;
-      cell.read(tile, time_of(0, tile));
-      cell.receive();
-      step(0, tile);
-    }
-    const auto read = [&](const Item& item) {
-      if (!items.has(item) || item.number + 1 >= steps[item.tile]) return;
-      cell.read(item.tile, time_of(item.number + 1, item.tile));
-    };
+    for (int tile = 0; tile < part.tiles; ++tile) cell.begin(tile);
+    // A tile's turns are its steps, the last first, and what the last product adds to the initial
+    // state.
+    const Items tile_turns(turns, part.tiles);
     // Whose cells multiply their gradients for this block's cells.
     const std::uint32_t empty =
         place.lane() < kBlocksOfChunk
             ? address_in(static_cast<std::uint32_t>(first + place.lane()), barriers.parts_empty(0))
             : 0;
     Turn turn{geometry.sums};
-    Item item = items.first();
-    read(item);
-    while (items.has(item)) {
-      const Item next = items.after(item);
-      cell.receive();
-      read(next);
-      wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
-      if (place.thread() == 0) expect_parts(turn.buffer);
-      cell.add_parts(item.tile, parts + turn.buffer * (BlockMemory::kPartsBytes / 16));
-      __syncwarp();
-      if (empty != 0) arrive_in_cluster(empty + turn.buffer * 8);
-      turn.next();
-      if (item.number + 1 < steps[item.tile]) step(item.number + 1, item.tile);
-      item = next;
+    RingPlace slot;
+    for (Item item = tile_turns.first(); tile_turns.has(item); item = tile_turns.after(item)) {
+      const int tile = item.tile, time = time_of(item);
+      const bool steps_on = item.number < steps[tile];
+      if (steps_on) {
+        wait_for_phase(barriers.inputs_full(slot.stage), slot.parity);
+        cell.receive(tile, time, slot.stage);
+        __syncwarp();
+        if (place.lane() == 0) arrive(barriers.inputs_empty(slot.stage));
+        slot.next(geometry.ahead);
+      }
+      if (item.number > 0) {
+        wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
+        if (place.thread() == 0) expect_parts(turn.buffer);
+        cell.add_parts(tile, parts + turn.buffer * (BlockMemory::kPartsBytes / 16));
+        __syncwarp();
+        if (empty != 0) arrive_in_cluster(empty + turn.buffer * 8);
+        turn.next();
+      }
+      if (!steps_on) continue;
+      cell.step(tile);
+      if (item.number < items.count(tile)) cell.hand_on(item.number, tile);
+      cell.write(tile, time);
     }
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
   };
@@ -99,39 +109,47 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, ring,
-                                        ring + static_cast<std::uint32_t>(memory.weights), barriers,
-                                        sharers);
-    // A warp has the sums of one block's cells.
+    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, shared,
+                                        memory, barriers, sharers);
+    // A warp has the sums of one block's cells; of half of the rows it adds up what both warpgroups
+    // have, and the other one of the other half.
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-    const std::uint32_t to =
-        address_in(static_cast<std::uint32_t>(first + warp),
-                   ring + static_cast<std::uint32_t>(
-                              memory.parts + ((part.quarter * 2 + role) * 128 + lane) * 16));
+    float4* halves = reinterpret_cast<float4*>(shared + memory.parts + kSumsBytes * kBlocksOfChunk);
+    const std::uint32_t to = address_in(
+        static_cast<std::uint32_t>(first + warp),
+        ring + static_cast<std::uint32_t>(memory.parts + part.quarter * kSumsBytes + lane * 16));
     const std::uint32_t full =
         address_in(static_cast<std::uint32_t>(first + warp), barriers.parts_full(0));
     Turn turn{geometry.sums};
-    for (Item item = items.first(); items.has(item); item = items.after(item)) {
-      float sums[16];
+    for (int left = items.total(); left > 0; --left) {
+      float sums[16], own[8], other[8];
       product.run(sums);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        own[i] = role == 0 ? sums[i] : sums[8 + i];
+        other[i] = role == 0 ? sums[8 + i] : sums[i];
+      }
+      float4* half = halves + turn.buffer * (BlockMemory::kPartsBytes / 16) + thread;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) half[(2 - 2 * role + i) * 128] = row_by_row(other + 4 * i);
+      persistent::meet(1 + warp, 64);
       wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 2; ++i) {
+        const float4 mine = row_by_row(own + 4 * i), theirs = half[(2 * role + i) * 128];
         const uint4 values =
-            make_uint4(__float_as_uint(sums[4 * i]), __float_as_uint(sums[4 * i + 1]),
-                       __float_as_uint(sums[4 * i + 2]), __float_as_uint(sums[4 * i + 3]));
-        persistent::send(to + turn.buffer * BlockMemory::kPartsBytes + i * 512, values,
+            make_uint4(__float_as_uint(mine.x + theirs.x), __float_as_uint(mine.y + theirs.y),
+                       __float_as_uint(mine.z + theirs.z), __float_as_uint(mine.w + theirs.w));
+        persistent::send(to + turn.buffer * BlockMemory::kPartsBytes + (2 * role + i) * 512, values,
                          full + turn.buffer * 8, true);
       }
+      // The next half may come only when this one was read.
+      if (turn.buffers == 1) persistent::meet(1 + warp, 64);
       turn.next();
     }
-  } else if (role == kProductGroups) {
+  } else if (role < kProductGroups + kCellGroups) {
     give_registers<kCellRegisters>();
-    if (extent.hidden % 2 == 0) {
-      evaluate_cells(std::true_type{});
-    } else {
-      evaluate_cells(std::false_type{});
-    }
+    for_width(extent, evaluate_cells);
   } else {
     give_registers<kCopyRegisters>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
@@ -141,6 +159,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                  DepthPart{part.quarter * geometry.stages * kStageChunks, geometry.depth_chunks},
                  sharers, ring, barriers);
     }
+    if (warp >= 2) for_width(extent, read);
   }
   // No block ends while another may still write into it.
   __syncwarp();

@@ -40,6 +40,12 @@ class Items {
   __device__ Items(const int* counts, int tiles) : counts_(counts), tiles_(tiles), most_(0) {
     for (int i = 0; i < tiles; ++i) most_ = max(most_, counts[i]);
   }
+  /// How many there are.
+  __device__ int total() const {
+    int sum = 0;
+    for (int i = 0; i < tiles_; ++i) sum += counts_[i];
+    return sum;
+  }
   __device__ Item first() const { return after({0, -1}); }
   __device__ bool has(const Item& item) const { return item.number < most_; }
   __device__ Item after(Item item) const {
@@ -58,14 +64,17 @@ class Items {
   int tiles_, most_;
 };
 
-/// Writes the most steps that a row of each tile has; called by a warp.
-__device__ inline void count_steps(const Extent& extent, const Part& part, int* steps) {
+/// Writes the steps of each row of the block's tiles (none of one that isn't there), and the most
+/// that a row of each tile has; called by a warp.
+__device__ inline void count_steps(const Extent& extent, const Part& part, int* lengths,
+                                   int* steps) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int tile = 0; tile < part.tiles; ++tile) {
     const int row = (part.first_tile + tile) * kTileRows + lane;
-    int most = extent.time;
-    if (extent.lengths != nullptr) most = row < extent.rows ? extent.lengths[row] : 0;
-    most = __reduce_max_sync(~0u, most);
+    int length = 0;
+    if (row < extent.rows) length = extent.lengths ? extent.lengths[row] : extent.time;
+    lengths[tile * kTileRows + lane] = length;
+    const int most = __reduce_max_sync(~0u, length);
     if (lane == 0) steps[tile] = most;
   }
 }
@@ -82,21 +91,45 @@ struct Turn {
   }
 };
 
+/// A place in a ring, and how often it was used.
+struct RingPlace {
+  int stage = 0;
+  std::uint32_t parity = 0;
+
+  __device__ void next(int ring) {
+    if (++stage < ring) return;
+    stage = 0;
+    parity ^= 1;
+  }
+  /// By a number that may be more than the ring has.
+  __device__ void advance(int stages, int ring) {
+    for (stage += stages; stage >= ring; stage -= ring) parity ^= 1;
+  }
+};
+
 /// Addresses of the block's barriers.
 struct Barriers {
   std::uint32_t base;
-  int ring;
 
   __device__ std::uint32_t full(int stage) const { return base + stage * 8; }
-  __device__ std::uint32_t empty(int stage) const { return base + (ring + stage) * 8; }
-  __device__ std::uint32_t parts_full(int buffer) const { return base + (2 * ring + buffer) * 8; }
+  __device__ std::uint32_t empty(int stage) const { return base + (kMostRing + stage) * 8; }
+  __device__ std::uint32_t parts_full(int buffer) const { return base + (kParts + buffer) * 8; }
   __device__ std::uint32_t parts_empty(int buffer) const {
-    return base + (2 * ring + 2 + buffer) * 8;
+    return base + (kParts + 2 + buffer) * 8;
   }
   /// Of the weights in shared memory.
-  __device__ std::uint32_t weights() const { return base + (2 * ring + 4) * 8; }
+  __device__ std::uint32_t weights() const { return base + (kParts + 4) * 8; }
+  /// Of inputs that are read ahead.
+  __device__ std::uint32_t inputs_full(int slot) const { return base + (kInputs + slot) * 8; }
+  __device__ std::uint32_t inputs_empty(int slot) const {
+    return base + (kInputs + kMostAhead + slot) * 8;
+  }
   /// Of a tile's values that are to be announced.
-  __device__ std::uint32_t written(int tile) const { return base + (2 * ring + 5 + tile) * 8; }
+  __device__ std::uint32_t written(int tile) const { return base + (kBarriers + tile) * 8; }
+
+ private:
+  static constexpr int kParts = 2 * kMostRing, kInputs = kParts + 5;
+  static_assert(kBarriers == kInputs + 2 * kMostAhead);
 };
 
 /// Arrives at a barrier of this block, or at one of the cluster's: what the thread has read before

@@ -1,22 +1,30 @@
 #pragma once
 
+#include <cstring>
+#include <type_traits>
+
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/wide/ring.h"
 
-/// What the warps that evaluate cells have in common, forward and backward. A warp has eight rows
-/// of each tile; a thread two neighbouring units of two neighbouring rows.
+/// What the warps that evaluate cells have in common, forward and backward. A warp has every second
+/// of eight rows of each tile; a thread two neighbouring units of one row.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Cells of a thread: cell 2 * u + r is unit u of row r.
-inline constexpr int kCells = 4;
-__device__ constexpr int unit_of(int cell) { return cell / 2; }
-__device__ constexpr int row_of(int cell) { return cell % 2; }
+inline constexpr int kCells = 2;  ///< of a thread
 
-/// Two neighbours in storage.
+/// Two neighbours in storage, in one register.
 template <typename T>
-struct alignas(4) Pair {
-  T first, second;
+struct Pair {
+  std::uint32_t bits = 0;
+
+  Pair() = default;
+  __device__ Pair(float first, float second) {
+    T values[2];
+    store(values, first);
+    store(values + 1, second);
+    memcpy(&bits, values, sizeof(bits));
+  }
 };
 
 /// Where a thread's cells are. kEven: of an even number of units, so that two lie in one aligned
@@ -24,95 +32,85 @@ struct alignas(4) Pair {
 template <bool kEven>
 class CellPlace {
  public:
+  /// Of one of kCellThreads; `lengths` of the block's rows.
   __device__ CellPlace(const Extent& extent, const Geometry& geometry, const Part& part,
-                       const Barriers& barriers)
+                       const Barriers& barriers, const int* lengths, int thread)
       : extent_(extent),
         geometry_(geometry),
         part_(part),
         barriers_(barriers),
-        warp_(static_cast<int>(threadIdx.x) % 128 / 32),
-        lane_(static_cast<int>(threadIdx.x) % 32),
+        lengths_(lengths),
+        thread_(thread),
+        lane_(thread_ % 32),
         unit_(part.chunk * kChunkUnits + part.quarter * kUnits + lane_ / 4 * 2),
-        row_(warp_ * 8 + lane_ % 4 * 2) {}
+        row_(thread_ / 32 % 4 * 8 + lane_ % 4 * 2 + thread_ / 128) {}
 
-  __device__ int thread() const { return warp_ * 32 + lane_; }
-  __device__ int warp() const { return warp_; }
+  __device__ int thread() const { return thread_; }
   __device__ int lane() const { return lane_; }
   __device__ int unit() const { return unit_; }
   __device__ bool has_unit(int u) const { return unit_ + u < extent_.hidden; }
-  __device__ bool has_row(int tile, int r) const { return row(tile, r) < extent_.rows; }
-  __device__ bool has(int tile, int cell) const {
-    return has_unit(unit_of(cell)) && has_row(tile, row_of(cell));
+  __device__ bool has_row(int tile) const { return row(tile) < extent_.rows; }
+  __device__ bool has(int tile, int u) const { return has_unit(u) && has_row(tile); }
+  __device__ int row(int tile) const { return (part_.first_tile + tile) * kTileRows + row_; }
+  /// Steps of the row, or of one below it; none of one that isn't there.
+  __device__ int length(int tile, int rows_below = 0) const {
+    return lengths_[tile * kTileRows + row_ + rows_below];
   }
-  __device__ int row(int tile, int r) const {
-    return (part_.first_tile + tile) * kTileRows + row_ + r;
-  }
-  /// Steps of a row; none of one that isn't there.
-  __device__ int length(int tile, int r) const {
-    if (!has_row(tile, r)) return 0;
-    return extent_.lengths ? extent_.lengths[row(tile, r)] : extent_.time;
-  }
-  /// Of a cell's unit in an array [.., rows, H].
-  __device__ std::int64_t at(int index, int tile, int r) const {
-    return line(index, tile, r) * static_cast<std::int64_t>(extent_.hidden) + unit_;
+  /// Of the first unit in an array [.., rows, H].
+  __device__ std::int64_t at(int index, int tile) const {
+    return line(index, tile) * static_cast<std::int64_t>(extent_.hidden) + unit_;
   }
   /// The row in an array [.., rows].
-  __device__ int line(int index, int tile, int r) const {
-    return index * extent_.rows + row(tile, r);
-  }
-  /// Of the first gate of a cell's unit in an array [time, rows, directions, gates, H].
+  __device__ int line(int index, int tile) const { return index * extent_.rows + row(tile); }
+  /// Of the first unit's first gate in an array [time, rows, directions, gates, H].
   template <int kGates>
-  __device__ std::int64_t gate_at(int time, int tile, int r) const {
+  __device__ std::int64_t gate_at(int time, int tile) const {
     const int width = kGates * extent_.hidden;
-    return line(time, tile, r) * static_cast<std::int64_t>(extent_.directions * width) +
+    return line(time, tile) * static_cast<std::int64_t>(extent_.directions * width) +
            (part_.direction * width + unit_);
   }
+  __device__ int direction() const { return part_.direction; }
   __device__ bool reversed() const { return part_.direction == 1; }
-  const Extent& extent() const { return extent_; }
 
-  /// Reads a row's two units; what isn't there is left alone.
+  /// Where sums of the thread's row are, with four values of each lane: two for it, two for the
+  /// other row of the lane.
+  __device__ const float2* sums_in(const float4* parts) const {
+    return reinterpret_cast<const float2*>(parts + thread_ % 128) + thread_ / 128;
+  }
+
+  /// Writes the two units' values.
   template <typename V>
-  __device__ void load_units(const V* from, V& first, V& second) const {
+  __device__ void store_units(V* to, const V (&values)[kCells]) const {
     if constexpr (kEven) {
       struct alignas(2 * sizeof(V)) Both {
         V first, second;
       };
-      if (!has_unit(0)) return;
-      const Both both = *reinterpret_cast<const Both*>(from);
-      first = both.first;
-      second = both.second;
+      if (has_unit(0)) *reinterpret_cast<Both*>(to) = {values[0], values[1]};
     } else {
-      if (has_unit(0)) first = from[0];
-      if (has_unit(1)) second = from[1];
+      if (has_unit(0)) to[0] = values[0];
+      if (has_unit(1)) to[1] = values[1];
     }
   }
-  /// Writes a row's two units.
-  template <typename V>
-  __device__ void store_units(V* to, V first, V second) const {
+
+  template <typename T>
+  __device__ void store_units(T* to, const Pair<T>& values) const {
     if constexpr (kEven) {
-      struct alignas(2 * sizeof(V)) Both {
-        V first, second;
-      };
-      if (has_unit(0)) *reinterpret_cast<Both*>(to) = {first, second};
+      if (has_unit(0)) *reinterpret_cast<std::uint32_t*>(to) = values.bits;
     } else {
-      if (has_unit(0)) to[0] = first;
-      if (has_unit(1)) to[1] = second;
+      T both[2];
+      memcpy(both, &values.bits, sizeof(both));
+      store_units(to, both);
     }
   }
 
   /// Writes what the thread hands on as `number`-th values of a tile: `plane` is the gate.
-  template <typename T>
-  __device__ void hand_on(int number, int tile, int plane, const T (&values)[kCells]) const {
+  __device__ void hand_on(int number, int tile, int plane, std::uint32_t values) const {
     if (row_ >= geometry_.lines) return;
     std::byte* chunk = values_of(geometry_, extent_.directions, part_, number, tile,
                                  plane * geometry_.chunks + part_.chunk);
     const int piece = part_.quarter * 2 + lane_ / 16;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int line = row_ + r;
-      std::byte* to = chunk + line * 128 + (piece ^ line % 8) * 16 + lane_ / 4 % 4 * 4;
-      *reinterpret_cast<Pair<T>*>(to) = {values[r], values[2 + r]};
-    }
+    std::byte* to = chunk + row_ * 128 + (piece ^ row_ % 8) * 16 + lane_ / 4 % 4 * 4;
+    *reinterpret_cast<std::uint32_t*>(to) = values;
   }
   /// All that the warp hands on of a tile is written.
   __device__ void tell(int tile) const {
@@ -125,8 +123,19 @@ class CellPlace {
   const Geometry& geometry_;
   const Part& part_;
   const Barriers& barriers_;
-  const int warp_, lane_, unit_, row_;
+  const int* const lengths_;
+  const int thread_, lane_, unit_, row_;
 };
+
+/// Calls `work` with whether there is an even number of units.
+template <typename Work>
+__device__ void for_width(const Extent& extent, const Work& work) {
+  if (extent.hidden % 2 == 0) {
+    work(std::true_type{});
+  } else {
+    work(std::false_type{});
+  }
+}
 
 /// Where a thread keeps the state of its cells between steps, a place a tile.
 template <typename State>
@@ -134,7 +143,7 @@ class StateMemory {
  public:
   __device__ StateMemory(std::byte* memory, int thread)
       : memory_(reinterpret_cast<State*>(memory) + thread) {}
-  __device__ State& operator[](int tile) const { return memory_[tile * 128]; }
+  __device__ State& operator[](int tile) const { return memory_[tile * kCellThreads]; }
 
  private:
   State* memory_;

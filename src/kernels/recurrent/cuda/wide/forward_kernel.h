@@ -1,7 +1,5 @@
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/recurrent/cuda/wide/forward_cell.h"
 #include "kernels/recurrent/cuda/wide/resident_product.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
@@ -15,16 +13,17 @@ __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args,
                    const __grid_constant__ Geometry geometry) {
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry, sizeof(ForwardState<T>));
+  const BlockMemory memory(geometry, kForwardBytes);
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
-  const Barriers barriers{ring + static_cast<std::uint32_t>(memory.barriers), geometry.ring};
+  const Barriers barriers{ring + static_cast<std::uint32_t>(memory.barriers)};
   const Sharers sharers{geometry.sharers, 0, 1, static_cast<int>(cluster_rank())};
   int* steps = reinterpret_cast<int*>(shared + memory.counts);
-  if (threadIdx.x < 32) count_steps(extent, part, steps);
+  int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
+  if (threadIdx.x < 32) count_steps(extent, part, lengths, steps);
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, part.tiles, sharers.count, kProductWarps, kCellWarps);
+    begin_barriers(barriers, geometry, part.tiles, kProductWarps, kCellWarps);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }
@@ -35,26 +34,35 @@ __global__ void __launch_bounds__(kThreads, 1)
   float4* parts = reinterpret_cast<float4*>(shared + memory.parts);
   constexpr int kPartsFloat4 = BlockMemory::kPartsBytes / 16;
 
+  const auto time_of = [&](const Item& item) {
+    return part.direction == 1 ? steps[item.tile] - 1 - item.number : item.number;
+  };
+  const auto read = [&](auto even) {
+    const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
+                                      Reader<even.value>::thread());
+    const ForwardInputs<T> inputs(shared + memory.inputs, place.thread());
+    read_ahead<Cell, T, even.value>(args, place, inputs, items, geometry.ahead, barriers, time_of);
+  };
   const auto evaluate_cells = [&](auto even) {
-    const CellPlace<even.value> place(extent, geometry, part, barriers);
-    ForwardCell<Cell, T, even.value> cell(args, geometry, place, part, shared + memory.states);
-    const auto time_of = [&](const Item& item) {
-      return part.direction == 1 ? steps[item.tile] - 1 - item.number : item.number;
-    };
+    const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
+                                      static_cast<int>(threadIdx.x) % kCellThreads);
+    ForwardCell<Cell, T, even.value> cell(args, geometry, place, part, shared + memory.states,
+                                          shared + memory.inputs);
     for (int tile = 0; tile < part.tiles; ++tile) {
       cell.begin(tile, steps[tile]);
       if (steps[tile] > 0) cell.hand_on(0, tile);
     }
     Turn turn{geometry.sums};
-    Item item = items.first();
-    if (items.has(item)) cell.read(item.tile, time_of(item));
-    while (items.has(item)) {
-      const Item next = items.after(item);
-      cell.receive();
-      if (items.has(next)) cell.read(next.tile, time_of(next));
+    RingPlace slot;
+    for (Item item = items.first(); items.has(item); item = items.after(item)) {
+      wait_for_phase(barriers.inputs_full(slot.stage), slot.parity);
+      cell.receive(slot.stage);
+      __syncwarp();
+      if (place.lane() == 0) arrive(barriers.inputs_empty(slot.stage));
+      slot.next(geometry.ahead);
       float products[kCells][4];
       wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
-      cell.add_parts(parts + turn.buffer * kPartsFloat4, place.warp(), place.lane(), products);
+      cell.add_parts(parts + turn.buffer * kPartsFloat4, products);
       __syncwarp();
       if (place.lane() == 0) arrive(barriers.parts_empty(turn.buffer));
       turn.next();
@@ -62,7 +70,6 @@ __global__ void __launch_bounds__(kThreads, 1)
       cell.step(item.tile, time, products);
       if (item.number + 1 < steps[item.tile]) cell.hand_on(item.number + 1, item.tile);
       cell.write(item.tile, time);
-      item = next;
     }
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
   };
@@ -70,31 +77,26 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, ring,
-                                        ring + static_cast<std::uint32_t>(memory.weights), barriers,
-                                        sharers);
+    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, shared,
+                                        memory, barriers, sharers);
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
     Turn turn{geometry.sums};
-    for (Item item = items.first(); items.has(item); item = items.after(item)) {
+    for (int left = items.total(); left > 0; --left) {
       float sums[16];
       product.run(sums);
       wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
       float4* to = parts + turn.buffer * kPartsFloat4 + (role * 4 + warp) * 128 + lane;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        to[i * 32] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+        to[i * 32] = row_by_row(sums + 4 * i);
       }
       __syncwarp();
       if (lane == 0) arrive(barriers.parts_full(turn.buffer));
       turn.next();
     }
-  } else if (role == kProductGroups) {
+  } else if (role < kProductGroups + kCellGroups) {
     give_registers<kCellRegisters>();
-    if (extent.hidden % 2 == 0) {
-      evaluate_cells(std::true_type{});
-    } else {
-      evaluate_cells(std::false_type{});
-    }
+    for_width(extent, evaluate_cells);
   } else {
     give_registers<kCopyRegisters>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
@@ -103,6 +105,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       copy_items(geometry, extent.directions, part, items, DepthPart{0, geometry.depth_chunks},
                  sharers, ring, barriers);
     }
+    if (warp >= 2) for_width(extent, read);
   }
   // No block ends while another may still write into it.
   __syncwarp();

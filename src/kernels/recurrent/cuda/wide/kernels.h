@@ -11,9 +11,8 @@ namespace sluice::kernels::recurrent::cuda::wide {
 /// kFewestStages on.
 struct Kernels {
   std::array<const void*, kRegisterStages - kFewestStages + 1>
-      forward,                        ///< of (LayerForward, Geometry)
-      backward;                       ///< of (LayerBackward, Geometry)
-  int forward_state, backward_state;  ///< bytes that a thread keeps of each tile
+      forward,   ///< of (LayerForward, Geometry)
+      backward;  ///< of (LayerBackward, Geometry)
 };
 
 /// Those of a cell and storage (bfloat16 or float16).

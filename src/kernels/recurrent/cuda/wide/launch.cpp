@@ -27,7 +27,8 @@ constexpr std::array kForwardSizes{ClusterSize{4, 30}, ClusterSize{2, 66}};
 constexpr std::array kBackwardSizes{ClusterSize{8, 15}, ClusterSize{4, 30}};
 
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-constexpr int kMostRing = 11;
+/// Stages of the ring that bring more than reading further ahead for cells.
+constexpr int kNeededRing = 4;
 
 std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
@@ -90,28 +91,41 @@ std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidd
 
 /// Tiles that a block may take one after the other: up to as many it was measured to be faster than
 /// a kernel a step (docs/performance.md).
-int most_tiles(Pass pass, CellType cell, const Geometry& geometry) {
-  if (cell == CellType::kGru) return 2;
-  const int most = pass == Pass::kForward ? 8 : 4;
-  return geometry.shared_stages() > 0 ? most / 2 : most;
+std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
+  const bool forward = pass == Pass::kForward, gru = descriptor.cell == CellType::kGru;
+  if (forward_stages(descriptor) > kRegisterStages) return forward && !gru ? 4 : 2;
+  if (forward) return gru ? 4 : 8;
+  // Kernels of a step run layers beside each other, which brings the more the narrower they are.
+  constexpr std::int64_t kMost = 4;
+  return descriptor.layers == 1 ? kMost : std::min(kMost, forward_stages(descriptor));
 }
 
-int state_bytes(const Kernels& kernels, Pass pass) {
-  return pass == Pass::kForward ? kernels.forward_state : kernels.backward_state;
-}
 const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometry) {
   const auto index =
       static_cast<std::size_t>(std::min(geometry.stages, kRegisterStages) - kFewestStages);
   return pass == Pass::kForward ? kernels.forward[index] : kernels.backward[index];
 }
 
-/// Gives the ring as many stages as there is memory for, up to where more bring nothing; returns
-/// the bytes of a block's shared memory.
-int fill_memory(Geometry& geometry, int state) {
+/// Gives the ring as many stages as there is memory for.
+void fill_ring(Geometry& geometry, const CellBytes& cells) {
   geometry.ring = 0;
-  const int rest = kSharedBytes - BlockMemory(geometry, state).bytes;
-  geometry.ring = std::min(kMostRing, rest / (geometry.stage_bytes() + 16));
-  return BlockMemory(geometry, state).bytes;
+  const int rest = kSharedBytes - BlockMemory(geometry, cells).bytes;
+  geometry.ring = std::min(kMostRing, rest / geometry.stage_bytes());
+}
+/// Divides the memory between the ring and what is read ahead for cells: the ring first has the
+/// stages it needs. Returns the bytes of a block's shared memory.
+int fill_memory(Geometry& geometry, Pass pass) {
+  const CellBytes& cells = pass == Pass::kForward ? kForwardBytes : kBackwardBytes;
+  geometry.ahead = 1;
+  fill_ring(geometry, cells);
+  const int needed = std::min(geometry.ring, kNeededRing);
+  geometry.ahead = kMostAhead;
+  fill_ring(geometry, cells);
+  while (geometry.ring < needed) {
+    --geometry.ahead;
+    fill_ring(geometry, cells);
+  }
+  return BlockMemory(geometry, cells).bytes;
 }
 
 std::int64_t counters_bytes(const Geometry& geometry, std::int64_t directions) {
@@ -151,7 +165,7 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Ar
   Geometry& geometry = spread.geometry;
   const Kernels& kernels = kernels_of(kind);
   const void* kernel = kernel_of(kernels, pass, geometry);
-  const int bytes = fill_memory(geometry, state_bytes(kernels, pass));
+  const int bytes = fill_memory(geometry, pass);
   geometry.saved_by_gate = saved_by_gate;
   const std::int64_t counters = counters_bytes(geometry, extent.directions);
   geometry.counters = static_cast<std::uint32_t*>(exchange);
@@ -174,7 +188,7 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass
   Spread spread = spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions).value();
   const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype});
   const void* kernel = kernel_of(kernels, pass, spread.geometry);
-  const int bytes = fill_memory(spread.geometry, state_bytes(kernels, pass));
+  const int bytes = fill_memory(spread.geometry, pass);
   allow(kernel, bytes);
   const Configuration configuration(spread, bytes);
   int clusters = 0;
@@ -229,7 +243,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     if (!spread)
       return "clusters that share the depth of backward's products don't all run at once";
     const int tiles = spread->geometry.tiles_each;
-    if (tiles > most_tiles(pass, descriptor.cell, spread->geometry)) {
+    if (tiles > most_tiles(pass, descriptor)) {
       return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
     }
     // A run of fewer rows may take more blocks, or clusters of another size.

@@ -33,34 +33,60 @@ __device__ void multiply_resident(float (&d)[16], const std::uint32_t (&a)[4], s
 #undef SLUICE_WGMMA
 }
 
-/// A warpgroup's weights, as pack_* leave them. kStages: whose weights are in registers.
+/// Of four sums of a thread those of two units (or gates) of one row, then those of the next.
+__device__ inline float4 row_by_row(const float* sums) {
+  return make_float4(sums[0], sums[2], sums[1], sums[3]);
+}
+
+/// How the tensor cores find a [64, 16] in shared memory, [half of the depth][eight rows][row][8].
+__device__ inline std::uint64_t step_at(std::uint32_t address) {
+  constexpr std::uint64_t kHalfBytes = 1024, kRowsBytes = 128;
+  return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | kHalfBytes >> 4 << 16 |
+         kRowsBytes >> 4 << 32;
+}
+
+/// A warpgroup's weights, as pack_* leave them. kStages: whose weights are in registers; of 32
+/// steps those hold but 31, if other warps are to have enough, and the last is in shared memory.
 template <typename T, int kStages>
 class ResidentProduct {
  public:
   static constexpr int kStageSteps = kOwnChunks * kChunkSteps, kSteps = kStages * kStageSteps;
   static constexpr bool kMayShare = kStages == kRegisterStages;
 
-  /// `shared_weights`: where those of the other stages are brought.
   __device__ ResidentProduct(const void* weights, const Geometry& geometry, const Part& part,
-                             int group, std::uint32_t ring, std::uint32_t shared_weights,
+                             int group, std::byte* shared, const BlockMemory& memory,
                              const Barriers& barriers, const Sharers& sharers)
-      : chunk_bytes_(geometry.chunk_bytes()),
-        ring_(ring + group * kOwnChunks * chunk_bytes_),
-        shared_weights_(shared_weights + group * kOwnChunks * kChunkWeightBytes),
-        shared_stages_(geometry.shared_stages()),
+      : geometry_(geometry),
+        ring_(shared_address(shared) + group * kOwnChunks * geometry.chunk_bytes()),
+        last_step_(shared_address(shared + memory.last_steps) +
+                   group * BlockMemory::kLastStepBytes),
+        shared_weights_(shared_address(shared + memory.weights) +
+                        group * kOwnChunks * kChunkWeightBytes),
         barriers_(barriers) {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     const uint4* from = static_cast<const uint4*>(weights) +
                         part.block() * geometry.stages * (kStageWeightBytes / 16) +
                         group * kSteps * 128 + thread;
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
+    for (int i = 0; i < kResident; ++i) {
       reinterpret_cast<uint4&>(weights_[i]) = from[i * 128];
+    }
+    if constexpr (kResident < kSteps) {
+      const uint4 last = from[kResident * 128];
+      auto* to = reinterpret_cast<std::uint32_t*>(shared + memory.last_steps +
+                                                  group * BlockMemory::kLastStepBytes) +
+                 thread / 32 * 64 + thread % 32;
+      to[0] = last.x;
+      to[32] = last.y;
+      to[256] = last.z;
+      to[288] = last.w;
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      asm volatile("bar.sync %0, 128;" ::"r"(5 + group) : "memory");
     }
     // The one of the sharers that this lane tells of stages that were read.
     const int lane = thread % 32;
     sharer_ = lane < sharers.count ? sharers.rank(lane) : -1;
-    if (kMayShare && shared_stages_ > 0) wait_for_phase(barriers.weights(), 0);
+    if (kMayShare && geometry.shared_stages() > 0) wait_for_phase(barriers.weights(), 0);
   }
 
   /// Multiplies the next tile.
@@ -69,12 +95,17 @@ class ResidentProduct {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
       multiply_stage(stage == 0, before, [&](int i, std::uint64_t lines) {
-        multiply_resident<T>(sums, weights_[stage * kStageSteps + i], lines, stage > 0 || i > 0);
+        const int step = stage * kStageSteps + i;
+        if (step < kResident) {
+          multiply_resident<T>(sums, weights_[step], lines, step > 0);
+        } else {
+          multiply_lines<T, kTileRows>(sums, step_at(last_step_), lines, 1);
+        }
       });
     }
     if constexpr (kMayShare) {
 #pragma unroll 1
-      for (int stage = 0; stage < shared_stages_; ++stage) {
+      for (int stage = 0; stage < geometry_.shared_stages(); ++stage) {
         const Lines weights(shared_weights_ + stage * kStageWeightBytes, kChunkWeightBytes);
         multiply_stage(false, before, [&](int i, std::uint64_t lines) {
           multiply_lines<T, kTileRows>(sums, weights.of(i), lines, 1);
@@ -87,6 +118,7 @@ class ResidentProduct {
 
  private:
   static constexpr int kChunkWeightBytes = kStageWeightBytes / kStageChunks;
+  static constexpr int kResident = kSteps < 32 ? kSteps : 31;
 
   /// Lines of a warpgroup's chunks of a stage.
   struct Lines {
@@ -109,7 +141,7 @@ class ResidentProduct {
   template <typename Multiply>
   __device__ void multiply_stage(bool first, int& before, const Multiply& multiply) {
     wait_for_phase(barriers_.full(place_.stage), place_.parity);
-    const Lines lines(ring_ + place_.stage * kStageChunks * chunk_bytes_, chunk_bytes_);
+    const Lines lines(ring_ + place_.stage * geometry_.stage_bytes(), geometry_.chunk_bytes());
     begin_products();
 #pragma unroll
     for (int i = 0; i < kStageSteps; ++i) {
@@ -121,7 +153,7 @@ class ResidentProduct {
       release(before);
     }
     before = place_.stage;
-    place_.advance(1, barriers_.ring);
+    place_.next(geometry_.ring);
   }
   __device__ void release(int stage) const {
     __syncwarp();
@@ -130,13 +162,12 @@ class ResidentProduct {
     }
   }
 
-  const int chunk_bytes_;
-  const std::uint32_t ring_, shared_weights_;
-  const int shared_stages_;
+  const Geometry& geometry_;
+  const std::uint32_t ring_, last_step_, shared_weights_;
   const Barriers& barriers_;
   RingPlace place_;
   int sharer_;
-  std::uint32_t weights_[kSteps][4];
+  std::uint32_t weights_[kResident][4];
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

@@ -7,16 +7,6 @@
 /// has chunks copied to a ring of stages, in all blocks of the cluster that need them.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// A place in the ring, and how often it was used.
-struct RingPlace {
-  int stage = 0;
-  std::uint32_t parity = 0;
-
-  __device__ void advance(int stages, int ring) {
-    for (stage += stages; stage >= ring; stage -= ring) parity ^= 1;
-  }
-};
-
 /// Which chunks of the exchange a block multiplies: from `first` on, what is beyond the end is the
 /// last one (and has no weights).
 struct DepthPart {

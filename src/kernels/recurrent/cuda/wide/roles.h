@@ -5,10 +5,11 @@
 /// How the warps of a block share its work.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-inline constexpr int kProductGroups = 2, kProductWarps = 8, kCellWarps = 4;
-/// Of a thread; together, 128 threads each role and two of the first, all that a processor has.
-inline constexpr int kProductRegisters = 176, kCellRegisters = 120, kCopyRegisters = 40;
-static_assert((2 * kProductRegisters + kCellRegisters + kCopyRegisters) * 128 == 65536);
+inline constexpr int kProductGroups = 2, kCellGroups = 2, kProductWarps = 8, kCellWarps = 8;
+inline constexpr int kReaders = 64;  ///< threads
+/// Of a thread; together all that a block begins with, 96 for each of its threads.
+inline constexpr int kProductRegisters = 168, kCellRegisters = 56, kCopyRegisters = 32;
+static_assert((2 * kProductRegisters + 2 * kCellRegisters + kCopyRegisters) * 128 == 96 * kThreads);
 
 template <int kCount>
 __device__ void take_registers() {
@@ -21,17 +22,21 @@ __device__ void give_registers() {
 
 /// Called by one thread. Those who read a stage arrive from all sharers; `senders` and `readers`
 /// arrive for the sums on their way from products to cells.
-__device__ inline void begin_barriers(const Barriers& barriers, int tiles, int sharers, int senders,
-                                      int readers) {
-  for (int i = 0; i < barriers.ring; ++i) {
+__device__ inline void begin_barriers(const Barriers& barriers, const Geometry& geometry, int tiles,
+                                      int senders, int readers) {
+  for (int i = 0; i < geometry.ring; ++i) {
     begin_barrier(barriers.full(i), 1);
-    begin_barrier(barriers.empty(i), sharers * kProductWarps);
+    begin_barrier(barriers.empty(i), geometry.sharers * kProductWarps);
   }
   for (int i = 0; i < 2; ++i) {
     begin_barrier(barriers.parts_full(i), senders);
     begin_barrier(barriers.parts_empty(i), readers);
   }
   begin_barrier(barriers.weights(), 1);
+  for (int i = 0; i < geometry.ahead; ++i) {
+    begin_barrier(barriers.inputs_full(i), kReaders);
+    begin_barrier(barriers.inputs_empty(i), kCellWarps);
+  }
   for (int i = 0; i < tiles; ++i) begin_barrier(barriers.written(i), kCellWarps);
   publish_barriers();
 }

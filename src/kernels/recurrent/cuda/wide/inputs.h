@@ -1,0 +1,166 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/wide/cell_place.h"
+#include "kernels/recurrent/cuda/wide/roles.h"
+
+/// What cells take of global memory, read ahead by two warps: the memory is so far away that it
+/// takes several steps of tiles.
+namespace sluice::kernels::recurrent::cuda::wide {
+
+/// Where the inputs of cells lie: of each kind of values a piece next to the other threads'.
+class InputMemory {
+ public:
+  __device__ InputMemory(std::byte* memory, int thread, int bytes)
+      : memory_(memory), thread_(thread), bytes_(bytes) {}
+  /// Two of V, which lie behind `before` bytes of each thread.
+  template <typename V>
+  __device__ V* pair(int slot, int before) const {
+    return reinterpret_cast<V*>(memory_ + (slot * bytes_ + before) * kCellThreads) + 2 * thread_;
+  }
+
+ private:
+  std::byte* memory_;
+  int thread_, bytes_;
+};
+
+template <typename T>
+struct ForwardInputs {
+  InputMemory memory;
+
+  __device__ ForwardInputs(std::byte* inputs, int thread)
+      : memory(inputs, thread, kForwardBytes.inputs) {}
+  __device__ float* products(int slot, int gate) const {
+    return memory.pair<float>(slot, 8 * gate);
+  }
+};
+
+template <typename T>
+struct BackwardInputs {
+  InputMemory memory;
+
+  __device__ BackwardInputs(std::byte* inputs, int thread)
+      : memory(inputs, thread, kBackwardBytes.inputs) {}
+  __device__ uint2* saved(int slot) const { return memory.pair<uint2>(slot, 0); }
+  __device__ float* c_before(int slot) const { return memory.pair<float>(slot, 16); }
+  __device__ float* c_after(int slot) const { return memory.pair<float>(slot, 24); }
+  __device__ T* h_before(int slot) const { return memory.pair<T>(slot, 16); }
+  __device__ T* dy(int slot) const { return memory.pair<T>(slot, 32); }
+};
+
+/// One of the threads that read: for four of those that evaluate cells, whose rows are eight apart.
+template <bool kEven>
+class Reader {
+ public:
+  __device__ static int thread() {
+    const int thread = static_cast<int>(threadIdx.x) % kReaders;
+    return thread / 32 * 128 + thread % 32;
+  }
+  __device__ explicit Reader(const CellPlace<kEven>& place) : place_(place) {}
+
+  /// Which rows have that step.
+  __device__ void choose(int tile, int time) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) chosen_[i] = time < place_.length(tile, 8 * i);
+  }
+  /// Begins to copy the values of two units from `from` on, whose rows are `stride` elements apart.
+  template <typename V>
+  __device__ void copy(V* to, const V* from, std::int64_t stride) const {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      if (chosen_[i]) copy_units(to + i * 64, from);
+      from += 8 * stride;
+    }
+  }
+
+ private:
+  static constexpr int kRows = 4;
+
+  /// What isn't there is left alone.
+  template <typename V>
+  __device__ void copy_units(V* to, const V* from) const {
+    if constexpr (kEven) {
+      if (place_.has_unit(0)) copy_ahead<2 * sizeof(V)>(to, from);
+    } else {
+#pragma unroll
+      for (int u = 0; u < kCells; ++u) {
+        if (!place_.has_unit(u)) continue;
+        if constexpr (sizeof(V) < 4) {
+          to[u] = from[u];
+        } else {
+          copy_ahead<sizeof(V)>(to + u, from + u);
+        }
+      }
+    }
+  }
+  template <int kBytes>
+  __device__ static void copy_ahead(void* to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from),
+                 "n"(kBytes)
+                 : "memory");
+  }
+
+  const CellPlace<kEven>& place_;
+  bool chosen_[kRows];
+};
+
+/// What a forward step of a tile takes.
+template <typename Cell, typename T, bool kEven>
+__device__ void read_inputs(const LayerForward& args, const CellPlace<kEven>& place,
+                            const ForwardInputs<T>& inputs, Reader<kEven>& reader, int tile,
+                            int time, int slot) {
+  const std::int64_t hidden = args.extent.hidden;
+  const float* from = args.input + place.template gate_at<Cell::kGates>(time, tile);
+  reader.choose(tile, time);
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) {
+    reader.copy(inputs.products(slot, g), from + g * hidden,
+                args.extent.directions * Cell::kGates * hidden);
+  }
+}
+
+/// What a backward step does: what forward left of it, and what flows into it.
+template <typename Cell, typename T, bool kEven>
+__device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& place,
+                            const BackwardInputs<T>& inputs, Reader<kEven>& reader, int tile,
+                            int time, int slot) {
+  const std::int64_t hidden = args.extent.hidden;
+  const int direction = place.direction();
+  const std::int64_t before = place.at(place.reversed() ? time + 1 : time, tile);
+  reader.choose(tile, time);
+  reader.copy(inputs.saved(slot),
+              static_cast<const uint2*>(args.saved[direction]) + place.at(time, tile), hidden);
+  if constexpr (Cell::kHasCellState) {
+    const std::int64_t after = place.at(place.reversed() ? time : time + 1, tile);
+    const float* c = args.c_states[direction];
+    reader.copy(inputs.c_before(slot), c + before, hidden);
+    reader.copy(inputs.c_after(slot), c + after, hidden);
+  } else {
+    reader.copy(inputs.h_before(slot), static_cast<const T*>(args.h_states[direction]) + before,
+                hidden);
+  }
+  if (args.dy) {
+    reader.copy(inputs.dy(slot),
+                static_cast<const T*>(args.dy) + place.template gate_at<1>(time, tile),
+                args.extent.directions * hidden);
+  }
+}
+
+/// The reading warps, up to `ahead` steps ahead: `steps` in the order in which cells take them,
+/// each at time_of(item).
+template <typename Cell, typename T, bool kEven, typename Args, typename Inputs, typename TimeOf>
+__device__ void read_ahead(const Args& args, const CellPlace<kEven>& place, const Inputs& inputs,
+                           const Items& steps, int ahead, const Barriers& barriers,
+                           const TimeOf& time_of) {
+  Reader<kEven> reader(place);
+  RingPlace slot;
+  for (Item item = steps.first(); steps.has(item); item = steps.after(item)) {
+    wait_for_phase(barriers.inputs_empty(slot.stage), slot.parity ^ 1);
+    read_inputs<Cell, T, kEven>(args, place, inputs, reader, item.tile, time_of(item), slot.stage);
+    asm volatile(
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barriers.inputs_full(slot.stage))
+        : "memory");
+    slot.next(ahead);
+  }
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::wide
