@@ -27,20 +27,22 @@ double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 using kernels::recurrent::CellMask;
 
-/// Calls put(whether a unit is chosen) for `width` units of all rows, layers and directions, at
-/// `times` times, as runs without a seed choose them; `next` comes before each layer and direction.
-template <typename Next, typename Put>
+/// Calls put(whether a unit is chosen) for width(layer) units of all rows, layers and directions,
+/// at `times` times, as runs without a seed choose them; `next` comes before each layer and
+/// direction.
+template <typename Width, typename Next, typename Put>
 void for_chosen(const BenchShape& shape, CellMask mask, double rate, std::int64_t times,
-                std::int64_t width, const Next& next, const Put& put) {
+                const Width& width, const Next& next, const Put& put) {
   const std::uint32_t threshold = runtime::dropout_threshold(rate);
   for (std::int64_t k = 0; k < shape.layers * shape.directions; ++k) {
     runtime::DropoutKey key;
     key.stream = static_cast<std::uint32_t>(k / shape.directions);
     const std::uint32_t first = kernels::recurrent::unit_of(mask, k % shape.directions);
+    const std::int64_t units = width(k / shape.directions);
     next();
     for (std::int64_t t = 0; t < times; ++t) {
       for (std::int64_t row = 0; row < shape.batch; ++row) {
-        for (std::int64_t unit = 0; unit < width; ++unit) {
+        for (std::int64_t unit = 0; unit < units; ++unit) {
           put(key.word(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(t),
                        first + static_cast<std::uint32_t>(unit)) < threshold);
         }
@@ -51,7 +53,8 @@ void for_chosen(const BenchShape& shape, CellMask mask, double rate, std::int64_
 
 void fill_masks(const BenchShape& shape, bool training, oracle::StackInput& input) {
   const kernels::recurrent::Descriptor d = shape.descriptor(training);
-  const auto zoneout = [&](CellMask mask, double rate, std::int64_t width,
+  const auto outputs = [&](std::int64_t layer) { return d.output_of(layer); };
+  const auto zoneout = [&](CellMask mask, double rate, const auto& width,
                            std::vector<std::vector<double>>& kept) {
     if (rate == 0) return;
     for_chosen(
@@ -60,11 +63,12 @@ void fill_masks(const BenchShape& shape, bool training, oracle::StackInput& inpu
           kept.back().push_back(!training ? rate : chosen ? 1 : 0);
         });
   };
-  zoneout(CellMask::kZoneoutH, d.zoneout_h, d.output(), input.zoneout_h);
-  zoneout(CellMask::kZoneoutC, d.zoneout_c, d.hidden, input.zoneout_c);
+  zoneout(CellMask::kZoneoutH, d.zoneout_h, outputs, input.zoneout_h);
+  zoneout(
+      CellMask::kZoneoutC, d.zoneout_c, [&](std::int64_t) { return d.hidden; }, input.zoneout_c);
   if (!d.drops_recurrent()) return;
   for_chosen(
-      shape, CellMask::kRecurrentDropout, d.recurrent_dropout, 1, d.output(),
+      shape, CellMask::kRecurrentDropout, d.recurrent_dropout, 1, outputs,
       [&] { input.recurrent_dropout.emplace_back(); },
       [&](bool chosen) {
         input.recurrent_dropout.back().push_back(chosen ? 0 : 1 / (1 - d.recurrent_dropout));

@@ -54,7 +54,7 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
                        transposes(descriptor, rung, rung.fused_step));
   }
   const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
-  PackedMatrix matrix{sizes.gate_width, sizes.output};
+  PackedMatrix matrix{sizes.gate_width, sizes.hidden};
   matrix.largest = booking.take(kFloat, {1});
   matrix.plain = booking.take(1, {bytes.forward});
   if (rung.persistent_backward()) {
