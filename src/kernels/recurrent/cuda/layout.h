@@ -30,7 +30,7 @@ struct Sizes {
 struct PackedMatrix {
   std::int64_t rows = 0, columns = 0;
   std::size_t plain = 0, transposed = 0;
-  bool has_transpose = false;  ///< not said of recurrent weights for launches
+  bool has_transpose = false;  ///< in storage; not said of what backward's launches load
   std::size_t largest = 0;     ///< float32: of weights kept on chip, in magnitude
 };
 

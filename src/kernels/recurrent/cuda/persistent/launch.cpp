@@ -198,6 +198,14 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
       }
     }
   }
+  const Cluster forward = forward_cluster(descriptor);
+  if (forward != *cluster) {
+    kind.tf32 = false;
+    const Kernels& kernels = kernels_of(kind, extras, forward).front();
+    if (!runs(kernels.forward, forward.blocks, kernels.forward_bytes)) {
+      return fmt::format("this GPU can't run {} blocks as a cluster", forward.blocks);
+    }
+  }
   return std::nullopt;
 }
 
