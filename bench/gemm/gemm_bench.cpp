@@ -120,7 +120,7 @@ class Contest {
 
  private:
   struct Entry {
-    const Library* library;
+    const Library* matrix_library;
     Multiply multiply;
     double error;
   };
@@ -141,7 +141,7 @@ std::vector<GemmResult> Contest::run(std::int64_t repeats) {
   std::vector<bool> peers;
   for (const Entry& entry : entries_) {
     for (int i = 0; i < 2; ++i) time(entry);  // warm-up
-    peers.push_back(entry.library->peer);
+    peers.push_back(entry.matrix_library->peer);
   }
   for (std::int64_t turn = 0; turn < repeats; ++turn) {
     for (std::size_t i = 0; i < entries_.size(); ++i) times[i].push_back(time(entries_[i]));
@@ -153,7 +153,7 @@ std::vector<GemmResult> Contest::run(std::int64_t repeats) {
     GemmResult result;
     result.product = product_;
     result.product.device = device_.name();
-    result.library = entries_[i].library->name;
+    result.matrix_library = entries_[i].matrix_library->name;
     result.device_model = device_.model();
     result.peer = peers[i];
     result.milliseconds = median(times[i]);
@@ -171,7 +171,7 @@ void print(std::ostream& out, const GemmResult& result) {
   const Product& p = result.product;
   out << fmt::format(
              kRow, p.name, name_of(p.kind), fmt::format("{} x {} x {}", p.m, p.n, p.k),
-             p.dtype_name(), result.library + (result.peer ? " (peer)" : ""),
+             p.dtype_name(), result.matrix_library + (result.peer ? " (peer)" : ""),
              fmt::format("{:.4f}", result.milliseconds), fmt::format("{:.1f}", result.gflops),
              fmt::format("{:.1e}", result.error),
              result.speedup_over_peer ? fmt::format("{:.2f}x", *result.speedup_over_peer) : "-")
@@ -278,7 +278,7 @@ std::string to_json(const std::vector<GemmResult>& results) {
     row["device"] = product.device;
     row["device_model"] = result.device_model;
     row["pass"] = name_of(product.kind);
-    row["implementation"] = result.library;
+    row["implementation"] = result.matrix_library;
     row["peer"] = result.peer;
     row["default"] = !result.peer;
     row["milliseconds"] = result.milliseconds;

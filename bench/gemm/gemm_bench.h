@@ -22,7 +22,7 @@ struct GemmBenchOptions {
 /// One library on one product.
 struct GemmResult {
   Product product;
-  std::string library;
+  std::string matrix_library;
   std::string device_model;
   bool peer = false;
   double milliseconds = 0;  ///< median

@@ -22,17 +22,17 @@ class Cuda:
     """One GPU and a stream. Raises RuntimeError where a call fails."""
 
     def __init__(self, ordinal):
-        self.library = open_library("libcudart.so.13")
-        self.library.cudaGetErrorString.restype = ctypes.c_char_p
+        self.cudart = open_library("libcudart.so.13")
+        self.cudart.cudaGetErrorString.restype = ctypes.c_char_p
         self.ordinal = ordinal
         self.call("cudaSetDevice", ctypes.c_int(ordinal))
         self.stream = self.made("cudaStreamCreate")
         self.begin, self.end = self.made("cudaEventCreate"), self.made("cudaEventCreate")
 
     def call(self, name, *arguments):
-        status = getattr(self.library, name)(*arguments)
+        status = getattr(self.cudart, name)(*arguments)
         if status != 0:
-            raise RuntimeError(f"{name}: {self.library.cudaGetErrorString(ctypes.c_int(status)).decode()}")
+            raise RuntimeError(f"{name}: {self.cudart.cudaGetErrorString(ctypes.c_int(status)).decode()}")
 
     def made(self, name, *arguments):
         """What the call writes to its first argument."""
@@ -93,7 +93,7 @@ class Memory:
 
     def __del__(self):
         if hasattr(self, "pointer"):
-            self.cuda.library.cudaFree(self.pointer)
+            self.cuda.cudart.cudaFree(self.pointer)
 
     @classmethod
     def of(cls, cuda, array):

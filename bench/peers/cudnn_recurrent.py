@@ -33,16 +33,16 @@ Int, Size = ctypes.c_int, ctypes.c_size_t
 
 class Cudnn:
     def __init__(self, cuda):
-        self.library = open_library("libcudnn.so.9")
-        self.library.cudnnGetErrorString.restype = ctypes.c_char_p
-        self.library.cudnnGetVersion.restype = Size
+        self.functions = open_library("libcudnn.so.9")
+        self.functions.cudnnGetErrorString.restype = ctypes.c_char_p
+        self.functions.cudnnGetVersion.restype = Size
         self.handle = self.made("cudnnCreate")
         self.call("cudnnSetStream", self.handle, cuda.stream)
 
     def call(self, name, *arguments):
-        status = getattr(self.library, name)(*arguments)
+        status = getattr(self.functions, name)(*arguments)
         if status != 0:
-            raise common.Declined(f"{name}: {self.library.cudnnGetErrorString(Int(status)).decode()}")
+            raise common.Declined(f"{name}: {self.functions.cudnnGetErrorString(Int(status)).decode()}")
 
     def made(self, name):
         handle = ctypes.c_void_p()

@@ -20,7 +20,7 @@ def milliseconds_of(action, on_gpu):
     return begin.elapsed_time(end)
 
 
-def library():
+def name_and_version():
     """Name and version of what runs."""
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
     return f"torch {torch.__version__}" + (f", cuDNN {cudnn}" if cudnn else "")

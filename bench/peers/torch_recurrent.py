@@ -163,7 +163,7 @@ class Contest:
 def main():
     arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS)
     try:
-        common.measure(arguments, Contest, torch_common.library())
+        common.measure(arguments, Contest, torch_common.name_and_version())
     except (OSError, ValueError) as error:
         sys.exit(str(error))
 

@@ -179,14 +179,14 @@ def run(shape, implementation, repeats):
         "peak_bytes": torch.cuda.max_memory_allocated() if training.on_gpu else None,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
         "loss": loss, "threads": torch.get_num_threads(), "cpu": common.cpu_model(),
-        "commit": common.commit(), "library": torch_common.library()})
+        "commit": common.commit(), "library": torch_common.name_and_version()})
     return row
 
 
 def main():
     arguments = common.read_arguments(common.argument_parser(__doc__, IMPLEMENTATIONS), IMPLEMENTATIONS)
     results = []
-    print(f"{'shape':<16} {'dtype':<9} {torch_common.library():<30} {'ms':>10} {'pairs/s':>10} "
+    print(f"{'shape':<16} {'dtype':<9} {torch_common.name_and_version():<30} {'ms':>10} {'pairs/s':>10} "
           f"{'peak MiB':>9} {'loss':>8}")
     try:
         shapes = common.read_shapes(arguments.shapes, arguments.dtype, arguments.device, TrainShape)

@@ -58,11 +58,11 @@ TEST(GemmBench, EveryLibraryGetsEveryProductRight) {
   const std::vector<GemmResult> results = run_gemm_bench(options, out);
   std::set<std::string> libraries;
   for (const GemmResult& result : results) {
-    libraries.insert(result.library);
+    libraries.insert(result.matrix_library);
     EXPECT_GT(result.milliseconds, 0);
     EXPECT_NEAR(result.gflops * result.milliseconds * 1e6, result.product.flops(), 1e-3);
     // float32 sums of at most 92 products of either type, which bfloat16 factors make exact.
-    EXPECT_LT(result.error, 1e-5) << result.library << " " << name_of(result.product.kind);
+    EXPECT_LT(result.error, 1e-5) << result.matrix_library << " " << name_of(result.product.kind);
   }
   EXPECT_TRUE(libraries.contains("sluice") && libraries.contains("onednn"));
   const auto groups = report::compare(report::read_results(options.json));

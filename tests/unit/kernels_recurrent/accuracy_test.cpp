@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <vector>
 
-#include "sluice/error.h"
 #include "unit/kernels_recurrent/plain_layer.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
-#include "unit/support/on_device.h"
+#include "unit/kernels_recurrent/subject.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
@@ -30,33 +30,24 @@ constexpr std::array kSizes{
     Sizes{{600, 1024}, {1, 8}, {12, 24}}, Sizes{{1024, 1536}, {33, 64}, {4, 8}},
     Sizes{{600, 1024}, {64, 128}, {4, 8}}};
 
-/// Device, implementation, precision.
-using Parameter = std::tuple<std::string, std::string, std::string>;
+/// And a precision.
+using Parameter = std::tuple<Subject, std::string>;
 
 std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
-  std::string name = fmt::format("{}_{}_{}", std::get<0>(info.param), std::get<1>(info.param),
-                                 std::get<2>(info.param));
+  const auto& [subject, precision] = info.param;
+  std::string name = fmt::format("{}_{}_{}", subject.device, subject.implementation, precision);
   std::ranges::replace(name, '-', '_');
   return name;
 }
 
 /// All but libraries' own layers, whose arithmetic is not ours to vouch for.
-std::vector<Parameter> subjects() {
+std::vector<Parameter> parameters() {
   std::vector<Parameter> all;
-  for (const char* device : sluice::testing::device_names()) {
-    if (std::string_view(device) == "test") continue;
-    std::unique_ptr<runtime::Device> opened;
-    try {
-      opened = runtime::open_device(device);
-    } catch (const Error&) {
-      continue;
-    }
-    for (const Candidate& candidate : candidates(*opened)) {
-      if (candidate.peer) continue;
-      for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
-        if (std::string_view(device) == "cpu" && std::string_view(precision) == "tf32") continue;
-        all.emplace_back(device, std::string(candidate.name), precision);
-      }
+  for (const Subject& subject : subjects()) {
+    if (subject.candidate().peer) continue;
+    for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
+      if (subject.device == "cpu" && std::string_view(precision) == "tf32") continue;
+      all.emplace_back(subject, precision);
     }
   }
   return all;
@@ -79,21 +70,15 @@ class RecurrentAccuracy : public ::testing::TestWithParam<Parameter> {
     return layer;
   }
 
-  bool can_run(const Descriptor& layer) const {
-    const auto device = runtime::open_device(device_);
-    const auto list = candidates(*device);
-    return !std::ranges::find(list, implementation_, &Candidate::name)->refuse(layer, *device);
-  }
-
-  const std::string device_ = std::get<0>(GetParam()), implementation_ = std::get<1>(GetParam()),
-                    precision_ = std::get<2>(GetParam());
+  const Subject subject_ = std::get<0>(GetParam());
+  const std::string precision_ = std::get<1>(GetParam());
   const std::uint64_t seed_ = seed();
   std::mt19937_64 random_{seed_};
   const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
                                       fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
-INSTANTIATE_TEST_SUITE_P(, RecurrentAccuracy, ::testing::ValuesIn(subjects()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(, RecurrentAccuracy, ::testing::ValuesIn(parameters()), parameter_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecurrentAccuracy);
 
 // Rounding h to storage costs every implementation the same; what it does beside that must not cost
@@ -104,7 +89,7 @@ TEST_P(RecurrentAccuracy, ErrsAtMostTwiceAsMuchAsPlainCode) {
   for (const Sizes& sizes : kSizes) {
     StackCase stack;
     stack.descriptor = layer_of(sizes);
-    if (!can_run(stack.descriptor)) continue;
+    if (!subject_.can_run(stack.descriptor)) continue;
     stack.time = stack.descriptor.time;
     stack.rows = stack.descriptor.rows;
     fill_case(random_, stack);
@@ -112,7 +97,8 @@ TEST_P(RecurrentAccuracy, ErrsAtMostTwiceAsMuchAsPlainCode) {
     if (!stack.input.lengths.empty()) stack.input.lengths.front() = static_cast<int>(stack.time);
     SCOPED_TRACE(describe(stack));
     const std::vector<double> exact = expected(stack).at("y");
-    const Tensors got = run(stack, {device_, implementation_, 1, precision_ == "tf32"});
+    const Tensors got =
+        run(stack, {subject_.device, subject_.implementation, 1, precision_ == "tf32"});
     EXPECT_LE(relative_error(got.at("y"), exact),
               2 * relative_error(plain_outputs(stack, precision_), exact) + 0x1p-23);
     ++compared;

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
 
+#include "unit/kernels_recurrent/on_candidate.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
@@ -46,19 +45,10 @@ std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter)
 
 /// Layers in one launch, at every size of cluster and number of tiles: only on devices that have
 /// them.
-class RecurrentClusters : public ::testing::TestWithParam<Parameter> {
+class RecurrentClusters : public OnCandidate<Parameter> {
  protected:
-  void SetUp() override {
-    device_ = runtime::open_device(std::get<0>(GetParam()));
-    const auto list = candidates(*device_);
-    const auto found = std::ranges::find(list, kName, &Candidate::name);
-    if (found == list.end()) GTEST_SKIP();
-    candidate_ = &*found;
-  }
+  RecurrentClusters() : OnCandidate(kName) {}
 
-  std::int64_t draw(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
-  }
   /// One layer of a few steps, as wide as the cluster or less.
   Descriptor layer_of(const ClusterSize& size, CellType cell, std::int64_t directions) {
     Descriptor d;
@@ -72,15 +62,6 @@ class RecurrentClusters : public ::testing::TestWithParam<Parameter> {
     d.training = true;
     return d;
   }
-  std::optional<std::string> refusal(const Descriptor& descriptor) const {
-    return candidate_->refuse(descriptor, *device_);
-  }
-  /// Whether the GPU has no such clusters, which is the only good reason against such a layer.
-  bool gpu_lacks(const Descriptor& layer) const {
-    const auto reason = refusal(layer);
-    EXPECT_TRUE(!reason || reason->find("GPU") != std::string::npos) << *reason;
-    return reason.has_value();
-  }
   RunOptions options() const {
     return {std::get<0>(GetParam()), std::string(kName), 1, precision_.tf32};
   }
@@ -91,12 +72,6 @@ class RecurrentClusters : public ::testing::TestWithParam<Parameter> {
   }
 
   const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
-  std::unique_ptr<runtime::Device> device_;
-  const Candidate* candidate_ = nullptr;
-  const std::uint64_t seed_ = seed();
-  std::mt19937_64 random_{seed_};
-  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
-                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentClusters,

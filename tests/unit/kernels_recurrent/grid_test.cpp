@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
 
 #include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
@@ -33,20 +32,19 @@ constexpr std::array kRanges{
 
 /// Layers in one launch over the whole GPU: only on devices that have it.
 template <typename Parameter>
-class OnGrid : public ::testing::TestWithParam<Parameter> {
+class OnGrid : public OnCandidate<Parameter> {
  protected:
+  using OnCandidate<Parameter>::draw;
+  using OnCandidate<Parameter>::refusal;
+
+  OnGrid() : OnCandidate<Parameter>(kName) {}
+
   void SetUp() override {
-    device_ = runtime::open_device(name());
-    const auto list = candidates(*device_);
-    const auto found = std::ranges::find(list, kName, &Candidate::name);
-    if (found == list.end()) GTEST_SKIP();
-    candidate_ = &*found;
+    OnCandidate<Parameter>::SetUp();
+    if (this->IsSkipped()) return;
     if (refusal(layer_of(CellType::kLstm, kRanges.front()))) GTEST_SKIP();
   }
 
-  std::int64_t draw(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
-  }
   /// One layer or two of a few steps, as wide and with as many rows as the range allows, or less.
   Descriptor layer_of(CellType cell, const Range& range) {
     Descriptor d;
@@ -66,23 +64,11 @@ class OnGrid : public ::testing::TestWithParam<Parameter> {
     stack.descriptor = layer;
     stack.time = draw(2, layer.time);
     stack.rows = draw(0, 1) == 0 ? layer.rows : draw(1, layer.rows);
-    fill_case(random_, stack);
+    fill_case(this->random_, stack);
     return stack;
   }
-  std::optional<std::string> refusal(const Descriptor& descriptor) const {
-    return candidate_->refuse(descriptor, *device_);
-  }
-  static const char* name() { return std::get<0>(OnGrid::GetParam()); }
   static DType dtype() { return std::get<1>(OnGrid::GetParam()); }
-  RunOptions options() const { return {name(), std::string(kName)}; }
   double tolerance() const { return tolerance_of(dtype()); }
-
-  std::unique_ptr<runtime::Device> device_;
-  const Candidate* candidate_ = nullptr;
-  const std::uint64_t seed_ = seed();
-  std::mt19937_64 random_{seed_};
-  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
-                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
 using Parameter = std::tuple<const char*, DType>;

@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
 
 #include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
@@ -25,19 +24,10 @@ std::string parameter_name(
 }
 
 /// Stacks of projected layers in one launch: only on devices that have them.
-class RecurrentProjected : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+class RecurrentProjected : public OnCandidate<std::tuple<const char*, DType>> {
  protected:
-  void SetUp() override {
-    device_ = runtime::open_device(std::get<0>(GetParam()));
-    const auto list = candidates(*device_);
-    const auto found = std::ranges::find(list, kName, &Candidate::name);
-    if (found == list.end()) GTEST_SKIP();
-    candidate_ = &*found;
-  }
+  RecurrentProjected() : OnCandidate(kName) {}
 
-  std::int64_t draw(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
-  }
   /// With a projection of its own for each layer.
   Descriptor stack_of(std::int64_t layers, std::int64_t hidden) {
     Descriptor d;
@@ -52,16 +42,6 @@ class RecurrentProjected : public ::testing::TestWithParam<std::tuple<const char
     d.dtype = std::get<1>(GetParam());
     return d;
   }
-  std::optional<std::string> refusal(const Descriptor& descriptor) const {
-    return candidate_->refuse(descriptor, *device_);
-  }
-  /// Whether the GPU doesn't run so many blocks, which is the only good reason against such stacks.
-  bool gpu_lacks(const Descriptor& stack) const {
-    const auto reason = refusal(stack);
-    EXPECT_TRUE(!reason || reason->find("GPU") != std::string::npos) << *reason;
-    return reason.has_value();
-  }
-  RunOptions options() const { return {std::get<0>(GetParam()), std::string(kName)}; }
   double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
 
   StackCase case_of(const Descriptor& descriptor, std::int64_t time, std::int64_t rows) {
@@ -83,13 +63,6 @@ class RecurrentProjected : public ::testing::TestWithParam<std::tuple<const char
     expect_close(got, expected(one), tolerance());
     EXPECT_EQ(run(one, options()), got);
   }
-
-  std::unique_ptr<runtime::Device> device_;
-  const Candidate* candidate_ = nullptr;
-  const std::uint64_t seed_ = seed();
-  std::mt19937_64 random_{seed_};
-  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
-                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentProjected,

@@ -9,6 +9,7 @@
 #include "sluice/error.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/kernels_recurrent/subject.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::recurrent::testing {
@@ -24,25 +25,6 @@ std::vector<double> row_of(const std::vector<double>& all, std::int64_t rows, st
   return picked;
 }
 
-/// An implementation on a device of the tests.
-struct Subject {
-  std::string device, implementation;
-
-  const Candidate& candidate() const {
-    const auto opened = runtime::open_device(device);
-    const auto list = candidates(*opened);
-    return *std::find_if(list.begin(), list.end(),
-                         [&](const Candidate& c) { return c.name == implementation; });
-  }
-  bool can_run(const Descriptor& descriptor) const {
-    return !candidate().refuse(descriptor, *runtime::open_device(device)).has_value();
-  }
-};
-
-void PrintTo(const Subject& subject, std::ostream* out) {
-  *out << subject.implementation << " on " << subject.device;
-}
-
 /// The last says whether cells have more than their equations.
 using Parameter = std::tuple<Subject, DType, bool>;
 
@@ -53,25 +35,6 @@ std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
                                  std::get<2>(info.param) ? "_extras" : "");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
-}
-
-/// "test" runs what "cpu" does and has tests of its own. A GPU that can't be had has no subjects
-/// (this runs before any test could say so; those of other families do).
-std::vector<Subject> subjects() {
-  std::vector<Subject> all;
-  for (const char* device : sluice::testing::device_names()) {
-    if (std::string_view(device) == "test") continue;
-    std::unique_ptr<runtime::Device> opened;
-    try {
-      opened = runtime::open_device(device);
-    } catch (const Error&) {
-      continue;
-    }
-    for (const Candidate& candidate : candidates(*opened)) {
-      all.push_back({device, std::string(candidate.name)});
-    }
-  }
-  return all;
 }
 
 /// Every implementation in every storage type, on fresh shapes: each skips what it refuses.

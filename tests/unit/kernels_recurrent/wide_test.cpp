@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
 
 #include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
@@ -26,23 +25,10 @@ std::string parameter_name(
 
 /// Layers in one launch over the whole GPU, at widths and batches that small random cases never
 /// have: only on devices that have them.
-class RecurrentWide : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+class RecurrentWide : public OnCandidate<std::tuple<const char*, DType>> {
  protected:
-  void SetUp() override {
-    device_ = runtime::open_device(std::get<0>(GetParam()));
-    take(kBothPasses);
-    if (!candidate_) GTEST_SKIP();
-  }
-  /// Whom the test is about from now on.
-  void take(std::string_view name) {
-    const auto list = candidates(*device_);
-    const auto found = std::ranges::find(list, name, &Candidate::name);
-    if (found != list.end()) candidate_ = &*found;
-  }
+  RecurrentWide() : OnCandidate(kBothPasses) {}
 
-  std::int64_t draw(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
-  }
   /// One layer that is planned for training.
   Descriptor layer_of(CellType cell, std::int64_t directions, std::int64_t hidden) {
     Descriptor d;
@@ -56,16 +42,6 @@ class RecurrentWide : public ::testing::TestWithParam<std::tuple<const char*, DT
     d.training = true;
     return d;
   }
-  std::optional<std::string> refusal(const Descriptor& descriptor) const {
-    return candidate_->refuse(descriptor, *device_);
-  }
-  /// Whether the GPU has no such clusters, which is the only good reason against such a layer.
-  bool gpu_lacks(const Descriptor& layer) const {
-    const auto reason = refusal(layer);
-    EXPECT_TRUE(!reason || reason->find("GPU") != std::string::npos) << *reason;
-    return reason.has_value();
-  }
-  RunOptions options() const { return {std::get<0>(GetParam()), std::string(candidate_->name)}; }
   double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
 
   /// Runs a layer that is planned for up to so many rows and compares.
@@ -84,13 +60,6 @@ class RecurrentWide : public ::testing::TestWithParam<std::tuple<const char*, DT
     expect_close(got, expected(stack), tolerance());
     EXPECT_EQ(run(stack, options()), got);
   }
-
-  std::unique_ptr<runtime::Device> device_;
-  const Candidate* candidate_ = nullptr;
-  const std::uint64_t seed_ = seed();
-  std::mt19937_64 random_{seed_};
-  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
-                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentWide,

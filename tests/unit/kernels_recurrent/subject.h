@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/recurrent/recurrent.h"
+
+namespace sluice::kernels::recurrent::testing {
+
+/// An implementation on a device of the tests.
+struct Subject {
+  std::string device, implementation;
+
+  const Candidate& candidate() const;
+  bool can_run(const Descriptor& descriptor) const;
+};
+
+void PrintTo(const Subject& subject, std::ostream* out);
+
+/// All of them. "test" runs what "cpu" does and has tests of its own. A GPU that can't be had has
+/// no subjects (this runs before any test could say so; those of other families do).
+std::vector<Subject> subjects();
+
+}  // namespace sluice::kernels::recurrent::testing
