@@ -10,6 +10,7 @@
 #include "bench/five_forms.h"
 #include "bench/fixed_workload.h"
 #include "sluice/error.h"
+#include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::bench {
@@ -32,7 +33,7 @@ nlohmann::json read_json(const std::filesystem::path& path) {
 TEST(FixedWorkload, IsThatOfTheShapeFile) {
   for (const char* name : {"table", "ladder"}) {
     const BenchShape fixed = fixed_workload(name, "", "float32", "cpu");
-    const auto named = read_shapes(SLUICE_SOURCE_DIR "/bench/shapes/named.shapes");
+    const auto named = read_shapes(testing::source_path("bench/shapes/named.shapes"));
     EXPECT_EQ(std::ranges::count(named, fixed), 1) << name;
   }
   EXPECT_EQ(fixed_workload("table", "", "tf32", "cuda").dtype_name(), "tf32");

@@ -147,19 +147,5 @@ TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {
   EXPECT_TRUE(refusal(layer).has_value());
 }
 
-// Thousands of launches that leave nothing behind: of each plan's runs the last counts.
-TEST_P(RecurrentGrid, SurvivesManyLaunches) {
-  if (dtype() != DType::kBFloat16) GTEST_SKIP();
-  for (int trial = 0; trial < 25; ++trial) {
-    StackCase stack = random_case(random_, {DType::kBFloat16, 9, 60, 300});
-    if (refusal(stack.descriptor)) continue;
-    stack.want_gradients = false;
-    SCOPED_TRACE(describe(stack));
-    RunOptions many = options();
-    many.rounds = 200;
-    expect_close(run(stack, many), expected(stack), tolerance());
-  }
-}
-
 }  // namespace
 }  // namespace sluice::kernels::recurrent::testing

@@ -142,20 +142,5 @@ TEST_P(RecurrentProjected, RefusesWhatItDoesNotDo) {
   EXPECT_EQ(refusal(other), "it has no peepholes");
 }
 
-// Ten thousand launches that leave nothing behind: of each plan's four hundred runs the last
-// counts.
-TEST_P(RecurrentProjected, SurvivesManyLaunches) {
-  if (std::get<1>(GetParam()) != DType::kBFloat16) GTEST_SKIP();
-  for (int trial = 0; trial < 25; ++trial) {
-    const Descriptor stack = stack_of(draw(1, 4), draw(20, 300));
-    if (gpu_lacks(stack)) continue;
-    const StackCase one = case_of(stack, draw(1, 5), draw(1, 8));
-    SCOPED_TRACE(describe(one));
-    RunOptions many = options();
-    many.rounds = 400;
-    expect_close(run(one, many), expected(one), tolerance());
-  }
-}
-
 }  // namespace
 }  // namespace sluice::kernels::recurrent::testing

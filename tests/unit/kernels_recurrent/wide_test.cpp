@@ -163,19 +163,5 @@ TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(refusal(layer).has_value());
 }
 
-// Ten thousand launches that leave nothing behind: of each plan's two hundred runs the last counts.
-TEST_P(RecurrentWide, SurvivesManyLaunches) {
-  if (std::get<1>(GetParam()) != DType::kBFloat16) GTEST_SKIP();
-  for (int trial = 0; trial < 25; ++trial) {
-    StackCase stack = random_case(random_, {DType::kBFloat16, 9, 100, 200});
-    if (refusal(stack.descriptor)) continue;
-    stack.want_gradients = false;
-    SCOPED_TRACE(describe(stack));
-    RunOptions many = options();
-    many.rounds = 200;
-    expect_close(run(stack, many), expected(stack), tolerance());
-  }
-}
-
 }  // namespace
 }  // namespace sluice::kernels::recurrent::testing

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/kernels_recurrent/subject.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+constexpr int kRuns = 10'000, kRunsOfPlan = 200;
+
+using Parameter = std::tuple<Subject, std::string>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
+  const auto& [subject, precision] = info.param;
+  std::string name = fmt::format("{}_{}_{}", subject.device, subject.implementation, precision);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+/// Implementations whose blocks wait for each other, in each precision that any of them has.
+std::vector<Parameter> parameters() {
+  std::vector<Parameter> all;
+  for (const Subject& subject : subjects()) {
+    if (!subject.implementation.starts_with("persistent-")) continue;
+    for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
+      all.emplace_back(subject, precision);
+    }
+  }
+  return all;
+}
+
+class RecurrentSoak : public ::testing::TestWithParam<Parameter> {};
+// Only GPUs have such implementations.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecurrentSoak);
+INSTANTIATE_TEST_SUITE_P(, RecurrentSoak, ::testing::ValuesIn(parameters()), parameter_name);
+
+// Ten thousand runs, forward and backward, of random layers: none hangs, and none leaves anything
+// behind that the next would take for its own. Of each plan's runs the last is compared.
+TEST_P(RecurrentSoak, SurvivesTenThousandRuns) {
+  const auto& [subject, name] = GetParam();
+  const runtime::Precision precision = runtime::Precision::parse(name);
+  const std::uint64_t first_seed = seed();
+  SCOPED_TRACE(fmt::format("SLUICE_TEST_SEED={}", first_seed));
+  std::mt19937_64 random(first_seed);
+  CaseLimits limits{precision.storage, 9, 60, 300};
+  int runs = 0;
+  for (int drawn = 0; runs < kRuns && drawn < 20 * kRuns / kRunsOfPlan; ++drawn) {
+    limits.extras = drawn % 2 == 1;
+    StackCase stack = random_case(random, limits);
+    if (!subject.can_run(stack.descriptor)) continue;
+    stack.want_gradients = false;
+    SCOPED_TRACE(describe(stack));
+    const RunOptions options{subject.device, subject.implementation, kRunsOfPlan, precision.tf32};
+    expect_close(
+        run(stack, options), expected(stack),
+        precision.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision.storage));
+    runs += kRunsOfPlan;
+  }
+  if (runs == 0) GTEST_SKIP() << "it has no " << name;
+  EXPECT_GE(runs, kRuns);
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
