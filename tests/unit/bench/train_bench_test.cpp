@@ -123,10 +123,9 @@ TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
     // Nothing can be learnt of random tokens.
     EXPECT_NEAR(result.loss, std::log(20), 1);
   }
-  // Captured or not, the same steps on the same tokens.
-  for (const auto& [name, found] : losses) {
-    EXPECT_EQ(found.front(), found.back()) << name << ": " << found.front() - found.back();
-  }
+  // Captured or not, the same steps on the same tokens; but plans of captured steps are for more
+  // rows, with which another implementation may be the default.
+  for (const auto& [name, found] : losses) EXPECT_NEAR(found.front(), found.back(), 1e-6) << name;
   const auto read = report::read_results(options.json);
   ASSERT_EQ(read.size(), results.size());
   EXPECT_EQ(read.front().workload.sizes, "V20 E6 H8 L2 B3 T4+5 dropout 0.5");

@@ -150,7 +150,7 @@ void draw_extras(std::mt19937_64& random, Descriptor& d) {
   if (chance(random, 0.5)) d.recurrent_dropout = 0.25;
 }
 
-StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
+StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
   StackCase stack;
   Descriptor& d = stack.descriptor;
   d.cell = chance(random, 0.5) ? CellType::kLstm : CellType::kGru;
@@ -192,6 +192,11 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
     // A library may take layers of one width in one call.
     if (chance(random, 0.3)) d.input = d.directions * d.hidden;
   }
+  return stack;
+}
+
+StackCase random_case(std::mt19937_64& random, const CaseLimits& limits) {
+  StackCase stack = unfilled_case(random, limits);
   fill_case(random, stack);
   if (limits.plain) {
     stack.input.lengths.clear();

@@ -48,6 +48,8 @@ struct CaseLimits {
 /// Draws some of what cells may have beside their equations; layer norm is apart.
 void draw_extras(std::mt19937_64& random, Descriptor& descriptor);
 StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);
+/// Its descriptor and extent.
+StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits);
 /// Fills in everything but descriptor and extent.
 void fill_case(std::mt19937_64& random, StackCase& stack);
 

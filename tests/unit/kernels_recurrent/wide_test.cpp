@@ -127,6 +127,22 @@ TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
   compare(layer_of(CellType::kGru, 2, draw(450, 512)), 3, 64);
 }
 
+TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
+  for (const std::string_view name : {kBothPasses, kForward}) {
+    take(name);
+    Descriptor layer = layer_of(CellType::kLstm, 1, 300);
+    if (gpu_lacks(layer)) GTEST_SKIP();
+    layer.recurrent_dropout = 0.5;
+    EXPECT_EQ(refusal(layer), "it has no recurrent dropout");
+    layer.recurrent_dropout = 0;
+    layer.zoneout_h = 0.5;
+    EXPECT_EQ(refusal(layer), "it has no zoneout");
+    layer.zoneout_h = 0;
+    layer.peepholes = true;
+    EXPECT_EQ(refusal(layer), "it has no peepholes");
+  }
+}
+
 TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
   if (gpu_lacks(layer)) GTEST_SKIP();

@@ -67,6 +67,8 @@ std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Dev
 std::optional<std::string> refuse_persistent_forward(const Descriptor& descriptor,
                                                      const Device& device) {
   if (!descriptor.training) return "it differs from persistent-wide in backward alone";
+  // Asked here because recurrent dropout is nothing to inference, which the launch is asked for.
+  if (auto reason = refuse_extras(descriptor)) return reason;
   if (descriptor.layers * descriptor.directions > 1) {
     return "backward step by step is faster with layers or directions beside each other";
   }
