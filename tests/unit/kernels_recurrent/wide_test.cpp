@@ -113,6 +113,31 @@ TEST_P(RecurrentWide, EqualsOracleWithSeveralLayers) {
     Descriptor stack = layer_of(cell, 1, draw(257, 330));
     stack.layers = 2;
     compare(stack, 4, 96);
+    stack = layer_of(cell, 2, draw(40, 100));
+    stack.layers = 4;
+    compare(stack, 4, 96);
+  }
+}
+
+// Of long launches of many rows the first half's gradient of the input is multiplied while they
+// take the other half, beside the weight gradients of the layer above.
+TEST_P(RecurrentWide, HasTheSameBitsQueuedAndCapturedBesideItsProducts) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    StackCase stack;
+    stack.descriptor = layer_of(cell, 1, draw(40, 100));
+    stack.descriptor.layers = draw(1, 4);
+    stack.descriptor.dropout = draw(0, 1) * 0.3;
+    stack.descriptor.time = stack.time = draw(22, 27);
+    stack.descriptor.rows = stack.rows = draw(94, 128);
+    fill_case(random_, stack);
+    stack.input.lengths.clear();
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(stack.descriptor)) return;
+    const Tensors queued = run(stack, options());
+    expect_close(queued, expected(stack), tolerance());
+    RunOptions captured = options();
+    captured.rounds = 3;
+    EXPECT_EQ(run(stack, captured), queued);
   }
 }
 

@@ -1,295 +1,14 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
-#include "runtime/cuda/check.h"
 #include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-/// The backward steps of one layer and direction. Turn p of the loop takes step steps-1-p.
-class DirectionBackward {
- public:
-  DirectionBackward(const Run& run, const BackwardArgs& args, std::int64_t layer,
-                    std::int64_t direction)
-      : run_(run),
-        args_(args),
-        sizes_(run.engine.sizes),
-        layer_(layer),
-        direction_(direction),
-        index_(layer * sizes_.directions + direction),
-        output_(run.engine.descriptor.output_of(layer)),
-        rows_(run.args.rows),
-        lane_(run.lane_of(layer, direction)),
-        stream_(run.engine.lanes[lane_]),
-        walk_{run.args.time, direction == 1},
-        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]
-                    .directions[static_cast<std::size_t>(direction)]),
-        fused_(run.fused_geometry(StepPass::kBackward)) {
-    const auto i = static_cast<std::size_t>(index_), l = static_cast<std::size_t>(layer);
-    const StateLayout& state = run.engine.reserve.states[i];
-    h_ = run.reserve<std::byte>(state.h);
-    c_ = run.reserve<float>(state.c);
-    saved_ = run.reserve<std::byte>(state.saved);
-    const BackwardLayout& layout = run.engine.workspace.backward;
-    d_input_ =
-        run.element(run.workspace<std::byte>(layout.d_input[l]), direction * sizes_.gate_width);
-    d_recurrent_ = run.workspace<std::byte>(layout.d_recurrent[i]);
-    dh_ = run.workspace<float>(layout.dh[i]);
-    dc_ = run.workspace<float>(layout.dc[i]);
-    dh_out_ = run.workspace<std::byte>(layout.dh_out[i]);
-    dh_full_ = run.workspace<float>(layout.dh_full[i]);
-    if (sizes_.drops) product_ = run.workspace<float>(layout.product[i]);
-    dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
-    dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
-    dy_ = layer + 1 == sizes_.layers ? static_cast<const std::byte*>(args.dy.data())
-                                     : run.workspace<const std::byte>(layout.dy[l]);
-    // Every row is active and nothing goes around the product: it may overwrite.
-    extras_ = run.engine.descriptor.has_extras();
-    product_alone_ = sizes_.lstm && !sizes_.projected && run.lengths() == nullptr && !extras_;
-  }
-
-  void begin() const {
-    const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
-    if (args_.dhn) {
-      widen(stream_, run_.engine.descriptor.dtype, dh_at(0),
-            run_.element(args_.dhn, run_.engine.descriptor.h_offset(index_, rows_)), h);
-    } else {
-      clear(dh_at(0), h);
-    }
-    if (!sizes_.lstm) return;
-    if (args_.dcn) {
-      copy(dc_, args_.dcn.data_as<const float>() + index_ * c, c);
-    } else {
-      clear(dc_, c);
-    }
-  }
-
-  void run(const Piece& turns) const {
-    for (std::int64_t p = turns.begin; p < turns.end; ++p) {
-      if (fused_) {
-        fused_step(p, turns);
-      } else {
-        step(p);
-      }
-    }
-  }
-
-  void finish() const {
-    const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
-    if (extras_) {
-      finish_gradients(stream_, run_.rules(layer_, direction_, -1),
-                       {rows_, output_, sizes_.hidden, dh_at(walk_.steps), product_,
-                        sizes_.lstm ? dc_ : nullptr});
-    }
-    if (args_.dh0) {
-      if (fused_) multiply_gates(walk_.steps - 1);
-      narrow(stream_, run_.engine.descriptor.dtype,
-             run_.element(args_.dh0, run_.engine.descriptor.h_offset(index_, rows_)),
-             dh_at(walk_.steps), h);
-    }
-    if (args_.dc0) copy(args_.dc0.data_as<float>() + index_ * c, dc_, c);
-  }
-
- private:
-  void copy(float* to, const float* from, std::int64_t count) const {
-    runtime::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(float),
-                                         cudaMemcpyDeviceToDevice, stream_),
-                         "copy the gradient of a recurrent state");
-  }
-  void clear(float* to, std::int64_t count) const {
-    runtime::cuda::check(
-        cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(float), stream_),
-        "clear the gradient of a recurrent state");
-  }
-
-  /// The gradient of h that turn p starts from.
-  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * rows_ * output_; }
-
-  std::int64_t d_input_stride() const { return sizes_.directions * sizes_.gate_width; }
-  std::byte* d_input_at(std::int64_t t) const {
-    return run_.element(d_input_, t * rows_ * d_input_stride());
-  }
-
-  std::int64_t time_of_turn(std::int64_t p) const { return walk_.time_of(walk_.steps - 1 - p); }
-
-  void step(std::int64_t p) const {
-    const CellBackwardArgs cell = cell_args(p);
-    if (sizes_.projected) unproject(p, time_of_turn(p));
-    if (sizes_.norms) {
-      cell_backward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(p), norm(p));
-      multiply_gates(p);
-      return;
-    }
-    if (extras_) {
-      cell_backward_extras(stream_, run_.kind(), cell, extras(p));
-      multiply_gates(p);
-      return;
-    }
-    const auto backward = run_.engine.rung.fused_pointwise ? cell_backward : cell_backward_apart;
-    backward(stream_, run_.kind(), cell);
-    multiply_gates(p);
-  }
-
-  /// The product of the turn before, and the cell of this one; the last turn's product is left for
-  /// finish().
-  void fused_step(std::int64_t p, const Piece& turns) const {
-    CellBackwardArgs cell = cell_args(p);
-    if (p == 0) return cell_backward(stream_, run_.kind(), cell);
-    if (product_alone_) cell.dh = nullptr;
-    const StepProduct product{gates_at(p - 1), gates_stride(),
-                              run_.packed<const std::byte>(packed_.weight_hh.transposed)};
-    const bool behind_step = p > turns.begin && p > 1;
-    step_kernels(run_.engine.descriptor.dtype)
-        .backward(stream_, run_.engine.descriptor.cell, *fused_, behind_step, product, cell);
-  }
-
-  const std::byte* dy_at(std::int64_t t) const {
-    return run_.element(dy_, (t * rows_ * sizes_.directions + direction_) * output_);
-  }
-
-  CellBackwardArgs cell_args(std::int64_t p) const {
-    const std::int64_t s = walk_.steps - 1 - p, t = walk_.time_of(s);
-    const std::int64_t before = walk_.state_row(s), after = walk_.state_row(s + 1);
-    CellBackwardArgs cell{};
-    cell.rows = rows_;
-    cell.hidden = sizes_.hidden;
-    cell.lengths = run_.lengths();
-    cell.t = t;
-    cell.saved = run_.element(saved_, t * rows_ * sizes_.saved_width);
-    cell.d_input = d_input_at(t);
-    cell.d_input_stride = d_input_stride();
-    cell.dh_whole = dh_whole_;
-    cell.dc_whole = dc_whole_;
-    if (sizes_.lstm) {
-      cell.c_before = c_ + before * rows_ * sizes_.hidden;
-      cell.c = c_ + after * rows_ * sizes_.hidden;
-      cell.dc = dc_;
-    } else {
-      cell.h_before = run_.element(h_, before * rows_ * output_);
-    }
-    if (sizes_.gates_apart) {
-      cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
-    }
-    if (sizes_.projected) {
-      cell.dh = dh_full_;
-    } else {
-      cell.dh = dh_at(p);
-      if (dy_) cell.dy = dy_at(t);
-      cell.dy_stride = sizes_.directions * output_;
-      if (!product_alone_) cell.dh_direct = dh_at(p + 1);
-    }
-    return cell;
-  }
-
-  CellBackwardExtras extras(std::int64_t p) const {
-    const auto i = static_cast<std::size_t>(index_);
-    CellBackwardExtras extras{};
-    extras.rules = rules_of_turn(p);
-    if (run_.engine.descriptor.peepholes) {
-      extras.peepholes = run_.packed<const float>(packed_.peepholes);
-    }
-    if (sizes_.fresh_cells) {
-      extras.c_fresh = run_.reserve<const float>(run_.engine.reserve.states[i].c_fresh) +
-                       time_of_turn(p) * rows_ * sizes_.hidden;
-    }
-    extras.product = product_of_turn(p);
-    return extras;
-  }
-
-  CellNormBackward norm(std::int64_t p) const {
-    const auto i = static_cast<std::size_t>(index_);
-    const StateLayout& state = run_.engine.reserve.states[i];
-    const BackwardLayout& layout = run_.engine.workspace.backward;
-    const std::int64_t place = time_of_turn(p) * rows_;
-    const auto gates = [&](std::byte* base) {
-      return run_.element(base, place * sizes_.gate_width);
-    };
-    const auto units = [&](std::byte* base) { return run_.element(base, place * sizes_.hidden); };
-    CellNormBackward norm{};
-    norm.gain_ih = run_.packed<const float>(packed_.gain_ih);
-    norm.gain_hh = run_.packed<const float>(packed_.gain_hh);
-    norm.gain_c = run_.packed<const float>(packed_.gain_c);
-    norm.shift_c = run_.packed<const float>(packed_.shift_c);
-    norm.norm_ih = gates(run_.reserve<std::byte>(state.norm_ih));
-    norm.norm_hh = gates(run_.reserve<std::byte>(state.norm_hh));
-    norm.norm_c = units(run_.reserve<std::byte>(state.norm_c));
-    norm.inverses = run_.reserve<const float>(state.inverses) + place * 3;
-    norm.d_sums = gates(run_.workspace<std::byte>(layout.d_sums[i]));
-    norm.d_norm_c = units(run_.workspace<std::byte>(layout.d_norm_c[i]));
-    return norm;
-  }
-
-  StateRules rules_of_turn(std::int64_t p) const {
-    return run_.rules(layer_, direction_, walk_.steps - 1 - p);
-  }
-  /// What the turn before has multiplied, if that waits for its mask.
-  const float* product_of_turn(std::int64_t p) const { return p > 0 ? product_ : nullptr; }
-
-  void unproject(std::int64_t p, std::int64_t t) const {
-    SplitGradient split{};
-    split.rows = rows_;
-    split.output = output_;
-    split.lengths = run_.lengths();
-    split.t = t;
-    split.dh = dh_at(p);
-    if (dy_) split.dy = dy_at(t);
-    split.dy_stride = sizes_.directions * output_;
-    std::byte* through = run_.element(dh_out_, t * rows_ * output_);
-    split.through = through;
-    split.past = dh_at(p + 1);
-    if (extras_) {
-      split_gradient(stream_, run_.engine.descriptor.dtype, split, rules_of_turn(p),
-                     product_of_turn(p));
-    } else {
-      split_gradient(stream_, run_.engine.descriptor.dtype, split);
-    }
-    multiply(run_, lane_, rows_, sizes_.hidden, output_, {through, output_},
-             backward_factor(run_, packed_.weight_hr), {dh_full_, sizes_.hidden, DType::kFloat32});
-  }
-
-  /// The gate gradients of turn p, as the recurrent product takes them.
-  const std::byte* gates_at(std::int64_t p) const {
-    const std::int64_t t = time_of_turn(p);
-    return sizes_.gates_apart ? run_.element(d_recurrent_, t * rows_ * sizes_.gate_width)
-                              : d_input_at(t);
-  }
-  std::int64_t gates_stride() const {
-    return sizes_.gates_apart ? sizes_.gate_width : d_input_stride();
-  }
-
-  /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
-  void multiply_gates(std::int64_t p) const {
-    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
-    const std::int64_t width = sizes_.gate_width / parts;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      multiply(run_, lane_, rows_, output_, width,
-               {run_.element(gates_at(p), part * width), gates_stride()},
-               backward_factor(run_, packed_.weight_hh, part * width),
-               {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32,
-                part > 0 || !(product_alone_ || product_)});
-    }
-  }
-
-  const Run& run_;
-  const BackwardArgs& args_;
-  const Sizes& sizes_;
-  const std::int64_t layer_, direction_, index_, output_, rows_, lane_;
-  const cudaStream_t stream_;
-  const Walk walk_;
-  const PackedDirection& packed_;
-  const std::optional<StepGeometry> fused_;
-  bool product_alone_ = false, extras_ = false;
-  std::byte *h_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr, *d_recurrent_ = nullptr,
-            *dh_out_ = nullptr;
-  const std::byte* dy_ = nullptr;
-  float *c_ = nullptr, *dh_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr, *dh_whole_ = nullptr,
-        *dc_whole_ = nullptr, *product_ = nullptr;
-};
-
 /// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy. Of
 /// dx, which no steps wait for, all turns at once, unless launches leave room for a product beside
 /// them.
-void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer,
+void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args, std::int64_t layer,
                     const Piece& turns) {
   const Engine& engine = run.engine;
   if (layer == 0 && !args.dx) return;
@@ -298,8 +17,7 @@ void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer
   if (at_once && turns.end < time) return;
   const Piece part = at_once ? Piece{0, time} : turns;
   const auto l = static_cast<std::size_t>(layer);
-  const std::int64_t lane = run.product_lane_of(layer), rows = run.args.rows;
-  const std::int64_t first = time - part.end;
+  const std::int64_t rows = run.args.rows, first = time - part.end;
   const PackedMatrix& matrix = engine.packed.layers[l].weight_ih;
   const BackwardLayout& layout = engine.workspace.backward;
   std::byte* base = layer == 0 ? static_cast<std::byte*>(args.dx.data())
@@ -314,38 +32,70 @@ void input_gradient(const Run& run, const BackwardArgs& args, std::int64_t layer
   }
 }
 
-/// The steps of all directions that the turns take.
-void run_steps(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
-  Engine& engine = run.engine;
-  const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
-  // Before the first direction has been queued, or the second would wait for it.
-  for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(run.lane_of(layer, d), lane);
-  for (std::int64_t d = 0; d < directions; ++d) {
-    const DirectionBackward direction(run, args, layer, d);
-    if (turns.begin == 0) direction.begin();
-    direction.run(turns);
-    if (turns.end == run.args.time) direction.finish();
-  }
-  for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(lane, run.lane_of(layer, d));
-}
-
-void run_layer(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
-  Engine& engine = run.engine;
-  const std::int64_t lane = run.lane_of(layer, 0), directions = engine.sizes.directions;
-  if (engine.rung.persistent_backward()) {
-    run_persistent_layer(run, args, layer, turns);
-  } else {
-    run_steps(run, args, layer, turns);
-  }
-  const std::int64_t products = run.product_lane_of(layer);
-  engine.lanes.follow(products, lane);
-  input_gradient(run, args, layer, turns);
-  if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), products);
-  if (turns.end < run.args.time || args.gradients.empty()) return;
+void weight_gradients(const Run& run, const BackwardArgs& args, std::int64_t layer) {
+  if (args.gradients.empty()) return;
+  const std::int64_t directions = run.engine.sizes.directions;
   for (std::int64_t d = 0; d < directions; ++d) {
     add_weight_gradients(run, args.gradients[static_cast<std::size_t>(layer * directions + d)],
                          layer, d);
   }
+}
+
+/// A piece of one of the layers that run beside each other, or kernels of a step.
+void run_piece(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
+  Engine& engine = run.engine;
+  const std::int64_t lane = run.lane_of(layer, 0), products = run.product_lane_of(layer);
+  if (engine.rung.persistent_backward()) {
+    run_persistent_layer(run, args, layer, turns);
+  } else {
+    run_steps_back(run, args, layer, turns);
+  }
+  engine.lanes.follow(products, lane);
+  input_gradient(run, products, args, layer, turns);
+  if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), products);
+  if (turns.end == run.args.time) weight_gradients(run, args, layer);
+}
+
+/// Turns of a launch whose input's gradient is multiplied while it takes the others.
+std::int64_t early_turns(const Run& run) {
+  constexpr std::int64_t kFewestRows = 1024;  // of a product
+  const std::int64_t turns = run.args.time / 2;
+  return turns * run.args.rows >= kFewestRows && can_await_turns(run) ? turns : 0;
+}
+
+/// Layers of a launch each, one after the other. On the multiprocessors that a launch leaves free
+/// run what no launch waits for, the products of the weight gradients of the layer above, and the
+/// first part of what the next one waits for.
+void run_launches(const Run& run, const BackwardArgs& args) {
+  Engine& engine = run.engine;
+  Lanes& lanes = engine.lanes;
+  const std::int64_t steps = run.lane_of(0, 0), products = run.product_lane_of(0);
+  const std::int64_t time = run.args.time, top = engine.sizes.layers - 1;
+  for (std::int64_t layer = top; layer >= 0; --layer) {
+    const std::int64_t early = layer > 0 || args.dx ? early_turns(run) : 0;
+    const bool beside = layer < top || early > 0;
+    {
+      const runtime::LayerSpan span(run.context.profiler(), layer);
+      if (beside) lanes.follow(products, steps);
+      run_persistent_layer(run, args, layer, {0, time}, beside ? lanes.begun() : nullptr);
+      if (beside) lanes.follow_begun(products);
+    }
+    if (layer < top) {
+      const runtime::LayerSpan span(run.context.profiler(), layer + 1);
+      weight_gradients(run, args, layer + 1);
+    }
+    const runtime::LayerSpan span(run.context.profiler(), layer);
+    if (early > 0) {
+      await_turns(run, products, early);
+      input_gradient(run, products, args, layer, {0, early});
+    }
+    if (layer == 0) lanes.follow(products, steps);
+    input_gradient(run, layer > 0 ? steps : products, args, layer, {early, time});
+    // The next launch writes where products of the weight gradients have read.
+    if (layer > 0) lanes.follow(steps, products);
+  }
+  const runtime::LayerSpan span(run.context.profiler(), 0);
+  weight_gradients(run, args, 0);
 }
 
 }  // namespace
@@ -354,10 +104,14 @@ void run_backward(Engine& engine, const Context& context, const BackwardArgs& ar
                   const Memory& memory) {
   const Run run{engine, context, args.forward, memory};
   engine.lanes.begin(context);
-  for_pieces(engine, args.forward.time, false, [&](std::int64_t layer, const Piece& turns) {
-    const runtime::LayerSpan span(context.profiler(), layer);
-    run_layer(run, args, layer, turns);
-  });
+  if (engine.rung.persistent_backward() && !is_layered(engine.descriptor, engine.rung)) {
+    run_launches(run, args);
+  } else {
+    for_pieces(engine, args.forward.time, false, [&](std::int64_t layer, const Piece& turns) {
+      const runtime::LayerSpan span(context.profiler(), layer);
+      run_piece(run, args, layer, turns);
+    });
+  }
   engine.lanes.join();
 }
 

@@ -27,6 +27,8 @@ __global__ void narrow_kernel(T* to, const float* from, std::int64_t count) {
   for_elements(count, [&](std::int64_t i) { store(to + i, from[i]); });
 }
 
+__global__ void pass_kernel() {}
+
 __global__ void fill_kernel(std::int32_t* to, std::int32_t value, std::int64_t count) {
   for_elements(count, [&](std::int64_t i) { to[i] = value; });
 }
@@ -52,6 +54,11 @@ void narrow(cudaStream_t stream, DType storage, void* to, const float* from, std
     using T = typename decltype(tag)::type;
     narrow_kernel<T><<<blocks(count), kBlock, 0, stream>>>(static_cast<T*>(to), from, count);
   });
+  check_conversion();
+}
+
+void pass(cudaStream_t stream) {
+  pass_kernel<<<1, 1, 0, stream>>>();
   check_conversion();
 }
 

@@ -156,10 +156,20 @@ void run_backward(Engine& engine, const Context& context, const BackwardArgs& ar
                   const Memory& memory);
 
 /// The steps that a piece of one layer has, or turns of backward, in one launch, between the
-/// products of its input and those of its gradients.
+/// products of its input and those of its gradients. `begun`: LaunchQueue.
 void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece);
 void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer,
-                          const Piece& turns);
+                          const Piece& turns, cudaEvent_t begun = nullptr);
+
+/// Whether await_turns can tell how far a launch of backward is.
+bool can_await_turns(const Run& run);
+/// What is queued on the lane from now on finds written what the launch of backward that has begun
+/// writes in its first turns, at most all but two.
+void await_turns(const Run& run, std::int64_t lane, std::int64_t turns);
+
+/// The turns of backward of one layer, a step after the other.
+void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer,
+                    const Piece& turns);
 
 /// Adds the weight gradients of one layer and direction, once its gate gradients are there for both
 /// lanes.

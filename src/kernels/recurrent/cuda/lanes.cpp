@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/lanes.h"
 
+#include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -10,6 +11,8 @@ Lanes::Lanes(std::int64_t count) : sides_(static_cast<std::size_t>(count - 1)) {
 
 Lanes::~Lanes() {
   if (event_ != nullptr) cudaEventDestroy(event_);
+  if (begun_ != nullptr) cudaEventDestroy(begun_);
+  if (gate_ != nullptr) cudaStreamDestroy(gate_);
 }
 
 CudaStream& Lanes::stream(std::int64_t lane) {
@@ -23,9 +26,29 @@ void Lanes::follow(std::int64_t waiter, std::int64_t leader) {
   check(cudaStreamWaitEvent((*this)[waiter], event_), "wait for a CUDA event");
 }
 
+void Lanes::follow_begun(std::int64_t waiter) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(gate_, &status), "ask whether a CUDA stream is being captured");
+  if (status == cudaStreamCaptureStatusActive) {
+    // In a graph only a kernel can wait for that, and one that waits for anything else besides may
+    // not begin before the launch has ended.
+    check(cudaStreamUpdateCaptureDependencies(gate_, nullptr, nullptr, 0,
+                                              cudaStreamSetCaptureDependencies),
+          "forget what a captured CUDA stream has waited for");
+  }
+  check(cudaStreamWaitEvent(gate_, begun_), "wait for a CUDA event");
+  pass(gate_);
+  check(cudaEventRecord(event_, gate_), "record a CUDA event");
+  check(cudaStreamWaitEvent((*this)[waiter], event_), "wait for a CUDA event");
+}
+
 void Lanes::take(const Context& context) {
-  if (event_ == nullptr) {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "create a CUDA event");
+  for (cudaEvent_t* event : {&event_, &begun_}) {
+    if (*event != nullptr) continue;
+    check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "create a CUDA event");
+  }
+  if (gate_ == nullptr && !sides_.empty()) {
+    check(cudaStreamCreateWithFlags(&gate_, cudaStreamNonBlocking), "create a CUDA stream");
   }
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     if (sides_[i] == nullptr) sides_[i] = &runtime::cuda::device_of(context).side_stream(i);

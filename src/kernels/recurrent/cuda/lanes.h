@@ -29,13 +29,21 @@ class Lanes {
   /// What is queued on lane `waiter` from now on waits for what lane `leader` has been given.
   void follow(std::int64_t waiter, std::int64_t leader);
 
+  /// For the next launch of many steps (LaunchQueue).
+  cudaEvent_t begun() const { return begun_; }
+  /// What is queued on lane `waiter` from now on begins when all blocks of the launch that was
+  /// given begun() have, or later. That is all: what the launch waits for, `waiter` must follow
+  /// too.
+  void follow_begun(std::int64_t waiter);
+
   CudaStream& stream(std::int64_t lane);
   cudaStream_t operator[](std::int64_t lane) { return stream(lane).handle(); }
 
  private:
   CudaStream* main_ = nullptr;
   std::vector<CudaStream*> sides_;
-  cudaEvent_t event_ = nullptr;
+  cudaEvent_t event_ = nullptr, begun_ = nullptr;
+  cudaStream_t gate_ = nullptr;
 };
 
 }  // namespace sluice::kernels::recurrent::cuda

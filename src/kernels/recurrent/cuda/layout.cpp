@@ -125,18 +125,24 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
   return layout;
 }
 
+/// How many layers after each other have gate gradients of their own.
+std::int64_t held_d_inputs(const Descriptor& descriptor, const Rung& rung) {
+  if (is_layered(descriptor, rung)) return descriptor.layers;
+  // One layer is through with them before the next begins, or the next but one.
+  return defers_gradients(descriptor, rung) ? 2 : 1;
+}
+
 BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t lanes = lane_count(descriptor, rung);
+  const std::int64_t held = held_d_inputs(descriptor, rung);
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    // Without a wavefront one layer is through with them before the next begins, unless products
-    // that read them have a lane of their own.
-    const bool own = layer == 0 || is_layered(descriptor, rung) || (rung.persistent() && lanes > 1);
     layout.d_input.push_back(
-        own ? booking.take(sizes.storage, {time, rows, sizes.directions * sizes.gate_width})
-            : layout.d_input.front());
+        layer < held
+            ? booking.take(sizes.storage, {time, rows, sizes.directions * sizes.gate_width})
+            : layout.d_input[static_cast<std::size_t>(layer - held)]);
     if (layer + 1 < sizes.layers) {
       layout.dy.push_back(
           booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
@@ -250,10 +256,15 @@ bool is_layered(const Descriptor& descriptor, const Rung& rung) {
   return rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1;
 }
 
+bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {
+  return rung.persistent_backward() && descriptor.layers > 1 && !is_layered(descriptor, rung);
+}
+
 std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
-  if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;
   // Of each layer that runs beside others, or of all: its steps and its products.
-  if (rung.persistent()) return 2 * (is_layered(descriptor, rung) ? descriptor.layers : 1);
+  if (is_layered(descriptor, rung) && rung.persistent()) return 2 * descriptor.layers;
+  if (rung.persistent_backward()) return descriptor.training ? 2 : 1;
+  if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;
   return descriptor.directions == 2 ? 2 : descriptor.layers;
 }
 

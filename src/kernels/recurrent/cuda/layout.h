@@ -88,7 +88,8 @@ struct ForwardLayout {
 };
 
 struct BackwardLayout {
-  std::vector<std::size_t> d_input;      ///< a layer: storage [time, rows, D*G*H]
+  /// A layer: storage [time, rows, D*G*H]. Layers may share it.
+  std::vector<std::size_t> d_input;
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, GRU: storage [time, rows, G*H]
   std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
   std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
@@ -114,6 +115,9 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
 
 /// Whether layers run beside each other, in pieces of time.
 bool is_layered(const Descriptor& descriptor, const Rung& rung);
+/// Whether products of weight gradients run beside the launches of the layers below, which don't
+/// wait for them.
+bool defers_gradients(const Descriptor& descriptor, const Rung& rung);
 /// Steps of the pieces that a run of `time` steps is cut into, so that layers can run beside each
 /// other; all of them if they don't.
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time);

@@ -104,19 +104,20 @@ persistent::LayerBackwardWithExtras with_extras(const Run& run, std::int64_t lay
 
 /// Queues the launch on the layer's stream.
 template <typename Args>
-void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange) {
+void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange,
+            cudaEvent_t begun = nullptr) {
   const Engine& engine = run.engine;
-  const cudaStream_t stream = run.engine.lanes[run.lane_of(layer, 0)];
+  const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun};
   if (engine.rung.residence == Residence::kGrid) {
-    persistent_grid::launch(stream, engine.descriptor, args, run.workspace<void>(exchange));
+    persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kWide) {
     const bool saved_by_gate = !engine.rung.persistent_backward();
-    wide::launch(stream, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
+    wide::launch(queue, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
   } else if (engine.descriptor.has_extras()) {
-    persistent::launch(stream, run.kind(), engine.descriptor, run.abreast(),
+    persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_extras(run, layer, args));
   } else {
-    persistent::launch(stream, run.kind(), engine.descriptor, run.abreast(), args);
+    persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(), args);
   }
 }
 
@@ -154,7 +155,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
 }
 
 void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer,
-                          const Piece& turns) {
+                          const Piece& turns, cudaEvent_t begun) {
   Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   const auto l = static_cast<std::size_t>(layer);
@@ -193,7 +194,26 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     args.dh_before = dh;
     args.dc0 = dc;
   }
-  launch(run, layer, args, layout.exchange);
+  launch(run, layer, args, layout.exchange, begun);
+}
+
+bool can_await_turns(const Run& run) {
+  const Descriptor& descriptor = run.engine.descriptor;
+  // Rows that end early have their last steps cleared when a launch ends, and a direction has the
+  // other's last turns first.
+  if (run.engine.rung.residence != Residence::kWide || run.lengths() || descriptor.directions > 1) {
+    return false;
+  }
+  constexpr std::int64_t kFewestTurns = 4;
+  const std::int64_t all = runtime::cuda::gpu_of(run.context.stream()).processors;
+  const std::int64_t free = all - wide::backward_processors(descriptor, run.args.rows);
+  return run.args.time >= kFewestTurns && free >= all / 4;
+}
+
+void await_turns(const Run& run, std::int64_t lane, std::int64_t turns) {
+  const Engine& engine = run.engine;
+  wide::await_turns(run.engine.lanes[lane], engine.descriptor, run.args.rows, turns,
+                    run.workspace<const void>(engine.workspace.backward.exchange));
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -44,7 +44,7 @@ struct Rung {
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
   /// Unless none: all steps that a piece of a layer has, in all directions, are one launch, and
-  /// with a wavefront the products of its input and gradients have streams of their own beside it.
+  /// products of its input (with a wavefront) and gradients have streams of their own beside it.
   Residence residence = Residence::kNone;
   /// That is so forward alone.
   bool stepwise_backward = false;

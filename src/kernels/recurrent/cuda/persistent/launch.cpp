@@ -59,7 +59,7 @@ int highest_priority() {
   return highest;
 }
 
-using Attributes = std::array<cudaLaunchAttribute, 2>;
+using Attributes = std::array<cudaLaunchAttribute, 3>;
 
 /// A launch of one cluster after the other; `attributes` must outlive it.
 cudaLaunchConfig_t configuration(int blocks, int clusters, int bytes, Attributes& attributes) {
@@ -74,7 +74,7 @@ cudaLaunchConfig_t configuration(int blocks, int clusters, int bytes, Attributes
   config.blockDim = kThreads;
   config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
   config.attrs = attributes.data();
-  config.numAttrs = attributes.size();
+  config.numAttrs = 2;
   return config;
 }
 
@@ -97,7 +97,7 @@ bool runs(const void* kernel, int blocks, int bytes) {
 }
 
 template <typename Args>
-void launch_layer(cudaStream_t stream, const CellKind& kind, const Cluster& cluster,
+void launch_layer(const LaunchQueue& queue, const CellKind& kind, const Cluster& cluster,
                   std::int64_t abreast, const Args& args, const void* Kernels::*kernel,
                   int Kernels::*bytes) {
   constexpr bool kExtras =
@@ -110,7 +110,8 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, const Cluster& clus
   Attributes attributes{};
   cudaLaunchConfig_t config = configuration(cluster.blocks, spread.clusters * extent.directions,
                                             kernels.*bytes, attributes);
-  config.stream = stream;
+  config.numAttrs = queue.add_event(attributes.data(), config.numAttrs);
+  config.stream = queue.stream;
   Args copy = args;
   void* values[]{&copy, &spread};
   check(cudaLaunchKernelExC(&config, kernels.*kernel, values),
@@ -209,27 +210,27 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   return std::nullopt;
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerForward& args) {
-  launch_layer(stream, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
+  launch_layer(queue, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
                &Kernels::forward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerBackward& args) {
-  launch_layer(stream, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
+  launch_layer(queue, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
                &Kernels::backward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerForwardWithExtras& args) {
-  launch_layer(stream, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
+  launch_layer(queue, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
                &Kernels::forward_bytes);
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerBackwardWithExtras& args) {
-  launch_layer(stream, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
+  launch_layer(queue, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
                &Kernels::backward_bytes);
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/recurrent/cuda/launch_queue.h"
 #include "kernels/recurrent/cuda/persistent/extra_arguments.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -22,13 +23,13 @@ Cluster forward_cluster(const Descriptor& descriptor);
 Cluster backward_cluster(const Descriptor& descriptor);
 
 /// `abreast`: layers that run beside each other and share the GPU.
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerForward& args);
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerBackward& args);
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerForwardWithExtras& args);
-void launch(cudaStream_t stream, const CellKind& kind, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
             std::int64_t abreast, const LayerBackwardWithExtras& args);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -77,9 +77,10 @@ std::int64_t most_exchange_bytes(const Descriptor& descriptor, const Way& way,
   return exchange_bytes(groups_of(pass, descriptor.hidden), values, descriptor.hidden);
 }
 
+using Attributes = std::array<cudaLaunchAttribute, 3>;
+
 /// A launch whose blocks all run at once or not at all; `attributes` must outlive it.
-cudaLaunchConfig_t configuration(int cluster, int blocks, int bytes,
-                                 std::array<cudaLaunchAttribute, 2>& attributes) {
+cudaLaunchConfig_t configuration(int cluster, int blocks, int bytes, Attributes& attributes) {
   attributes[0].id = cudaLaunchAttributeCooperative;
   attributes[0].val.cooperative = 1;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
@@ -108,7 +109,7 @@ int blocks_on_gpu(const Pass& pass, int cluster, int processors) {
           "ask how many blocks of a recurrent kernel run at once");
     return count * processors;
   }
-  std::array<cudaLaunchAttribute, 2> attributes{};
+  Attributes attributes{};
   cudaLaunchConfig_t config = configuration(cluster, cluster, pass.bytes, attributes);
   config.attrs = &attributes[1];
   config.numAttrs = 1;
@@ -129,7 +130,7 @@ Residence residence_of(const PassForm& pass, std::int64_t hidden, int values, in
 }
 
 template <typename Args>
-void launch_layer(cudaStream_t stream, const Descriptor& descriptor, const Way& way,
+void launch_layer(const LaunchQueue& queue, const Descriptor& descriptor, const Way& way,
                   const Args& args, const Residence& residence, std::int64_t values,
                   void* exchange) {
   const Form& form = *form_of(descriptor, way);
@@ -139,12 +140,14 @@ void launch_layer(cudaStream_t stream, const Descriptor& descriptor, const Way& 
   const Pass& pass = kernels_of(kind_of(descriptor), form).*way.kernel;
   const std::int64_t groups = std::int64_t{spread.clusters} * extent.directions;
   const auto bytes = static_cast<std::size_t>(exchange_bytes(groups, values, extent.hidden));
-  check(cudaMemsetAsync(exchange, 0xFF, bytes, stream), "clear the exchange of a recurrent layer");
+  check(cudaMemsetAsync(exchange, 0xFF, bytes, queue.stream),
+        "clear the exchange of a recurrent layer");
   allow(pass);
-  std::array<cudaLaunchAttribute, 2> attributes{};
+  Attributes attributes{};
   cudaLaunchConfig_t config = configuration(
       residence.cluster, static_cast<int>(groups) * residence.blocks, pass.bytes, attributes);
-  config.stream = stream;
+  config.numAttrs = queue.add_event(attributes.data(), config.numAttrs);
+  config.stream = queue.stream;
   Args copy = args;
   Grid grid{spread, residence.blocks, residence.loads, static_cast<std::byte*>(exchange)};
   void* arguments[]{&copy, &grid};
@@ -213,14 +216,14 @@ std::int64_t backward_exchange_bytes(const Descriptor& descriptor) {
   return most_exchange_bytes(descriptor, kBackward, descriptor.gates());
 }
 
-void launch(cudaStream_t stream, const Descriptor& descriptor, const persistent::LayerForward& args,
-            void* exchange) {
-  launch_layer(stream, descriptor, kForward, args, forward_residence(descriptor), 1, exchange);
+void launch(const LaunchQueue& queue, const Descriptor& descriptor,
+            const persistent::LayerForward& args, void* exchange) {
+  launch_layer(queue, descriptor, kForward, args, forward_residence(descriptor), 1, exchange);
 }
 
-void launch(cudaStream_t stream, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const Descriptor& descriptor,
             const persistent::LayerBackward& args, void* exchange) {
-  launch_layer(stream, descriptor, kBackward, args, backward_residence(descriptor),
+  launch_layer(queue, descriptor, kBackward, args, backward_residence(descriptor),
                descriptor.gates(), exchange);
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/recurrent/cuda/launch_queue.h"
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 #include "kernels/recurrent/cuda/persistent_grid/pack_kernels.h"
 #include "runtime/cuda/cuda_device.h"
@@ -25,9 +26,9 @@ std::int64_t forward_exchange_bytes(const Descriptor& descriptor);
 std::int64_t backward_exchange_bytes(const Descriptor& descriptor);
 
 /// `descriptor` is the plan's; `exchange` has that many bytes, which needn't be initialized.
-void launch(cudaStream_t stream, const Descriptor& descriptor, const persistent::LayerForward& args,
-            void* exchange);
-void launch(cudaStream_t stream, const Descriptor& descriptor,
+void launch(const LaunchQueue& queue, const Descriptor& descriptor,
+            const persistent::LayerForward& args, void* exchange);
+void launch(const LaunchQueue& queue, const Descriptor& descriptor,
             const persistent::LayerBackward& args, void* exchange);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid

@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       if (!steps_on) continue;
       cell.step(tile);
       if (item.number < items.count(tile)) cell.hand_on(item.number, tile);
+      // await_turns counts on it that this comes before the next step is handed on.
       cell.write(tile, time);
     }
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);

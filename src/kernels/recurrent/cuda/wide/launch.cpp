@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/wide/await.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 #include "kernels/recurrent/cuda/wide/kernels.h"
 #include "runtime/cuda/check.h"
@@ -133,10 +134,10 @@ std::int64_t counters_bytes(const Geometry& geometry, std::int64_t directions) {
 }
 
 struct Configuration {
-  std::array<cudaLaunchAttribute, 2> attributes{};
+  std::array<cudaLaunchAttribute, 3> attributes{};
   cudaLaunchConfig_t launch{};
 
-  Configuration(const Spread& spread, int bytes) {
+  Configuration(const Spread& spread, int bytes, const LaunchQueue& queue = {}) {
     attributes[0].id = cudaLaunchAttributeClusterDimension;
     attributes[0].val.clusterDim = {static_cast<unsigned>(spread.cluster), 1, 1};
     attributes[1].id = cudaLaunchAttributeCooperative;
@@ -145,7 +146,8 @@ struct Configuration {
     launch.blockDim = kThreads;
     launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
     launch.attrs = attributes.data();
-    launch.numAttrs = static_cast<unsigned>(attributes.size());
+    launch.numAttrs = queue.add_event(attributes.data(), 2);
+    launch.stream = queue.stream;
   }
   Configuration(const Configuration&) = delete;
   Configuration& operator=(const Configuration&) = delete;
@@ -157,7 +159,7 @@ void allow(const void* kernel, int bytes) {
 }
 
 template <typename Args>
-void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Args& args,
+void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, const Args& args,
                   bool saved_by_gate, void* exchange) {
   const Extent& extent = args.extent;
   const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
@@ -170,11 +172,10 @@ void launch_layer(cudaStream_t stream, const CellKind& kind, Pass pass, const Ar
   const std::int64_t counters = counters_bytes(geometry, extent.directions);
   geometry.counters = static_cast<std::uint32_t*>(exchange);
   geometry.exchange = static_cast<std::byte*>(exchange) + counters;
-  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(counters), stream),
+  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(counters), queue.stream),
         "clear the counters of a recurrent layer");
   allow(kernel, bytes);
-  Configuration configuration(spread, bytes);
-  configuration.launch.stream = stream;
+  Configuration configuration(spread, bytes, queue);
   Args copy = args;
   void* values[]{&copy, &geometry};
   check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
@@ -254,13 +255,30 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   return std::nullopt;
 }
 
-void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, bool saved_by_gate,
-            void* exchange) {
-  launch_layer(stream, kind, Pass::kForward, args, saved_by_gate, exchange);
-}
-void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args,
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
             bool saved_by_gate, void* exchange) {
-  launch_layer(stream, kind, Pass::kBackward, args, saved_by_gate, exchange);
+  launch_layer(queue, kind, Pass::kForward, args, saved_by_gate, exchange);
+}
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
+            bool saved_by_gate, void* exchange) {
+  launch_layer(queue, kind, Pass::kBackward, args, saved_by_gate, exchange);
+}
+
+std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows) {
+  return spread_of(Pass::kBackward, descriptor.gates(), descriptor.hidden, rows,
+                   descriptor.directions)
+      .value()
+      .blocks();
+}
+
+void await_turns(cudaStream_t stream, const Descriptor& descriptor, std::int64_t rows,
+                 std::int64_t turns, const void* exchange) {
+  const std::int64_t tiles = parts(rows, kTileRows);
+  const std::int64_t counters = descriptor.directions * tiles * chunks_of(descriptor.hidden);
+  // A step's gradients are written before those of the next one are announced.
+  await_counters(stream, static_cast<const std::uint32_t*>(exchange),
+                 static_cast<std::int32_t>(counters),
+                 static_cast<std::uint32_t>((turns + 1) * kAnnouncements));
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

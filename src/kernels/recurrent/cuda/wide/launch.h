@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/recurrent/cuda/launch_queue.h"
 #include "kernels/recurrent/cuda/wide/arguments.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -26,9 +27,17 @@ std::int64_t exchange_bytes(const Descriptor& descriptor);
 /// Launches all directions of a layer. `saved_by_gate`: forward leaves what backward reads as
 /// [time, rows, 4, H], for steps of their own; launches of both passes take [time, rows, H, 4].
 /// `exchange` has exchange_bytes, of which nothing is expected.
-void launch(cudaStream_t stream, const CellKind& kind, const LayerForward& args, bool saved_by_gate,
-            void* exchange);
-void launch(cudaStream_t stream, const CellKind& kind, const LayerBackward& args,
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
             bool saved_by_gate, void* exchange);
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
+            bool saved_by_gate, void* exchange);
+
+/// Multiprocessors that a launch of backward with so many rows takes.
+std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows);
+/// Queues a kernel that ends when the launch of backward that has begun with this exchange has
+/// written the gates' gradients of its first `turns` steps back, at most all but two. Rows must
+/// have no lengths, and the launch must leave a multiprocessor free.
+void await_turns(cudaStream_t stream, const Descriptor& descriptor, std::int64_t rows,
+                 std::int64_t turns, const void* exchange);
 
 }  // namespace sluice::kernels::recurrent::cuda::wide
