@@ -69,7 +69,7 @@ inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true
 /// What persistent rungs have in common.
 constexpr Rung persistent_rung(std::string_view name, Residence residence) {
   Rung rung{name, true, InputProducts::kCombined, true};
-  // Launches that take the whole GPU have nothing beside them.
+  // Launches that take the whole GPU have no other layer beside them.
   rung.wavefront = residence == Residence::kCluster;
   rung.graph = true;
   rung.residence = residence;
