@@ -86,8 +86,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       if (steps_on) {
         wait_for_phase(barriers.inputs_full(slot.stage), slot.parity);
         cell.receive(tile, time, slot.stage);
-        __syncwarp();
-        if (place.lane() == 0) arrive(barriers.inputs_empty(slot.stage));
+        arrive(barriers.inputs_empty(slot.stage));
         slot.next(geometry.ahead);
       }
       if (item.number > 0) {

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
   if (threadIdx.x < 32) count_steps(extent, part, lengths, steps);
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, geometry, part.tiles, kProductWarps, kCellWarps);
+    begin_barriers(barriers, geometry, part.tiles, kProductThreads, kCellThreads);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }
@@ -57,14 +57,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (Item item = items.first(); items.has(item); item = items.after(item)) {
       wait_for_phase(barriers.inputs_full(slot.stage), slot.parity);
       cell.receive(slot.stage);
-      __syncwarp();
-      if (place.lane() == 0) arrive(barriers.inputs_empty(slot.stage));
+      arrive(barriers.inputs_empty(slot.stage));
       slot.next(geometry.ahead);
       float products[kCells][4];
       wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
       cell.add_parts(parts + turn.buffer * kPartsFloat4, products);
-      __syncwarp();
-      if (place.lane() == 0) arrive(barriers.parts_empty(turn.buffer));
+      arrive(barriers.parts_empty(turn.buffer));
       turn.next();
       const int time = time_of(item);
       cell.step(item.tile, time, products);
@@ -90,8 +88,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       for (int i = 0; i < 4; ++i) {
         to[i * 32] = row_by_row(sums + 4 * i);
       }
-      __syncwarp();
-      if (lane == 0) arrive(barriers.parts_full(turn.buffer));
+      arrive(barriers.parts_full(turn.buffer));
       turn.next();
     }
   } else if (role < kProductGroups + kCellGroups) {
