@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     arrive_and_expect(barriers.parts_full(buffer), kSumsBytes * kBlocksOfChunk);
   };
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, geometry, part.tiles, 1, kBlocksOfChunk * kCellWarps);
+    begin_barriers(barriers, geometry, part.tiles, 1, kBlocksOfChunk * kCellWarps,
+                   extent.hidden % 2 == 0);
     for (int i = 0; i < geometry.sums; ++i) expect_parts(i);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);

@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
   if (threadIdx.x < 32) count_steps(extent, part, lengths, steps);
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, geometry, part.tiles, kProductThreads, kCellThreads);
+    begin_barriers(barriers, geometry, part.tiles, kProductThreads, kCellThreads,
+                   extent.hidden % 2 == 0);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }

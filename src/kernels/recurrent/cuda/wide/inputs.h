@@ -159,6 +159,8 @@ __device__ void read_ahead(const Args& args, const CellPlace<kEven>& place, cons
     asm volatile(
         "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barriers.inputs_full(slot.stage))
         : "memory");
+    // That speaks for copies alone, not for values which were stored (see copy_units).
+    if constexpr (!kEven) arrive(barriers.inputs_full(slot.stage));
     slot.next(ahead);
   }
 }

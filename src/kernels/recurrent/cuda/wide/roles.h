@@ -22,11 +22,12 @@ __device__ void give_registers() {
 }
 
 /// Called by one thread. Those who read a stage arrive from all sharers; `senders` and `readers`
-/// arrive for the sums on their way from products to cells. What threads store or read in shared
-/// memory each tells by an arrival of its own: one of a warp, after __syncwarp(), is no faster, and
-/// compute-sanitizer's racecheck doesn't see that it speaks for the others.
+/// arrive for the sums on their way from products to cells; `even`: number of units. What threads
+/// store or read in shared memory each tells by an arrival of its own: one of a warp, after
+/// __syncwarp(), is no faster, and compute-sanitizer's racecheck doesn't see that it speaks for the
+/// others.
 __device__ inline void begin_barriers(const Barriers& barriers, const Geometry& geometry, int tiles,
-                                      int senders, int readers) {
+                                      int senders, int readers, bool even) {
   for (int i = 0; i < geometry.ring; ++i) {
     begin_barrier(barriers.full(i), 1);
     begin_barrier(barriers.empty(i), geometry.sharers * kProductWarps);
@@ -37,7 +38,7 @@ __device__ inline void begin_barriers(const Barriers& barriers, const Geometry& 
   }
   begin_barrier(barriers.weights(), 1);
   for (int i = 0; i < geometry.ahead; ++i) {
-    begin_barrier(barriers.inputs_full(i), kReaders);
+    begin_barrier(barriers.inputs_full(i), even ? kReaders : 2 * kReaders);
     begin_barrier(barriers.inputs_empty(i), kCellThreads);
   }
   for (int i = 0; i < tiles; ++i) begin_barrier(barriers.written(i), kCellWarps);
