@@ -10,49 +10,59 @@
 namespace sluice::kernels::recurrent::cuda::projected {
 
 inline constexpr int kMostLayers = 8;
-/// A warp evaluates the cells of eight units; two warps share the depth of their products.
-inline constexpr int kUnitWarps = 6, kDepthParts = 2, kUnits = 8 * kUnitWarps;
-inline constexpr int kWorkers = 32 * kUnitWarps * kDepthParts;
+/// A warpgroup multiplies the gates of 16 units, a warp those of four.
+inline constexpr int kGroups = 3, kWarps = 4 * kGroups, kUnits = 16 * kGroups;
+inline constexpr int kWorkers = 32 * kWarps;
 /// Beside those a warp that copies what steps hand on and one that copies weights. Registers are
 /// given to whole groups of four warps.
 inline constexpr int kThreads = kWorkers + 128;
 inline constexpr int kWorkerRegisters = 160, kCopyRegisters = 32;
-/// Blocks that share what they read of their layer.
-inline constexpr int kCluster = 2;
+/// Blocks that share what they read of their layer. They have 16 features each of the projection,
+/// and half of the depth of all of those.
+inline constexpr int kCluster = 2, kFeatures = 16, kClusterFeatures = kCluster * kFeatures;
 
 /// Rows of a tile are `octets` of eight, at most kMostOctets.
 inline constexpr int kMostOctets = 8;
-/// A matrix of values is in pieces of 16 features and eight rows, 256 bytes each: lane 4n + q of a
-/// warp takes features 2q, 2q + 1, 2q + 8, 2q + 9 of row n. [depth / 16][octets][256 bytes].
-inline constexpr int kPieceBytes = 256;
-/// Depth pieces that are copied together: 8 KB of them.
+/// Factors are in matrices of eight rows of eight values, as wgmma reads them.
+inline constexpr int kMatrixBytes = 128;
+/// A piece of values has 16 features of eight rows: [depth / 16][2][octets][8 rows][8 features].
+inline constexpr int kPieceBytes = 2 * kMatrixBytes;
+/// Pieces of a depth that are copied together: 8 KB of them.
 constexpr int chunk_pieces(int octets) { return 32 / octets; }
 inline constexpr int kChunkBytes = 32 * kPieceBytes;
-/// Weights of the gates of a block for a depth of 32: [2][kUnitWarps][2][32 lanes][16 bytes].
-inline constexpr int kGatesBytes = kDepthParts * kUnitWarps * 2 * 512;
+/// Weights of a warpgroup's gates for a depth of 16: [2][8][8 rows][8]. Each warp's 16 rows are of
+/// four units: rows 2u and 2u + 8 are gates i and f of unit u, those behind them g and o.
+inline constexpr int kGroupGatesBytes = 2 * 8 * kMatrixBytes;
+/// Weights of the gates of a block for a depth of 32: [2][kGroups] of those.
+inline constexpr int kGatesBytes = 2 * kGroups * kGroupGatesBytes;
+/// Weights of a cluster's features for a depth of 16: [2][4][8 features][8].
+inline constexpr int kProjectionBytes = 2 * (kClusterFeatures / 8) * kMatrixBytes;
 /// Stages of the ring of weights that find no place on chip.
-inline constexpr int kWeightRing = 4;
+constexpr int weight_ring(int octets) { return octets == kMostOctets ? 5 : octets == 4 ? 3 : 2; }
 inline constexpr int kCounterBytes = 128;
 
 struct Layer {
   const std::byte* gates;                   ///< [blocks][depth / 32][kGatesBytes]
-  const std::byte* projection;              ///< [state pieces][unit pieces][512 bytes]
+  const std::byte* projection;              ///< [state pieces][unit pieces / 2][kProjectionBytes]
   const float* bias;                        ///< [blocks][kUnits][4]
   const std::byte* input;                   ///< [time][tiles] of values
   std::byte* state;                         ///< the same [time + 1][tiles]: h before each step
   std::byte* units;                         ///< [tiles] of values: h before the projection
-  float* cells;                             ///< [blocks][tiles][octets][kUnitWarps][32][2]
+  float* cells;                             ///< [blocks][tiles][octets][kWorkers]
   std::uint32_t *units_done, *state_done;   ///< [tiles][kCounterBytes]: announcements by blocks
   const std::uint32_t* input_done;          ///< of the layer below; null for the first
   std::int32_t input_pieces, state_pieces;  ///< even numbers
   std::int32_t output;                      ///< P
-  std::int32_t resident,
-      streamed;            ///< of the gates' weights, in depths of 32 behind those in registers
+  /// Of the gates' weights, in depths of 32: those in registers, in shared memory, and those that
+  /// are read anew in each task. Of those as many as the ring has stages come before all others, so
+  /// that the next ones travel while others are multiplied.
+  std::int32_t kept, resident, streamed, ring;
   const float* c0;         ///< [rows, H]
   const void* h0;          ///< [rows, P]
   void *y, *hn;            ///< y of the last layer: [time, rows, P]; [rows, P]
   float *cn, *c_sequence;  ///< [rows, H], [time, rows, H]
 
+  constexpr int first() const { return streamed < ring ? streamed : ring; }
   constexpr int depths() const { return (input_pieces + state_pieces) / 2; }
 };
 
@@ -65,6 +75,8 @@ struct Stack {
   const std::int32_t* lengths;  ///< [rows] or null
 
   constexpr int unit_pieces() const { return blocks * (kUnits / 16); }
+  /// Those that a block projects.
+  constexpr int own_pieces() const { return unit_pieces() / kCluster; }
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::projected

@@ -4,27 +4,37 @@
 
 namespace sluice::kernels::recurrent::cuda::projected {
 
-/// Depths of 32 whose weights of the gates stay in registers.
+/// Depths of 32 whose weights of the gates stay in registers, if a layer has as many.
 constexpr int depths_in_registers(int octets) {
-  return octets == 1 ? 13 : octets == 2 ? 12 : octets == 4 ? 9 : 4;
+  return octets == 1 ? 14 : octets == 2 ? 13 : octets == 4 ? 11 : 9;
+}
+
+/// How the warpgroups share the projection: with few rows each has a part of the depth, with more
+/// each has some of the rows, and one has none.
+constexpr int projection_parts(int octets) { return octets < kMostOctets ? kGroups : 1; }
+constexpr int projection_sides(int octets) { return octets < kMostOctets ? 1 : 2; }
+/// Pieces of units that are copied together, of which all parts have as many.
+constexpr int unit_chunk_pieces(int octets) {
+  const int parts = projection_parts(octets), pieces = chunk_pieces(octets);
+  return pieces - pieces % parts;
 }
 
 /// Where things lie in a block's shared memory, as byte offsets.
 struct BlockMemory {
-  int gates, projection, weights, values, exchange, barriers, bytes;
+  int gates, projection, weights, values, sums, barriers, bytes;
 
-  constexpr BlockMemory(int resident, int unit_pieces, int octets, int ring)
+  constexpr BlockMemory(int resident, int own_pieces, int octets, int ring)
       : gates(0),
         projection(resident * kGatesBytes),
-        weights(projection + unit_pieces * 512),
-        values(weights + kWeightRing * kGatesBytes),
-        exchange(values + ring * kChunkBytes),
-        barriers(exchange + exchange_bytes(octets)),
-        bytes(barriers + (2 * ring + 2 * kWeightRing + 1) * 8) {}
+        weights(projection + own_pieces * kProjectionBytes),
+        values(weights + weight_ring(octets) * kGatesBytes),
+        sums(values + ring * kChunkBytes),
+        barriers(sums + sums_bytes(octets)),
+        bytes(barriers + (2 * ring + 2 * weight_ring(octets) + 3) * 8) {}
 
-  /// Sums of half of the octets on their way from one part of the depth to the other.
-  static constexpr int exchange_bytes(int octets) {
-    return kUnitWarps * ((octets + 1) / 2) * 2 * 512;
+  /// Of the features of a block: what each part of the depth comes to.
+  static constexpr int sums_bytes(int octets) {
+    return kCluster * projection_parts(octets) * octets * 512;
   }
 };
 

@@ -1,243 +1,252 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/cells.h"
-#include "kernels/recurrent/cuda/persistent/tensor_core.h"
 #include "kernels/recurrent/cuda/projected/block.h"
+#include "kernels/recurrent/cuda/projected/products.h"
 
 /// A step of the cells of a block's units for a tile of rows.
 namespace sluice::kernels::recurrent::cuda::projected {
 
-using persistent::multiply_add;
-
 template <typename T, int kOctets>
 class Gates {
  public:
-  static constexpr int kKept = depths_in_registers(kOctets);
-
   __device__ Gates(const Block& block)
       : block_(block),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(threadIdx.x) / 32 % kUnitWarps),
-        part_(static_cast<int>(threadIdx.x) / 32 / kUnitWarps),
-        own_(((part_ * kUnitWarps + warp_) * 2 * 32 + lane_) * 16) {
-    const std::byte* from =
-        block.layer.gates +
-        static_cast<std::int64_t>(block.rank) * block.layer.depths() * kGatesBytes + own_;
+        warp_(own_warp() % 4),
+        group_(own_warp() / 4) {
+    const Layer& layer = block.layer;
+    const std::byte* from = layer.gates +
+                            (static_cast<std::int64_t>(block.rank) * layer.depths() + layer.first()) *
+                                kGatesBytes +
+                            group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
-      const bool there = i < block.layer.depths();
 #pragma unroll
-      for (int band = 0; band < 2; ++band) {
-        uint4 v = make_uint4(0, 0, 0, 0);
-        if (there) v = *reinterpret_cast<const uint4*>(from + i * kGatesBytes + band * 512);
-        kept_[i][band][0] = v.x;
-        kept_[i][band][1] = v.y;
-        kept_[i][band][2] = v.z;
-        kept_[i][band][3] = v.w;
+      for (int k = 0; k < 4; ++k) {
+        const int matrix = k / 2 * 8 + k % 2;
+        kept_[i][k] = 0;
+        if (layer.kept > 0) {
+          kept_[i][k] = *reinterpret_cast<const std::uint32_t*>(from + i * kStepBytes +
+                                                                matrix * kMatrixBytes);
+        }
       }
     }
-    const float4 bias = reinterpret_cast<const float4*>(block.layer.bias)[unit()];
+    const float4 bias = reinterpret_cast<const float4*>(layer.bias)[unit()];
     bias_[0] = bias.x;
     bias_[1] = bias.y;
     bias_[2] = bias.z;
     bias_[3] = bias.w;
   }
 
+  /// Does once what comes behind the products, of which nothing counts: the code of the first step
+  /// is there then, and what it reads.
+  __device__ void rehearse() {
+    float sums[kOctets * 4] = {}, cells[kOctets];
+    const std::uint32_t active = begin(cells, 0, 0);
+    evaluate(sums, cells, active, 0);
+    put_out(cells, active, 0, 0);
+  }
+
   __device__ void run(int t, int tile, ValueRing& ring) {
-    float2 cells[kHalf];
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const int octet = part_ * kHalf + i;
-      cells[i] = make_float2(0, 0);
-      if (t > 0 && octet < kOctets) cells[i] = *cells_of(tile, octet);
+    float cells[kOctets];
+    const std::uint32_t active = begin(cells, t, tile);
+    float sums[kOctets * 4] = {};
+    if (block_.layer.kept > 0) {
+      multiply<true>(sums, ring);
+    } else {
+      multiply<false>(sums, ring);
     }
-    float sums[2][kOctets][4] = {};
-    multiply(sums, ring);
-    float own[kHalf][2][4];
-    join(sums, own);
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const int octet = part_ * kHalf + i;
-      if (octet < kOctets) evaluate(own[i], t, tile, octet, cells[i]);
-    }
+    evaluate(sums, cells, active, tile);
     meet_workers();
     announce(counter_of(block_.layer.units_done, tile));
+    put_out(cells, active, t, tile);
   }
 
  private:
-  /// Octets whose cells a part evaluates.
-  static constexpr int kHalf = (kOctets + 1) / 2;
+  using Columns = Product<T, kOctets * 8>;
+  /// Steps of a depth of 16 whose weights are in registers.
+  static constexpr int kKept = 2 * depths_in_registers(kOctets);
+  static constexpr int kStepBytes = kGatesBytes / 2;
 
-  __device__ int unit() const { return block_.rank * kUnits + warp_ * 8 + lane_ / 4; }
+  /// The thread's unit.
+  __device__ int unit() const {
+    return block_.rank * kUnits + group_ * 16 + warp_ * 4 + lane_ / 8;
+  }
+  /// The thread's row of an octet, and of all.
+  __device__ int row() const { return lane_ % 4 * 2 + lane_ / 4 % 2; }
+  __device__ int row_of(int tile, int octet) const { return (tile * kOctets + octet) * 8 + row(); }
+  /// Where its unit is among [rows, H].
+  __device__ std::int64_t at(int row) const {
+    return static_cast<std::int64_t>(row) * block_.stack.hidden + unit();
+  }
 
-  /// Goes through the chunks of values, of which each has two depths of 32, or one at the end of
-  /// the input or the state.
+  /// Goes through the chunks of values: those of the input, then those of the state.
   struct Walk {
-    const std::byte* values;  ///< of the next depth
-    int left = 0;             ///< depths of the chunk
-    int pieces;               ///< of the input or the state, that are still to come
+    std::uint64_t values;  ///< of the next depth of 32
+    int left;              ///< depths of the chunk
+    int pieces;            ///< of the input or the state, that are still to come
+    bool behind;           ///< another chunk, which is to be released
   };
+  /// Of values and of weights, in descriptors of factors.
+  static constexpr int kPieceStep = kOctets * kPieceBytes / 16, kWeightStep = kStepBytes / 16;
 
-  __device__ const std::byte* next(Walk& walk, ValueRing& ring) const {
-    if (walk.left == 0) {
+  /// sums += the products of the next depth of 32.
+  template <typename Weights>
+  __device__ void multiply_depth(float (&sums)[kOctets * 4], const Weights& first,
+                                 const Weights& second, Walk& walk, ValueRing& ring) const {
+    const bool fresh = walk.left == 0;
+    if (fresh) {
       if (walk.pieces == 0) walk.pieces = block_.layer.state_pieces;
-      walk.values = ring.wait();
+      walk.values = factor_at(ring.take(), kOctets * kMatrixBytes);
       walk.left = min(walk.pieces, chunk_pieces(kOctets)) / 2;
       walk.pieces -= 2 * walk.left;
-    } else {
-      walk.values += 2 * kOctets * kPieceBytes;
     }
-    return walk.values + (part_ * kOctets * 32 + lane_) * 8;
-  }
-  __device__ void done(Walk& walk, ValueRing& ring) const {
-    if (--walk.left == 0) ring.release();
+    begin_products();
+    Columns::add(sums, first, walk.values);
+    Columns::add(sums, second, walk.values + kPieceStep);
+    end_products();
+    walk.values += 2 * kPieceStep;
+    --walk.left;
+    if (!fresh) return;
+    if (walk.behind) {
+      wait_for_products<1>();
+      ring.release();
+    }
+    walk.behind = true;
   }
 
-  __device__ void multiply_depth(float (&sums)[2][kOctets][4], const std::uint32_t (&first)[4],
-                                 const std::uint32_t (&second)[4], const std::byte* values) const {
-#pragma unroll
-    for (int octet = 0; octet < kOctets; ++octet) {
-      const uint2 b = *reinterpret_cast<const uint2*>(values + octet * kPieceBytes);
-      multiply_add<T>(sums[0][octet], first, b.x, b.y);
-      multiply_add<T>(sums[1][octet], second, b.x, b.y);
+  /// By weights that come through the ring.
+  __device__ void multiply_streamed(float (&sums)[kOctets * 4], int depths, Walk& walk,
+                                    ValueRing& ring) {
+    const std::uint32_t own =
+        block_.memory + block_.places.weights + group_ * kGroupGatesBytes;
+#pragma unroll 1
+    for (int i = 0; i < depths; ++i) {
+      wait_for_phase(block_.barriers.weights_full(weights_.stage), weights_.parity);
+      const std::uint64_t weights =
+          factor_at(own + weights_.stage * kGatesBytes, 8 * kMatrixBytes);
+      multiply_depth(sums, weights, weights + kWeightStep, walk, ring);
+      if (i > 0) {
+        wait_for_products<1>();
+        release_weights();
+      }
+      weights_.advance(weight_ring(kOctets));
     }
+    finish_products(sums);
+    if (depths > 0) release_weights();
+  }
+  __device__ void release_weights() {
+    __syncwarp();
+    if (lane_ == 0) arrive(block_.barriers.weights_empty(read_.stage));
+    read_.advance(weight_ring(kOctets));
   }
 
-  __device__ void multiply(float (&sums)[2][kOctets][4], ValueRing& ring) {
+  /// kDeep: whether the layer has weights in registers. Sums of the tensor cores may not meet those
+  /// of another path before they are finished.
+  template <bool kDeep>
+  __device__ void multiply(float (&sums)[kOctets * 4], ValueRing& ring) {
     const Layer& layer = block_.layer;
-    Walk walk{nullptr, 0, layer.input_pieces};
+    Walk walk{0, 0, layer.input_pieces, false};
+    multiply_streamed(sums, layer.first(), walk, ring);
+    if constexpr (kDeep) {
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      if (i < layer.depths()) {
-        multiply_depth(sums, kept_[i][0], kept_[i][1], next(walk, ring));
-        done(walk, ring);
+      for (int i = 0; i < kKept; i += 2) {
+        multiply_depth(sums, kept_[i], kept_[i + 1], walk, ring);
       }
     }
     wait_for_phase(block_.barriers.resident(), 0);
-    const std::byte* resident = block_.shared + block_.places.gates + own_;
-    Streaming streaming(layer);
-    for (int i = 0; i < streaming.count(); ++i) {
-      const bool streamed = streaming.next();
-      const std::byte* from = resident;
-      if (streamed) {
-        wait_for_phase(block_.barriers.weights_full(weights_.stage), weights_.parity);
-        from = block_.shared + block_.places.weights + weights_.stage * kGatesBytes + own_;
-      } else {
-        resident += kGatesBytes;
-      }
-      multiply_depth(sums, Factor(from).values, Factor(from + 512).values, next(walk, ring));
-      if (streamed) {
-        __syncwarp();
-        if (lane_ == 0) arrive(block_.barriers.weights_empty(weights_.stage));
-        weights_.advance(kWeightRing);
-      }
-      done(walk, ring);
+    std::uint64_t weights = factor_at(
+        block_.memory + block_.places.gates + group_ * kGroupGatesBytes, 8 * kMatrixBytes);
+#pragma unroll 1
+    for (int i = 0; i < layer.resident; ++i) {
+      multiply_depth(sums, weights, weights + kWeightStep, walk, ring);
+      weights += 2 * kWeightStep;
     }
+    multiply_streamed(sums, layer.streamed - layer.first(), walk, ring);
+    ring.release();
   }
 
-  /// Both parts of the depth come together: each gives the other the sums of half of the octets.
-  __device__ void join(const float (&sums)[2][kOctets][4], float (&own)[kHalf][2][4]) const {
-    std::byte* place =
-        block_.shared + block_.places.exchange + warp_ * kHalf * 2 * 512 + lane_ * 16;
-    float given[kHalf][2][4];
+  /// What cells have before a step, and a bit an octet whether its row takes part.
+  __device__ std::uint32_t begin(float (&cells)[kOctets], int t, int tile) const {
+    const Stack& stack = block_.stack;
+    std::uint32_t active = 0;
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      // Of a single octet the second part has nothing of its own.
-      const int second = kHalf + i < kOctets ? kHalf + i : i;
-#pragma unroll
-      for (int band = 0; band < 2; ++band) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          own[i][band][k] = part_ == 0 ? sums[band][i][k] : sums[band][second][k];
-          given[i][band][k] = part_ == 0 ? sums[band][second][k] : sums[band][i][k];
-        }
+    for (int octet = 0; octet < kOctets; ++octet) {
+      const int row = row_of(tile, octet);
+      const bool inside = row < stack.rows && unit() < stack.hidden;
+      cells[octet] = 0;
+      if (t > 0) {
+        cells[octet] = *cell_of(tile, octet);
+      } else if (inside && block_.layer.c0) {
+        cells[octet] = block_.layer.c0[at(row)];
       }
+      if (inside && (stack.lengths == nullptr || t < stack.lengths[row])) active |= 1u << octet;
     }
-    give(place, given, own, 0);
-    if (kOctets == 1) return;
-    meet<64>(2 + warp_);
-    give(place, given, own, 1);
-  }
-  __device__ void give(std::byte* place, const float (&given)[kHalf][2][4],
-                       float (&own)[kHalf][2][4], int to) const {
-    if (part_ != to) {
-#pragma unroll
-      for (int i = 0; i < 2 * kHalf; ++i) store_sums(place + i * 512, given[i / 2][i % 2]);
-    }
-    meet<64>(2 + warp_);
-    if (part_ != to) return;
-#pragma unroll
-    for (int i = 0; i < 2 * kHalf; ++i) add_sums(own[i / 2][i % 2], place + i * 512);
+    return active;
   }
 
-  __device__ void evaluate(const float (&sums)[2][4], int t, int tile, int octet,
-                           const float2& before) const {
-    float h[2], gates[2][4];
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      gates[j][0] = sums[0][j] + bias_[0];
-      gates[j][1] = sums[0][2 + j] + bias_[1];
-      gates[j][2] = sums[1][j] + bias_[2];
-      gates[j][3] = sums[1][2 + j] + bias_[3];
-    }
-    step(t, tile, octet, before, gates, h);
-    hand_on(tile, octet, h);
+  /// A thread has gates i and f of a unit for two rows, or g and o; the one it shares them with is
+  /// four lanes away. Each gets all of one row.
+  __device__ void collect(float (&gates)[4], const float* sums) const {
+    const bool second = lane_ / 4 % 2 == 1;
+    const float first_given = __shfl_xor_sync(~0u, second ? sums[0] : sums[1], 4);
+    const float second_given = __shfl_xor_sync(~0u, second ? sums[2] : sums[3], 4);
+    gates[0] = (second ? first_given : sums[0]) + bias_[0];
+    gates[1] = (second ? second_given : sums[2]) + bias_[1];
+    gates[2] = (second ? sums[1] : first_given) + bias_[2];
+    gates[3] = (second ? sums[3] : second_given) + bias_[3];
   }
 
-  /// The state of this thread's unit in two rows.
-  __device__ float2* cells_of(int tile, int octet) const {
+  /// The state of this thread's unit in its row of an octet.
+  __device__ float* cell_of(int tile, int octet) const {
     const std::int64_t octets =
         (static_cast<std::int64_t>(block_.rank) * block_.stack.tiles + tile) * kOctets + octet;
-    return reinterpret_cast<float2*>(block_.layer.cells) + (octets * kUnitWarps + warp_) * 32 +
-           lane_;
+    return block_.layer.cells + octets * kWorkers + threadIdx.x;
   }
 
-  /// The cells of this thread's unit in two rows.
-  __device__ void step(int t, int tile, int octet, const float2& before, float (&gates)[2][4],
-                       float (&h)[2]) const {
+  /// Hands on h before the projection, as the projection's products take it.
+  __device__ void evaluate(const float (&sums)[kOctets * 4], float (&cells)[kOctets],
+                           std::uint32_t active, int tile) const {
     using Cell = LstmCell<FastMath>;
+    const int piece = block_.rank * (kUnits / 16) + group_;
+    std::byte* units = block_.layer.units + static_cast<std::int64_t>(tile) *
+                                                block_.stack.unit_pieces() * kOctets * kPieceBytes;
+#pragma unroll
+    for (int octet = 0; octet < kOctets; ++octet) {
+      float gates[4];
+      collect(gates, sums + octet * 4);
+      FastMath::activate(gates);
+      const float next = Cell::next_c(gates, cells[octet]);
+      if (active >> octet & 1) cells[octet] = next;
+      store(value_at<T, kOctets>(units, piece, warp_ * 4 + lane_ / 8, octet, row()),
+            Cell::next_h(gates, next, 0));
+    }
+  }
+
+  /// Keeps c, and gives it to whoever wants it.
+  __device__ void put_out(const float (&cells)[kOctets], std::uint32_t active, int t,
+                          int tile) const {
     const Stack& stack = block_.stack;
     const Layer& layer = block_.layer;
-    const int row = (tile * kOctets + octet) * 8 + lane_ % 4 * 2;
-    float c[2] = {before.x, before.y};
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const bool inside = row + j < stack.rows && unit() < stack.hidden;
-      const std::int64_t at = static_cast<std::int64_t>(row + j) * stack.hidden + unit();
-      if (t == 0 && inside && layer.c0) c[j] = layer.c0[at];
-      FastMath::activate(gates[j]);
-      const float next = Cell::next_c(gates[j], c[j]);
-      h[j] = Cell::next_h(gates[j], next, 0);
-      const bool active = inside && (stack.lengths == nullptr || t < stack.lengths[row + j]);
-      if (active) c[j] = next;
-      if (!inside) continue;
+    for (int octet = 0; octet < kOctets; ++octet) {
+      *cell_of(tile, octet) = cells[octet];
+      const int row = row_of(tile, octet);
+      if (row >= stack.rows || unit() >= stack.hidden) continue;
       if (layer.c_sequence) {
-        layer.c_sequence[static_cast<std::int64_t>(t) * stack.rows * stack.hidden + at] =
-            active ? next : 0.0f;
+        layer.c_sequence[static_cast<std::int64_t>(t) * stack.rows * stack.hidden + at(row)] =
+            active >> octet & 1 ? cells[octet] : 0.0f;
       }
-      if (layer.cn && t + 1 == stack.time) layer.cn[at] = c[j];
+      if (layer.cn && t + 1 == stack.time) layer.cn[at(row)] = cells[octet];
     }
-    *cells_of(tile, octet) = make_float2(c[0], c[1]);
-  }
-
-  /// h before the projection, as the projection's products take it.
-  __device__ void hand_on(int tile, int octet, const float (&h)[2]) const {
-    const std::uint32_t word = paired<T>(h[0], h[1]);
-    const int piece = block_.rank * (kUnits / 16) + warp_ / 2;
-    const int row = lane_ % 4 * 2 + lane_ / 4 % 2;
-    std::byte* to =
-        block_.layer.units +
-        ((static_cast<std::int64_t>(tile) * block_.stack.unit_pieces() + piece) * kOctets + octet) *
-            kPieceBytes +
-        (row * 4 + lane_ / 8) * 8 + warp_ % 2 * 4;
-    *reinterpret_cast<std::uint32_t*>(to) = word;
   }
 
   const Block& block_;
-  const int lane_, warp_, part_, own_;
-  std::uint32_t kept_[kKept][2][4];
+  const int lane_, warp_, group_;
+  std::uint32_t kept_[kKept][4];
   float bias_[4];
-  Place weights_;
+  Place weights_, read_;  ///< the next stage of the ring of weights; that to be released
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::projected

@@ -6,18 +6,19 @@
 
 namespace sluice::kernels::recurrent::cuda::projected {
 
-__device__ inline void begin_barriers(const Block& block) {
+__device__ inline void begin_barriers(const Block& block, int octets) {
   const Barriers& barriers = block.barriers;
-  constexpr int kWarps = kWorkers / 32;
   for (int stage = 0; stage < block.stack.ring; ++stage) {
     begin_barrier(barriers.full(stage), 1);
     begin_barrier(barriers.empty(stage), kWarps * kCluster);
   }
-  for (int stage = 0; stage < kWeightRing; ++stage) {
+  for (int stage = 0; stage < barriers.weight_ring; ++stage) {
     begin_barrier(barriers.weights_full(stage), 1);
     begin_barrier(barriers.weights_empty(stage), kWarps);
   }
   begin_barrier(barriers.resident(), 1);
+  begin_barrier(barriers.sums_full(), 1);
+  begin_barrier(barriers.sums_empty(), octets * kCluster);
   publish_barriers();
 }
 
@@ -26,7 +27,7 @@ template <typename T, int kOctets>
 __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constant__ Stack stack) {
   extern __shared__ __align__(128) std::byte memory[];
   const int index = static_cast<int>(blockIdx.x) / stack.blocks;
-  const BlockMemory places(stack.resident, stack.unit_pieces(), kOctets, stack.ring);
+  const BlockMemory places(stack.resident, stack.own_pieces(), kOctets, stack.ring);
   const std::uint32_t base = shared_address(memory);
   const Block block{stack,
                     stack.layers[index],
@@ -35,24 +36,27 @@ __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constan
                     memory,
                     base,
                     places,
-                    {base + places.barriers, stack.ring},
+                    {base + places.barriers, stack.ring, weight_ring(kOctets)},
                     (index + 1) * stack.blocks == static_cast<int>(gridDim.x)};
-  if (threadIdx.x == 0) begin_barriers(block);
+  if (threadIdx.x == 0) begin_barriers(block, kOctets);
   __syncthreads();
   // Nothing is sent to a block whose barriers have not begun.
   cluster_arrive();
   cluster_wait();
-  if (threadIdx.x >= kWorkers) {
+  if (own_warp() >= kWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters));
-    if (threadIdx.x == kWorkers) copy_values(block, kOctets);
-    if (threadIdx.x == kWorkers + 32) {
-      copy_weights(block, min(depths_in_registers(kOctets), block.layer.depths()));
+    if (threadIdx.x == kWorkers) {
+      wait_for_kernel_ahead();
+      copy_values(block, kOctets);
     }
+    if (threadIdx.x == kWorkers + 32) copy_weights(block);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));
     Gates<T, kOctets> gates(block);
-    const Projection<T, kOctets> projection(block);
+    Projection<T, kOctets> projection(block);
     ValueRing ring(block);
+    wait_for_kernel_ahead();
+    gates.rehearse();
     for (int t = 0; t < stack.time; ++t) {
       for (int tile = 0; tile < stack.tiles; ++tile) gates.run(t, tile, ring);
       for (int tile = 0; tile < stack.tiles; ++tile) projection.run(t, tile, ring);

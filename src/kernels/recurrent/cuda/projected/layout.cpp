@@ -46,23 +46,29 @@ Tiles::Tiles(std::int64_t rows) : count(1), octets(1) {
   count = parts(rows, octets * 8);
 }
 
+namespace {
+
+BlockMemory memory_of(const Descriptor& descriptor, std::int64_t octets,
+                      const Residence& residence) {
+  const std::int64_t pieces = blocks_of(descriptor.hidden) * (kUnits / 16);
+  return {static_cast<int>(residence.resident), static_cast<int>(pieces / kCluster),
+          static_cast<int>(octets), static_cast<int>(residence.ring)};
+}
+
+}  // namespace
+
 Residence residence_of(const Descriptor& descriptor, std::int64_t octets,
                        std::int64_t shared_bytes) {
   // What is on its way at a time bounds the rate: a copy takes more than a microsecond.
-  const std::int64_t ring = octets == 1 ? 4 : octets == 2 ? 6 : 8;
-  const BlockMemory rest(0, static_cast<int>(blocks_of(descriptor.hidden) * (kUnits / 16)),
-                         static_cast<int>(octets), static_cast<int>(ring));
-  const std::int64_t left = shared_bytes - rest.bytes;
+  const std::int64_t ring = octets == 1 ? 3 : octets == 2 ? 4 : octets == 4 ? 5 : 6;
+  const std::int64_t left = shared_bytes - memory_of(descriptor, octets, {ring, 0}).bytes;
   if (left < 0) return {ring, -1};
   return {ring, std::min(left / kGatesBytes, deepest(descriptor))};
 }
 
 std::int64_t shared_bytes_of(const Descriptor& descriptor, std::int64_t octets,
                              const Residence& residence) {
-  return BlockMemory(static_cast<int>(residence.resident),
-                     static_cast<int>(blocks_of(descriptor.hidden) * (kUnits / 16)),
-                     static_cast<int>(octets), static_cast<int>(residence.ring))
-      .bytes;
+  return memory_of(descriptor, octets, residence).bytes;
 }
 
 PackedLayout::PackedLayout(const Descriptor& descriptor) {
@@ -73,7 +79,7 @@ PackedLayout::PackedLayout(const Descriptor& descriptor) {
     const std::int64_t depths = (pieces_of(descriptor.input_of(l)) + state) / 2;
     Layer layer{};
     layer.gates = booking.take(blocks * depths, kGatesBytes);
-    layer.projection = booking.take(state * blocks * (kUnits / 16), 512);
+    layer.projection = booking.take(state * blocks * (kUnits / 16) / kCluster, kProjectionBytes);
     layer.bias = booking.take(blocks * kUnits, 4 * sizeof(float));
     layers.push_back(layer);
   }
@@ -99,7 +105,7 @@ WorkspaceLayout::WorkspaceLayout(const Descriptor& descriptor, std::int64_t time
     layer.state =
         booking.take((time + 1) * octets * pieces_of(descriptor.output_of(l)), kPieceBytes);
     layer.units = booking.take(octets * blocks * (kUnits / 16), kPieceBytes);
-    layer.cells = booking.take(blocks * octets * kUnitWarps * 32, 2 * sizeof(float));
+    layer.cells = booking.take(blocks * octets * kWorkers, sizeof(float));
   }
   bytes = booking.total();
 }

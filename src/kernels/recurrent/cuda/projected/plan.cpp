@@ -30,9 +30,10 @@ const void* kernel_of(DType storage, std::int64_t octets) {
       storage)[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(octets)))];
 }
 
-/// A launch whose blocks all run at once or not at all.
+/// A launch whose blocks all run at once or not at all, and begin before the kernel ahead of them
+/// has ended.
 struct Configuration {
-  std::array<cudaLaunchAttribute, 2> attributes{};
+  std::array<cudaLaunchAttribute, 3> attributes{};
   cudaLaunchConfig_t launch{};
 
   Configuration(std::int64_t blocks, std::int64_t bytes) {
@@ -40,6 +41,8 @@ struct Configuration {
     attributes[0].val.clusterDim = {kCluster, 1, 1};
     attributes[1].id = cudaLaunchAttributeCooperative;
     attributes[1].val.cooperative = 1;
+    attributes[2].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[2].val.programmaticStreamSerializationAllowed = 1;
     launch.gridDim = static_cast<unsigned>(blocks);
     launch.blockDim = kThreads;
     launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
@@ -110,9 +113,11 @@ struct Binding {
       layer.input_done = in_workspace<const std::uint32_t>(below.state_done);
     }
     const auto kept = depths_in_registers(static_cast<int>(tiles.octets));
-    const auto rest = std::max(layer.depths() - kept, 0);
+    layer.kept = layer.depths() < kept ? 0 : kept;
+    const auto rest = layer.depths() - layer.kept;
     layer.resident = std::min(rest, static_cast<std::int32_t>(residence.resident));
     layer.streamed = rest - layer.resident;
+    layer.ring = weight_ring(static_cast<int>(tiles.octets));
     layer.h0 = part<const void>(args.h0, h);
     layer.hn = part<void>(args.hn, h);
     layer.c0 = part<const float>(args.c0, c);
@@ -279,15 +284,6 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
   const Tiles tiles(descriptor.rows);
   for (std::int64_t octets = tiles.octets; octets > 0; octets /= 2) {
     if (auto reason = refuse_blocks(descriptor, octets, gpu)) return reason;
-  }
-  const std::int64_t kept =
-      depths_in_registers(kMostOctets) +
-      residence_of(descriptor, kMostOctets, static_cast<std::int64_t>(gpu.shared_bytes)).resident;
-  if (tiles.count > 1 && deepest(descriptor) > kept) {
-    return fmt::format(
-        "its blocks have no place for {} features of input and state, and would read weights for "
-        "every {} rows",
-        32 * deepest(descriptor), 8 * kMostOctets);
   }
   return std::nullopt;
 }

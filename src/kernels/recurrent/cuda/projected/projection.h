@@ -1,9 +1,10 @@
 #pragma once
 
-#include "kernels/recurrent/cuda/persistent/tensor_core.h"
 #include "kernels/recurrent/cuda/projected/block.h"
+#include "kernels/recurrent/cuda/projected/products.h"
 
-/// A step of 16 features of the projection for a tile of rows.
+/// A step of the features of a cluster's projection for a tile of rows. Each block multiplies half
+/// of the depth for all of them, and adds up what all have of its own.
 namespace sluice::kernels::recurrent::cuda::projected {
 
 template <typename T, int kOctets>
@@ -12,77 +13,120 @@ class Projection {
   __device__ Projection(const Block& block)
       : block_(block),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(threadIdx.x) / 32) {}
+        warp_(own_warp()) {}
 
-  __device__ void run(int t, int tile, ValueRing& ring) const {
-    float sums[kShare][4] = {};
-    multiply(sums, ring);
-    if (block_.rank < block_.layer.state_pieces) {
-      join(sums);
-      if (warp_ < kOctets) put_out(t, tile);
+  __device__ void run(int t, int tile, ValueRing& ring) {
+    if (!block_.projects()) return;
+    if (threadIdx.x == 0) {
+      arrive_and_expect(block_.barriers.sums_full(), kSources * kOctets * kOctetBytes);
     }
+    float sums[kShare * 4] = {};
+    multiply(sums, ring);
+    // Of a warpgroup's 64 rows those of the first warps are features.
+    if (works() && warp_ % 4 < kCluster) send(sums);
+    float h[4] = {};
+    if (warp_ < kOctets) hand_on(t, tile, h);
+    parity_ ^= 1;
     meet_workers();
     announce(counter_of(block_.layer.state_done, tile));
+    if (warp_ < kOctets && (block_.layer.hn || block_.last)) put_out(t, tile, h);
   }
 
  private:
-  /// Groups of warps have some octets each, and the warps of a group share the depth.
-  static constexpr int kGroups = kOctets < 4 ? kOctets : 4, kShare = kOctets / kGroups;
-  static constexpr int kParts = kWorkers / 32 / kGroups;
+  static constexpr int kParts = projection_parts(kOctets), kSides = projection_sides(kOctets);
+  static_assert(kParts * kSides <= kGroups);
+  static constexpr int kShare = kOctets / kSides;  ///< octets of a warpgroup
+  static constexpr int kSources = kCluster * kParts, kOctetBytes = 512;
+  using Columns = Product<T, kShare * 8>;
 
-  __device__ int part() const { return warp_ % kParts; }
-  __device__ int octet(int i) const { return warp_ / kParts * kShare + i; }
+  __device__ int group() const { return warp_ / 4; }
+  /// Whether the warpgroup has a part of the products.
+  __device__ bool works() const { return kParts * kSides == kGroups || group() < kSides; }
 
-  __device__ void multiply(float (&sums)[kShare][4], ValueRing& ring) const {
-    const int pieces = block_.stack.unit_pieces();
-    const bool works = block_.rank < block_.layer.state_pieces;
-    const std::byte* weights = block_.shared + block_.places.projection + lane_ * 16;
-    int mine = part();  // the next piece of this warp's part of the depth
-    for (int first = 0; first < pieces; first += chunk_pieces(kOctets)) {
-      const std::byte* values = ring.wait() + octet(0) * kPieceBytes + lane_ * 8;
-      const int end = works ? min(first + chunk_pieces(kOctets), pieces) : 0;
-#pragma unroll 4
-      for (; mine < end; mine += kParts) {
-        const Factor factor(weights + mine * 512);
-#pragma unroll
-        for (int i = 0; i < kShare; ++i) {
-          const std::byte* piece = values + ((mine - first) * kOctets + i) * kPieceBytes;
-          const uint2 b = *reinterpret_cast<const uint2*>(piece);
-          persistent::multiply_add<T>(sums[i], factor.values, b.x, b.y);
-        }
+  __device__ void multiply(float (&sums)[kShare * 4], ValueRing& ring) const {
+    constexpr int kChunk = unit_chunk_pieces(kOctets) / kParts;
+    const int part = kParts > 1 ? group() : 0, side = kSides > 1 ? group() : 0;
+    const int pieces = block_.stack.own_pieces() / kParts;
+    std::uint32_t weights = block_.memory + block_.places.projection + part * kProjectionBytes;
+    std::uint32_t values = 0;
+    int left = 0;  // of the chunk
+#pragma unroll 1
+    for (int i = 0; i < pieces; ++i) {
+      const bool fresh = left == 0;
+      if (fresh) {
+        values = ring.take() + part * kOctets * kPieceBytes + side * kShare * kMatrixBytes;
+        left = min(kChunk, pieces - i);
       }
-      ring.release();
+      if (works()) {
+        begin_products();
+        Columns::add(sums, factor_at(weights, kProjectionBytes / 2),
+                     factor_at(values, kOctets * kMatrixBytes));
+        end_products();
+      }
+      weights += kParts * kProjectionBytes;
+      values += kParts * kOctets * kPieceBytes;
+      --left;
+      if (fresh && i > 0) {
+        wait_for_products<1>();
+        ring.release();
+      }
+    }
+    finish_products(sums);
+    ring.release();
+  }
+
+  /// Where a block has an octet's sums of a source: [4][lane].
+  __device__ int place(int source, int octet) const {
+    return block_.places.sums + (source * kOctets + octet) * kOctetBytes + lane_ * 4;
+  }
+
+  /// Gives the sums of a block's features to that block.
+  __device__ void send(const float (&sums)[kShare * 4]) const {
+    const std::uint32_t to = static_cast<std::uint32_t>(warp_ % 4);
+    const int source = static_cast<int>(cluster_rank()) * kParts + (kParts > 1 ? group() : 0);
+    const int first = kSides > 1 ? group() * kShare : 0;
+    const std::uint32_t full = address_in(to, block_.barriers.sums_full());
+    wait_for_phase(block_.barriers.sums_empty(), parity_ ^ 1);
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      const std::uint32_t there = address_in(to, block_.memory + place(source, first + i));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        asm volatile(
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+                there + k * 128),
+            "f"(sums[4 * i + k]), "r"(full)
+            : "memory");
+      }
     }
   }
 
-  /// Sums of all parts of the depth, where put_out finds them.
-  __device__ void join(const float (&sums)[kShare][4]) const {
+  /// A warp has an octet of rows: a thread features g and g + 8, of rows 2q and 2q + 1.
+  __device__ void hand_on(int t, int tile, float (&h)[4]) const {
+    const Layer& layer = block_.layer;
+    wait_for_phase(block_.barriers.sums_full(), parity_);
 #pragma unroll
-    for (int i = 0; i < kShare; ++i) store_sums(place(part(), octet(i)), sums[i]);
-    meet_workers();
-  }
-  __device__ std::byte* place(int of, int octet) const {
-    return block_.shared + block_.places.exchange + ((of * kOctets + octet) * 32 + lane_) * 16;
+    for (int i = 0; i < kSources; ++i) {
+      const auto* sums = reinterpret_cast<const float*>(block_.shared + place(i, warp_));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) h[k] += sums[k * 32];
+    }
+    arrive_in_all(block_.barriers.sums_empty());
+    const std::int64_t tiles = static_cast<std::int64_t>(t + 1) * block_.stack.tiles + tile;
+    std::byte* state = layer.state + tiles * layer.state_pieces * kOctets * kPieceBytes;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      store(value_at<T, kOctets>(state, block_.rank, lane_ / 4 + i / 2 * 8, warp_,
+                                 lane_ % 4 * 2 + i % 2),
+            h[i]);
+    }
   }
 
-  /// A warp has an octet of rows: a thread features g and g + 8, of rows 2q and 2q + 1.
-  __device__ void put_out(int t, int tile) const {
-    const Stack& stack = block_.stack;
-    const Layer& layer = block_.layer;
-    float h[4] = {};
-#pragma unroll
-    for (int i = 0; i < kParts; ++i) add_sums(h, place(i, warp_));
-    const int row = lane_ % 4 * 2 + lane_ / 4 % 2;
-    const std::int64_t tiles = static_cast<std::int64_t>(t + 1) * stack.tiles + tile;
-    std::byte* to = layer.state +
-                    ((tiles * layer.state_pieces + block_.rank) * kOctets + warp_) * kPieceBytes +
-                    (row * 4 + lane_ / 8) * 8;
-    *reinterpret_cast<uint2*>(to) = make_uint2(paired<T>(h[0], h[1]), paired<T>(h[2], h[3]));
-    if (!layer.hn && !block_.last) return;
+  __device__ void put_out(int t, int tile, const float (&h)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       put_out(t, (tile * kOctets + warp_) * 8 + lane_ % 4 * 2 + i % 2,
-              block_.rank * 16 + lane_ / 4 + i / 2 * 8, h[i]);
+              block_.rank * kFeatures + lane_ / 4 + i / 2 * 8, h[i]);
     }
   }
 
@@ -106,6 +150,7 @@ class Projection {
 
   const Block& block_;
   const int lane_, warp_;
+  std::uint32_t parity_ = 0;
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::projected
