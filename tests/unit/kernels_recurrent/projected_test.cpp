@@ -87,7 +87,7 @@ TEST_P(RecurrentProjected, EqualsOracleAtEveryWidth) {
   Descriptor deep = stack_of(2, 1000);
   deep.input = draw(700, 1000);
   deep.projections = {draw(300, 320), draw(250, 320)};
-  for (const std::int64_t rows : {3, 13, 29, 61, 150}) compare(deep, 3, rows);
+  for (const std::int64_t rows : {3, 13, 29, 61, 120}) compare(deep, 3, rows);
 }
 
 TEST_P(RecurrentProjected, EqualsOracleOverManySteps) {
@@ -131,7 +131,12 @@ TEST_P(RecurrentProjected, RefusesWhatItDoesNotDo) {
   EXPECT_TRUE(refusal(other).has_value());
   other = stack;
   other.projections = {320, 320, 448, 448};
+  other.rows = 128;
   EXPECT_EQ(refusal(other), std::nullopt);
+  other.rows = 129;
+  EXPECT_EQ(refusal(other),
+            "its blocks have no place for 896 features of input and state, and would read weights "
+            "for every 64 rows");
   other = stack;
   other.peepholes = true;
   EXPECT_EQ(refusal(other), "it has no peepholes");

@@ -60,9 +60,7 @@ __device__ inline void arrive_in_cluster(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 /// The thread's warp, which the compiler knows to be one number for all of its lanes.
-__device__ inline int own_warp() {
-  return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
-}
+__device__ inline int own_warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0); }
 
 /// All warps that multiply meet.
 __device__ inline void meet_workers() {
@@ -79,8 +77,7 @@ __device__ inline void arrive_in_all(std::uint32_t barrier) {
 /// Where an element of a tile of values is: `feature` in 16s from `piece` on.
 template <typename T, int kOctets>
 __device__ T* value_at(std::byte* tile, int piece, int feature, int octet, int row) {
-  return reinterpret_cast<T*>(tile +
-                              ((piece * 2 + feature / 8) * kOctets + octet) * kMatrixBytes) +
+  return reinterpret_cast<T*>(tile + ((piece * 2 + feature / 8) * kOctets + octet) * kMatrixBytes) +
          row * 8 + feature % 8;
 }
 

@@ -33,22 +33,25 @@ class ValueCopies {
 
   /// The same for all blocks of the cluster, of which each copies a share.
   __device__ void copy_to_all(const std::byte* from, int pieces) {
-    copy_chunks(pieces, chunk_pieces(octets_), [&](int offset, int bytes, std::uint32_t to, std::uint32_t full) {
-      const int share = bytes / kCluster, mine = rank_ * share;
-      asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-          "[%0], [%1], %2, [%3], %4;" ::"r"(to + mine),
-          "l"(from + offset + mine), "r"(share), "r"(full),
-          "h"(static_cast<std::uint16_t>((1 << kCluster) - 1))
-          : "memory");
-    });
+    copy_chunks(pieces, chunk_pieces(octets_),
+                [&](int offset, int bytes, std::uint32_t to, std::uint32_t full) {
+                  const int share = bytes / kCluster, mine = rank_ * share;
+                  asm volatile(
+                      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast:"
+                      ":cluster "
+                      "[%0], [%1], %2, [%3], %4;" ::"r"(to + mine),
+                      "l"(from + offset + mine), "r"(share), "r"(full),
+                      "h"(static_cast<std::uint16_t>((1 << kCluster) - 1))
+                      : "memory");
+                });
   }
   /// This block's part of what all of the cluster have.
   __device__ void copy_part(const std::byte* from, int pieces) {
     from += rank_ * pieces * octets_ * kPieceBytes;
-    copy_chunks(pieces, unit_chunk_pieces(octets_), [&](int offset, int bytes, std::uint32_t to, std::uint32_t full) {
-      copy_to_block(to, from + offset, bytes, full);
-    });
+    copy_chunks(pieces, unit_chunk_pieces(octets_),
+                [&](int offset, int bytes, std::uint32_t to, std::uint32_t full) {
+                  copy_to_block(to, from + offset, bytes, full);
+                });
   }
 
  private:
@@ -60,8 +63,8 @@ class ValueCopies {
       wait_for_phase(block_.barriers.empty(place_.stage), place_.parity ^ 1);
       const std::uint32_t full = block_.barriers.full(place_.stage);
       arrive_and_expect(full, bytes);
-      copy(first * piece, bytes,
-           block_.memory + block_.places.values + place_.stage * kChunkBytes, full);
+      copy(first * piece, bytes, block_.memory + block_.places.values + place_.stage * kChunkBytes,
+           full);
       place_.advance(block_.stack.ring);
     }
   }

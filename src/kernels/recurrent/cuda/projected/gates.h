@@ -16,10 +16,10 @@ class Gates {
         warp_(own_warp() % 4),
         group_(own_warp() / 4) {
     const Layer& layer = block.layer;
-    const std::byte* from = layer.gates +
-                            (static_cast<std::int64_t>(block.rank) * layer.depths() + layer.first()) *
-                                kGatesBytes +
-                            group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
+    const std::byte* from =
+        layer.gates +
+        (static_cast<std::int64_t>(block.rank) * layer.depths() + layer.first()) * kGatesBytes +
+        group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
 #pragma unroll
@@ -70,9 +70,7 @@ class Gates {
   static constexpr int kStepBytes = kGatesBytes / 2;
 
   /// The thread's unit.
-  __device__ int unit() const {
-    return block_.rank * kUnits + group_ * 16 + warp_ * 4 + lane_ / 8;
-  }
+  __device__ int unit() const { return block_.rank * kUnits + group_ * 16 + warp_ * 4 + lane_ / 8; }
   /// The thread's row of an octet, and of all.
   __device__ int row() const { return lane_ % 4 * 2 + lane_ / 4 % 2; }
   __device__ int row_of(int tile, int octet) const { return (tile * kOctets + octet) * 8 + row(); }
@@ -119,13 +117,11 @@ class Gates {
   /// By weights that come through the ring.
   __device__ void multiply_streamed(float (&sums)[kOctets * 4], int depths, Walk& walk,
                                     ValueRing& ring) {
-    const std::uint32_t own =
-        block_.memory + block_.places.weights + group_ * kGroupGatesBytes;
+    const std::uint32_t own = block_.memory + block_.places.weights + group_ * kGroupGatesBytes;
 #pragma unroll 1
     for (int i = 0; i < depths; ++i) {
       wait_for_phase(block_.barriers.weights_full(weights_.stage), weights_.parity);
-      const std::uint64_t weights =
-          factor_at(own + weights_.stage * kGatesBytes, 8 * kMatrixBytes);
+      const std::uint64_t weights = factor_at(own + weights_.stage * kGatesBytes, 8 * kMatrixBytes);
       multiply_depth(sums, weights, weights + kWeightStep, walk, ring);
       if (i > 0) {
         wait_for_products<1>();

@@ -53,6 +53,9 @@ struct Configuration {
   Configuration& operator=(const Configuration&) = delete;
 };
 
+/// Tiles that are worth reading weights anew for each, which find no place on chip: measured.
+constexpr std::int64_t kMostTilesOfStreamed = 2;
+
 void allow(const void* kernel, std::int64_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),
@@ -284,6 +287,15 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
   const Tiles tiles(descriptor.rows);
   for (std::int64_t octets = tiles.octets; octets > 0; octets /= 2) {
     if (auto reason = refuse_blocks(descriptor, octets, gpu)) return reason;
+  }
+  const std::int64_t kept =
+      depths_in_registers(kMostOctets) +
+      residence_of(descriptor, kMostOctets, static_cast<std::int64_t>(gpu.shared_bytes)).resident;
+  if (tiles.count > kMostTilesOfStreamed && deepest(descriptor) > kept) {
+    return fmt::format(
+        "its blocks have no place for {} features of input and state, and would read weights for "
+        "every {} rows",
+        32 * deepest(descriptor), 8 * kMostOctets);
   }
   return std::nullopt;
 }

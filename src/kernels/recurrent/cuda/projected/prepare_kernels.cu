@@ -127,7 +127,8 @@ void arrange(cudaStream_t stream, const Arrange& args) {
   std::int64_t most = args.counter_words;
   for (int p = 0; p < args.count; ++p) {
     const Arrange::Part& part = args.parts[p];
-    most = std::max(most, std::int64_t{part.steps} * args.tiles * part.pieces * args.octets * kRowsOfPiece);
+    most = std::max(
+        most, std::int64_t{part.steps} * args.tiles * part.pieces * args.octets * kRowsOfPiece);
   }
   constexpr unsigned kMostBlocks = 1024;
   arrange_kernel<<<std::min(kMostBlocks, blocks_for(most)), kBlock, 0, stream>>>(args);

@@ -34,33 +34,33 @@ struct Product;
 #define SLUICE_WGMMA(SHAPE, KIND, SUMS, FACTORS) \
   "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"     \
   "wgmma.mma_async.sync.aligned." SHAPE "k16.f32." KIND "." KIND " {" SUMS "}, " FACTORS ";\n}"
-#define SLUICE_PRODUCT(COLUMNS, SHAPE, SUMS, REGISTERS, MEMORY, ...)                           \
-  template <typename T>                                                                        \
-  struct Product<T, COLUMNS> {                                                                 \
-    static constexpr bool kBFloat16 = std::is_same_v<T, __nv_bfloat16>;                        \
-    __device__ static void add(float (&d)[COLUMNS / 2], const std::uint32_t (&a)[4],           \
-                               std::uint64_t b) {                                              \
-      if constexpr (kBFloat16) {                                                               \
-        asm volatile(SLUICE_WGMMA(SHAPE, "bf16", SUMS, REGISTERS ", p, 1, 1, 0")               \
-                     : __VA_ARGS__                                                             \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                    \
-      } else {                                                                                 \
-        asm volatile(SLUICE_WGMMA(SHAPE, "f16", SUMS, REGISTERS ", p, 1, 1, 0")                \
-                     : __VA_ARGS__                                                             \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                    \
-      }                                                                                        \
-    }                                                                                          \
-    __device__ static void add(float (&d)[COLUMNS / 2], std::uint64_t a, std::uint64_t b) {    \
-      if constexpr (kBFloat16) {                                                               \
-        asm volatile(SLUICE_WGMMA(SHAPE, "bf16", SUMS, MEMORY ", p, 1, 1, 0, 0")               \
-                     : __VA_ARGS__                                                             \
-                     : "l"(a), "l"(b));                                                        \
-      } else {                                                                                 \
-        asm volatile(SLUICE_WGMMA(SHAPE, "f16", SUMS, MEMORY ", p, 1, 1, 0, 0")                \
-                     : __VA_ARGS__                                                             \
-                     : "l"(a), "l"(b));                                                        \
-      }                                                                                        \
-    }                                                                                          \
+#define SLUICE_PRODUCT(COLUMNS, SHAPE, SUMS, REGISTERS, MEMORY, ...)                        \
+  template <typename T>                                                                     \
+  struct Product<T, COLUMNS> {                                                              \
+    static constexpr bool kBFloat16 = std::is_same_v<T, __nv_bfloat16>;                     \
+    __device__ static void add(float (&d)[COLUMNS / 2], const std::uint32_t (&a)[4],        \
+                               std::uint64_t b) {                                           \
+      if constexpr (kBFloat16) {                                                            \
+        asm volatile(SLUICE_WGMMA(SHAPE, "bf16", SUMS, REGISTERS ", p, 1, 1, 0")            \
+                     : __VA_ARGS__                                                          \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                 \
+      } else {                                                                              \
+        asm volatile(SLUICE_WGMMA(SHAPE, "f16", SUMS, REGISTERS ", p, 1, 1, 0")             \
+                     : __VA_ARGS__                                                          \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                 \
+      }                                                                                     \
+    }                                                                                       \
+    __device__ static void add(float (&d)[COLUMNS / 2], std::uint64_t a, std::uint64_t b) { \
+      if constexpr (kBFloat16) {                                                            \
+        asm volatile(SLUICE_WGMMA(SHAPE, "bf16", SUMS, MEMORY ", p, 1, 1, 0, 0")            \
+                     : __VA_ARGS__                                                          \
+                     : "l"(a), "l"(b));                                                     \
+      } else {                                                                              \
+        asm volatile(SLUICE_WGMMA(SHAPE, "f16", SUMS, MEMORY ", p, 1, 1, 0, 0")             \
+                     : __VA_ARGS__                                                          \
+                     : "l"(a), "l"(b));                                                     \
+      }                                                                                     \
+    }                                                                                       \
   }
 #define SLUICE_SUMS(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SLUICE_4 "%0,%1,%2,%3"

@@ -11,9 +11,7 @@ template <typename T, int kOctets>
 class Projection {
  public:
   __device__ Projection(const Block& block)
-      : block_(block),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(own_warp()) {}
+      : block_(block), lane_(static_cast<int>(threadIdx.x) % 32), warp_(own_warp()) {}
 
   __device__ void run(int t, int tile, ValueRing& ring) {
     if (!block_.projects()) return;
