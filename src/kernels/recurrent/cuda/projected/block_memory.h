@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bit>
+
 #include "kernels/recurrent/cuda/projected/arguments.h"
 
 namespace sluice::kernels::recurrent::cuda::projected {
@@ -13,10 +15,11 @@ constexpr int depths_in_registers(int octets) {
 /// each has some of the rows, and one has none.
 constexpr int projection_parts(int octets) { return octets < kMostOctets ? kGroups : 1; }
 constexpr int projection_sides(int octets) { return octets < kMostOctets ? 1 : 2; }
-/// Pieces of units that are copied together, of which all parts have as many.
+/// Pieces of units that are copied together, of which all parts have as many: a power of two.
 constexpr int unit_chunk_pieces(int octets) {
-  const int parts = projection_parts(octets), pieces = chunk_pieces(octets);
-  return pieces - pieces % parts;
+  const int parts = projection_parts(octets);
+  const auto each = static_cast<unsigned>(chunk_pieces(octets) / parts);
+  return parts * static_cast<int>(std::bit_floor(each));
 }
 
 /// Where things lie in a block's shared memory, as byte offsets.

@@ -36,41 +36,61 @@ class Projection {
   static constexpr int kShare = kOctets / kSides;  ///< octets of a warpgroup
   static constexpr int kSources = kCluster * kParts, kOctetBytes = 512;
   using Columns = Product<T, kShare * 8>;
+  /// Pieces of a chunk that a warpgroup multiplies, and where the next one's descriptors are.
+  static constexpr int kChunk = unit_chunk_pieces(kOctets) / kParts;
+  static constexpr int kWeightStep = kParts * kProjectionBytes / 16;
+  static constexpr int kValueStep = kParts * kOctets * kPieceBytes / 16;
 
   __device__ int group() const { return warp_ / 4; }
   /// Whether the warpgroup has a part of the products.
   __device__ bool works() const { return kParts * kSides == kGroups || group() < kSides; }
 
   __device__ void multiply(float (&sums)[kShare * 4], ValueRing& ring) const {
-    constexpr int kChunk = unit_chunk_pieces(kOctets) / kParts;
-    const int part = kParts > 1 ? group() : 0, side = kSides > 1 ? group() : 0;
+    const int part = kParts > 1 ? group() : 0;
     const int pieces = block_.stack.own_pieces() / kParts;
-    std::uint32_t weights = block_.memory + block_.places.projection + part * kProjectionBytes;
-    std::uint32_t values = 0;
-    int left = 0;  // of the chunk
+    std::uint64_t weights = factor_at(
+        block_.memory + block_.places.projection + part * kProjectionBytes, kProjectionBytes / 2);
+    int left = pieces;
 #pragma unroll 1
-    for (int i = 0; i < pieces; ++i) {
-      const bool fresh = left == 0;
-      if (fresh) {
-        values = ring.take() + part * kOctets * kPieceBytes + side * kShare * kMatrixBytes;
-        left = min(kChunk, pieces - i);
-      }
-      if (works()) {
-        begin_products();
-        Columns::add(sums, factor_at(weights, kProjectionBytes / 2),
-                     factor_at(values, kOctets * kMatrixBytes));
-        end_products();
-      }
-      weights += kParts * kProjectionBytes;
-      values += kParts * kOctets * kPieceBytes;
-      --left;
-      if (fresh && i > 0) {
+    for (; left >= kChunk; left -= kChunk) {
+      const std::uint64_t values = next_values(ring);
+      if (works()) multiply_pieces<kChunk>(sums, weights, values);
+      weights += kChunk * kWeightStep;
+      if (left < pieces) {
         wait_for_products<1>();
         ring.release();
       }
     }
     finish_products(sums);
+    if (left < pieces) ring.release();
+    if (left == 0) return;
+    // What is left of a depth that isn't a number of chunks.
+    std::uint64_t values = next_values(ring);
+#pragma unroll 1
+    for (; left > 0; --left) {
+      if (works()) multiply_pieces<1>(sums, weights, values);
+      weights += kWeightStep;
+      values += kValueStep;
+    }
+    finish_products(sums);
     ring.release();
+  }
+
+  /// Those of the next chunk that the warpgroup multiplies.
+  __device__ std::uint64_t next_values(ValueRing& ring) const {
+    const int part = kParts > 1 ? group() : 0, side = kSides > 1 ? group() : 0;
+    return factor_at(ring.take() + part * kOctets * kPieceBytes + side * kShare * kMatrixBytes,
+                     kOctets * kMatrixBytes);
+  }
+  template <int kPieces>
+  __device__ void multiply_pieces(float (&sums)[kShare * 4], std::uint64_t weights,
+                                  std::uint64_t values) const {
+    begin_products();
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      Columns::add(sums, weights + i * kWeightStep, values + i * kValueStep);
+    }
+    end_products();
   }
 
   /// Where a block has an octet's sums of a source: [4][lane].
