@@ -9,6 +9,7 @@
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
 #include "kernels/recurrent/cuda/projected/plan.h"
 #include "kernels/recurrent/cuda/recurrent.h"
+#include "kernels/recurrent/cuda/streamed/launch.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -107,6 +108,7 @@ constexpr std::array kList{
     rung<kPersistentCluster>(refuse_persistent<persistent::refuse>),
     rung<kPersistentGrid>(refuse_spread<persistent_grid::refuse>),
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
+    rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),
     rung<kPersistentForward>(refuse_persistent_forward),
     Candidate{projected::kName, false, projected::refuse, projected::make_plan},
     rung<kGraph>(refuse_any),

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/streamed/launch.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -113,6 +114,8 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   } else if (engine.rung.residence == Residence::kWide) {
     const bool saved_by_gate = !engine.rung.persistent_backward();
     wide::launch(queue, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
+  } else if (engine.rung.residence == Residence::kStreamed) {
+    streamed::launch(queue, run.kind(), args, run.workspace<void>(exchange));
   } else if (engine.descriptor.has_extras()) {
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_extras(run, layer, args));

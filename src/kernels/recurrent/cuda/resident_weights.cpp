@@ -3,6 +3,8 @@
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/streamed/launch.h"
+#include "kernels/recurrent/cuda/streamed/pack_kernels.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 #include "kernels/recurrent/cuda/wide/pack_kernels.h"
 
@@ -64,6 +66,18 @@ void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const floa
   wide::pack_backward(stream, descriptor.dtype, args);
 }
 
+void pack_for_streaming(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
+                        const ResidentWeights& to) {
+  auto args = weights_of<streamed::PackWeights>(descriptor, weight_hh);
+  args.geometry = streamed::forward_geometry(descriptor);
+  args.to = to.forward;
+  streamed::pack_forward(stream, descriptor.dtype, args);
+  if (!to.backward) return;
+  args.geometry = streamed::backward_geometry(descriptor);
+  args.to = to.backward;
+  streamed::pack_backward(stream, descriptor.dtype, args);
+}
+
 }  // namespace
 
 PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence) {
@@ -76,6 +90,11 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
     const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
     return both_passes(descriptor, wide::packed_bytes(chunks, wide::forward_stages(descriptor)),
                        wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
+  }
+  if (residence == Residence::kStreamed) {
+    const std::int64_t forward = streamed::packed_bytes(streamed::forward_geometry(descriptor));
+    if (!descriptor.training) return {forward, 0};
+    return {forward, streamed::packed_bytes(streamed::backward_geometry(descriptor))};
   }
   const std::int64_t bytes = persistent::packed_bytes(descriptor.dtype, descriptor.gates(),
                                                       persistent::backward_cluster(descriptor));
@@ -91,14 +110,19 @@ PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
     const std::int64_t bytes = wide::exchange_bytes(descriptor);
     return both_passes(descriptor, bytes, bytes);
   }
+  if (residence == Residence::kStreamed) {
+    const std::int64_t bytes = streamed::exchange_bytes(descriptor);
+    return both_passes(descriptor, bytes, bytes);
+  }
   return {0, 0};
 }
 
 void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
                            const float* weight_hh, const ResidentWeights& to) {
-  const auto pack = residence == Residence::kGrid   ? pack_for_grid
-                    : residence == Residence::kWide ? pack_for_wide
-                                                    : pack_for_cluster;
+  const auto pack = residence == Residence::kGrid       ? pack_for_grid
+                    : residence == Residence::kWide     ? pack_for_wide
+                    : residence == Residence::kStreamed ? pack_for_streaming
+                                                        : pack_for_cluster;
   pack(stream, descriptor, weight_hh, to);
 }
 

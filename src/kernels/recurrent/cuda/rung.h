@@ -19,10 +19,11 @@ enum class InputProducts {
 
 /// Where recurrent weights stay while all steps run.
 enum class Residence {
-  kNone,     ///< nowhere: each step reads them anew
-  kCluster,  ///< in each cluster, which works on some rows (persistent/)
-  kGrid,     ///< spread over a group of blocks, a few rows each (persistent_grid/)
-  kWide,     ///< spread over the whole GPU, for many rows (wide/)
+  kNone,      ///< nowhere: each step reads them anew
+  kCluster,   ///< in each cluster, which works on some rows (persistent/)
+  kGrid,      ///< spread over a group of blocks, a few rows each (persistent_grid/)
+  kWide,      ///< spread over the whole GPU, for many rows (wide/)
+  kStreamed,  ///< likewise, but for those that don't fit there (streamed/)
 };
 
 struct Rung {
@@ -79,6 +80,9 @@ inline constexpr Rung kPersistentCluster =
     persistent_rung("persistent-cluster", Residence::kCluster);
 inline constexpr Rung kPersistentGrid = persistent_rung("persistent-grid", Residence::kGrid);
 inline constexpr Rung kPersistentWide = persistent_rung("persistent-wide", Residence::kWide);
+
+inline constexpr Rung kPersistentStreamed =
+    persistent_rung("persistent-streamed", Residence::kStreamed);
 
 constexpr Rung persistent_forward_rung() {
   Rung rung = persistent_rung("persistent-forward", Residence::kWide);

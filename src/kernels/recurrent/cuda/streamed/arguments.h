@@ -1,0 +1,102 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/persistent/arguments.h"
+
+/// All steps of one layer in one launch over the whole GPU, for layers whose recurrent weights
+/// don't fit on chip: of a block's share some lie in registers, some in shared memory, and the rest
+/// comes from the second cache in every step, ahead of the values that it is multiplied with. The
+/// blocks of a cluster share the depth of their units' products.
+namespace sluice::kernels::recurrent::cuda::streamed {
+
+using persistent::Extent;
+using persistent::LayerBackward;
+using persistent::LayerForward;
+
+/// Blocks that share the depth of products: so that what each reads of the exchange, in backward
+/// that of all gates, is less than what it reads of weights.
+inline constexpr int kForwardCluster = 2, kBackwardCluster = 4;
+/// Rows of the batch at most, units (or gates of as many) of a chunk of the depth, of which a line
+/// has half, and pairs of units that a block may own.
+inline constexpr int kMostRows = 32, kChunkUnits = 128, kLineUnits = 64, kMostPairs = 12;
+/// Warpgroups: two multiply, three evaluate cells, of the last a warp announces, one copies values
+/// and one weights.
+inline constexpr int kProductGroups = 2, kCellGroups = 3, kThreads = 768;
+inline constexpr int kProductWarps = 4 * kProductGroups, kCellWarps = 4 * kCellGroups;
+inline constexpr int kCellThreads = 128 * kCellGroups;
+/// Chunks of the depth whose weights are in registers, fewer where sums are beside tiles; a block
+/// has no fewer chunks.
+constexpr int register_chunks(bool beside) { return beside ? 2 : 3; }
+/// A pair of units of one row of the product (of a gate, in forward) is a slot. Those beyond what
+/// the two warpgroups' tiles hold are multiplied apart, for forward alone.
+inline constexpr int kTileSlots = 32, kBesideSlots = 4;
+inline constexpr int kRegisterChunkBytes = kProductGroups * 64 * kChunkUnits * 2;
+inline constexpr int kBesideChunkBytes = 2 * kBesideSlots * kChunkUnits * 2;
+/// Counters have a line of the second cache each.
+inline constexpr int kCounterBytes = 128;
+/// Places of the rings, of values and of weights, at most.
+inline constexpr int kMostRing = 40, kMostWeightRing = 8;
+
+/// How a layer lies on the GPU.
+struct Geometry {
+  std::int32_t chunks;          ///< that have all units
+  std::int32_t depth_chunks;    ///< that the exchange has: `chunks`, or of each gate as many
+  std::int32_t cluster;         ///< blocks: kForwardCluster or kBackwardCluster
+  std::int32_t clusters;        ///< that work on the layer
+  std::int32_t depth;           ///< chunks that a block multiplies
+  std::int32_t pairs;           ///< of units that a block owns
+  std::int32_t slots;           ///< that a block owns: of each pair one, or one a gate
+  std::int32_t lines;           ///< of half a chunk, 128 bytes each: the rows in eights
+  std::int32_t ring;            ///< chunks of values
+  std::int32_t streamed;        ///< chunks whose weights come anew in each step, of the others
+  std::int32_t weight_ring;     ///< of these
+  std::uint64_t streamed_ones;  ///< which they are, a bit each
+  std::byte* exchange;          ///< [2][depth chunk][half][line][64 units], zero at the beginning
+  std::uint32_t* counters;      ///< [chunk], zero at the beginning
+
+  constexpr int units() const { return 2 * pairs; }
+  constexpr int blocks() const { return cluster * clusters; }
+  constexpr int half_bytes() const { return lines * 128; }
+  constexpr int chunk_bytes() const { return 2 * half_bytes(); }
+  /// Chunks of the depth are those in registers, at even distances, and others.
+  constexpr int registers() const { return register_chunks(has_beside()); }
+  constexpr int others() const { return depth - registers(); }
+  /// Whether the i-th of the others is streamed: those are spread evenly.
+  constexpr bool is_streamed(int i) const { return streamed_ones >> i & 1; }
+  constexpr int resident() const { return others() - streamed; }
+  /// How many others come ahead of the i-th chunk in registers.
+  constexpr int others_before(int i) const { return (i + 1) * depth / registers() - 1 - i; }
+  constexpr bool has_beside() const { return cluster * slots > kProductGroups * kTileSlots; }
+  /// Weights of another chunk: lines of 128 bytes, those of 16 rows together.
+  constexpr int half_weight_bytes() const {
+    const int sixteens = (cluster * slots + 7) / 8, most = kProductGroups * kTileSlots / 8;
+    return (sixteens < most ? sixteens : most) * 16 * 128;
+  }
+  constexpr int weight_bytes() const { return 2 * half_weight_bytes(); }
+  /// Bytes of a block's packed weights: [register chunk], [other chunk], [chunk] of what is beside.
+  constexpr std::int64_t packed_bytes() const {
+    return std::int64_t{registers()} * kRegisterChunkBytes +
+           std::int64_t{others()} * weight_bytes() + (has_beside() ? depth * kBesideChunkBytes : 0);
+  }
+  /// Sums for a block of one of the cluster's blocks, and of all.
+  constexpr int part_bytes() const { return slots * (lines / 8) * 64; }
+  constexpr int sums_bytes() const { return cluster * part_bytes(); }
+};
+
+/// Shared memory of a block, in bytes. Products read whole tiles where weights and values have
+/// fewer lines: whatever lies behind them, for sums that nobody looks at.
+struct BlockMemory {
+  static constexpr int kBytes = 232448;  ///< that a block may have on Hopper
+  static constexpr int kBarriers = 2 * kMostRing + 2 * kMostWeightRing + 4;
+  int weight_ring, beside, ring, sums, end;
+  static constexpr int kResident = 0, kBarriersAt = kBytes - kBarriers * 8;
+
+  __host__ __device__ constexpr explicit BlockMemory(const Geometry& geometry)
+      : weight_ring(geometry.resident() * geometry.weight_bytes()),
+        beside(weight_ring + geometry.weight_ring * geometry.weight_bytes()),
+        ring(beside + (geometry.has_beside() ? geometry.depth * kBesideChunkBytes : 0)),
+        sums(ring + geometry.ring * geometry.chunk_bytes()),
+        end(sums + 2 * geometry.sums_bytes()) {}
+  constexpr int left() const { return kBarriersAt - end; }
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::streamed

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstring>
+
+#include "kernels/recurrent/cuda/cells.h"
+#include "kernels/recurrent/cuda/persistent/geometry.h"
+#include "kernels/recurrent/cuda/streamed/block.h"
+#include "kernels/recurrent/cuda/wide/cell_place.h"
+
+/// What the threads that evaluate cells have in common, forward and backward.
+namespace sluice::kernels::recurrent::cuda::streamed {
+
+using wide::kCells;
+using wide::Pair;
+
+/// Where a thread's cells are: a pair of units of one row. A warp has four pairs of eight rows.
+class CellPlace {
+ public:
+  __device__ CellPlace(const Extent& extent, const Geometry& geometry, const Part& part,
+                       const std::byte* sums)
+      : extent_(extent), geometry_(geometry) {
+    const int thread = static_cast<int>(threadIdx.x) % kCellThreads, warp = thread / 32;
+    const int lane = thread % 32, pair = warp % kCellGroups * 4 + lane / 8;
+    row_ = warp / kCellGroups * 8 + lane % 8;
+    unit_ = part.first_unit + 2 * pair;
+    exists_ = pair < geometry.pairs && row_ < extent.rows && unit_ < extent.hidden;
+    even_ = extent.hidden % 2 == 0;
+    if (exists_) length_ = extent.lengths ? extent.lengths[row_] : extent.time;
+    sums_ = sums + row_ / 8 * geometry.slots * 64 + pair * 64 + row_ % 8 * 8;
+    written_ = geometry.exchange + unit_ / kLineUnits * geometry.half_bytes() + row_ * 128 +
+               (unit_ % kLineUnits / 8 ^ row_ % 8) * 16 + unit_ % 8 * 2;
+  }
+
+  __device__ bool exists() const { return exists_; }
+  __device__ bool has_unit(int u) const { return unit_ + u < extent_.hidden; }
+  __device__ int unit() const { return unit_; }
+  /// Steps of the row.
+  __device__ int length() const { return length_; }
+  /// Of the first unit in an array [.., rows, H], and of its first gate in one [.., rows, gates,
+  /// H].
+  __device__ std::int64_t at(int index) const { return gate_at<1>(index); }
+  template <int kGates>
+  __device__ std::int64_t gate_at(int index) const {
+    const std::int64_t line = static_cast<std::int64_t>(index) * extent_.rows + row_;
+    return line * kGates * extent_.hidden + unit_;
+  }
+
+  template <typename V>
+  __device__ void load_units(const V* from, V (&values)[kCells]) const {
+    if (even_) {
+      const auto both = *reinterpret_cast<const Both<V>*>(from);
+      values[0] = both.first;
+      values[1] = both.second;
+    } else {
+      values[0] = from[0];
+      if (has_unit(1)) values[1] = from[1];
+    }
+  }
+  template <typename V>
+  __device__ void store_units(V* to, const V (&values)[kCells]) const {
+    if (even_) {
+      *reinterpret_cast<Both<V>*>(to) = {values[0], values[1]};
+    } else {
+      to[0] = values[0];
+      if (has_unit(1)) to[1] = values[1];
+    }
+  }
+  template <typename T>
+  __device__ void store_units(T* to, const Pair<T>& values) const {
+    T both[kCells];
+    memcpy(both, &values.bits, sizeof(both));
+    store_units(to, both);
+  }
+
+  /// What all blocks of the cluster have summed up for a slot of the pair's, `slot` pairs further.
+  template <int kCluster>
+  __device__ float2 sum(int number, int slot) const {
+    const std::byte* from = sums_ + number % 2 * geometry_.sums_bytes() + slot * 64;
+    float2 sum = *reinterpret_cast<const float2*>(from);
+#pragma unroll
+    for (int i = 1; i < kCluster; ++i) {
+      const float2 part = *reinterpret_cast<const float2*>(from + i * geometry_.part_bytes());
+      sum.x += part.x;
+      sum.y += part.y;
+    }
+    return sum;
+  }
+  /// Writes what is handed on as `number`-th values: `plane` is the gate.
+  __device__ void hand_on(int number, int plane, std::uint32_t values) const {
+    const int chunk = number % 2 * geometry_.depth_chunks + plane * geometry_.chunks;
+    *reinterpret_cast<std::uint32_t*>(written_ + chunk * geometry_.chunk_bytes()) = values;
+  }
+
+ private:
+  template <typename V>
+  struct alignas(2 * sizeof(V)) Both {
+    V first, second;
+  };
+
+  const Extent& extent_;
+  const Geometry& geometry_;
+  int row_, unit_, length_ = 0;
+  bool exists_, even_;
+  const std::byte* sums_;
+  std::byte* written_;
+};
+
+/// The turns of the warps that evaluate cells: waiting for sums, and telling that values are
+/// written.
+class CellTurns {
+ public:
+  __device__ CellTurns(const Geometry& geometry, const Barriers& barriers)
+      : geometry_(geometry), barriers_(barriers) {}
+
+  __device__ void wait_for_sums(int number) const {
+    wait_for_phase(barriers_.sums(number % 2), number / 2 % 2);
+    // Those of the turn after the next one can't come before all blocks have these.
+    if (threadIdx.x % kCellThreads == 0) {
+      arrive_and_expect(barriers_.sums(number % 2), geometry_.sums_bytes());
+    }
+  }
+  __device__ void tell() const {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(barriers_.written());
+  }
+
+ private:
+  const Geometry& geometry_;
+  const Barriers& barriers_;
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::streamed

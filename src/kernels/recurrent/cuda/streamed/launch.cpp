@@ -1,0 +1,208 @@
+#include "kernels/recurrent/cuda/streamed/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/recurrent/cuda/streamed/kernels.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
+
+namespace sluice::kernels::recurrent::cuda::streamed {
+namespace {
+
+using runtime::cuda::check;
+
+enum class Pass { kForward, kBackward };
+
+/// So many clusters an H200 runs at once, if each block takes a multiprocessor for itself
+/// (cudaOccupancyMaxActiveClusters).
+struct ClusterSize {
+  int blocks, at_once;
+};
+constexpr ClusterSize size_of(Pass pass) {
+  return pass == Pass::kForward ? ClusterSize{kForwardCluster, 66}
+                                : ClusterSize{kBackwardCluster, 30};
+}
+
+/// Chunks of the ring of values that bring more than further weights on chip, and places of the
+/// ring of weights.
+constexpr int kNeededRing = 4, kWeightRing = 2;
+
+std::int32_t parts(std::int64_t extent, std::int64_t part) {
+  return static_cast<std::int32_t>((extent + part - 1) / part);
+}
+
+/// Divides a block's shared memory: all weights stay there if they fit, otherwise what the rings
+/// leave. False if not even those do.
+bool divide_memory(Geometry& geometry) {
+  const int needed = std::min(geometry.depth, kNeededRing), bytes = geometry.weight_bytes();
+  geometry.ring = needed;
+  geometry.streamed = geometry.weight_ring = 0;
+  if (BlockMemory(geometry).left() < 0) {
+    geometry.streamed = geometry.others();
+    geometry.weight_ring = kWeightRing;
+    const int left = BlockMemory(geometry).left();
+    if (left < 0) return false;
+    geometry.streamed -= left / bytes;
+  }
+  geometry.streamed_ones = 0;
+  for (int i = 0; i < geometry.others(); ++i) {
+    const bool streamed = i * geometry.streamed % geometry.others() < geometry.streamed;
+    geometry.streamed_ones |= std::uint64_t{streamed} << i;
+  }
+  const int more = BlockMemory(geometry).left() / geometry.chunk_bytes();
+  geometry.ring = std::min({geometry.depth, kMostRing, needed + more});
+  return true;
+}
+
+/// Nothing if the GPU doesn't have so many blocks.
+std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t hidden,
+                                    std::int64_t rows) {
+  const ClusterSize size = size_of(pass);
+  const bool forward = pass == Pass::kForward;
+  Geometry geometry{};
+  geometry.chunks = parts(hidden, kChunkUnits);
+  geometry.depth_chunks = geometry.chunks * static_cast<std::int32_t>(forward ? 1 : gates);
+  geometry.cluster = size.blocks;
+  geometry.depth = std::max(parts(geometry.depth_chunks, size.blocks), register_chunks(false));
+  geometry.pairs = parts(hidden, std::int64_t{2} * size.blocks * size.at_once);
+  geometry.clusters = parts(hidden, std::int64_t{geometry.units()} * size.blocks);
+  geometry.slots = geometry.pairs * static_cast<std::int32_t>(forward ? gates : 1);
+  geometry.lines = parts(rows, 8) * 8;
+  const int beside = forward && gates == 3 ? kBesideSlots : 0;
+  if (geometry.pairs > kMostPairs ||
+      geometry.cluster * geometry.slots > kProductGroups * kTileSlots + beside ||
+      !divide_memory(geometry)) {
+    return std::nullopt;
+  }
+  return geometry;
+}
+
+const void* kernel_of(const CellKind& kind, Pass pass, const Geometry& geometry) {
+  const Kernels& kernels = kernels_of(kind);
+  if (pass == Pass::kBackward) return kernels.backward;
+  return geometry.has_beside() ? kernels.forward_beside : kernels.forward;
+}
+
+struct Configuration {
+  std::array<cudaLaunchAttribute, 3> attributes{};
+  cudaLaunchConfig_t launch{};
+
+  explicit Configuration(const Geometry& geometry, const LaunchQueue& queue = {}) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {static_cast<unsigned>(geometry.cluster), 1, 1};
+    attributes[1].id = cudaLaunchAttributeCooperative;
+    attributes[1].val.cooperative = 1;
+    launch.gridDim = static_cast<unsigned>(geometry.blocks());
+    launch.blockDim = kThreads;
+    launch.dynamicSmemBytes = BlockMemory::kBytes;
+    launch.attrs = attributes.data();
+    launch.numAttrs = queue.add_event(attributes.data(), 2);
+    launch.stream = queue.stream;
+  }
+  Configuration(const Configuration&) = delete;
+  Configuration& operator=(const Configuration&) = delete;
+};
+
+void allow(const void* kernel) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             BlockMemory::kBytes),
+        "allow a recurrent kernel its shared memory");
+}
+
+std::int64_t counters_bytes(const Geometry& geometry) {
+  return std::int64_t{geometry.chunks} * kCounterBytes;
+}
+std::int64_t exchange_bytes(const Geometry& geometry) {
+  return counters_bytes(geometry) +
+         std::int64_t{2} * geometry.depth_chunks * geometry.chunk_bytes();
+}
+
+template <typename Args>
+void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, const Args& args,
+                  void* exchange) {
+  const Extent& extent = args.extent;
+  const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
+  Geometry geometry = geometry_of(pass, gates, extent.hidden, extent.rows).value();
+  const void* kernel = kernel_of(kind, pass, geometry);
+  geometry.counters = static_cast<std::uint32_t*>(exchange);
+  geometry.exchange = static_cast<std::byte*>(exchange) + counters_bytes(geometry);
+  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(exchange_bytes(geometry)),
+                        queue.stream),
+        "clear the exchange of a recurrent layer");
+  allow(kernel);
+  Configuration configuration(geometry, queue);
+  Args copy = args;
+  void* values[]{&copy, &geometry};
+  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
+        "queue the kernel of a recurrent layer");
+}
+
+/// Why this GPU doesn't run all blocks of a launch at once.
+std::optional<std::string> refuse_blocks(const void* kernel, const Geometry& geometry) {
+  allow(kernel);
+  const Configuration configuration(geometry);
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
+        "ask how many clusters of a recurrent kernel run at once");
+  if (clusters >= geometry.clusters) return std::nullopt;
+  return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
+                     geometry.clusters, geometry.cluster);
+}
+
+std::optional<Geometry> geometry_of(Pass pass, const Descriptor& descriptor) {
+  return geometry_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows);
+}
+
+}  // namespace
+
+Geometry forward_geometry(const Descriptor& descriptor) {
+  return geometry_of(Pass::kForward, descriptor).value();
+}
+Geometry backward_geometry(const Descriptor& descriptor) {
+  return geometry_of(Pass::kBackward, descriptor).value();
+}
+
+std::int64_t exchange_bytes(const Descriptor& descriptor) {
+  return exchange_bytes(descriptor.training ? backward_geometry(descriptor)
+                                            : forward_geometry(descriptor));
+}
+
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device) {
+  if (!device.gpu().code.hopper) {
+    return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
+  }
+  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
+    return "it computes bfloat16 and float16";
+  }
+  if (descriptor.projects()) return "it has no projection";
+  if (descriptor.directions > 1) return "it runs one direction";
+  if (descriptor.rows > kMostRows) {
+    return fmt::format("it runs up to {} rows, not {}", kMostRows, descriptor.rows);
+  }
+  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    if (pass == Pass::kBackward && !descriptor.training) continue;
+    const auto geometry = geometry_of(pass, descriptor);
+    if (!geometry) {
+      return fmt::format("{} units are more than its blocks multiply", descriptor.hidden);
+    }
+    const void* kernel = kernel_of({descriptor.cell, descriptor.dtype}, pass, *geometry);
+    if (auto reason = refuse_blocks(kernel, *geometry)) return reason;
+  }
+  return std::nullopt;
+}
+
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
+            void* exchange) {
+  launch_layer(queue, kind, Pass::kForward, args, exchange);
+}
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
+            void* exchange) {
+  launch_layer(queue, kind, Pass::kBackward, args, exchange);
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::streamed

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/cuda/launch_queue.h"
+#include "kernels/recurrent/cuda/streamed/arguments.h"
+#include "runtime/cuda/cuda_device.h"
+
+/// Which layers can run, how they are spread over the GPU, and the launch.
+namespace sluice::kernels::recurrent::cuda::streamed {
+
+/// Why a layer of this shape can't be launched on this GPU, in one sentence. Asks the GPU how many
+/// clusters it runs at once.
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device);
+
+/// How a layer lies on the GPU in one pass with the descriptor's rows (fewer change nothing about
+/// its weights), without the exchange.
+Geometry forward_geometry(const Descriptor& descriptor);
+Geometry backward_geometry(const Descriptor& descriptor);
+
+/// Bytes of global memory that launches of up to the descriptor's rows need, in both passes.
+std::int64_t exchange_bytes(const Descriptor& descriptor);
+
+/// Launches a layer; `exchange` has exchange_bytes, of which nothing is expected.
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
+            void* exchange);
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
+            void* exchange);
+
+}  // namespace sluice::kernels::recurrent::cuda::streamed

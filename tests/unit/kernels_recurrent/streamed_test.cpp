@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+std::string parameter_name(
+    const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param),
+                     base::name_of(std::get<1>(parameter.param)));
+}
+
+/// Layers in one launch over the whole GPU, whose weights come anew in each step as far as they
+/// don't fit on chip: only on devices that have them.
+class RecurrentStreamed : public OnCandidate<std::tuple<const char*, DType>> {
+ protected:
+  RecurrentStreamed() : OnCandidate("persistent-streamed") {}
+
+  Descriptor layer_of(CellType cell, std::int64_t hidden, std::int64_t rows) {
+    Descriptor d;
+    d.cell = cell;
+    d.input = draw(6, 20);
+    d.hidden = hidden;
+    d.rows = rows;
+    d.dtype = std::get<1>(GetParam());
+    d.training = true;
+    return d;
+  }
+
+  /// Runs a layer that is planned for up to so many rows and compares.
+  void compare(Descriptor layer, std::int64_t time) {
+    StackCase stack;
+    layer.time = time + draw(0, 1);
+    stack.descriptor = layer;
+    stack.time = time;
+    stack.rows = draw((layer.rows + 1) / 2, layer.rows);
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(layer)) return;
+    const Tensors got = run(stack, options());
+    expect_close(got, expected(stack), tolerance_of(std::get<1>(GetParam())));
+    EXPECT_EQ(run(stack, options()), got);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentStreamed,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values(DType::kBFloat16, DType::kFloat16)),
+                         parameter_name);
+
+// One cluster and several, with fewer chunks than registers take and with more.
+TEST_P(RecurrentStreamed, EqualsOracleWithWeightsOnChip) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t rows : {1, 8, 20, 32}) {
+      compare(layer_of(cell, draw(1, 100), rows), 7);
+      compare(layer_of(cell, draw(101, 900), rows), 5);
+    }
+  }
+}
+
+// Widths of which a part of the weights is streamed, in one pass or both.
+TEST_P(RecurrentStreamed, EqualsOracleWithStreamedWeights) {
+  compare(layer_of(CellType::kLstm, draw(1921, 2112), 16), 2);
+  compare(layer_of(CellType::kGru, draw(2113, 2640), 16), 3);
+  compare(layer_of(CellType::kGru, draw(2641, 2880), 8), 2);
+}
+
+// Each cluster has a few rows of weights beyond what its tiles hold.
+TEST_P(RecurrentStreamed, EqualsOracleWithSlotsBesideTiles) {
+  compare(layer_of(CellType::kGru, 2816, 32), 2);
+}
+
+TEST_P(RecurrentStreamed, RefusesWhatDoesNotFit) {
+  Descriptor layer = layer_of(CellType::kGru, 2880, 32);
+  layer.time = 2;
+  if (gpu_lacks(layer)) GTEST_SKIP();
+  layer.rows = 33;
+  EXPECT_EQ(refusal(layer), "it runs up to 32 rows, not 33");
+  layer.rows = 32;
+  layer.hidden = 2881;
+  EXPECT_EQ(refusal(layer), "2881 units are more than its blocks multiply");
+  layer.training = false;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.hidden = 2905;
+  EXPECT_EQ(refusal(layer), "2905 units are more than its blocks multiply");
+  layer.cell = CellType::kLstm;
+  layer.hidden = 2112;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.hidden = 2113;
+  EXPECT_EQ(refusal(layer), "2113 units are more than its blocks multiply");
+  layer.hidden = 512;
+  layer.directions = 2;
+  EXPECT_EQ(refusal(layer), "it runs one direction");
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
