@@ -94,6 +94,7 @@ std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidd
 /// a kernel a step (docs/performance.md).
 std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
   const bool forward = pass == Pass::kForward, gru = descriptor.cell == CellType::kGru;
+  if (forward_stages(descriptor) == kMostStages) return forward && !gru ? 3 : 2;
   if (forward_stages(descriptor) > kRegisterStages) return forward && !gru ? 4 : 2;
   if (forward) return gru ? 4 : 8;
   // Kernels of a step run layers beside each other, which brings the more the narrower they are.
