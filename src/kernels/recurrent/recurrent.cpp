@@ -85,9 +85,11 @@ std::span<const Candidate> candidates(const runtime::Device& device) {
   return leaves_of(device, cpu::candidates(), &DeviceKernels::recurrent, "recurrent").list;
 }
 
-Choice make_plan(const Context& context, const Descriptor& descriptor,
+Choice make_plan(const Context& context, const Descriptor& wanted,
                  std::string_view implementation) {
-  descriptor.validate();
+  wanted.validate();
+  Descriptor descriptor = wanted;
+  descriptor.tf32 = wanted.dtype == DType::kFloat32 && context.tf32();
   if (implementation == "auto" && context.tuning() != nullptr) {
     if (auto choice = measured_choice(context, descriptor)) return std::move(*choice);
   }

@@ -42,6 +42,8 @@ struct Descriptor {
   /// Storage of x, y, h and packed weights: float64, float32, bfloat16 or float16. Sums, c and
   /// gradients of weights are kept in policy_of(dtype): float32 for the last two.
   DType dtype = DType::kFloat32;
+  /// Whether products of float32 round their factors to TF32; make_plan takes it from the context.
+  bool tf32 = false;
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 

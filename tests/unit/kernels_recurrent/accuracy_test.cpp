@@ -66,7 +66,9 @@ class RecurrentAccuracy : public ::testing::TestWithParam<Parameter> {
     layer.hidden = draw(sizes.units);
     layer.time = draw(sizes.time);
     layer.rows = draw(sizes.rows);
-    layer.dtype = runtime::Precision::parse(precision_).storage;
+    const auto precision = runtime::Precision::parse(precision_);
+    layer.dtype = precision.storage;
+    layer.tf32 = precision.tf32;
     return layer;
   }
 

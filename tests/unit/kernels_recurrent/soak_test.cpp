@@ -58,6 +58,7 @@ TEST_P(RecurrentSoak, SurvivesTenThousandRuns) {
   for (int drawn = 0; runs < kRuns && drawn < kRuns; ++drawn) {
     limits.extras = drawn % 2 == 1;
     StackCase stack = unfilled_case(random, limits);
+    stack.descriptor.tf32 = precision.tf32;
     if (candidate.refuse(stack.descriptor, *device)) continue;
     fill_case(random, stack);
     stack.want_gradients = false;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 #include <tuple>
@@ -17,15 +18,16 @@ namespace {
 
 constexpr std::string_view kBothPasses = "persistent-wide", kForward = "persistent-forward";
 
-std::string parameter_name(
-    const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
-  return fmt::format("{}_{}", std::get<0>(parameter.param),
-                     base::name_of(std::get<1>(parameter.param)));
+/// A device and a precision.
+using Parameter = std::tuple<const char*, const char*>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param), std::get<1>(parameter.param));
 }
 
 /// Layers in one launch over the whole GPU, at widths and batches that small random cases never
 /// have: only on devices that have them.
-class RecurrentWide : public OnCandidate<std::tuple<const char*, DType>> {
+class RecurrentWide : public OnCandidate<Parameter> {
  protected:
   RecurrentWide() : OnCandidate(kBothPasses) {}
 
@@ -38,11 +40,21 @@ class RecurrentWide : public OnCandidate<std::tuple<const char*, DType>> {
     d.hidden = hidden;
     d.time = 6;
     d.rows = 40;
-    d.dtype = std::get<1>(GetParam());
+    d.dtype = precision_.storage;
+    d.tf32 = precision_.tf32;
     d.training = true;
     return d;
   }
-  double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
+  RunOptions options() const {
+    RunOptions options = OnCandidate::options();
+    options.tf32 = precision_.tf32;
+    return options;
+  }
+  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
+  /// float16's rounding of as many places errs by.
+  double tolerance() const {
+    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
+  }
 
   /// Runs a layer that is planned for up to so many rows and compares.
   void compare(Descriptor layer, std::int64_t time, std::int64_t most_rows) {
@@ -60,11 +72,13 @@ class RecurrentWide : public OnCandidate<std::tuple<const char*, DType>> {
     expect_close(got, expected(stack), tolerance());
     EXPECT_EQ(run(stack, options()), got);
   }
+
+  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
 };
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentWide,
                          ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values(DType::kBFloat16, DType::kFloat16)),
+                                            ::testing::Values("bfloat16", "float16", "tf32")),
                          parameter_name);
 
 // Each takes another number of stages of the ring, and the last but one of each no whole chunk.
@@ -166,6 +180,37 @@ TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
     layer.peepholes = true;
     EXPECT_EQ(refusal(layer), "it has no peepholes");
   }
+}
+
+// Weights, states and gradients far from 1, which float16 couldn't hold: factors of TF32 are scaled
+// on their way to the products, gradients row by row.
+TEST_P(RecurrentWide, EqualsOracleWithFactorsOfAnySize) {
+  if (!precision_.tf32) GTEST_SKIP();
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    StackCase stack;
+    stack.descriptor = layer_of(cell, 1, draw(257, 1024));
+    stack.time = 4;
+    stack.rows = 37;
+    fill_case(random_, stack);
+    const auto hidden = static_cast<std::size_t>(stack.descriptor.hidden);
+    if (stack.input.h0.empty()) stack.input.h0.assign(37 * hidden, 1.0);
+    const double large = std::ldexp(1.0, 20 + static_cast<int>(draw(0, 10)));
+    for (double& h : stack.input.h0) h *= large;
+    for (double& w : stack.weights.front().weight_hh) w /= large;
+    for (double& d : stack.flow.dy) d *= large;
+    SCOPED_TRACE(fmt::format("times {}: {}", large, describe(stack)));
+    if (gpu_lacks(stack.descriptor)) return;
+    expect_close(run(stack, options()), expected(stack), tolerance());
+  }
+}
+
+// Whose products are exact, so that this kernel's would not be.
+TEST_P(RecurrentWide, RefusesFloat32) {
+  Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
+  if (gpu_lacks(layer)) GTEST_SKIP();
+  layer.dtype = DType::kFloat32;
+  layer.tf32 = false;
+  EXPECT_EQ(refusal(layer), "it computes bfloat16, float16 and TF32");
 }
 
 TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {

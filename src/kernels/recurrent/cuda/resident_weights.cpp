@@ -15,6 +15,13 @@ PassBytes both_passes(const Descriptor& descriptor, std::int64_t forward, std::i
   return {forward, descriptor.training ? backward : 0};
 }
 
+/// For factors of float32 to be scaled.
+void find_largest_weight(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
+                         float* largest) {
+  const std::int64_t hidden = descriptor.hidden;
+  persistent::find_largest(stream, weight_hh, descriptor.gates() * hidden * hidden, largest);
+}
+
 /// A launch's own description of the weights, without where they go and how they lie there.
 template <typename PackWeights>
 PackWeights weights_of(const Descriptor& descriptor, const float* weight_hh) {
@@ -30,7 +37,7 @@ void pack_for_cluster(cudaStream_t stream, const Descriptor& descriptor, const f
   auto args = weights_of<persistent::PackWeights>(descriptor, weight_hh);
   if (descriptor.dtype == DType::kFloat32) {
     args.largest = to.largest;
-    persistent::find_largest(stream, args);
+    find_largest_weight(stream, descriptor, weight_hh, to.largest);
   }
   args.cluster = persistent::forward_cluster(descriptor);
   args.to = to.forward;
@@ -57,6 +64,10 @@ void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const floa
                    const ResidentWeights& to) {
   auto args = weights_of<wide::PackWeights>(descriptor, weight_hh);
   args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
+  if (descriptor.dtype == DType::kFloat32) {
+    args.largest = to.largest;
+    find_largest_weight(stream, descriptor, weight_hh, to.largest);
+  }
   args.stages = static_cast<std::int32_t>(wide::forward_stages(descriptor));
   args.to = to.forward;
   wide::pack_forward(stream, descriptor.dtype, args);

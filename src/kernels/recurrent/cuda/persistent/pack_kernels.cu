@@ -76,17 +76,16 @@ __global__ void backward_kernel(const PackWeights args) {
   });
 }
 
-/// `args.largest` starts as zero.
-__global__ void largest_kernel(const PackWeights args) {
-  const int count = args.gates * args.hidden * args.hidden;
+/// `largest` starts as zero.
+__global__ void largest_kernel(const float* from, std::int64_t count, float* largest) {
   // Those of positive numbers compare as the numbers do.
   unsigned bits = 0;
-  for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < count;
-       i += static_cast<int>(gridDim.x) * kThreads) {
-    bits = max(bits, __float_as_uint(fabsf(args.from[i])));
+  for (std::int64_t i = blockIdx.x * kThreads + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * kThreads) {
+    bits = max(bits, __float_as_uint(fabsf(from[i])));
   }
   bits = __reduce_max_sync(~0u, bits);
-  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(args.largest), bits);
+  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(largest), bits);
 }
 
 unsigned blocks_for(int fragments) {
@@ -115,12 +114,12 @@ std::int64_t packed_bytes(DType storage, std::int64_t gates, const Cluster& clus
                   backward_fragments(cluster.blocks, static_cast<int>(gates)));
 }
 
-void find_largest(cudaStream_t stream, const PackWeights& args) {
+void find_largest(cudaStream_t stream, const float* from, std::int64_t count, float* largest) {
   constexpr unsigned kBlocks = 128;
-  runtime::cuda::check(cudaMemsetAsync(args.largest, 0, sizeof(float), stream),
-                       "clear the largest recurrent weight");
-  largest_kernel<<<kBlocks, kThreads, 0, stream>>>(args);
-  check_queued();
+  runtime::cuda::check(cudaMemsetAsync(largest, 0, sizeof(float), stream),
+                       "clear the largest factor of a recurrent product");
+  largest_kernel<<<kBlocks, kThreads, 0, stream>>>(from, count, largest);
+  runtime::cuda::check(cudaGetLastError(), "queue the search for the largest factor");
 }
 
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {

@@ -16,8 +16,8 @@ struct PackWeights {
 /// Bytes that each packing takes.
 std::int64_t packed_bytes(DType storage, std::int64_t gates, const Cluster& cluster);
 
-/// Comes before the packing.
-void find_largest(cudaStream_t stream, const PackWeights& args);
+/// In magnitude, of `count` numbers; of the weights it comes before the packing.
+void find_largest(cudaStream_t stream, const float* from, std::int64_t count, float* largest);
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args);
 void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args);
 

@@ -50,8 +50,11 @@ struct Geometry {
   std::int32_t sums;          ///< buffers of sums on their way from products to cells, 1 or 2
   std::int32_t ahead;         ///< steps of tiles whose inputs are read ahead
   bool saved_by_gate;         ///< forward leaves `saved` as [time, rows, 4, H]
-  std::byte* exchange;        ///< [2][direction][tile][depth chunk][chunk_bytes()]
-  std::uint32_t* counters;    ///< [direction][tile][chunk], zero at the beginning
+  float* largest_h0;          ///< in magnitude, zero if there is none; TF32 alone
+  /// TF32's backward: [2][direction][tile][row of it][chunk][quarter], zero at the beginning
+  std::uint16_t* exponents;
+  std::byte* exchange;      ///< [2][direction][tile][depth chunk][chunk_bytes()]
+  std::uint32_t* counters;  ///< [direction][tile][chunk], zero at the beginning
 
   constexpr int chunk_bytes() const { return lines * 128; }
   constexpr int stage_bytes() const { return kStageChunks * chunk_bytes(); }

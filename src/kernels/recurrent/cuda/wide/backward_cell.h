@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/wide/inputs.h"
+#include "kernels/recurrent/cuda/wide/row_exponents.h"
 
 /// The cells of a backward step.
 namespace sluice::kernels::recurrent::cuda::wide {
@@ -8,18 +9,28 @@ namespace sluice::kernels::recurrent::cuda::wide {
 struct alignas(16) BackwardState {
   float dh[kCells], dc[kCells];
 };
-static_assert(sizeof(BackwardState) == kBackwardBytes.state);
+static_assert(sizeof(BackwardState) == backward_bytes(2).state);
 
-template <typename Cell, typename T, bool kEven>
+template <typename Cell, typename Arithmetic, bool kEven>
 class BackwardCell {
+  using T = typename Arithmetic::Storage;
+
  public:
-  __device__ BackwardCell(const LayerBackward& args, const CellPlace<kEven>& place,
-                          const Part& part, std::byte* states, std::byte* inputs)
+  __device__ BackwardCell(const LayerBackward& args, const Geometry& geometry,
+                          const CellPlace<kEven>& place, const Part& part, std::byte* states,
+                          std::byte* waiting, std::byte* inputs)
       : args_(args),
         place_(place),
         direction_(part.direction),
         states_(states, place.thread()),
-        inputs_(inputs, place.thread()) {}
+        unscales_(states + geometry.tiles_each * sizeof(State) * kCellThreads, place.thread()),
+        waiting_(waiting, place.thread()),
+        inputs_(inputs, place.thread()),
+        exponents_(geometry, args.extent.directions, part) {
+    if constexpr (Arithmetic::kScaled) {
+      unscale_weights_ = persistent::Scale(*args.largest[direction_]).down;
+    }
+  }
 
   /// Takes up the gradients of a tile's last state.
   __device__ void begin(int tile) const {
@@ -73,6 +84,11 @@ class BackwardCell {
       sums.x += values[i].x;
       sums.y += values[i].y;
     }
+    if constexpr (Arithmetic::kScaled) {
+      const float unscale = unscales_[tile];
+      sums.x = sums.x * unscale * unscale_weights_;
+      sums.y = sums.y * unscale * unscale_weights_;
+    }
     state.dh[0] += sums.x;
     state.dh[1] += sums.y;
   }
@@ -110,10 +126,41 @@ class BackwardCell {
     }
   }
 
-  __device__ void hand_on(int number, int tile) const {
+  /// Tells all blocks how large those gradients are that are to be handed on, and lays them down
+  /// until then, if they are scaled.
+  __device__ void tell_largest(int number, int tile) const {
+    if (!place_.has_line()) return;
+    float largest = 0;
 #pragma unroll
     for (int g = 0; g < Cell::kGates; ++g) {
-      place_.hand_on(number, tile, g, (Cell::kHasCellState ? d_gates_ : d_recurrent_)[g].bits);
+      const auto& d = handed_on()[g].values;
+      largest = fmaxf(largest, fmaxf(fabsf(d[0]), fabsf(d[1])));
+      waiting_[g] = make_float2(d[0], d[1]);
+    }
+#pragma unroll
+    for (int distance = 4; distance < 32; distance *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    }
+    if (place_.lane() < 4) exponents_.tell(number, tile, place_.tile_row(), largest);
+  }
+
+  __device__ void hand_on(int number, int tile) const {
+    if constexpr (Arithmetic::kScaled) {
+      if (place_.has_line()) {
+        const persistent::Scale scale(exponents_.largest(number, tile, place_.tile_row()));
+        unscales_[tile] = scale.down;
+#pragma unroll
+        for (int g = 0; g < Cell::kGates; ++g) {
+          const float2 d = waiting_[g];
+          const Pair<typename Arithmetic::Factor> factors(d.x * scale.up, d.y * scale.up);
+          place_.hand_on(number, tile, g, factors.bits);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int g = 0; g < Cell::kGates; ++g) {
+        place_.hand_on(number, tile, g, handed_on()[g].bits);
+      }
     }
     place_.tell(tile);
   }
@@ -154,6 +201,11 @@ class BackwardCell {
  private:
   using State = BackwardState;
 
+  /// Gate gradients as the recurrent product takes them.
+  __device__ const Pair<T> (&handed_on() const)[Cell::kGates] {
+    return Cell::kHasCellState ? d_gates_ : d_recurrent_;
+  }
+
   struct Factors {
     float values[4];            ///< of the gates after activation
     float gates[Cell::kGates];  ///< of dh or dc, in their gradients
@@ -164,7 +216,11 @@ class BackwardCell {
   const CellPlace<kEven>& place_;
   const int direction_;
   const StateMemory<State> states_;
+  const StateMemory<float> unscales_;  ///< of what was handed on last
+  const StateMemory<float2> waiting_;  ///< a gate after the other, scaled ones alone
   const BackwardInputs<T> inputs_;
+  const RowExponents exponents_;
+  float unscale_weights_ = 1;
   bool active_ = false;
   Factors factors_[kCells];
   Pair<T> d_gates_[Cell::kGates], d_recurrent_[Cell::kGates];

@@ -14,12 +14,13 @@ namespace sluice::kernels::recurrent::cuda::wide {
 inline constexpr int kSumsBytes = kTileRows * kUnits * 4;
 
 /// kStages: of the ring, for which weights are in registers.
-template <typename Cell, typename T, int kStages>
+template <typename Cell, typename Arithmetic, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
                     const __grid_constant__ Geometry geometry) {
+  using T = typename Arithmetic::Storage;
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry, kBackwardBytes);
+  const BlockMemory memory(geometry, backward_bytes(sizeof(T)));
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
@@ -67,8 +68,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const auto evaluate_cells = [&](auto even) {
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       static_cast<int>(threadIdx.x) % kCellThreads);
-    BackwardCell<Cell, T, even.value> cell(args, place, part, shared + memory.states,
-                                           shared + memory.inputs);
+    BackwardCell<Cell, Arithmetic, even.value> cell(args, geometry, place, part,
+                                                    shared + memory.states, shared + memory.waiting,
+                                                    shared + memory.inputs);
     const float4* parts = reinterpret_cast<const float4*>(shared + memory.parts);
     for (int tile = 0; tile < part.tiles; ++tile) cell.begin(tile);
     // A tile's turns are its steps, the last first, and what the last product adds to the initial
@@ -81,6 +83,10 @@ __global__ void __launch_bounds__(kThreads, 1)
             : 0;
     Turn turn{geometry.sums};
     RingPlace slot;
+    // Scaled values are handed on once all blocks have told how large theirs are: meanwhile the
+    // next item is made ready.
+    bool waits = false;
+    Item waiting{};
     for (Item item = tile_turns.first(); tile_turns.has(item); item = tile_turns.after(item)) {
       const int tile = item.tile, time = time_of(item);
       const bool steps_on = item.number < steps[tile];
@@ -90,6 +96,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         arrive(barriers.inputs_empty(slot.stage));
         slot.next(geometry.ahead);
       }
+      if (Arithmetic::kScaled && waits) cell.hand_on(waiting.number, waiting.tile);
+      waits = false;
       if (item.number > 0) {
         wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
         if (place.thread() == 0) expect_parts(turn.buffer);
@@ -100,7 +108,15 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       if (!steps_on) continue;
       cell.step(tile);
-      if (item.number < items.count(tile)) cell.hand_on(item.number, tile);
+      if (item.number < items.count(tile)) {
+        if constexpr (Arithmetic::kScaled) {
+          cell.tell_largest(item.number, tile);
+          waits = true;
+          waiting = item;
+        } else {
+          cell.hand_on(item.number, tile);
+        }
+      }
       // await_turns counts on it that this comes before the next step is handed on.
       cell.write(tile, time);
     }
@@ -110,8 +126,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, shared,
-                                        memory, barriers, sharers);
+    ResidentProduct<typename Arithmetic::Factor, kStages> product(
+        args.weights[part.direction], geometry, part, role, shared, memory, barriers, sharers);
     // A warp has the sums of one block's cells; of half of the rows it adds up what both warpgroups
     // have, and the other one of the other half.
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;

@@ -5,11 +5,17 @@
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// What a thread that evaluates cells has in shared memory, in bytes: of each tile a state, of each
-/// step that is read ahead its inputs.
+/// step that is read ahead its inputs, and what waits to be handed on.
 struct CellBytes {
-  int state, inputs;
+  int state, inputs, waiting;
 };
-inline constexpr CellBytes kForwardBytes{12, 32}, kBackwardBytes{16, 36};
+/// By the bytes of an element in storage.
+constexpr CellBytes forward_bytes(int element) { return {8 + 2 * element, 32, 0}; }
+/// Gradients of TF32 wait for their scale, which is part of the state then.
+constexpr CellBytes backward_bytes(int element) {
+  const bool scaled = element == 4;
+  return {scaled ? 20 : 16, 16 + 10 * element, scaled ? 32 : 0};
+}
 
 /// Barriers of a block, and one more of each tile.
 inline constexpr int kBarriers = 2 * kMostRing + 5 + 2 * kMostAhead;
@@ -19,14 +25,15 @@ inline constexpr int kBarriers = 2 * kMostRing + 5 + 2 * kMostAhead;
 struct BlockMemory {
   static constexpr int kPartsBytes = 16384;    ///< of sums of a tile on their way to cells
   static constexpr int kLastStepBytes = 2048;  ///< of weights that a warpgroup has there
-  int weights, last_steps, parts, states, inputs, counts, lengths, barriers, bytes;
+  int weights, last_steps, parts, states, waiting, inputs, counts, lengths, barriers, bytes;
 
   constexpr BlockMemory(const Geometry& geometry, CellBytes cells)
       : weights(geometry.ring * geometry.stage_bytes()),
         last_steps(weights + geometry.shared_stages() * kStageWeightBytes),
         parts(last_steps + 2 * kLastStepBytes),
         states(parts + geometry.sums * kPartsBytes),
-        inputs(states + geometry.tiles_each * cells.state * kCellThreads),
+        waiting(states + geometry.tiles_each * cells.state * kCellThreads),
+        inputs(waiting + cells.waiting * kCellThreads),
         counts(inputs + geometry.ahead * cells.inputs * kCellThreads),
         lengths(counts + geometry.tiles_each * 3 * 4),
         barriers((lengths + geometry.tiles_each * kTileRows * 4 + 7) / 8 * 8),

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/recurrent/cuda/cells.h"
+#include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/wide/ring.h"
 
@@ -13,7 +13,7 @@ namespace sluice::kernels::recurrent::cuda::wide {
 
 inline constexpr int kCells = 2;  ///< of a thread
 
-/// Two neighbours in storage, in one register.
+/// Two neighbours in storage: those of 16 bits in one register.
 template <typename T>
 struct Pair {
   std::uint32_t bits = 0;
@@ -25,6 +25,13 @@ struct Pair {
     store(values + 1, second);
     memcpy(&bits, values, sizeof(bits));
   }
+};
+template <>
+struct Pair<float> {
+  float values[2] = {};
+
+  Pair() = default;
+  __device__ Pair(float first, float second) : values{first, second} {}
 };
 
 /// Where a thread's cells are. kEven: of an even number of units, so that two lie in one aligned
@@ -69,6 +76,10 @@ class CellPlace {
     return line(time, tile) * static_cast<std::int64_t>(extent_.directions * width) +
            (part_.direction * width + unit_);
   }
+  /// Of the tile.
+  __device__ int tile_row() const { return row_; }
+  /// Whether anything of the warp's rows is handed on.
+  __device__ bool has_line() const { return row_ < geometry_.lines; }
   __device__ int direction() const { return part_.direction; }
   __device__ bool reversed() const { return part_.direction == 1; }
 
@@ -94,7 +105,9 @@ class CellPlace {
 
   template <typename T>
   __device__ void store_units(T* to, const Pair<T>& values) const {
-    if constexpr (kEven) {
+    if constexpr (std::is_same_v<T, float>) {
+      store_units(to, values.values);
+    } else if constexpr (kEven) {
       if (has_unit(0)) *reinterpret_cast<std::uint32_t*>(to) = values.bits;
     } else {
       T both[2];
@@ -105,7 +118,7 @@ class CellPlace {
 
   /// Writes what the thread hands on as `number`-th values of a tile: `plane` is the gate.
   __device__ void hand_on(int number, int tile, int plane, std::uint32_t values) const {
-    if (row_ >= geometry_.lines) return;
+    if (!has_line()) return;
     std::byte* chunk = values_of(geometry_, extent_.directions, part_, number, tile,
                                  plane * geometry_.chunks + part_.chunk);
     const int piece = part_.quarter * 2 + lane_ / 16;

@@ -6,13 +6,16 @@
 namespace sluice::kernels::recurrent::cuda::wide {
 
 template <typename T>
-struct ForwardState {
+struct alignas(sizeof(T) == 4 ? 16 : 4) ForwardState {
   float c[kCells];
   T h[kCells];
 };
 
-template <typename Cell, typename T, bool kEven>
+template <typename Cell, typename Arithmetic, bool kEven>
 class ForwardCell {
+  using T = typename Arithmetic::Storage;
+  using Four = persistent::Four<T>;
+
  public:
   __device__ ForwardCell(const LayerForward& args, const Geometry& geometry,
                          const CellPlace<kEven>& place, const Part& part, std::byte* states,
@@ -23,7 +26,7 @@ class ForwardCell {
         direction_(part.direction),
         states_(states, place.thread()),
         memory_(inputs, place.thread()) {
-    static_assert(sizeof(State) == kForwardBytes.state);
+    static_assert(sizeof(State) == forward_bytes(sizeof(T)).state);
     const std::int64_t column =
         static_cast<std::int64_t>(direction_) * Cell::kGates * args.extent.hidden + place.unit();
 #pragma unroll
@@ -36,6 +39,11 @@ class ForwardCell {
       if constexpr (!Cell::kHasCellState) {
         if (place.has_unit(u)) bias_hn_[u] = args.bias_hn[direction_][place.unit() + u];
       }
+    }
+    if constexpr (Arithmetic::kScaled) {
+      // h never exceeds 1, or the initial one.
+      scale_ = persistent::Scale(fmaxf(1.0f, *geometry.largest_h0));
+      scale_.down *= persistent::Scale(*args.largest[direction_]).down;
     }
   }
 
@@ -60,9 +68,13 @@ class ForwardCell {
 
   __device__ void hand_on(int number, int tile) const {
     const State& state = states_[tile];
-    std::uint32_t h;
-    memcpy(&h, state.h, sizeof(h));
-    place_.hand_on(number, tile, 0, h);
+    Pair<typename Arithmetic::Factor> h;
+    if constexpr (Arithmetic::kScaled) {
+      h = {state.h[0] * scale_.up, state.h[1] * scale_.up};
+    } else {
+      memcpy(&h.bits, state.h, sizeof(h.bits));
+    }
+    place_.hand_on(number, tile, 0, h.bits);
     place_.tell(tile);
   }
 
@@ -85,8 +97,8 @@ class ForwardCell {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
         const float2 a = from[(2 * u + pair) * 256], b = from[(4 + 2 * u + pair) * 256];
-        products[u][2 * pair] = a.x + b.x;
-        products[u][2 * pair + 1] = a.y + b.y;
+        products[u][2 * pair] = (a.x + b.x) * scale_.down;
+        products[u][2 * pair + 1] = (a.y + b.y) * scale_.down;
       }
     }
   }
@@ -100,7 +112,7 @@ class ForwardCell {
     for (int u = 0; u < kCells; ++u) {
       float gates[Cell::kSaved];
       Cell::evaluate(inputs_[u], products[u], bias_hn_[u], gates);
-      gates_[u] = persistent::Four<T>(gates).bits;
+      gates_[u] = Four(gates).bits;
       const bool active = active_ && place_.has_unit(u);
       const float c = Cell::next_c(gates, now.c[u]);
       T h;
@@ -120,8 +132,9 @@ class ForwardCell {
     if (geometry_.saved_by_gate) {
       save_by_gate(time, tile);
     } else {
-      place_.store_units(static_cast<uint2*>(args_.saved[direction_]) + place_.at(time, tile),
-                         gates_);
+      place_.store_units(
+          static_cast<typename Four::Bits*>(args_.saved[direction_]) + place_.at(time, tile),
+          gates_);
     }
   }
 
@@ -154,9 +167,16 @@ class ForwardCell {
             place_.unit();
 #pragma unroll
     for (int g = 0; g < Cell::kSaved; ++g) {
-      const auto gates = [&](int u) { return g < 2 ? gates_[u].x : gates_[u].y; };
       Pair<T> values;
-      values.bits = __byte_perm(gates(0), gates(1), g % 2 == 0 ? 0x5410 : 0x7632);
+      if constexpr (sizeof(T) == 2) {
+        const auto gates = [&](int u) { return g < 2 ? gates_[u].x : gates_[u].y; };
+        values.bits = __byte_perm(gates(0), gates(1), g % 2 == 0 ? 0x5410 : 0x7632);
+      } else {
+        const auto gate = [&](const uint4& all) {
+          return __uint_as_float(g == 0 ? all.x : g == 1 ? all.y : g == 2 ? all.z : all.w);
+        };
+        values = {gate(gates_[0]), gate(gates_[1])};
+      }
       place_.store_units(to + g * hidden, values);
     }
   }
@@ -198,7 +218,8 @@ class ForwardCell {
   float bias_[kCells][Cell::kGates], bias_hn_[kCells];
   float inputs_[kCells][Cell::kGates];
   bool active_ = false;
-  uint2 gates_[kCells];  ///< as they are stored
+  persistent::Scale scale_;            ///< of h, and what takes it and that of weights back
+  typename Four::Bits gates_[kCells];  ///< as they are stored
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

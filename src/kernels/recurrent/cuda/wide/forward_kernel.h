@@ -8,12 +8,13 @@
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// kStages: of the ring, for which weights are in registers.
-template <typename Cell, typename T, int kStages>
+template <typename Cell, typename Arithmetic, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args,
                    const __grid_constant__ Geometry geometry) {
+  using T = typename Arithmetic::Storage;
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry, kForwardBytes);
+  const BlockMemory memory(geometry, forward_bytes(sizeof(T)));
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
@@ -47,8 +48,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const auto evaluate_cells = [&](auto even) {
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       static_cast<int>(threadIdx.x) % kCellThreads);
-    ForwardCell<Cell, T, even.value> cell(args, geometry, place, part, shared + memory.states,
-                                          shared + memory.inputs);
+    ForwardCell<Cell, Arithmetic, even.value> cell(args, geometry, place, part,
+                                                   shared + memory.states, shared + memory.inputs);
     for (int tile = 0; tile < part.tiles; ++tile) {
       cell.begin(tile, steps[tile]);
       if (steps[tile] > 0) cell.hand_on(0, tile);
@@ -76,8 +77,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kProductRegisters>();
-    ResidentProduct<T, kStages> product(args.weights[part.direction], geometry, part, role, shared,
-                                        memory, barriers, sharers);
+    ResidentProduct<typename Arithmetic::Factor, kStages> product(
+        args.weights[part.direction], geometry, part, role, shared, memory, barriers, sharers);
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
     Turn turn{geometry.sums};
     for (int left = items.total(); left > 0; --left) {

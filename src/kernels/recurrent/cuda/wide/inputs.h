@@ -28,7 +28,7 @@ struct ForwardInputs {
   InputMemory memory;
 
   __device__ ForwardInputs(std::byte* inputs, int thread)
-      : memory(inputs, thread, kForwardBytes.inputs) {}
+      : memory(inputs, thread, forward_bytes(sizeof(T)).inputs) {}
   __device__ float* products(int slot, int gate) const {
     return memory.pair<float>(slot, 8 * gate);
   }
@@ -36,15 +36,17 @@ struct ForwardInputs {
 
 template <typename T>
 struct BackwardInputs {
+  using Saved = typename persistent::Four<T>::Bits;
+  static constexpr int kStates = 2 * sizeof(Saved);  ///< behind what was saved
   InputMemory memory;
 
   __device__ BackwardInputs(std::byte* inputs, int thread)
-      : memory(inputs, thread, kBackwardBytes.inputs) {}
-  __device__ uint2* saved(int slot) const { return memory.pair<uint2>(slot, 0); }
-  __device__ float* c_before(int slot) const { return memory.pair<float>(slot, 16); }
-  __device__ float* c_after(int slot) const { return memory.pair<float>(slot, 24); }
-  __device__ T* h_before(int slot) const { return memory.pair<T>(slot, 16); }
-  __device__ T* dy(int slot) const { return memory.pair<T>(slot, 32); }
+      : memory(inputs, thread, backward_bytes(sizeof(T)).inputs) {}
+  __device__ Saved* saved(int slot) const { return memory.pair<Saved>(slot, 0); }
+  __device__ float* c_before(int slot) const { return memory.pair<float>(slot, kStates); }
+  __device__ float* c_after(int slot) const { return memory.pair<float>(slot, kStates + 8); }
+  __device__ T* h_before(int slot) const { return memory.pair<T>(slot, kStates); }
+  __device__ T* dy(int slot) const { return memory.pair<T>(slot, kStates + 16); }
 };
 
 /// One of the threads that read: for four of those that evaluate cells, whose rows are eight apart.
@@ -79,7 +81,13 @@ class Reader {
   template <typename V>
   __device__ void copy_units(V* to, const V* from) const {
     if constexpr (kEven) {
-      if (place_.has_unit(0)) copy_ahead<2 * sizeof(V)>(to, from);
+      if (!place_.has_unit(0)) return;
+      if constexpr (sizeof(V) < 16) {
+        copy_ahead<2 * sizeof(V)>(to, from);
+      } else {
+        copy_ahead<sizeof(V)>(to, from);
+        copy_ahead<sizeof(V)>(to + 1, from + 1);
+      }
     } else {
 #pragma unroll
       for (int u = 0; u < kCells; ++u) {
@@ -127,8 +135,9 @@ __device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& p
   const int direction = place.direction();
   const std::int64_t before = place.at(place.reversed() ? time + 1 : time, tile);
   reader.choose(tile, time);
+  using Saved = typename BackwardInputs<T>::Saved;
   reader.copy(inputs.saved(slot),
-              static_cast<const uint2*>(args.saved[direction]) + place.at(time, tile), hidden);
+              static_cast<const Saved*>(args.saved[direction]) + place.at(time, tile), hidden);
   if constexpr (Cell::kHasCellState) {
     const std::int64_t after = place.at(place.reversed() ? time : time + 1, tile);
     const float* c = args.c_states[direction];

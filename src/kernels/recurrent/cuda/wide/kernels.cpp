@@ -4,13 +4,14 @@
 
 namespace sluice::kernels::recurrent::cuda::wide {
 
-extern const Kernels lstm_bf16, lstm_f16, gru_bf16, gru_f16;
+extern const Kernels lstm_bf16, lstm_f16, lstm_tf32, gru_bf16, gru_f16, gru_tf32;
 
 const Kernels& kernels_of(const CellKind& kind) {
-  const bool bf16 = kind.storage == DType::kBFloat16;
-  SLUICE_ASSERT(bf16 || kind.storage == DType::kFloat16);
-  if (kind.cell == CellType::kLstm) return bf16 ? lstm_bf16 : lstm_f16;
-  return bf16 ? gru_bf16 : gru_f16;
+  const bool lstm = kind.cell == CellType::kLstm;
+  if (kind.storage == DType::kBFloat16) return lstm ? lstm_bf16 : gru_bf16;
+  if (kind.storage == DType::kFloat16) return lstm ? lstm_f16 : gru_f16;
+  SLUICE_ASSERT(kind.storage == DType::kFloat32 && kind.tf32);
+  return lstm ? lstm_tf32 : gru_tf32;
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::wide

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/wide/await.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 #include "kernels/recurrent/cuda/wide/kernels.h"
@@ -116,8 +118,9 @@ void fill_ring(Geometry& geometry, const CellBytes& cells) {
 }
 /// Divides the memory between the ring and what is read ahead for cells: the ring first has the
 /// stages it needs. Returns the bytes of a block's shared memory.
-int fill_memory(Geometry& geometry, Pass pass) {
-  const CellBytes& cells = pass == Pass::kForward ? kForwardBytes : kBackwardBytes;
+int fill_memory(Geometry& geometry, Pass pass, DType storage) {
+  const int element = static_cast<int>(base::size_of(storage));
+  const CellBytes cells = pass == Pass::kForward ? forward_bytes(element) : backward_bytes(element);
   geometry.ahead = 1;
   fill_ring(geometry, cells);
   const int needed = std::min(geometry.ring, kNeededRing);
@@ -130,9 +133,19 @@ int fill_memory(Geometry& geometry, Pass pass) {
   return BlockMemory(geometry, cells).bytes;
 }
 
-std::int64_t counters_bytes(const Geometry& geometry, std::int64_t directions) {
-  return directions * geometry.tiles * geometry.chunks * kCounterBytes;
-}
+/// The beginning of what blocks tell each other, which is zero at first: counters, and for TF32
+/// what says how factors are scaled.
+struct Flags {
+  std::int64_t largest_h0, exponents, bytes;
+
+  Flags(DType storage, std::int64_t directions, std::int64_t tiles, std::int64_t chunks)
+      : largest_h0(directions * tiles * chunks * kCounterBytes),
+        exponents(largest_h0 + kCounterBytes),
+        bytes(exponents) {
+    if (storage != DType::kFloat32) return;
+    bytes += 2 * directions * tiles * kTileRows * chunks * kBlocksOfChunk * 2;
+  }
+};
 
 struct Configuration {
   std::array<cudaLaunchAttribute, 3> attributes{};
@@ -168,13 +181,23 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   Geometry& geometry = spread.geometry;
   const Kernels& kernels = kernels_of(kind);
   const void* kernel = kernel_of(kernels, pass, geometry);
-  const int bytes = fill_memory(geometry, pass);
+  const int bytes = fill_memory(geometry, pass, kind.storage);
   geometry.saved_by_gate = saved_by_gate;
-  const std::int64_t counters = counters_bytes(geometry, extent.directions);
-  geometry.counters = static_cast<std::uint32_t*>(exchange);
-  geometry.exchange = static_cast<std::byte*>(exchange) + counters;
-  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(counters), queue.stream),
+  const Flags flags(kind.storage, extent.directions, geometry.tiles, geometry.chunks);
+  auto* memory = static_cast<std::byte*>(exchange);
+  geometry.counters = reinterpret_cast<std::uint32_t*>(memory);
+  geometry.largest_h0 = reinterpret_cast<float*>(memory + flags.largest_h0);
+  geometry.exponents = reinterpret_cast<std::uint16_t*>(memory + flags.exponents);
+  geometry.exchange = memory + flags.bytes;
+  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(flags.bytes), queue.stream),
         "clear the counters of a recurrent layer");
+  if constexpr (std::is_same_v<Args, LayerForward>) {
+    if (kind.storage == DType::kFloat32 && args.h0) {
+      persistent::find_largest(queue.stream, static_cast<const float*>(args.h0),
+                               std::int64_t{extent.directions} * extent.rows * extent.hidden,
+                               geometry.largest_h0);
+    }
+  }
   allow(kernel, bytes);
   Configuration configuration(spread, bytes, queue);
   Args copy = args;
@@ -188,9 +211,9 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass
                                          std::int64_t rows) {
   const std::int64_t gates = descriptor.gates();
   Spread spread = spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions).value();
-  const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype});
+  const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype, descriptor.tf32});
   const void* kernel = kernel_of(kernels, pass, spread.geometry);
-  const int bytes = fill_memory(spread.geometry, pass);
+  const int bytes = fill_memory(spread.geometry, pass, descriptor.dtype);
   allow(kernel, bytes);
   const Configuration configuration(spread, bytes);
   int clusters = 0;
@@ -217,7 +240,8 @@ std::int64_t exchange_bytes(const Descriptor& descriptor) {
   const std::int64_t chunks = chunks_of(descriptor.hidden);
   const std::int64_t depth = depth_chunks(pass, descriptor.gates(), descriptor.hidden);
   constexpr std::int64_t kChunkBytes = kTileRows * 128;
-  return descriptor.directions * tiles * (chunks * kCounterBytes + 2 * depth * kChunkBytes);
+  return Flags(descriptor.dtype, descriptor.directions, tiles, chunks).bytes +
+         descriptor.directions * tiles * 2 * depth * kChunkBytes;
 }
 
 std::optional<std::string> refuse(const Descriptor& descriptor,
@@ -225,9 +249,9 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (!device.gpu().code.hopper) {
     return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
   }
-  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
-    return "it computes bfloat16 and float16";
-  }
+  const bool factors_fit = descriptor.tf32 || descriptor.dtype == DType::kBFloat16 ||
+                           descriptor.dtype == DType::kFloat16;
+  if (!factors_fit) return "it computes bfloat16, float16 and TF32";
   if (descriptor.projects()) return "it has no projection";
   constexpr std::int64_t kMostUnits = kMostStages * kStageChunks * kChunkUnits;
   if (descriptor.hidden > kMostUnits) {

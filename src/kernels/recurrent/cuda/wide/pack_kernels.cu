@@ -1,4 +1,5 @@
-#include "kernels/recurrent/cuda/storage.h"
+#include "base/check.h"
+#include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/wide/pack_kernels.h"
 #include "runtime/cuda/check.h"
 
@@ -49,12 +50,16 @@ struct Piece {
 };
 
 /// Writes the piece: element(row, column) of the warp's rows and the chunk's columns.
-template <typename T, typename Element>
+template <typename Arithmetic, typename Element>
 __device__ void store_piece(const PackWeights& args, int index, const Piece& piece,
                             const Element& element) {
-  T values[8];
+  persistent::Scale scale;
+  if constexpr (Arithmetic::kScaled) scale = persistent::Scale(*args.largest);
+  typename Arithmetic::Factor values[8];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) store(values + i, element(piece.row_of(i), piece.column_of(i)));
+  for (int i = 0; i < 8; ++i) {
+    store(values + i, element(piece.row_of(i), piece.column_of(i)) * scale.up);
+  }
   uint4 bits;
   memcpy(&bits, values, sizeof(bits));
   static_cast<uint4*>(args.to)[index] = bits;
@@ -62,12 +67,12 @@ __device__ void store_piece(const PackWeights& args, int index, const Piece& pie
 
 /// A row of the product is a gate of a unit: warps 2u and 2u + 1 have every second unit from u on,
 /// row i gates 0 and 1, or 2 and 3.
-template <typename T>
+template <typename Arithmetic>
 __global__ void forward_kernel(const PackWeights args, int count) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index >= count) return;
   const Piece piece(args, index);
-  store_piece<T>(args, index, piece, [&](int row, int column) -> float {
+  store_piece<Arithmetic>(args, index, piece, [&](int row, int column) -> float {
     const int gate = piece.warp % 2 * 2 + row / 8;
     const int unit = piece.block * kUnits + row % 8 * 2 + piece.warp / 2;
     const int from = piece.chunk * kChunkUnits + column;
@@ -77,12 +82,12 @@ __global__ void forward_kernel(const PackWeights args, int count) {
 }
 
 /// A row of the product is a unit: those of a warp are a block's.
-template <typename T>
+template <typename Arithmetic>
 __global__ void backward_kernel(const PackWeights args, int count) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index >= count) return;
   const Piece piece(args, index);
-  store_piece<T>(args, index, piece, [&](int row, int column) -> float {
+  store_piece<Arithmetic>(args, index, piece, [&](int row, int column) -> float {
     const int unit =
         piece.block / kBlocksOfChunk * kChunkUnits + piece.warp * kUnits + row % 8 * 2 + row / 8;
     const int chunk = piece.block % kBlocksOfChunk * args.stages * kStageChunks + piece.chunk;
@@ -102,6 +107,15 @@ unsigned blocks_for(int count) {
   return static_cast<unsigned>((count + kPackThreads - 1) / kPackThreads);
 }
 
+/// Calls `body` with how weights in that storage are packed.
+template <typename Body>
+void dispatch_packing(DType storage, Body&& body) {
+  if (storage == DType::kFloat32) return body(persistent::InTf32());
+  if (storage == DType::kBFloat16) return body(persistent::InBFloat16());
+  SLUICE_ASSERT(storage == DType::kFloat16);
+  body(persistent::InFloat16());
+}
+
 void check_pack() {
   runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent weights");
 }
@@ -110,18 +124,18 @@ void check_pack() {
 
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
   const int count = pieces_of(args);
-  dispatch_device_storage(storage, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    forward_kernel<T><<<blocks_for(count), kPackThreads, 0, stream>>>(args, count);
+  dispatch_packing(storage, [&](auto arithmetic) {
+    forward_kernel<decltype(arithmetic)>
+        <<<blocks_for(count), kPackThreads, 0, stream>>>(args, count);
   });
   check_pack();
 }
 
 void pack_backward(cudaStream_t stream, DType storage, const PackWeights& args) {
   const int count = pieces_of(args);
-  dispatch_device_storage(storage, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    backward_kernel<T><<<blocks_for(count), kPackThreads, 0, stream>>>(args, count);
+  dispatch_packing(storage, [&](auto arithmetic) {
+    backward_kernel<decltype(arithmetic)>
+        <<<blocks_for(count), kPackThreads, 0, stream>>>(args, count);
   });
   check_pack();
 }

@@ -9,7 +9,8 @@ namespace sluice::kernels::recurrent::cuda::wide {
 /// depth][warp][lane]; those for shared memory are [warpgroup][chunk][64 rows] lines of 128 bytes a
 /// stage, as wgmma reads them.
 struct PackWeights {
-  const float* from;  ///< [G*H, H]
+  const float* from;     ///< [G*H, H]
+  const float* largest;  ///< of them in magnitude, float32 alone: factors of TF32 are scaled
   std::int32_t gates, hidden;
   std::int32_t chunks, stages;  ///< of units; of the ring, that a tile's depth takes
   void* to;
