@@ -21,8 +21,17 @@ inline constexpr int kBlocksOfChunk = kChunkUnits / kUnits;
 /// the values of one tile and 64 units (or gates).
 inline constexpr int kStageChunks = 4;
 /// Stages of the ring that a tile's depth may take; weights of the first ones stay in registers, of
-/// the others in shared memory.
+/// the others in shared memory. There are kernels for up to kRegisterStages, and one for more.
 inline constexpr int kFewestStages = 2, kRegisterStages = 4, kMostStages = 8;
+inline constexpr int kKernels = kRegisterStages + 1 - kFewestStages + 1;
+/// Steps of depth 16 that a warpgroup has of a stage, and how many of a tile's are behind those
+/// whose weights its registers hold, in shared memory: other warps need registers too, and where
+/// whole stages are in shared memory, those need that.
+inline constexpr int kStageSteps = 8;
+constexpr int last_steps(int stages) {
+  if (stages < kRegisterStages) return 0;
+  return stages == kRegisterStages ? 5 : 1;
+}
 /// Stages that the ring may have (more bring nothing), and steps of tiles whose inputs may be read
 /// ahead.
 inline constexpr int kMostRing = 11, kMostAhead = 3;
@@ -58,6 +67,8 @@ struct Geometry {
 
   constexpr int chunk_bytes() const { return lines * 128; }
   constexpr int stage_bytes() const { return kStageChunks * chunk_bytes(); }
+  /// From a tile's values in the exchange to those of the next.
+  constexpr int tile_bytes() const { return depth_chunks * chunk_bytes(); }
   /// Stages whose weights are in shared memory.
   constexpr int shared_stages() const {
     return stages > kRegisterStages ? stages - kRegisterStages : 0;

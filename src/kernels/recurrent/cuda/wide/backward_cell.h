@@ -71,10 +71,10 @@ class BackwardCell {
     }
   }
 
-  /// Adds the parts of dh that came from the blocks which have a part of the depth each.
-  __device__ void add_parts(int tile, const float4* parts) const {
+  /// The sum of the parts of a tile's dh that came from the blocks which have a part of the depth
+  /// each.
+  __device__ float2 sum_of(const float4* parts, int tile) const {
     const float2* from = place_.sums_in(parts);
-    State& state = states_[tile];
     float2 values[kBlocksOfChunk];
 #pragma unroll
     for (int i = 0; i < kBlocksOfChunk; ++i) values[i] = from[i * 256];
@@ -89,14 +89,20 @@ class BackwardCell {
       sums.x = sums.x * unscale * unscale_weights_;
       sums.y = sums.y * unscale * unscale_weights_;
     }
-    state.dh[0] += sums.x;
-    state.dh[1] += sums.y;
+    return sums;
+  }
+  /// Adds to dh of the initial state.
+  __device__ void add(int tile, const float2& sums) const {
+    states_[tile].dh[0] += sums.x;
+    states_[tile].dh[1] += sums.y;
   }
 
-  /// The step: from the gradients of the state after it to those of the state before it (of h only
-  /// what doesn't take the product) and of the gates.
-  __device__ void step(int tile) {
+  /// The step: from the gradients of the state after it, whose product has come to `sums`, to those
+  /// of the state before it (of h only what doesn't take the product) and of the gates.
+  __device__ void step(int tile, const float2& sums) {
     State now = states_[tile];
+    now.dh[0] += sums.x;
+    now.dh[1] += sums.y;
     float d_gates[Cell::kGates][kCells], d_recurrent[Cell::kGates][kCells];
 #pragma unroll
     for (int u = 0; u < kCells; ++u) {
@@ -145,6 +151,7 @@ class BackwardCell {
   }
 
   __device__ void hand_on(int number, int tile) const {
+    std::uint32_t gates[Cell::kGates];
     if constexpr (Arithmetic::kScaled) {
       if (place_.has_line()) {
         const persistent::Scale scale(exponents_.largest(number, tile, place_.tile_row()));
@@ -152,16 +159,14 @@ class BackwardCell {
 #pragma unroll
         for (int g = 0; g < Cell::kGates; ++g) {
           const float2 d = waiting_[g];
-          const Pair<typename Arithmetic::Factor> factors(d.x * scale.up, d.y * scale.up);
-          place_.hand_on(number, tile, g, factors.bits);
+          gates[g] = Pair<typename Arithmetic::Factor>(d.x * scale.up, d.y * scale.up).bits;
         }
       }
     } else {
 #pragma unroll
-      for (int g = 0; g < Cell::kGates; ++g) {
-        place_.hand_on(number, tile, g, handed_on()[g].bits);
-      }
+      for (int g = 0; g < Cell::kGates; ++g) gates[g] = handed_on()[g].bits;
     }
+    place_.hand_on(number, tile, gates);
     place_.tell(tile);
   }
 
@@ -173,8 +178,7 @@ class BackwardCell {
     for (int g = 0; g < Cell::kGates; ++g) place_.store_units(to + g * hidden, d_gates_[g]);
     if constexpr (!Cell::kHasCellState) {
       T* recurrent = static_cast<T*>(args_.d_recurrent[direction_]) +
-                     place_.line(time, tile) * static_cast<std::int64_t>(Cell::kGates * hidden) +
-                     place_.unit();
+                     multiply_wide(place_.line(time, tile), Cell::kGates * hidden, place_.unit());
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) {
         place_.store_units(recurrent + g * hidden, d_recurrent_[g]);

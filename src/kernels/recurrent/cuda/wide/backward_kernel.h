@@ -13,7 +13,7 @@ namespace sluice::kernels::recurrent::cuda::wide {
 /// Of sums that a block sends to another.
 inline constexpr int kSumsBytes = kTileRows * kUnits * 4;
 
-/// kStages: of the ring, for which weights are in registers.
+/// kStages: of the ring, that a tile's depth takes, or kRegisterStages + 1 for more of them.
 template <typename Cell, typename Arithmetic, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
@@ -59,6 +59,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return part.direction == 1 ? item.number : steps[item.tile] - 1 - item.number;
   };
   const auto read = [&](auto even) {
+    const Part part(geometry);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       Reader<even.value>::thread());
     const BackwardInputs<T> inputs(shared + memory.inputs, place.thread());
@@ -66,6 +67,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                     barriers, time_of);
   };
   const auto evaluate_cells = [&](auto even) {
+    const Part part(geometry);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       static_cast<int>(threadIdx.x) % kCellThreads);
     BackwardCell<Cell, Arithmetic, even.value> cell(args, geometry, place, part,
@@ -98,16 +100,20 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       if (Arithmetic::kScaled && waits) cell.hand_on(waiting.number, waiting.tile);
       waits = false;
+      float2 sums{0, 0};
       if (item.number > 0) {
         wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
         if (place.thread() == 0) expect_parts(turn.buffer);
-        cell.add_parts(tile, parts + turn.buffer * (BlockMemory::kPartsBytes / 16));
+        sums = cell.sum_of(parts + turn.buffer * (BlockMemory::kPartsBytes / 16), tile);
         __syncwarp();
         if (empty != 0) arrive_in_cluster(empty + turn.buffer * 8);
         turn.next();
       }
-      if (!steps_on) continue;
-      cell.step(tile);
+      if (!steps_on) {
+        cell.add(tile, sums);
+        continue;
+      }
+      cell.step(tile, sums);
       if (item.number < items.count(tile)) {
         if constexpr (Arithmetic::kScaled) {
           cell.tell_largest(item.number, tile);
@@ -123,11 +129,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
   };
 
+  constexpr Registers kRegisters = registers_for(kStages);
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
-    take_registers<kProductRegisters>();
+    take_registers<kRegisters.product>();
+    const int group = warpgroup_of_products<kStages>(role);
     ResidentProduct<typename Arithmetic::Factor, kStages> product(
-        args.weights[part.direction], geometry, part, role, shared, memory, barriers, sharers);
+        args.weights[part.direction], geometry, part, group, shared, memory, barriers, sharers);
     // A warp has the sums of one block's cells; of half of the rows it adds up what both warpgroups
     // have, and the other one of the other half.
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
@@ -165,11 +173,13 @@ __global__ void __launch_bounds__(kThreads, 1)
       turn.next();
     }
   } else if (role < kProductGroups + kCellGroups) {
-    give_registers<kCellRegisters>();
+    give_registers<kRegisters.cell>();
     for_width(extent, evaluate_cells);
   } else {
-    give_registers<kCopyRegisters>();
+    give_registers<kRegisters.copy>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
+    const Part part(geometry);
+    const Items items(counts, part.tiles);
     if (warp == 1) announce_items(geometry, part, items, barriers);
     if (warp == 0) {
       copy_items(geometry, extent.directions, part, items,

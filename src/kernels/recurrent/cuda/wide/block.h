@@ -15,7 +15,11 @@ struct Part {
 
   __device__ explicit Part(const Geometry& geometry) {
     const int across = geometry.chunks * kBlocksOfChunk;
-    const int block = static_cast<int>(blockIdx.x), rest = block / across;
+    // Not blockIdx, so that each role finds its part by itself: what all roles had in common would
+    // lie in registers of all of them.
+    int block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    const int rest = block / across;
     direction = rest / geometry.groups;
     chunk = block % across / kBlocksOfChunk;
     quarter = block % kBlocksOfChunk;

@@ -23,14 +23,14 @@ inline constexpr int kBarriers = 2 * kMostRing + 5 + 2 * kMostAhead;
 /// Shared memory of a block, in bytes. Products read 32 lines of each chunk: behind a shorter last
 /// one of the ring whatever lies there, for columns of the sums that nobody looks at.
 struct BlockMemory {
-  static constexpr int kPartsBytes = 16384;    ///< of sums of a tile on their way to cells
-  static constexpr int kLastStepBytes = 2048;  ///< of weights that a warpgroup has there
+  static constexpr int kPartsBytes = 16384;  ///< of sums of a tile on their way to cells
+  static constexpr int kStepBytes = 2048;    ///< of a warpgroup's weights of a step of depth
   int weights, last_steps, parts, states, waiting, inputs, counts, lengths, barriers, bytes;
 
   constexpr BlockMemory(const Geometry& geometry, CellBytes cells)
       : weights(geometry.ring * geometry.stage_bytes()),
         last_steps(weights + geometry.shared_stages() * kStageWeightBytes),
-        parts(last_steps + 2 * kLastStepBytes),
+        parts(last_steps + 2 * wide::last_steps(geometry.stages) * kStepBytes),
         states(parts + geometry.sums * kPartsBytes),
         waiting(states + geometry.tiles_each * cells.state * kCellThreads),
         inputs(waiting + cells.waiting * kCellThreads),

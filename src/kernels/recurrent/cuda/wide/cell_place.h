@@ -34,6 +34,15 @@ struct Pair<float> {
   __device__ Pair(float first, float second) : values{first, second} {}
 };
 
+/// a * b + c by one instruction, which the compiler makes five of if it finds factors of 64 bits.
+__device__ inline std::int64_t multiply_wide(int a, int b, int c) {
+  std::int64_t result;
+  asm("mad.wide.s32 %0, %1, %2, %3;"
+      : "=l"(result)
+      : "r"(a), "r"(b), "l"(static_cast<std::int64_t>(c)));
+  return result;
+}
+
 /// Where a thread's cells are. kEven: of an even number of units, so that two lie in one aligned
 /// piece of memory.
 template <bool kEven>
@@ -47,10 +56,13 @@ class CellPlace {
         part_(part),
         barriers_(barriers),
         lengths_(lengths),
-        thread_(thread),
+        thread_(keep(thread)),
         lane_(thread_ % 32),
         unit_(part.chunk * kChunkUnits + part.quarter * kUnits + lane_ / 4 * 2),
-        row_(thread_ / 32 % 4 * 8 + lane_ % 4 * 2 + thread_ / 128) {}
+        row_(keep(thread_ / 32 % 4 * 8 + lane_ % 4 * 2 + thread_ / 128)),
+        values_(
+            geometry, extent.directions, part, part.chunk,
+            row_ * 128 + ((part.quarter * 2 + lane_ / 16) ^ row_ % 8) * 16 + lane_ / 4 % 4 * 4) {}
 
   __device__ int thread() const { return thread_; }
   __device__ int lane() const { return lane_; }
@@ -65,7 +77,7 @@ class CellPlace {
   }
   /// Of the first unit in an array [.., rows, H].
   __device__ std::int64_t at(int index, int tile) const {
-    return line(index, tile) * static_cast<std::int64_t>(extent_.hidden) + unit_;
+    return multiply_wide(line(index, tile), extent_.hidden, unit_);
   }
   /// The row in an array [.., rows].
   __device__ int line(int index, int tile) const { return index * extent_.rows + row(tile); }
@@ -73,8 +85,8 @@ class CellPlace {
   template <int kGates>
   __device__ std::int64_t gate_at(int time, int tile) const {
     const int width = kGates * extent_.hidden;
-    return line(time, tile) * static_cast<std::int64_t>(extent_.directions * width) +
-           (part_.direction * width + unit_);
+    return multiply_wide(line(time, tile), extent_.directions * width,
+                         part_.direction * width + unit_);
   }
   /// Of the tile.
   __device__ int tile_row() const { return row_; }
@@ -110,20 +122,22 @@ class CellPlace {
     } else if constexpr (kEven) {
       if (has_unit(0)) *reinterpret_cast<std::uint32_t*>(to) = values.bits;
     } else {
-      T both[2];
-      memcpy(both, &values.bits, sizeof(both));
-      store_units(to, both);
+      auto* bits = reinterpret_cast<std::uint16_t*>(to);
+      if (has_unit(0)) bits[0] = static_cast<std::uint16_t>(values.bits);
+      if (has_unit(1)) bits[1] = static_cast<std::uint16_t>(values.bits >> 16);
     }
   }
 
-  /// Writes what the thread hands on as `number`-th values of a tile: `plane` is the gate.
-  __device__ void hand_on(int number, int tile, int plane, std::uint32_t values) const {
+  /// Writes what the thread hands on as `number`-th values of a tile, of each gate (forward: of h).
+  template <int kPlanes>
+  __device__ void hand_on(int number, int tile, const std::uint32_t (&planes)[kPlanes]) const {
     if (!has_line()) return;
-    std::byte* chunk = values_of(geometry_, extent_.directions, part_, number, tile,
-                                 plane * geometry_.chunks + part_.chunk);
-    const int piece = part_.quarter * 2 + lane_ / 16;
-    std::byte* to = chunk + row_ * 128 + (piece ^ row_ % 8) * 16 + lane_ / 4 % 4 * 4;
-    *reinterpret_cast<std::uint32_t*>(to) = values;
+    std::byte* to = values_.at(number, tile);
+#pragma unroll
+    for (int i = 0; i < kPlanes; ++i) {
+      *reinterpret_cast<std::uint32_t*>(to) = planes[i];
+      to += geometry_.chunks * geometry_.chunk_bytes();
+    }
   }
   /// All that the warp hands on of a tile is written.
   __device__ void tell(int tile) const {
@@ -132,12 +146,18 @@ class CellPlace {
   }
 
  private:
+  /// The same, as something that can't be computed again: the compiler would, in every step.
+  __device__ static int keep(int value) {
+    return __shfl_sync(~0u, value, static_cast<int>(threadIdx.x) % 32);
+  }
+
   const Extent& extent_;
   const Geometry& geometry_;
   const Part& part_;
   const Barriers& barriers_;
   const int* const lengths_;
   const int thread_, lane_, unit_, row_;
+  const Values values_;
 };
 
 /// Calls `work` with whether there is an even number of units.

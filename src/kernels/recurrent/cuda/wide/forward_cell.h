@@ -68,13 +68,13 @@ class ForwardCell {
 
   __device__ void hand_on(int number, int tile) const {
     const State& state = states_[tile];
-    Pair<typename Arithmetic::Factor> h;
+    std::uint32_t h[1];
     if constexpr (Arithmetic::kScaled) {
-      h = {state.h[0] * scale_.up, state.h[1] * scale_.up};
+      h[0] = Pair<typename Arithmetic::Factor>(state.h[0] * scale_.up, state.h[1] * scale_.up).bits;
     } else {
-      memcpy(&h.bits, state.h, sizeof(h.bits));
+      memcpy(h, state.h, sizeof(h));
     }
-    place_.hand_on(number, tile, 0, h.bits);
+    place_.hand_on(number, tile, h);
     place_.tell(tile);
   }
 
@@ -89,9 +89,11 @@ class ForwardCell {
     }
   }
 
-  /// Products of a thread: of each unit, of its pairs of gates, of each warpgroup a part.
-  __device__ void add_parts(const float4* parts, float (&products)[kCells][4]) const {
-    const float2* from = place_.sums_in(parts);
+  /// Products of a thread: of each unit, of its pairs of gates, of each warpgroup a part. Those of
+  /// a warp lie next to each other.
+  __device__ void add_parts(const float2* parts, float (&products)[kCells][4]) const {
+    const int thread = place_.thread();
+    const float2* from = parts + thread % 128 / 32 * 64 + thread / 128 * 32 + place_.lane();
 #pragma unroll
     for (int u = 0; u < kCells; ++u) {
 #pragma unroll
@@ -163,8 +165,7 @@ class ForwardCell {
   __device__ void save_by_gate(int time, int tile) const {
     const int hidden = args_.extent.hidden;
     T* to = static_cast<T*>(args_.saved[direction_]) +
-            place_.line(time, tile) * static_cast<std::int64_t>(Cell::kSaved * hidden) +
-            place_.unit();
+            multiply_wide(place_.line(time, tile), Cell::kSaved * hidden, place_.unit());
 #pragma unroll
     for (int g = 0; g < Cell::kSaved; ++g) {
       Pair<T> values;

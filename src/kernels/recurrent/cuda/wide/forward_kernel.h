@@ -7,7 +7,7 @@
 /// The forward pass of a layer over the whole sequence.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// kStages: of the ring, for which weights are in registers.
+/// kStages: of the ring, that a tile's depth takes, or kRegisterStages + 1 for more of them.
 template <typename Cell, typename Arithmetic, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ LayerForward args,
@@ -33,19 +33,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   cluster_arrive();
   cluster_wait();
   const Items items(steps, part.tiles);
-  float4* parts = reinterpret_cast<float4*>(shared + memory.parts);
-  constexpr int kPartsFloat4 = BlockMemory::kPartsBytes / 16;
+  float2* parts = reinterpret_cast<float2*>(shared + memory.parts);
+  constexpr int kPartsPairs = BlockMemory::kPartsBytes / 8;
 
   const auto time_of = [&](const Item& item) {
     return part.direction == 1 ? steps[item.tile] - 1 - item.number : item.number;
   };
   const auto read = [&](auto even) {
+    const Part part(geometry);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       Reader<even.value>::thread());
     const ForwardInputs<T> inputs(shared + memory.inputs, place.thread());
     read_ahead<Cell, T, even.value>(args, place, inputs, items, geometry.ahead, barriers, time_of);
   };
   const auto evaluate_cells = [&](auto even) {
+    const Part part(geometry);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       static_cast<int>(threadIdx.x) % kCellThreads);
     ForwardCell<Cell, Arithmetic, even.value> cell(args, geometry, place, part,
@@ -63,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       slot.next(geometry.ahead);
       float products[kCells][4];
       wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
-      cell.add_parts(parts + turn.buffer * kPartsFloat4, products);
+      cell.add_parts(parts + turn.buffer * kPartsPairs, products);
       arrive(barriers.parts_empty(turn.buffer));
       turn.next();
       const int time = time_of(item);
@@ -74,31 +76,37 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);
   };
 
+  constexpr Registers kRegisters = registers_for(kStages);
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
-    take_registers<kProductRegisters>();
+    take_registers<kRegisters.product>();
+    const int group = warpgroup_of_products<kStages>(role);
     ResidentProduct<typename Arithmetic::Factor, kStages> product(
-        args.weights[part.direction], geometry, part, role, shared, memory, barriers, sharers);
+        args.weights[part.direction], geometry, part, group, shared, memory, barriers, sharers);
     const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
     Turn turn{geometry.sums};
     for (int left = items.total(); left > 0; --left) {
       float sums[16];
       product.run(sums);
       wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
-      float4* to = parts + turn.buffer * kPartsFloat4 + (role * 4 + warp) * 128 + lane;
+      float2* to = parts + turn.buffer * kPartsPairs + (role * 4 + warp) * 256 + lane;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        to[i * 32] = row_by_row(sums + 4 * i);
+        const float4 both = row_by_row(sums + 4 * i);
+        to[i * 64] = make_float2(both.x, both.y);
+        to[i * 64 + 32] = make_float2(both.z, both.w);
       }
       arrive(barriers.parts_full(turn.buffer));
       turn.next();
     }
   } else if (role < kProductGroups + kCellGroups) {
-    give_registers<kCellRegisters>();
+    give_registers<kRegisters.cell>();
     for_width(extent, evaluate_cells);
   } else {
-    give_registers<kCopyRegisters>();
+    give_registers<kRegisters.copy>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
+    const Part part(geometry);
+    const Items items(steps, part.tiles);
     if (warp == 1) announce_items(geometry, part, items, barriers);
     if (warp == 0) {
       copy_items(geometry, extent.directions, part, items, DepthPart{0, geometry.depth_chunks},

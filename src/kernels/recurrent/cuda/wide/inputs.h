@@ -66,7 +66,7 @@ class Reader {
   }
   /// Begins to copy the values of two units from `from` on, whose rows are `stride` elements apart.
   template <typename V>
-  __device__ void copy(V* to, const V* from, std::int64_t stride) const {
+  __device__ void copy(V* to, const V* from, int stride) const {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       if (chosen_[i]) copy_units(to + i * 64, from);
@@ -116,7 +116,7 @@ template <typename Cell, typename T, bool kEven>
 __device__ void read_inputs(const LayerForward& args, const CellPlace<kEven>& place,
                             const ForwardInputs<T>& inputs, Reader<kEven>& reader, int tile,
                             int time, int slot) {
-  const std::int64_t hidden = args.extent.hidden;
+  const int hidden = args.extent.hidden;
   const float* from = args.input + place.template gate_at<Cell::kGates>(time, tile);
   reader.choose(tile, time);
 #pragma unroll
@@ -131,7 +131,7 @@ template <typename Cell, typename T, bool kEven>
 __device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& place,
                             const BackwardInputs<T>& inputs, Reader<kEven>& reader, int tile,
                             int time, int slot) {
-  const std::int64_t hidden = args.extent.hidden;
+  const int hidden = args.extent.hidden;
   const int direction = place.direction();
   const std::int64_t before = place.at(place.reversed() ? time + 1 : time, tile);
   reader.choose(tile, time);

@@ -7,12 +7,11 @@
 /// The kernels that are compiled, a source file each cell and arithmetic (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Of a cell and its arithmetic, by the number of stages that have their weights in registers, from
-/// kFewestStages on.
+/// Of a cell and its arithmetic, by the number of stages from kFewestStages on; the last ones are
+/// for all that have more than kRegisterStages.
 struct Kernels {
-  std::array<const void*, kRegisterStages - kFewestStages + 1>
-      forward,   ///< of (LayerForward, Geometry)
-      backward;  ///< of (LayerBackward, Geometry)
+  std::array<const void*, kKernels> forward,  ///< of (LayerForward, Geometry)
+      backward;                               ///< of (LayerBackward, Geometry)
 };
 
 /// Those of a cell and its arithmetic: TF32 in float32.

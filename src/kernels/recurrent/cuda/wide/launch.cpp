@@ -106,7 +106,7 @@ std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
 
 const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometry) {
   const auto index =
-      static_cast<std::size_t>(std::min(geometry.stages, kRegisterStages) - kFewestStages);
+      static_cast<std::size_t>(std::min(geometry.stages - kFewestStages, kKernels - 1));
   return pass == Pass::kForward ? kernels.forward[index] : kernels.backward[index];
 }
 

@@ -7,8 +7,9 @@
 /// the ring.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Steps of depth 16 that a warpgroup multiplies of a chunk, and chunks of a stage that it takes.
+/// Steps of depth 16 of a chunk, and chunks of a stage that a warpgroup takes.
 inline constexpr int kChunkSteps = kChunkUnits / 16, kOwnChunks = kStageChunks / 2;
+static_assert(kStageSteps == kOwnChunks * kChunkSteps);
 
 /// sums [64, 32] (+)= a [64, 16] * the transpose of b [32, 16]: a in registers as mma.sync has it,
 /// warp by warp; b lines of shared memory; sums as multiply_lines has them.
@@ -38,6 +39,15 @@ __device__ inline float4 row_by_row(const float* sums) {
   return make_float4(sums[0], sums[2], sums[1], sums[3]);
 }
 
+/// A warpgroup's number, as one that the compiler knows to be the same in a warp: it then reckons
+/// what depends on it in uniform registers, from which wgmma takes its addresses. Brought there one
+/// by one, those took longer than the products. Kernels with whole stages in shared memory would
+/// spill for it.
+template <int kStages>
+__device__ int warpgroup_of_products(int role) {
+  return kStages > kRegisterStages ? role : __shfl_sync(~0u, role, 0);
+}
+
 /// How the tensor cores find a [64, 16] in shared memory, [half of the depth][eight rows][row][8].
 __device__ inline std::uint64_t step_at(std::uint32_t address) {
   constexpr std::uint64_t kHalfBytes = 1024, kRowsBytes = 128;
@@ -45,21 +55,21 @@ __device__ inline std::uint64_t step_at(std::uint32_t address) {
          kRowsBytes >> 4 << 32;
 }
 
-/// A warpgroup's weights, as pack_* leave them. kStages: whose weights are in registers; of 32
-/// steps those hold but 31, if other warps are to have enough, and the last is in shared memory.
+/// A warpgroup's weights, as pack_* leave them. kStages: of a kernel.
 template <typename T, int kStages>
 class ResidentProduct {
  public:
-  static constexpr int kStageSteps = kOwnChunks * kChunkSteps, kSteps = kStages * kStageSteps;
-  static constexpr bool kMayShare = kStages == kRegisterStages;
+  static constexpr bool kShares = kStages > kRegisterStages;
+  /// Not those whose weights are all in shared memory.
+  static constexpr int kLoadedStages = kShares ? kRegisterStages : kStages;
+  static constexpr int kSteps = kLoadedStages * kStageSteps;
 
   __device__ ResidentProduct(const void* weights, const Geometry& geometry, const Part& part,
                              int group, std::byte* shared, const BlockMemory& memory,
                              const Barriers& barriers, const Sharers& sharers)
       : geometry_(geometry),
         ring_(shared_address(shared) + group * kOwnChunks * geometry.chunk_bytes()),
-        last_step_(shared_address(shared + memory.last_steps) +
-                   group * BlockMemory::kLastStepBytes),
+        last_steps_(shared_address(shared + memory.last_steps) + group * kLastBytes),
         shared_weights_(shared_address(shared + memory.weights) +
                         group * kOwnChunks * kChunkWeightBytes),
         barriers_(barriers) {
@@ -71,39 +81,43 @@ class ResidentProduct {
     for (int i = 0; i < kResident; ++i) {
       reinterpret_cast<uint4&>(weights_[i]) = from[i * 128];
     }
-    if constexpr (kResident < kSteps) {
-      const uint4 last = from[kResident * 128];
-      auto* to = reinterpret_cast<std::uint32_t*>(shared + memory.last_steps +
-                                                  group * BlockMemory::kLastStepBytes) +
+    if constexpr (kLast > 0) {
+      auto* to = reinterpret_cast<std::uint32_t*>(shared + memory.last_steps + group * kLastBytes) +
                  thread / 32 * 64 + thread % 32;
-      to[0] = last.x;
-      to[32] = last.y;
-      to[256] = last.z;
-      to[288] = last.w;
+#pragma unroll 1
+      for (int i = kResident; i < kSteps; ++i) {
+        const uint4 step = from[i * 128];
+        to[0] = step.x;
+        to[32] = step.y;
+        to[256] = step.z;
+        to[288] = step.w;
+        to += BlockMemory::kStepBytes / 4;
+      }
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       asm volatile("bar.sync %0, 128;" ::"r"(5 + group) : "memory");
     }
     // The one of the sharers that this lane tells of stages that were read.
     const int lane = thread % 32;
     sharer_ = lane < sharers.count ? sharers.rank(lane) : -1;
-    if (kMayShare && geometry.shared_stages() > 0) wait_for_phase(barriers.weights(), 0);
+    if (kShares) wait_for_phase(barriers.weights(), 0);
   }
 
   /// Multiplies the next tile.
   __device__ void run(float (&sums)[16]) {
     int before = 0;
 #pragma unroll
-    for (int stage = 0; stage < kStages; ++stage) {
+    for (int stage = 0; stage < kLoadedStages; ++stage) {
       multiply_stage(stage == 0, before, [&](int i, std::uint64_t lines) {
         const int step = stage * kStageSteps + i;
         if (step < kResident) {
           multiply_resident<T>(sums, weights_[step], lines, step > 0);
         } else {
-          multiply_lines<T, kTileRows>(sums, step_at(last_step_), lines, 1);
+          const int behind = (step - kResident) * BlockMemory::kStepBytes;
+          multiply_lines<T, kTileRows>(sums, step_at(last_steps_ + behind), lines, 1);
         }
       });
     }
-    if constexpr (kMayShare) {
+    if constexpr (kShares) {
 #pragma unroll 1
       for (int stage = 0; stage < geometry_.shared_stages(); ++stage) {
         const Lines weights(shared_weights_ + stage * kStageWeightBytes, kChunkWeightBytes);
@@ -118,7 +132,8 @@ class ResidentProduct {
 
  private:
   static constexpr int kChunkWeightBytes = kStageWeightBytes / kStageChunks;
-  static constexpr int kResident = kSteps < 32 ? kSteps : 31;
+  static constexpr int kLast = last_steps(kStages), kResident = kSteps - kLast;
+  static constexpr int kLastBytes = kLast * BlockMemory::kStepBytes;
 
   /// Lines of a warpgroup's chunks of a stage.
   struct Lines {
@@ -163,7 +178,7 @@ class ResidentProduct {
   }
 
   const Geometry& geometry_;
-  const std::uint32_t ring_, last_step_, shared_weights_;
+  const std::uint32_t ring_, last_steps_, shared_weights_;
   const Barriers& barriers_;
   RingPlace place_;
   int sharer_;

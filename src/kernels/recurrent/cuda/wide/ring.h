@@ -45,29 +45,50 @@ __device__ inline bool has_passed(std::uint32_t barrier, std::uint32_t parity) {
   return passed != 0;
 }
 
-/// Where the values of a tile are announced.
-__device__ inline std::uint32_t* counter_of(const Geometry& geometry, const Part& part, int tile,
-                                            int chunk) {
-  const int index =
-      (part.direction * geometry.tiles + part.first_tile + tile) * geometry.chunks + chunk;
-  return geometry.counters + static_cast<std::int64_t>(index) * (kCounterBytes / 4);
-}
-/// The values that are announced as `number`-th.
-__device__ inline std::byte* values_of(const Geometry& geometry, int directions, const Part& part,
-                                       int number, int tile, int chunk) {
-  const int index =
-      (number % 2 * directions + part.direction) * geometry.tiles + part.first_tile + tile;
-  return geometry.exchange + (static_cast<std::int64_t>(index) * geometry.depth_chunks + chunk) *
-                                 geometry.chunk_bytes();
-}
+/// Where the values of a chunk are announced, a counter a tile.
+class Announced {
+ public:
+  __device__ Announced(const Geometry& geometry, const Part& part, int chunk)
+      : geometry_(geometry),
+        first_((part.direction * geometry.tiles + part.first_tile) * geometry.chunks + chunk) {}
+  __device__ std::uint32_t* counter(int tile) const {
+    return geometry_.counters + (first_ + tile * geometry_.chunks) * (kCounterBytes / 4);
+  }
+
+ private:
+  const Geometry& geometry_;
+  int first_;
+};
+
+/// Where the values of a chunk are, from its `inside`-th byte on. Threads that have few registers
+/// keep but one for it.
+class Values {
+ public:
+  __device__ Values(const Geometry& geometry, int directions, const Part& part, int chunk,
+                    int inside)
+      : geometry_(geometry),
+        turn_bytes_(directions * geometry.tiles * geometry.tile_bytes()),
+        first_((part.direction * geometry.tiles + part.first_tile) * geometry.tile_bytes() +
+               chunk * geometry.chunk_bytes() + inside) {}
+  /// Those that are announced as `number`-th of a tile.
+  __device__ std::byte* at(int number, int tile) const {
+    return geometry_.exchange +
+           (first_ + tile * geometry_.tile_bytes() + (number & 1) * turn_bytes_);
+  }
+
+ private:
+  const Geometry& geometry_;
+  int turn_bytes_, first_;
+};
 
 /// The announcing warp: counts up for all blocks when the cells' warps have written a tile's
 /// values.
 __device__ inline void announce_items(const Geometry& geometry, const Part& part,
                                       const Items& items, const Barriers& barriers) {
   if (threadIdx.x % 32 != 0) return;
+  const Announced announced(geometry, part, part.chunk);
   for (Item item = items.first(); items.has(item); item = items.after(item)) {
-    std::uint32_t* counter = counter_of(geometry, part, item.tile, part.chunk);
+    std::uint32_t* counter = announced.counter(item.tile);
     wait_for_phase(barriers.written(item.tile), item.number % 2);
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
   }
@@ -108,11 +129,13 @@ __device__ inline void copy_items(const Geometry& geometry, int directions, cons
   // Of the stage whose place in the ring this one takes.
   const std::uint32_t before = stage < geometry.ring ? 0 : share >> (geometry.ring * each);
   const std::uint16_t mask = sharers.mask();
+  const Announced announced(geometry, part, chunk % geometry.chunks);
+  const Values values(geometry, directions, part, chunk, 0);
   RingPlace place;
   place.advance(copies ? stage : 0, geometry.ring);
   for (Item item = items.first(); items.has(item); item = items.after(item)) {
-    const std::uint32_t* counter = counter_of(geometry, part, item.tile, chunk % geometry.chunks);
-    const std::byte* from = values_of(geometry, directions, part, item.number, item.tile, chunk);
+    const std::uint32_t* counter = announced.counter(item.tile);
+    const std::byte* from = values.at(item.number, item.tile);
     const std::uint32_t wanted = (item.number + 1) * kAnnouncements;
     bool waits = copies, there = !copies;
     while (const std::uint32_t waiting = __ballot_sync(~0u, waits)) {

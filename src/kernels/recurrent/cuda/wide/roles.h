@@ -8,9 +8,21 @@ namespace sluice::kernels::recurrent::cuda::wide {
 inline constexpr int kProductGroups = 2, kCellGroups = 2, kProductWarps = 8, kCellWarps = 8;
 inline constexpr int kProductThreads = 32 * kProductWarps;
 inline constexpr int kReaders = 64;  ///< threads
-/// Of a thread; together all that a block begins with, 96 for each of its threads.
-inline constexpr int kProductRegisters = 168, kCellRegisters = 56, kCopyRegisters = 32;
-static_assert((2 * kProductRegisters + 2 * kCellRegisters + kCopyRegisters) * 128 == 96 * kThreads);
+/// Of a thread of each role; together all that a block begins with, 96 for each of its threads.
+struct Registers {
+  int product, cell, copy;
+};
+/// By the stages that a kernel is compiled for.
+constexpr Registers registers_for(int stages) {
+  if (stages > kRegisterStages) return {168, 56, 32};
+  return stages == kRegisterStages ? Registers{152, 64, 48} : Registers{144, 72, 48};
+}
+constexpr bool takes_all(const Registers& each) {
+  return (2 * each.product + 2 * each.cell + each.copy) * 128 == 96 * kThreads;
+}
+static_assert(takes_all(registers_for(kRegisterStages - 1)));
+static_assert(takes_all(registers_for(kRegisterStages)));
+static_assert(takes_all(registers_for(kRegisterStages + 1)));
 
 template <int kCount>
 __device__ void take_registers() {
