@@ -65,10 +65,8 @@ __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
   float sum = 0;
 #pragma unroll 16
   for (std::int64_t i = 0; i < parts; ++i) sum += args.partial[i * args.columns + column];
-  const std::int64_t place =
-      column % args.gates * (args.columns / args.gates) + column / args.gates;
   for (float* target : args.targets) {
-    if (target) target[place] += sum;
+    if (target) target[column] += sum;
   }
 }
 

@@ -69,7 +69,7 @@ inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true
 
 /// What persistent rungs have in common.
 constexpr Rung persistent_rung(std::string_view name, Residence residence) {
-  Rung rung{name, true, InputProducts::kCombined, true, true};
+  Rung rung{name, true, InputProducts::kCombined, true};
   // Launches that take the whole GPU have no other layer beside them.
   rung.wavefront = residence == Residence::kCluster;
   rung.graph = true;
@@ -86,7 +86,7 @@ inline constexpr Rung kPersistentStreamed =
 
 constexpr Rung persistent_forward_rung() {
   Rung rung = persistent_rung("persistent-forward", Residence::kWide);
-  rung.fused_step = rung.stepwise_backward = true;
+  rung.transposed = rung.fused_step = rung.stepwise_backward = true;
   return rung;
 }
 inline constexpr Rung kPersistentForward = persistent_forward_rung();

@@ -18,16 +18,14 @@ struct Gradients {
              {target.data(), columns, DType::kFloat32, true});
   }
 
-  /// `gates`: those of a unit that lie together.
   void add_sums(std::int64_t lane, const std::byte* values, std::int64_t stride,
-                const Tensor& first, const Tensor& second, std::int64_t gates = 1) const {
+                const Tensor& first, const Tensor& second) const {
     if (!first && !second) return;
     ColumnSums sums{};
     sums.values = values;
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.gate_width;
-    sums.gates = gates;
     sums.partial = partial(lane);
     sums.targets[0] = first.data_as<float>();
     sums.targets[1] = second.data_as<float>();
@@ -36,7 +34,7 @@ struct Gradients {
 
   /// target [columns] += the sum of values [depth, columns] times factors, which are in storage.
   void add_products(std::int64_t lane, const Tensor& target, const std::byte* values,
-                    const std::byte* factors, std::int64_t gates) const {
+                    const std::byte* factors) const {
     if (!target) return;
     ColumnSums sums{};
     sums.values = values;
@@ -45,7 +43,6 @@ struct Gradients {
     sums.stride = target.size(0);
     sums.depth = depth;
     sums.columns = target.size(0);
-    sums.gates = gates;
     sums.partial = partial(lane);
     sums.targets[0] = target.data_as<float>();
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
@@ -60,7 +57,6 @@ struct Gradients {
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.hidden;
-    sums.gates = 1;
     sums.partial = partial(lane);
     sums.targets[0] = target;
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
@@ -115,17 +111,14 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
   if (sizes.norms) {
     const auto* d_sums = run.workspace<const std::byte>(layout.d_sums[i]);
     const auto* d_norm_c = run.workspace<const std::byte>(layout.d_norm_c[i]);
-    const std::int64_t together = run.engine.rung.persistent() ? sizes.gates : 1;
-    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t factors,
-                         std::int64_t gates) {
-      all.add_products(lanes.rest, target, values, run.reserve<const std::byte>(factors), gates);
+    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t factors) {
+      all.add_products(lanes.rest, target, values, run.reserve<const std::byte>(factors));
     };
-    all.add_sums(lanes.rest, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh,
-                 together);
-    add(gradients.gain_ih, d_sums, state.norm_ih, together);
-    add(gradients.gain_hh, d_sums, state.norm_hh, together);
-    add(gradients.gain_c, d_norm_c, state.norm_c, 1);
-    all.add_products(lanes.rest, gradients.shift_c, d_norm_c, nullptr, 1);
+    all.add_sums(lanes.rest, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh);
+    add(gradients.gain_ih, d_sums, state.norm_ih);
+    add(gradients.gain_hh, d_sums, state.norm_hh);
+    add(gradients.gain_c, d_norm_c, state.norm_c);
+    all.add_products(lanes.rest, gradients.shift_c, d_norm_c, nullptr);
   } else if (!sizes.gates_apart) {
     all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, gradients.bias_hh);
   } else {
