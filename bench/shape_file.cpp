@@ -112,6 +112,7 @@ recurrent::Descriptor BenchShape::descriptor(bool training) const {
   d.time = time;
   d.rows = batch;
   d.dtype = dtype;
+  d.tf32 = tf32;
   d.training = training;
   d.resets = reset > 0;
   d.peepholes = peepholes;

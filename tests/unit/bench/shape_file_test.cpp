@@ -84,6 +84,7 @@ TEST(ShapeFile, OverridesDtypeAndDevice) {
   for (const BenchShape& shape : shapes) {
     EXPECT_EQ(shape.dtype_name(), "tf32");
     EXPECT_EQ(shape.dtype, base::DType::kFloat32);
+    EXPECT_TRUE(shape.descriptor(true).tf32);
     EXPECT_EQ(shape.device, "test");
   }
   EXPECT_TRUE(shapes[0].has(Pass::kForwardBackward));
