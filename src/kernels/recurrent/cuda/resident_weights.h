@@ -4,8 +4,8 @@
 
 #include "kernels/recurrent/cuda/rung.h"
 
-/// What the three kinds of launches that keep recurrent weights on chip (persistent/,
-/// persistent_grid/, wide/) want of a plan. Never asked with Residence::kNone.
+/// What the kinds of launches that keep recurrent weights on chip, or some of them (persistent/,
+/// persistent_grid/, wide/, streamed/), want of a plan. Never asked with Residence::kNone.
 namespace sluice::kernels::recurrent::cuda {
 
 struct PassBytes {

@@ -85,7 +85,7 @@ void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args)
 /// to[i] = from[i] from storage to float32 or the other way.
 void widen(cudaStream_t stream, DType storage, float* to, const void* from, std::int64_t count);
 void narrow(cudaStream_t stream, DType storage, void* to, const float* from, std::int64_t count);
-/// Does nothing.
+/// Does nothing: in a graph only a kernel can wait for a launch to begin (Lanes::follow_begun).
 void pass(cudaStream_t stream);
 /// to[i] = value.
 void fill(cudaStream_t stream, std::int32_t* to, std::int32_t value, std::int64_t count);
