@@ -21,9 +21,9 @@ std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass
   if (!gpu.code.hopper || descriptor.projects() || hidden * element % kCopyBytes != 0) {
     return std::nullopt;
   }
-  // Measured on an H200 (docs/performance.md), with 1 to 512 rows of 256 to 4096 units: the kernel
-  // wins forward up to a tile for a processor, backward up to a tile for eight, and for four if
-  // they are of several lanes.
+  // Measured on an H200 (docs/performance/ladder.md), with 1 to 512 rows of 256 to 4096 units: the
+  // kernel wins forward up to a tile for a processor, backward up to a tile for eight, and for four
+  // if they are of several lanes.
   const bool backward = pass == StepPass::kBackward;
   const std::int64_t tiles = parts(hidden, backward ? 64 : 16) * parts(rows, kTileRows);
   const std::int64_t all = lanes * tiles, processors = gpu.processors;

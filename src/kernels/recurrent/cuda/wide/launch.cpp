@@ -93,7 +93,7 @@ std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidd
 }
 
 /// Tiles that a block may take one after the other: up to as many it was measured to be faster than
-/// a kernel a step (docs/performance.md).
+/// a kernel a step (docs/performance/persistent-wide.md).
 std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
   const bool forward = pass == Pass::kForward, gru = descriptor.cell == CellType::kGru;
   if (forward_stages(descriptor) == kMostStages) return forward && !gru ? 3 : 2;
