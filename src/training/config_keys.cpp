@@ -87,8 +87,8 @@ const ConfigKey kKeys[] = {
     {"training.learning_rate", [](C& c) -> T { return &c.learning_rate.learning_rate; }, kMust,
      "The learning rate after warm-up."},
     {"training.schedule", [](C& c) -> T { return &c.learning_rate.schedule; }, kMust,
-     "constant, plateau (lowered when validation stalls) or inverse_sqrt (falls with 1/sqrt(step) "
-     "after warm-up)."},
+     "After warm-up: constant, plateau (lowered when validation stalls), inverse_sqrt (falls with "
+     "1/sqrt(step)), cosine (falls along half a wave) or step (lowered every so many steps)."},
     {"training.warmup_steps", [](C& c) -> T { return &c.learning_rate.warmup_steps; }, kMust,
      "The learning rate rises linearly over this many steps."},
     {"training.plateau_factor", [](C& c) -> T { return &c.learning_rate.plateau_factor; }, kMust,
@@ -96,7 +96,12 @@ const ConfigKey kKeys[] = {
     {"training.plateau_patience", [](C& c) -> T { return &c.learning_rate.plateau_patience; },
      kMust, "Validations without improvement before the plateau schedule lowers the rate."},
     {"training.min_learning_rate", [](C& c) -> T { return &c.learning_rate.min_learning_rate; },
-     kMust, "The plateau schedule does not go below this rate."},
+     kMust, "The plateau and step schedules do not go below this rate; the cosine ends at it."},
+    {"training.decay_steps", [](C& c) -> T { return &c.learning_rate.decay_steps; }, kMust,
+     "Steps from warm-up to the end of the cosine, and between two decays of the step schedule; "
+     "both need it."},
+    {"training.decay_factor", [](C& c) -> T { return &c.learning_rate.decay_factor; }, kMust,
+     "What the step schedule multiplies the rate by."},
     {"training.beta1", [](C& c) -> T { return &c.optimizer.beta1; }, kMust,
      "Adam: decay of the first moment."},
     {"training.beta2", [](C& c) -> T { return &c.optimizer.beta2; }, kMust,

@@ -6,8 +6,8 @@
 
 namespace sluice::training {
 
-/// The learning rate of each step: warm-up, then constant, falling with 1/sqrt(step), or lowered
-/// when validation stalls. A function of the step and of `state()`.
+/// The learning rate of each step: warm-up, then what training.schedule says. A function of the
+/// step and of `state()`.
 class LearningRate {
  public:
   /// All that validations have changed; saved and restored to the bit with the training state.
@@ -23,7 +23,13 @@ class LearningRate {
   explicit LearningRate(const LearningRateConfig& config) : config_(config) {}
 
   /// The rate of a step, counted from 1. With w warm-up steps, a step s <= w has s/w of the full
-  /// rate; inverse_sqrt gives sqrt(w/s) of it from there on (Vaswani et al. 2017, section 5.3).
+  /// rate. From there on, for n = decay_steps,
+  ///   inverse_sqrt gives sqrt(w / s) of it (Vaswani et al. 2017, section 5.3);
+  ///   cosine falls from it to m = min_learning_rate, reached at step w + n and kept:
+  ///     m + (rate - m) (1 + cos(pi (s - w) / n)) / 2 (Loshchilov, Hutter 2017, one period);
+  ///   step multiplies it by decay_factor after every n steps;
+  ///   plateau lowers it as validated() says.
+  /// Neither of the last two goes below min_learning_rate.
   double at(std::int64_t step) const;
 
   /// Tells the plateau schedule the result of a validation; the lower the better. After

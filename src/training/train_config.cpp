@@ -76,13 +76,25 @@ void check_optimizer(const OptimizerConfig& config) {
 }
 
 void check_learning_rate(const LearningRateConfig& config) {
-  check_one_of("training.schedule", config.schedule, {"constant", "plateau", "inverse_sqrt"});
+  check_one_of("training.schedule", config.schedule,
+               {"constant", "plateau", "inverse_sqrt", "cosine", "step"});
   check_range("training.learning_rate", config.learning_rate, 0, kMost);
   check_range("training.min_learning_rate", config.min_learning_rate, 0, kMost);
   check_range("training.plateau_factor", config.plateau_factor, 0, 1);
   check_at_least("training.warmup_steps", config.warmup_steps,
                  config.schedule == "inverse_sqrt" ? 1 : 0);
   check_at_least("training.plateau_patience", config.plateau_patience, 1);
+  check_range("training.decay_factor", config.decay_factor, 0, 1);
+  check_at_least("training.decay_steps", config.decay_steps, 0);
+  const bool cosine = config.schedule == "cosine";
+  SLUICE_CHECK(config.decay_steps > 0 || (!cosine && config.schedule != "step"),
+               "training.schedule is {}, which needs to know over how many steps: set "
+               "training.decay_steps",
+               config.schedule);
+  SLUICE_CHECK(!cosine || config.min_learning_rate <= config.learning_rate,
+               "training.min_learning_rate is {}, where the cosine ends; it must be at most "
+               "training.learning_rate, {}",
+               config.min_learning_rate, config.learning_rate);
 }
 
 void check_loop(const LoopConfig& config) {

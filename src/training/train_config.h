@@ -52,6 +52,8 @@ struct LearningRateConfig {
   std::int64_t warmup_steps = 0;
   double plateau_factor = 0.5;
   std::int64_t plateau_patience = 2;
+  std::int64_t decay_steps = 0;
+  double decay_factor = 0.5;
   double min_learning_rate = 0;
 };
 

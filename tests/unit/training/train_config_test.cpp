@@ -161,9 +161,18 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   refuse("training.beta2=1", "training.beta2 is 1");
   refuse("training.learning_rate=-1", "training.learning_rate");
   refuse("training.learning_rate=nan", "training.learning_rate");
+  refuse("training.schedule=linear", "constant, plateau, inverse_sqrt, cosine, step");
+  refuse("training.schedule=cosine", "training.schedule is cosine, which needs");
+  refuse("training.schedule=step", "set training.decay_steps");
+  refuse("training.decay_steps=-1", "training.decay_steps is -1");
+  refuse("training.decay_factor=1", "training.decay_factor is 1");
   refuse("training.label_smoothing=1", "training.label_smoothing");
   refuse("training.max_epochs=0", "would never end");
   refuse("model.hidden=3", "model.hidden");
+  TrainConfig rising;
+  rising.learning_rate = {.schedule = "cosine", .decay_steps = 10, .min_learning_rate = 0.5};
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { rising.validate(); }),
+                  "training.min_learning_rate is 0.5");
   refuse("model.cell=rnn", "model.cell");
   refuse("tokenizer.kind=letters", "tokenizer.kind");
   refuse("training.keep_best=bleu", "training.keep_best");
