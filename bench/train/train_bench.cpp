@@ -76,8 +76,9 @@ TrainResult Bench::run(bool captured) {
   std::vector<double> times;
   while (number < kWarmUp + options_.repeats) {
     const data::PairBatch batch = batches.next();
-    const double time = context_.stream().milliseconds_of(
-        [&] { sums = step.run(context_, batch, ++number, kLearningRate); });
+    const double time = context_.stream().milliseconds_of([&] {
+      sums = step.run(context_, {&batch, 1}, ++number, kLearningRate);
+    });
     if (number > kWarmUp) times.push_back(time);
   }
   const double tokens = static_cast<double>(shape_.batch * shape_.target_time);
@@ -107,7 +108,8 @@ void Bench::profile(bool captured) {
   TrainingStep step(context_, model_, {}, step_options(captured));
   TokenBatches batches(shape_);
   const auto run = [&](std::int64_t number) {
-    step.run(context_, batches.next(), number, kLearningRate);
+    const data::PairBatch batch = batches.next();
+    step.run(context_, {&batch, 1}, number, kLearningRate);
   };
   for (int number = 1; number <= kWarmUp; ++number) run(number);
   const std::string name = fmt::format("{} {} step", shape_.name, name_of(captured));

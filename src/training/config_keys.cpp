@@ -120,6 +120,9 @@ const ConfigKey kKeys[] = {
      "Most source and target tokens of a batch, padding counted."},
     {"training.max_rows", [](C& c) -> T { return &c.loop.max_rows; }, kMust,
      "Most examples of a batch."},
+    {"training.accumulate", [](C& c) -> T { return &c.loop.accumulate; }, kMust,
+     "Batches whose gradients are added up for one step of the optimizer, as if they were one; an "
+     "epoch's last step takes what is left of it."},
     {"training.pool", [](C& c) -> T { return &c.loop.pool; }, kMust,
      "Batches are cut from pools of this many shuffled examples sorted by length; take less for "
      "few examples."},

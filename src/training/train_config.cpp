@@ -101,6 +101,7 @@ void check_loop(const LoopConfig& config) {
   check_range("training.label_smoothing", config.label_smoothing, 0, 1);
   check_at_least("training.max_tokens", config.max_tokens, 1);
   check_at_least("training.max_rows", config.max_rows, 1);
+  check_at_least("training.accumulate", config.accumulate, 1);
   check_at_least("training.pool", config.pool, 1);
   check_at_least("training.max_epochs", config.max_epochs, 0);
   check_at_least("training.max_steps", config.max_steps, 0);

@@ -61,6 +61,7 @@ struct LoopConfig {
   double label_smoothing = 0;
   std::int64_t max_tokens = 4096;
   std::int64_t max_rows = 512;
+  std::int64_t accumulate = 1;
   std::int64_t pool = 8192;
   std::int64_t max_epochs = 20;
   std::int64_t max_steps = 0;

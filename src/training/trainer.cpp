@@ -195,7 +195,7 @@ TrainOutcome Trainer::loop() {
 
 void Trainer::train_step() {
   const std::int64_t epoch = state_.position.epoch;
-  const data::PairBatch host = next_batch();
+  const std::vector<data::PairBatch> batches = next_batches();
   unsaved_ = true;
   ++state_.step;
   state_.position = cursor_->position();
@@ -203,18 +203,25 @@ void Trainer::train_step() {
   report.epoch = epoch + 1;
   report.step = state_.step;
   report.fraction = fraction_done();
-  for (const std::int32_t length : host.source_lengths) report.source_tokens += length;
-  report.target_tokens = host.target_tokens();
+  for (const data::PairBatch& batch : batches) {
+    for (const std::int32_t length : batch.source_lengths) report.source_tokens += length;
+    report.target_tokens += batch.target_tokens();
+  }
   report.learning_rate = learning_rate_.at(state_.step);
 
-  const StepSums sums = step_->run(*context_, host, report.step, report.learning_rate);
+  const StepSums sums = step_->run(*context_, batches, report.step, report.learning_rate);
   if (compare_implementations_) warn_of_other_implementations();
   step_log_.push(*context_, report, sums);
 }
 
-data::PairBatch Trainer::next_batch() {
+// Of one epoch, so that its end is never in the midst of a step.
+std::vector<data::PairBatch> Trainer::next_batches() {
   const runtime::Span span(*context_, "data", "next batch");
-  return data::assemble_pairs(data_.train, cursor_->next());
+  std::vector<data::PairBatch> batches;
+  do {
+    batches.push_back(data::assemble_pairs(data_.train, cursor_->next()));
+  } while (std::ssize(batches) < config_.loop.accumulate && cursor_->position().batch != 0);
+  return batches;
 }
 
 void Trainer::after_step() {

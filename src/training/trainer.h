@@ -69,7 +69,7 @@ class Trainer {
 
   TrainOutcome loop();
   void train_step();
-  data::PairBatch next_batch();
+  std::vector<data::PairBatch> next_batches();
   void after_step();
   void warn_of_other_implementations();
   void read_steps();

@@ -1,5 +1,7 @@
 #include "training/training_step.h"
 
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/loss/loss.h"
 #include "kernels/optimizer/loss_scale.h"
 #include "runtime/span.h"
 
@@ -17,28 +19,68 @@ TrainingStep::TrainingStep(const Context& context, const models::Seq2Seq& model,
       options_(options),
       optimizer_(context, model.parameters(), optimizer, options.loss_scaling),
       plans_(model),
-      graphs_(kMostGraphs) {}
+      graphs_(kMostGraphs),
+      sums_memory_(context.device(), kernels::loss::kSums * sizeof(double)),
+      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {}
 
-StepSums TrainingStep::run(const Context& context, const data::PairBatch& batch, std::int64_t step,
-                           double learning_rate) {
-  const models::Seq2SeqExtent extent = extent_of(batch);
-  models::Seq2SeqTraining& plan = plans_.plan(context, extent, true);
-  const double scale = 1.0 / static_cast<double>(batch.target_tokens());
-  const UploadedStep uploaded = upload_.upload(
-      context, batch, options_.static_shapes ? PlanCache::capacity_of(extent) : extent,
-      {step, learning_rate, scale});
-  const auto work = [&] { queue(context, plan, uploaded); };
-  if (options_.static_shapes && context.stream().can_capture()) {
-    const runtime::Span span(context, "training_step", "replay");
-    graphs_.run(context.stream(), key_of(context, uploaded.batch.extent), work);
-  } else {
-    work();
-  }
-  return {plan.sums(plans_.arena()), optimizer_.sum_of_squares(), optimizer_.loss_scale()};
+StepSums TrainingStep::run(const Context& context, std::span<const data::PairBatch> batches,
+                           std::int64_t step, double learning_rate) {
+  SLUICE_ASSERT(!batches.empty());
+  std::int64_t tokens = 0;
+  for (const data::PairBatch& batch : batches) tokens += batch.target_tokens();
+  const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(tokens)};
+  const Tensor loss = batches.size() == 1 ? run_alone(context, batches[0], numbers)
+                                          : run_one_by_one(context, batches, numbers);
+  return {loss, optimizer_.sum_of_squares(), optimizer_.loss_scale()};
 }
 
-void TrainingStep::queue(const Context& context, models::Seq2SeqTraining& plan,
-                         const UploadedStep& uploaded) {
+Tensor TrainingStep::run_alone(const Context& context, const data::PairBatch& batch,
+                               const StepNumbers& numbers) {
+  models::Seq2SeqTraining& plan = plans_.plan(context, extent_of(batch), true);
+  const UploadedStep uploaded = upload(context, batch, numbers);
+  queue(context, uploaded.batch.extent, true, [&] {
+    zero_gradients(context);
+    forward_backward(context, plan, uploaded);
+    optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+  });
+  return plan.sums(plans_.arena());
+}
+
+// What comes before and after all batches stays out of the graphs: a batch's graph serves wherever
+// in a step it stands.
+Tensor TrainingStep::run_one_by_one(const Context& context,
+                                    std::span<const data::PairBatch> batches,
+                                    const StepNumbers& numbers) {
+  zero_gradients(context);
+  context.zero(sums_);
+  UploadedStep uploaded;
+  for (const data::PairBatch& batch : batches) {
+    models::Seq2SeqTraining& plan = plans_.plan(context, extent_of(batch), true);
+    uploaded = upload(context, batch, numbers);
+    queue(context, uploaded.batch.extent, false,
+          [&] { forward_backward(context, plan, uploaded); });
+    kernels::elementwise::accumulate(context, 1, plan.sums(plans_.arena()), sums_);
+  }
+  optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+  return sums_;
+}
+
+UploadedStep TrainingStep::upload(const Context& context, const data::PairBatch& batch,
+                                  const StepNumbers& numbers) {
+  const models::Seq2SeqExtent extent = extent_of(batch);
+  return upload_.upload(context, batch,
+                        options_.static_shapes ? PlanCache::capacity_of(extent) : extent, numbers);
+}
+
+void TrainingStep::queue(const Context& context, const models::Seq2SeqExtent& extent,
+                         bool whole_step, const std::function<void()>& work) {
+  if (!options_.static_shapes || !context.stream().can_capture()) return work();
+  const runtime::Span span(context, "training_step", "replay");
+  graphs_.run(context.stream(), key_of(context, extent, whole_step), work);
+}
+
+void TrainingStep::forward_backward(const Context& context, models::Seq2SeqTraining& plan,
+                                    const UploadedStep& uploaded) {
   models::Seq2SeqPass pass;
   pass.label_smoothing = options_.label_smoothing;
   pass.scale = uploaded.scale;
@@ -47,9 +89,7 @@ void TrainingStep::queue(const Context& context, models::Seq2SeqTraining& plan,
                                                     kernels::optimizer::kScale + 1);
   }
   pass.dropout = {options_.seed, uploaded.step.data_as<const std::int32_t>(), 0};
-  zero_gradients(context);
   plan.forward_backward(context, plans_.arena(), uploaded.batch, pass);
-  optimizer_.step(context, uploaded.step, uploaded.learning_rate);
 }
 
 void TrainingStep::zero_gradients(const Context& context) const {
@@ -58,8 +98,8 @@ void TrainingStep::zero_gradients(const Context& context) const {
 }
 
 // All else that a step holds on to lives as long as this and never moves.
-runtime::GraphKey TrainingStep::key_of(const Context& context,
-                                       const models::Seq2SeqExtent& extent) const {
+runtime::GraphKey TrainingStep::key_of(const Context& context, const models::Seq2SeqExtent& extent,
+                                       bool whole_step) const {
   using runtime::key_of;
   const runtime::Precision& precision = context.precision();
   return {static_cast<std::uint64_t>(extent.rows),
@@ -67,6 +107,7 @@ runtime::GraphKey TrainingStep::key_of(const Context& context,
           static_cast<std::uint64_t>(extent.target_time),
           static_cast<std::uint64_t>(precision.storage),
           precision.tf32,
+          whole_step,
           key_of(&context.stream()),
           key_of(upload_.data()),
           key_of(plans_.arena().saved_data()),

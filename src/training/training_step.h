@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "data/batches.h"
 #include "models/seq2seq.h"
@@ -12,8 +14,9 @@
 
 namespace sluice::training {
 
-/// Training steps of a model: each brings a batch to the device, clears the gradients, runs forward
-/// and backward and lets the optimiser step. Nothing waits for the device.
+/// Training steps of a model: each clears the gradients, brings a batch to the device and runs
+/// forward and backward, or several batches one after another, and lets the optimiser step. Nothing
+/// waits for the device.
 class TrainingStep {
  public:
   struct Options {
@@ -31,22 +34,33 @@ class TrainingStep {
   TrainingStep(const Context& context, const models::Seq2Seq& model,
                const OptimizerConfig& optimizer, const Options& options);
 
-  /// Queues a step; `step` counts from 1, keys dropout and corrects Adam's bias. A captured step
-  /// computes what the others do, to the bit.
-  StepSums run(const Context& context, const data::PairBatch& batch, std::int64_t step,
+  /// Queues a step; `step` counts from 1, keys dropout and corrects Adam's bias. The gradients of
+  /// several batches are added up to those of one batch of all their rows, but for the order of
+  /// sums. A captured step computes what the others do, to the bit.
+  StepSums run(const Context& context, std::span<const data::PairBatch> batches, std::int64_t step,
                double learning_rate);
 
   /// To save and to load its moments.
   const Optimizer& optimizer() const { return optimizer_; }
   /// Whose plans evaluate, too, with the memory of those that train.
   PlanCache& plans() { return plans_; }
-  /// Steps that are kept captured.
+  /// Steps, and batches of steps that have several, that are kept captured.
   std::size_t graphs() const { return graphs_.graphs(); }
 
  private:
-  void queue(const Context& context, models::Seq2SeqTraining& plan, const UploadedStep& uploaded);
+  Tensor run_alone(const Context& context, const data::PairBatch& batch,
+                   const StepNumbers& numbers);
+  Tensor run_one_by_one(const Context& context, std::span<const data::PairBatch> batches,
+                        const StepNumbers& numbers);
+  UploadedStep upload(const Context& context, const data::PairBatch& batch,
+                      const StepNumbers& numbers);
+  void forward_backward(const Context& context, models::Seq2SeqTraining& plan,
+                        const UploadedStep& uploaded);
   void zero_gradients(const Context& context) const;
-  runtime::GraphKey key_of(const Context& context, const models::Seq2SeqExtent& extent) const;
+  void queue(const Context& context, const models::Seq2SeqExtent& extent, bool whole_step,
+             const std::function<void()>& work);
+  runtime::GraphKey key_of(const Context& context, const models::Seq2SeqExtent& extent,
+                           bool whole_step) const;
 
   const models::Seq2Seq* model_;
   Options options_;
@@ -54,6 +68,8 @@ class TrainingStep {
   PlanCache plans_;
   BatchUpload upload_;
   runtime::GraphCache graphs_;
+  runtime::Buffer sums_memory_;
+  Tensor sums_;  ///< float64 [kernels::loss::kSums], over several batches
 };
 
 }  // namespace sluice::training

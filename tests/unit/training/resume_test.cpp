@@ -82,6 +82,30 @@ TEST_P(Resume, StoppedByRequest) {
   EXPECT_EQ(outcome_of(folder / "cut", false), outcome_of(folder / "whole", false));
 }
 
+// Batches of a step are never parted: what is saved is the state between two steps.
+TEST_P(Resume, OfStepsOfSeveralBatches) {
+  const testing::TemporaryFolder folder;
+  TrainConfig config = reversal_config(folder / "whole");
+  config.static_shapes = "on";
+  config.loop.accumulate = 3;
+  Trainer(context_, config, reversal_data(config), Start::kFresh).run();
+  const std::int64_t steps = config.loop.max_steps;
+  config.output.directory = folder / "cut";
+  for (const std::int64_t last : {1, 2, 5, 8, 9, 10, 14, 19}) {
+    config.loop.max_steps = last;
+    Trainer(context_, config, reversal_data(config), Start::kResume).run();
+  }
+  config.loop.max_steps = steps;
+  Trainer(context_, config, reversal_data(config), Start::kResume).run();
+  EXPECT_EQ(outcome_of(folder / "cut", false), outcome_of(folder / "whole", false));
+
+  config.loop.accumulate = 2;
+  const Error error =
+      testing::error_of([&] { Trainer(context_, config, reversal_data(config), Start::kResume); });
+  EXPECT_NE(std::string(error.what()).find("training.accumulate (3, now 2)"), std::string::npos)
+      << error.what();
+}
+
 // What was measured before the stop is not measured again: it could turn out otherwise.
 TEST_P(Resume, KeepsMeasuredChoices) {
   const testing::TemporaryFolder folder;

@@ -115,6 +115,35 @@ TEST_P(TrainerTest, ValidatesAtTheEndOfEpochsAndOfTheRun) {
   EXPECT_EQ(steps[2], result.step + 1);
 }
 
+TEST_P(TrainerTest, AddsUpBatchesButNotOfTwoEpochs) {
+  TrainConfig config = small_config();
+  config.loop.validate_every = 0;
+  config.loop.max_steps = 0;
+  config.loop.max_epochs = 2;
+  const auto tokens_of_steps = [&](std::int64_t accumulate) {
+    config.loop.accumulate = accumulate;
+    config.output.directory = folder / std::to_string(accumulate);
+    std::vector<std::vector<std::int64_t>> tokens(2);
+    TrainHooks hooks;
+    hooks.on_step = [&](const StepReport& report) {
+      EXPECT_GT(report.source_tokens, 0);
+      tokens[static_cast<std::size_t>(report.epoch - 1)].push_back(report.target_tokens);
+    };
+    train(config, hooks);
+    return tokens;
+  };
+  const auto alone = tokens_of_steps(1), added = tokens_of_steps(4);
+  for (const std::size_t epoch : {0, 1}) {
+    std::vector<std::int64_t> expected;
+    for (std::size_t batch = 0; batch < alone[epoch].size(); ++batch) {
+      if (batch % 4 == 0) expected.push_back(0);
+      expected.back() += alone[epoch][batch];
+    }
+    EXPECT_NE(alone[epoch].size() % 4, 0u) << "no step is cut short";
+    EXPECT_EQ(added[epoch], expected);
+  }
+}
+
 TEST_P(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
   TrainConfig config = small_config();
   config.loop.max_steps = 6;
