@@ -114,6 +114,9 @@ const ConfigKey kKeys[] = {
      "Decay of the weights, apart from the gradient with adam (AdamW), added to it with sgd."},
     {"training.clip_norm", [](C& c) -> T { return &c.optimizer.clip_norm; }, kMust,
      "Gradients are scaled down to this global norm; 0 does not clip."},
+    {"training.ema_decay", [](C& c) -> T { return &c.optimizer.ema_decay; }, kMust,
+     "Decay of an exponential moving average of the weights, which is validated and kept as the "
+     "best model in their place, e.g. 0.999; 0 keeps none."},
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
      "Share of the probability spread over the whole vocabulary in the training loss."},
     {"training.max_tokens", [](C& c) -> T { return &c.loop.max_tokens; }, kMust,

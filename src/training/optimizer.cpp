@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/optimizer/optimizer.h"
 #include "runtime/span.h"
 
@@ -28,6 +30,7 @@ Optimizer::Optimizer(const Context& context, const layers::Parameters& parameter
   } else if (config.momentum > 0) {
     add_moment(context, "momentum");
   }
+  if (config.ema_decay > 0) add_moment(context, "average_sum");
   const std::int64_t partials = kernel::partial_count(parameters.flat_size());
   partials_memory_ =
       runtime::Buffer(context.device(), static_cast<std::size_t>(partials) * sizeof(double));
@@ -54,6 +57,7 @@ void Optimizer::step(const Context& context, const Tensor& step, const Tensor& l
   kernel::sum_of_squares(context,
                          {parameters_->gradients(), partials_, sum_of_squares_, loss_scale_});
   queue_step(context, step, learning_rate);
+  if (config_.ema_decay > 0) update_average(context);
   if (loss_scale_) kernel::update_loss_scale(context, {loss_scale_, sum_of_squares_});
 }
 
@@ -80,12 +84,27 @@ void Optimizer::queue_step(const Context& context, const Tensor& step,
   kernel::SgdArgs args;
   args.parameters = parameters_->values();
   args.gradients = parameters_->gradients();
-  if (!moments_.empty()) args.momentum_buffer = moments_[0].values;
+  if (config_.momentum > 0) args.momentum_buffer = moments_[0].values;
   args.clipping = clipping;
   args.learning_rate = learning_rate;
   args.momentum = config_.momentum;
   args.weight_decay = config_.weight_decay;
   kernel::sgd_step(context, args);
+}
+
+// Begun with zeros, the sum holds each step's parameters with a weight that falls as they age; the
+// first ones have no more than their share, as they would have if it began with them.
+void Optimizer::update_average(const Context& context) const {
+  kernels::elementwise::scale(context, average_sum(), config_.ema_decay);
+  kernels::elementwise::accumulate(context, 1 - config_.ema_decay, parameters_->values(),
+                                   average_sum());
+}
+
+double Optimizer::average_weight(std::int64_t steps) const {
+  // The factors as float32 arithmetic has them: near one, 1 - decay is another number there.
+  const double decay = static_cast<float>(config_.ema_decay);
+  const double newest = static_cast<float>(1 - config_.ema_decay);
+  return newest * (1 - std::pow(decay, static_cast<double>(steps))) / (1 - decay);
 }
 
 std::string Optimizer::tensor_name(const Moment& moment, layers::ParameterId id) const {

@@ -13,7 +13,8 @@ using runtime::Tensor;
 
 /// Adam or SGD over a model's flat float32 arenas, with clipping by the global norm. Moments are
 /// arenas of the same layout. With dynamic loss scaling it takes the scale out of the gradients and
-/// adapts it (kernels/optimizer/loss_scale.h).
+/// adapts it (kernels/optimizer/loss_scale.h). With ema_decay it keeps an exponential moving
+/// average of the parameters.
 class Optimizer {
  public:
   /// `parameters` must be allocated with gradients and outlive the optimiser.
@@ -31,8 +32,14 @@ class Optimizer {
   /// float64 [kernels::optimizer::kLossScaleNumbers]; absent if the loss is not scaled.
   const Tensor& loss_scale() const { return loss_scale_; }
 
+  /// float32 [flat size of the parameters]: their average times average_weight(); absent without
+  /// ema_decay.
+  Tensor average_sum() const { return config_.ema_decay > 0 ? moments_.back().values : Tensor(); }
+  /// What the weights of the parameters in average_sum() sum to after so many steps, at least one.
+  double average_weight(std::int64_t steps) const;
+
   /// The moments of each parameter as float32 "optimizer.first_moment.<parameter>" (adam also
-  /// "second_moment", sgd "momentum"), of the parameter's shape; nothing for SGD without momentum.
+  /// "second_moment", sgd "momentum"; with ema_decay "average_sum"), of the parameter's shape.
   /// The loss scale as "optimizer.loss_scale".
   void save(const Context& context, io::TensorTable& tensors) const;
   /// Takes them back; throws ErrorCode::kFormat if one lacks or has another shape. A run whose loss
@@ -47,6 +54,7 @@ class Optimizer {
   };
 
   void queue_step(const Context& context, const Tensor& step, const Tensor& learning_rate) const;
+  void update_average(const Context& context) const;
   bool is_adam() const { return config_.optimizer == "adam"; }
   void add_moment(const Context& context, const char* name);
   std::string tensor_name(const Moment& moment, layers::ParameterId id) const;

@@ -73,6 +73,8 @@ void check_optimizer(const OptimizerConfig& config) {
   check_range("training.epsilon", config.epsilon, 0, 1);
   check_range("training.weight_decay", config.weight_decay, 0, kMost);
   check_range("training.clip_norm", config.clip_norm, 0, kMost);
+  // Nearer to one, float32 would lose what a step adds.
+  check_range("training.ema_decay", config.ema_decay, 0, 0.999999);
 }
 
 void check_learning_rate(const LearningRateConfig& config) {

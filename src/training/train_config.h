@@ -44,6 +44,7 @@ struct OptimizerConfig {
   double momentum = 0;
   double weight_decay = 0;
   double clip_norm = 5;
+  double ema_decay = 0;
 };
 
 struct LearningRateConfig {

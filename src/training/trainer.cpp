@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "runtime/span.h"
+#include "training/averaged_weights.h"
 #include "training/threads.h"
 
 namespace sluice::training {
@@ -252,6 +253,7 @@ void Trainer::read_steps() {
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
   const runtime::Span span(*context_, "validation");
+  const AveragedWeights averaged(*context_, model_->parameters(), step_->optimizer(), state_.step);
   Context unwatched = *context_;  // a module's time is that of training
   unwatched.set_profiler(nullptr);
   std::optional<ValidationReport> report =

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 
 #include "unit/support/on_device.h"
@@ -104,6 +105,25 @@ TEST_P(Resume, OfStepsOfSeveralBatches) {
       testing::error_of([&] { Trainer(context_, config, reversal_data(config), Start::kResume); });
   EXPECT_NE(std::string(error.what()).find("training.accumulate (3, now 2)"), std::string::npos)
       << error.what();
+}
+
+// Cut where validations are due, so that the best model, of averaged weights, is the same too.
+TEST_P(Resume, OfAveragedWeights) {
+  const testing::TemporaryFolder folder;
+  TrainConfig config = reversal_config(folder / "whole");
+  config.optimizer.ema_decay = 0.9;
+  config.loop.max_steps = 20;
+  Trainer(context_, config, reversal_data(config), Start::kFresh).run();
+  config.output.directory = folder / "cut";
+  for (const std::int64_t last : {2, 4, 10, 12, 20}) {
+    config.loop.max_steps = last;
+    Trainer(context_, config, reversal_data(config), Start::kResume).run();
+  }
+  const Outcome cut = outcome_of(folder / "cut"), whole = outcome_of(folder / "whole");
+  EXPECT_EQ(cut, whole);
+  EXPECT_TRUE(std::any_of(
+      cut.tensor_names.begin(), cut.tensor_names.end(),
+      [](const std::string& name) { return name.starts_with("optimizer.average_sum."); }));
 }
 
 // What was measured before the stop is not measured again: it could turn out otherwise.

@@ -166,6 +166,7 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   refuse("training.schedule=step", "set training.decay_steps");
   refuse("training.decay_steps=-1", "training.decay_steps is -1");
   refuse("training.decay_factor=1", "training.decay_factor is 1");
+  refuse("training.ema_decay=1", "training.ema_decay is 1; it must be at least 0 and less than");
   refuse("training.accumulate=0", "training.accumulate is 0; it must be at least 1");
   refuse("training.label_smoothing=1", "training.label_smoothing");
   refuse("training.max_epochs=0", "would never end");

@@ -144,6 +144,44 @@ TEST_P(TrainerTest, AddsUpBatchesButNotOfTwoEpochs) {
   }
 }
 
+TEST_P(TrainerTest, ValidatesAndKeepsAveragedWeights) {
+  TrainConfig config = small_config();
+  config.learning_rate.schedule = "constant";
+  config.optimizer.ema_decay = 0.5;
+  config.loop.validate_every = 4;
+  std::vector<std::vector<float>> weights;
+  for (config.loop.max_steps = 1; config.loop.max_steps <= 4; ++config.loop.max_steps) {
+    std::filesystem::remove_all(output() / "best");
+    ValidationReport report;
+    TrainHooks hooks;
+    hooks.on_validation = [&](const ValidationReport& told) { report = told; };
+    train(config, hooks);
+    const LoadedModel last = load_model(context_, output() / "last");
+    weights.push_back(get<float>(last.model->parameters().values()));
+    if (config.loop.max_steps < 4) continue;
+    ASSERT_TRUE(report.improved);
+    const LoadedModel best = load_model(context_, output() / "best");
+    const std::vector<float> average = get<float>(best.model->parameters().values());
+    for (std::size_t i = 0; i < average.size(); ++i) {
+      const double expected =
+          (1.0 * weights[0][i] + 2.0 * weights[1][i] + 4.0 * weights[2][i] + 8.0 * weights[3][i]) /
+          15;
+      ASSERT_NEAR(average[i], expected, 1e-6) << i;
+    }
+    EXPECT_NE(average, weights[3]);
+    // What was measured is what is kept, and not what goes on.
+    const TrainData data = reversal_data(config);
+    const auto loss_of = [&](const models::Seq2Seq& model) {
+      PlanCache plans(model);
+      return Validation(data.validation, {config.loop.max_tokens, config.loop.max_rows, 64}, false)
+          .run(context_, model, plans, 4, nullptr)
+          ->loss;
+    };
+    EXPECT_DOUBLE_EQ(loss_of(*best.model), report.loss);
+    EXPECT_NE(loss_of(*last.model), report.loss);
+  }
+}
+
 TEST_P(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
   TrainConfig config = small_config();
   config.loop.max_steps = 6;

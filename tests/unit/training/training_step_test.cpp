@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "training/averaged_weights.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::training {
@@ -234,6 +235,61 @@ TEST_P(TrainingStepTest, EachPrecisionHasItsOwnGraph) {
   for (std::int64_t step = 4; step <= 6; ++step) steps.run(rounded, {&batch, 1}, step, 0);
   EXPECT_EQ(steps.graphs(), 2u);
   context_.synchronize();
+}
+
+/// Against the average as its definition has it, in double precision.
+TEST_P(TrainingStepTest, AveragesTheWeightsOfAllSteps) {
+  optimizer_.ema_decay = 0.7;
+  const auto batches = draw({{5, 7, 10}, {16, 8, 12}, {3, 5, 9}, {11, 8, 12}, {1, 6, 11}});
+  const auto model = make_model();
+  const layers::Parameters& parameters = model->parameters();
+  TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
+  std::vector<double> sum(static_cast<std::size_t>(parameters.flat_size()));
+  double weight = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i) + 1;
+    steps.run(context_, {&batches[i], 1}, step, 1e-2);
+    const std::vector<float> now = get<float>(parameters.values());
+    weight = 0.7 * weight + 1;
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] = 0.7 * sum[j] + double{now[j]};
+    {
+      const AveragedWeights averaged(context_, parameters, steps.optimizer(), step);
+      const std::vector<float> average = get<float>(parameters.values());
+      for (std::size_t j = 0; j < sum.size(); ++j) {
+        ASSERT_NEAR(average[j], sum[j] / weight, 1e-6 * (1 + std::abs(sum[j]))) << step << " " << j;
+      }
+      EXPECT_TRUE(step == 1 || average != now) << step;
+    }
+    EXPECT_EQ(get<float>(parameters.values()), now);
+  }
+  // It is only looked on: the weights are those of a run without it.
+  optimizer_.ema_decay = 0;
+  const auto other = make_model();
+  TrainingStep plain(context_, *other, optimizer_, {kSmoothing, kSeed, true});
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    plain.run(context_, {&batches[i], 1}, static_cast<std::int64_t>(i) + 1, 1e-2);
+  }
+  EXPECT_FALSE(plain.optimizer().average_sum());
+  EXPECT_EQ(get<float>(parameters.values()), get<float>(other->parameters().values()));
+}
+
+// Of weights that stay as they are, also where float32 knows little of 1 - decay.
+TEST_P(TrainingStepTest, AverageOfTheSameIsTheSame) {
+  optimizer_.optimizer = "sgd";
+  for (const double decay : {0.5, 0.999, 0.99999}) {
+    optimizer_.ema_decay = decay;
+    const auto model = make_model();
+    const layers::Parameters& parameters = model->parameters();
+    TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
+    const data::PairBatch batch = draw({2, 3, 3});
+    for (std::int64_t step = 1; step <= 60; ++step) steps.run(context_, {&batch, 1}, step, 0);
+    const std::vector<float> expected = get<float>(parameters.values());
+    const AveragedWeights averaged(context_, parameters, steps.optimizer(), 60);
+    const std::vector<float> average = get<float>(parameters.values());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(average[i], expected[i], 1e-5 * std::abs(expected[i])) << decay << " " << i;
+    }
+  }
 }
 
 /// A loss scale that float32 can't bear falls until it can; the steps before are as if they had
