@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "training/checkpoint.h"
+
+namespace sluice::training {
+
+/// A model whose weights are the means of those of the checkpoints (folders or model.safetensors),
+/// summed in double precision and rounded once; its configuration is the first one's. Two are in
+/// memory at a time. Throws ErrorCode::kInvalidArgument for fewer than two checkpoints and for
+/// those of another architecture or vocabulary than the first; otherwise as load_model.
+LoadedModel average_models(const Context& context,
+                           std::span<const std::filesystem::path> checkpoints);
+
+}  // namespace sluice::training
