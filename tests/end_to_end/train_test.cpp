@@ -76,6 +76,31 @@ TEST(Train, LearnsSubwordsAndHoldsOut) {
             0);
 }
 
+// With a schedule over steps, several batches a step and averaged weights.
+TEST(Train, GoesOnExactlyWhereItStopped) {
+  const Workplace place;
+  const auto train = [&](const std::string& steps) {
+    place.train({"training.schedule=cosine", "training.decay_steps=25", "training.warmup_steps=3",
+                 "training.accumulate=2", "training.ema_decay=0.9", "training.validate_every=5",
+                 "training.max_epochs=0", "training.max_steps=" + steps});
+  };
+  const auto files = [&] {
+    return std::vector<std::string>{place.read("run/last/model.safetensors"),
+                                    place.read("run/last/training_state.safetensors")};
+  };
+  train("20");
+  const std::vector<std::string> whole = files();
+  std::filesystem::remove_all(place / "run");
+  train("5");
+  train("15");
+  train("20");
+  const std::vector<std::string> cut = files();
+  // Not as strings, which would be printed.
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(cut[i] == whole[i]) << i;
+  place.expect_train_error({"training.schedule=cosine", "output.directory=other"},
+                           {"training.schedule is cosine", "set training.decay_steps"});
+}
+
 TEST(Train, OverridesTakeOneValueEach) {
   const Workplace place;
   const Outcome outcome = place.sluice({"train", "--set", "training.max_steps=3", "--set",
