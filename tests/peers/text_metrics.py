@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """BLEU, chrF and chrF++ of the sacrebleu package, for src/metrics to equal.
 
-    text_metrics.py            write tests/peers/goldens/text_metrics.json anew
-    text_metrics.py --check    compute again and compare with the file
+    text_metrics.py                    write tests/peers/goldens/text_metrics.json anew
+    text_metrics.py --check            compute again and compare with the file; then hold build/sluice,
+                                       if it is there, against sacrebleu on random lines
+    text_metrics.py --files HYP REF    hold build/sluice against sacrebleu on two line-aligned files
 """
 
 import argparse
 import json
 import pathlib
 import random
+import re
+import subprocess
 import sys
+import tempfile
 
 import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF
 
 GOLDEN = pathlib.Path(__file__).parent / "goldens" / "text_metrics.json"
+PROGRAM = pathlib.Path(__file__).parents[2] / "build" / "sluice"
 TOKENIZERS = "13a", "zh", "char", "none"
 CHRF_WORD_ORDERS = {"chrF2": 0, "chrF2++": 2}
 
@@ -123,12 +129,57 @@ def compare_golden():
     return worst < 1e-9
 
 
+def of_program(hypotheses, references, tokenizer):
+    """BLEU, chrF2 and chrF2++ as `sluice evaluate` prints them."""
+    said = subprocess.run([PROGRAM, "evaluate", hypotheses, references, "--tokenizer", tokenizer,
+                           "--digits", "9"], check=True, capture_output=True, text=True).stdout
+    return [float(re.search(rf"^{re.escape(name)} ([0-9.]+)", said, re.M)[1])
+            for name in ("BLEU", *CHRF_WORD_ORDERS)]
+
+
+def compare_program(hypotheses, references):
+    """The largest difference over all tokenizers on two files."""
+    lines = [pathlib.Path(file).read_text(encoding="utf-8").split("\n")[:-1]
+             for file in (hypotheses, references)]
+    expected = score(*lines)
+    worst = 0
+    for tokenizer in TOKENIZERS:
+        wanted = [expected["bleu"][tokenizer]["score"], *expected["chrf"].values()]
+        got = of_program(hypotheses, references, tokenizer)
+        worst = max([worst] + [abs(a - b) for a, b in zip(got, wanted)])
+    return worst
+
+
+def compare_random(count):
+    generator = random.Random()
+    worst = 0
+    with tempfile.TemporaryDirectory() as folder:
+        files = [pathlib.Path(folder) / name for name in ("hypotheses", "references")]
+        for _ in range(count):
+            corpus = random_corpus(generator)
+            for file, lines in zip(files, corpus):
+                file.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+            difference = compare_program(*files)
+            if difference > 1e-8:
+                print(f"differs by {difference} on {corpus}")
+            worst = max(worst, difference)
+    print(f"largest difference of sluice evaluate on {count} random files: {worst:.2e}")
+    return worst < 1e-8
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--files", nargs=2, metavar=("HYP", "REF"), help="compare on these")
     arguments = parser.parse_args()
+    if arguments.files:
+        worst = compare_program(*arguments.files)
+        print(f"largest difference of sluice evaluate: {worst:.2e}")
+        return 0 if worst < 1e-8 else 1
     if arguments.check:
-        return 0 if compare_golden() else 1
+        if not compare_golden():
+            return 1
+        return 0 if not PROGRAM.exists() or compare_random(200) else 1
     golden = dict(sacrebleu=sacrebleu.__version__, cases=cases())
     GOLDEN.write_text(json.dumps(golden, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n",
                       encoding="utf-8")
