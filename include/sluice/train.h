@@ -28,12 +28,14 @@ struct TrainRequest {
 };
 
 struct TrainReport {
-  std::int64_t steps = 0;        ///< done in all, over every resumption
-  std::int64_t epochs = 0;       ///< completed
-  double seconds = 0;            ///< of this call
-  double best_metric = 0;        ///< of the validation that `<output>/best` was kept for
-  std::string best_metric_name;  ///< "loss" (per target token) or "exact match"; empty without any
-  bool stopped = false;          ///< by `stop`: `<output>/last` has the state to go on from
+  std::int64_t steps = 0;   ///< done in all, over every resumption
+  std::int64_t epochs = 0;  ///< completed
+  double seconds = 0;       ///< of this call
+  double best_metric = 0;   ///< of the validation that `<output>/best` was kept for
+  /// "loss" (per target token), "perplexity", "exact match" (a share), "BLEU" or "chrF" (0 to 100);
+  /// empty without any.
+  std::string best_metric_name;
+  bool stopped = false;  ///< by `stop`: `<output>/last` has the state to go on from
 };
 
 /// Trains until the configuration's end, early stopping or `stop`. Leaves `<output>/last` (to

@@ -88,9 +88,9 @@ TrainReport train(const TrainRequest& request) {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.stopped = result.outcome == training::TrainOutcome::kStopped;
   if (result.best.known) {
-    const bool exact = config.loop.keep_best == "exact_match";
-    report.best_metric_name = exact ? "exact match" : "loss";
-    report.best_metric = exact ? -result.best.value : result.best.value;
+    const auto* metric = training::find_validation_metric(config.loop.keep_best);
+    report.best_metric_name = metric->name;
+    report.best_metric = metric->minimised(result.best.value);
   }
   return report;
 }

@@ -74,13 +74,15 @@ PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_
                        std::string_view name, CorpusReport* report) {
   PairCorpus corpus;
   CorpusReport counts;
-  for (const TextPair& pair : pairs) {
-    std::vector<std::int32_t> source = source_tokenizer.encode(pair.source);
-    std::vector<std::int32_t> target = target_tokenizer.encode(pair.target);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    std::vector<std::int32_t> source = source_tokenizer.encode(pairs[i].source);
+    std::vector<std::int32_t> target = target_tokenizer.encode(pairs[i].target);
     if (source.empty() || target.empty()) {
       ++counts.empty;
+      counts.left_out.push_back(static_cast<std::int64_t>(i));
     } else if (exceeds(source, limits.source) || exceeds(target, limits.target)) {
       ++counts.too_long;
+      counts.left_out.push_back(static_cast<std::int64_t>(i));
     } else {
       ++counts.kept;
       counts.source_tokens += static_cast<std::int64_t>(source.size());

@@ -49,6 +49,7 @@ struct CorpusReport {
   std::int64_t target_tokens = 0;
   std::int64_t source_unknown = 0;  ///< of the tokens kept
   std::int64_t target_unknown = 0;
+  std::vector<std::int64_t> left_out;  ///< indices of what was dropped, ascending
 };
 
 /// Tokenizes `pairs`, which `name` calls in errors. Throws ErrorCode::kInvalidArgument if no

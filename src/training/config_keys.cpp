@@ -138,8 +138,13 @@ const ConfigKey kKeys[] = {
     {"training.validate_every", [](C& c) -> T { return &c.loop.validate_every; }, kMust,
      "Steps between validations; 0 validates after each epoch."},
     {"training.keep_best", [](C& c) -> T { return &c.loop.keep_best; }, kMust,
-     "What the best checkpoint, early stopping and the plateau schedule go by: loss or "
-     "exact_match (of greedy decoding)."},
+     "What the best checkpoint, early stopping and the plateau schedule go by: loss, perplexity, "
+     "or "
+     "of answers by greedy search exact_match, bleu or chrf."},
+    {"training.bleu_tokenizer", [](C& c) -> T { return &c.loop.bleu_tokenizer; }, kMust,
+     "What BLEU counts: 13a (words, punctuation apart), zh (Chinese characters one by one), char, "
+     "or "
+     "none (what stands between white space)."},
     {"training.patience", [](C& c) -> T { return &c.loop.patience; }, kFree,
      "Stop after so many validations without improvement; 0 never does."},
     {"training.checkpoint_every", [](C& c) -> T { return &c.loop.checkpoint_every; }, kFree,

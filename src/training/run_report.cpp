@@ -52,17 +52,20 @@ void RunReport::tell(const StepReport& report) {
 }
 
 void RunReport::tell(const ValidationReport& report) {
-  metrics_.scalar("validation/loss", report.step, report.loss);
-  metrics_.scalar("validation/perplexity", report.step, report.perplexity);
   metrics_.scalar("validation/accuracy", report.step, report.accuracy);
-  if (report.exact_match) {
-    metrics_.scalar("validation/exact_match", report.step, *report.exact_match);
+  for (const ValidationMetric& metric : validation_metrics()) {
+    if (metric.of_answers && !report.answers) continue;
+    metrics_.scalar(fmt::format("validation/{}", metric.key), report.step, metric.value(report));
   }
   if (hooks_.on_validation) hooks_.on_validation(report);
   if (hooks_.progress == nullptr) return;
   std::string line = fmt::format("step {}: validation loss {:.4f}, perplexity {:.3f}", report.step,
                                  report.loss, report.perplexity);
-  if (report.exact_match) line += fmt::format(", exact match {:.2f}%", 100 * *report.exact_match);
+  if (report.answers) {
+    line +=
+        fmt::format(", exact match {:.2f}%, BLEU {:.2f}, chrF {:.2f}",
+                    100 * report.answers->exact_match, report.answers->bleu, report.answers->chrf);
+  }
   hooks_.progress->message(line + (report.improved ? ", best so far" : ""));
 }
 

@@ -7,7 +7,9 @@
 #include <limits>
 
 #include "base/check.h"
+#include "metrics/bleu_tokens.h"
 #include "training/config_keys.h"
+#include "training/validation_report.h"
 
 namespace sluice::training {
 namespace {
@@ -37,12 +39,16 @@ bool read_value(std::string_view text, bool* value) {
 }
 
 void check_one_of(std::string_view key, std::string_view value,
-                  std::initializer_list<std::string_view> allowed) {
+                  std::span<const std::string_view> allowed) {
   for (const std::string_view one : allowed) {
     if (value == one) return;
   }
   fail(ErrorCode::kInvalidArgument, "{} is '{}'; use one of: {}", key, value,
        fmt::join(allowed, ", "));
+}
+void check_one_of(std::string_view key, std::string_view value,
+                  std::initializer_list<std::string_view> allowed) {
+  check_one_of(key, value, std::span(allowed.begin(), allowed.size()));
 }
 
 void check_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
@@ -115,7 +121,10 @@ void check_loop(const LoopConfig& config) {
   check_at_least("training.validate_every", config.validate_every, 0);
   check_at_least("training.patience", config.patience, 0);
   check_at_least("training.checkpoint_every", config.checkpoint_every, 0);
-  check_one_of("training.keep_best", config.keep_best, {"loss", "exact_match"});
+  std::vector<std::string_view> known;
+  for (const ValidationMetric& metric : validation_metrics()) known.push_back(metric.key);
+  check_one_of("training.keep_best", config.keep_best, known);
+  check_one_of("training.bleu_tokenizer", config.bleu_tokenizer, metrics::bleu_tokenizer_names());
 }
 
 // The architecture's own checks, with vocabularies that only the data will tell.

@@ -69,6 +69,7 @@ struct LoopConfig {
   std::int64_t seed = 1;
   std::int64_t validate_every = 0;
   std::string keep_best = "loss";
+  std::string bleu_tokenizer = "13a";
   std::int64_t patience = 0;
   std::int64_t checkpoint_every = 0;
 };

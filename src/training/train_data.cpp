@@ -64,6 +64,21 @@ Tokenizers train_tokenizers(const TrainConfig& config, std::span<const TextPair>
   return tokenizers;
 }
 
+/// The targets of all pairs but those at the (ascending) indices `left_out`.
+std::vector<std::string> kept_targets(std::span<const TextPair> pairs,
+                                      std::span<const std::int64_t> left_out) {
+  std::vector<std::string> targets;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (next < left_out.size() && left_out[next] == static_cast<std::int64_t>(i)) {
+      ++next;
+    } else {
+      targets.push_back(pairs[i].target);
+    }
+  }
+  return targets;
+}
+
 }  // namespace
 
 TextData read_text_data(const DataConfig& config) {
@@ -94,6 +109,7 @@ TrainData make_train_data(const TrainConfig& config, const TextData& text,
   if (!text.validation.empty()) {
     result.validation =
         corpus(text.validation, "the validation examples", result.validation_report);
+    result.references = kept_targets(text.validation, result.validation_report.left_out);
   }
   return result;
 }

@@ -18,7 +18,8 @@ struct TextData {
 struct TrainData {
   Tokenizers tokenizers;
   data::PairCorpus train;
-  data::PairCorpus validation;  ///< may be empty
+  data::PairCorpus validation;          ///< may be empty
+  std::vector<std::string> references;  ///< the targets of `validation` as text
   data::CorpusReport train_report;
   data::CorpusReport validation_report;
 };

@@ -28,6 +28,11 @@ data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
 }
 
+Validation::Options validation_options(const TrainConfig& config) {
+  return {find_validation_metric(config.loop.keep_best),
+          metrics::parse_bleu_tokenizer(config.loop.bleu_tokenizer)};
+}
+
 void require_validation(const TrainConfig& config) {
   SLUICE_CHECK(config.loop.patience == 0,
                "training.patience is {}, but there are no examples to validate on: name validation "
@@ -58,8 +63,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
   state_.train_fingerprint = data::fingerprint(data_.train);
   if (data_.validation.size() > 0) {
     state_.validation_fingerprint = data::fingerprint(data_.validation);
-    validation_.emplace(data_.validation, batch_options(config),
-                        config.loop.keep_best == "exact_match");
+    validation_.emplace(data_, batch_options(config), validation_options(config));
   } else {
     require_validation(config);
   }
@@ -259,10 +263,10 @@ std::optional<ValidationReport> Trainer::validate() {
   std::optional<ValidationReport> report =
       validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_);
   if (!report) return std::nullopt;
-  report->improved = !state_.best.known || report->metric() < state_.best.value;
+  report->improved = !state_.best.known || report->metric < state_.best.value;
   if (report->improved) {
     save_model(*context_, folder_.best(), *model_, data_.tokenizers, config_);
-    state_.best = {true, report->metric(), state_.step, 0};
+    state_.best = {true, report->metric, state_.step, 0};
   }
   return report;
 }
@@ -272,7 +276,7 @@ bool Trainer::validate_and_note() {
   const std::optional<ValidationReport> report = validate();
   if (!report) return false;
   if (!report->improved) ++state_.best.stalled;
-  learning_rate_.validated(report->metric());
+  learning_rate_.validated(report->metric);
   state_.learning_rate = learning_rate_.state();
   state_.validation_due = false;
   unsaved_ = true;

@@ -18,7 +18,7 @@ enum class TrainOutcome { kFinished, kEarlyStopped, kStopped };
 struct TrainResult {
   TrainOutcome outcome = TrainOutcome::kFinished;
   std::int64_t step = 0;
-  BestMetric best;  ///< the model in <output>/best; of exact match the negated share
+  BestMetric best;  ///< the model in <output>/best
 };
 
 enum class Start {

@@ -11,7 +11,7 @@
 
 namespace sluice::training {
 
-/// The best validation so far; the lower the metric the better.
+/// The best validation so far; the lower the metric (ValidationReport::metric) the better.
 struct BestMetric {
   bool known = false;
   double value = 0;

@@ -5,18 +5,39 @@
 
 #include "base/check.h"
 #include "kernels/loss/loss.h"
+#include "metrics/bleu.h"
+#include "metrics/chrf.h"
 #include "training/batch_upload.h"
-#include "training/exact_match.h"
+#include "training/greedy_answers.h"
 
 namespace sluice::training {
 
 namespace loss = kernels::loss;
 
-Validation::Validation(const data::PairCorpus& examples, const data::BatchOptions& options,
-                       bool exact_match)
-    : examples_(&examples),
-      batches_(data::sorted_batches(data::lengths_of(examples), options)),
-      exact_match_(exact_match) {}
+Validation::Validation(const TrainData& data, const data::BatchOptions& batches,
+                       const Options& options)
+    : data_(&data),
+      batches_(data::sorted_batches(data::lengths_of(data.validation), batches)),
+      options_(options) {
+  SLUICE_CHECK(
+      !options.metric->of_answers || data.references.size() == data.validation.target.size(),
+      "validation by {} needs the text of all {} references; there are {}", options.metric->name,
+      data.validation.size(), data.references.size());
+}
+
+AnswerScores Validation::score(const std::vector<std::vector<std::int32_t>>& answers) const {
+  metrics::Bleu bleu(options_.bleu_tokenizer);
+  metrics::Chrf chrf;
+  std::int64_t right = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    right += answers[i] == data_->validation.target[i] ? 1 : 0;
+    const std::string text = data_->tokenizers.target->decode(answers[i]);
+    bleu.add(text, data_->references[i]);
+    chrf.add(text, data_->references[i]);
+  }
+  return {static_cast<double>(right) / static_cast<double>(answers.size()), bleu.score().score,
+          chrf.score()};
+}
 
 std::optional<ValidationReport> Validation::run(const Context& context,
                                                 const models::Seq2Seq& model, PlanCache& plans,
@@ -28,7 +49,7 @@ std::optional<ValidationReport> Validation::run(const Context& context,
   for (const data::BatchRows& rows : batches_) {
     if (stop_asked()) return std::nullopt;
     const models::Seq2SeqBatch batch =
-        upload.upload(context, data::assemble_pairs(*examples_, rows));
+        upload.upload(context, data::assemble_pairs(data_->validation, rows));
     models::Seq2SeqTraining& plan = plans.plan(context, batch.extent, false);
     const std::vector<double> sums =
         context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
@@ -43,10 +64,12 @@ std::optional<ValidationReport> Validation::run(const Context& context,
     base::fail(ErrorCode::kNumeric, "the validation loss after step {} is {}: training diverged",
                step, report.loss);
   }
-  if (exact_match_) {
-    report.exact_match = exact_match(context, model, *examples_, stop);
-    if (stop_asked()) return std::nullopt;
+  if (options_.metric->of_answers) {
+    const auto answers = greedy_answers(context, model, data_->validation.source, stop);
+    if (!answers) return std::nullopt;
+    report.answers = score(*answers);
   }
+  report.metric = options_.metric->minimised(options_.metric->value(report));
   return report;
 }
 

@@ -6,28 +6,24 @@
 #include <vector>
 
 #include "data/batches.h"
+#include "metrics/bleu_tokens.h"
 #include "training/plan_cache.h"
+#include "training/train_data.h"
+#include "training/validation_report.h"
 
 namespace sluice::training {
-
-/// The result of a validation.
-struct ValidationReport {
-  std::int64_t step = 0;
-  double loss = 0;        ///< -log p per target token, eos counted
-  double perplexity = 0;  ///< exp(loss)
-  double accuracy = 0;    ///< share of target tokens with the largest logit
-  std::optional<double> exact_match;
-  bool improved = false;  ///< the best so far, kept as <output>/best
-
-  /// The number to be minimised: the loss, or the negated share of exact matches.
-  double metric() const { return exact_match ? -*exact_match : loss; }
-};
 
 /// Measures a model on examples that it isn't trained on.
 class Validation {
  public:
-  /// `examples` must outlive it; with `exact_match`, each is decoded too.
-  Validation(const data::PairCorpus& examples, const data::BatchOptions& options, bool exact_match);
+  struct Options {
+    const ValidationMetric* metric = nullptr;  ///< what the report's `metric` is
+    metrics::BleuTokenizer bleu_tokenizer = metrics::BleuTokenizer::k13a;
+  };
+
+  /// On `data.validation`; `data` must outlive it. Throws ErrorCode::kInvalidArgument if the metric
+  /// is one of answers, but the examples have no text.
+  Validation(const TrainData& data, const data::BatchOptions& batches, const Options& options);
 
   /// The model as it is after `step`; absent if `*stop` became true meanwhile (`stop` may be null).
   /// Waits for the device. Throws ErrorCode::kNumeric for a loss that is not finite.
@@ -36,9 +32,11 @@ class Validation {
                                       const std::atomic<bool>* stop) const;
 
  private:
-  const data::PairCorpus* examples_;
+  AnswerScores score(const std::vector<std::vector<std::int32_t>>& answers) const;
+
+  const TrainData* data_;
   std::vector<data::BatchRows> batches_;
-  bool exact_match_;
+  Options options_;
 };
 
 }  // namespace sluice::training

@@ -1,5 +1,7 @@
 #include <zlib.h>
 
+#include <regex>
+
 #include "end_to_end/workplace.h"
 
 namespace sluice::end_to_end {
@@ -99,6 +101,31 @@ TEST(Train, GoesOnExactlyWhereItStopped) {
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(cut[i] == whole[i]) << i;
   place.expect_train_error({"training.schedule=cosine", "output.directory=other"},
                            {"training.schedule is cosine", "set training.decay_steps"});
+}
+
+TEST(Train, ValidatesByTheBleuThatEvaluatePrints) {
+  const Workplace place;
+  const Outcome trained = place.sluice(train_arguments(
+      {"training.keep_best=bleu", "training.learning_rate=0.01", "training.max_epochs=8"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  std::smatch best;
+  ASSERT_TRUE(std::regex_search(trained.out, best, std::regex("; best BLEU ([0-9.]+)")))
+      << trained.out;
+
+  std::string sources, references;
+  for (const std::string& line : split(place.read("valid.tsv"), '\n')) {
+    sources += line.substr(0, line.find('\t')) + '\n';
+    references += line.substr(line.find('\t') + 1) + '\n';
+  }
+  place.write("references", references);
+  const Outcome decoded = place.sluice({"decode", "run/best", "--beam", "1"}, {.input = sources});
+  const Outcome scored =
+      place.sluice({"evaluate", "-", "references", "--digits", "9"}, {.input = decoded.out});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  std::smatch bleu;
+  ASSERT_TRUE(std::regex_search(scored.out, bleu, std::regex("^BLEU ([0-9.]+)"))) << scored.out;
+  EXPECT_GT(std::stod(bleu[1]), 1);
+  EXPECT_NEAR(std::stod(best[1]) / std::stod(bleu[1]), 1, 1e-4);  // five digits are printed
 }
 
 TEST(Train, OverridesTakeOneValueEach) {

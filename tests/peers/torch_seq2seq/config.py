@@ -37,7 +37,7 @@ def read_config(path, assignments):
         for key, value in given.get(section, {}).items():
             if key in defaults:
                 config[section][key] = value
-            elif key != "checkpoint_every":
+            elif key not in ("checkpoint_every", "bleu_tokenizer"):
                 sys.exit(f"{path}: unknown key {section}.{key}")
     if config["training"]["keep_best"] != "loss":
         sys.exit("only training.keep_best = \"loss\" is known here")

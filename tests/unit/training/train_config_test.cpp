@@ -177,7 +177,10 @@ TEST(TrainConfig, RefusesImpossibleValues) {
                   "training.min_learning_rate is 0.5");
   refuse("model.cell=rnn", "model.cell");
   refuse("tokenizer.kind=letters", "tokenizer.kind");
-  refuse("training.keep_best=bleu", "training.keep_best");
+  refuse("training.keep_best=f1",
+         "training.keep_best is 'f1'; use one of: loss, perplexity, exact_match, bleu, chrf");
+  refuse("training.bleu_tokenizer=intl",
+         "training.bleu_tokenizer is 'intl'; use one of: 13a, zh, char, none");
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+#include "training/greedy_answers.h"
+
+#include <algorithm>
+
+#include "data/batches.h"
+#include "decoding/search.h"
+#include "models/seq2seq_decoding.h"
+#include "runtime/buffer.h"
+
+namespace sluice::training {
+namespace {
+
+using runtime::DType;
+
+// Inputs decoded at a time: enough for fast products, few enough to keep the memory small.
+constexpr std::int64_t kInputs = 64;
+
+}  // namespace
+
+std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
+    const runtime::Context& context, const models::Seq2Seq& model,
+    std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop) {
+  std::vector<data::ExampleLengths> lengths;
+  std::int64_t longest = 1;
+  for (const std::vector<std::int32_t>& source : sources) {
+    lengths.push_back({.source = static_cast<std::int64_t>(source.size())});
+    longest = std::max(longest, lengths.back().source);
+  }
+  models::Seq2SeqDecoding decoder(context, model, {kInputs, longest, kInputs});
+  decoding::SearchOptions greedy;
+  greedy.beam = 1;
+  decoding::BeamSearch search(context, decoder, greedy, {kInputs, longest, DType::kFloat32});
+  const std::size_t cells = static_cast<std::size_t>(kInputs * longest);
+  const runtime::Buffer source_memory(context.device(), cells * sizeof(std::int32_t));
+  const runtime::Buffer length_memory(context.device(), kInputs * sizeof(std::int32_t));
+  const data::BatchOptions batches{.max_tokens = kInputs * (longest + 1), .max_rows = kInputs};
+  std::vector<std::vector<std::int32_t>> answers(sources.size());
+  for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
+    if (stop != nullptr && *stop) return std::nullopt;
+    const data::SourceBatch batch = data::assemble_sources(sources, rows);
+    const auto source = source_memory.tensor(DType::kInt32, {batch.source_time, batch.rows});
+    const auto length = length_memory.tensor(DType::kInt32, {batch.rows});
+    context.upload<std::int32_t>(source, batch.source);
+    context.upload<std::int32_t>(length, batch.source_lengths);
+    decoder.encode(context, source, length);
+    auto found = search.fetch(context, search.run(context, batch.source_lengths));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      answers[static_cast<std::size_t>(rows[r])] = std::move(found[r].front().tokens);
+    }
+  }
+  return answers;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "models/seq2seq.h"
+#include "runtime/context.h"
+
+namespace sluice::training {
+
+/// The tokens that greedy search answers to each source, as `sluice decode --beam 1` does: never
+/// unknown, and no longer than SearchOptions allows. No source may be empty. Absent once `*stop` is
+/// true (`stop` may be null).
+std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
+    const runtime::Context& context, const models::Seq2Seq& model,
+    std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop = nullptr);
+
+}  // namespace sluice::training
