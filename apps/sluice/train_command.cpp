@@ -9,6 +9,13 @@
 namespace sluice::app {
 namespace {
 
+// As the configuration lists patterns.
+std::string joined(const std::vector<std::string>& patterns) {
+  std::string list;
+  for (const std::string& pattern : patterns) list += (list.empty() ? "" : ",") + pattern;
+  return list;
+}
+
 void run(TrainRequest request) {
   const StopSignals signals;
   request.stop = &signals.requested();
@@ -27,6 +34,8 @@ void run(TrainRequest request) {
 void add_train(CLI::App& program) {
   struct Options {
     TrainRequest request;
+    std::string init_from;
+    std::vector<std::string> only;
     bool example = false;
     bool fresh = false;
   };
@@ -37,6 +46,16 @@ void add_train(CLI::App& program) {
   command
       ->add_option("--set", options->request.overrides,
                    "section.key=value, over the file's value; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--init-from", options->init_from,
+                      "Checkpoint whose parameters a fresh run starts from (training.init_from)");
+  command
+      ->add_option("--only", options->only,
+                   "Take only parameters of this name from it, with * and ?, such as 'encoder.*'; "
+                   "may be repeated (training.init_only)")
+      ->check([](const std::string& pattern) {
+        return std::string(pattern.empty() ? "the pattern is empty" : "");
+      })
       ->allow_extra_args(false);
   command->add_flag("--fresh", options->fresh,
                     "Refuse to go on from an earlier run in the output folder (default: go on)");
@@ -51,11 +70,18 @@ void add_train(CLI::App& program) {
       "as if it had never stopped.\n\n"
       "  sluice train --example > task.toml\n"
       "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a\n"
+      "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"
       "  sluice train task.toml --breakdown --trace run.json --trace-steps 100:104");
   command->callback([options] {
     if (options->example) {
       std::fputs(config_reference().c_str(), stdout);
       return;
+    }
+    if (!options->init_from.empty()) {
+      options->request.overrides.push_back("training.init_from=" + options->init_from);
+    }
+    if (!options->only.empty()) {
+      options->request.overrides.push_back("training.init_only=" + joined(options->only));
     }
     options->request.resume = !options->fresh;
     run(options->request);

@@ -70,6 +70,7 @@ TrainReport train(const TrainRequest& request) {
                             request.resume ? training::Start::kResume : training::Start::kFresh,
                             std::move(folder));
   if (progress) {
+    for (const std::string& line : trainer.start_notes()) progress->message(line);
     const layers::Parameters& parameters = trainer.model().parameters();
     progress->message(fmt::format("{} parameters; {} {}", parameters.element_count(),
                                   saved ? "going on after step" : "starting at step",

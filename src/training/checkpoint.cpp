@@ -17,9 +17,6 @@ namespace fs = std::filesystem;
 using base::fail;
 using runtime::DType;
 
-constexpr const char* kSourceTokenizer = "tokenizer.source";
-constexpr const char* kTargetTokenizer = "tokenizer.target";
-
 io::Container model_container(const Context& context, const models::Seq2Seq& model,
                               const Tokenizers& tokenizers, const TrainConfig& config) {
   io::Container container;

@@ -19,6 +19,10 @@ struct Tokenizers {
   std::shared_ptr<const data::Tokenizer> target;
 };
 
+/// Their names among a checkpoint's blobs.
+inline constexpr const char* kSourceTokenizer = "tokenizer.source";
+inline constexpr const char* kTargetTokenizer = "tokenizer.target";
+
 /// A model with all that running it takes.
 struct LoadedModel {
   std::unique_ptr<models::Seq2Seq> model;  ///< parameters on the context's device

@@ -13,6 +13,7 @@ namespace {
 constexpr ResumeRule kMust = ResumeRule::kMustMatch;
 constexpr ResumeRule kMay = ResumeRule::kMayMatter;
 constexpr ResumeRule kFree = ResumeRule::kMayChange;
+constexpr ResumeRule kStart = ResumeRule::kAtStart;
 
 using C = TrainConfig;
 using T = KeyTarget;
@@ -135,6 +136,12 @@ const ConfigKey kKeys[] = {
      "Stop after so many steps; 0 is no limit."},
     {"training.seed", [](C& c) -> T { return &c.loop.seed; }, kMust,
      "Decides initial weights, order of examples and dropout."},
+    {"training.init_from", [](C& c) -> T { return &c.initial.from; }, kStart,
+     "Checkpoint folder or model.safetensors whose parameters a fresh run starts from."},
+    {"training.init_only", [](C& c) -> T { return &c.initial.only; }, kStart,
+     "Which parameters to take from training.init_from: patterns with * and ?, separated by "
+     "commas, "
+     "such as 'encoder.*'; empty takes all, which must then fit."},
     {"training.validate_every", [](C& c) -> T { return &c.loop.validate_every; }, kMust,
      "Steps between validations; 0 validates after each epoch."},
     {"training.keep_best", [](C& c) -> T { return &c.loop.keep_best; }, kMust,

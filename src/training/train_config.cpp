@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "metrics/bleu_tokens.h"
 #include "training/config_keys.h"
+#include "training/parameter_patterns.h"
 #include "training/validation_report.h"
 
 namespace sluice::training {
@@ -127,6 +128,14 @@ void check_loop(const LoopConfig& config) {
   check_one_of("training.bleu_tokenizer", config.bleu_tokenizer, metrics::bleu_tokenizer_names());
 }
 
+void check_initial(const InitialConfig& config) {
+  const ParameterPatterns only("training.init_only", config.only);
+  SLUICE_CHECK(only.empty() || !config.from.empty(),
+               "training.init_only is '{}', but training.init_from names no checkpoint to take "
+               "parameters from",
+               config.only);
+}
+
 // The architecture's own checks, with vocabularies that only the data will tell.
 void check_model(models::Seq2SeqConfig config) {
   config.source_vocabulary = 5;
@@ -146,6 +155,7 @@ void TrainConfig::validate() const {
   check_optimizer(optimizer);
   check_learning_rate(learning_rate);
   check_loop(loop);
+  check_initial(initial);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   check_at_least("output.log_every", output.log_every, 1);
   SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
@@ -198,6 +208,15 @@ std::string config_reference() {
 
 std::string to_toml(const TrainConfig& config) {
   return write_toml(config, [](const ConfigKey&) { return ""; });
+}
+
+void keep_start(const TrainConfig& saved, TrainConfig& now) {
+  TrainConfig kept = saved, unset;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.rule != ResumeRule::kAtStart || key.value_of(now) != key.value_of(unset)) continue;
+    std::visit([&](auto* value) { *value = *std::get<decltype(value)>(key.target(kept)); },
+               key.target(now));
+  }
 }
 
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,

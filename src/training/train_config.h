@@ -74,6 +74,12 @@ struct LoopConfig {
   std::int64_t checkpoint_every = 0;
 };
 
+/// What the weights of a fresh run start from instead of what is drawn.
+struct InitialConfig {
+  std::string from;  ///< a checkpoint
+  std::string only;  ///< patterns of the parameters taken from it; empty: all
+};
+
 struct OutputConfig {
   std::string directory = "runs/model";
   std::int64_t log_every = 20;
@@ -87,6 +93,7 @@ struct TrainConfig {
   OptimizerConfig optimizer;
   LearningRateConfig learning_rate;
   LoopConfig loop;
+  InitialConfig initial;
   OutputConfig output;
   std::int64_t threads = 0;  ///< 0: as many as OpenMP takes
   std::string device = "cpu";
@@ -120,7 +127,11 @@ enum class ResumeRule {
   kMustMatch,  ///< another value is another run
   kMayMatter,  ///< the run goes on, but its numbers may differ in the last bits
   kMayChange,
+  kAtStart,  ///< acts on a fresh run alone: one that does not set it keeps what it was started with
 };
+
+/// Gives the keys of ResumeRule::kAtStart that `now` does not set the values of `saved`.
+void keep_start(const TrainConfig& saved, TrainConfig& now);
 
 /// "training.seed (1, now 2)" for every key of that rule whose values differ.
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "data/train_tokenizer.h"
+#include "training/initial_weights.h"
 
 namespace sluice::training {
 namespace {
@@ -47,20 +48,25 @@ data::TokenizerOptions options_of(const TrainConfig& config, std::int64_t vocabu
   return options;
 }
 
-Tokenizers train_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
+// Of each side, unless it is taken from the checkpoint that the run starts from.
+Tokenizers make_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
+  Tokenizers tokenizers = initial_tokenizers(config);
   std::vector<std::string> source;
   std::vector<std::string> target;
   for (const TextPair& pair : pairs) {
     source.push_back(pair.source);
     (config.tokenizer.shared ? source : target).push_back(pair.target);
   }
-  Tokenizers tokenizers;
-  tokenizers.source =
-      data::train_tokenizer(source, options_of(config, config.tokenizer.source_vocabulary));
-  tokenizers.target =
-      config.tokenizer.shared
-          ? tokenizers.source
-          : data::train_tokenizer(target, options_of(config, config.tokenizer.target_vocabulary));
+  if (!tokenizers.source) {
+    tokenizers.source =
+        data::train_tokenizer(source, options_of(config, config.tokenizer.source_vocabulary));
+  }
+  if (!tokenizers.target) {
+    tokenizers.target =
+        config.tokenizer.shared
+            ? tokenizers.source
+            : data::train_tokenizer(target, options_of(config, config.tokenizer.target_vocabulary));
+  }
   return tokenizers;
 }
 
@@ -98,7 +104,7 @@ TextData read_text_data(const DataConfig& config) {
 TrainData make_train_data(const TrainConfig& config, const TextData& text,
                           const Tokenizers* saved) {
   TrainData result;
-  result.tokenizers = saved != nullptr ? *saved : train_tokenizers(config, text.train);
+  result.tokenizers = saved != nullptr ? *saved : make_tokenizers(config, text.train);
   const data::LengthLimits limits{config.data.max_source_tokens, config.data.max_target_tokens};
   const auto corpus = [&](const std::vector<TextPair>& pairs, const char* name,
                           data::CorpusReport& report) {

@@ -28,8 +28,9 @@ struct TrainData {
 /// ErrorCode::kInvalidArgument if it names none or too many, else as data/corpus.h.
 TextData read_text_data(const DataConfig& config);
 
-/// Trains the tokenizers on the training examples, or takes those of a checkpoint when resuming,
-/// and turns the examples into ids. Errors as data::train_tokenizer and data::make_corpus.
+/// Trains the tokenizers on the training examples, or takes those of a checkpoint (`saved` when
+/// resuming, else as initial_tokenizers()), and turns the examples into ids. Errors as
+/// data::train_tokenizer, initial_tokenizers and data::make_corpus.
 TrainData make_train_data(const TrainConfig& config, const TextData& text,
                           const Tokenizers* saved = nullptr);
 

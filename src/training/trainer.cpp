@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "runtime/span.h"
 #include "training/averaged_weights.h"
+#include "training/initial_weights.h"
 #include "training/threads.h"
 
 namespace sluice::training {
@@ -91,13 +92,19 @@ void Trainer::make_step() {
 
 void Trainer::start_fresh() {
   model_ = make_model(*context_, config_, data_.tokenizers);
+  start_notes_ = set_initial_weights(*context_, config_, data_.tokenizers, model_->parameters());
+  // Resumed after a kill before its first checkpoint, the run could be told to start otherwise.
+  checkpoint_due_ = !start_notes_.empty();
   make_step();
 }
 
 void Trainer::resume() {
   LoadedModel loaded = load_model(*context_, folder_.last(), true);
-  const std::vector<std::string> changed =
-      changed_keys(loaded.config, config_, ResumeRule::kMustMatch);
+  keep_start(loaded.config, config_);
+  std::vector<std::string> changed = changed_keys(loaded.config, config_, ResumeRule::kMustMatch);
+  for (std::string& key : changed_keys(loaded.config, config_, ResumeRule::kAtStart)) {
+    changed.push_back(std::move(key));
+  }
   SLUICE_CHECK(changed.empty(),
                "the run in '{}' was started with other values of {}; a resumed run cannot change "
                "them",

@@ -49,6 +49,8 @@ class Trainer {
   models::Seq2Seq& model() { return *model_; }
   const TrainingState& state() const { return state_; }
   const TrainData& data() const { return data_; }
+  /// Lines for people on what the weights of a fresh run started from, beside what was drawn.
+  const std::vector<std::string>& start_notes() const { return start_notes_; }
 
   /// Trains until a limit of the configuration is reached, validation stalls, or `stop` is set.
   /// Throws ErrorCode::kNumeric at a loss that is not finite and ErrorCode::kIo if a checkpoint
@@ -85,6 +87,7 @@ class Trainer {
   TrainData data_;
   RunFolder folder_;
   std::unique_ptr<models::Seq2Seq> model_;
+  std::vector<std::string> start_notes_;
   LearningRate learning_rate_;
   TrainingState state_;
   data::BatchSchedule schedule_;

@@ -60,6 +60,25 @@ TEST_F(BadInput, Data) {
   refuse({"data.tsv=", "data.source=two"}, {"data.source and data.target"});
 }
 
+TEST_F(BadInput, CheckpointsToStartFrom) {
+  place_.train({"training.max_steps=1", "output.directory=base"});
+  refuse({"training.init_from=none"}, {"none"});
+  refuse({"training.init_from=in.txt"}, {"in.txt"});
+  refuse({"training.init_only=encoder.*"}, {"training.init_from names no checkpoint"});
+  const std::vector<std::string> start{"train", "task.toml", "--quiet", "--init-from", "base/best"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> arguments = start;
+    arguments.insert(arguments.end(), more);
+    return arguments;
+  };
+  place_.expect_error(with({"--only", "encodr.*"}),
+                      {"'encodr.*' of training.init_only matches no parameter", "encoder.bias_hh"});
+  place_.expect_error(with({"--set", "model.hidden=18"}), {"does not fit", "output.bias"});
+  // A run that is there already was started with something else.
+  place_.train({"training.max_steps=1"});
+  place_.expect_error(with({}), {"training.init_from (\"\", now \"base/best\")"});
+}
+
 TEST_F(BadInput, OutputThatCannotBeMade) {
   refuse({"output.directory=in.txt/run"}, {"in.txt/run"});
   refuse({"output.directory=in.txt"}, {"in.txt"});

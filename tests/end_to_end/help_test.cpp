@@ -35,7 +35,12 @@ TEST(Help, VersionNamesTheCommit) {
 TEST(Help, UsageErrorsAreOneLine) {
   const Workplace place;
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {}, {"trian"}, {"decode"}, {"decode", "run", "--beams", "3"}, {"bench"}}) {
+           {},
+           {"trian"},
+           {"decode"},
+           {"decode", "run", "--beams", "3"},
+           {"bench"},
+           {"train", "task.toml", "--init-from", "run", "--only", ""}}) {
     const Outcome outcome = place.sluice(arguments);
     EXPECT_EQ(outcome.code, 2);
     EXPECT_EQ(outcome.out, "");

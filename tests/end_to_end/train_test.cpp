@@ -136,6 +136,29 @@ TEST(Train, OverridesTakeOneValueEach) {
   EXPECT_NE(outcome.out.find("finished after step 3 "), std::string::npos) << outcome.out;
 }
 
+// The flags are for the start; the same run goes on without them, and without the file.
+TEST(Train, StartsFromAnotherCheckpointAndResumesWithoutFlags) {
+  const Workplace place;
+  place.train({"training.max_steps=3", "output.directory=base"});
+  const auto begin = [&](const char* output, const char* steps) {
+    const Outcome outcome =
+        place.sluice({"train", "task.toml", "--init-from", "base/best", "--only", "source_*",
+                      "--only", "*.bias", "--set", std::string("output.directory=") + output,
+                      "--set", std::string("training.max_steps=") + steps});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("start from 'base/best/model.safetensors': source_embedding.weight, "
+                               "output.bias"),
+              std::string::npos)
+        << outcome.err;
+  };
+  begin("whole", "6");
+  begin("run", "4");
+  std::filesystem::remove_all(place / "base");
+  place.train({"training.max_steps=6"});
+  const std::string state = "/last/training_state.safetensors";
+  EXPECT_EQ(place.read("run" + state), place.read("whole" + state));
+}
+
 TEST(Train, FreshRefusesToOverwrite) {
   const Workplace place;
   place.train({"training.max_steps=3"});

@@ -1,0 +1,153 @@
+#include "training/initial_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "io/checkpoint.h"
+#include "io/safetensors_header.h"
+#include "training/parameter_patterns.h"
+
+namespace sluice::training {
+namespace {
+
+using base::fail;
+
+ParameterPatterns only(const TrainConfig& config) {
+  return ParameterPatterns("training.init_only", config.initial.only);
+}
+
+bool is_taken(const ParameterPatterns& only, std::string_view name) {
+  return only.empty() || only.match(name);
+}
+
+// Whether a parameter has a row for each word of a side.
+bool takes_words_of_source(const ParameterPatterns& only) {
+  return is_taken(only, "source_embedding.weight");
+}
+bool takes_words_of_target(const ParameterPatterns& only) {
+  return is_taken(only, "target_embedding.weight") || is_taken(only, "output.weight") ||
+         is_taken(only, "output.bias");
+}
+
+void require_kind(const TrainConfig& config, const data::Tokenizer& tokenizer) {
+  const std::string& asked = config.tokenizer.kind;
+  const std::string_view kind = asked == "bpe" || asked == "unigram" ? "sentencepiece" : asked;
+  SLUICE_CHECK(tokenizer.kind() == kind,
+               "tokenizer.kind is '{}', but '{}', whose tokenizer this run needs for the "
+               "parameters that it takes, has {}",
+               asked, config.initial.from, tokenizer.kind());
+}
+
+/// A checkpoint beside the parameters of a run.
+struct Comparison {
+  std::vector<std::string> fitting;   ///< of the run's
+  std::vector<std::string> problems;  ///< of those that are to be taken
+};
+
+Comparison compare(const io::Container& container, const layers::Parameters& parameters,
+                   const ParameterPatterns& only) {
+  Comparison result;
+  std::vector<std::string> known;
+  for (const layers::ParameterSpec& spec : parameters.specs()) {
+    known.push_back(spec.name);
+    const io::HostTensor* tensor = container.tensors.find(spec.name);
+    if (tensor != nullptr && tensor->shape == spec.shape && tensor->dtype == io::DType::kFloat32) {
+      result.fitting.push_back(spec.name);
+    } else if (!is_taken(only, spec.name)) {
+      continue;
+    } else if (tensor == nullptr) {
+      result.problems.push_back(fmt::format("it has no {}", spec.name));
+    } else {
+      result.problems.push_back(fmt::format("its {} is {} {}, the run's float32 {}", spec.name,
+                                            base::name_of(tensor->dtype), tensor->shape.to_string(),
+                                            spec.shape.to_string()));
+    }
+  }
+  if (!only.empty()) return result;
+  for (const auto& [name, tensor] : container.tensors) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    result.problems.push_back(fmt::format("the run has no {}", io::quote_name(name)));
+  }
+  return result;
+}
+
+void require_words(const io::Container& container, const char* blob, const char* side,
+                   const data::Tokenizer& tokenizer) {
+  SLUICE_CHECK(io::require_blob(container, blob) == tokenizer.serialize(),
+               "'{}' has another {} tokenizer than this run, so its rows are those of other words",
+               container.origin, side);
+}
+
+std::string take_checkpoint(const Context& context, const TrainConfig& config,
+                            const Tokenizers& tokenizers, const layers::Parameters& parameters) {
+  const io::Container container = io::read_model(config.initial.from);
+  const ParameterPatterns patterns = only(config);
+  const Comparison comparison = compare(container, parameters, patterns);
+  patterns.require_use(parameters.specs(), comparison.fitting);
+  SLUICE_CHECK(comparison.problems.empty(),
+               "'{}' does not fit this run: {}; what fits, and training.init_only may choose: {}",
+               container.origin, fmt::join(comparison.problems, ", "),
+               comparison.fitting.empty() ? "nothing"
+                                          : fmt::format("{}", fmt::join(comparison.fitting, ", ")));
+  if (takes_words_of_source(patterns)) {
+    require_words(container, kSourceTokenizer, "source", *tokenizers.source);
+  }
+  if (takes_words_of_target(patterns)) {
+    require_words(container, kTargetTokenizer, "target", *tokenizers.target);
+  }
+  std::vector<std::string_view> taken;
+  for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
+    const layers::ParameterSpec& spec = parameters.specs()[id];
+    if (!is_taken(patterns, spec.name)) continue;
+    const io::HostTensor& tensor = io::require_tensor(container, spec.name, spec.shape);
+    const std::span<const float> values = tensor.values<float>();
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+      fail(ErrorCode::kFormat, "'{}': {} holds values that are not finite", container.origin,
+           spec.name);
+    }
+    parameters.upload<float>(context, id, values);
+    taken.push_back(spec.name);
+  }
+  return fmt::format("{} of {} parameters start from '{}'{}", taken.size(),
+                     parameters.specs().size(), container.origin,
+                     patterns.empty() ? "" : fmt::format(": {}", fmt::join(taken, ", ")));
+}
+
+}  // namespace
+
+Tokenizers initial_tokenizers(const TrainConfig& config) {
+  if (config.initial.from.empty()) return {};
+  const ParameterPatterns patterns = only(config);
+  const bool source = takes_words_of_source(patterns), target = takes_words_of_target(patterns);
+  if (!source && !target) return {};
+  Tokenizers taken = load_tokenizers(config.initial.from);
+  if (config.tokenizer.shared) {
+    SLUICE_CHECK(taken.source == taken.target,
+                 "tokenizer.shared is true, but '{}', whose tokenizer this run needs for the "
+                 "parameters that it takes, has one for each side",
+                 config.initial.from);
+  } else {
+    if (!source) taken.source = nullptr;
+    if (!target) taken.target = nullptr;
+  }
+  for (const auto& tokenizer : {taken.source, taken.target}) {
+    if (tokenizer) require_kind(config, *tokenizer);
+  }
+  return taken;
+}
+
+std::vector<std::string> set_initial_weights(const Context& context, const TrainConfig& config,
+                                             const Tokenizers& tokenizers,
+                                             const layers::Parameters& parameters) {
+  std::vector<std::string> lines;
+  if (!config.initial.from.empty()) {
+    lines.push_back(take_checkpoint(context, config, tokenizers, parameters));
+  }
+  return lines;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "training/checkpoint.h"
+#include "training/train_config.h"
+
+namespace sluice::training {
+
+/// The tokenizers that a fresh run takes from the checkpoint `config.initial.from`: those of the
+/// sides whose words the parameters taken from it are about. A side that trains its own is null.
+/// Throws as load_tokenizers, and ErrorCode::kInvalidArgument if they are not of the kind that the
+/// configuration asks for.
+Tokenizers initial_tokenizers(const TrainConfig& config);
+
+/// Gives the parameters of a new model, which fits `tokenizers`, the values of what config.initial
+/// names, once and for all: a resumed run has them in its own checkpoint. Returns lines that tell
+/// people what was taken. Throws ErrorCode::kInvalidArgument, with what would fit, if names or
+/// shapes or words differ; else as io::read_model.
+std::vector<std::string> set_initial_weights(const Context& context, const TrainConfig& config,
+                                             const Tokenizers& tokenizers,
+                                             const layers::Parameters& parameters);
+
+}  // namespace sluice::training

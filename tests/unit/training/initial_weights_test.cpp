@@ -1,0 +1,199 @@
+#include "training/initial_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "io/checkpoint.h"
+#include "unit/support/on_device.h"
+#include "unit/support/temporary_folder.h"
+#include "unit/training/reversal_task.h"
+
+namespace sluice::training {
+namespace {
+
+/// Runs that start from the checkpoint of another one.
+class InitialWeights : public testing::OnDevice {
+ protected:
+  InitialWeights() {
+    TrainConfig config = reversal_config(folder_ / "base");
+    config.loop.max_steps = 2;
+    Trainer(context_, config, reversal_data(config), Start::kFresh).run();
+    base_ = io::read_model(base());
+  }
+
+  std::filesystem::path base() const { return folder_ / "base" / "last"; }
+  TrainConfig config_from(const std::filesystem::path& from, const std::string& only = "") const {
+    TrainConfig config = reversal_config(folder_ / "run");
+    config.loop.seed = 2;
+    config.loop.checkpoint_every = 0;
+    config.initial.from = from.native();
+    config.initial.only = only;
+    return config;
+  }
+  Trainer start(const TrainConfig& config, std::uint64_t data_seed = 1) {
+    return Trainer(context_, config, reversal_data(config, data_seed), Start::kResume);
+  }
+  std::vector<float> values(Trainer& trainer, layers::ParameterId id) {
+    return trainer.model().parameters().download<float>(context_, id);
+  }
+  std::vector<float> saved(const std::string& name) const {
+    const auto values = base_.tensors.find(name)->values<float>();
+    return {values.begin(), values.end()};
+  }
+  std::string refusal(const TrainConfig& config, ErrorCode code = ErrorCode::kInvalidArgument) {
+    const Error error = testing::error_of([&] { start(config); });
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "last"));
+    return error.what();
+  }
+  static void expect_contains(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
+  }
+
+  testing::TemporaryFolder folder_;
+  io::Container base_;
+};
+
+TEST_P(InitialWeights, AllOfThemWithTheirWords) {
+  // Other examples, which would give another tokenizer.
+  Trainer trainer = start(config_from(base()), 3);
+  const auto& specs = trainer.model().parameters().specs();
+  for (layers::ParameterId id = 0; id < specs.size(); ++id) {
+    EXPECT_EQ(values(trainer, id), saved(specs[id].name)) << specs[id].name;
+  }
+  EXPECT_EQ(trainer.data().tokenizers.source->serialize(), base_.blobs.at("tokenizer.source"));
+  EXPECT_EQ(trainer.data().tokenizers.target->serialize(), base_.blobs.at("tokenizer.target"));
+  ASSERT_EQ(trainer.start_notes().size(), 1u);
+  expect_contains(trainer.start_notes()[0], "parameters start from");
+}
+
+TEST_P(InitialWeights, ThoseChosenAndTheOthersAsDrawn) {
+  TrainConfig config = config_from(base(), "target_embedding.*,*coder.bias_ih_l0");
+  config.model.attention = "multiplicative";  // what is not chosen need not be there
+  Trainer trainer = start(config);
+  config.initial = {};
+  config.output.directory = folder_ / "drawn";
+  Trainer drawn = start(config);
+  EXPECT_TRUE(drawn.start_notes().empty());
+  int taken = 0;
+  const auto& specs = trainer.model().parameters().specs();
+  for (layers::ParameterId id = 0; id < specs.size(); ++id) {
+    const std::string& name = specs[id].name;
+    const bool chosen = name == "target_embedding.weight" || name == "encoder.bias_ih_l0" ||
+                        name == "decoder.bias_ih_l0";
+    taken += chosen;
+    EXPECT_EQ(values(trainer, id), chosen ? saved(name) : values(drawn, id)) << name;
+    EXPECT_TRUE(!chosen || values(trainer, id) != values(drawn, id)) << name;
+  }
+  EXPECT_EQ(taken, 3);
+}
+
+// The checkpoint is gone, and the resumed run says nothing of it.
+TEST_P(InitialWeights, AreSetOnceAndResumeExactly) {
+  TrainConfig config = config_from(base(), "encoder.*");
+  start(config).run();
+  const Outcome whole = outcome_of(folder_ / "run");
+
+  config.output.directory = folder_ / "cut";
+  config.loop.max_steps = 5;
+  start(config).run();
+  std::filesystem::rename(folder_ / "base", folder_ / "moved");
+  config.initial = {};
+  config.loop.max_steps = 21;
+  start(config).run();
+  EXPECT_EQ(outcome_of(folder_ / "cut"), whole);
+  // Nor does it forget.
+  EXPECT_EQ(load_model(context_, folder_ / "cut" / "last").config.initial.only, "encoder.*");
+
+  config.initial.from = "other";
+  const Tokenizers tokenizers = load_tokenizers(folder_ / "cut" / "last");
+  const Error error = testing::error_of([&] {
+    Trainer(context_, config, make_train_data(config, reversal_text(), &tokenizers),
+            Start::kResume);
+  });
+  expect_contains(error.what(), "training.init_from");
+}
+
+// Whoever starts it again without the flags gets the same run.
+TEST_P(InitialWeights, AreSavedBeforeTheFirstStep) {
+  TrainConfig config = config_from(base());
+  config.loop.max_steps = 1;
+  const std::atomic<bool> stop = true;
+  TrainHooks hooks;
+  hooks.on_step = [](const StepReport&) { ADD_FAILURE(); };
+  hooks.stop = &stop;
+  start(config).run(hooks);
+  const io::Container saved = io::read_model(folder_ / "run" / "last");
+  for (const auto& [name, tensor] : base_.tensors) {
+    EXPECT_EQ(saved.tensors.find(name)->data, tensor.data) << name;
+  }
+}
+
+TEST_P(InitialWeights, RefuseWhatDoesNotFit) {
+  TrainConfig config = config_from(base());
+  config.model.hidden = 18;
+  const std::string shapes = refusal(config);
+  expect_contains(shapes, "'" + (base() / "model.safetensors").native() + "' does not fit");
+  expect_contains(shapes, "its output.weight is float32 [10, 16], the run's float32 [10, 18]");
+  expect_contains(shapes,
+                  "may choose: source_embedding.weight, target_embedding.weight, output.bias");
+  config = config_from(base());
+  config.model.encoder_layers = 2;
+  expect_contains(refusal(config), "it has no encoder.weight_ih_l1");
+  config = config_from(base());
+  config.model.bidirectional = false;
+  expect_contains(refusal(config), "the run has no 'encoder.weight_ih_l0_reverse'");
+  expect_contains(refusal(config_from(base(), "encoder.*,encodr.*")),
+                  "'encodr.*' of training.init_only matches no parameter; choose from: source_emb");
+  expect_contains(refusal(config_from("", "encoder.*")), "training.init_from names no checkpoint");
+  expect_contains(refusal(config_from("none"), ErrorCode::kNotFound), "none");
+}
+
+TEST_P(InitialWeights, RefuseOtherWords) {
+  TrainConfig config = config_from(base());
+  config.tokenizer.kind = "words";
+  expect_contains(refusal(config), "tokenizer.kind is 'words'");
+  // A caller that brings tokenizers of its own.
+  config = config_from(base());
+  TextData text = reversal_text();
+  for (auto* examples : {&text.train, &text.validation}) {
+    for (data::TextPair& pair : *examples) {
+      std::replace(pair.source.begin(), pair.source.end(), '3', 'x');
+    }
+  }
+  TrainConfig plain = config;
+  plain.initial = {};
+  const Error error = testing::error_of(
+      [&] { Trainer(context_, config, make_train_data(plain, text), Start::kFresh); });
+  expect_contains(error.what(), "another source tokenizer");
+  // Which are of no matter to what has no rows of words.
+  config.initial.only = "encoder.*";
+  const TrainData other = make_train_data(plain, text);
+  Trainer(context_, config, other, Start::kFresh);
+
+  io::Container sided = base_;
+  sided.blobs["tokenizer.source"] = other.tokenizers.source->serialize();
+  io::write_model(folder_ / "sided.safetensors", sided);
+  config = config_from(folder_ / "sided.safetensors");
+  config.tokenizer.shared = true;
+  expect_contains(refusal(config), "tokenizer.shared is true");
+}
+
+TEST_P(InitialWeights, RefuseNumbersThatAreNotFinite) {
+  io::Container bad = base_;
+  bad.tensors = {};
+  for (const auto& [name, tensor] : base_.tensors) {
+    io::HostTensor copy = tensor;
+    if (name == "output.bias") copy.values<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+    bad.tensors.add(name, copy);
+  }
+  io::write_model(folder_ / "bad.safetensors", bad);
+  expect_contains(refusal(config_from(folder_ / "bad.safetensors"), ErrorCode::kFormat),
+                  "output.bias holds values that are not finite");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, InitialWeights, testing::devices(), testing::device_name);
+
+}  // namespace
+}  // namespace sluice::training
