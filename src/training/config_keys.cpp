@@ -118,6 +118,9 @@ const ConfigKey kKeys[] = {
     {"training.ema_decay", [](C& c) -> T { return &c.optimizer.ema_decay; }, kMust,
      "Decay of an exponential moving average of the weights, which is validated and kept as the "
      "best model in their place, e.g. 0.999; 0 keeps none."},
+    {"training.freeze", [](C& c) -> T { return &c.optimizer.freeze; }, kMust,
+     "Parameters that are not trained: patterns with * and ?, separated by commas, such as "
+     "'source_embedding.*,encoder.*'."},
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
      "Share of the probability spread over the whole vocabulary in the training loss."},
     {"training.max_tokens", [](C& c) -> T { return &c.loop.max_tokens; }, kMust,

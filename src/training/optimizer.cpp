@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/optimizer/optimizer.h"
 #include "runtime/span.h"
+#include "training/parameter_patterns.h"
 
 namespace sluice::training {
 
@@ -24,6 +25,7 @@ Optimizer::Optimizer(const Context& context, const layers::Parameters& parameter
                      const OptimizerConfig& config, bool scales_loss)
     : parameters_(&parameters), config_(config) {
   SLUICE_ASSERT(parameters.has_gradients() && parameters.dtype() == DType::kFloat32);
+  divide_parameters();
   if (is_adam()) {
     add_moment(context, "first_moment");
     add_moment(context, "second_moment");
@@ -45,6 +47,25 @@ Optimizer::Optimizer(const Context& context, const layers::Parameters& parameter
   context.upload<double>(loss_scale_, numbers);
 }
 
+void Optimizer::divide_parameters() {
+  const ParameterPatterns frozen("training.freeze", config_.freeze);
+  const auto& specs = parameters_->specs();
+  frozen.require_use(specs, names_of(specs));
+  for (layers::ParameterId id = 0; id < specs.size(); ++id) {
+    std::vector<Range>& ranges = frozen.match(specs[id].name) ? frozen_ : trained_;
+    const std::int64_t begin = parameters_->offset(id);
+    const std::int64_t end =
+        id + 1 < specs.size() ? parameters_->offset(id + 1) : parameters_->flat_size();
+    if (!ranges.empty() && ranges.back().end == begin) {
+      ranges.back().end = end;
+    } else {
+      ranges.push_back({begin, end});
+    }
+  }
+  SLUICE_CHECK(!trained_.empty(), "training.freeze is '{}', which leaves nothing to train",
+               config_.freeze);
+}
+
 void Optimizer::add_moment(const Context& context, const char* name) {
   Moment moment{name, runtime::Buffer(context.device(), parameters_->values().byte_size()), {}};
   moment.values = moment.memory.tensor(DType::kFloat32, {parameters_->flat_size()});
@@ -54,22 +75,26 @@ void Optimizer::add_moment(const Context& context, const char* name) {
 
 void Optimizer::step(const Context& context, const Tensor& step, const Tensor& learning_rate) {
   const runtime::Span span(context, "optimizer", "step");
+  for (const Range& range : frozen_) {
+    context.zero(parameters_->gradients().slice(0, range.begin, range.end));
+  }
   kernel::sum_of_squares(context,
                          {parameters_->gradients(), partials_, sum_of_squares_, loss_scale_});
-  queue_step(context, step, learning_rate);
+  for (const Range& range : trained_) queue_step(context, range, step, learning_rate);
   if (config_.ema_decay > 0) update_average(context);
   if (loss_scale_) kernel::update_loss_scale(context, {loss_scale_, sum_of_squares_});
 }
 
-void Optimizer::queue_step(const Context& context, const Tensor& step,
+void Optimizer::queue_step(const Context& context, const Range& range, const Tensor& step,
                            const Tensor& learning_rate) const {
+  const auto part = [&](const Tensor& arena) { return arena.slice(0, range.begin, range.end); };
   const kernel::Clipping clipping{sum_of_squares_, config_.clip_norm, loss_scale_};
   if (is_adam()) {
     kernel::AdamArgs args;
-    args.parameters = parameters_->values();
-    args.gradients = parameters_->gradients();
-    args.first_moment = moments_[0].values;
-    args.second_moment = moments_[1].values;
+    args.parameters = part(parameters_->values());
+    args.gradients = part(parameters_->gradients());
+    args.first_moment = part(moments_[0].values);
+    args.second_moment = part(moments_[1].values);
     args.clipping = clipping;
     args.step = step;
     args.learning_rate = learning_rate;
@@ -82,9 +107,9 @@ void Optimizer::queue_step(const Context& context, const Tensor& step,
     return;
   }
   kernel::SgdArgs args;
-  args.parameters = parameters_->values();
-  args.gradients = parameters_->gradients();
-  if (config_.momentum > 0) args.momentum_buffer = moments_[0].values;
+  args.parameters = part(parameters_->values());
+  args.gradients = part(parameters_->gradients());
+  if (config_.momentum > 0) args.momentum_buffer = part(moments_[0].values);
   args.clipping = clipping;
   args.learning_rate = learning_rate;
   args.momentum = config_.momentum;

@@ -14,16 +14,19 @@ using runtime::Tensor;
 /// Adam or SGD over a model's flat float32 arenas, with clipping by the global norm. Moments are
 /// arenas of the same layout. With dynamic loss scaling it takes the scale out of the gradients and
 /// adapts it (kernels/optimizer/loss_scale.h). With ema_decay it keeps an exponential moving
-/// average of the parameters.
+/// average of the parameters. Frozen parameters, and their moments, stay what they are to the bit,
+/// and their gradients are no part of the norm.
 class Optimizer {
  public:
-  /// `parameters` must be allocated with gradients and outlive the optimiser.
+  /// `parameters` must be allocated with gradients and outlive the optimiser. Throws
+  /// ErrorCode::kInvalidArgument if a pattern of config.freeze matches none of them or all are
+  /// frozen.
   Optimizer(const Context& context, const layers::Parameters& parameters,
             const OptimizerConfig& config, bool scales_loss = false);
 
-  /// Takes the gradients as they stand. `step`, int32 [1], counts from 1; `learning_rate` is
-  /// float64 [1]. Changes nothing if the gradients' norm is not finite. Does not wait for the
-  /// device.
+  /// Takes the gradients as they stand, and clears those of frozen parameters. `step`, int32 [1],
+  /// counts from 1; `learning_rate` is float64 [1]. Changes nothing if the gradients' norm is not
+  /// finite. Does not wait for the device.
   void step(const Context& context, const Tensor& step, const Tensor& learning_rate);
 
   /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.
@@ -53,7 +56,14 @@ class Optimizer {
     Tensor values;  ///< [flat size of the parameters]
   };
 
-  void queue_step(const Context& context, const Tensor& step, const Tensor& learning_rate) const;
+  /// Elements of the flat arenas.
+  struct Range {
+    std::int64_t begin, end;
+  };
+
+  void divide_parameters();
+  void queue_step(const Context& context, const Range& range, const Tensor& step,
+                  const Tensor& learning_rate) const;
   void update_average(const Context& context) const;
   bool is_adam() const { return config_.optimizer == "adam"; }
   void add_moment(const Context& context, const char* name);
@@ -62,6 +72,9 @@ class Optimizer {
   const layers::Parameters* parameters_;
   OptimizerConfig config_;
   std::vector<Moment> moments_;
+  // Neighbours of a kind are one range.
+  std::vector<Range> trained_;
+  std::vector<Range> frozen_;
   runtime::Buffer partials_memory_;
   runtime::Buffer sum_memory_;
   runtime::Buffer scale_memory_;

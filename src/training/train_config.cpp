@@ -82,6 +82,7 @@ void check_optimizer(const OptimizerConfig& config) {
   check_range("training.clip_norm", config.clip_norm, 0, kMost);
   // Nearer to one, float32 would lose what a step adds.
   check_range("training.ema_decay", config.ema_decay, 0, 0.999999);
+  const ParameterPatterns freeze("training.freeze", config.freeze);
 }
 
 void check_learning_rate(const LearningRateConfig& config) {

@@ -45,6 +45,7 @@ struct OptimizerConfig {
   double weight_decay = 0;
   double clip_norm = 5;
   double ema_decay = 0;
+  std::string freeze;  ///< patterns of parameters that are not trained
 };
 
 struct LearningRateConfig {

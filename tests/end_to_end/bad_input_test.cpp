@@ -60,6 +60,12 @@ TEST_F(BadInput, Data) {
   refuse({"data.tsv=", "data.source=two"}, {"data.source and data.target"});
 }
 
+TEST_F(BadInput, ParametersToFreeze) {
+  refuse({"training.freeze=encoder.*,"}, {"training.freeze is 'encoder.*,'", "empty pattern"});
+  refuse({"training.freeze=encodr.*"}, {"'encodr.*' of training.freeze matches no parameter"});
+  refuse({"training.freeze=*"}, {"training.freeze is '*', which leaves nothing to train"});
+}
+
 TEST_F(BadInput, CheckpointsToStartFrom) {
   place_.train({"training.max_steps=1", "output.directory=base"});
   refuse({"training.init_from=none"}, {"none"});
