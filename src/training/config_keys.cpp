@@ -83,6 +83,12 @@ const ConfigKey kKeys[] = {
     {"model.encoder_recurrent_dropout",
      [](C& c) -> T { return &c.model.encoder_recurrent_dropout; }, kMust,
      "Rate of dropout on the h that the encoder's recurrent product reads, one mask a sequence."},
+    {"model.source_embeddings_from", [](C& c) -> T { return &c.initial.source_embeddings; }, kStart,
+     "Text file of word2vec or GloVe, plain or gzip, whose vectors the source embeddings of a "
+     "fresh "
+     "run start from, where its words are those of the vocabulary."},
+    {"model.target_embeddings_from", [](C& c) -> T { return &c.initial.target_embeddings; }, kStart,
+     "The same of the target embeddings."},
 
     {"training.optimizer", [](C& c) -> T { return &c.optimizer.optimizer; }, kMust, "adam or sgd."},
     {"training.learning_rate", [](C& c) -> T { return &c.learning_rate.learning_rate; }, kMust,

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "data/word_vectors.h"
 #include "io/checkpoint.h"
 #include "io/safetensors_header.h"
 #include "training/parameter_patterns.h"
@@ -117,6 +118,45 @@ std::string take_checkpoint(const Context& context, const TrainConfig& config,
                      patterns.empty() ? "" : fmt::format(": {}", fmt::join(taken, ", ")));
 }
 
+/// Embeddings of a side.
+struct Side {
+  const char* key;  ///< names the file
+  const char* parameter;
+  const std::string& path;
+  const data::Tokenizer& tokenizer;
+};
+
+std::string take_word_vectors(const Context& context, const TrainConfig& config, const Side& side,
+                              const layers::Parameters& parameters) {
+  SLUICE_CHECK(config.initial.from.empty() || !is_taken(only(config), side.parameter),
+               "{} and training.init_from both give {}; set one of them, or choose other "
+               "parameters by training.init_only",
+               side.key, side.parameter);
+  const auto& specs = parameters.specs();
+  const auto spec = std::find_if(specs.begin(), specs.end(), [&](const layers::ParameterSpec& s) {
+    return s.name == side.parameter;
+  });
+  SLUICE_ASSERT(spec != specs.end());
+  const auto id = static_cast<layers::ParameterId>(spec - specs.begin());
+  const auto width = static_cast<std::size_t>(spec->shape[1]);
+  const data::WordVectors vectors =
+      data::read_word_vectors(side.path, spec->shape[1], side.tokenizer);
+  const std::int32_t words = side.tokenizer.size() - data::kFirstPieceId;
+  SLUICE_CHECK(!vectors.ids.empty(),
+               "none of the {} words of '{}' is one of the {} of the vocabulary that {} is for",
+               vectors.words_in_file, side.path, words, side.key);
+  std::vector<float> values = parameters.download<float>(context, id);
+  for (std::size_t i = 0; i < vectors.ids.size(); ++i) {
+    const auto row = static_cast<std::size_t>(vectors.ids[i]);
+    std::copy_n(vectors.values.data() + i * width, width, values.data() + row * width);
+  }
+  parameters.upload<float>(context, id, values);
+  return fmt::format("{}: {} of {} words ({:.1f} %) start from '{}', which has {}", side.parameter,
+                     vectors.ids.size(), words,
+                     100.0 * static_cast<double>(vectors.ids.size()) / words, side.path,
+                     vectors.words_in_file);
+}
+
 }  // namespace
 
 Tokenizers initial_tokenizers(const TrainConfig& config) {
@@ -146,6 +186,14 @@ std::vector<std::string> set_initial_weights(const Context& context, const Train
   std::vector<std::string> lines;
   if (!config.initial.from.empty()) {
     lines.push_back(take_checkpoint(context, config, tokenizers, parameters));
+  }
+  const Side sides[] = {{"model.source_embeddings_from", "source_embedding.weight",
+                         config.initial.source_embeddings, *tokenizers.source},
+                        {"model.target_embeddings_from", "target_embedding.weight",
+                         config.initial.target_embeddings, *tokenizers.target}};
+  for (const Side& side : sides) {
+    if (side.path.empty()) continue;
+    lines.push_back(take_word_vectors(context, config, side, parameters));
   }
   return lines;
 }

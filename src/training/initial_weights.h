@@ -17,7 +17,7 @@ Tokenizers initial_tokenizers(const TrainConfig& config);
 /// Gives the parameters of a new model, which fits `tokenizers`, the values of what config.initial
 /// names, once and for all: a resumed run has them in its own checkpoint. Returns lines that tell
 /// people what was taken. Throws ErrorCode::kInvalidArgument, with what would fit, if names or
-/// shapes or words differ; else as io::read_model.
+/// shapes or words differ; else as io::read_model and data::read_word_vectors.
 std::vector<std::string> set_initial_weights(const Context& context, const TrainConfig& config,
                                              const Tokenizers& tokenizers,
                                              const layers::Parameters& parameters);

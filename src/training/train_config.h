@@ -79,6 +79,9 @@ struct LoopConfig {
 struct InitialConfig {
   std::string from;  ///< a checkpoint
   std::string only;  ///< patterns of the parameters taken from it; empty: all
+  // Files of word vectors.
+  std::string source_embeddings;
+  std::string target_embeddings;
 };
 
 struct OutputConfig {

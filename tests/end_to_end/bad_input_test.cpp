@@ -60,6 +60,20 @@ TEST_F(BadInput, Data) {
   refuse({"data.tsv=", "data.source=two"}, {"data.source and data.target"});
 }
 
+TEST_F(BadInput, WordVectors) {
+  const std::string key = "model.source_embeddings_from=";
+  refuse({key + "none"}, {"there is no file 'none'"});
+  refuse({key + "."}, {"'.' is a directory"});
+  place_.write("vectors", "9999999999999999 16\na 1\n");
+  refuse({key + "vectors"}, {"'vectors' line 2: 1 numbers follow the word"});
+  place_.write("vectors", "1 99999999999999\na 1\n");
+  refuse({key + "vectors"}, {"'vectors' line 1: vectors have 99999999999999 numbers"});
+  place_.write("vectors", "a 1 nan\n");
+  refuse({key + "vectors", "model.embedding=2"}, {"'vectors' line 1: 'nan' is no finite number"});
+  place_.write("vectors", "a 1 2\na 1 2\n");
+  refuse({key + "vectors", "model.embedding=2"}, {"line 2: the word 'a' stands in line 1 already"});
+}
+
 TEST_F(BadInput, ParametersToFreeze) {
   refuse({"training.freeze=encoder.*,"}, {"training.freeze is 'encoder.*,'", "empty pattern"});
   refuse({"training.freeze=encodr.*"}, {"'encodr.*' of training.freeze matches no parameter"});

@@ -159,6 +159,25 @@ TEST(Train, StartsFromAnotherCheckpointAndResumesWithoutFlags) {
   EXPECT_EQ(place.read("run" + state), place.read("whole" + state));
 }
 
+TEST(Train, StartsFromWordVectorsAndTellsOfTheirShare) {
+  const Workplace place;
+  std::string vectors = "9 16\n";
+  for (const char letter : std::string("abcdXYZUV")) {
+    vectors += letter;
+    for (int i = 0; i < 16; ++i) vectors += ' ' + std::to_string(0.1 * i - letter);
+    vectors += '\n';
+  }
+  write_gzip(place / "vectors.gz", vectors);
+  const Outcome outcome =
+      place.sluice({"train", "task.toml", "--set", "model.source_embeddings_from=vectors.gz",
+                    "--set", "training.freeze=source_embedding.*"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("source_embedding.weight: 4 of 8 words (50.0 %) start from "
+                             "'vectors.gz', which has 9"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(Train, FreshRefusesToOverwrite) {
   const Workplace place;
   place.train({"training.max_steps=3"});

@@ -193,6 +193,67 @@ TEST_P(InitialWeights, RefuseNumbersThatAreNotFinite) {
                   "output.bias holds values that are not finite");
 }
 
+TEST_P(InitialWeights, EmbeddingsOfWordsThatAFileHas) {
+  TrainConfig config = config_from("");
+  config.model.embedding = 3;
+  config.loop.max_steps = 3;
+  config.optimizer.freeze = "source_embedding.*";
+  config.output.directory = folder_ / "drawn";
+  Trainer drawn = start(config);
+  config.output.directory = folder_ / "run";
+  config.initial.source_embeddings =
+      folder_.write("source.vec", "3 3\n2 1 2 3\nx 4 5 6\n0 7 8 9\n").native();
+  config.initial.target_embeddings = folder_.write("target.txt", "5 -1 -2 -3.5\n").native();
+  auto trainer = std::make_unique<Trainer>(context_, config, reversal_data(config), Start::kFresh);
+  EXPECT_EQ(
+      trainer->start_notes(),
+      (std::vector<std::string>{"source_embedding.weight: 2 of 6 words (33.3 %) start from '" +
+                                    config.initial.source_embeddings + "', which has 3",
+                                "target_embedding.weight: 1 of 6 words (16.7 %) start from '" +
+                                    config.initial.target_embeddings + "', which has 1"}));
+  const Tokenizers& tokenizers = trainer->data().tokenizers;
+  const auto with = [&](std::vector<float> rows, const data::Tokenizer& tokenizer,
+                        std::string_view word, const std::vector<float>& vector) {
+    std::copy(vector.begin(), vector.end(), rows.begin() + 3 * tokenizer.encode(word)[0]);
+    return rows;
+  };
+  std::vector<float> source = with(values(drawn, 0), *tokenizers.source, "2", {1, 2, 3});
+  source = with(source, *tokenizers.source, "0", {7, 8, 9});
+  EXPECT_EQ(values(*trainer, 0), source);
+  EXPECT_EQ(values(*trainer, 1), with(values(drawn, 1), *tokenizers.target, "5", {-1, -2, -3.5f}));
+  for (layers::ParameterId id = 2; id < trainer->model().parameters().specs().size(); ++id) {
+    EXPECT_EQ(values(*trainer, id), values(drawn, id));
+  }
+
+  // Frozen, and read no more.
+  trainer->run();
+  const std::vector<float> target = values(*trainer, 1);
+  trainer.reset();
+  std::filesystem::remove(config.initial.source_embeddings);
+  config.initial = {};
+  Trainer resumed = start(config);
+  EXPECT_EQ(values(resumed, 0), source);
+  EXPECT_EQ(values(resumed, 1), target);
+  EXPECT_TRUE(resumed.start_notes().empty());
+}
+
+TEST_P(InitialWeights, RefuseWordVectorsOfNoUse) {
+  TrainConfig config = config_from("");
+  config.initial.target_embeddings = folder_.write("a.txt", "5 1 2\n").native();
+  expect_contains(refusal(config, ErrorCode::kFormat),
+                  "a.txt' line 1: 2 numbers follow the word, but embeddings are 12 wide");
+  config.model.embedding = 2;
+  folder_.write("a.txt", "x 1 2\ny 1 2\n");
+  expect_contains(refusal(config), "none of the 2 words of '");
+  folder_.write("a.txt", "5 1 2\n");
+  config.initial.from = base().native();
+  config.initial.only = "*_embedding.*";
+  config.model.embedding = 12;
+  expect_contains(refusal(config),
+                  "model.target_embeddings_from and training.init_from both give "
+                  "target_embedding.weight");
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, InitialWeights, testing::devices(), testing::device_name);
 
 }  // namespace
