@@ -8,12 +8,13 @@
 namespace sluice::layers {
 
 Embedding::Embedding(Parameters& parameters, const std::string& prefix, std::int64_t vocabulary,
-                     std::int64_t width)
+                     std::int64_t width, std::optional<ParameterId> shared)
     : name_(prefix),
       vocabulary_(vocabulary),
       width_(width),
-      weight_(parameters.declare(prefix + ".weight", {vocabulary, width},
-                                 {std::sqrt(3 / static_cast<double>(width))})) {}
+      weight_(shared ? *shared
+                     : parameters.declare(prefix + ".weight", {vocabulary, width},
+                                          {std::sqrt(3 / static_cast<double>(width))})) {}
 
 void Embedding::forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
                         const Tensor& y) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "layers/parameters.h"
@@ -7,14 +8,16 @@
 namespace sluice::layers {
 
 /// Rows of `<prefix>.weight` [vocabulary, width] looked up by token. They start uniform in
-/// +-sqrt(3/width), variance 1/width. The row of token 0 (padding) learns nothing.
+/// +-sqrt(3/width), variance 1/width. The row of token 0 (padding) learns nothing here.
 class Embedding {
  public:
+  /// `shared`: another layer's weight of that shape to use instead of one of its own.
   Embedding(Parameters& parameters, const std::string& prefix, std::int64_t vocabulary,
-            std::int64_t width);
+            std::int64_t width, std::optional<ParameterId> shared = {});
 
   std::int64_t vocabulary() const { return vocabulary_; }
   std::int64_t width() const { return width_; }
+  ParameterId weight() const { return weight_; }
 
   /// tokens int32 [n], each in [0, vocabulary), -> y [n, width].
   void forward(const Context& context, const Parameters& parameters, const Tensor& tokens,

@@ -11,12 +11,14 @@ namespace sluice::layers {
 namespace elementwise = kernels::elementwise;
 using kernels::matmul::matmul;
 
-Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out)
+Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out,
+               std::optional<ParameterId> shared)
     : name_(prefix),
       in_(in),
       out_(out),
-      weight_(parameters.declare(prefix + ".weight", {out, in},
-                                 {1 / std::sqrt(static_cast<double>(in))})),
+      weight_(shared ? *shared
+                     : parameters.declare(prefix + ".weight", {out, in},
+                                          {1 / std::sqrt(static_cast<double>(in))})),
       bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {}
 
 LinearPlan::LinearPlan(const Context&, const Linear& linear, runtime::ArenaPlanner& planner,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "layers/parameters.h"
@@ -11,7 +12,9 @@ namespace sluice::layers {
 /// uniform in +-1/sqrt(in), the bias at zero.
 class Linear {
  public:
-  Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out);
+  /// `shared`: another layer's weight of that shape to use instead of one of its own.
+  Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out,
+         std::optional<ParameterId> shared = {});
 
   const std::string& name() const { return name_; }
   std::int64_t in() const { return in_; }

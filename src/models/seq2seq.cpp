@@ -1,5 +1,7 @@
 #include "models/seq2seq.h"
 
+#include <optional>
+
 namespace sluice::models {
 namespace {
 
@@ -36,6 +38,12 @@ attention::Descriptor decoder_architecture(const Seq2SeqConfig& config) {
   return d;
 }
 
+bool ties_all(const Seq2SeqConfig& config) { return config.tie_embeddings == "all"; }
+
+std::optional<layers::ParameterId> shared_if(bool tied, layers::ParameterId weight) {
+  return tied ? std::optional(weight) : std::nullopt;
+}
+
 const Seq2SeqConfig& validated(const Seq2SeqConfig& config) {
   config.validate();
   return config;
@@ -45,12 +53,13 @@ const Seq2SeqConfig& validated(const Seq2SeqConfig& config) {
 
 Seq2Seq::Seq2Seq(const Seq2SeqConfig& config)
     : config_(validated(config)),
-      source_embedding_(parameters_, "source_embedding", config.source_vocabulary,
-                        config.embedding),
-      target_embedding_(parameters_, "target_embedding", config.target_vocabulary,
-                        config.embedding),
+      source_embedding_(parameters_, ties_all(config) ? "embedding" : "source_embedding",
+                        config.source_vocabulary, config.embedding),
+      target_embedding_(parameters_, "target_embedding", config.target_vocabulary, config.embedding,
+                        shared_if(ties_all(config), source_embedding_.weight())),
       encoder_(parameters_, "encoder", encoder_architecture(config)),
       decoder_(parameters_, "decoder", decoder_architecture(config)),
-      output_(parameters_, "output", config.hidden, config.target_vocabulary) {}
+      output_(parameters_, "output", config.hidden, config.target_vocabulary,
+              shared_if(config.tie_embeddings != "none", target_embedding_.weight())) {}
 
 }  // namespace sluice::models

@@ -22,6 +22,10 @@ using runtime::Tensor;
 ///   a = decoder(dropout(target embedding), memory), started from the encoder's final states
 ///   logits = output(dropout(a))
 ///
+/// Tied matrices (Seq2SeqConfig::tie_embeddings) are one parameter, "target_embedding.weight" or,
+/// if all are one, "embedding.weight". Its gradients are added in a fixed order: of the output, of
+/// the target embedding, of the source embedding.
+///
 /// Layer l of the decoder starts from the final state of encoder layer l (both directions side by
 /// side); decoder layers beyond the encoder's start from zero.
 class Seq2Seq {

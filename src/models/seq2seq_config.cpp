@@ -33,6 +33,7 @@ void visit_later_keys(Config& config, Visit&& visit) {
   visit("encoder_zoneout_h", config.encoder_zoneout_h);
   visit("encoder_zoneout_c", config.encoder_zoneout_c);
   visit("encoder_recurrent_dropout", config.encoder_recurrent_dropout);
+  visit("tie_embeddings", config.tie_embeddings);
 }
 
 constexpr std::int64_t kLargestWidth = 1 << 24;
@@ -62,6 +63,16 @@ void Seq2SeqConfig::validate() const {
   SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
                "model.hidden is {}; a bidirectional encoder halves it, so it must be even", hidden);
   check_rate("dropout", dropout);
+  SLUICE_CHECK(tie_embeddings == "none" || tie_embeddings == "decoder" || tie_embeddings == "all",
+               "model.tie_embeddings is '{}'; use none, decoder or all", tie_embeddings);
+  SLUICE_CHECK(
+      tie_embeddings == "none" || embedding == hidden,
+      "model.tie_embeddings is '{}', so model.embedding must be model.hidden, but they are "
+      "{} and {}",
+      tie_embeddings, embedding, hidden);
+  SLUICE_CHECK(tie_embeddings != "all" || source_vocabulary == target_vocabulary,
+               "model.tie_embeddings is 'all', but the vocabularies have {} and {} ids",
+               source_vocabulary, target_vocabulary);
   check_rate("encoder_zoneout_h", encoder_zoneout_h);
   check_rate("encoder_zoneout_c", encoder_zoneout_c);
   check_rate("encoder_recurrent_dropout", encoder_recurrent_dropout);
@@ -78,8 +89,11 @@ std::string Seq2SeqConfig::to_json() const {
   ordered_json json;
   json["model"] = "seq2seq";
   visit_keys(*this, [&](const char* key, const auto& value) { json[key] = value; });
+  ordered_json off;
+  const Seq2SeqConfig plain;
+  visit_later_keys(plain, [&](const char* key, const auto& value) { off[key] = value; });
   visit_later_keys(*this, [&](const char* key, const auto& value) {
-    if (value != std::decay_t<decltype(value)>()) json[key] = value;
+    if (off[key] != value) json[key] = value;
   });
   return json.dump();
 }

@@ -18,6 +18,9 @@ struct Seq2SeqConfig {
   bool bidirectional = true;           ///< encoder: hidden/2 units a direction
   std::string attention = "additive";  ///< additive (Bahdanau) or multiplicative (Luong general)
   double dropout = 0.2;                ///< embeddings, between layers, attentional output
+  /// Which matrices are one: "none", "decoder" (target embedding and output) or "all" (source
+  /// embedding too, of one vocabulary). They are as wide as the decoder: embedding == hidden.
+  std::string tie_embeddings = "none";
   // What the encoder's cells have beside their equations (docs/equations.md).
   bool encoder_peepholes = false;        ///< lstm only
   bool encoder_layer_norm = false;       ///< lstm only, without peepholes

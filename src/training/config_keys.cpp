@@ -72,6 +72,9 @@ const ConfigKey kKeys[] = {
      "additive (Bahdanau) or multiplicative (Luong)."},
     {"model.dropout", [](C& c) -> T { return &c.model.dropout; }, kMust,
      "Rate of dropout on embeddings, between layers and before the output layer."},
+    {"model.tie_embeddings", [](C& c) -> T { return &c.model.tie_embeddings; }, kMust,
+     "Which matrices are one: none, decoder (target embedding and output layer) or all (source "
+     "embedding too, with tokenizer.shared); model.embedding must then be model.hidden."},
     {"model.encoder_peepholes", [](C& c) -> T { return &c.model.encoder_peepholes; }, kMust,
      "Whether the gates of the encoder's lstm see its cell state."},
     {"model.encoder_layer_norm", [](C& c) -> T { return &c.model.encoder_layer_norm; }, kMust,

@@ -27,11 +27,11 @@ bool is_taken(const ParameterPatterns& only, std::string_view name) {
 
 // Whether a parameter has a row for each word of a side.
 bool takes_words_of_source(const ParameterPatterns& only) {
-  return is_taken(only, "source_embedding.weight");
+  return is_taken(only, "source_embedding.weight") || is_taken(only, "embedding.weight");
 }
 bool takes_words_of_target(const ParameterPatterns& only) {
-  return is_taken(only, "target_embedding.weight") || is_taken(only, "output.weight") ||
-         is_taken(only, "output.bias");
+  return is_taken(only, "target_embedding.weight") || is_taken(only, "embedding.weight") ||
+         is_taken(only, "output.weight") || is_taken(only, "output.bias");
 }
 
 void require_kind(const TrainConfig& config, const data::Tokenizer& tokenizer) {
@@ -187,10 +187,12 @@ std::vector<std::string> set_initial_weights(const Context& context, const Train
   if (!config.initial.from.empty()) {
     lines.push_back(take_checkpoint(context, config, tokenizers, parameters));
   }
-  const Side sides[] = {{"model.source_embeddings_from", "source_embedding.weight",
-                         config.initial.source_embeddings, *tokenizers.source},
-                        {"model.target_embeddings_from", "target_embedding.weight",
-                         config.initial.target_embeddings, *tokenizers.target}};
+  const bool one = config.model.tie_embeddings == "all";
+  const Side sides[] = {
+      {"model.source_embeddings_from", one ? "embedding.weight" : "source_embedding.weight",
+       config.initial.source_embeddings, *tokenizers.source},
+      {"model.target_embeddings_from", one ? "embedding.weight" : "target_embedding.weight",
+       config.initial.target_embeddings, *tokenizers.target}};
   for (const Side& side : sides) {
     if (side.path.empty()) continue;
     lines.push_back(take_word_vectors(context, config, side, parameters));

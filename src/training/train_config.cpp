@@ -144,6 +144,15 @@ void check_model(models::Seq2SeqConfig config) {
   config.validate();
 }
 
+void check_tied(const TrainConfig& config) {
+  if (config.model.tie_embeddings != "all") return;
+  SLUICE_CHECK(config.tokenizer.shared,
+               "model.tie_embeddings is 'all', which takes one vocabulary: set tokenizer.shared");
+  SLUICE_CHECK(config.initial.source_embeddings.empty() || config.initial.target_embeddings.empty(),
+               "model.tie_embeddings is 'all', so set one of model.source_embeddings_from and "
+               "model.target_embeddings_from");
+}
+
 }  // namespace
 
 void TrainConfig::validate() const {
@@ -157,6 +166,7 @@ void TrainConfig::validate() const {
   check_learning_rate(learning_rate);
   check_loop(loop);
   check_initial(initial);
+  check_tied(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   check_at_least("output.log_every", output.log_every, 1);
   SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",

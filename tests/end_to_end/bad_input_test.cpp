@@ -74,6 +74,13 @@ TEST_F(BadInput, WordVectors) {
   refuse({key + "vectors", "model.embedding=2"}, {"line 2: the word 'a' stands in line 1 already"});
 }
 
+TEST_F(BadInput, EmbeddingsToTie) {
+  refuse({"model.tie_embeddings=both"}, {"model.tie_embeddings is 'both'"});
+  refuse({"model.tie_embeddings=all"}, {"set tokenizer.shared"});
+  refuse({"model.tie_embeddings=decoder", "model.hidden=32"},
+         {"model.embedding must be model.hidden, but they are 16 and 32"});
+}
+
 TEST_F(BadInput, ParametersToFreeze) {
   refuse({"training.freeze=encoder.*,"}, {"training.freeze is 'encoder.*,'", "empty pattern"});
   refuse({"training.freeze=encodr.*"}, {"'encodr.*' of training.freeze matches no parameter"});

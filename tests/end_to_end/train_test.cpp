@@ -178,6 +178,17 @@ TEST(Train, StartsFromWordVectorsAndTellsOfTheirShare) {
       << outcome.err;
 }
 
+TEST(Train, TiesEmbeddings) {
+  const Workplace place;
+  place.train({"model.tie_embeddings=all", "tokenizer.shared=true"});
+  const Outcome info = place.sluice({"info", "run/best"});
+  EXPECT_NE(info.out.find("  embedding.weight "), std::string::npos) << info.out;
+  EXPECT_EQ(info.out.find("output.weight"), std::string::npos) << info.out;
+  const Outcome decoded =
+      place.sluice({"decode", "run/best", "--max-length", "9"}, {.input = "a b c\n"});
+  EXPECT_EQ(decoded.code, 0) << decoded.err;
+}
+
 TEST(Train, FreshRefusesToOverwrite) {
   const Workplace place;
   place.train({"training.max_steps=3"});

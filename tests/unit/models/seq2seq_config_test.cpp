@@ -25,14 +25,17 @@ TEST(Seq2SeqConfig, SurvivesJson) {
 // A model without what came later can be read by programs that don't know it.
 TEST(Seq2SeqConfig, WritesLaterKeysWhereTheyAreSet) {
   EXPECT_EQ(sample().to_json().find("encoder_peepholes"), std::string::npos);
+  EXPECT_EQ(sample().to_json().find("tie_embeddings"), std::string::npos);
   Seq2SeqConfig config = sample();
   config.cell = "lstm";
   config.encoder_peepholes = true;
   config.encoder_zoneout_c = 0.05;
+  config.tie_embeddings = "decoder";
   const Seq2SeqConfig read = Seq2SeqConfig::from_json(config.to_json());
   EXPECT_TRUE(read.encoder_peepholes);
   EXPECT_EQ(read.encoder_zoneout_c, 0.05);
   EXPECT_EQ(read.encoder_zoneout_h, 0);
+  EXPECT_EQ(read.tie_embeddings, "decoder");
 }
 
 TEST(Seq2SeqConfig, NamesTheKeyThatIsWrong) {
@@ -52,6 +55,10 @@ TEST(Seq2SeqConfig, NamesTheKeyThatIsWrong) {
   expect_refused([](auto& c) { c.hidden = 33; }, "hidden");
   expect_refused([](auto& c) { c.encoder_layers = 65; }, "encoder_layers");
   expect_refused([](auto& c) { c.dropout = 1; }, "dropout");
+  expect_refused([](auto& c) { c.tie_embeddings = "some"; }, "tie_embeddings");
+  expect_refused([](auto& c) { c.tie_embeddings = "all"; }, "tie_embeddings");
+  expect_refused([](auto& c) { c.tie_embeddings = "decoder", c.hidden = 2 * c.embedding; },
+                 "tie_embeddings");
   expect_refused([](auto& c) { c.encoder_zoneout_h = -0.1; }, "encoder_zoneout_h");
   expect_refused([](auto& c) { c.encoder_peepholes = true; }, "encoder_peepholes");
   expect_refused([](auto& c) { c.encoder_zoneout_c = 0.1; }, "encoder_zoneout_c");

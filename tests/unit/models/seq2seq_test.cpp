@@ -19,6 +19,7 @@ struct Case {
   /// Whether the encoder's cells have more than their equations.
   bool extras = false;
   bool layer_norm = false;
+  const char* tied = "none";
 };
 
 Seq2SeqConfig config_of(const Case& c) {
@@ -34,6 +35,9 @@ Seq2SeqConfig config_of(const Case& c) {
   config.hidden = 6;
   config.dropout = 0.3;
   config.encoder_layer_norm = c.layer_norm;
+  config.tie_embeddings = c.tied;
+  if (config.tie_embeddings != "none") config.embedding = 6;
+  if (config.tie_embeddings == "all") config.source_vocabulary = 8;
   if (!c.extras) return config;
   config.encoder_peepholes = true;
   config.encoder_zoneout_h = 0.1;
@@ -54,14 +58,15 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
     model_.parameters().allocate(context_, DType::kFloat64, true);
     model_.parameters().initialize(context_, 3);
     std::mt19937 random(5);
-    const auto draw = [&](std::int64_t count, int below) {
+    const auto draw = [&](std::int64_t count, std::int64_t below) {
       std::vector<std::int32_t> values(static_cast<std::size_t>(count));
-      for (auto& value : values) value = 4 + static_cast<std::int32_t>(random() % (below - 4));
+      for (auto& value : values) value = static_cast<std::int32_t>(4 + random() % (below - 4));
       return values;
     };
     const auto [rows, source_time, target_time] = kExtent;
     batch_.extent = kExtent;
-    batch_.source = put<std::int32_t>({source_time, rows}, draw(source_time * rows, 9));
+    batch_.source = put<std::int32_t>({source_time, rows},
+                                      draw(source_time * rows, model_.config().source_vocabulary));
     batch_.source_lengths = put<std::int32_t>({rows}, {4, 1, 3});
     target_in_ = draw(target_time * rows, 8);
     target_out_ = draw(target_time * rows, 8);
@@ -136,6 +141,22 @@ TEST_P(Seq2SeqTest, GradientEqualsFiniteDifference) {
   }
 }
 
+TEST_P(Seq2SeqTest, TiedMatricesAreOneParameter) {
+  const std::string tied = GetParam().tied;
+  std::vector<std::string> matrices;
+  for (const layers::ParameterSpec& spec : model_.parameters().specs()) {
+    if (spec.name.find("embedding") != std::string::npos || spec.name == "output.weight") {
+      matrices.push_back(spec.name);
+    }
+  }
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(matrices,
+            tied == "all" ? Names{"embedding.weight"}
+            : tied == "decoder"
+                ? Names({"source_embedding.weight", "target_embedding.weight"})
+                : Names({"source_embedding.weight", "target_embedding.weight", "output.weight"}));
+}
+
 TEST_P(Seq2SeqTest, StepsScoreAsTeacherForcing) {
   runtime::ArenaPlanner planner;
   Seq2SeqTraining plan(context_, model_, planner, kExtent, false);
@@ -177,19 +198,23 @@ TEST_P(Seq2SeqTest, StepsScoreAsTeacherForcing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Seq2SeqTest,
-                         testing::Values(Case{"cpu", "lstm", "additive", true, 1, 1},
-                                         Case{"cpu", "lstm", "multiplicative", true, 2, 1},
-                                         Case{"cpu", "gru", "additive", false, 1, 2},
-                                         Case{"test", "lstm", "additive", true, 2, 2},
-                                         Case{"test", "gru", "multiplicative", true, 1, 1},
-                                         Case{"cpu", "lstm", "additive", true, 2, 1, true},
-                                         Case{"test", "lstm", "additive", false, 2, 1, true},
-                                         Case{"cpu", "lstm", "additive", false, 2, 1, false, true}),
-                         [](const auto& tested) {
-                           return std::string(tested.param.device) + "_" + tested.param.cell + "_" +
-                                  tested.param.attention + std::to_string(tested.index);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Seq2SeqTest,
+    testing::Values(Case{"cpu", "lstm", "additive", true, 1, 1},
+                    Case{"cpu", "lstm", "multiplicative", true, 2, 1},
+                    Case{"cpu", "gru", "additive", false, 1, 2},
+                    Case{"test", "lstm", "additive", true, 2, 2},
+                    Case{"test", "gru", "multiplicative", true, 1, 1},
+                    Case{"cpu", "lstm", "additive", true, 2, 1, true},
+                    Case{"test", "lstm", "additive", false, 2, 1, true},
+                    Case{"cpu", "lstm", "additive", false, 2, 1, false, true},
+                    Case{"cpu", "lstm", "additive", true, 1, 1, false, false, "decoder"},
+                    Case{"test", "gru", "multiplicative", true, 1, 2, false, false, "all"},
+                    Case{"cpu", "lstm", "additive", true, 2, 1, false, false, "all"}),
+    [](const auto& tested) {
+      return std::string(tested.param.device) + "_" + tested.param.cell + "_" +
+             tested.param.attention + std::to_string(tested.index);
+    });
 
 }  // namespace
 }  // namespace sluice::models

@@ -210,6 +210,37 @@ TEST_P(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
   EXPECT_EQ(outcome_of(output()), before);
 }
 
+TEST_P(TrainerTest, TrainsTiedEmbeddingsAndResumesExactly) {
+  TrainConfig config = small_config();
+  config.tokenizer.shared = true;
+  config.model.embedding = config.model.hidden;
+  config.model.tie_embeddings = "all";
+  config.initial.source_embeddings = folder
+                                         .write(
+                                             "vectors", "3 " +
+                                                            [] {
+                                                              std::string ones;
+                                                              for (int i = 0; i < 16; ++i)
+                                                                ones += " 1";
+                                                              return ones;
+                                                            }())
+                                         .native();
+  std::vector<StepReport> reports;
+  TrainHooks hooks;
+  hooks.on_step = [&](const StepReport& report) { reports.push_back(report); };
+  train(config, hooks);
+  EXPECT_LT(reports.back().loss, reports.front().loss);
+  const Outcome whole = outcome_of(output());
+  EXPECT_EQ(load_model(context_, output() / "last").config.model.tie_embeddings, "all");
+
+  config.output.directory = folder / "cut";
+  config.loop.max_steps = 6;
+  train(config);
+  config.loop.max_steps = 12;
+  train(config);
+  EXPECT_EQ(outcome_of(folder / "cut"), whole);
+}
+
 TEST_P(TrainerTest, TrainsInFloat16AndResumesExactly) {
   TrainConfig config = small_config();
   config.device = GetParam();
