@@ -9,10 +9,10 @@
 namespace {
 
 constexpr const char* kFooter = R"(Start here:
-  sluice demo                          train a small model and see it answer (about 2 minutes)
+  sluice demo                          train a small model and see it answer (a minute of two cores)
   sluice train --example > task.toml   a configuration with every key explained
   sluice train task.toml               train; stop with Ctrl-C, go on with the same command
-  sluice decode runs/task/best < in    answer one line of text for each line
+  sluice decode runs/model/best < in   answer one line of text for each line
   sluice COMMAND --help                everything about one command)";
 
 }  // namespace

@@ -147,7 +147,8 @@ DemoReport run_demo(const DemoRequest& request, std::ostream& out) {
     fmt::print(out, "  wrong: {}  ->  {} (it is {})\n", example.source, answer, example.target);
   }
   show_answers(model, request.directory, {test.begin(), test.begin() + 6}, out);
-  fmt::print(out, "Talk to it: sluice chat {}/best\n", request.directory);
+  fmt::print(out, "Talk to it: sluice chat {}/best (sluice is build/sluice where it was built)\n",
+             request.directory);
   return report;
 }
 

@@ -181,8 +181,11 @@ std::unique_ptr<Tokenizer> train_sentencepiece(std::span<const std::string> line
     require_ok(
         sentencepiece::SentencePieceTrainer::Train(trainer_arguments(options), &iterator, &model),
         ErrorCode::kInvalidArgument, "train on this text");
-  } catch (const Error&) {
-    throw;
+  } catch (const Error& error) {
+    base::fail(error.code(),
+               "{}; tokenizer.source_vocabulary and tokenizer.target_vocabulary say how many ids "
+               "there are to be, and little text wants tokenizer.kind=characters",
+               error.what());
   } catch (const std::exception& error) {
     base::fail(ErrorCode::kInvalidArgument, "SentencePiece cannot train on this text: {}",
                error.what());
