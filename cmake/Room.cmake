@@ -30,8 +30,8 @@ function(sluice_test name)
   target_link_libraries(${name}_test_objects PRIVATE sluice_core GTest::gtest ${TEST_LIBRARIES})
   target_include_directories(${name}_test_objects PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name}_test_objects PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # Tests spend their time in the libraries; optimising them costs more than it brings.
-  target_compile_options(${name}_test_objects PRIVATE $<$<CONFIG:Release>:-O1>)
+  # Tests spend their time in the libraries: small is what counts, as the bundle has them all.
+  target_compile_options(${name}_test_objects PRIVATE $<$<CONFIG:Release>:-Os;-ffunction-sections;-fdata-sections>)
   set_property(GLOBAL APPEND PROPERTY SLUICE_TESTS ${name})
   set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_LIBRARIES ${TEST_LIBRARIES})
 
