@@ -30,19 +30,9 @@ constexpr std::array kSizes{
     Sizes{{600, 1024}, {1, 8}, {12, 24}}, Sizes{{1024, 1536}, {33, 64}, {4, 8}},
     Sizes{{600, 1024}, {64, 128}, {4, 8}}};
 
-/// And a precision.
-using Parameter = std::tuple<Subject, std::string>;
-
-std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
-  const auto& [subject, precision] = info.param;
-  std::string name = fmt::format("{}_{}_{}", subject.device, subject.implementation, precision);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 /// All but libraries' own layers, whose arithmetic is not ours to vouch for.
-std::vector<Parameter> parameters() {
-  std::vector<Parameter> all;
+std::vector<SubjectAndPrecision> parameters() {
+  std::vector<SubjectAndPrecision> all;
   for (const Subject& subject : subjects()) {
     if (subject.candidate().peer) continue;
     for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
@@ -53,7 +43,7 @@ std::vector<Parameter> parameters() {
   return all;
 }
 
-class RecurrentAccuracy : public ::testing::TestWithParam<Parameter> {
+class RecurrentAccuracy : public ::testing::TestWithParam<SubjectAndPrecision> {
  protected:
   std::int64_t draw(Range range) {
     return std::uniform_int_distribution<std::int64_t>(range.fewest, range.most)(random_);

@@ -19,18 +19,9 @@ constexpr int kRuns = 10'000, kRunsOfPlan = 200;
 // Of random stacks one in two hundred may be what an implementation takes.
 constexpr int kMostDrawn = 100'000;
 
-using Parameter = std::tuple<Subject, std::string>;
-
-std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
-  const auto& [subject, precision] = info.param;
-  std::string name = fmt::format("{}_{}_{}", subject.device, subject.implementation, precision);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 /// Implementations whose blocks wait for each other, in each precision that any of them has.
-std::vector<Parameter> parameters() {
-  std::vector<Parameter> all;
+std::vector<SubjectAndPrecision> parameters() {
+  std::vector<SubjectAndPrecision> all;
   for (const Subject& subject : subjects()) {
     if (!subject.implementation.starts_with("persistent-")) continue;
     for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
@@ -40,7 +31,7 @@ std::vector<Parameter> parameters() {
   return all;
 }
 
-class RecurrentSoak : public ::testing::TestWithParam<Parameter> {};
+class RecurrentSoak : public ::testing::TestWithParam<SubjectAndPrecision> {};
 // Only GPUs have such implementations.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecurrentSoak);
 INSTANTIATE_TEST_SUITE_P(, RecurrentSoak, ::testing::ValuesIn(parameters()), parameter_name);

@@ -1,5 +1,7 @@
 #include "unit/kernels_recurrent/subject.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -38,6 +40,13 @@ std::vector<Subject> subjects() {
     }
   }
   return all;
+}
+
+std::string parameter_name(const ::testing::TestParamInfo<SubjectAndPrecision>& info) {
+  const auto& [subject, precision] = info.param;
+  std::string name = fmt::format("{}_{}_{}", subject.device, subject.implementation, precision);
+  std::ranges::replace(name, '-', '_');
+  return name;
 }
 
 }  // namespace sluice::kernels::recurrent::testing

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/recurrent/recurrent.h"
@@ -21,5 +24,9 @@ void PrintTo(const Subject& subject, std::ostream* out);
 /// All of them. "test" runs what "cpu" does and has tests of its own. A GPU that can't be had has
 /// no subjects (this runs before any test could say so; those of other families do).
 std::vector<Subject> subjects();
+
+/// What tests of a subject in one precision are instantiated with, and how they are called.
+using SubjectAndPrecision = std::tuple<Subject, std::string>;
+std::string parameter_name(const ::testing::TestParamInfo<SubjectAndPrecision>& info);
 
 }  // namespace sluice::kernels::recurrent::testing
