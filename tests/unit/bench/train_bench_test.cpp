@@ -97,10 +97,11 @@ INSTANTIATE_TEST_SUITE_P(Devices, TrainBenchOn, ::testing::Values("cpu", "test")
 
 TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
   const testing::TemporaryFolder folder;
+  // Sizes that captured steps don't pad: another number of rows may sum in another order.
   folder.write("tiny.shapes",
-               "tiny vocabulary=20 embedding=6 hidden=8 batch=3 source_time=4 target_time=5\n"
+               "tiny vocabulary=20 embedding=6 hidden=8 batch=16 source_time=4 target_time=8\n"
                "gru cell=gru vocabulary=20 embedding=6 hidden=8 layers=1 directions=2 "
-               "attention=multiplicative dropout=0 batch=3 source_time=4 target_time=5\n");
+               "attention=multiplicative dropout=0 batch=16 source_time=4 target_time=8\n");
   TrainBenchOptions options;
   options.shapes = (folder / "tiny.shapes").string();
   options.device = GetParam();
@@ -116,20 +117,19 @@ TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
     EXPECT_EQ(result.is_default, captures == (result.implementation == "sluice+graph"));
     losses[result.shape.name].push_back(result.loss);
     EXPECT_GT(result.milliseconds, 0);
-    EXPECT_NEAR(result.pairs_per_second() * result.milliseconds, 3 * 1e3, 1e-6);
-    EXPECT_NEAR(result.tokens_per_second() * result.milliseconds, 27 * 1e3, 1e-6);
+    EXPECT_NEAR(result.pairs_per_second() * result.milliseconds, 16 * 1e3, 1e-6);
+    EXPECT_NEAR(result.tokens_per_second() * result.milliseconds, 192 * 1e3, 1e-6);
     // Values, gradients and two moments are the least it takes.
     EXPECT_GT(result.peak_bytes, static_cast<std::size_t>(16 * result.parameters));
     // Nothing can be learnt of random tokens.
     EXPECT_NEAR(result.loss, std::log(20), 1);
   }
-  // Captured or not, the same steps on the same tokens; but plans of captured steps are for more
-  // rows, with which another implementation may be the default.
-  for (const auto& [name, found] : losses) EXPECT_NEAR(found.front(), found.back(), 1e-6) << name;
+  // Captured or not, the same steps on the same tokens.
+  for (const auto& [name, found] : losses) EXPECT_EQ(found.front(), found.back()) << name;
   const auto read = report::read_results(options.json);
   ASSERT_EQ(read.size(), results.size());
-  EXPECT_EQ(read.front().workload.sizes, "V20 E6 H8 L2 B3 T4+5 dropout 0.5");
-  EXPECT_EQ(read.back().workload.sizes, "V20 E6 H8 L1 B3 T4+5 D2 gru multiplicative dropout 0");
+  EXPECT_EQ(read.front().workload.sizes, "V20 E6 H8 L2 B16 T4+8 dropout 0.5");
+  EXPECT_EQ(read.back().workload.sizes, "V20 E6 H8 L1 B16 T4+8 D2 gru multiplicative dropout 0");
   EXPECT_EQ(read.back().workload.cell, "seq2seq");
 }
 
