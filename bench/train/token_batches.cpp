@@ -9,10 +9,10 @@ std::int32_t TokenBatches::token() {
   return data::kFirstPieceId + static_cast<std::int32_t>(random_.next() % pieces);
 }
 
-data::PairBatch TokenBatches::next() {
+data::Batch TokenBatches::next() {
   const auto rows = static_cast<std::size_t>(shape_.batch);
   const auto target_time = static_cast<std::size_t>(shape_.target_time);
-  data::PairBatch batch;
+  data::Batch batch;
   batch.rows = shape_.batch;
   batch.source_time = shape_.source_time;
   batch.target_time = shape_.target_time;

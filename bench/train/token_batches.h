@@ -11,7 +11,7 @@ namespace sluice::bench::train {
 class TokenBatches {
  public:
   explicit TokenBatches(const TrainShape& shape) : shape_(shape), random_(shape.seed) {}
-  data::PairBatch next();
+  data::Batch next();
 
  private:
   std::int32_t token();

@@ -75,7 +75,7 @@ TrainResult Bench::run(bool captured) {
   StepSums sums;
   std::vector<double> times;
   while (number < kWarmUp + options_.repeats) {
-    const data::PairBatch batch = batches.next();
+    const data::Batch batch = batches.next();
     const double time = context_.stream().milliseconds_of([&] {
       sums = step.run(context_, {&batch, 1}, ++number, kLearningRate);
     });
@@ -108,7 +108,7 @@ void Bench::profile(bool captured) {
   TrainingStep step(context_, model_, {}, step_options(captured));
   TokenBatches batches(shape_);
   const auto run = [&](std::int64_t number) {
-    const data::PairBatch batch = batches.next();
+    const data::Batch batch = batches.next();
     step.run(context_, {&batch, 1}, number, kLearningRate);
   };
   for (int number = 1; number <= kWarmUp; ++number) run(number);

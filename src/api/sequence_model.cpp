@@ -253,17 +253,18 @@ std::vector<Scored> SequenceModel::score(
   std::vector<Scored> results(pairs.size());
   if (pairs.empty()) return results;
 
-  const auto lengths = data::lengths_of(corpus);
+  const auto lengths = corpus.lengths();
   data::BatchOptions options{.max_tokens = kScoreTokens, .max_rows = 256, .pool = 1};
   for (const auto& length : lengths) {
-    options.max_tokens = std::max(options.max_tokens, length.source + length.target + 1);
+    options.max_tokens = std::max(options.max_tokens, length.source + length.target);
   }
   training::PlanCache plans(*state.loaded.model);
   training::BatchUpload uploads;
   for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
-    const data::PairBatch pair_batch = data::assemble_pairs(corpus, rows);
-    const models::Seq2SeqBatch batch = uploads.upload(state.context, pair_batch);
-    models::Seq2SeqTraining& plan = plans.plan(state.context, batch.extent, false);
+    const data::Batch pair_batch = corpus.assemble(rows);
+    const models::Batch batch = uploads.upload(state.context, pair_batch);
+    auto& plan =
+        dynamic_cast<models::Seq2SeqTraining&>(plans.plan(state.context, batch.extent, false));
     const std::vector<double> scores =
         state.context.download<double>(plan.score(state.context, plans.arena(), batch));
     for (std::size_t n = 0; n < scores.size(); ++n) {

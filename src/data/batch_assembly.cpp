@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "data/batches.h"
+#include "data/corpus.h"
 
 namespace sluice::data {
 namespace {
@@ -28,7 +29,11 @@ void write_column(const Ids& ids, std::size_t first, std::size_t row, std::size_
 
 }  // namespace
 
-std::int64_t PairBatch::target_tokens() const {
+std::int64_t Batch::source_tokens() const {
+  return std::accumulate(source_lengths.begin(), source_lengths.end(), std::int64_t{0});
+}
+
+std::int64_t Batch::target_tokens() const {
   return std::accumulate(target_lengths.begin(), target_lengths.end(), std::int64_t{0});
 }
 
@@ -48,10 +53,10 @@ SourceBatch assemble_sources(std::span<const Ids> sources, std::span<const std::
   return batch;
 }
 
-PairBatch assemble_pairs(const PairCorpus& corpus, std::span<const std::int64_t> rows) {
-  SourceBatch sources = assemble_sources(corpus.source, rows);
-  const std::size_t time = longest(corpus.target, rows) + 1;
-  PairBatch batch;
+Batch PairCorpus::assemble(std::span<const std::int64_t> rows) const {
+  SourceBatch sources = assemble_sources(source, rows);
+  const std::size_t time = longest(target, rows) + 1;
+  Batch batch;
   batch.rows = sources.rows;
   batch.source_time = sources.source_time;
   batch.target_time = static_cast<std::int64_t>(time);
@@ -61,7 +66,7 @@ PairBatch assemble_pairs(const PairCorpus& corpus, std::span<const std::int64_t>
   batch.target_in.assign(time * rows.size(), kPadId);
   batch.target_out.assign(time * rows.size(), kPadId);
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    const Ids& ids = example(corpus.target, rows[r]);
+    const Ids& ids = example(target, rows[r]);
     batch.target_in[r] = kBosId;
     write_column(ids, 1, r, rows.size(), batch.target_in);
     write_column(ids, 0, r, rows.size(), batch.target_out);

@@ -15,7 +15,7 @@ std::uint64_t example_stream(std::int64_t epoch) { return 2 * static_cast<std::u
 std::uint64_t batch_stream(std::int64_t epoch) { return example_stream(epoch) + 1; }
 
 std::int64_t padded_tokens(const ExampleLengths& longest) {
-  return longest.source + longest.target + 1;
+  return longest.source + longest.target;
 }
 
 ExampleLengths longer_of(const ExampleLengths& a, const ExampleLengths& b) {
@@ -82,15 +82,6 @@ std::vector<std::int64_t> all_indices(std::size_t count) {
 
 }  // namespace
 
-std::vector<ExampleLengths> lengths_of(const PairCorpus& corpus) {
-  std::vector<ExampleLengths> lengths(corpus.source.size());
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    lengths[i] = {static_cast<std::int64_t>(corpus.source[i].size()),
-                  static_cast<std::int64_t>(corpus.target[i].size())};
-  }
-  return lengths;
-}
-
 BatchSchedule::BatchSchedule(std::vector<ExampleLengths> lengths, const BatchOptions& options,
                              std::uint64_t seed)
     : lengths_(std::move(lengths)), options_(options), seed_(seed) {
@@ -122,7 +113,7 @@ BatchBounds BatchSchedule::bounds() const {
   std::int64_t smallest = options_.max_tokens;
   for (const ExampleLengths& own : lengths_) {
     bounds.source_time = std::max(bounds.source_time, own.source);
-    bounds.target_time = std::max(bounds.target_time, own.target + 1);
+    bounds.target_time = std::max(bounds.target_time, own.target);
     smallest = std::min(smallest, padded_tokens(own));
   }
   bounds.source_time = std::max<std::int64_t>(bounds.source_time, 1);

@@ -4,22 +4,13 @@
 #include <span>
 #include <vector>
 
-#include "data/corpus.h"
+#include "data/examples.h"
 
 namespace sluice::data {
 
-/// Tokens of one example; `target` without bos and eos. A batch pads the target to target + 1
-/// (eos).
-struct ExampleLengths {
-  std::int64_t source = 0;
-  std::int64_t target = 0;
-};
-
-std::vector<ExampleLengths> lengths_of(const PairCorpus& corpus);
-
 /// How examples become batches.
 struct BatchOptions {
-  /// rows * (longest source + longest target + 1) of a batch is at most this: padding counts.
+  /// rows * (longest source + longest target) of a batch is at most this: padding counts.
   std::int64_t max_tokens = 4096;
   std::int64_t max_rows = 512;
   /// Examples are shuffled, then sorted by length within pools of this many, so that a batch holds
@@ -34,7 +25,7 @@ using BatchRows = std::vector<std::int64_t>;
 struct BatchBounds {
   std::int64_t rows = 0;
   std::int64_t source_time = 0;
-  std::int64_t target_time = 0;   ///< with eos
+  std::int64_t target_time = 0;
   std::int64_t source_cells = 0;  ///< rows * source_time of one batch
   std::int64_t target_cells = 0;  ///< rows * target_time of one batch
 };
@@ -107,26 +98,8 @@ struct SourceBatch {
   std::vector<std::int64_t> global_row;      ///< [rows] index in the data set
 };
 
-/// Sources and targets for training with teacher forcing. All [time, rows] tensors are time-major
-/// and padded with kPadId; row r is example global_row[r], which also keys its dropout masks.
-struct PairBatch {
-  std::int64_t rows = 0;
-  std::int64_t source_time = 0;
-  std::int64_t target_time = 0;
-  std::vector<std::int32_t> source;          ///< [source_time, rows]
-  std::vector<std::int32_t> source_lengths;  ///< [rows]
-  std::vector<std::int32_t> target_in;       ///< [target_time, rows]: bos, then the target
-  std::vector<std::int32_t> target_out;      ///< [target_time, rows]: the target, then eos
-  std::vector<std::int32_t> target_lengths;  ///< [rows], eos included
-  std::vector<std::int64_t> global_row;      ///< [rows] index in the data set
-
-  /// Target tokens that count in the loss: the sum of target_lengths.
-  std::int64_t target_tokens() const;
-};
-
-/// Throw ErrorCode::kInvalidArgument if a row is not an example or if `rows` is empty.
+/// Throws ErrorCode::kInvalidArgument if a row is not an example or if `rows` is empty.
 SourceBatch assemble_sources(std::span<const std::vector<std::int32_t>> sources,
                              std::span<const std::int64_t> rows);
-PairBatch assemble_pairs(const PairCorpus& corpus, std::span<const std::int64_t> rows);
 
 }  // namespace sluice::data

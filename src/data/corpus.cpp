@@ -100,10 +100,18 @@ PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_
   return corpus;
 }
 
-std::uint64_t fingerprint(const PairCorpus& corpus) {
-  std::uint64_t hash = SplitMix::mix(corpus.source.size() + 1);
-  for (std::size_t i = 0; i < corpus.source.size(); ++i) {
-    hash = absorb(absorb(hash, corpus.source[i]), corpus.target[i]);
+std::vector<ExampleLengths> PairCorpus::lengths() const {
+  std::vector<ExampleLengths> lengths(source.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    lengths[i] = {std::ssize(source[i]), std::ssize(target[i]) + 1};
+  }
+  return lengths;
+}
+
+std::uint64_t PairCorpus::fingerprint() const {
+  std::uint64_t hash = SplitMix::mix(source.size() + 1);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    hash = absorb(absorb(hash, source[i]), target[i]);
   }
   return hash;
 }

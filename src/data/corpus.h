@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "data/examples.h"
 #include "data/tokenizer.h"
 
 namespace sluice::data {
@@ -27,11 +29,19 @@ std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_pat
                                          const std::filesystem::path& target_path);
 
 /// Examples as ids, without bos and eos; source[i] belongs to target[i].
-struct PairCorpus {
+struct PairCorpus final : Examples {
+  PairCorpus() = default;
+  PairCorpus(std::vector<std::vector<std::int32_t>> source_in,
+             std::vector<std::vector<std::int32_t>> target_in)
+      : source(std::move(source_in)), target(std::move(target_in)) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(source.size()); }
+  std::vector<ExampleLengths> lengths() const override;
+  Batch assemble(std::span<const std::int64_t> rows) const override;
+  std::uint64_t fingerprint() const override;
+
   std::vector<std::vector<std::int32_t>> source;
   std::vector<std::vector<std::int32_t>> target;
-
-  std::int64_t size() const { return static_cast<std::int64_t>(source.size()); }
 };
 
 /// Longest examples to keep, in tokens without bos and eos; 0 is no limit.
@@ -57,10 +67,6 @@ struct CorpusReport {
 PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
                        const Tokenizer& target_tokenizer, const LengthLimits& limits,
                        std::string_view name, CorpusReport* report = nullptr);
-
-/// A number that changes with any id of the corpus: a resumed run compares it, so as not to go on
-/// with other data unnoticed.
-std::uint64_t fingerprint(const PairCorpus& corpus);
 
 /// Indices of [0, count) in two parts, both in ascending order.
 struct IndexSplit {

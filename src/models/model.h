@@ -39,7 +39,7 @@ struct Batch {
 /// What a pass over a batch is normalised and randomised by.
 struct Pass {
   double label_smoothing = 0;
-  Tensor scale;  ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / targets
+  Tensor scale;            ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / targets
   Tensor loss_scale = {};  ///< float64 [1]: another factor of it (dynamic loss scaling); absent: 1
   runtime::DropoutSource dropout = {};  ///< seed and step; the streams are the model's own
 };

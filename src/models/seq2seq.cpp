@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "models/seq2seq_training.h"
+
 namespace sluice::models {
 namespace {
 
@@ -61,5 +63,11 @@ Seq2Seq::Seq2Seq(const Seq2SeqConfig& config)
       decoder_(parameters_, "decoder", decoder_architecture(config)),
       output_(parameters_, "output", config.hidden, config.target_vocabulary,
               shared_if(config.tie_embeddings != "none", target_embedding_.weight())) {}
+
+std::unique_ptr<TrainingPlan> Seq2Seq::training_plan(const Context& context,
+                                                     runtime::ArenaPlanner& planner,
+                                                     const Extent& capacity, bool training) const {
+  return std::make_unique<Seq2SeqTraining>(context, *this, planner, capacity, training);
+}
 
 }  // namespace sluice::models

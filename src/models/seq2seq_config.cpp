@@ -87,7 +87,7 @@ void Seq2SeqConfig::validate() const {
 
 std::string Seq2SeqConfig::to_json() const {
   ordered_json json;
-  json["model"] = "seq2seq";
+  json["model"] = kKind;
   visit_keys(*this, [&](const char* key, const auto& value) { json[key] = value; });
   ordered_json off;
   const Seq2SeqConfig plain;
@@ -102,7 +102,7 @@ Seq2SeqConfig Seq2SeqConfig::from_json(std::string_view text) {
   Seq2SeqConfig config;
   try {
     ordered_json json = ordered_json::parse(text);
-    SLUICE_CHECK(json.value("model", "") == "seq2seq", "the model is not of type seq2seq");
+    SLUICE_CHECK(json.value("model", "") == kKind, "the model is not of type {}", kKind);
     json.erase("model");
     visit_keys(config, [&](const char* key, auto& value) {
       json.at(key).get_to(value);

@@ -8,6 +8,8 @@ namespace sluice::models {
 
 /// Architecture of an encoder-decoder with attention and input feeding; stored in the checkpoint.
 struct Seq2SeqConfig {
+  static constexpr std::string_view kKind = "seq2seq";  ///< Model::kind
+
   std::string cell = "lstm";  ///< lstm or gru
   std::int64_t source_vocabulary = 0;
   std::int64_t target_vocabulary = 0;

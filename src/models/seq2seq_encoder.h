@@ -32,7 +32,7 @@ class Seq2SeqEncoder {
   const std::vector<kernels::recurrent::Declined>& declined() const { return stack_.declined(); }
   void pack(const Context& context, const runtime::Arena& arena);
 
-  /// source int32 [source_time, rows], lengths int32 [rows], row_ids as in Seq2SeqBatch (only used
+  /// source int32 [source_time, rows], lengths int32 [rows], row_ids as in models::Batch (only used
   /// by dropout).
   EncodedSource forward(const Context& context, const runtime::Arena& arena, const Tensor& source,
                         const Tensor& lengths, const Tensor& row_ids,

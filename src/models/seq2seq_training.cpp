@@ -33,7 +33,7 @@ struct Seq2SeqTraining::Plan {
   };
 
   Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
-       const Seq2SeqExtent& capacity_in, bool training_in)
+       const Extent& capacity_in, bool training_in)
       : model(&model_in),
         storage(model_in.parameters().storage(context)),
         capacity(capacity_in),
@@ -46,7 +46,7 @@ struct Seq2SeqTraining::Plan {
         output(context, model_in.output(), planner, most_logits(), storage, training_in) {}
 
   Slots book(runtime::ArenaPlanner& planner) const;
-  void check(const Seq2SeqBatch& batch) const;
+  void check(const Batch& batch) const;
   Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, const Shape& shape) const {
     return arena.tensor(slot, storage, shape);
   }
@@ -65,8 +65,8 @@ struct Seq2SeqTraining::Plan {
     return std::min(std::max(logit_tokens, capacity.rows), capacity.rows * capacity.target_time);
   }
   // In place, unless evaluating.
-  void dropout(const Context& context, const Tensor& x, const Seq2SeqBatch& batch,
-               const Seq2SeqPass& pass, std::uint32_t stream) const {
+  void dropout(const Context& context, const Tensor& x, const Batch& batch, const Pass& pass,
+               std::uint32_t stream) const {
     if (!training) return;
     const runtime::Span span(context, "dropout");
     elementwise::dropout(
@@ -74,22 +74,21 @@ struct Seq2SeqTraining::Plan {
   }
 
   // Everything up to the output layer's input [target_time, rows, hidden].
-  Tensor forward(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
-                 const Seq2SeqPass& pass);
+  Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                 const Pass& pass);
   // Calls use(first target step, steps, input of the output layer, logits) for each part in turn.
   template <typename Use>
-  void for_logits(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
+  void for_logits(const Context& context, const runtime::Arena& arena, const Batch& batch,
                   const Tensor& activations, Use&& use);
   // The sums; with d_activations also their gradient and those of the output layer.
-  Tensor compute_loss(const Context& context, const runtime::Arena& arena,
-                      const Seq2SeqBatch& batch, const Seq2SeqPass& pass, const Tensor& activations,
-                      const Tensor& d_activations);
-  void backward(const Context& context, const runtime::Arena& arena, const Seq2SeqBatch& batch,
-                const Seq2SeqPass& pass, const Tensor& d_activations);
+  Tensor compute_loss(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                      const Pass& pass, const Tensor& activations, const Tensor& d_activations);
+  void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                const Pass& pass, const Tensor& d_activations);
 
   const Seq2Seq* model;
   DType storage;
-  Seq2SeqExtent capacity;
+  Extent capacity;
   bool training;
   std::int64_t logit_tokens;
   Slots slots;
@@ -120,8 +119,8 @@ Seq2SeqTraining::Plan::Slots Seq2SeqTraining::Plan::book(runtime::ArenaPlanner& 
   return booked;
 }
 
-void Seq2SeqTraining::Plan::check(const Seq2SeqBatch& batch) const {
-  const Seq2SeqExtent& extent = batch.extent;
+void Seq2SeqTraining::Plan::check(const Batch& batch) const {
+  const Extent& extent = batch.extent;
   SLUICE_CHECK(extent.rows >= 1 && extent.rows <= capacity.rows &&
                    extent.source_time <= capacity.source_time &&
                    extent.target_time <= capacity.target_time,
@@ -132,7 +131,7 @@ void Seq2SeqTraining::Plan::check(const Seq2SeqBatch& batch) const {
 }
 
 Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Arena& arena,
-                                      const Seq2SeqBatch& batch, const Seq2SeqPass& pass) {
+                                      const Batch& batch, const Pass& pass) {
   check(batch);
   const Seq2SeqConfig& config = model->config();
   const std::int64_t rows = batch.extent.rows;
@@ -169,8 +168,7 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
 
 template <typename Use>
 void Seq2SeqTraining::Plan::for_logits(const Context& context, const runtime::Arena& arena,
-                                       const Seq2SeqBatch& batch, const Tensor& activations,
-                                       Use&& use) {
+                                       const Batch& batch, const Tensor& activations, Use&& use) {
   const std::int64_t rows = batch.extent.rows;
   const std::int64_t most = steps_at_once(rows);
   for (std::int64_t first = 0; first < batch.extent.target_time; first += most) {
@@ -184,7 +182,7 @@ void Seq2SeqTraining::Plan::for_logits(const Context& context, const runtime::Ar
 }
 
 Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime::Arena& arena,
-                                           const Seq2SeqBatch& batch, const Seq2SeqPass& pass,
+                                           const Batch& batch, const Pass& pass,
                                            const Tensor& activations, const Tensor& d_activations) {
   const Tensor sums = this->sums(arena);
   const auto use = [&](std::int64_t first, std::int64_t steps, const Tensor& part,
@@ -217,7 +215,7 @@ Tensor Seq2SeqTraining::Plan::compute_loss(const Context& context, const runtime
 }
 
 void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
-                                     const Seq2SeqBatch& batch, const Seq2SeqPass& pass,
+                                     const Batch& batch, const Pass& pass,
                                      const Tensor& d_activations) {
   dropout(context, d_activations, batch, pass, Seq2SeqDropout::kOutput);
   const EncodedSource d_encoded = encoder.gradient_views(arena);
@@ -236,7 +234,7 @@ void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Aren
 }
 
 Seq2SeqTraining::Seq2SeqTraining(const Context& context, const Seq2Seq& model,
-                                 runtime::ArenaPlanner& planner, const Seq2SeqExtent& capacity,
+                                 runtime::ArenaPlanner& planner, const Extent& capacity,
                                  bool training) {
   // The plan's own scratch lives across the calls of its layers, so one scope holds them all.
   const runtime::ScratchScope scope(planner);
@@ -244,18 +242,16 @@ Seq2SeqTraining::Seq2SeqTraining(const Context& context, const Seq2Seq& model,
 }
 
 Seq2SeqTraining::~Seq2SeqTraining() = default;
-Seq2SeqTraining::Seq2SeqTraining(Seq2SeqTraining&&) noexcept = default;
-Seq2SeqTraining& Seq2SeqTraining::operator=(Seq2SeqTraining&&) noexcept = default;
 
 Tensor Seq2SeqTraining::evaluate(const Context& context, const runtime::Arena& arena,
-                                 const Seq2SeqBatch& batch, const Seq2SeqPass& pass) {
+                                 const Batch& batch, const Pass& pass) {
   SLUICE_ASSERT(!plan_->training);
   const Tensor activations = plan_->forward(context, arena, batch, pass);
   return plan_->compute_loss(context, arena, batch, pass, activations, Tensor());
 }
 
 Tensor Seq2SeqTraining::forward_backward(const Context& context, const runtime::Arena& arena,
-                                         const Seq2SeqBatch& batch, const Seq2SeqPass& pass) {
+                                         const Batch& batch, const Pass& pass) {
   SLUICE_ASSERT(plan_->training);
   const Tensor activations = plan_->forward(context, arena, batch, pass);
   const Tensor d_activations = plan_->tensor(arena, plan_->slots.d_a, activations.shape());
@@ -267,7 +263,7 @@ Tensor Seq2SeqTraining::forward_backward(const Context& context, const runtime::
 Tensor Seq2SeqTraining::sums(const runtime::Arena& arena) const { return plan_->sums(arena); }
 
 Tensor Seq2SeqTraining::score(const Context& context, const runtime::Arena& arena,
-                              const Seq2SeqBatch& batch) {
+                              const Batch& batch) {
   SLUICE_ASSERT(!plan_->training);
   const Tensor activations = plan_->forward(context, arena, batch, {});
   const Tensor scores = arena.tensor(plan_->slots.token_scores, DType::kFloat64,

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/batches.h"
-#include "models/seq2seq.h"
+#include "data/examples.h"
+#include "models/model.h"
 #include "runtime/buffer.h"
 #include "runtime/context.h"
 
@@ -22,23 +22,24 @@ struct StepNumbers {
 
 /// A batch and the numbers of its step on the device.
 struct UploadedStep {
-  models::Seq2SeqBatch batch;
+  models::Batch batch;
   Tensor step;           ///< int32 [1]
   Tensor learning_rate;  ///< float64 [1]
   Tensor scale;          ///< float64 [1]
 };
 
-models::Seq2SeqExtent extent_of(const data::PairBatch& batch);
+models::Extent extent_of(const data::Batch& batch);
 
 /// Brings batches to the device, one copy each and without waiting for it.
 class BatchUpload {
  public:
-  /// The batch on the device; valid until the next upload. It grows its device memory at need.
-  models::Seq2SeqBatch upload(const Context& context, const data::PairBatch& batch);
+  /// The batch on the device; valid until the next upload. What the batch lacks is absent. It grows
+  /// its device memory at need.
+  models::Batch upload(const Context& context, const data::Batch& batch);
   /// The same with the numbers of a step, and padded to `extent`: by rows of length 0 and by time
   /// past every row's end. What lies where depends on `extent` and on `data` alone.
-  UploadedStep upload(const Context& context, const data::PairBatch& batch,
-                      const models::Seq2SeqExtent& extent, const StepNumbers& numbers);
+  UploadedStep upload(const Context& context, const data::Batch& batch,
+                      const models::Extent& extent, const StepNumbers& numbers);
 
   /// Where the batch uploaded last begins.
   const void* data() const { return memory_.data(); }

@@ -33,7 +33,7 @@ std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
   const std::size_t cells = static_cast<std::size_t>(kInputs * longest);
   const runtime::Buffer source_memory(context.device(), cells * sizeof(std::int32_t));
   const runtime::Buffer length_memory(context.device(), kInputs * sizeof(std::int32_t));
-  const data::BatchOptions batches{.max_tokens = kInputs * (longest + 1), .max_rows = kInputs};
+  const data::BatchOptions batches{.max_tokens = kInputs * longest, .max_rows = kInputs};
   std::vector<std::vector<std::int32_t>> answers(sources.size());
   for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
     if (stop != nullptr && *stop) return std::nullopt;

@@ -21,23 +21,29 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-}  // namespace
-
-models::Seq2SeqExtent PlanCache::capacity_of(const models::Seq2SeqExtent& extent) {
-  return {round_up(extent.rows, kRowStep), round_up(extent.source_time, kTimeStep),
-          round_up(extent.target_time, kTimeStep)};
+// One step stands for a whole sequence: the label of a classifier is not the first of many.
+constexpr std::int64_t round_time(std::int64_t time) {
+  return time == 1 ? 1 : round_up(time, kTimeStep);
 }
 
-models::Seq2SeqTraining& PlanCache::plan(const Context& context,
-                                         const models::Seq2SeqExtent& extent, bool training) {
-  const models::Seq2SeqExtent capacity = capacity_of(extent);
+}  // namespace
+
+models::Extent PlanCache::capacity_of(const models::Extent& extent) {
+  return {round_up(extent.rows, kRowStep), round_time(extent.source_time),
+          round_time(extent.target_time)};
+}
+
+models::TrainingPlan& PlanCache::plan(const Context& context, const models::Extent& extent,
+                                      bool training) {
+  const models::Extent capacity = capacity_of(extent);
   const Key key{capacity.rows, capacity.source_time, capacity.target_time, training ? 1 : 0};
   const auto found = plans_.find(key);
-  if (found != plans_.end()) return found->second;
+  if (found != plans_.end()) return *found->second;
 
   const runtime::Span span(context, "plan");
   runtime::ArenaPlanner planner;
-  models::Seq2SeqTraining made(context, *model_, planner, capacity, training);
+  std::unique_ptr<models::TrainingPlan> made =
+      model_->training_plan(context, planner, capacity, training);
   if (planner.saved_total() > saved_bytes_ || planner.scratch_total() > scratch_bytes_) {
     saved_bytes_ = std::max(saved_bytes_, planner.saved_total());
     scratch_bytes_ = std::max(scratch_bytes_, planner.scratch_total());
@@ -54,19 +60,19 @@ models::Seq2SeqTraining& PlanCache::plan(const Context& context,
       refuse(context, capacity, training, needed);
     }
   }
-  implementations_.insert(made.implementations());
-  return plans_.emplace(key, std::move(made)).first->second;
+  implementations_.insert(made->implementations());
+  return *plans_.emplace(key, std::move(made)).first->second;
 }
 
-void PlanCache::refuse(const Context& context, const models::Seq2SeqExtent& capacity, bool training,
+void PlanCache::refuse(const Context& context, const models::Extent& capacity, bool training,
                        std::size_t needed) const {
   const std::size_t free = context.device().free_bytes();
   Context by_rule = context;  // what is only asked about is not measured
   by_rule.set_tuning(nullptr);
   const auto fits = [&](std::int64_t steps) {
     runtime::ArenaPlanner planner;
-    const models::Seq2SeqExtent fewer{steps * kRowStep, capacity.source_time, capacity.target_time};
-    const models::Seq2SeqTraining plan(by_rule, *model_, planner, fewer, training);
+    const models::Extent fewer{steps * kRowStep, capacity.source_time, capacity.target_time};
+    model_->training_plan(by_rule, planner, fewer, training);
     return planner.total() <= free;
   };
   const std::int64_t rows = kRowStep * base::largest_that_fits(capacity.rows / kRowStep - 1, fits);

@@ -2,10 +2,11 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
-#include "models/seq2seq_training.h"
+#include "models/model.h"
 #include "runtime/arena.h"
 
 namespace sluice::training {
@@ -18,17 +19,17 @@ using runtime::Context;
 class PlanCache {
  public:
   /// `model` must outlive the cache.
-  explicit PlanCache(const models::Seq2Seq& model) : model_(&model) {}
+  explicit PlanCache(const models::Model& model) : model_(&model) {}
 
-  /// What a plan for batches of this extent is made for.
-  static models::Seq2SeqExtent capacity_of(const models::Seq2SeqExtent& extent);
+  /// What a plan for batches of this extent is made for. Like times stay alike; one of 0 or 1 stays
+  /// what it is.
+  static models::Extent capacity_of(const models::Extent& extent);
 
   /// The plan to train, or to evaluate, a batch of this extent. May allocate: to be called between
   /// steps. Tensors that a plan gave before are gone after a call for another extent. Throws
   /// ErrorCode::kOutOfMemory with the bytes needed and the rows that would fit; a smaller extent
   /// may be asked for then.
-  models::Seq2SeqTraining& plan(const Context& context, const models::Seq2SeqExtent& extent,
-                                bool training);
+  models::TrainingPlan& plan(const Context& context, const models::Extent& extent, bool training);
   /// Of the plan asked for last.
   const runtime::Arena& arena() const { return arena_; }
 
@@ -36,13 +37,13 @@ class PlanCache {
   const std::set<std::string>& implementations() const { return implementations_; }
 
  private:
-  [[noreturn]] void refuse(const Context& context, const models::Seq2SeqExtent& capacity,
-                           bool training, std::size_t needed) const;
+  [[noreturn]] void refuse(const Context& context, const models::Extent& capacity, bool training,
+                           std::size_t needed) const;
 
   using Key = std::array<std::int64_t, 4>;  ///< rounded extent, training
 
-  const models::Seq2Seq* model_;
-  std::map<Key, models::Seq2SeqTraining> plans_;
+  const models::Model* model_;
+  std::map<Key, std::unique_ptr<models::TrainingPlan>> plans_;
   std::set<std::string> implementations_;
   std::size_t saved_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;

@@ -56,14 +56,14 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
       data_(std::move(data)),
       folder_(std::move(folder)),
       learning_rate_(config.learning_rate),
-      schedule_(data::lengths_of(data_.train), batch_options(config),
+      schedule_(data_.train.lengths(), batch_options(config),
                 static_cast<std::uint64_t>(config.loop.seed)),
       step_log_(context) {
   state_.threads = use_threads(context, config.threads);
   state_.device = context.device().name();
-  state_.train_fingerprint = data::fingerprint(data_.train);
+  state_.train_fingerprint = data_.train.fingerprint();
   if (data_.validation.size() > 0) {
-    state_.validation_fingerprint = data::fingerprint(data_.validation);
+    state_.validation_fingerprint = data_.validation.fingerprint();
     validation_.emplace(data_, batch_options(config), validation_options(config));
   } else {
     require_validation(config);
@@ -207,7 +207,7 @@ TrainOutcome Trainer::loop() {
 
 void Trainer::train_step() {
   const std::int64_t epoch = state_.position.epoch;
-  const std::vector<data::PairBatch> batches = next_batches();
+  const std::vector<data::Batch> batches = next_batches();
   unsaved_ = true;
   ++state_.step;
   state_.position = cursor_->position();
@@ -215,8 +215,8 @@ void Trainer::train_step() {
   report.epoch = epoch + 1;
   report.step = state_.step;
   report.fraction = fraction_done();
-  for (const data::PairBatch& batch : batches) {
-    for (const std::int32_t length : batch.source_lengths) report.source_tokens += length;
+  for (const data::Batch& batch : batches) {
+    report.source_tokens += batch.source_tokens();
     report.target_tokens += batch.target_tokens();
   }
   report.learning_rate = learning_rate_.at(state_.step);
@@ -227,11 +227,11 @@ void Trainer::train_step() {
 }
 
 // Of one epoch, so that its end is never in the midst of a step.
-std::vector<data::PairBatch> Trainer::next_batches() {
+std::vector<data::Batch> Trainer::next_batches() {
   const runtime::Span span(*context_, "data", "next batch");
-  std::vector<data::PairBatch> batches;
+  std::vector<data::Batch> batches;
   do {
-    batches.push_back(data::assemble_pairs(data_.train, cursor_->next()));
+    batches.push_back(data_.train.assemble(cursor_->next()));
   } while (std::ssize(batches) < config_.loop.accumulate && cursor_->position().batch != 0);
   return batches;
 }

@@ -71,7 +71,7 @@ class Trainer {
 
   TrainOutcome loop();
   void train_step();
-  std::vector<data::PairBatch> next_batches();
+  std::vector<data::Batch> next_batches();
   void after_step();
   void warn_of_other_implementations();
   void read_steps();

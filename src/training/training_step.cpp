@@ -13,7 +13,7 @@ constexpr std::size_t kMostGraphs = 256;
 
 }  // namespace
 
-TrainingStep::TrainingStep(const Context& context, const models::Seq2Seq& model,
+TrainingStep::TrainingStep(const Context& context, const models::Model& model,
                            const OptimizerConfig& optimizer, const Options& options)
     : model_(&model),
       options_(options),
@@ -23,20 +23,20 @@ TrainingStep::TrainingStep(const Context& context, const models::Seq2Seq& model,
       sums_memory_(context.device(), kernels::loss::kSums * sizeof(double)),
       sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {}
 
-StepSums TrainingStep::run(const Context& context, std::span<const data::PairBatch> batches,
+StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> batches,
                            std::int64_t step, double learning_rate) {
   SLUICE_ASSERT(!batches.empty());
   std::int64_t tokens = 0;
-  for (const data::PairBatch& batch : batches) tokens += batch.target_tokens();
+  for (const data::Batch& batch : batches) tokens += batch.target_tokens();
   const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(tokens)};
   const Tensor loss = batches.size() == 1 ? run_alone(context, batches[0], numbers)
                                           : run_one_by_one(context, batches, numbers);
   return {loss, optimizer_.sum_of_squares(), optimizer_.loss_scale()};
 }
 
-Tensor TrainingStep::run_alone(const Context& context, const data::PairBatch& batch,
+Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
                                const StepNumbers& numbers) {
-  models::Seq2SeqTraining& plan = plans_.plan(context, extent_of(batch), true);
+  models::TrainingPlan& plan = plans_.plan(context, extent_of(batch), true);
   const UploadedStep uploaded = upload(context, batch, numbers);
   queue(context, uploaded.batch.extent, true, [&] {
     zero_gradients(context);
@@ -48,14 +48,13 @@ Tensor TrainingStep::run_alone(const Context& context, const data::PairBatch& ba
 
 // What comes before and after all batches stays out of the graphs: a batch's graph serves wherever
 // in a step it stands.
-Tensor TrainingStep::run_one_by_one(const Context& context,
-                                    std::span<const data::PairBatch> batches,
+Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data::Batch> batches,
                                     const StepNumbers& numbers) {
   zero_gradients(context);
   context.zero(sums_);
   UploadedStep uploaded;
-  for (const data::PairBatch& batch : batches) {
-    models::Seq2SeqTraining& plan = plans_.plan(context, extent_of(batch), true);
+  for (const data::Batch& batch : batches) {
+    models::TrainingPlan& plan = plans_.plan(context, extent_of(batch), true);
     uploaded = upload(context, batch, numbers);
     queue(context, uploaded.batch.extent, false,
           [&] { forward_backward(context, plan, uploaded); });
@@ -65,23 +64,23 @@ Tensor TrainingStep::run_one_by_one(const Context& context,
   return sums_;
 }
 
-UploadedStep TrainingStep::upload(const Context& context, const data::PairBatch& batch,
+UploadedStep TrainingStep::upload(const Context& context, const data::Batch& batch,
                                   const StepNumbers& numbers) {
-  const models::Seq2SeqExtent extent = extent_of(batch);
+  const models::Extent extent = extent_of(batch);
   return upload_.upload(context, batch,
                         options_.static_shapes ? PlanCache::capacity_of(extent) : extent, numbers);
 }
 
-void TrainingStep::queue(const Context& context, const models::Seq2SeqExtent& extent,
-                         bool whole_step, const std::function<void()>& work) {
+void TrainingStep::queue(const Context& context, const models::Extent& extent, bool whole_step,
+                         const std::function<void()>& work) {
   if (!options_.static_shapes || !context.stream().can_capture()) return work();
   const runtime::Span span(context, "training_step", "replay");
   graphs_.run(context.stream(), key_of(context, extent, whole_step), work);
 }
 
-void TrainingStep::forward_backward(const Context& context, models::Seq2SeqTraining& plan,
+void TrainingStep::forward_backward(const Context& context, models::TrainingPlan& plan,
                                     const UploadedStep& uploaded) {
-  models::Seq2SeqPass pass;
+  models::Pass pass;
   pass.label_smoothing = options_.label_smoothing;
   pass.scale = uploaded.scale;
   if (options_.loss_scaling) {
@@ -98,7 +97,7 @@ void TrainingStep::zero_gradients(const Context& context) const {
 }
 
 // All else that a step holds on to lives as long as this and never moves.
-runtime::GraphKey TrainingStep::key_of(const Context& context, const models::Seq2SeqExtent& extent,
+runtime::GraphKey TrainingStep::key_of(const Context& context, const models::Extent& extent,
                                        bool whole_step) const {
   using runtime::key_of;
   const runtime::Precision& precision = context.precision();

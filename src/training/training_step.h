@@ -5,7 +5,7 @@
 #include <span>
 
 #include "data/batches.h"
-#include "models/seq2seq.h"
+#include "models/model.h"
 #include "runtime/graph_cache.h"
 #include "training/batch_upload.h"
 #include "training/optimizer.h"
@@ -31,13 +31,13 @@ class TrainingStep {
   };
 
   /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.
-  TrainingStep(const Context& context, const models::Seq2Seq& model,
-               const OptimizerConfig& optimizer, const Options& options);
+  TrainingStep(const Context& context, const models::Model& model, const OptimizerConfig& optimizer,
+               const Options& options);
 
   /// Queues a step; `step` counts from 1, keys dropout and corrects Adam's bias. The gradients of
   /// several batches are added up to those of one batch of all their rows, but for the order of
   /// sums. A captured step computes what the others do, to the bit.
-  StepSums run(const Context& context, std::span<const data::PairBatch> batches, std::int64_t step,
+  StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
                double learning_rate);
 
   /// To save and to load its moments.
@@ -48,21 +48,19 @@ class TrainingStep {
   std::size_t graphs() const { return graphs_.graphs(); }
 
  private:
-  Tensor run_alone(const Context& context, const data::PairBatch& batch,
-                   const StepNumbers& numbers);
-  Tensor run_one_by_one(const Context& context, std::span<const data::PairBatch> batches,
+  Tensor run_alone(const Context& context, const data::Batch& batch, const StepNumbers& numbers);
+  Tensor run_one_by_one(const Context& context, std::span<const data::Batch> batches,
                         const StepNumbers& numbers);
-  UploadedStep upload(const Context& context, const data::PairBatch& batch,
-                      const StepNumbers& numbers);
-  void forward_backward(const Context& context, models::Seq2SeqTraining& plan,
+  UploadedStep upload(const Context& context, const data::Batch& batch, const StepNumbers& numbers);
+  void forward_backward(const Context& context, models::TrainingPlan& plan,
                         const UploadedStep& uploaded);
   void zero_gradients(const Context& context) const;
-  void queue(const Context& context, const models::Seq2SeqExtent& extent, bool whole_step,
+  void queue(const Context& context, const models::Extent& extent, bool whole_step,
              const std::function<void()>& work);
-  runtime::GraphKey key_of(const Context& context, const models::Seq2SeqExtent& extent,
+  runtime::GraphKey key_of(const Context& context, const models::Extent& extent,
                            bool whole_step) const;
 
-  const models::Seq2Seq* model_;
+  const models::Model* model_;
   Options options_;
   Optimizer optimizer_;
   PlanCache plans_;

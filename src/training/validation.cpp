@@ -17,7 +17,7 @@ namespace loss = kernels::loss;
 Validation::Validation(const TrainData& data, const data::BatchOptions& batches,
                        const Options& options)
     : data_(&data),
-      batches_(data::sorted_batches(data::lengths_of(data.validation), batches)),
+      batches_(data::sorted_batches(data.validation.lengths(), batches)),
       options_(options) {
   SLUICE_CHECK(
       !options.metric->of_answers || data.references.size() == data.validation.target.size(),
@@ -48,9 +48,8 @@ std::optional<ValidationReport> Validation::run(const Context& context,
   std::array<double, loss::kSums> total{};
   for (const data::BatchRows& rows : batches_) {
     if (stop_asked()) return std::nullopt;
-    const models::Seq2SeqBatch batch =
-        upload.upload(context, data::assemble_pairs(data_->validation, rows));
-    models::Seq2SeqTraining& plan = plans.plan(context, batch.extent, false);
+    const models::Batch batch = upload.upload(context, data_->validation.assemble(rows));
+    models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
     const std::vector<double> sums =
         context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];

@@ -18,7 +18,7 @@ std::vector<ExampleLengths> random_lengths(std::int64_t count, std::uint64_t see
   std::vector<ExampleLengths> lengths;
   for (std::int64_t i = 0; i < count; ++i) {
     lengths.push_back({static_cast<std::int64_t>(1 + random.below(30)),
-                       static_cast<std::int64_t>(1 + random.below(30))});
+                       static_cast<std::int64_t>(2 + random.below(30))});
   }
   return lengths;
 }
@@ -52,9 +52,9 @@ double waste(const std::vector<BatchRows>& batches, const std::vector<ExampleLen
   double padded = 0;
   for (const BatchRows& rows : batches) {
     const ExampleLengths most = longest_of(rows, lengths);
-    padded += static_cast<double>(std::ssize(rows) * (most.source + most.target + 1));
+    padded += static_cast<double>(std::ssize(rows) * (most.source + most.target));
     for (const std::int64_t row : rows) {
-      real += static_cast<double>(lengths[row].source + lengths[row].target + 1);
+      real += static_cast<double>(lengths[row].source + lengths[row].target);
     }
   }
   return 1 - real / padded;
@@ -73,10 +73,10 @@ TEST(BatchSchedule, GivesEachExampleOnceWithinItsLimits) {
         ASSERT_FALSE(rows.empty());
         const ExampleLengths most = longest_of(rows, lengths);
         ASSERT_LE(std::ssize(rows), options.max_rows);
-        ASSERT_LE(std::ssize(rows) * (most.source + most.target + 1), options.max_tokens);
+        ASSERT_LE(std::ssize(rows) * (most.source + most.target), options.max_tokens);
         ASSERT_LE(std::ssize(rows), bounds.rows);
         ASSERT_LE(most.source, bounds.source_time);
-        ASSERT_LE(most.target + 1, bounds.target_time);
+        ASSERT_LE(most.target, bounds.target_time);
         ASSERT_LE(std::ssize(rows) * most.source, bounds.source_cells);
         ASSERT_LE(std::ssize(rows) * (most.target + 1), bounds.target_cells);
       }
@@ -142,9 +142,9 @@ TEST(BatchSchedule, RefusesWhatCannotBeBatched) {
   EXPECT_THROW(BatchSchedule({{1, 1}}, {0, 1, 1}, 1), Error);
   EXPECT_THROW(BatchSchedule({{1, 1}}, {9, 0, 1}, 1), Error);
   EXPECT_THROW(BatchSchedule({{1, 1}}, {9, 1, 0}, 1), Error);
-  EXPECT_NO_THROW(BatchSchedule({{1, 1}, {4, 4}}, {9, 1, 1}, 1));
-  const Error error = error_of([] { BatchSchedule({{1, 1}, {4, 5}}, {9, 1, 1}, 1); });
-  EXPECT_NE(std::string(error.what()).find("example 1 has 4 source and 5 target"),
+  EXPECT_NO_THROW(BatchSchedule({{1, 1}, {4, 5}}, {9, 1, 1}, 1));
+  const Error error = error_of([] { BatchSchedule({{1, 1}, {4, 6}}, {9, 1, 1}, 1); });
+  EXPECT_NE(std::string(error.what()).find("example 1 has 4 source and 6 target"),
             std::string::npos);
 }
 
@@ -183,7 +183,7 @@ TEST(SortedBatches, GivesEachExampleOnceLongestFirst) {
   for (const BatchRows& rows : batches) {
     const ExampleLengths most = longest_of(rows, lengths);
     ASSERT_LE(std::ssize(rows), 16);
-    ASSERT_LE(std::ssize(rows) * (most.source + most.target + 1), 200);
+    ASSERT_LE(std::ssize(rows) * (most.source + most.target), 200);
   }
   EXPECT_GE(longest_of(batches.front(), lengths).source, 29);
   EXPECT_LE(longest_of(batches.back(), lengths).source, 3);
@@ -192,7 +192,7 @@ TEST(SortedBatches, GivesEachExampleOnceLongestFirst) {
 
 TEST(Assembly, LaysOutTimeMajorWithBosAndEos) {
   const PairCorpus corpus{{{10, 11, 12}, {20}, {30, 31}}, {{40}, {}, {60, 61}}};
-  const PairBatch batch = assemble_pairs(corpus, std::vector<std::int64_t>{2, 0, 1});
+  const Batch batch = corpus.assemble(std::vector<std::int64_t>{2, 0, 1});
   constexpr std::int32_t kPad = kPadId;
   EXPECT_EQ(batch.rows, 3);
   EXPECT_EQ(batch.source_time, 3);
@@ -222,9 +222,9 @@ TEST(Assembly, TakesEmptySources) {
 
 TEST(Assembly, RefusesRowsThatAreNotThere) {
   const PairCorpus corpus{{{10}}, {{40}}};
-  EXPECT_THROW(assemble_pairs(corpus, std::vector<std::int64_t>{1}), Error);
-  EXPECT_THROW(assemble_pairs(corpus, std::vector<std::int64_t>{-1}), Error);
-  EXPECT_THROW(assemble_pairs(corpus, {}), Error);
+  EXPECT_THROW(corpus.assemble(std::vector<std::int64_t>{1}), Error);
+  EXPECT_THROW(corpus.assemble(std::vector<std::int64_t>{-1}), Error);
+  EXPECT_THROW(corpus.assemble({}), Error);
 }
 
 }  // namespace

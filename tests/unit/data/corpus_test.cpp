@@ -102,9 +102,9 @@ TEST(Corpus, FingerprintSeesEveryId) {
       {{{7}, {8}}, {{4, 5}, {6}}},
   };
   std::set<std::uint64_t> prints;
-  for (const PairCorpus& corpus : all) prints.insert(fingerprint(corpus));
+  for (const PairCorpus& corpus : all) prints.insert(corpus.fingerprint());
   EXPECT_EQ(prints.size(), all.size());
-  EXPECT_EQ(fingerprint(base), fingerprint(PairCorpus(base)));
+  EXPECT_EQ(base.fingerprint(), PairCorpus(base).fingerprint());
 }
 
 TEST(Corpus, SplitsByRuns) {

@@ -81,7 +81,7 @@ class Seq2SeqSearch : public testing::OnDevice {
     out.push_back(data::kEosId);
     const auto time = static_cast<std::int64_t>(in.size());
     const auto source_time = static_cast<std::int64_t>(source.size());
-    models::Seq2SeqBatch batch;
+    models::Batch batch;
     batch.extent = {1, source_time, time};
     batch.source = time_major({source}, source_time);
     batch.source_lengths = put(lengths_of({source}));

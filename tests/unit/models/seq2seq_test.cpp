@@ -49,7 +49,7 @@ Seq2SeqConfig config_of(const Case& c) {
 // A model in float64 with a ragged batch on some device.
 class Seq2SeqTest : public testing::TestWithParam<Case> {
  protected:
-  static constexpr Seq2SeqExtent kExtent{3, 4, 5};
+  static constexpr Extent kExtent{3, 4, 5};
 
   Seq2SeqTest()
       : device_(runtime::open_device(GetParam().device)),
@@ -90,7 +90,7 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
   }
 
   // The loss, with gradients of the parameters added if training.
-  double loss(bool training, const Seq2SeqPass& pass) {
+  double loss(bool training, const Pass& pass) {
     runtime::ArenaPlanner planner;
     // A capacity beyond the extent: neither may show in results.
     Seq2SeqTraining plan(context_, model_, planner, {4, 6, 7}, training);
@@ -106,7 +106,7 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
   Context context_;
   Seq2Seq model_;
   std::vector<runtime::Buffer> buffers_;
-  Seq2SeqBatch batch_;
+  Batch batch_;
   std::vector<std::int32_t> target_in_, target_out_;
 };
 
@@ -114,9 +114,9 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
 TEST_P(Seq2SeqTest, GradientEqualsFiniteDifference) {
   constexpr double kScale = 0.5;
   const Tensor step = put<std::int32_t>({1}, {4});
-  const Seq2SeqPass pass{.label_smoothing = 0.1,
-                         .scale = put<double>({1}, {kScale}),
-                         .dropout = {11, step.data_as<const std::int32_t>(), 0}};
+  const Pass pass{.label_smoothing = 0.1,
+                  .scale = put<double>({1}, {kScale}),
+                  .dropout = {11, step.data_as<const std::int32_t>(), 0}};
   std::mt19937 random(1);
   const layers::Parameters& parameters = model_.parameters();
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {

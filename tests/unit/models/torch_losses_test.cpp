@@ -69,8 +69,8 @@ class TorchLosses : public sluice::testing::OnDevice {
     return tensor;
   }
 
-  Seq2SeqBatch upload(const data::PairBatch& host) {
-    Seq2SeqBatch batch;
+  Batch upload(const data::Batch& host) {
+    Batch batch;
     batch.extent = {host.rows, host.source_time, host.target_time};
     batch.source = put(host.source, {host.source_time, host.rows});
     batch.source_lengths = put(host.source_lengths);
@@ -81,13 +81,13 @@ class TorchLosses : public sluice::testing::OnDevice {
     return batch;
   }
 
-  std::vector<Seq2SeqBatch> batches_of(const Json& golden) {
-    std::vector<Seq2SeqBatch> batches;
+  std::vector<Batch> batches_of(const Json& golden) {
+    std::vector<Batch> batches;
     for (std::int64_t index = 0; index < golden.at("batches"); ++index) {
       const data::PairCorpus corpus = examples_of(golden, index);
       std::vector<std::int64_t> rows(corpus.source.size());
       for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = static_cast<int>(row);
-      batches.push_back(upload(data::assemble_pairs(corpus, rows)));
+      batches.push_back(upload(corpus.assemble(rows)));
     }
     return batches;
   }
@@ -131,7 +131,7 @@ class TorchLosses : public sluice::testing::OnDevice {
     const layers::Parameters& parameters = model.parameters();
     model.parameters().allocate(context_, DType::kFloat32, true);
     parameters.initialize(context_, golden.at("seed"));
-    const std::vector<Seq2SeqBatch> batches = batches_of(golden);
+    const std::vector<Batch> batches = batches_of(golden);
     const OptimizerState state = make_optimizer(parameters);
     runtime::ArenaPlanner planner;
     Seq2SeqTraining plan(context_, model, planner,
@@ -141,9 +141,9 @@ class TorchLosses : public sluice::testing::OnDevice {
 
     std::vector<double> losses;
     for (std::size_t step = 0; step < steps; ++step) {
-      const Seq2SeqBatch& batch = batches[step % batches.size()];
+      const Batch& batch = batches[step % batches.size()];
       const std::vector<std::int32_t> lengths = get<std::int32_t>(batch.target_lengths);
-      Seq2SeqPass pass;
+      Pass pass;
       pass.label_smoothing = golden.at("label_smoothing");
       const double scale = 1.0 / std::accumulate(lengths.begin(), lengths.end(), 0);
       pass.scale = put_number(scale);

@@ -42,7 +42,7 @@ class Engine {
   }
 
  private:
-  static constexpr Seq2SeqExtent kExtent{3, 6, 5};
+  static constexpr Extent kExtent{3, 6, 5};
 
   static Seq2SeqConfig config() {
     Seq2SeqConfig config;
@@ -65,7 +65,7 @@ class Engine {
   Context context_;
   Seq2Seq model_;
   std::vector<runtime::Buffer> buffers_;
-  Seq2SeqBatch batch_;
+  Batch batch_;
   std::optional<Seq2SeqTraining> plan_;
   runtime::Arena arena_;
 };

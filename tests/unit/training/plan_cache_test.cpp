@@ -11,7 +11,7 @@
 namespace sluice::training {
 namespace {
 
-using models::Seq2SeqExtent;
+using models::Extent;
 
 /// Of a size that a GPU's allocations, which come in pieces of some megabytes, tell apart by rows.
 models::Seq2SeqConfig config() {

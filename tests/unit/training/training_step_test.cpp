@@ -54,17 +54,15 @@ class TrainingStepTest : public testing::OnDevice {
     }
     return corpus;
   }
-  static data::PairBatch batch_of(const data::PairCorpus& corpus, std::int64_t begin,
-                                  std::int64_t end) {
+  static data::Batch batch_of(const data::PairCorpus& corpus, std::int64_t begin,
+                              std::int64_t end) {
     std::vector<std::int64_t> rows(static_cast<std::size_t>(end - begin));
     std::iota(rows.begin(), rows.end(), begin);
-    return data::assemble_pairs(corpus, rows);
+    return corpus.assemble(rows);
   }
-  data::PairBatch draw(const Extent& extent) {
-    return batch_of(draw_corpus(extent), 0, extent.rows);
-  }
-  std::vector<data::PairBatch> draw(std::initializer_list<Extent> extents) {
-    std::vector<data::PairBatch> batches;
+  data::Batch draw(const Extent& extent) { return batch_of(draw_corpus(extent), 0, extent.rows); }
+  std::vector<data::Batch> draw(std::initializer_list<Extent> extents) {
+    std::vector<data::Batch> batches;
     for (const Extent& extent : extents) batches.push_back(draw(extent));
     return batches;
   }
@@ -80,7 +78,7 @@ class TrainingStepTest : public testing::OnDevice {
 
   /// A step on each `accumulate_` batches.
   template <typename Step>
-  Trained train(const std::vector<data::PairBatch>& batches, Step&& step_on) {
+  Trained train(const std::vector<data::Batch>& batches, Step&& step_on) {
     Trained trained;
     std::int64_t step = 0;
     for (std::size_t begin = 0; begin < batches.size(); begin += accumulate_) {
@@ -98,7 +96,7 @@ class TrainingStepTest : public testing::OnDevice {
     return model;
   }
 
-  Trained by_steps(const std::vector<data::PairBatch>& batches, bool static_shapes,
+  Trained by_steps(const std::vector<data::Batch>& batches, bool static_shapes,
                    std::size_t* graphs = nullptr) {
     const auto model = make_model();
     TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, static_shapes});
@@ -112,25 +110,25 @@ class TrainingStepTest : public testing::OnDevice {
   }
 
   /// The same of padded batches, never captured, each with a plan and memory of its own.
-  Trained by_hand(const std::vector<data::PairBatch>& batches) {
+  Trained by_hand(const std::vector<data::Batch>& batches) {
     const auto model = make_model();
     Optimizer optimizer(context_, model->parameters(), optimizer_);
     std::vector<std::unique_ptr<runtime::Arena>> arenas;
     Trained trained = train(batches, [&](const auto& some, std::int64_t step) {
       std::int64_t tokens = 0;
-      for (const data::PairBatch& batch : some) tokens += batch.target_tokens();
+      for (const data::Batch& batch : some) tokens += batch.target_tokens();
       context_.zero(model->parameters().gradients());
       double loss = 0;
       BatchUpload upload;
       UploadedStep uploaded;
-      for (const data::PairBatch& batch : some) {
-        const models::Seq2SeqExtent capacity = PlanCache::capacity_of(extent_of(batch));
+      for (const data::Batch& batch : some) {
+        const models::Extent capacity = PlanCache::capacity_of(extent_of(batch));
         runtime::ArenaPlanner planner;
         models::Seq2SeqTraining plan(context_, *model, planner, capacity, true);
         arenas.push_back(std::make_unique<runtime::Arena>(*device_, planner));
         uploaded = upload.upload(context_, batch, capacity,
                                  {step, rate_of(step), 1.0 / static_cast<double>(tokens)});
-        models::Seq2SeqPass pass{kSmoothing, uploaded.scale, {}};
+        models::Pass pass{kSmoothing, uploaded.scale, {}};
         pass.dropout = {kSeed, uploaded.step.data_as<const std::int32_t>(), 0};
         const Tensor sums = plan.forward_backward(context_, *arenas.back(), uploaded.batch, pass);
         loss += get<double>(sums)[0];
@@ -180,7 +178,7 @@ TEST_P(TrainingStepTest, SeveralBatchesAreAsOneOfAllTheirRows) {
   optimizer_.clip_norm = 0;
   const data::PairCorpus corpus = draw_corpus({24, 9, 11});
   const auto steps = [&](std::initializer_list<std::int64_t> bounds) {
-    std::vector<data::PairBatch> batches;
+    std::vector<data::Batch> batches;
     for (int repeat = 0; repeat < 3; ++repeat) {
       std::int64_t begin = 0;
       for (const std::int64_t end : bounds) {
@@ -226,7 +224,7 @@ TEST_P(TrainingStepTest, PaddingChangesNothingButRoundings) {
 TEST_P(TrainingStepTest, EachPrecisionHasItsOwnGraph) {
   const auto model = make_model();
   TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
-  const data::PairBatch batch = draw({5, 7, 10});
+  const data::Batch batch = draw({5, 7, 10});
   if (!context_.stream().can_capture()) GTEST_SKIP() << "nothing is captured on this device";
   runtime::Context exact = context_, rounded = context_;
   rounded.set_precision({runtime::DType::kFloat32, true});
@@ -281,7 +279,7 @@ TEST_P(TrainingStepTest, AverageOfTheSameIsTheSame) {
     const auto model = make_model();
     const layers::Parameters& parameters = model->parameters();
     TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
-    const data::PairBatch batch = draw({2, 3, 3});
+    const data::Batch batch = draw({2, 3, 3});
     for (std::int64_t step = 1; step <= 60; ++step) steps.run(context_, {&batch, 1}, step, 0);
     const std::vector<float> expected = get<float>(parameters.values());
     const AveragedWeights averaged(context_, parameters, steps.optimizer(), 60);
