@@ -8,6 +8,7 @@
 #include "bench/statistics.h"
 #include "bench/train/token_batches.h"
 #include "kernels/loss/loss.h"
+#include "models/seq2seq.h"
 #include "profiling/session.h"
 #include "runtime/span.h"
 #include "training/training_step.h"

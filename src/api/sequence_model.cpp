@@ -6,6 +6,7 @@
 
 #include "base/largest.h"
 #include "data/batches.h"
+#include "data/corpus.h"
 #include "data/length_buckets.h"
 #include "decoding/attention_view.h"
 #include "decoding/search.h"

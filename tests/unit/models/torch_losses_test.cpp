@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "data/batches.h"
+#include "data/corpus.h"
 #include "kernels/loss/loss.h"
 #include "kernels/optimizer/optimizer.h"
 #include "models/seq2seq_training.h"

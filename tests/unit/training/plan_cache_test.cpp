@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "models/seq2seq_training.h"
 #include "runtime/test/test_device.h"
 #include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "data/corpus.h"
+#include "models/seq2seq_training.h"
 #include "training/averaged_weights.h"
 #include "unit/support/on_device.h"
 
