@@ -1,0 +1,63 @@
+#include "data/labels.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "data/sealed.h"
+
+namespace sluice::data {
+namespace {
+
+constexpr Seal kSeal{"sluice-labels", "list of labels"};
+
+}  // namespace
+
+Labels::Labels(std::vector<std::string> names) : names_(std::move(names)) {
+  SLUICE_CHECK(!names_.empty(), "there are no labels");
+  for (std::int32_t id = 0; id < size(); ++id) {
+    const std::string& name = this->name(id);
+    SLUICE_CHECK(!name.empty() && name.find('\n') == std::string::npos,
+                 "label {} ('{}') is empty or has a line break", id, name);
+    SLUICE_CHECK(ids_.emplace(name, id).second, "label '{}' stands there twice", name);
+  }
+}
+
+const std::string& Labels::name(std::int32_t id) const {
+  SLUICE_CHECK(id >= 0 && id < size(), "label id {} is none of {} labels", id, size());
+  return names_[static_cast<std::size_t>(id)];
+}
+
+std::optional<std::int32_t> Labels::find(std::string_view name) const {
+  const auto found = ids_.find(std::string(name));
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string Labels::serialize() const {
+  std::string payload;
+  for (const std::string& name : names_) payload += name + '\n';
+  return kSeal.close("labels", payload);
+}
+
+Labels Labels::parse(std::string_view bytes) {
+  auto [kind, payload] = kSeal.open(bytes);
+  if (kind != "labels") {
+    base::fail(ErrorCode::kFormat, "the stored list of labels is of the unknown kind '{}'", kind);
+  }
+  std::vector<std::string> names;
+  while (!payload.empty()) {
+    const std::size_t end = payload.find('\n');
+    if (end == std::string_view::npos) {
+      base::fail(ErrorCode::kFormat, "the stored list of labels ends within a label");
+    }
+    names.emplace_back(payload.substr(0, end));
+    payload.remove_prefix(end + 1);
+  }
+  try {
+    return Labels(std::move(names));
+  } catch (const Error& error) {
+    base::fail(ErrorCode::kFormat, "the stored list of labels is damaged: {}", error.what());
+  }
+}
+
+}  // namespace sluice::data
