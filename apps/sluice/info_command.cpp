@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "machine_report.h"
 #include "placement_options.h"
-#include "sluice/sequence_model.h"
+#include "sluice/model_info.h"
 
 namespace sluice::app {
 namespace {
@@ -17,12 +17,14 @@ struct Options {
 };
 
 void describe_model(const Options& options) {
-  const ModelInfo info = SequenceModel::load(options.model, options.placement).info();
+  const ModelInfo info = describe_model(options.model, options.placement);
   std::printf("%s\n", info.path.c_str());
+  std::printf("kind              %s\n", info.kind.c_str());
   std::printf("configuration     %s\n", info.configuration.c_str());
   std::printf("parameters        %lld\n", static_cast<long long>(info.parameters));
-  std::printf("source tokenizer  %s\n", info.source_tokenizer.c_str());
-  std::printf("target tokenizer  %s\n", info.target_tokenizer.c_str());
+  for (const auto& [name, size] : info.vocabularies) {
+    std::printf("%-17s %s\n", name.c_str(), size.c_str());
+  }
   for (const auto& [name, shape] : info.tensors) {
     std::printf("  %-44s %s\n", name.c_str(), shape.c_str());
   }

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "sluice/sequence_model.h"
+#include "sluice/model_info.h"
 
 namespace sluice::app {
 

@@ -7,17 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/model_info.h"
 #include "sluice/profile.h"
 
 namespace sluice {
-
-/// Where a model runs, and how its numbers may round.
-struct Placement {
-  std::string device = "cpu";  ///< cpu, cuda or cuda:N
-  /// float32; on a GPU also tf32 (products round to TF32), bfloat16 or float16 (activations stored
-  /// in 16 bits).
-  std::string precision = "float32";
-};
 
 /// How to decode. Lengths count tokens without the end mark.
 struct DecodeOptions {
@@ -51,22 +44,11 @@ struct Scored {
   std::int64_t tokens = 0;     ///< target tokens, the end counted
 };
 
-/// What a checkpoint holds, for people.
-struct ModelInfo {
-  std::string path;
-  std::string configuration;  ///< JSON
-  std::int64_t parameters = 0;
-  std::string source_tokenizer;  ///< kind and size
-  std::string target_tokenizer;
-  std::vector<std::pair<std::string, std::string>> tensors;  ///< name, shape
-  /// Which implementation runs each part on this device, and why others were passed over.
-  std::string explanation;
-};
-
 /// A trained sequence-to-sequence model on a device. Not thread-safe.
 class SequenceModel {
  public:
-  /// Opens a checkpoint folder or its model.safetensors.
+  /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
+  /// model of another kind, with the commands that use it.
   static SequenceModel load(const std::string& path, const Placement& placement = {});
   ~SequenceModel();
   SequenceModel(SequenceModel&&) noexcept;

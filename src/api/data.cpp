@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "api/train_request.h"
+#include "base/check.h"
+#include "models/seq2seq_config.h"
 #include "sluice/text.h"
-#include "training/train_data.h"
+#include "training/seq2seq_data.h"
 
 namespace sluice {
 namespace {
@@ -26,8 +28,11 @@ void write_ids(const std::filesystem::path& path, const data::PairCorpus& corpus
 
 void export_ids(const TrainRequest& request, const std::string& directory) {
   const training::TrainConfig config = api::config_of(request);
-  const training::TrainData data =
-      training::make_train_data(config, training::read_text_data(config.data));
+  SLUICE_CHECK(config.model.kind == models::Seq2SeqConfig::kKind,
+               "model.kind is '{}', but only pairs of texts, of a {}, are exported as ids",
+               config.model.kind, models::Seq2SeqConfig::kKind);
+  const training::Seq2SeqData data =
+      training::make_seq2seq_data(config, training::read_text_data(config.data));
   std::filesystem::create_directories(directory);
   const std::filesystem::path folder(directory);
   write_ids(folder / "train.ids", data.train, data.tokenizers);

@@ -10,6 +10,7 @@
 #include "decoding/attention_view.h"
 #include "sluice/sequence_model.h"
 #include "sluice/text.h"
+#include "training/seq2seq_data.h"
 #include "training/threads.h"
 #include "training/trainer.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/loaded_model.h"
 #include "base/largest.h"
 #include "data/batches.h"
 #include "data/corpus.h"
@@ -15,7 +16,6 @@
 #include "profiling/session.h"
 #include "runtime/span.h"
 #include "training/batch_upload.h"
-#include "training/checkpoint.h"
 #include "training/plan_cache.h"
 #include "training/threads.h"
 
@@ -75,15 +75,10 @@ struct SequenceModel::State {
   State(const std::string& path_in, const Placement& placement)
       : path(path_in),
         device(runtime::open_device(placement.device)),
-        context(on(*device, placement.precision)),
+        context(api::context_on(*device, placement)),
         loaded(training::load_model(context, path_in)) {
+    api::require_kind(path, loaded, models::Seq2SeqConfig::kKind);
     training::use_threads(context, 0);
-  }
-
-  static runtime::Context on(runtime::Device& device, const std::string& precision) {
-    runtime::Context context(device);
-    context.set_precision(runtime::Precision::parse(precision));
-    return context;
   }
 
   // Ids of each input; text that is not UTF-8 is refused with its line.
@@ -102,6 +97,9 @@ struct SequenceModel::State {
   // Says why a bucket doesn't fit and, if that is known, how many of its rows would.
   [[noreturn]] void refuse(const data::LengthBucket& bucket, std::size_t longest_input,
                            const decoding::SearchOptions& options, const Error& error) const;
+  const models::Seq2Seq& model() const {
+    return dynamic_cast<const models::Seq2Seq&>(*loaded.model);
+  }
   const data::Tokenizer& source_tokenizer() const { return *loaded.tokenizers.source; }
   const data::Tokenizer& target_tokenizer() const { return *loaded.tokenizers.target; }
 
@@ -139,7 +137,7 @@ void SequenceModel::State::decode(const data::LengthBucket& bucket,
                                   std::span<const std::vector<std::int32_t>> sources,
                                   std::span<const std::size_t> place, std::span<Decoded> results,
                                   std::int64_t& batches) const {
-  models::Seq2SeqDecoding decoder(context, *loaded.model,
+  models::Seq2SeqDecoding decoder(context, model(),
                                   {bucket.rows, bucket.source_time, bucket.rows * options.beam});
   decoding::BeamSearch search(context, decoder, options, {bucket.rows, bucket.source_time});
   const auto decode_batch = [&](const data::BatchRows& rows) {
@@ -162,10 +160,9 @@ void SequenceModel::State::decode(const data::LengthBucket& bucket,
 std::size_t SequenceModel::State::decoding_bytes(std::int64_t rows,
                                                  const data::LengthBucket& bucket,
                                                  const decoding::SearchOptions& options) const {
-  const models::Seq2Seq& model = *loaded.model;
-  return models::Seq2SeqDecoding::bytes(context, model,
+  return models::Seq2SeqDecoding::bytes(context, model(),
                                         {rows, bucket.source_time, rows * options.beam}) +
-         decoding::BeamSearch::bytes(model.config().target_vocabulary, options,
+         decoding::BeamSearch::bytes(model().config().target_vocabulary, options,
                                      {rows, bucket.source_time});
 }
 
@@ -279,25 +276,7 @@ std::vector<Scored> SequenceModel::score(
 }
 
 ModelInfo SequenceModel::info() const {
-  const State& state = *state_;
-  const layers::Parameters& parameters = state.loaded.model->parameters();
-  const auto describe = [](const data::Tokenizer& tokenizer) {
-    return fmt::format("{}, {} ids", tokenizer.kind(), tokenizer.size());
-  };
-  ModelInfo info;
-  info.path = state.path;
-  info.configuration = state.loaded.model->config().to_json();
-  info.parameters = parameters.element_count();
-  info.source_tokenizer = describe(state.source_tokenizer());
-  info.target_tokenizer = describe(state.target_tokenizer());
-  for (const layers::ParameterSpec& spec : parameters.specs()) {
-    info.tensors.emplace_back(spec.name, spec.shape.to_string());
-  }
-  runtime::ArenaPlanner planner;
-  info.explanation =
-      models::Seq2SeqTraining(state.context, *state.loaded.model, planner, {1, 1, 1}, false)
-          .explain();
-  return info;
+  return api::model_info(state_->context, state_->path, state_->loaded);
 }
 
 std::string attention_svg(const Decoded& decoded, std::size_t hypothesis) {

@@ -25,14 +25,6 @@ namespace {
 // The first are slower: memory is touched, plans are made, libraries opened.
 constexpr profiling::StepRange kProfiledSteps{11, 15};
 
-std::string summary(const char* part, const data::CorpusReport& report) {
-  return fmt::format(
-      "{}: {} examples, {} source and {} target tokens ({} unknown); left out: {} "
-      "too long, {} empty",
-      part, report.kept, report.source_tokens, report.target_tokens,
-      report.source_unknown + report.target_unknown, report.too_long, report.empty);
-}
-
 }  // namespace
 
 std::string config_reference() { return training::config_reference(); }
@@ -52,19 +44,15 @@ TrainReport train(const TrainRequest& request) {
   profiling::Session profile(request.profile, [&](const std::string& text) {
     progress ? progress->message(text) : profiling::print(text);
   });
-  const training::TextData text = training::read_text_data(config.data);
   training::RunFolder folder(config.output.directory);
   std::optional<training::Tokenizers> saved;
   if (request.resume && training::has_checkpoint(folder.last())) {
     saved = training::load_tokenizers(folder.last());
   }
-  training::TrainData data = training::make_train_data(config, text, saved ? &*saved : nullptr);
+  training::TrainData data = training::task_of(config).read_data(config, saved ? &*saved : nullptr);
 
   if (progress) {
-    progress->message(summary("training", data.train_report));
-    if (data.validation.size() > 0) {
-      progress->message(summary("validation", data.validation_report));
-    }
+    for (const std::string& line : data.notes) progress->message(line);
   }
   training::Trainer trainer(context, config, std::move(data),
                             request.resume ? training::Start::kResume : training::Start::kFresh,
@@ -89,7 +77,7 @@ TrainReport train(const TrainRequest& request) {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.stopped = result.outcome == training::TrainOutcome::kStopped;
   if (result.best.known) {
-    const auto* metric = training::find_validation_metric(config.loop.keep_best);
+    const auto* metric = training::task_of(config).find_metric(config.loop.keep_best);
     report.best_metric_name = metric->name;
     report.best_metric = metric->minimised(result.best.value);
   }

@@ -14,10 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// "hidden (16 and 24)" for every key that differs.
-std::vector<std::string> differences(const models::Seq2SeqConfig& one,
-                                     const models::Seq2SeqConfig& other) {
-  nlohmann::json before = nlohmann::json::parse(one.to_json());
-  nlohmann::json after = nlohmann::json::parse(other.to_json());
+std::vector<std::string> differences(const models::Model& one, const models::Model& other) {
+  nlohmann::json before = nlohmann::json::parse(one.configuration());
+  nlohmann::json after = nlohmann::json::parse(other.configuration());
   // What is off may be left out.
   const auto text = [](const nlohmann::json& value) {
     return value.is_null() ? std::string("off") : value.dump();
@@ -34,19 +33,18 @@ std::vector<std::string> differences(const models::Seq2SeqConfig& one,
 
 void check_alike(const LoadedModel& first, const fs::path& first_path, const LoadedModel& other,
                  const fs::path& path) {
-  const std::vector<std::string> found = differences(first.model->config(), other.model->config());
+  const std::vector<std::string> found = differences(*first.model, *other.model);
   SLUICE_CHECK(found.empty(),
                "'{}' and '{}' cannot be averaged: their models differ in {}; take checkpoints of "
                "one architecture",
                first_path.native(), path.native(), fmt::join(found, ", "));
-  const auto check = [&](const char* side, const data::Tokenizer& one, const data::Tokenizer& two) {
-    SLUICE_CHECK(one.serialize() == two.serialize(),
+  auto one = to_blobs(first.tokenizers), two = to_blobs(other.tokenizers);
+  for (const Vocabulary vocabulary : kVocabularies) {
+    SLUICE_CHECK(one[blob_name(vocabulary)] == two[blob_name(vocabulary)],
                  "'{}' and '{}' cannot be averaged: their {} vocabularies differ; take checkpoints "
-                 "that share their tokenizers",
-                 first_path.native(), path.native(), side);
-  };
-  check("source", *first.tokenizers.source, *other.tokenizers.source);
-  check("target", *first.tokenizers.target, *other.tokenizers.target);
+                 "that share them",
+                 first_path.native(), path.native(), side_name(vocabulary));
+  }
 }
 
 }  // namespace

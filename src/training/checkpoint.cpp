@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +18,10 @@ namespace fs = std::filesystem;
 using base::fail;
 using runtime::DType;
 
-io::Container model_container(const Context& context, const models::Seq2Seq& model,
+io::Container model_container(const Context& context, const models::Model& model,
                               const Tokenizers& tokenizers, const TrainConfig& config) {
   io::Container container;
-  container.text = to_json(ModelText{model.config().to_json(), to_toml(config)});
+  container.text = to_json(ModelText{model.configuration(), to_toml(config)});
   const layers::Parameters& parameters = model.parameters();
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
     const layers::ParameterSpec& spec = parameters.specs()[id];
@@ -34,38 +35,30 @@ io::Container model_container(const Context& context, const models::Seq2Seq& mod
     }
     container.tensors.add(spec.name, io::HostTensor::copy_of<float>(values, spec.shape));
   }
-  container.blobs[kSourceTokenizer] = tokenizers.source->serialize();
-  container.blobs[kTargetTokenizer] = tokenizers.target->serialize();
+  container.blobs = to_blobs(tokenizers);
   return container;
 }
 
-std::shared_ptr<const data::Tokenizer> tokenizer_of(const io::Container& container,
-                                                    std::string_view blob) {
-  try {
-    return data::load_tokenizer(io::require_blob(container, blob));
-  } catch (const Error& error) {
-    fail(error.code(), "'{}': {}: {}", container.origin, blob, error.what());
+// The kind of model that a configuration is of.
+const Task& task_of_configuration(const io::Container& container, const std::string& json) {
+  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  const auto kind = parsed.is_object() ? parsed.find("model") : parsed.end();
+  if (kind == parsed.end() || !kind->is_string()) {
+    fail(ErrorCode::kFormat, "'{}': its configuration says no kind of model", container.origin);
   }
+  const std::string& name = kind->get_ref<const std::string&>();
+  const Task* task = find_task(name);
+  if (task == nullptr) {
+    fail(ErrorCode::kFormat, "'{}' is a model of kind {}; this program knows {}", container.origin,
+         io::quote_name(name), kinds_of_models());
+  }
+  return *task;
 }
 
-Tokenizers tokenizers_of(const io::Container& container) {
-  const std::string& source = io::require_blob(container, kSourceTokenizer);
-  Tokenizers tokenizers{tokenizer_of(container, kSourceTokenizer), nullptr};
-  const bool shared = source == io::require_blob(container, kTargetTokenizer);
-  tokenizers.target = shared ? tokenizers.source : tokenizer_of(container, kTargetTokenizer);
-  return tokenizers;
-}
-
-void check_vocabulary(const io::Container& container, std::string_view side,
-                      std::int64_t vocabulary, const data::Tokenizer& tokenizer) {
-  if (vocabulary == tokenizer.size()) return;
-  fail(ErrorCode::kFormat, "'{}': the {} vocabulary has {} ids, but its tokenizer has {}",
-       container.origin, side, vocabulary, tokenizer.size());
-}
-
-models::Seq2SeqConfig architecture_of(const io::Container& container, const std::string& json) {
+std::unique_ptr<models::Model> model_of(const io::Container& container, const Task& task,
+                                        const std::string& json, const Tokenizers& tokenizers) {
   try {
-    return models::Seq2SeqConfig::from_json(json);
+    return task.saved_model(json, tokenizers);
   } catch (const Error& error) {
     // Whatever is wrong in it, it came from the file.
     fail(ErrorCode::kFormat, "'{}': {}", container.origin, error.what());
@@ -92,10 +85,8 @@ LoadedModel load_model(const Context& context, const fs::path& path, bool with_g
   LoadedModel loaded;
   loaded.config = parse_train_config(text.run, container.origin);
   loaded.tokenizers = tokenizers_of(container);
-  const models::Seq2SeqConfig architecture = architecture_of(container, text.architecture);
-  check_vocabulary(container, "source", architecture.source_vocabulary, *loaded.tokenizers.source);
-  check_vocabulary(container, "target", architecture.target_vocabulary, *loaded.tokenizers.target);
-  loaded.model = std::make_unique<models::Seq2Seq>(architecture);
+  loaded.task = &task_of_configuration(container, text.architecture);
+  loaded.model = model_of(container, *loaded.task, text.architecture, loaded.tokenizers);
   layers::Parameters& parameters = loaded.model->parameters();
   // A configuration that lies about sizes is caught before memory is taken for it.
   for (const layers::ParameterSpec& spec : parameters.specs()) {
@@ -108,26 +99,24 @@ LoadedModel load_model(const Context& context, const fs::path& path, bool with_g
 
 Tokenizers load_tokenizers(const fs::path& path) { return tokenizers_of(io::read_model(path)); }
 
-std::unique_ptr<models::Seq2Seq> make_model(const Context& context, const TrainConfig& config,
-                                            const Tokenizers& tokenizers) {
-  models::Seq2SeqConfig architecture = config.model;
-  architecture.source_vocabulary = tokenizers.source->size();
-  architecture.target_vocabulary = tokenizers.target->size();
-  auto model = std::make_unique<models::Seq2Seq>(architecture);
+std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,
+                                          const TrainData& data) {
+  const Task& task = task_of(config);
+  std::unique_ptr<models::Model> model = task.make_model(config, data);
   model->parameters().allocate(context, DType::kFloat32, true);
   model->parameters().initialize(context, static_cast<std::uint64_t>(config.loop.seed));
+  task.set_from_data(context, data, model->parameters());
   return model;
 }
 
-void save_model(const Context& context, const fs::path& directory, const models::Seq2Seq& model,
+void save_model(const Context& context, const fs::path& directory, const models::Model& model,
                 const Tokenizers& tokenizers, const TrainConfig& config) {
   io::write_checkpoint(directory, model_container(context, model, tokenizers, config), nullptr);
 }
 
-void save_checkpoint(const Context& context, const fs::path& directory,
-                     const models::Seq2Seq& model, const Tokenizers& tokenizers,
-                     const TrainConfig& config, const Optimizer& optimizer,
-                     const TrainingState& state) {
+void save_checkpoint(const Context& context, const fs::path& directory, const models::Model& model,
+                     const Tokenizers& tokenizers, const TrainConfig& config,
+                     const Optimizer& optimizer, const TrainingState& state) {
   io::Container state_container;
   state_container.text = to_json(state);
   optimizer.save(context, state_container.tensors);

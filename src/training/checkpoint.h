@@ -3,10 +3,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "data/tokenizer.h"
-#include "models/seq2seq.h"
+#include "models/model.h"
 #include "runtime/context.h"
 #include "training/optimizer.h"
+#include "training/task.h"
+#include "training/tokenizers.h"
 #include "training/train_config.h"
 #include "training/training_state.h"
 
@@ -14,45 +15,37 @@ namespace sluice::training {
 
 using runtime::Context;
 
-struct Tokenizers {
-  std::shared_ptr<const data::Tokenizer> source;
-  std::shared_ptr<const data::Tokenizer> target;
-};
-
-/// Their names among a checkpoint's blobs.
-inline constexpr const char* kSourceTokenizer = "tokenizer.source";
-inline constexpr const char* kTargetTokenizer = "tokenizer.target";
-
 /// A model with all that running it takes.
 struct LoadedModel {
-  std::unique_ptr<models::Seq2Seq> model;  ///< parameters on the context's device
+  const Task* task = nullptr;            ///< of its kind
+  std::unique_ptr<models::Model> model;  ///< parameters on the context's device
   Tokenizers tokenizers;
   TrainConfig config;  ///< of the run that trained it
 };
 
 /// Reads a checkpoint folder or a model.safetensors. Every tensor must be there with the name and
 /// shape that the configuration asks for, and no other. Throws ErrorCode::kNotFound if there is
-/// none, ErrorCode::kFormat for what is damaged, does not fit together or is newer than this
-/// program.
+/// none, ErrorCode::kFormat for what is damaged, does not fit together, is newer than this program
+/// or of a kind of model that it doesn't know.
 LoadedModel load_model(const Context& context, const std::filesystem::path& path,
                        bool with_gradients = false);
 
 /// The tokenizers alone, without the weights going to a device.
 Tokenizers load_tokenizers(const std::filesystem::path& path);
 
-/// A model of new weights that fits the tokenizers.
-std::unique_ptr<models::Seq2Seq> make_model(const Context& context, const TrainConfig& config,
-                                            const Tokenizers& tokenizers);
+/// A model of new weights for these examples, of the kind that the configuration asks for.
+std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,
+                                          const TrainData& data);
 
 /// Writes model.safetensors as a folder, whole or not at all (io::AtomicDirectory): float32
 /// tensors, configuration, tokenizers. Waits for the device. Throws ErrorCode::kIo if the disk
 /// refuses; the folder that was there before is then in place.
 void save_model(const Context& context, const std::filesystem::path& directory,
-                const models::Seq2Seq& model, const Tokenizers& tokenizers,
+                const models::Model& model, const Tokenizers& tokenizers,
                 const TrainConfig& config);
 /// The same, and what resuming takes beside it.
 void save_checkpoint(const Context& context, const std::filesystem::path& directory,
-                     const models::Seq2Seq& model, const Tokenizers& tokenizers,
+                     const models::Model& model, const Tokenizers& tokenizers,
                      const TrainConfig& config, const Optimizer& optimizer,
                      const TrainingState& state);
 

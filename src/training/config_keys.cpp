@@ -57,6 +57,8 @@ const ConfigKey kKeys[] = {
     {"tokenizer.normalization", [](C& c) -> T { return &c.tokenizer.normalization; }, kMust,
      "SentencePiece: identity, nfkc, nmt_nfkc, nfkc_cf or nmt_nfkc_cf."},
 
+    {"model.kind", [](C& c) -> T { return &c.model.kind; }, kMust,
+     "What kind of model to train: seq2seq (texts in, texts out)."},
     {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust, "lstm or gru."},
     {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
      "Width of the source and target embeddings."},
@@ -158,8 +160,7 @@ const ConfigKey kKeys[] = {
      "Steps between validations; 0 validates after each epoch."},
     {"training.keep_best", [](C& c) -> T { return &c.loop.keep_best; }, kMust,
      "What the best checkpoint, early stopping and the plateau schedule go by: loss, perplexity, "
-     "or "
-     "of answers by greedy search exact_match, bleu or chrf."},
+     "accuracy, or of seq2seq's answers by greedy search exact_match, bleu or chrf."},
     {"training.bleu_tokenizer", [](C& c) -> T { return &c.loop.bleu_tokenizer; }, kMust,
      "What BLEU counts: 13a (words, punctuation apart), zh (Chinese characters one by one), char, "
      "or "

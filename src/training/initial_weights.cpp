@@ -25,13 +25,13 @@ bool is_taken(const ParameterPatterns& only, std::string_view name) {
   return only.empty() || only.match(name);
 }
 
-// Whether a parameter has a row for each word of a side.
-bool takes_words_of_source(const ParameterPatterns& only) {
-  return is_taken(only, "source_embedding.weight") || is_taken(only, "embedding.weight");
-}
-bool takes_words_of_target(const ParameterPatterns& only) {
-  return is_taken(only, "target_embedding.weight") || is_taken(only, "embedding.weight") ||
-         is_taken(only, "output.weight") || is_taken(only, "output.bias");
+// Whether a parameter that is taken has a row for each word of a vocabulary.
+bool takes_words(const TrainConfig& config, Vocabulary vocabulary) {
+  const ParameterPatterns patterns = only(config);
+  const auto parameters = task_of(config).word_parameters();
+  return std::any_of(parameters.begin(), parameters.end(), [&](const WordParameter& parameter) {
+    return parameter.vocabulary == vocabulary && is_taken(patterns, parameter.name);
+  });
 }
 
 void require_kind(const TrainConfig& config, const data::Tokenizer& tokenizer) {
@@ -76,11 +76,12 @@ Comparison compare(const io::Container& container, const layers::Parameters& par
   return result;
 }
 
-void require_words(const io::Container& container, const char* blob, const char* side,
-                   const data::Tokenizer& tokenizer) {
-  SLUICE_CHECK(io::require_blob(container, blob) == tokenizer.serialize(),
-               "'{}' has another {} tokenizer than this run, so its rows are those of other words",
-               container.origin, side);
+void require_words(const io::Container& container, Vocabulary vocabulary,
+                   const Tokenizers& tokenizers) {
+  const char* blob = blob_name(vocabulary);
+  SLUICE_CHECK(io::require_blob(container, blob) == to_blobs(tokenizers)[blob],
+               "'{}' has another {} vocabulary than this run, so its rows are those of other words",
+               container.origin, side_name(vocabulary));
 }
 
 std::string take_checkpoint(const Context& context, const TrainConfig& config,
@@ -94,11 +95,8 @@ std::string take_checkpoint(const Context& context, const TrainConfig& config,
                container.origin, fmt::join(comparison.problems, ", "),
                comparison.fitting.empty() ? "nothing"
                                           : fmt::format("{}", fmt::join(comparison.fitting, ", ")));
-  if (takes_words_of_source(patterns)) {
-    require_words(container, kSourceTokenizer, "source", *tokenizers.source);
-  }
-  if (takes_words_of_target(patterns)) {
-    require_words(container, kTargetTokenizer, "target", *tokenizers.target);
+  for (const Vocabulary vocabulary : kVocabularies) {
+    if (takes_words(config, vocabulary)) require_words(container, vocabulary, tokenizers);
   }
   std::vector<std::string_view> taken;
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
@@ -121,27 +119,28 @@ std::string take_checkpoint(const Context& context, const TrainConfig& config,
 /// Embeddings of a side.
 struct Side {
   const char* key;  ///< names the file
-  const char* parameter;
+  Vocabulary vocabulary;
   const std::string& path;
-  const data::Tokenizer& tokenizer;
+  const std::shared_ptr<const data::Tokenizer>& tokenizer;
 };
 
 std::string take_word_vectors(const Context& context, const TrainConfig& config, const Side& side,
                               const layers::Parameters& parameters) {
-  SLUICE_CHECK(config.initial.from.empty() || !is_taken(only(config), side.parameter),
+  const std::string_view parameter = task_of(config).embedding_of(config, side.vocabulary);
+  SLUICE_CHECK(config.initial.from.empty() || !is_taken(only(config), parameter),
                "{} and training.init_from both give {}; set one of them, or choose other "
                "parameters by training.init_only",
-               side.key, side.parameter);
+               side.key, parameter);
   const auto& specs = parameters.specs();
   const auto spec = std::find_if(specs.begin(), specs.end(), [&](const layers::ParameterSpec& s) {
-    return s.name == side.parameter;
+    return s.name == parameter;
   });
   SLUICE_ASSERT(spec != specs.end());
   const auto id = static_cast<layers::ParameterId>(spec - specs.begin());
   const auto width = static_cast<std::size_t>(spec->shape[1]);
   const data::WordVectors vectors =
-      data::read_word_vectors(side.path, spec->shape[1], side.tokenizer);
-  const std::int32_t words = side.tokenizer.size() - data::kFirstPieceId;
+      data::read_word_vectors(side.path, spec->shape[1], *side.tokenizer);
+  const std::int32_t words = side.tokenizer->size() - data::kFirstPieceId;
   SLUICE_CHECK(!vectors.ids.empty(),
                "none of the {} words of '{}' is one of the {} of the vocabulary that {} is for",
                vectors.words_in_file, side.path, words, side.key);
@@ -151,7 +150,7 @@ std::string take_word_vectors(const Context& context, const TrainConfig& config,
     std::copy_n(vectors.values.data() + i * width, width, values.data() + row * width);
   }
   parameters.upload<float>(context, id, values);
-  return fmt::format("{}: {} of {} words ({:.1f} %) start from '{}', which has {}", side.parameter,
+  return fmt::format("{}: {} of {} words ({:.1f} %) start from '{}', which has {}", parameter,
                      vectors.ids.size(), words,
                      100.0 * static_cast<double>(vectors.ids.size()) / words, side.path,
                      vectors.words_in_file);
@@ -161,19 +160,24 @@ std::string take_word_vectors(const Context& context, const TrainConfig& config,
 
 Tokenizers initial_tokenizers(const TrainConfig& config) {
   if (config.initial.from.empty()) return {};
-  const ParameterPatterns patterns = only(config);
-  const bool source = takes_words_of_source(patterns), target = takes_words_of_target(patterns);
-  if (!source && !target) return {};
+  const auto takes = [&](Vocabulary vocabulary) { return takes_words(config, vocabulary); };
+  if (std::none_of(std::begin(kVocabularies), std::end(kVocabularies), takes)) return {};
   Tokenizers taken = load_tokenizers(config.initial.from);
+  for (const Vocabulary vocabulary : kVocabularies) {
+    SLUICE_CHECK(!takes(vocabulary) || taken.has(vocabulary),
+                 "'{}' has no {} vocabulary, which this run needs for the parameters that it takes",
+                 config.initial.from, side_name(vocabulary));
+  }
   if (config.tokenizer.shared) {
     SLUICE_CHECK(taken.source == taken.target,
                  "tokenizer.shared is true, but '{}', whose tokenizer this run needs for the "
                  "parameters that it takes, has one for each side",
                  config.initial.from);
   } else {
-    if (!source) taken.source = nullptr;
-    if (!target) taken.target = nullptr;
+    if (!takes(Vocabulary::kSource)) taken.source = nullptr;
+    if (!takes(Vocabulary::kTarget)) taken.target = nullptr;
   }
+  if (!takes(Vocabulary::kLabels)) taken.labels = nullptr;
   for (const auto& tokenizer : {taken.source, taken.target}) {
     if (tokenizer) require_kind(config, *tokenizer);
   }
@@ -187,12 +191,10 @@ std::vector<std::string> set_initial_weights(const Context& context, const Train
   if (!config.initial.from.empty()) {
     lines.push_back(take_checkpoint(context, config, tokenizers, parameters));
   }
-  const bool one = config.model.tie_embeddings == "all";
-  const Side sides[] = {
-      {"model.source_embeddings_from", one ? "embedding.weight" : "source_embedding.weight",
-       config.initial.source_embeddings, *tokenizers.source},
-      {"model.target_embeddings_from", one ? "embedding.weight" : "target_embedding.weight",
-       config.initial.target_embeddings, *tokenizers.target}};
+  const Side sides[] = {{"model.source_embeddings_from", Vocabulary::kSource,
+                         config.initial.source_embeddings, tokenizers.source},
+                        {"model.target_embeddings_from", Vocabulary::kTarget,
+                         config.initial.target_embeddings, tokenizers.target}};
   for (const Side& side : sides) {
     if (side.path.empty()) continue;
     lines.push_back(take_word_vectors(context, config, side, parameters));

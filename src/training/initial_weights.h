@@ -8,8 +8,8 @@
 
 namespace sluice::training {
 
-/// The tokenizers that a fresh run takes from the checkpoint `config.initial.from`: those of the
-/// sides whose words the parameters taken from it are about. A side that trains its own is null.
+/// The vocabularies that a fresh run takes from the checkpoint `config.initial.from`: those whose
+/// words the parameters taken from it are about. One that the run makes itself is null.
 /// Throws as load_tokenizers, and ErrorCode::kInvalidArgument if they are not of the kind that the
 /// configuration asks for.
 Tokenizers initial_tokenizers(const TrainConfig& config);

@@ -52,21 +52,15 @@ void RunReport::tell(const StepReport& report) {
 }
 
 void RunReport::tell(const ValidationReport& report) {
-  metrics_.scalar("validation/accuracy", report.step, report.accuracy);
-  for (const ValidationMetric& metric : validation_metrics()) {
-    if (metric.of_answers && !report.answers) continue;
-    metrics_.scalar(fmt::format("validation/{}", metric.key), report.step, metric.value(report));
+  std::string line;
+  for (const auto& [metric, value] : report.measured) {
+    metrics_.scalar(fmt::format("validation/{}", metric->key), report.step, value);
+    line += fmt::format("{}{} {}", line.empty() ? "" : ", ", metric->name, metric->show(value));
   }
   if (hooks_.on_validation) hooks_.on_validation(report);
   if (hooks_.progress == nullptr) return;
-  std::string line = fmt::format("step {}: validation loss {:.4f}, perplexity {:.3f}", report.step,
-                                 report.loss, report.perplexity);
-  if (report.answers) {
-    line +=
-        fmt::format(", exact match {:.2f}%, BLEU {:.2f}, chrF {:.2f}",
-                    100 * report.answers->exact_match, report.answers->bleu, report.answers->chrf);
-  }
-  hooks_.progress->message(line + (report.improved ? ", best so far" : ""));
+  hooks_.progress->message(fmt::format("step {}: validation {}{}", report.step, line,
+                                       report.improved ? ", best so far" : ""));
 }
 
 }  // namespace sluice::training

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -10,7 +11,7 @@
 #include "metrics/bleu_tokens.h"
 #include "training/config_keys.h"
 #include "training/parameter_patterns.h"
-#include "training/validation_report.h"
+#include "training/task.h"
 
 namespace sluice::training {
 namespace {
@@ -123,9 +124,6 @@ void check_loop(const LoopConfig& config) {
   check_at_least("training.validate_every", config.validate_every, 0);
   check_at_least("training.patience", config.patience, 0);
   check_at_least("training.checkpoint_every", config.checkpoint_every, 0);
-  std::vector<std::string_view> known;
-  for (const ValidationMetric& metric : validation_metrics()) known.push_back(metric.key);
-  check_one_of("training.keep_best", config.keep_best, known);
   check_one_of("training.bleu_tokenizer", config.bleu_tokenizer, metrics::bleu_tokenizer_names());
 }
 
@@ -137,20 +135,36 @@ void check_initial(const InitialConfig& config) {
                config.only);
 }
 
-// The architecture's own checks, with vocabularies that only the data will tell.
-void check_model(models::Seq2SeqConfig config) {
-  config.source_vocabulary = 5;
-  config.target_vocabulary = 5;
-  config.validate();
+// Keys that some kinds of models have a use for, and others may not.
+std::vector<std::string_view> keys_of_kinds() {
+  std::vector<std::string_view> keys;
+  for (const Task* task : tasks())
+    keys.insert(keys.end(), task->keys().begin(), task->keys().end());
+  return keys;
 }
 
-void check_tied(const TrainConfig& config) {
-  if (config.model.tie_embeddings != "all") return;
-  SLUICE_CHECK(config.tokenizer.shared,
-               "model.tie_embeddings is 'all', which takes one vocabulary: set tokenizer.shared");
-  SLUICE_CHECK(config.initial.source_embeddings.empty() || config.initial.target_embeddings.empty(),
-               "model.tie_embeddings is 'all', so set one of model.source_embeddings_from and "
-               "model.target_embeddings_from");
+void check_task(const TrainConfig& config) {
+  const Task& task = task_of(config);
+  const std::vector<std::string_view> useless = useless_keys(config, task.keys(), keys_of_kinds());
+  SLUICE_CHECK(useless.empty(), "model.kind is '{}', which has no use for {}; leave {} out",
+               task.kind(), fmt::join(useless, ", "), useless.size() == 1 ? "it" : "them");
+  if (task.find_metric(config.loop.keep_best) == nullptr) {
+    std::vector<std::string_view> known;
+    for (const ValidationMetric& metric : task.metrics()) known.push_back(metric.key);
+    check_one_of("training.keep_best", config.loop.keep_best, known);
+  }
+  task.check(config);
+}
+
+// ", of seq2seq" for a key that not every kind has a use for.
+std::string kinds_using(std::string_view key) {
+  std::vector<std::string_view> kinds;
+  for (const Task* task : tasks()) {
+    const auto keys = task->keys();
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) kinds.push_back(task->kind());
+  }
+  if (kinds.empty() || kinds.size() == tasks().size()) return "";
+  return fmt::format(", of {}", fmt::join(kinds, ", "));
 }
 
 }  // namespace
@@ -161,12 +175,11 @@ void TrainConfig::validate() const {
   check_at_least("data.max_source_tokens", data.max_source_tokens, 0);
   check_at_least("data.max_target_tokens", data.max_target_tokens, 0);
   check_tokenizer(tokenizer);
-  check_model(model);
   check_optimizer(optimizer);
   check_learning_rate(learning_rate);
   check_loop(loop);
   check_initial(initial);
-  check_tied(*this);
+  check_task(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   check_at_least("output.log_every", output.log_every, 1);
   SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
@@ -213,7 +226,7 @@ std::string write_toml(const TrainConfig& config, Before&& before) {
 
 std::string config_reference() {
   return write_toml(TrainConfig(), [](const ConfigKey& key) {
-    return fmt::format("# {} ({})\n", key.help, key.type());
+    return fmt::format("# {} ({}{})\n", key.help, key.type(), kinds_using(key.name));
   });
 }
 

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "models/seq2seq_config.h"
-
 namespace sluice::training {
 
 /// Where examples come from. Either `tsv`, or `source` and `target`; plain or gzip files.
@@ -34,6 +32,25 @@ struct TokenizerConfig {
   double character_coverage = 1.0;
   bool byte_fallback = false;
   std::string normalization = "identity";
+};
+
+/// Keys of [model]. Each kind has a use for some of them (Task::keys).
+struct ModelConfig {
+  std::string kind = "seq2seq";
+  std::string cell = "lstm";
+  std::int64_t embedding = 256;
+  std::int64_t hidden = 256;
+  std::int64_t encoder_layers = 1;
+  std::int64_t decoder_layers = 1;
+  bool bidirectional = true;
+  std::string attention = "additive";
+  double dropout = 0.2;
+  std::string tie_embeddings = "none";
+  bool encoder_peepholes = false;
+  bool encoder_layer_norm = false;
+  double encoder_zoneout_h = 0;
+  double encoder_zoneout_c = 0;
+  double encoder_recurrent_dropout = 0;
 };
 
 struct OptimizerConfig {
@@ -93,7 +110,7 @@ struct OutputConfig {
 struct TrainConfig {
   DataConfig data;
   TokenizerConfig tokenizer;
-  models::Seq2SeqConfig model;  ///< without the vocabularies, which the tokenizers decide
+  ModelConfig model;
   OptimizerConfig optimizer;
   LearningRateConfig learning_rate;
   LoopConfig loop;

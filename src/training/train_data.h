@@ -1,37 +1,24 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "data/corpus.h"
-#include "training/checkpoint.h"
-#include "training/train_config.h"
+#include "data/examples.h"
+#include "training/answer_scorer.h"
+#include "training/tokenizers.h"
 
 namespace sluice::training {
 
-/// Examples as text; `validation` may be empty.
-struct TextData {
-  std::vector<data::TextPair> train;
-  std::vector<data::TextPair> validation;
-};
-
-/// Examples as ids.
+/// The examples of a run, of any kind of model, as its Task makes them.
 struct TrainData {
   Tokenizers tokenizers;
-  data::PairCorpus train;
-  data::PairCorpus validation;          ///< may be empty
-  std::vector<std::string> references;  ///< the targets of `validation` as text
-  data::CorpusReport train_report;
-  data::CorpusReport validation_report;
+  std::shared_ptr<const data::Examples> train;
+  std::shared_ptr<const data::Examples> validation;  ///< null: there are none
+  /// Makes what scores the answers to `validation`, anew for each time; none: they can't be scored.
+  std::function<std::unique_ptr<AnswerScorer>()> scorer;
+  std::vector<std::string> notes;  ///< for people, on what was read and what left out
 };
-
-/// Reads the files that [data] names and holds out what it says. Throws
-/// ErrorCode::kInvalidArgument if it names none or too many, else as data/corpus.h.
-TextData read_text_data(const DataConfig& config);
-
-/// Trains the tokenizers on the training examples, or takes those of a checkpoint (`saved` when
-/// resuming, else as initial_tokenizers()), and turns the examples into ids. Errors as
-/// data::train_tokenizer, initial_tokenizers and data::make_corpus.
-TrainData make_train_data(const TrainConfig& config, const TextData& text,
-                          const Tokenizers* saved = nullptr);
 
 }  // namespace sluice::training

@@ -29,11 +29,6 @@ data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
 }
 
-Validation::Options validation_options(const TrainConfig& config) {
-  return {find_validation_metric(config.loop.keep_best),
-          metrics::parse_bleu_tokenizer(config.loop.bleu_tokenizer)};
-}
-
 void require_validation(const TrainConfig& config) {
   SLUICE_CHECK(config.loop.patience == 0,
                "training.patience is {}, but there are no examples to validate on: name validation "
@@ -53,18 +48,19 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
                  RunFolder folder)
     : context_(&context),
       config_(validated(config)),
+      task_(&task_of(config_)),
       data_(std::move(data)),
       folder_(std::move(folder)),
       learning_rate_(config.learning_rate),
-      schedule_(data_.train.lengths(), batch_options(config),
+      schedule_(data_.train->lengths(), batch_options(config),
                 static_cast<std::uint64_t>(config.loop.seed)),
       step_log_(context) {
   state_.threads = use_threads(context, config.threads);
   state_.device = context.device().name();
-  state_.train_fingerprint = data_.train.fingerprint();
-  if (data_.validation.size() > 0) {
-    state_.validation_fingerprint = data_.validation.fingerprint();
-    validation_.emplace(data_, batch_options(config), validation_options(config));
+  state_.train_fingerprint = data_.train->fingerprint();
+  if (data_.validation) {
+    state_.validation_fingerprint = data_.validation->fingerprint();
+    validation_.emplace(data_, batch_options(config), *task_, config.loop.keep_best);
   } else {
     require_validation(config);
   }
@@ -91,7 +87,7 @@ void Trainer::make_step() {
 }
 
 void Trainer::start_fresh() {
-  model_ = make_model(*context_, config_, data_.tokenizers);
+  model_ = make_model(*context_, config_, data_);
   start_notes_ = set_initial_weights(*context_, config_, data_.tokenizers, model_->parameters());
   // Resumed after a kill before its first checkpoint, the run could be told to start otherwise.
   checkpoint_due_ = !start_notes_.empty();
@@ -231,7 +227,7 @@ std::vector<data::Batch> Trainer::next_batches() {
   const runtime::Span span(*context_, "data", "next batch");
   std::vector<data::Batch> batches;
   do {
-    batches.push_back(data_.train.assemble(cursor_->next()));
+    batches.push_back(data_.train->assemble(cursor_->next()));
   } while (std::ssize(batches) < config_.loop.accumulate && cursor_->position().batch != 0);
   return batches;
 }

@@ -46,7 +46,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  models::Seq2Seq& model() { return *model_; }
+  models::Model& model() { return *model_; }
   const TrainingState& state() const { return state_; }
   const TrainData& data() const { return data_; }
   /// Lines for people on what the weights of a fresh run started from, beside what was drawn.
@@ -84,9 +84,10 @@ class Trainer {
 
   const Context* context_;
   TrainConfig config_;
+  const Task* task_;
   TrainData data_;
   RunFolder folder_;
-  std::unique_ptr<models::Seq2Seq> model_;
+  std::unique_ptr<models::Model> model_;
   std::vector<std::string> start_notes_;
   LearningRate learning_rate_;
   TrainingState state_;

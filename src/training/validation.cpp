@@ -1,58 +1,74 @@
 #include "training/validation.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/check.h"
 #include "kernels/loss/loss.h"
-#include "metrics/bleu.h"
-#include "metrics/chrf.h"
 #include "training/batch_upload.h"
-#include "training/greedy_answers.h"
 
 namespace sluice::training {
 
 namespace loss = kernels::loss;
+using Source = ValidationMetric::Source;
 
-Validation::Validation(const TrainData& data, const data::BatchOptions& batches,
-                       const Options& options)
-    : data_(&data),
-      batches_(data::sorted_batches(data.validation.lengths(), batches)),
-      options_(options) {
-  SLUICE_CHECK(
-      !options.metric->of_answers || data.references.size() == data.validation.target.size(),
-      "validation by {} needs the text of all {} references; there are {}", options.metric->name,
-      data.validation.size(), data.references.size());
-}
+namespace {
 
-AnswerScores Validation::score(const std::vector<std::vector<std::int32_t>>& answers) const {
-  metrics::Bleu bleu(options_.bleu_tokenizer);
-  metrics::Chrf chrf;
-  std::int64_t right = 0;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    right += answers[i] == data_->validation.target[i] ? 1 : 0;
-    const std::string text = data_->tokenizers.target->decode(answers[i]);
-    bleu.add(text, data_->references[i]);
-    chrf.add(text, data_->references[i]);
+/// Every metric's value; `of_answers` are those of the metrics that aren't of sums, if known.
+std::vector<Measured> measure(std::span<const ValidationMetric> metrics,
+                              const ValidationReport& sums, std::span<const double> of_answers) {
+  std::vector<Measured> measured;
+  std::size_t next = 0;
+  for (const ValidationMetric& metric : metrics) {
+    if (metric.source == Source::kSums) {
+      measured.push_back({&metric, metric.of_sums(sums)});
+    } else if (!of_answers.empty()) {
+      measured.push_back({&metric, of_answers[next++]});
+    }
   }
-  return {static_cast<double>(right) / static_cast<double>(answers.size()), bleu.score().score,
-          chrf.score()};
+  SLUICE_ASSERT(next == of_answers.size());
+  return measured;
 }
 
-std::optional<ValidationReport> Validation::run(const Context& context,
-                                                const models::Seq2Seq& model, PlanCache& plans,
-                                                std::int64_t step,
+}  // namespace
+
+Validation::Validation(const TrainData& data, const data::BatchOptions& batches, const Task& task,
+                       std::string_view metric)
+    : data_(&data),
+      batches_(data::sorted_batches(data.validation->lengths(), batches)),
+      task_(&task),
+      metric_(task.find_metric(metric)) {
+  SLUICE_ASSERT(metric_ != nullptr);
+  SLUICE_CHECK(metric_->source == Source::kSums || data.scorer,
+               "validation by {} scores answers, but the {} examples to validate on don't say what "
+               "is right",
+               metric_->name, data.validation->size());
+}
+
+bool Validation::scores_answers() const {
+  const auto metrics = task_->metrics();
+  return data_->scorer && (metric_->source == Source::kSearch ||
+                           std::any_of(metrics.begin(), metrics.end(), [](const auto& metric) {
+                             return metric.source == Source::kAnswers;
+                           }));
+}
+
+std::optional<ValidationReport> Validation::run(const Context& context, const models::Model& model,
+                                                PlanCache& plans, std::int64_t step,
                                                 const std::atomic<bool>* stop) const {
-  const auto stop_asked = [&] { return stop != nullptr && *stop; };
+  const std::unique_ptr<AnswerScorer> scorer = scores_answers() ? data_->scorer() : nullptr;
   BatchUpload upload;
   std::array<double, loss::kSums> total{};
   for (const data::BatchRows& rows : batches_) {
-    if (stop_asked()) return std::nullopt;
-    const models::Batch batch = upload.upload(context, data_->validation.assemble(rows));
+    if (stop != nullptr && *stop) return std::nullopt;
+    const data::Batch examples = data_->validation->assemble(rows);
+    const models::Batch batch = upload.upload(context, examples);
     models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
     const std::vector<double> sums =
         context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];
+    if (scorer) scorer->add(context, plans.arena(), plan, examples);
   }
   ValidationReport report;
   report.step = step;
@@ -63,12 +79,14 @@ std::optional<ValidationReport> Validation::run(const Context& context,
     base::fail(ErrorCode::kNumeric, "the validation loss after step {} is {}: training diverged",
                step, report.loss);
   }
-  if (options_.metric->of_answers) {
-    const auto answers = greedy_answers(context, model, data_->validation.source, stop);
-    if (!answers) return std::nullopt;
-    report.answers = score(*answers);
+  std::vector<double> of_answers;
+  if (scorer) {
+    auto scores = scorer->finish(context, model, stop);
+    if (!scores) return std::nullopt;
+    of_answers = std::move(*scores);
   }
-  report.metric = options_.metric->minimised(options_.metric->value(report));
+  report.measured = measure(task_->metrics(), report, of_answers);
+  report.metric = metric_->minimised(*report.value(metric_->key));
   return report;
 }
 

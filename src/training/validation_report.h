@@ -2,43 +2,59 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice::training {
 
-/// How the model's answers by greedy search compare with the references.
-struct AnswerScores {
-  double exact_match = 0;  ///< share of answers that are right, token for token
-  double bleu = 0;         ///< metrics::Bleu of their text, 0 to 100
-  double chrf = 0;         ///< metrics::Chrf of their text, 0 to 100
-};
+struct ValidationReport;
 
-/// The result of a validation.
-struct ValidationReport {
-  std::int64_t step = 0;
-  double loss = 0;                      ///< -log p per target token, eos counted
-  double perplexity = 0;                ///< exp(loss)
-  double accuracy = 0;                  ///< share of target tokens with the largest logit
-  std::optional<AnswerScores> answers;  ///< if training.keep_best names one of these
-  double metric = 0;      ///< what training.keep_best names, to be minimised: ValidationMetric
-  bool improved = false;  ///< the best so far, kept as <output>/best
-};
-
-/// A number that training.keep_best can name.
+/// A number that a validation measures and training.keep_best can name.
 struct ValidationMetric {
+  enum class Source {
+    kSums,     ///< of the loss, as every validation adds them up
+    kAnswers,  ///< what AnswerScorer finds in the plans that make these sums
+    kSearch,   ///< what it takes a search of its own to find: measured if training.keep_best names
+               ///< one of these
+  };
+
   std::string_view key;   ///< as the configuration and TensorBoard have it: "exact_match"
   std::string_view name;  ///< for people: "exact match"
-  bool of_answers;        ///< whether it takes AnswerScores
-  bool higher_is_better;
-  double (*value)(const ValidationReport&);
+  Source source = Source::kSums;
+  bool higher_is_better = false;
+  std::string (*show)(double) = nullptr;                 ///< the value, for people
+  double (*of_sums)(const ValidationReport&) = nullptr;  ///< for kSums
 
   /// Turns a value into the number to be minimised, and back.
   double minimised(double number) const { return higher_is_better ? -number : number; }
 };
 
-std::span<const ValidationMetric> validation_metrics();
-/// Null if there is none of that key.
-const ValidationMetric* find_validation_metric(std::string_view key);
+/// Of the targets' likelihood, for kinds of models that have one.
+extern const ValidationMetric kLossMetric, kPerplexityMetric, kAccuracyMetric;
+
+/// How people read values: 12.34, 0.1234, 12.34%.
+std::string show_score(double value);
+std::string show_number(double value);
+std::string show_share(double value);
+
+struct Measured {
+  const ValidationMetric* metric = nullptr;
+  double value = 0;
+};
+
+/// The result of a validation.
+struct ValidationReport {
+  std::int64_t step = 0;
+  double loss = 0;                 ///< kernels::loss::kNll per target, eos counted
+  double perplexity = 0;           ///< exp(loss)
+  double accuracy = 0;             ///< share of targets with the largest logit
+  std::vector<Measured> measured;  ///< of the task's metrics, in their order
+  double metric = 0;               ///< what training.keep_best names, to be minimised
+  bool improved = false;           ///< the best so far, kept as <output>/best
+
+  /// Nothing if it was not measured.
+  std::optional<double> value(std::string_view key) const;
+};
 
 }  // namespace sluice::training

@@ -14,9 +14,9 @@ class AverageTest : public testing::OnDevice {
   /// Writes a model of random weights; returns them, in the layout of the flat arena.
   std::vector<float> save(const std::string& name, const TrainConfig& config,
                           std::uint64_t data_seed = 1) {
-    const Tokenizers tokenizers = reversal_data(config, data_seed).tokenizers;
-    const auto model = make_model(context_, config, tokenizers);
-    save_model(context_, folder / name, *model, tokenizers, config);
+    const TrainData data = reversal_data(config, data_seed);
+    const auto model = make_model(context_, config, data);
+    save_model(context_, folder / name, *model, data.tokenizers, config);
     return get<float>(model->parameters().values());
   }
   std::string refusal(std::initializer_list<const char*> names) {
@@ -71,8 +71,8 @@ TEST_P(AverageTest, RefusesWhatIsNotAlike) {
       for (char& character : pair.target) character = static_cast<char>(character + 4);
     }
   }
-  const Tokenizers tokenizers = make_train_data(config_, text).tokenizers;
-  save_model(context_, folder / "b", *make_model(context_, config_, tokenizers), tokenizers,
+  const TrainData data = make_train_data(config_, text);
+  save_model(context_, folder / "b", *make_model(context_, config_, data), data.tokenizers,
              config_);
   const std::string vocabularies = refusal({"a", "b"});
   EXPECT_NE(vocabularies.find("their target vocabularies differ"), std::string::npos)

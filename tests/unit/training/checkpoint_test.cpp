@@ -49,15 +49,17 @@ struct CheckpointTest : ::testing::TestWithParam<const char*> {
       : device(runtime::open_device(GetParam())),
         context(*device),
         config(reversal_config(folder / "run")),
-        tokenizers(reversal_data(config).tokenizers),
-        model(make_model(context, config, tokenizers)) {}
+        data(reversal_data(config)),
+        tokenizers(data.tokenizers),
+        model(make_model(context, config, data)) {}
 
   testing::TemporaryFolder folder;
   std::unique_ptr<runtime::Device> device;
   Context context;
   TrainConfig config;
+  TrainData data;
   Tokenizers tokenizers;
-  std::unique_ptr<models::Seq2Seq> model;
+  std::unique_ptr<models::Model> model;
 };
 
 TEST_P(CheckpointTest, ModelReadsBackOnEitherDevice) {
@@ -130,6 +132,11 @@ TEST_P(CheckpointTest, RefusesWhatDoesNotFit) {
   bad = good;
   bad.text.replace(bad.text.find("\"cell\":\"lstm\""), 13, "\"cell\":\"rnn\"");
   refuse(bad, "model.cell");
+  bad = good;
+  bad.text.replace(bad.text.find("\"model\":\"seq2seq\""), 17, "\"model\":\"tree\"");
+  refuse(bad, "is a model of kind 'tree'; this program knows seq2seq");
+  bad.text.replace(bad.text.find("\"model\":\"tree\""), 14, "\"model\":4");
+  refuse(bad, "says no kind of model");
   EXPECT_EQ(testing::error_of([&] { load_model(context, folder / "none"); }).code(),
             ErrorCode::kNotFound);
 }
@@ -152,7 +159,7 @@ TEST(TrainData, ReadsHoldsOutAndShares) {
 
   config.tokenizer.kind = "characters";
   config.tokenizer.shared = true;
-  const TrainData data = make_train_data(config, text);
+  const Seq2SeqData data = make_seq2seq_data(config, text);
   EXPECT_EQ(data.tokenizers.source, data.tokenizers.target);
   EXPECT_EQ(data.train.size(), 8);
   EXPECT_EQ(data.validation_report.kept, 4);

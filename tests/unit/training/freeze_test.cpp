@@ -133,7 +133,7 @@ TEST_P(FrozenRuns, KeepWhatIsFrozenAndResumeExactly) {
   config.loop.checkpoint_every = 0;
   config.static_shapes = "on";
   const TrainData data = reversal_data(config);
-  const auto drawn = make_model(context_, config, data.tokenizers);
+  const auto drawn = make_model(context_, config, data);
   Trainer whole(context_, config, data, Start::kFresh);
   whole.run();
   const ParameterPatterns frozen("training.freeze", config.optimizer.freeze);

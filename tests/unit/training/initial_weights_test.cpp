@@ -166,7 +166,7 @@ TEST_P(InitialWeights, RefuseOtherWords) {
   plain.initial = {};
   const Error error = testing::error_of(
       [&] { Trainer(context_, config, make_train_data(plain, text), Start::kFresh); });
-  expect_contains(error.what(), "another source tokenizer");
+  expect_contains(error.what(), "another source vocabulary");
   // Which are of no matter to what has no rows of words.
   config.initial.only = "encoder.*";
   const TrainData other = make_train_data(plain, text);

@@ -53,6 +53,10 @@ TrainConfig reversal_config(const std::filesystem::path& output) {
   return config;
 }
 
+Seq2SeqData reversal_pairs(const TrainConfig& config, std::uint64_t seed) {
+  return make_seq2seq_data(config, reversal_text(seed));
+}
+
 TrainData reversal_data(const TrainConfig& config, std::uint64_t seed) {
   return make_train_data(config, reversal_text(seed));
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "training/seq2seq_data.h"
 #include "training/trainer.h"
 
 namespace sluice::training {
@@ -15,6 +16,8 @@ TextData reversal_text(std::uint64_t seed = 1, int examples = 240);
 /// state there is takes part. One thread.
 TrainConfig reversal_config(const std::filesystem::path& output);
 
+Seq2SeqData reversal_pairs(const TrainConfig& config, std::uint64_t seed = 1);
+/// The same as a Trainer takes them.
 TrainData reversal_data(const TrainConfig& config, std::uint64_t seed = 1);
 
 /// Everything that a run leaves to be compared: parameters, moments, state, best model.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/corpus.h"
 #include "data/word_tokenizer.h"
 #include "training/trainer.h"
 #include "unit/support/on_device.h"
@@ -54,8 +55,8 @@ TrainData data_of(const Json& goldens) {
   TrainData data;
   data.tokenizers.source = tokenizer_of(goldens.at("vocabularies").at(0));
   data.tokenizers.target = tokenizer_of(goldens.at("vocabularies").at(1));
-  data.train = corpus_of(goldens.at("train"));
-  data.validation = corpus_of(goldens.at("valid"));
+  data.train = std::make_shared<data::PairCorpus>(corpus_of(goldens.at("train")));
+  data.validation = std::make_shared<data::PairCorpus>(corpus_of(goldens.at("valid")));
   return data;
 }
 

@@ -8,6 +8,7 @@
 
 #include "sluice/error.h"
 #include "training/config_keys.h"
+#include "training/task.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -149,6 +150,41 @@ TEST(TrainConfig, TellsWhichKeysChanged) {
             std::vector<std::string>{"machine.threads (0, now 3)"});
 }
 
+// Of a kind that knows two keys, beside another that knows a third one.
+TEST(TrainConfig, TellsWhichKeysAKindHasNoUseFor) {
+  constexpr std::string_view used[] = {"model.hidden", "data.tsv"};
+  constexpr std::string_view known[] = {"model.hidden", "data.tsv", "model.attention",
+                                        "model.decoder_layers"};
+  TrainConfig config;
+  config.model.hidden = 12;
+  config.data.tsv = "a.tsv";
+  config.loop.seed = 4;  // of every kind
+  EXPECT_TRUE(useless_keys(config, used, known).empty());
+  config.model.decoder_layers = 2;
+  config.model.attention = "multiplicative";
+  EXPECT_EQ(useless_keys(config, used, known),
+            (std::vector<std::string_view>{"model.decoder_layers", "model.attention"}));
+}
+
+// A key that no kind names would be refused by none.
+TEST(TrainConfig, EveryKeyOfAKindIsOne) {
+  for (const Task* task : tasks()) {
+    for (const std::string_view name : task->keys()) EXPECT_NE(find_key(name), nullptr) << name;
+    EXPECT_EQ(find_task(task->kind()), task);
+    EXPECT_NE(task->find_metric("loss"), nullptr);
+    EXPECT_EQ(task->find_metric("no metric"), nullptr);
+  }
+  for (const ConfigKey& key : config_keys()) {
+    const bool of_kinds =
+        key.section() == "data" || key.section() == "tokenizer" || key.section() == "model";
+    if (!of_kinds || key.name == "model.kind") continue;
+    const auto uses = [&](const Task* task) {
+      return std::count(task->keys().begin(), task->keys().end(), key.name) == 1;
+    };
+    EXPECT_TRUE(std::any_of(tasks().begin(), tasks().end(), uses)) << key.name;
+  }
+}
+
 TEST(TrainConfig, RefusesImpossibleValues) {
   TrainConfig().validate();
   const auto refuse = [](std::string_view assignment, std::string_view named) {
@@ -178,7 +214,9 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   refuse("model.cell=rnn", "model.cell");
   refuse("tokenizer.kind=letters", "tokenizer.kind");
   refuse("training.keep_best=f1",
-         "training.keep_best is 'f1'; use one of: loss, perplexity, exact_match, bleu, chrf");
+         "training.keep_best is 'f1'; use one of: loss, perplexity, accuracy, exact_match, bleu, "
+         "chrf");
+  refuse("model.kind=tree", "model.kind is 'tree'; use one of: seq2seq");
   refuse("training.bleu_tokenizer=intl",
          "training.bleu_tokenizer is 'intl'; use one of: 13a, zh, char, none");
 }

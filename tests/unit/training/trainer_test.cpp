@@ -10,6 +10,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
@@ -74,8 +75,9 @@ TEST_P(TrainerTest, LearnsToReverseAndKeepsTheBest) {
 
   // What is kept as best is the model that was measured.
   const LoadedModel best = load_model(context_, output() / "best");
-  const data::PairCorpus& validation = trainer.data().validation;
-  const auto answers = greedy_answers(context_, *best.model, validation.source);
+  const data::PairCorpus validation = reversal_pairs(config).validation;
+  const auto answers = greedy_answers(context_, dynamic_cast<const models::Seq2Seq&>(*best.model),
+                                      validation.source);
   ASSERT_TRUE(answers.has_value());
   const std::int64_t right = std::inner_product(
       answers->begin(), answers->end(), validation.target.begin(), std::int64_t{0}, std::plus<>(),
@@ -179,10 +181,10 @@ TEST_P(TrainerTest, ValidatesAndKeepsAveragedWeights) {
     EXPECT_NE(average, weights[3]);
     // What was measured is what is kept, and not what goes on.
     const TrainData data = reversal_data(config);
-    const auto loss_of = [&](const models::Seq2Seq& model) {
+    const auto loss_of = [&](const models::Model& model) {
       PlanCache plans(model);
-      return Validation(data, {config.loop.max_tokens, config.loop.max_rows, 64},
-                        {find_validation_metric("loss")})
+      return Validation(data, {config.loop.max_tokens, config.loop.max_rows, 64}, task_of(config),
+                        "loss")
           .run(context_, model, plans, 4, nullptr)
           ->loss;
     };

@@ -7,6 +7,7 @@
 
 #include "metrics/bleu.h"
 #include "metrics/chrf.h"
+#include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
@@ -50,7 +51,7 @@ std::string bytes_below(const std::filesystem::path& directory) {
 }
 
 TEST_P(ValidationTest, KeepsTheBestByEachMetric) {
-  for (const ValidationMetric& metric : validation_metrics()) {
+  for (const ValidationMetric& metric : find_task("seq2seq")->metrics()) {
     SCOPED_TRACE(metric.key);
     const TrainConfig config = config_by(metric.key, metric.key);
     const TrainResult result = train(config);
@@ -58,8 +59,10 @@ TEST_P(ValidationTest, KeepsTheBestByEachMetric) {
     double best = 0;
     std::int64_t best_step = 0, improvements = 0;
     for (const ValidationReport& report : reports) {
-      ASSERT_EQ(report.answers.has_value(), metric.of_answers);
-      const double value = metric.value(report);
+      const bool searched = metric.source == ValidationMetric::Source::kSearch;
+      ASSERT_EQ(report.value("bleu").has_value(), searched);
+      ASSERT_TRUE(report.value(metric.key).has_value());
+      const double value = *report.value(metric.key);
       const bool improved =
           best_step == 0 || (metric.higher_is_better ? value > best : value < best);
       EXPECT_EQ(report.improved, improved) << "step " << report.step << ": " << value;
@@ -80,9 +83,10 @@ TEST_P(ValidationTest, KeepsTheBestByEachMetric) {
 TEST_P(ValidationTest, ScoresTheTextOfTheBestModelsAnswers) {
   const TrainConfig config = config_by("bleu", "run");
   const TrainResult result = train(config);
-  const TrainData data = reversal_data(config);
+  const Seq2SeqData data = reversal_pairs(config);
   const LoadedModel best = load_model(context_, folder / "run" / "best");
-  const auto answers = greedy_answers(context_, *best.model, data.validation.source);
+  const auto answers = greedy_answers(context_, dynamic_cast<const models::Seq2Seq&>(*best.model),
+                                      data.validation.source);
   ASSERT_TRUE(answers.has_value());
   metrics::Bleu bleu(metrics::BleuTokenizer::kChar);
   metrics::Chrf chrf;
@@ -95,7 +99,7 @@ TEST_P(ValidationTest, ScoresTheTextOfTheBestModelsAnswers) {
   EXPECT_EQ(bleu.score().score, -result.best.value);
   for (const ValidationReport& report : reports) {
     if (report.step != result.best.step) continue;
-    EXPECT_EQ(report.answers->chrf, chrf.score());
+    EXPECT_EQ(report.value("chrf"), chrf.score());
   }
 }
 
@@ -130,21 +134,23 @@ TEST(Validation, ReferencesAreTheTextOfWhatIsKept) {
   config.data.max_target_tokens = 3;
   TextData text = reversal_text();
   text.validation = {{"12", "21"}, {"1234", "4321"}, {"", "5"}, {"3", "3"}, {"5432", "2345"}};
-  const TrainData data = make_train_data(config, text);
+  const Seq2SeqData data = make_seq2seq_data(config, text);
   EXPECT_EQ(data.references, (std::vector<std::string>{"21", "3"}));
   EXPECT_EQ(data.validation.size(), 2);
   EXPECT_EQ(data.validation_report.left_out, (std::vector<std::int64_t>{1, 2, 4}));
 }
 
 TEST(Validation, OfAnswersNeedsTheirText) {
-  TrainData data = reversal_data(reversal_config("unused"));
-  data.references.clear();
-  const Validation by_loss(data, {}, {find_validation_metric("loss")});
-  const Error error =
-      testing::error_of([&] { Validation(data, {}, {find_validation_metric("chrf")}); });
+  const TrainConfig config = reversal_config("unused");
+  Seq2SeqData pairs = reversal_pairs(config);
+  pairs.references.clear();
+  const TrainData data = to_train_data(config, pairs);
+  const Validation by_loss(data, {}, task_of(config), "loss");
+  const Error error = testing::error_of([&] { Validation(data, {}, task_of(config), "chrf"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_NE(std::string(error.what()).find("chrF needs the text of all 48 references"),
-            std::string::npos)
+  EXPECT_NE(
+      std::string(error.what()).find("validation by chrF scores answers, but the 48 examples"),
+      std::string::npos)
       << error.what();
 }
 

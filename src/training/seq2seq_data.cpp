@@ -1,8 +1,12 @@
-#include "training/train_data.h"
+#include "training/seq2seq_data.h"
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "data/train_tokenizer.h"
+#include "metrics/bleu_tokens.h"
 #include "training/initial_weights.h"
+#include "training/seq2seq_scorer.h"
 
 namespace sluice::training {
 namespace {
@@ -70,6 +74,14 @@ Tokenizers make_tokenizers(const TrainConfig& config, std::span<const TextPair> 
   return tokenizers;
 }
 
+std::string summary(const char* part, const data::CorpusReport& report) {
+  return fmt::format(
+      "{}: {} examples, {} source and {} target tokens ({} unknown); left out: {} "
+      "too long, {} empty",
+      part, report.kept, report.source_tokens, report.target_tokens,
+      report.source_unknown + report.target_unknown, report.too_long, report.empty);
+}
+
 /// The targets of all pairs but those at the (ascending) indices `left_out`.
 std::vector<std::string> kept_targets(std::span<const TextPair> pairs,
                                       std::span<const std::int64_t> left_out) {
@@ -101,9 +113,9 @@ TextData read_text_data(const DataConfig& config) {
   return text;
 }
 
-TrainData make_train_data(const TrainConfig& config, const TextData& text,
-                          const Tokenizers* saved) {
-  TrainData result;
+Seq2SeqData make_seq2seq_data(const TrainConfig& config, const TextData& text,
+                              const Tokenizers* saved) {
+  Seq2SeqData result;
   result.tokenizers = saved != nullptr ? *saved : make_tokenizers(config, text.train);
   const data::LengthLimits limits{config.data.max_source_tokens, config.data.max_target_tokens};
   const auto corpus = [&](const std::vector<TextPair>& pairs, const char* name,
@@ -118,6 +130,29 @@ TrainData make_train_data(const TrainConfig& config, const TextData& text,
     result.references = kept_targets(text.validation, result.validation_report.left_out);
   }
   return result;
+}
+
+TrainData to_train_data(const TrainConfig& config, Seq2SeqData data) {
+  TrainData result;
+  result.tokenizers = data.tokenizers;
+  result.notes.push_back(summary("training", data.train_report));
+  result.train = std::make_shared<data::PairCorpus>(std::move(data.train));
+  if (data.validation.size() == 0) return result;
+  result.notes.push_back(summary("validation", data.validation_report));
+  const auto validation = std::make_shared<data::PairCorpus>(std::move(data.validation));
+  result.validation = validation;
+  if (std::ssize(data.references) != validation->size()) return result;
+  const auto references = std::make_shared<std::vector<std::string>>(std::move(data.references));
+  const auto bleu_tokenizer = metrics::parse_bleu_tokenizer(config.loop.bleu_tokenizer);
+  result.scorer = [validation, references, bleu_tokenizer, target = data.tokenizers.target] {
+    return std::make_unique<Seq2SeqScorer>(validation, references, target, bleu_tokenizer);
+  };
+  return result;
+}
+
+TrainData make_train_data(const TrainConfig& config, const TextData& text,
+                          const Tokenizers* saved) {
+  return to_train_data(config, make_seq2seq_data(config, text, saved));
 }
 
 }  // namespace sluice::training

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Where a model runs, and how its numbers may round.
+struct Placement {
+  std::string device = "cpu";  ///< cpu, cuda or cuda:N
+  /// float32; on a GPU also tf32 (products round to TF32), bfloat16 or float16 (activations stored
+  /// in 16 bits).
+  std::string precision = "float32";
+};
+
+/// What a checkpoint holds, for people.
+struct ModelInfo {
+  std::string path;
+  std::string kind;           ///< model.kind: "seq2seq"
+  std::string configuration;  ///< JSON
+  std::int64_t parameters = 0;
+  /// "source tokenizer" and its kind and size, and so on.
+  std::vector<std::pair<std::string, std::string>> vocabularies;
+  std::vector<std::pair<std::string, std::string>> tensors;  ///< name, shape
+  /// Which implementation runs each part on this device, and why others were passed over.
+  std::string explanation;
+};
+
+/// Of a checkpoint folder or its model.safetensors, whatever kind of model it holds. Throws
+/// ErrorCode::kNotFound or kFormat, as every loading does.
+ModelInfo describe_model(const std::string& path, const Placement& placement = {});
+
+}  // namespace sluice

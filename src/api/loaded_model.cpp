@@ -1,0 +1,52 @@
+#include "api/loaded_model.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace sluice {
+
+runtime::Context api::context_on(runtime::Device& device, const Placement& placement) {
+  runtime::Context context(device);
+  context.set_precision(runtime::Precision::parse(placement.precision));
+  return context;
+}
+
+void api::require_kind(const std::string& path, const training::LoadedModel& loaded,
+                       std::string_view kind) {
+  SLUICE_CHECK(loaded.task->kind() == kind,
+               "'{}' holds a model of kind {}, but one of kind {} is needed here; what it holds is "
+               "used by {}",
+               path, loaded.task->kind(), kind, loaded.task->commands());
+}
+
+ModelInfo api::model_info(const runtime::Context& context, const std::string& path,
+                          const training::LoadedModel& loaded) {
+  const layers::Parameters& parameters = loaded.model->parameters();
+  ModelInfo info;
+  info.path = path;
+  info.kind = loaded.task->kind();
+  info.configuration = loaded.model->configuration();
+  info.parameters = parameters.element_count();
+  for (const training::Vocabulary vocabulary : training::kVocabularies) {
+    if (!loaded.tokenizers.has(vocabulary)) continue;
+    const bool labels = vocabulary == training::Vocabulary::kLabels;
+    info.vocabularies.emplace_back(
+        labels ? "labels" : fmt::format("{} tokenizer", training::side_name(vocabulary)),
+        loaded.tokenizers.describe(vocabulary));
+  }
+  for (const layers::ParameterSpec& spec : parameters.specs()) {
+    info.tensors.emplace_back(spec.name, spec.shape.to_string());
+  }
+  runtime::ArenaPlanner planner;
+  info.explanation = loaded.model->training_plan(context, planner, {1, 1, 1}, false)->explain();
+  return info;
+}
+
+ModelInfo describe_model(const std::string& path, const Placement& placement) {
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(placement.device);
+  const runtime::Context context = api::context_on(*device, placement);
+  return api::model_info(context, path, training::load_model(context, path));
+}
+
+}  // namespace sluice

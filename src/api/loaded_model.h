@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sluice/model_info.h"
+#include "training/checkpoint.h"
+
+namespace sluice::api {
+
+/// A context on `device` whose numbers round as `placement` says.
+runtime::Context context_on(runtime::Device& device, const Placement& placement);
+
+/// Throws ErrorCode::kInvalidArgument, with the commands that use such a model, unless the model
+/// read from `path` is of this kind.
+void require_kind(const std::string& path, const training::LoadedModel& loaded,
+                  std::string_view kind);
+
+ModelInfo model_info(const runtime::Context& context, const std::string& path,
+                     const training::LoadedModel& loaded);
+
+}  // namespace sluice::api

@@ -1,0 +1,63 @@
+#include "training/task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "training/config_keys.h"
+#include "training/seq2seq_task.h"
+
+namespace sluice::training {
+
+void Task::set_from_data(const Context&, const TrainData&, const layers::Parameters&) const {}
+
+const ValidationMetric* Task::find_metric(std::string_view key) const {
+  for (const ValidationMetric& metric : metrics()) {
+    if (metric.key == key) return &metric;
+  }
+  return nullptr;
+}
+
+std::span<const Task* const> tasks() {
+  static const Seq2SeqTask seq2seq;
+  static const Task* const all[] = {&seq2seq};
+  return all;
+}
+
+const Task* find_task(std::string_view kind) {
+  for (const Task* task : tasks()) {
+    if (task->kind() == kind) return task;
+  }
+  return nullptr;
+}
+
+std::string kinds_of_models() {
+  std::vector<std::string_view> kinds;
+  for (const Task* task : tasks()) kinds.push_back(task->kind());
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
+const Task& task_of(const TrainConfig& config) {
+  const Task* task = find_task(config.model.kind);
+  SLUICE_CHECK(task != nullptr, "model.kind is '{}'; use one of: {}", config.model.kind,
+               kinds_of_models());
+  return *task;
+}
+
+std::vector<std::string_view> useless_keys(const TrainConfig& config,
+                                           std::span<const std::string_view> used,
+                                           std::span<const std::string_view> known) {
+  const TrainConfig unset;
+  std::vector<std::string_view> found;
+  for (const ConfigKey& key : config_keys()) {
+    const auto is_among = [&](std::span<const std::string_view> names) {
+      return std::find(names.begin(), names.end(), key.name) != names.end();
+    };
+    if (!is_among(known) || is_among(used)) continue;
+    if (key.value_of(config) != key.value_of(unset)) found.push_back(key.name);
+  }
+  return found;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/model.h"
+#include "training/train_config.h"
+#include "training/train_data.h"
+#include "training/validation_report.h"
+
+namespace sluice::training {
+
+/// A parameter with a row for each id of a vocabulary.
+struct WordParameter {
+  std::string_view name;
+  Vocabulary vocabulary;
+};
+
+/// What training a kind of model takes beside its Model: how configured files become examples, how
+/// the model is made, and what is measured. Loop, checkpoints and commands go by this, so that a
+/// new kind is a new Task in the list of task.cpp.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  /// Model::kind of its models, and the value of model.kind.
+  virtual std::string_view kind() const = 0;
+  /// For messages, the commands that use such a model: "sluice decode, chat or score".
+  virtual std::string_view commands() const = 0;
+  /// Names of the configuration keys that not every kind has a use for, but this one has.
+  virtual std::span<const std::string_view> keys() const = 0;
+  /// What a validation measures and training.keep_best may name.
+  virtual std::span<const ValidationMetric> metrics() const = 0;
+
+  /// Refuses values that can't go together, as TrainConfig::validate.
+  virtual void check(const TrainConfig& config) const = 0;
+  /// Reads the configured files. Vocabularies are `saved` (of a run that is resumed) if given, else
+  /// as initial_tokenizers() or from the training examples. Throws what the readers throw.
+  virtual TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const = 0;
+
+  /// A model for these examples; no memory is taken.
+  virtual std::unique_ptr<models::Model> make_model(const TrainConfig& config,
+                                                    const TrainData& data) const = 0;
+  /// Gives parameters the values that come from the examples, where those that are drawn won't do.
+  virtual void set_from_data(const Context& context, const TrainData& data,
+                             const layers::Parameters& parameters) const;
+  /// The model of a checkpoint's Model::configuration; no memory is taken. Throws
+  /// ErrorCode::kFormat, or kInvalidArgument for a value, if it is none or doesn't fit the
+  /// vocabularies.
+  virtual std::unique_ptr<models::Model> saved_model(std::string_view configuration,
+                                                     const Tokenizers& tokenizers) const = 0;
+
+  /// Every name that such a parameter has in any configuration.
+  virtual std::span<const WordParameter> word_parameters() const = 0;
+  /// Of those, the one whose rows are the embeddings of a vocabulary's words; for word vectors.
+  virtual std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const = 0;
+
+  /// Null if there is none of that key.
+  const ValidationMetric* find_metric(std::string_view key) const;
+};
+
+/// Of every kind, in the order in which people read of them.
+std::span<const Task* const> tasks();
+/// Null if there is no such kind.
+const Task* find_task(std::string_view kind);
+/// "seq2seq, tagger"
+std::string kinds_of_models();
+
+/// The task that model.kind names. Throws ErrorCode::kInvalidArgument if there is none.
+const Task& task_of(const TrainConfig& config);
+
+/// Those that only some kinds of models use, and this one doesn't, but which are set: their value
+/// is not the default. `known` are the keys of all kinds, `used` those of this one.
+std::vector<std::string_view> useless_keys(const TrainConfig& config,
+                                           std::span<const std::string_view> used,
+                                           std::span<const std::string_view> known);
+
+}  // namespace sluice::training
