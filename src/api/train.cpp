@@ -44,12 +44,13 @@ TrainReport train(const TrainRequest& request) {
   profiling::Session profile(request.profile, [&](const std::string& text) {
     progress ? progress->message(text) : profiling::print(text);
   });
+  const training::Task& task = training::task_of(config);
   training::RunFolder folder(config.output.directory);
   std::optional<training::Tokenizers> saved;
   if (request.resume && training::has_checkpoint(folder.last())) {
-    saved = training::load_tokenizers(folder.last());
+    saved = training::load_run_tokenizers(folder.last(), task);
   }
-  training::TrainData data = training::task_of(config).read_data(config, saved ? &*saved : nullptr);
+  training::TrainData data = task.read_data(config, saved ? &*saved : nullptr);
 
   if (progress) {
     for (const std::string& line : data.notes) progress->message(line);
@@ -77,7 +78,7 @@ TrainReport train(const TrainRequest& request) {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.stopped = result.outcome == training::TrainOutcome::kStopped;
   if (result.best.known) {
-    const auto* metric = training::task_of(config).find_metric(config.loop.keep_best);
+    const auto* metric = task.find_metric(config.loop.keep_best);
     report.best_metric_name = metric->name;
     report.best_metric = metric->minimised(result.best.value);
   }

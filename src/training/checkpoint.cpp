@@ -99,6 +99,17 @@ LoadedModel load_model(const Context& context, const fs::path& path, bool with_g
 
 Tokenizers load_tokenizers(const fs::path& path) { return tokenizers_of(io::read_model(path)); }
 
+Tokenizers load_run_tokenizers(const fs::path& path, const Task& task) {
+  const io::Container container = io::read_model(path);
+  const ModelText text = parse_model_text(container.text, container.origin);
+  const Task& saved = task_of_configuration(container, text.architecture);
+  SLUICE_CHECK(saved.kind() == task.kind(),
+               "'{}' holds a model of kind {}, but model.kind is '{}': choose another "
+               "output.directory",
+               container.origin, saved.kind(), task.kind());
+  return tokenizers_of(container);
+}
+
 std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,
                                           const TrainData& data) {
   const Task& task = task_of(config);

@@ -32,6 +32,9 @@ LoadedModel load_model(const Context& context, const std::filesystem::path& path
 
 /// The tokenizers alone, without the weights going to a device.
 Tokenizers load_tokenizers(const std::filesystem::path& path);
+/// The same of a run that is to be resumed. Throws ErrorCode::kInvalidArgument if it is one of
+/// another kind of model.
+Tokenizers load_run_tokenizers(const std::filesystem::path& path, const Task& task);
 
 /// A model of new weights for these examples, of the kind that the configuration asks for.
 std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,
