@@ -31,6 +31,9 @@ struct Leaves;
 namespace recurrent {
 struct Candidates;
 }
+namespace sampling {
+struct Leaves;
+}
 
 /// What a device that runs no host functions brings along (runtime::Device::kernels): a table for
 /// each family of operations, null for those that it lacks. Tables live as long as the program.
@@ -43,6 +46,7 @@ struct DeviceKernels {
   const matmul::Leaves* matmul = nullptr;
   const optimizer::Leaves* optimizer = nullptr;
   const recurrent::Candidates* recurrent = nullptr;
+  const sampling::Leaves* sampling = nullptr;
 };
 
 /// The table of the context's device: `host` for one that runs host functions. Throws

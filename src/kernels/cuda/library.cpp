@@ -15,6 +15,7 @@
 #include "kernels/matmul/cuda/matmul.h"
 #include "kernels/optimizer/cuda/optimizer.h"
 #include "kernels/recurrent/cuda/recurrent.h"
+#include "kernels/sampling/cuda/sampling.h"
 #include "runtime/build_id.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/libraries.h"
@@ -32,6 +33,7 @@ constexpr DeviceKernels kKernels{
     .matmul = &matmul::cuda::kLeaves,
     .optimizer = &optimizer::cuda::kLeaves,
     .recurrent = &recurrent::cuda::kCandidates,
+    .sampling = &sampling::cuda::kLeaves,
 };
 
 /// "9.0" of 90.
