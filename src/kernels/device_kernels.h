@@ -13,6 +13,9 @@ struct Candidates;
 namespace beam_search {
 struct Leaves;
 }
+namespace crf {
+struct Leaves;
+}
 namespace elementwise {
 struct Leaves;
 }
@@ -40,6 +43,7 @@ struct Leaves;
 struct DeviceKernels {
   const attention_decoder::Candidates* attention_decoder = nullptr;
   const beam_search::Leaves* beam_search = nullptr;
+  const crf::Leaves* crf = nullptr;
   const elementwise::Leaves* elementwise = nullptr;
   const embedding::Leaves* embedding = nullptr;
   const loss::Leaves* loss = nullptr;

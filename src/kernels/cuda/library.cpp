@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "kernels/attention_decoder/cuda/attention_decoder.h"
 #include "kernels/beam_search/cuda/beam_search.h"
+#include "kernels/crf/cuda/crf.h"
 #include "kernels/device_kernels.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/embedding/cuda/embedding.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr DeviceKernels kKernels{
     .attention_decoder = &attention_decoder::cuda::kCandidates,
     .beam_search = &beam_search::cuda::kLeaves,
+    .crf = &crf::cuda::kLeaves,
     .elementwise = &elementwise::cuda::kLeaves,
     .embedding = &embedding::cuda::kLeaves,
     .loss = &loss::cuda::kLeaves,
