@@ -145,7 +145,7 @@ void SequenceModel::State::decode(const data::LengthBucket& bucket,
     Uploads uploads(context);
     decoder.encode(context, uploads.put(batch.source, {batch.source_time, batch.rows}),
                    uploads.put(batch.source_lengths, {batch.rows}));
-    const auto found = search.fetch(context, search.run(context, batch.source_lengths));
+    const auto found = decoding::fetch(context, search.run(context, batch.source_lengths));
     const runtime::Span span(context, "text", "of answers");
     for (std::size_t r = 0; r < rows.size(); ++r) {
       Decoded& result = results[place[static_cast<std::size_t>(rows[r])]];

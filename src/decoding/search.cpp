@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "data/tokenizer.h"
+#include "decoding/poll.h"
 #include "kernels/beam_search/beam_search.h"
 #include "runtime/arena.h"
 #include "runtime/span.h"
@@ -27,16 +28,6 @@ kernel::Rules rules_of(const SearchOptions& options) {
   return rules;
 }
 
-std::int64_t poll_interval(const Context& context, const SearchOptions& options) {
-  if (options.poll_every > 0) return options.poll_every;
-  return context.device().runs_host_kernels() ? 1 : 8;
-}
-
-bool all_done(const Context& context, const kernel::State& state) {
-  const runtime::Span span(context, "beam_search", "wait");
-  return context.download<std::int32_t>(state.unfinished)[0] == 0;
-}
-
 }  // namespace
 
 /// Where the memory of a search lies.
@@ -50,16 +41,17 @@ struct BeamSearch::Slots {
 
 namespace {
 
-kernel::Extent extent_of(const SearchOptions& options, DType dtype, std::int64_t inputs,
-                         std::int64_t source_time, std::int64_t max_length) {
+kernel::Extent extent_of(const SearchOptions& options, const BeamSearch::Capacity& size,
+                         std::int64_t max_length) {
   kernel::Extent extent;
-  extent.inputs = inputs;
+  extent.inputs = size.inputs;
   extent.beam = options.beam;
   extent.nbest = options.nbest;
   extent.max_length = max_length;
   extent.attention = options.attention;
-  extent.source_time = options.attention ? source_time : 0;
-  extent.dtype = dtype;
+  extent.source_time = options.attention ? size.source_time : 0;
+  extent.dtype = size.dtype;
+  extent.prefix_time = size.prefix_time;
   return extent;
 }
 
@@ -68,8 +60,8 @@ kernel::Extent extent_of(const SearchOptions& options, DType dtype, std::int64_t
 BeamSearch::Slots::Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary,
                          const SearchOptions& options, const Capacity& capacity) {
   const kernel::Extent most =
-      extent_of(options, capacity.dtype, capacity.inputs, capacity.source_time,
-                options.max_length_for(capacity.source_time));
+      extent_of(options, capacity,
+                std::max(options.max_length_for(capacity.source_time), capacity.prefix_time));
   state = kernel::StateSlots(planner, most);
   logits = planner.saved(most.dtype, {most.rows(), vocabulary});
   tokens = planner.saved(DType::kInt32, {most.inputs, most.nbest, most.max_length});
@@ -93,7 +85,7 @@ struct BeamSearch::Plan {
         capacity(capacity_in),
         rules(rules_of(options_in)),
         slots(planner, model_in.vocabulary(), options_in, capacity_in) {}
-  void check(std::span<const std::int32_t> source_lengths) const;
+  void check(std::span<const std::int32_t> source_lengths, Prefixes prefixes) const;
   Views views(const kernel::Extent& extent) const;
   void advance(const Context& context, const Views& views) const;
   /// Steps until every input is done.
@@ -107,7 +99,8 @@ struct BeamSearch::Plan {
   runtime::Arena arena;
 };
 
-void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths) const {
+void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths,
+                             Prefixes prefixes) const {
   SLUICE_CHECK(static_cast<std::int64_t>(source_lengths.size()) <= capacity.inputs,
                "{} inputs do not fit a beam search for {}", source_lengths.size(), capacity.inputs);
   const std::int64_t most = options.attention ? std::min(capacity.source_time, model->source_time())
@@ -120,6 +113,8 @@ void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths) const
   SLUICE_CHECK(!options.attention || model->source_time() <= capacity.source_time,
                "the model attends to {} source tokens; the beam search has room for {}",
                model->source_time(), capacity.source_time);
+  check_prefixes(prefixes, source_lengths.size(),
+                 std::min(options.max_length, capacity.prefix_time), model->vocabulary());
 }
 
 BeamSearch::Plan::Views BeamSearch::Plan::views(const kernel::Extent& extent) const {
@@ -145,7 +140,7 @@ void BeamSearch::Plan::advance(const Context& context, const Views& views) const
 
 void BeamSearch::Plan::search(const Context& context, const Views& views) {
   const kernel::State& state = views.state;
-  const std::int64_t poll = poll_interval(context, options);
+  const Poll poll(context, options.poll_every, "beam_search");
   kernel::start(context, rules, state);
   model->start(context, state.input_of_row, state.extent.rows());
   // At the greatest length every input ends, so the steps are bounded without a look.
@@ -153,7 +148,7 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
     model->step(context, state.tokens, views.logits, views.attention);
     advance(context, views);
     if (step == state.extent.max_length) break;
-    if ((step + 1) % poll == 0 && all_done(context, state)) break;
+    if (poll.is_done(step, state.unfinished)) break;
     if (options.beam > 1) model->reorder(context, state.parents);
   }
 }
@@ -193,24 +188,24 @@ BeamSearch& BeamSearch::operator=(BeamSearch&&) noexcept = default;
 
 const SearchOptions& BeamSearch::options() const { return plan_->options; }
 
-SearchResults BeamSearch::run(const Context& context,
-                              std::span<const std::int32_t> source_lengths) {
+SearchResults BeamSearch::run(const Context& context, std::span<const std::int32_t> source_lengths,
+                              Prefixes prefixes) {
   Plan& plan = *plan_;
-  plan.check(source_lengths);
+  plan.check(source_lengths, prefixes);
   SearchResults results;
   results.source_lengths.assign(source_lengths.begin(), source_lengths.end());
   results.inputs = static_cast<std::int64_t>(source_lengths.size());
   if (results.inputs == 0) return results;
 
-  std::vector<std::int32_t> max_lengths;
-  for (const std::int32_t length : source_lengths) {
-    max_lengths.push_back(static_cast<std::int32_t>(plan.options.max_length_for(length)));
-  }
+  const std::vector<std::int32_t> max_lengths =
+      max_lengths_of(plan.options, source_lengths, prefixes);
   results.max_length = *std::max_element(max_lengths.begin(), max_lengths.end());
   const std::int64_t source_time = plan.options.attention ? plan.model->source_time() : 0;
-  const Plan::Views views = plan.views(extent_of(plan.options, plan.capacity.dtype, results.inputs,
-                                                 source_time, results.max_length));
+  const Plan::Views views = plan.views(
+      extent_of(plan.options, {results.inputs, source_time, plan.capacity.dtype, longest(prefixes)},
+                results.max_length));
   context.upload<std::int32_t>(views.state.max_lengths, max_lengths);
+  upload(context, prefixes, views.state.prefix, views.state.prefix_lengths);
   plan.search(context, views);
   const runtime::Span span(context, "beam_search", "trace back");
   kernel::trace_back(context, plan.rules, views.state, views.tokens, views.result_attention);

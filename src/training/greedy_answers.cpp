@@ -43,7 +43,7 @@ std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
     context.upload<std::int32_t>(source, batch.source);
     context.upload<std::int32_t>(length, batch.source_lengths);
     decoder.encode(context, source, length);
-    auto found = search.fetch(context, search.run(context, batch.source_lengths));
+    auto found = decoding::fetch(context, search.run(context, batch.source_lengths));
     for (std::size_t r = 0; r < rows.size(); ++r) {
       answers[static_cast<std::size_t>(rows[r])] = std::move(found[r].front().tokens);
     }

@@ -36,21 +36,22 @@ struct Rules {
 /// ((5 + length) / 6)^alpha: what a score is divided by. length counts eos.
 double length_penalty(std::int64_t length, double alpha);
 
-/// Sets all of the state but `max_lengths`, which is read: one live prefix an input, of score 0.
-/// Maximum lengths are in 0..extent.max_length: a cpu leaf throws ErrorCode::kInvalidArgument for
-/// others, a device without a host takes the nearer end.
+/// Sets all of the state but `max_lengths`, `prefix` and `prefix_lengths`, which are read: one live
+/// prefix an input, of score 0. Maximum lengths are in 0..extent.max_length: a cpu leaf throws
+/// ErrorCode::kInvalidArgument for others, a device without a host takes the nearer end. Tokens of
+/// prefixes must be in the vocabulary and none of pad, bos and eos.
 void start(const Context& context, const Rules& rules, const State& state);
 
 /// One step of the search. logits [rows, V] are those of the live prefixes' next tokens; attention
 /// [rows, source_time], read if the state keeps attention, is where that step of the model looked.
 /// Continuations of an input compete by (score, lower beam, larger logit, lower token); score is
 /// the sum of log p, p the softmax over the whole vocabulary, forbidden tokens included. Of the
-/// best `beam` those with eos finish; the best `beam` others become the new rows, best first. At an
-/// input's maximum length only eos is allowed. Rows that are not live and inputs that are done keep
-/// still: parents are the rows themselves, tokens pad. Afterwards state.tokens is what the model is
-/// fed next and state.parents what it is reordered by.
-/// A row of logits whose largest is not finite or that holds a NaN ends its input and is noted in
-/// state.faults.
+/// best `beam` those with eos finish; the best `beam` others become the new rows, best first. Where
+/// an input has a prefix only its token for this step is allowed, at the input's maximum length
+/// only eos. Rows that are not live and inputs that are done keep still: parents are the rows
+/// themselves, tokens pad. Afterwards state.tokens is what the model is fed next and state.parents
+/// what it is reordered by. A row of logits whose largest is not finite or that holds a NaN ends
+/// its input and is noted in state.faults.
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
              const Tensor& attention);
 

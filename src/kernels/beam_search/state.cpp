@@ -16,6 +16,8 @@ void visit_tensors(AnyState& state, Visit&& visit) {
   visit("step", state.step, DType::kInt32, Shape{1});
   visit("unfinished", state.unfinished, DType::kInt32, Shape{1});
   visit("max_lengths", state.max_lengths, DType::kInt32, Shape{e.inputs});
+  visit("prefix", state.prefix, DType::kInt32, Shape{e.inputs, e.prefix_time});
+  visit("prefix_lengths", state.prefix_lengths, DType::kInt32, Shape{e.inputs});
   visit("done", state.done, DType::kInt32, Shape{e.inputs});
   visit("faults", state.faults, DType::kInt32, Shape{e.inputs});
   visit("input_of_row", state.input_of_row, DType::kInt32, Shape{rows});

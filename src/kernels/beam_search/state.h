@@ -20,6 +20,7 @@ struct Extent {
   std::int64_t source_time = 0;   ///< width of the attention, if kept
   bool attention = false;         ///< whether to keep it
   DType dtype = DType::kFloat32;  ///< of logits and attention: float32 or float64
+  std::int64_t prefix_time = 0;   ///< the longest prefix that an input's hypotheses begin with
 
   std::int64_t rows() const { return inputs * beam; }
 };
@@ -28,11 +29,13 @@ struct Extent {
 struct State {
   Extent extent;
 
-  Tensor step;         ///< int32 [1]: tokens emitted so far
-  Tensor unfinished;   ///< int32 [1]: inputs that are not done; what the host polls
-  Tensor max_lengths;  ///< int32 [inputs]: most tokens of each input
-  Tensor done;         ///< int32 [inputs]: 0 or 1
-  Tensor faults;       ///< int32 [inputs]: 1 + the step whose logits were refused, or 0
+  Tensor step;            ///< int32 [1]: tokens emitted so far
+  Tensor unfinished;      ///< int32 [1]: inputs that are not done; what the host polls
+  Tensor max_lengths;     ///< int32 [inputs]: most tokens of each input
+  Tensor prefix;          ///< int32 [inputs, prefix_time]: what hypotheses begin with
+  Tensor prefix_lengths;  ///< int32 [inputs]; read if prefix_time > 0
+  Tensor done;            ///< int32 [inputs]: 0 or 1
+  Tensor faults;          ///< int32 [inputs]: 1 + the step whose logits were refused, or 0
 
   Tensor input_of_row;  ///< int32 [rows]
   Tensor tokens;        ///< int32 [rows]: last token of each prefix

@@ -46,7 +46,7 @@ class Search : public testing::OnDevice {
     model.set_first_input(c.first_input);
     BeamSearch search(context_, model, options, {inputs, source_time});
     const SearchResults results = search.run(context_, c.source_lengths);
-    const Found found = search.fetch(context_, results);
+    const Found found = fetch(context_, results);
     steps_ = model.steps();
     return found;
   }
@@ -292,6 +292,51 @@ TEST_P(Search, KeepsTheMinimumLength) {
   expect_same(found, reference(c, options));
 }
 
+TEST_P(Search, BeginsWithThePrefixOfEachInput) {
+  const std::vector<std::vector<std::int32_t>> prefixes{{5, 9, 5}, {}, {data::kUnknownId}, {7, 7}};
+  const std::vector<std::int32_t> lengths{4, 3, 5, 0};
+  for (const std::int64_t beam : {1, 2, 5}) {
+    Case c{12, lengths, with_eos_bias(3, 0.5f), 0};
+    SearchOptions options = short_options(beam, beam, 0.7);
+    options.attention = true;
+    options.max_length = 4;
+    options.max_length_factor = 0;
+    options.max_length_offset = 2;  // the first prefix is longer
+    TableModel model(context_, 12, 4 * beam, 5, c.logit);
+    BeamSearch search(context_, model, options, {4, 5, DType::kFloat32, 3});
+    Found expected;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      expected.push_back(testing::reference_search(c.logit, 12, static_cast<std::int32_t>(i),
+                                                   lengths[i], options, prefixes[i]));
+    }
+    expect_same(fetch(context_, search.run(context_, lengths, prefixes)), expected);
+    // The next run of the same search has none.
+    expect_same(fetch(context_, search.run(context_, lengths)), reference(c, options));
+  }
+}
+
+TEST_P(Search, RefusesPrefixesThatNoOutputCanHave) {
+  TableModel model(context_, 12, 10, 6, random_logits(1));
+  SearchOptions options = short_options(2, 1, 0);
+  options.max_length = 3;
+  BeamSearch search(context_, model, options, {2, 6, DType::kFloat32, 4});
+  const std::vector<std::int32_t> lengths{3, 3};
+  const auto said = [&](const std::vector<std::vector<std::int32_t>>& prefixes) -> std::string {
+    try {
+      search.run(context_, lengths, prefixes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(said({{4}}).find("1 prefixes for 2 inputs"), std::string::npos);
+  EXPECT_NE(said({{4}, {4, 4, 4, 4}}).find("input 1 has 4 tokens; at most 3"), std::string::npos);
+  for (const std::int32_t token : {-1, 0, 2, 3, 12}) {
+    EXPECT_NE(said({{4}, {5, token}}).find("holds token"), std::string::npos) << token;
+  }
+  EXPECT_EQ(said({{4}, {}}), "");
+}
+
 TEST_P(Search, TakesMoreBeamsThanThereAreTokens) {
   Case c;
   c.vocabulary = 5;  // one piece
@@ -318,9 +363,9 @@ TEST_P(Search, ServesRunsOfDifferentSizes) {
   BeamSearch search(context_, model, options, {5, 6});
   for (const auto& lengths : std::vector<std::vector<std::int32_t>>{{6, 2, 5, 1, 3}, {4}, {1, 6}}) {
     Case c{12, lengths, logit, 0};
-    expect_same(search.fetch(context_, search.run(context_, lengths)), reference(c, options));
+    expect_same(fetch(context_, search.run(context_, lengths)), reference(c, options));
   }
-  EXPECT_TRUE(search.fetch(context_, search.run(context_, {})).empty());
+  EXPECT_TRUE(fetch(context_, search.run(context_, {})).empty());
 }
 
 TEST_P(Search, NamesTheInputWhoseLogitsAreNotNumbers) {

@@ -71,7 +71,7 @@ class Seq2SeqSearch : public testing::OnDevice {
     models::Seq2SeqDecoding decoding(context_, model_, {inputs, longest, inputs * options.beam});
     BeamSearch search(context_, decoding, options, {inputs, longest, model_.parameters().dtype()});
     decoding.encode(context_, time_major(sources, longest), put(lengths));
-    return search.fetch(context_, search.run(context_, lengths));
+    return fetch(context_, search.run(context_, lengths));
   }
 
   /// log p of given outputs, eos included.

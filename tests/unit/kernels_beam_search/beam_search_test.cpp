@@ -74,7 +74,7 @@ TEST_P(BeamSearchKernel, TakesTheLargestOfALargeVocabulary) {
   Rules rules;
   rules.min_length = 1;
   rules.unknown = 1;
-  for (const std::int64_t vocabulary : {37, 64, 200, 4099}) {
+  for (const std::int64_t vocabulary : {37, 64, 200, 4099, 11003}) {
     for (const std::int64_t beam : {1, 5, 32, 64}) {
       if (beam > vocabulary - 4) continue;
       const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);

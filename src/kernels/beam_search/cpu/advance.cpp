@@ -9,9 +9,13 @@
 namespace sluice::kernels::beam_search::cpu {
 namespace {
 
-Eos eos_at(const Rules& rules, std::int64_t step, std::int64_t max_length) {
-  if (step >= max_length) return Eos::kOnly;
-  return step < rules.min_length ? Eos::kForbidden : Eos::kAllowed;
+Allowed allowed_at(const Rules& rules, const State& state, std::int32_t step, std::int64_t input) {
+  const std::int64_t time = state.extent.prefix_time;
+  if (step >= state.max_lengths.data_as<const std::int32_t>()[input]) return {rules.eos, true};
+  if (step < time && step < state.prefix_lengths.data_as<const std::int32_t>()[input]) {
+    return {state.prefix.data_as<const std::int32_t>()[input * time + step], false};
+  }
+  return {-1, step >= rules.min_length};
 }
 
 /// A prefix that ended in eos, with `length` tokens before it.
@@ -130,7 +134,6 @@ void continue_row(const Rules& rules, const State& state, const Tensor& logits, 
   const std::int64_t width = state.extent.beam + 1;
   const std::int64_t vocabulary = logits.size(1);
   const std::int64_t input = row / state.extent.beam;
-  const std::int32_t max_length = state.max_lengths.data_as<const std::int32_t>()[input];
   const double prefix = state.scores.data_as<const double>()[row];
   const Candidates out{width, state.candidate_scores.data_as<double>() + row * width,
                        state.candidate_tokens.data_as<std::int32_t>() + row * width};
@@ -139,8 +142,8 @@ void continue_row(const Rules& rules, const State& state, const Tensor& logits, 
     return;
   }
   const T* x = logits.data_as<const T>() + row * vocabulary;
-  const Eos eos = eos_at(rules, step, max_length);
-  if (row_candidates(rules, x, vocabulary, eos, prefix, out)) return;
+  const Allowed allowed = allowed_at(rules, state, step, input);
+  if (row_candidates(rules, x, vocabulary, allowed, prefix, out)) return;
   // Rows of an input may be continued by different threads.
   auto* fault = state.faults.data_as<std::int32_t>() + input;
 #pragma omp atomic write

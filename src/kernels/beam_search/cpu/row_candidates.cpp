@@ -75,8 +75,8 @@ void scan(const T* logits, std::int64_t vocabulary, BestTokens& best) {
 }  // namespace
 
 template <typename T>
-bool row_candidates(const Rules& rules, const T* logits, std::int64_t vocabulary, Eos eos,
-                    double prefix, const Candidates& out) {
+bool row_candidates(const Rules& rules, const T* logits, std::int64_t vocabulary,
+                    const Allowed& allowed, double prefix, const Candidates& out) {
   const auto& rows = loss::cpu::softmax_rows<T>();
   const T maximum = rows.maximum(logits, vocabulary);
   const double sum = std::isfinite(maximum)
@@ -85,22 +85,25 @@ bool row_candidates(const Rules& rules, const T* logits, std::int64_t vocabulary
   std::fill(out.scores, out.scores + out.count, kImpossible);
   if (std::isnan(sum)) return false;
 
-  BestTokens best(rules, eos != Eos::kForbidden, out);
-  if (eos == Eos::kOnly) {
-    best.offer(static_cast<double>(logits[rules.eos]), rules.eos);
+  std::int64_t found = 1;
+  if (allowed.only >= 0) {
+    out.scores[0] = static_cast<double>(logits[allowed.only]);
+    out.tokens[0] = allowed.only;
   } else {
+    BestTokens best(rules, allowed.eos, out);
     scan(logits, vocabulary, best);
+    found = best.size();
   }
   const double log_sum = std::log(sum);
-  for (std::int64_t i = 0; i < best.size(); ++i) {
+  for (std::int64_t i = 0; i < found; ++i) {
     out.scores[i] = prefix + ((out.scores[i] - static_cast<double>(maximum)) - log_sum);
   }
   return true;
 }
 
-template bool row_candidates<float>(const Rules&, const float*, std::int64_t, Eos, double,
-                                    const Candidates&);
-template bool row_candidates<double>(const Rules&, const double*, std::int64_t, Eos, double,
-                                     const Candidates&);
+template bool row_candidates<float>(const Rules&, const float*, std::int64_t, const Allowed&,
+                                    double, const Candidates&);
+template bool row_candidates<double>(const Rules&, const double*, std::int64_t, const Allowed&,
+                                     double, const Candidates&);
 
 }  // namespace sluice::kernels::beam_search::cpu

@@ -67,7 +67,7 @@ __device__ void continue_row(const Team<kSize>& team, const Step<T>& s, std::int
   record_attention(team, s, step, row);
   const std::int64_t input = row / s.view.beam;
   const Row<T> logits{s.logits + row * s.vocabulary, static_cast<int>(s.vocabulary), s.aligned};
-  const Allowed allowed(s.rules, step, s.view.longest(input));
+  const Allowed allowed(s.rules, step, s.view.longest(input), s.view.forced(input, step));
   if (!row_candidates(team, logits, cache, allowed, prefix, out, memory) && team.rank == 0) {
     s.view.faults[input] = step + 1;
   }

@@ -12,19 +12,23 @@ using loss::cuda::Row;
 
 /// Which tokens may follow a prefix.
 struct Allowed {
+  std::int32_t only;  ///< this and nothing else; -1: what is not ruled out below
   std::int32_t pad, bos, eos, unknown;
-  bool eos_only, eos_too;
+  bool eos_too;
 
-  __device__ Allowed(const Rules& rules, std::int64_t step, std::int64_t max_length)
-      : pad(rules.pad),
+  /// `forced` is the token of the input's prefix, or -1.
+  __device__ Allowed(const Rules& rules, std::int64_t step, std::int64_t max_length,
+                     std::int32_t forced)
+      : only(step >= max_length ? rules.eos : forced),
+        pad(rules.pad),
         bos(rules.bos),
         eos(rules.eos),
         unknown(rules.unknown),
-        eos_only(step >= max_length),
         eos_too(step >= rules.min_length) {}
   __device__ bool operator()(int token) const {
-    if (token == eos) return eos_only || eos_too;
-    return !eos_only && token != pad && token != bos && token != unknown;
+    if (only >= 0) return token == only;
+    if (token == eos) return eos_too;
+    return token != pad && token != bos && token != unknown;
   }
 };
 

@@ -10,9 +10,9 @@ namespace sluice::kernels::beam_search::cuda {
 
 /// A state as plain pointers, for kernels.
 struct View {
-  std::int64_t inputs, beam, nbest, max_length, source_time;
+  std::int64_t inputs, beam, nbest, max_length, source_time, prefix_time;
   std::int32_t *step, *unfinished;
-  const std::int32_t* max_lengths;
+  const std::int32_t *max_lengths, *prefix, *prefix_lengths;
   std::int32_t *done, *faults, *input_of_row, *tokens, *parents;
   double* scores;
   std::int32_t *history_tokens, *history_parents;
@@ -29,9 +29,12 @@ struct View {
         nbest(s.extent.nbest),
         max_length(s.extent.max_length),
         source_time(s.extent.source_time),
+        prefix_time(s.extent.prefix_time),
         step(s.step.data_as<std::int32_t>()),
         unfinished(s.unfinished.data_as<std::int32_t>()),
         max_lengths(s.max_lengths.data_as<const std::int32_t>()),
+        prefix(s.prefix.data_as<const std::int32_t>()),
+        prefix_lengths(s.prefix_lengths.data_as<const std::int32_t>()),
         done(s.done.data_as<std::int32_t>()),
         faults(s.faults.data_as<std::int32_t>()),
         input_of_row(s.input_of_row.data_as<std::int32_t>()),
@@ -54,6 +57,11 @@ struct View {
   __device__ std::int64_t longest(std::int64_t input) const {
     const std::int64_t length = max_lengths[input] < 0 ? 0 : max_lengths[input];
     return length < max_length ? length : max_length;
+  }
+  /// The prefix's token of a step, or -1.
+  __device__ std::int32_t forced(std::int64_t input, std::int64_t at) const {
+    if (at >= prefix_time || at >= prefix_lengths[input]) return -1;
+    return prefix[input * prefix_time + at];
   }
 };
 

@@ -1,8 +1,8 @@
-#include <vector>
+#include "decoding/hypothesis.h"
 
 #include "base/check.h"
 #include "base/dtype.h"
-#include "decoding/search.h"
+#include "kernels/sampling/state.h"
 
 namespace sluice::decoding {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 /// Results of all inputs on the host, in the layout of SearchResults.
 struct HostResults {
   std::int64_t nbest = 0, max_length = 0, source_time = 0;
-  std::vector<std::int32_t> tokens, lengths;
+  std::vector<std::int32_t> tokens, lengths, status;
   std::vector<double> scores, normalised;
   bool has_attention = false;
   std::vector<float> attention;
@@ -31,6 +31,7 @@ HostResults download(const Context& context, const SearchResults& results) {
   host.lengths = context.download<std::int32_t>(results.lengths);
   host.scores = context.download<double>(results.scores);
   host.normalised = context.download<double>(results.normalised_scores);
+  if (results.status) host.status = context.download<std::int32_t>(results.status);
   host.has_attention = static_cast<bool>(results.attention);
   if (host.has_attention) {
     host.source_time = results.attention.size(3);
@@ -45,6 +46,7 @@ Hypothesis hypothesis_at(const HostResults& host, std::int64_t which, std::int64
   const std::int64_t length = host.lengths[at];
   hypothesis.score = host.scores[at];
   hypothesis.normalised_score = host.normalised[at];
+  hypothesis.ended = host.status.empty() || host.status[at] == kernels::sampling::kEnded;
   const auto tokens = host.tokens.begin() + which * host.max_length;
   hypothesis.tokens.assign(tokens, tokens + length);
   if (!host.has_attention) return hypothesis;
@@ -57,8 +59,7 @@ Hypothesis hypothesis_at(const HostResults& host, std::int64_t which, std::int64
 
 }  // namespace
 
-std::vector<std::vector<Hypothesis>> BeamSearch::fetch(const Context& context,
-                                                       const SearchResults& results) const {
+std::vector<std::vector<Hypothesis>> fetch(const Context& context, const SearchResults& results) {
   if (results.inputs == 0) return {};
   const auto faults = context.download<std::int32_t>(results.faults);
   for (std::size_t i = 0; i < faults.size(); ++i) {

@@ -1,0 +1,212 @@
+#include "decoding/sampling.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "data/tokenizer.h"
+#include "decoding/poll.h"
+#include "kernels/sampling/sampling.h"
+#include "runtime/arena.h"
+#include "runtime/span.h"
+
+namespace sluice::decoding {
+
+namespace kernel = kernels::sampling;
+
+namespace {
+
+kernel::Rules rules_of(const SamplingOptions& options) {
+  kernel::Rules rules;
+  rules.temperature = options.temperature;
+  rules.top_k = options.top_k;
+  rules.top_p = options.top_p;
+  rules.seed = options.seed;
+  rules.force_end = options.force_end;
+  rules.min_length = options.min_length;
+  rules.pad = data::kPadId;
+  rules.bos = data::kBosId;
+  rules.eos = data::kEosId;
+  rules.unknown = options.allow_unknown ? -1 : data::kUnknownId;
+  return rules;
+}
+
+kernel::Extent extent_of(const SamplingOptions& options, const Sampling::Capacity& size,
+                         std::int64_t max_length) {
+  kernel::Extent extent;
+  extent.inputs = size.inputs;
+  extent.samples = options.samples;
+  extent.max_length = max_length;
+  extent.prefix_time = size.prefix_time;
+  extent.attention = options.attention;
+  extent.source_time = options.attention ? size.source_time : 0;
+  extent.dtype = size.dtype;
+  return extent;
+}
+
+/// Where the memory of a search lies.
+struct Slots {
+  Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary, const SamplingOptions& options,
+        const Sampling::Capacity& capacity) {
+    const kernel::Extent most =
+        extent_of(options, capacity,
+                  std::max(options.max_length_for(capacity.source_time), capacity.prefix_time));
+    state = kernel::StateSlots(planner, most);
+    logits = planner.saved(most.dtype, {most.rows(), vocabulary});
+    if (most.attention) attention = planner.saved(most.dtype, {most.rows(), most.source_time});
+  }
+
+  kernel::StateSlots state;
+  runtime::Slot logits, attention;
+};
+
+/// What one run works on: views of the plan's memory.
+struct Views {
+  kernel::State state;
+  Tensor logits, attention;
+};
+
+}  // namespace
+
+struct Sampling::Plan {
+  Plan(models::StepModel& model_in, runtime::ArenaPlanner& planner,
+       const SamplingOptions& options_in, const Capacity& capacity_in)
+      : model(&model_in),
+        options(options_in),
+        capacity(capacity_in),
+        rules(rules_of(options_in)),
+        slots(planner, model_in.vocabulary(), options_in, capacity_in) {}
+  void check(std::span<const std::int32_t> source_lengths, std::span<const std::int32_t> input_ids,
+             Prefixes prefixes) const;
+  Views views(const kernel::Extent& extent) const;
+  /// Steps until every sample is done.
+  void search(const Context& context, const Views& views);
+
+  models::StepModel* model;
+  SamplingOptions options;
+  Capacity capacity;
+  kernel::Rules rules;
+  Slots slots;
+  runtime::Arena arena;
+};
+
+void Sampling::Plan::check(std::span<const std::int32_t> source_lengths,
+                           std::span<const std::int32_t> input_ids, Prefixes prefixes) const {
+  const auto inputs = static_cast<std::int64_t>(source_lengths.size());
+  SLUICE_CHECK(inputs <= capacity.inputs, "{} inputs do not fit sampling for {}", inputs,
+               capacity.inputs);
+  SLUICE_CHECK(input_ids.empty() || input_ids.size() == source_lengths.size(),
+               "{} ids for {} inputs", input_ids.size(), inputs);
+  for (std::size_t i = 0; i < source_lengths.size(); ++i) {
+    SLUICE_CHECK(source_lengths[i] >= 0 && source_lengths[i] <= capacity.source_time,
+                 "input {} has {} source tokens; sampling for {} can't take it", i,
+                 source_lengths[i], capacity.source_time);
+  }
+  SLUICE_CHECK(!options.attention || model->source_time() <= capacity.source_time,
+               "the model attends to {} source tokens; sampling has room for {}",
+               model->source_time(), capacity.source_time);
+  check_prefixes(prefixes, source_lengths.size(),
+                 std::min(options.max_length, capacity.prefix_time), model->vocabulary());
+}
+
+Views Sampling::Plan::views(const kernel::Extent& extent) const {
+  Views views;
+  views.state = slots.state.view(arena, extent);
+  views.logits = arena.tensor(slots.logits, extent.dtype, {extent.rows(), model->vocabulary()});
+  if (extent.attention) {
+    views.attention =
+        arena.tensor(slots.attention, extent.dtype, {extent.rows(), extent.source_time});
+  }
+  return views;
+}
+
+void Sampling::Plan::search(const Context& context, const Views& views) {
+  const kernel::State& state = views.state;
+  const Poll poll(context, options.poll_every, "sampling");
+  kernel::start(context, rules, state);
+  model->start(context, state.input_of_row, state.extent.rows());
+  // At the greatest length every sample ends or is cut, so the steps are bounded without a look.
+  const std::int64_t steps = state.extent.max_length + (rules.force_end ? 1 : 0);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    model->step(context, state.tokens, views.logits, views.attention);
+    const runtime::Span span(context, "sampling", "draw");
+    kernel::advance(context, rules, state, views.logits, views.attention);
+    if (step + 1 < steps && poll.is_done(step, state.unfinished)) break;
+  }
+}
+
+Sampling::Sampling(const Context& context, models::StepModel& model, const SamplingOptions& options,
+                   const Capacity& capacity) {
+  options.validate();
+  SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0 && capacity.prefix_time >= 0,
+               "sampling can't be made for {} inputs of {} source tokens", capacity.inputs,
+               capacity.source_time);
+  SLUICE_CHECK(capacity.dtype == DType::kFloat32 || capacity.dtype == DType::kFloat64,
+               "sampling takes logits in float32 or float64, not {}",
+               base::name_of(capacity.dtype));
+  const std::int64_t rows = capacity.inputs * options.samples, vocabulary = model.vocabulary();
+  SLUICE_CHECK(rows <= model.max_rows(),
+               "{} samples of {} inputs need {} rows, but the model has room for {}",
+               options.samples, capacity.inputs, rows, model.max_rows());
+  SLUICE_CHECK(vocabulary > data::kEosId,
+               "sampling needs a vocabulary with eos (id {}), not one of {} tokens", data::kEosId,
+               vocabulary);
+  runtime::ArenaPlanner planner;
+  plan_ = std::make_unique<Plan>(model, planner, options, capacity);
+  plan_->arena = runtime::Arena(context.device(), planner);
+}
+
+std::size_t Sampling::bytes(std::int64_t vocabulary, const SamplingOptions& options,
+                            const Capacity& capacity) {
+  runtime::ArenaPlanner planner;
+  const Slots slots(planner, vocabulary, options, capacity);
+  return planner.total();
+}
+
+Sampling::~Sampling() = default;
+Sampling::Sampling(Sampling&&) noexcept = default;
+Sampling& Sampling::operator=(Sampling&&) noexcept = default;
+
+const SamplingOptions& Sampling::options() const { return plan_->options; }
+
+SearchResults Sampling::run(const Context& context, std::span<const std::int32_t> source_lengths,
+                            std::span<const std::int32_t> input_ids, Prefixes prefixes) {
+  Plan& plan = *plan_;
+  plan.check(source_lengths, input_ids, prefixes);
+  SearchResults results;
+  results.source_lengths.assign(source_lengths.begin(), source_lengths.end());
+  results.inputs = static_cast<std::int64_t>(source_lengths.size());
+  if (results.inputs == 0) return results;
+
+  const std::vector<std::int32_t> max_lengths =
+      max_lengths_of(plan.options, source_lengths, prefixes);
+  results.max_length = *std::max_element(max_lengths.begin(), max_lengths.end());
+  const std::int64_t source_time = plan.options.attention ? plan.model->source_time() : 0;
+  const kernel::Extent extent =
+      extent_of(plan.options, {results.inputs, source_time, plan.capacity.dtype, longest(prefixes)},
+                results.max_length);
+  const Views views = plan.views(extent);
+  std::vector<std::int32_t> ids(input_ids.begin(), input_ids.end());
+  if (ids.empty()) {
+    ids.resize(source_lengths.size());
+    std::iota(ids.begin(), ids.end(), 0);
+  }
+  context.upload<std::int32_t>(views.state.max_lengths, max_lengths);
+  context.upload<std::int32_t>(views.state.input_ids, ids);
+  upload(context, prefixes, views.state.prefix, views.state.prefix_lengths);
+  plan.search(context, views);
+
+  const base::Shape each{extent.inputs, extent.samples};
+  results.tokens = views.state.emitted.reshape({extent.inputs, extent.samples, extent.max_length});
+  results.lengths = views.state.lengths.reshape(each);
+  results.scores = results.normalised_scores = views.state.scores.reshape(each);
+  results.status = views.state.status.reshape(each);
+  if (extent.attention) {
+    results.attention = views.state.attention.reshape(
+        {extent.inputs, extent.samples, extent.max_length, extent.source_time});
+  }
+  results.faults = views.state.faults;
+  return results;
+}
+
+}  // namespace sluice::decoding
