@@ -27,9 +27,9 @@ inline std::vector<double> reference_log_softmax(const Logit& logit, Node node,
 
 inline bool reference_allows(const SearchOptions& options, std::int64_t token, std::int64_t step,
                              std::int64_t max_length,
-                             const std::vector<std::int32_t>& prefix = {}) {
-  if (step < static_cast<std::int64_t>(prefix.size())) {
-    return token == prefix[static_cast<std::size_t>(step)];
+                             const std::vector<std::int32_t>& forced = {}) {
+  if (step < static_cast<std::int64_t>(forced.size())) {
+    return token == forced[static_cast<std::size_t>(step)];
   }
   if (token == data::kEosId) return step >= options.min_length;
   if (token == data::kPadId || token == data::kBosId || step >= max_length) return false;
@@ -77,7 +77,7 @@ inline void sort_and_cut(std::vector<Hypothesis>& found, std::int64_t nbest) {
 inline std::vector<Hypothesis> reference_search(const Logit& logit, std::int64_t vocabulary,
                                                 std::int32_t input, std::int64_t source_length,
                                                 const SearchOptions& options,
-                                                const std::vector<std::int32_t>& prefix = {}) {
+                                                const std::vector<std::int32_t>& forced = {}) {
   struct Continuation {
     std::size_t beam;
     std::int32_t token;
@@ -85,7 +85,7 @@ inline std::vector<Hypothesis> reference_search(const Logit& logit, std::int64_t
   };
   const bool stop_when_full = options.stop == decoding::StopRule::kBeamFull || options.beam == 1;
   const std::int64_t max_length =
-      std::max(options.max_length_for(source_length), static_cast<std::int64_t>(prefix.size()));
+      std::max(options.max_length_for(source_length), static_cast<std::int64_t>(forced.size()));
   std::vector<Prefix> live(1);
   live[0].node = next_node(first_node(input), data::kBosId);
   std::vector<Hypothesis> found;
@@ -95,7 +95,7 @@ inline std::vector<Hypothesis> reference_search(const Logit& logit, std::int64_t
       const auto log_p = reference_log_softmax(logit, live[b].node, vocabulary);
       for (std::int64_t v = 0; v < vocabulary; ++v) {
         const double score = live[b].score + log_p[static_cast<std::size_t>(v)];
-        if (reference_allows(options, v, step, max_length, prefix) && std::isfinite(score)) {
+        if (reference_allows(options, v, step, max_length, forced) && std::isfinite(score)) {
           all.push_back({b, static_cast<std::int32_t>(v), score});
         }
       }
