@@ -35,9 +35,15 @@ TEST(RecurrentBench, HoldsEveryImplementationAgainstTheOracle) {
     EXPECT_GT(result.milliseconds, 0);
     EXPECT_NEAR(result.gflops * result.milliseconds * 1e6,
                 result.shape.forward_flops() * (result.pass == Pass::kForward ? 1 : 3), 1);
-    ASSERT_TRUE(result.gemm_gflops.has_value());
-    EXPECT_NEAR(*result.share_of_gemm() * *result.gemm_gflops, result.gflops, 1e-9 * result.gflops);
-    EXPECT_LT(*result.share_of_gemm(), 1);  // a few rows of 18 units fill no machine
+    // oneDNN multiplies float32 anywhere, but bfloat16 with AVX-512 alone.
+    if (result.shape.dtype == base::DType::kFloat32) {
+      ASSERT_TRUE(result.gemm_gflops.has_value());
+    }
+    if (result.gemm_gflops) {
+      EXPECT_NEAR(*result.share_of_gemm() * *result.gemm_gflops, result.gflops,
+                  1e-9 * result.gflops);
+      EXPECT_LT(*result.share_of_gemm(), 1);  // a few rows of 18 units fill no machine
+    }
     ASSERT_TRUE(result.error.has_value());
     // float32 keeps 24 bits, bfloat16 storage 8; a sum of 27 products and 7 steps on top.
     EXPECT_LT(*result.error, result.shape.dtype == base::DType::kFloat32 ? 1e-5 : 3e-2)
