@@ -123,19 +123,20 @@ TEST_P(SamplingSearch, DrawsOutputsByTheirProbability) {
   options.max_length_offset = 2;
   options.seed = 5;
   std::map<Ids, double> counts;
-  for (const Hypothesis& sample : draw(options, {0})[0]) ++counts[sample.tokens];
+  const Found found = draw(options, {0});
+  for (const Hypothesis& sample : found[0]) ++counts[sample.tokens];
   double statistic = 0, cells = 0, rest_expected = 0, rest_found = 4000, probability = 0;
   const std::function<void(const Ids&, Node, double)> visit = [&](const Ids& tokens, Node node,
                                                                   double p) {
     const auto expect = [&](double q) {
       probability += q;
-      const double expected = 4000 * q, found = counts[tokens];
+      const double expected = 4000 * q, drawn = counts[tokens];
       if (expected < 8) {
         rest_expected += expected;
         return;
       }
-      statistic += (found - expected) * (found - expected) / expected;
-      rest_found -= found;
+      statistic += (drawn - expected) * (drawn - expected) / expected;
+      rest_found -= drawn;
       ++cells;
     };
     if (tokens.size() == 2) return expect(p);  // eos is all that is allowed
