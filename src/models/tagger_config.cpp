@@ -1,0 +1,103 @@
+#include "models/tagger_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "kernels/crf/crf.h"
+#include "kernels/recurrent/recurrent.h"
+
+namespace sluice::models {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Calls visit(key, member) for every key: the one list that writing and reading share.
+template <typename Config, typename Visit>
+void visit_keys(Config& config, Visit&& visit) {
+  visit("cell", config.cell);
+  visit("vocabulary", config.vocabulary);
+  visit("labels", config.labels);
+  visit("embedding", config.embedding);
+  visit("hidden", config.hidden);
+  visit("layers", config.layers);
+  visit("bidirectional", config.bidirectional);
+  visit("output", config.output);
+  visit("dropout", config.dropout);
+  visit("peepholes", config.peepholes);
+  visit("layer_norm", config.layer_norm);
+  visit("zoneout_h", config.zoneout_h);
+  visit("zoneout_c", config.zoneout_c);
+  visit("recurrent_dropout", config.recurrent_dropout);
+}
+
+constexpr std::int64_t kLargestWidth = 1 << 24;
+constexpr std::int64_t kMostLayers = 64;
+
+void check_range(std::string_view key, std::int64_t value, std::int64_t most) {
+  SLUICE_CHECK(value >= 1 && value <= most, "model.{} is {}; it must be in 1..{}", key, value,
+               most);
+}
+
+void check_rate(std::string_view key, double value) {
+  SLUICE_CHECK(value >= 0 && value < 1, "model.{} is {}; it must be in [0, 1)", key, value);
+}
+
+void check_cell(const TaggerConfig& config) {
+  namespace recurrent = kernels::recurrent;
+  const bool is_lstm = recurrent::parse_cell(config.cell) == recurrent::CellType::kLstm;
+  const auto check_lstm = [&](bool on, std::string_view key, std::string_view what) {
+    SLUICE_CHECK(is_lstm || !on, "model.{} is set, but only an lstm has {}; model.cell is '{}'",
+                 key, what, config.cell);
+  };
+  check_lstm(config.peepholes, "peepholes", "peepholes");
+  check_lstm(config.layer_norm, "layer_norm", "layer norm");
+  check_lstm(config.zoneout_c > 0, "zoneout_c", "a cell state");
+  SLUICE_CHECK(!config.layer_norm || !config.peepholes,
+               "model.layer_norm is on, but an lstm with model.peepholes has none");
+}
+
+}  // namespace
+
+void TaggerConfig::validate() const {
+  check_range("vocabulary", vocabulary, kLargestWidth);
+  check_range("labels", labels, kernels::crf::kMostLabels);
+  check_range("embedding", embedding, kLargestWidth);
+  check_range("hidden", hidden, kLargestWidth);
+  check_range("layers", layers, kMostLayers);
+  SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
+               "model.hidden is {}; a bidirectional tagger halves it, so it must be even", hidden);
+  SLUICE_CHECK(output == "crf" || output == "softmax",
+               "model.output is '{}'; a tagger takes crf or softmax", output);
+  check_rate("dropout", dropout);
+  check_rate("zoneout_h", zoneout_h);
+  check_rate("zoneout_c", zoneout_c);
+  check_rate("recurrent_dropout", recurrent_dropout);
+  check_cell(*this);
+}
+
+std::string TaggerConfig::to_json() const {
+  ordered_json json;
+  json["model"] = kKind;
+  visit_keys(*this, [&](const char* key, const auto& value) { json[key] = value; });
+  return json.dump();
+}
+
+TaggerConfig TaggerConfig::from_json(std::string_view text) {
+  TaggerConfig config;
+  try {
+    ordered_json json = ordered_json::parse(text);
+    SLUICE_CHECK(json.value("model", "") == kKind, "the model is not of type {}", kKind);
+    json.erase("model");
+    visit_keys(config, [&](const char* key, auto& value) {
+      json.at(key).get_to(value);
+      json.erase(key);
+    });
+    SLUICE_CHECK(json.empty(), "unknown key '{}' in the model's configuration", json.begin().key());
+  } catch (const nlohmann::json::exception& error) {
+    base::fail(ErrorCode::kFormat, "the model's configuration is damaged: {}", error.what());
+  }
+  config.validate();
+  return config;
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sluice::models {
+
+/// Architecture of a recurrent tagger; stored in the checkpoint.
+struct TaggerConfig {
+  static constexpr std::string_view kKind = "tagger";  ///< Model::kind
+
+  std::string cell = "lstm";  ///< of kernels/recurrent
+  std::int64_t vocabulary = 0;
+  std::int64_t labels = 0;
+  std::int64_t embedding = 100;
+  std::int64_t hidden = 200;  ///< units of a layer in all directions together
+  std::int64_t layers = 1;
+  bool bidirectional = true;  ///< hidden/2 units a direction
+  /// crf: a label's score depends on its neighbour (docs/equations.md); softmax: each stands for
+  /// itself.
+  std::string output = "crf";
+  double dropout = 0.5;  ///< embeddings, between layers, before the output layer
+  // What the cells have beside their equations (docs/equations.md).
+  bool peepholes = false;        ///< lstm only
+  bool layer_norm = false;       ///< lstm only, without peepholes
+  double zoneout_h = 0;          ///< rate at which units keep their h
+  double zoneout_c = 0;          ///< the same of c: lstm only
+  double recurrent_dropout = 0;  ///< rate of h in the recurrent product
+
+  bool has_crf() const { return output == "crf"; }
+
+  /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
+  void validate() const;
+  /// JSON text as stored in the checkpoint; from_json refuses unknown or mistyped keys.
+  std::string to_json() const;
+  static TaggerConfig from_json(std::string_view text);
+};
+
+}  // namespace sluice::models

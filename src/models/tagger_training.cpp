@@ -1,0 +1,289 @@
+#include "models/tagger_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/crf/crf.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/loss/loss.h"
+#include "models/explain.h"
+#include "runtime/span.h"
+
+namespace sluice::models {
+
+namespace crf = kernels::crf;
+namespace elementwise = kernels::elementwise;
+namespace loss = kernels::loss;
+namespace recurrent = kernels::recurrent;
+
+namespace {
+
+// Streams of the dropout keys; layer l of the stack adds l.
+constexpr std::uint32_t kEmbeddingStream = 0;
+constexpr std::uint32_t kOutputStream = 1;
+constexpr std::uint32_t kStackStream = 100;
+
+}  // namespace
+
+struct TaggerTraining::Plan {
+  struct Slots {
+    runtime::Slot embedded, y, y_dropped, sums, best;
+    runtime::Slot d_y, d_embedded;
+    runtime::Slot emissions, loss_workspace;
+  };
+
+  Plan(const Context& context, const Tagger& model_in, runtime::ArenaPlanner& planner,
+       const Extent& capacity_in, bool training_in)
+      : model(&model_in),
+        storage(model_in.parameters().storage(context)),
+        capacity(capacity_in),
+        training(training_in),
+        drops(training_in && model_in.config().dropout > 0),
+        slots(book(planner)),
+        stack(context, model_in.stack(), planner, capacity_in.source_time, capacity_in.rows,
+              storage, training_in),
+        output(context, model_in.output(), planner, capacity_in.source_time * capacity_in.rows,
+               storage, training_in) {}
+
+  Slots book(runtime::ArenaPlanner& planner) const;
+  void check(const Batch& batch, const Pass& pass) const;
+  Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, std::int64_t width) const {
+    return arena.tensor(slot, storage, {last.time, last.rows, width});
+  }
+  Tensor sums(const runtime::Arena& arena) const {
+    return arena.tensor(slots.sums, DType::kFloat64, {loss::kSums});
+  }
+  Tensor best(const runtime::Arena& arena) const {
+    return arena.tensor(slots.best, DType::kInt32, {last.time, last.rows});
+  }
+  /// A tensor of this run with time and rows in one axis.
+  Tensor flat(const Tensor& x) const { return x.reshape({last.time * last.rows, x.size(2)}); }
+  void dropout(const Context& context, const Tensor& x, const Tensor& y, const Batch& batch,
+               const Pass& pass, std::uint32_t stream) const {
+    const runtime::Span span(context, "dropout");
+    elementwise::dropout(
+        context, {x, y, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
+  }
+
+  /// What the output layer reads [time, rows, hidden].
+  Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                 const Pass& pass);
+  /// [time, rows, labels] in the type of the parameters.
+  Tensor emit(const Context& context, const runtime::Arena& arena, const Tensor& hidden);
+  /// Fills in sums and, unless training with a softmax, best labels. If training, the gradient of
+  /// the emissions takes their place.
+  void compute_loss(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                    const Pass& pass, const Tensor& emissions) const;
+  void compute_softmax(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                       const Pass& pass, const Tensor& emissions) const;
+  void compute_crf(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                   const Pass& pass, const Tensor& emissions) const;
+  void find_best(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                 const Tensor& emissions) const;
+  void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                const Pass& pass, const Tensor& hidden, const Tensor& d_emissions);
+
+  const Tagger* model;
+  DType storage;
+  Extent capacity;
+  bool training;
+  bool drops;
+  Slots slots;
+  layers::RecurrentStackPlan stack;
+  layers::LinearPlan output;
+  recurrent::ForwardArgs last;  // of the last forward, for backward
+};
+
+TaggerTraining::Plan::Slots TaggerTraining::Plan::book(runtime::ArenaPlanner& planner) const {
+  const TaggerConfig& config = model->config();
+  const std::int64_t time = capacity.source_time, rows = capacity.rows;
+  const Shape embedded{time, rows, config.embedding}, hidden{time, rows, config.hidden};
+  Slots booked;
+  booked.embedded = planner.saved(storage, embedded);
+  booked.y = planner.saved(storage, hidden);
+  booked.sums = planner.saved(DType::kFloat64, {loss::kSums});
+  booked.best = planner.saved(DType::kInt32, {time, rows});
+  if (training) {
+    // Dropout may not overwrite y: the stack's backward reads it.
+    if (drops) booked.y_dropped = planner.saved(storage, hidden);
+    booked.d_y = planner.scratch(storage, hidden);
+    booked.d_embedded = planner.scratch(storage, embedded);
+  }
+  booked.emissions = planner.scratch(model->parameters().dtype(), {time, rows, config.labels});
+  booked.loss_workspace = planner.scratch_bytes(
+      std::max({crf::loss_workspace_bytes(time, rows, config.labels, training),
+                crf::best_labels_workspace_bytes(time, rows, config.labels),
+                loss::cross_entropy_workspace_bytes(time * rows)}));
+  return booked;
+}
+
+void TaggerTraining::Plan::check(const Batch& batch, const Pass& pass) const {
+  const Extent& extent = batch.extent;
+  SLUICE_CHECK(extent.rows >= 1 && extent.rows <= capacity.rows &&
+                   extent.source_time <= capacity.source_time,
+               "a batch of {} rows and {} steps does not fit a plan for {} and {}", extent.rows,
+               extent.source_time, capacity.rows, capacity.source_time);
+  const Shape wanted{extent.source_time, extent.rows};
+  SLUICE_CHECK(batch.target_out ? batch.target_out.shape() == wanted : !training,
+               "a tagger takes a label for each token, {}, not {}", wanted.to_string(),
+               batch.target_out ? batch.target_out.shape().to_string() : "none");
+  SLUICE_CHECK(pass.label_smoothing == 0 || model->crf() == nullptr,
+               "training.label_smoothing is {}, but a CRF has none; use model.output = softmax",
+               pass.label_smoothing);
+}
+
+Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Arena& arena,
+                                     const Batch& batch, const Pass& pass) {
+  check(batch, pass);
+  const TaggerConfig& config = model->config();
+  stack.pack(context, arena, model->parameters());
+  output.pack(context, arena, model->parameters());
+
+  last = {};
+  last.time = batch.extent.source_time;
+  last.rows = batch.extent.rows;
+  last.x = tensor(arena, slots.embedded, config.embedding);
+  model->embedding().forward(context, model->parameters(), batch.source, last.x);
+  if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
+  last.lengths = batch.source_lengths;
+  last.y = tensor(arena, slots.y, config.hidden);
+  last.row_ids = batch.row_ids;
+  last.dropout = pass.dropout.shifted(kStackStream);
+  stack.forward(context, arena, last);
+  if (!drops) return last.y;
+  const Tensor dropped = tensor(arena, slots.y_dropped, config.hidden);
+  dropout(context, last.y, dropped, batch, pass, kOutputStream);
+  return dropped;
+}
+
+Tensor TaggerTraining::Plan::emit(const Context& context, const runtime::Arena& arena,
+                                  const Tensor& hidden) {
+  const Tensor emissions = arena.tensor(slots.emissions, model->parameters().dtype(),
+                                        {last.time, last.rows, model->config().labels});
+  output.forward(context, arena, model->parameters(), flat(hidden), flat(emissions));
+  return emissions;
+}
+
+void TaggerTraining::Plan::compute_softmax(const Context& context, const runtime::Arena& arena,
+                                           const Batch& batch, const Pass& pass,
+                                           const Tensor& emissions) const {
+  loss::CrossEntropyArgs args;
+  args.time = last.time;
+  args.rows = last.rows;
+  args.logits = flat(emissions);
+  args.targets = batch.target_out.reshape({last.time * last.rows});
+  args.lengths = batch.source_lengths;
+  args.label_smoothing = pass.label_smoothing;
+  args.scale = pass.scale;
+  args.loss_scale = pass.loss_scale;
+  if (training) args.d_logits = args.logits;
+  args.sums = sums(arena);
+  args.workspace = arena.data(slots.loss_workspace);
+  loss::cross_entropy(context, args);
+}
+
+void TaggerTraining::Plan::compute_crf(const Context& context, const runtime::Arena& arena,
+                                       const Batch& batch, const Pass& pass,
+                                       const Tensor& emissions) const {
+  crf::LossArgs args;
+  args.time = last.time;
+  args.rows = last.rows;
+  args.emissions = emissions;
+  args.chain = model->crf()->chain(model->parameters());
+  args.targets = batch.target_out;
+  args.lengths = batch.source_lengths;
+  args.scale = pass.scale;
+  args.loss_scale = pass.loss_scale;
+  if (training) {
+    args.d_emissions = emissions;
+    args.d_chain = model->crf()->gradient(model->parameters());
+  }
+  args.best = best(arena);
+  args.sums = sums(arena);
+  args.workspace = arena.data(slots.loss_workspace);
+  crf::negative_log_likelihood(context, args);
+}
+
+void TaggerTraining::Plan::find_best(const Context& context, const runtime::Arena& arena,
+                                     const Batch& batch, const Tensor& emissions) const {
+  crf::BestLabelsArgs args;
+  args.time = last.time;
+  args.rows = last.rows;
+  args.emissions = emissions;
+  if (model->crf() != nullptr) args.chain = model->crf()->chain(model->parameters());
+  args.lengths = batch.source_lengths;
+  args.best = best(arena);
+  args.workspace = arena.data(slots.loss_workspace);
+  crf::best_labels(context, args);
+}
+
+void TaggerTraining::Plan::compute_loss(const Context& context, const runtime::Arena& arena,
+                                        const Batch& batch, const Pass& pass,
+                                        const Tensor& emissions) const {
+  const runtime::Span span(context, "loss");
+  if (!batch.target_out) {
+    context.zero(sums(arena));
+  } else if (model->crf() != nullptr) {
+    return compute_crf(context, arena, batch, pass, emissions);
+  } else {
+    compute_softmax(context, arena, batch, pass, emissions);
+  }
+  if (!training) find_best(context, arena, batch, emissions);
+}
+
+void TaggerTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
+                                    const Batch& batch, const Pass& pass, const Tensor& hidden,
+                                    const Tensor& d_emissions) {
+  const TaggerConfig& config = model->config();
+  recurrent::BackwardArgs args;
+  args.forward = last;
+  args.dy = tensor(arena, slots.d_y, config.hidden);
+  output.backward(context, arena, model->parameters(), flat(hidden), flat(d_emissions),
+                  flat(args.dy));
+  if (drops) dropout(context, args.dy, args.dy, batch, pass, kOutputStream);
+  args.dx = tensor(arena, slots.d_embedded, config.embedding);
+  stack.backward(context, arena, model->parameters(), args);
+  if (drops) dropout(context, args.dx, args.dx, batch, pass, kEmbeddingStream);
+  model->embedding().backward(context, model->parameters(), batch.source, args.dx);
+}
+
+TaggerTraining::TaggerTraining(const Context& context, const Tagger& model,
+                               runtime::ArenaPlanner& planner, const Extent& capacity,
+                               bool training) {
+  // The plan's own scratch lives across the calls of its layers, so one scope holds them all.
+  const runtime::ScratchScope scope(planner);
+  plan_ = std::make_unique<Plan>(context, model, planner, capacity, training);
+}
+
+TaggerTraining::~TaggerTraining() = default;
+
+Tensor TaggerTraining::evaluate(const Context& context, const runtime::Arena& arena,
+                                const Batch& batch, const Pass& pass) {
+  SLUICE_ASSERT(!plan_->training);
+  const Tensor hidden = plan_->forward(context, arena, batch, pass);
+  plan_->compute_loss(context, arena, batch, pass, plan_->emit(context, arena, hidden));
+  return plan_->sums(arena);
+}
+
+Tensor TaggerTraining::forward_backward(const Context& context, const runtime::Arena& arena,
+                                        const Batch& batch, const Pass& pass) {
+  SLUICE_ASSERT(plan_->training);
+  const Tensor hidden = plan_->forward(context, arena, batch, pass);
+  const Tensor emissions = plan_->emit(context, arena, hidden);
+  plan_->compute_loss(context, arena, batch, pass, emissions);
+  plan_->backward(context, arena, batch, pass, hidden, emissions);
+  return plan_->sums(arena);
+}
+
+Tensor TaggerTraining::sums(const runtime::Arena& arena) const { return plan_->sums(arena); }
+
+Tensor TaggerTraining::labels(const runtime::Arena& arena) const { return plan_->best(arena); }
+
+std::string TaggerTraining::implementations() const {
+  return fmt::format("recurrent={}", plan_->stack.implementation());
+}
+
+std::string TaggerTraining::explain() const { return explain_choice("recurrent", plan_->stack); }
+
+}  // namespace sluice::models
