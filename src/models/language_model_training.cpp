@@ -1,0 +1,270 @@
+#include "models/language_model_training.h"
+
+#include <fmt/format.h>
+
+#include "kernels/elementwise/elementwise.h"
+#include "models/explain.h"
+#include "models/feature_states.h"
+#include "models/output_loss.h"
+#include "runtime/span.h"
+
+namespace sluice::models {
+
+namespace elementwise = kernels::elementwise;
+namespace recurrent = kernels::recurrent;
+
+namespace {
+
+// Streams of the dropout keys; layer l of the stack adds l.
+constexpr std::uint32_t kEmbeddingStream = 0;
+constexpr std::uint32_t kOutputStream = 1;
+constexpr std::uint32_t kStackStream = 100;
+
+}  // namespace
+
+struct LanguageModelTraining::Plan {
+  struct States {
+    runtime::Slot h, c;
+  };
+  struct Slots {
+    runtime::Slot embedded, y, y_dropped;
+    runtime::Slot d_y, d_embedded;
+    States start, end, d_start;
+  };
+
+  Plan(const Context& context, const LanguageModel& model_in, runtime::ArenaPlanner& planner,
+       const Extent& capacity_in, bool training_in)
+      : model(&model_in),
+        storage(model_in.parameters().storage(context)),
+        capacity(capacity_in),
+        training(training_in),
+        drops(training_in && model_in.config().dropout > 0),
+        carried(model_in.carried(training_in)),
+        slots(book(planner)),
+        features(context, model_in, planner, capacity_in.rows, training_in),
+        stack(context, model_in.stack(), planner, capacity_in.target_time, capacity_in.rows,
+              storage, training_in),
+        output(context, model_in.output(), planner, capacity_in.target_time, capacity_in.rows,
+               storage, model_in.parameters().dtype(), training_in) {}
+
+  Slots book(runtime::ArenaPlanner& planner) const;
+  States book_states(runtime::ArenaPlanner& planner, bool scratch) const;
+  RecurrentStates states(const runtime::Arena& arena, const States& booked,
+                         std::int64_t rows) const;
+  bool has_features() const { return model->config().features > 0; }
+  void check(const Batch& batch) const;
+  void dropout(const Context& context, const Tensor& x, const Tensor& y, const Batch& batch,
+               const Pass& pass, std::uint32_t stream) const;
+  OutputLoss::Input output_input(const Tensor& activations, const Batch& batch) const {
+    return {activations, batch.target_out, batch.target_lengths};
+  }
+
+  // Everything up to the output layer's input [target_time, rows, width].
+  Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                 const Pass& pass);
+  void set_start(const Context& context, const runtime::Arena& arena, const Batch& batch);
+  void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                const Pass& pass, const Tensor& d_activations);
+
+  const LanguageModel* model;
+  DType storage;
+  Extent capacity;
+  bool training;
+  bool drops;
+  CarriedStates* carried;  // null unless states are carried
+  Slots slots;
+  FeatureStates features;
+  layers::RecurrentStackPlan stack;
+  OutputLoss output;
+  recurrent::ForwardArgs last;  // of the last forward, for backward
+};
+
+LanguageModelTraining::Plan::States LanguageModelTraining::Plan::book_states(
+    runtime::ArenaPlanner& planner, bool scratch) const {
+  const auto book = [&](DType dtype, const Shape& shape) {
+    return scratch ? planner.scratch(dtype, shape) : planner.saved(dtype, shape);
+  };
+  States booked;
+  booked.h = book(storage, model->h_shape(capacity.rows));
+  if (model->has_cell_state()) {
+    booked.c = book(base::policy_of(storage).cell_state, model->c_shape(capacity.rows));
+  }
+  return booked;
+}
+
+LanguageModelTraining::Plan::Slots LanguageModelTraining::Plan::book(
+    runtime::ArenaPlanner& planner) const {
+  const LanguageModelConfig& config = model->config();
+  const Shape embedded{capacity.target_time, capacity.rows, config.embedding};
+  const Shape y{capacity.target_time, capacity.rows, config.width()};
+  Slots booked;
+  booked.embedded = planner.saved(storage, embedded);
+  booked.y = planner.saved(storage, y);
+  if (has_features() || carried != nullptr) booked.start = book_states(planner, false);
+  if (carried != nullptr) booked.end = book_states(planner, false);
+  if (!training) return booked;
+  // Dropout may not overwrite y: the stack's backward reads it.
+  if (drops) booked.y_dropped = planner.saved(storage, y);
+  booked.d_y = planner.scratch(storage, y);
+  booked.d_embedded = planner.scratch(storage, embedded);
+  if (has_features()) booked.d_start = book_states(planner, true);
+  return booked;
+}
+
+RecurrentStates LanguageModelTraining::Plan::states(const runtime::Arena& arena,
+                                                    const States& booked, std::int64_t rows) const {
+  RecurrentStates views;
+  views.h = arena.tensor(booked.h, storage, model->h_shape(rows));
+  if (model->has_cell_state()) {
+    views.c = arena.tensor(booked.c, base::policy_of(storage).cell_state, model->c_shape(rows));
+  }
+  return views;
+}
+
+void LanguageModelTraining::Plan::check(const Batch& batch) const {
+  const Extent& extent = batch.extent;
+  SLUICE_CHECK(extent.rows >= 1 && extent.rows <= capacity.rows &&
+                   extent.target_time <= capacity.target_time,
+               "a batch of {} rows and {} steps does not fit a plan for {} and {}", extent.rows,
+               extent.target_time, capacity.rows, capacity.target_time);
+  if (has_features()) {
+    const Shape wanted{1, extent.rows, model->config().features};
+    SLUICE_CHECK(batch.source && batch.source.shape() == wanted,
+                 "a language model with model.features takes a vector a row, {}, not {}",
+                 wanted.to_string(),
+                 batch.source ? batch.source.shape().to_string() : std::string("none"));
+  } else if (carried != nullptr) {
+    const Shape wanted{1, extent.rows};
+    SLUICE_CHECK(batch.source && batch.source.shape() == wanted,
+                 "a language model that carries its states takes where each row starts, {}",
+                 wanted.to_string());
+  }
+}
+
+void LanguageModelTraining::Plan::dropout(const Context& context, const Tensor& x, const Tensor& y,
+                                          const Batch& batch, const Pass& pass,
+                                          std::uint32_t stream) const {
+  const runtime::Span span(context, "dropout");
+  elementwise::dropout(
+      context, {x, y, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
+}
+
+void LanguageModelTraining::Plan::set_start(const Context& context, const runtime::Arena& arena,
+                                            const Batch& batch) {
+  if (!has_features() && carried == nullptr) return;
+  const std::int64_t rows = batch.extent.rows;
+  const RecurrentStates start = states(arena, slots.start, rows);
+  if (has_features()) {
+    features.pack(context, arena);
+    features.forward(context, arena, batch.source.reshape({rows, model->config().features}), start);
+  } else {
+    carried->load(context, batch.source.reshape({rows}), start);
+  }
+  last.h0 = start.h;
+  last.c0 = start.c;
+}
+
+Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtime::Arena& arena,
+                                            const Batch& batch, const Pass& pass) {
+  check(batch);
+  const LanguageModelConfig& config = model->config();
+  const std::int64_t rows = batch.extent.rows;
+  const std::int64_t time = batch.extent.target_time;
+  stack.pack(context, arena, model->parameters());
+  output.pack(context, arena, model->parameters());
+
+  last = {};
+  last.time = time;
+  last.rows = rows;
+  last.x = arena.tensor(slots.embedded, storage, {time, rows, config.embedding});
+  model->embedding().forward(context, model->parameters(), batch.target_in, last.x);
+  if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
+  last.lengths = batch.target_lengths;
+  set_start(context, arena, batch);
+  last.y = arena.tensor(slots.y, storage, {time, rows, config.width()});
+  if (carried != nullptr) {
+    const RecurrentStates end = states(arena, slots.end, rows);
+    last.hn = end.h;
+    last.cn = end.c;
+  }
+  last.row_ids = batch.row_ids;
+  last.dropout = pass.dropout.shifted(kStackStream);
+  stack.forward(context, arena, last);
+  if (carried != nullptr) carried->store(context, {last.hn, last.cn});
+
+  if (!drops) return last.y;
+  const Tensor dropped = arena.tensor(slots.y_dropped, storage, last.y.shape());
+  dropout(context, last.y, dropped, batch, pass, kOutputStream);
+  return dropped;
+}
+
+void LanguageModelTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
+                                           const Batch& batch, const Pass& pass,
+                                           const Tensor& d_activations) {
+  if (drops) dropout(context, d_activations, d_activations, batch, pass, kOutputStream);
+  recurrent::BackwardArgs args;
+  args.forward = last;
+  args.dy = d_activations;
+  args.dx = arena.tensor(slots.d_embedded, storage, last.x.shape());
+  RecurrentStates d_start;
+  if (has_features()) {
+    d_start = states(arena, slots.d_start, last.rows);
+    args.dh0 = d_start.h;
+    args.dc0 = d_start.c;
+  }
+  stack.backward(context, arena, model->parameters(), args);
+  if (drops) dropout(context, args.dx, args.dx, batch, pass, kEmbeddingStream);
+  model->embedding().backward(context, model->parameters(), batch.target_in, args.dx);
+  if (has_features()) features.backward(context, arena, d_start);
+}
+
+LanguageModelTraining::LanguageModelTraining(const Context& context, const LanguageModel& model,
+                                             runtime::ArenaPlanner& planner, const Extent& capacity,
+                                             bool training) {
+  // The plan's own scratch lives across the calls of its layers, so one scope holds them all.
+  const runtime::ScratchScope scope(planner);
+  plan_ = std::make_unique<Plan>(context, model, planner, capacity, training);
+}
+
+LanguageModelTraining::~LanguageModelTraining() = default;
+
+Tensor LanguageModelTraining::evaluate(const Context& context, const runtime::Arena& arena,
+                                       const Batch& batch, const Pass& pass) {
+  SLUICE_ASSERT(!plan_->training);
+  const Tensor activations = plan_->forward(context, arena, batch, pass);
+  return plan_->output.loss(context, arena, plan_->model->parameters(),
+                            plan_->output_input(activations, batch), pass, Tensor());
+}
+
+Tensor LanguageModelTraining::forward_backward(const Context& context, const runtime::Arena& arena,
+                                               const Batch& batch, const Pass& pass) {
+  SLUICE_ASSERT(plan_->training);
+  const Tensor activations = plan_->forward(context, arena, batch, pass);
+  const Tensor d_activations = arena.tensor(plan_->slots.d_y, plan_->storage, activations.shape());
+  const Tensor sums =
+      plan_->output.loss(context, arena, plan_->model->parameters(),
+                         plan_->output_input(activations, batch), pass, d_activations);
+  plan_->backward(context, arena, batch, pass, d_activations);
+  return sums;
+}
+
+Tensor LanguageModelTraining::sums(const runtime::Arena& arena) const {
+  return plan_->output.sums(arena);
+}
+
+Tensor LanguageModelTraining::score(const Context& context, const runtime::Arena& arena,
+                                    const Batch& batch) {
+  const Tensor activations = plan_->forward(context, arena, batch, {});
+  return plan_->output.score(context, arena, plan_->model->parameters(),
+                             plan_->output_input(activations, batch));
+}
+
+std::string LanguageModelTraining::implementations() const {
+  return fmt::format("recurrent={}", plan_->stack.implementation());
+}
+
+std::string LanguageModelTraining::explain() const {
+  return explain_choice("recurrent", plan_->stack);
+}
+
+}  // namespace sluice::models

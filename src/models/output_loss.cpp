@@ -1,0 +1,123 @@
+#include "models/output_loss.h"
+
+#include <algorithm>
+
+#include "kernels/loss/loss.h"
+#include "runtime/span.h"
+
+namespace sluice::models {
+
+namespace loss = kernels::loss;
+
+namespace {
+
+// Target tokens whose logits are in memory at once. On a CPU enough for a fast product, few enough
+// that logits and their gradient stay in its cache instead of taking tokens x vocabulary.
+constexpr std::int64_t kHostLogitTokens = 512;
+// On a GPU enough to fill it: 512 MiB of logits for a vocabulary of 32,000.
+constexpr std::int64_t kGpuLogitTokens = 4096;
+
+}  // namespace
+
+OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
+                       runtime::ArenaPlanner& planner, std::int64_t time, std::int64_t rows,
+                       DType storage, DType logits, bool training)
+    : output_(&output),
+      time_(time),
+      rows_(rows),
+      logits_type_(logits),
+      training_(training),
+      logit_tokens_(context.device().runs_host_kernels() ? kHostLogitTokens : kGpuLogitTokens),
+      sums_(planner.saved(DType::kFloat64, {loss::kSums})),
+      logits_(planner.scratch(logits, {most_logits(), output.out()})),
+      workspace_(planner.scratch_bytes(loss::cross_entropy_workspace_bytes(most_logits()))),
+      plan_(context, output, planner, most_logits(), storage, training) {
+  if (!training) scores_ = planner.saved(DType::kFloat64, {time, rows});
+}
+
+void OutputLoss::pack(const Context& context, const runtime::Arena& arena,
+                      const layers::Parameters& parameters) {
+  plan_.pack(context, arena, parameters);
+}
+
+std::int64_t OutputLoss::most_logits() const {
+  return std::min(std::max(logit_tokens_, rows_), rows_ * time_);
+}
+
+Tensor OutputLoss::sums(const runtime::Arena& arena) const {
+  return arena.tensor(sums_, DType::kFloat64, {loss::kSums});
+}
+
+// Calls use for each part in turn, with its logits.
+void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
+                           const layers::Parameters& parameters, const Input& input,
+                           const std::function<void(const Part&)>& use) const {
+  const std::int64_t time = input.activations.size(0), rows = input.activations.size(1);
+  const std::int64_t most = std::max<std::int64_t>(1, logit_tokens_ / rows);
+  for (std::int64_t first = 0; first < time; first += most) {
+    Part part;
+    part.first = first;
+    part.steps = std::min(most, time - first);
+    const std::int64_t tokens = part.steps * rows, end = first + part.steps;
+    part.activations = input.activations.slice(0, first, end).reshape({tokens, output_->in()});
+    part.targets = input.targets.slice(0, first, end).reshape({tokens});
+    part.logits = arena.tensor(logits_, logits_type_, {tokens, output_->out()});
+    plan_.forward(context, arena, parameters, part.activations, part.logits);
+    use(part);
+  }
+}
+
+Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
+                        const layers::Parameters& parameters, const Input& input, const Pass& pass,
+                        const Tensor& d_activations) const {
+  const auto use = [&](const Part& part) {
+    loss::CrossEntropyArgs args;
+    args.first_time = part.first;
+    args.time = part.steps;
+    args.rows = input.activations.size(1);
+    args.logits = part.logits;
+    args.targets = part.targets;
+    args.lengths = input.lengths;
+    args.label_smoothing = pass.label_smoothing;
+    args.scale = pass.scale;
+    args.loss_scale = pass.loss_scale;
+    args.sums = sums(arena);
+    args.accumulate_sums = part.first > 0;
+    args.workspace = arena.data(workspace_);
+    if (d_activations) args.d_logits = part.logits;
+    {
+      const runtime::Span span(context, "loss");
+      loss::cross_entropy(context, args);
+    }
+    if (!d_activations) return;
+    const Tensor d_part = d_activations.slice(0, part.first, part.first + part.steps)
+                              .reshape(part.activations.shape());
+    plan_.backward(context, arena, parameters, part.activations, part.logits, d_part);
+  };
+  for_parts(context, arena, parameters, input, use);
+  return sums(arena);
+}
+
+Tensor OutputLoss::score(const Context& context, const runtime::Arena& arena,
+                         const layers::Parameters& parameters, const Input& input) const {
+  SLUICE_ASSERT(!training_);
+  const std::int64_t rows = input.activations.size(1);
+  const Tensor scores = arena.tensor(scores_, DType::kFloat64, {input.activations.size(0), rows});
+  const auto use = [&](const Part& part) {
+    loss::TargetScoreArgs args;
+    args.first_time = part.first;
+    args.time = part.steps;
+    args.rows = rows;
+    args.logits = part.logits;
+    args.targets = part.targets;
+    args.lengths = input.lengths;
+    args.token_scores =
+        scores.slice(0, part.first, part.first + part.steps).reshape({part.targets.size(0)});
+    const runtime::Span span(context, "loss", "score");
+    loss::score_targets(context, args);
+  };
+  for_parts(context, arena, parameters, input, use);
+  return scores;
+}
+
+}  // namespace sluice::models

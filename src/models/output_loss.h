@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+
+#include "layers/linear.h"
+#include "models/model.h"
+
+namespace sluice::models {
+
+/// The end of a model that predicts tokens: a plan for its output layer, the softmax behind it, and
+/// loss or scores. Logits of a few steps are in memory at a time, not those of all.
+class OutputLoss {
+ public:
+  /// For up to `time` steps of `rows` rows. The plan that owns this holds a ScratchScope: logits
+  /// live across calls of the output layer.
+  OutputLoss(const Context& context, const layers::Linear& output, runtime::ArenaPlanner& planner,
+             std::int64_t time, std::int64_t rows, DType storage, DType logits, bool training);
+
+  /// To be called whenever the parameters have changed.
+  void pack(const Context& context, const runtime::Arena& arena,
+            const layers::Parameters& parameters);
+
+  /// What the output layer reads and what it is to predict.
+  struct Input {
+    Tensor activations;  ///< [time, rows, output.in()], storage
+    Tensor targets;      ///< int32 [time, rows]
+    Tensor lengths;      ///< int32 [rows]
+  };
+
+  /// The sums (kernels::loss::Sum). With d_activations [like activations] also the gradient of
+  /// scale * loss, which is written there and added to those of the output layer.
+  Tensor loss(const Context& context, const runtime::Arena& arena,
+              const layers::Parameters& parameters, const Input& input, const Pass& pass,
+              const Tensor& d_activations) const;
+  /// log p(target) of every target: float64 [time, rows], zero past a row's end. A view of the
+  /// arena, valid until the next call. Of a plan that doesn't train.
+  Tensor score(const Context& context, const runtime::Arena& arena,
+               const layers::Parameters& parameters, const Input& input) const;
+  /// Where `loss` leaves its sums: float64 [kernels::loss::kSums].
+  Tensor sums(const runtime::Arena& arena) const;
+
+ private:
+  /// Some steps of an Input, with tokens in one axis.
+  struct Part {
+    std::int64_t first = 0;  ///< step
+    std::int64_t steps = 0;
+    Tensor activations, targets, logits;
+  };
+
+  std::int64_t most_logits() const;
+  void for_parts(const Context& context, const runtime::Arena& arena,
+                 const layers::Parameters& parameters, const Input& input,
+                 const std::function<void(const Part&)>& use) const;
+
+  const layers::Linear* output_;
+  std::int64_t time_, rows_;
+  DType logits_type_;
+  bool training_;
+  std::int64_t logit_tokens_;
+  runtime::Slot sums_, scores_, logits_, workspace_;
+  layers::LinearPlan plan_;
+};
+
+}  // namespace sluice::models

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""First 100 training losses of the language model, written in torch from its documented equations.
+
+Each case has its own architecture, initial weights (drawn as layers::Parameters draws them), data,
+optimiser and clipping, all named in the golden file, so that
+tests/unit/models/language_model_losses_test.cpp can train the same model and compare every loss.
+
+    language_model_losses.py            write tests/peers/goldens/language_model_losses.json anew
+    language_model_losses.py --check    compute again and compare with the file
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import torch
+
+from seq2seq_losses import uniform
+
+GOLDEN = pathlib.Path(__file__).parent / "goldens" / "language_model_losses.json"
+STEPS = 100
+BOS, EOS = 2, 3
+
+COMMON = dict(vocabulary=29, embedding=24, hidden=32, layers=1, features=0, tied=False, bptt=0,
+              rows=8, time=9, batches=5, label_smoothing=0.0, seed=7)
+CASES = [
+    dict(name="lstm_deep_tied", cell="lstm", layers=2, embedding=32, tied=True, optimizer="adam",
+         learning_rate=3e-3, label_smoothing=0.1, clip_norm=5.0),
+    dict(name="gru", cell="gru", optimizer="sgd", learning_rate=0.5, clip_norm=0.5),
+    dict(name="lstm_from_features", cell="lstm", layers=2, features=6, optimizer="adam",
+         learning_rate=3e-3, clip_norm=1.0),
+    dict(name="gru_from_features", cell="gru", layers=2, features=5, optimizer="adam",
+         learning_rate=3e-3, clip_norm=1.0),
+    # Truncated back-propagation: `rows` stretches of one text, `bptt` steps at a time.
+    # (A higher rate makes Adam leap where gradients are small, and rounding decides whither.)
+    dict(name="lstm_truncated", cell="lstm", layers=2, bptt=6, optimizer="adam",
+         learning_rate=1e-3, clip_norm=5.0),
+    dict(name="gru_truncated", cell="gru", bptt=4, optimizer="sgd", learning_rate=0.5,
+         clip_norm=0.5),
+]
+
+
+class Numbers:
+    """A linear congruential generator."""
+
+    def __init__(self, batch):
+        self.state = (1000003 * (batch + 1) + 17) % 2147483647
+
+    def draw(self, below):
+        self.state = self.state * 48271 % 2147483647
+        return self.state % below
+
+
+def ragged_rows(case, batch):
+    """Rows of (features, fed tokens, wanted tokens)."""
+    numbers = Numbers(batch)
+    rows = []
+    for _ in range(case["rows"]):
+        length = 1 + numbers.draw(case["time"] - 1)  # without eos
+        text = [4 + numbers.draw(case["vocabulary"] - 4) for _ in range(length)]
+        features = [(numbers.draw(2001) - 1000) / 1000 for _ in range(case["features"])]
+        rows.append((features, [BOS] + text, text + [EOS]))
+    return rows
+
+
+def stretches(case):
+    """One text cut into a row's stretch each: (fed tokens, wanted tokens)."""
+    numbers = Numbers(0)
+    steps = case["bptt"] * case["batches"]
+    text = [BOS] + [4 + numbers.draw(case["vocabulary"] - 4) for _ in range(steps * case["rows"])]
+    return [(text[row * steps:(row + 1) * steps], text[row * steps + 1:(row + 1) * steps + 1])
+            for row in range(case["rows"])]
+
+
+class LanguageModel(torch.nn.Module):
+    """Embedding, recurrent layers, output layer (docs/equations.md), a row at a time."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.case = case
+        self.states = 2 if case["cell"] == "lstm" else 1
+        hidden, gates = case["hidden"], 4 if case["cell"] == "lstm" else 3
+        self.weights = torch.nn.ParameterDict()
+
+        def declare(name, shape, limit):
+            value = uniform(name, shape, limit, case["seed"])
+            self.weights[name.replace(".", "/")] = torch.nn.Parameter(value)
+
+        declare("embedding.weight", (case["vocabulary"], case["embedding"]),
+                (3 / case["embedding"]) ** 0.5)
+        for layer in range(case["layers"]):
+            width = case["embedding"] if layer == 0 else hidden
+            for name, shape in [("weight_ih", (gates * hidden, width)),
+                                ("weight_hh", (gates * hidden, hidden)),
+                                ("bias_ih", (gates * hidden,)), ("bias_hh", (gates * hidden,))]:
+                declare(f"recurrent.{name}_l{layer}", shape, hidden ** -0.5)
+        if not case["tied"]:
+            declare("output.weight", (case["vocabulary"], hidden), hidden ** -0.5)
+        declare("output.bias", (case["vocabulary"],), 0)
+        if case["features"] > 0:
+            for state in ["h", "c"][:self.states]:
+                for layer in range(case["layers"]):
+                    declare(f"start_{state}_l{layer}.weight", (hidden, case["features"]),
+                            case["features"] ** -0.5)
+                    declare(f"start_{state}_l{layer}.bias", (hidden,), 0)
+
+    def weight(self, name):
+        return self.weights[name.replace(".", "/")]
+
+    def zero_states(self):
+        zero = torch.zeros(1, self.case["hidden"])
+        return [(zero,) * self.states for _ in range(self.case["layers"])]
+
+    def states_of(self, features):
+        if not features:
+            return self.zero_states()
+        vector = torch.tensor([features])
+        return [tuple(torch.tanh(vector @ self.weight(f"start_{state}_l{layer}.weight").T
+                                 + self.weight(f"start_{state}_l{layer}.bias"))
+                      for state in ["h", "c"][:self.states]) for layer in range(self.case["layers"])]
+
+    def cell(self, layer, x, state):
+        weights = [self.weight(f"recurrent.{name}_l{layer}")
+                   for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        if self.case["cell"] == "lstm":
+            return torch._VF.lstm_cell(x, state, *weights)
+        return (torch._VF.gru_cell(x, state[0], *weights),)
+
+    def row_loss(self, fed, wanted, states):
+        """Smoothed loss summed over one row's tokens, and the states it ends in."""
+        states, loss = list(states), 0
+        output = self.weight("embedding.weight" if self.case["tied"] else "output.weight")
+        for given, target in zip(fed, wanted):
+            x = self.weight("embedding.weight")[[given]]
+            for layer in range(self.case["layers"]):
+                states[layer] = self.cell(layer, x, states[layer])
+                x = states[layer][0]
+            logp = torch.log_softmax(x @ output.T + self.weight("output.bias"), dim=1)[0]
+            smoothing = self.case["label_smoothing"]
+            loss = loss - (1 - smoothing) * logp[target] - smoothing * logp.mean()
+        return loss, states
+
+
+class Ragged:
+    """Each row begins anew in every batch."""
+
+    def __init__(self, case, model):
+        self.case, self.model = case, model
+
+    def loss(self, step):
+        rows = ragged_rows(self.case, step % self.case["batches"])
+        total = sum(self.model.row_loss(fed, wanted, self.model.states_of(features))[0]
+                    for features, fed, wanted in rows)
+        return total / sum(len(wanted) for _, _, wanted in rows)
+
+
+class Truncated:
+    """Each row goes on with its stretch; a new epoch begins from zero."""
+
+    def __init__(self, case, model):
+        self.case, self.model, self.rows = case, model, stretches(case)
+
+    def loss(self, step):
+        batch, bptt = step % self.case["batches"], self.case["bptt"]
+        if batch == 0:
+            self.states = [self.model.zero_states() for _ in self.rows]
+        total = 0
+        for row, (fed, wanted) in enumerate(self.rows):
+            part = slice(batch * bptt, (batch + 1) * bptt)
+            loss, states = self.model.row_loss(fed[part], wanted[part], self.states[row])
+            self.states[row] = [tuple(value.detach() for value in state) for state in states]
+            total = total + loss
+        return total / (bptt * len(self.rows))
+
+
+def train(case):
+    """The loss per token of each step, before its update."""
+    model = LanguageModel(case)
+    data = (Truncated if case["bptt"] > 0 else Ragged)(case, model)
+    optimizer = (torch.optim.Adam if case["optimizer"] == "adam" else torch.optim.SGD)(
+        model.parameters(), lr=case["learning_rate"])
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = data.loss(step)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), case["clip_norm"])
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    goldens = []
+    for case in CASES:
+        case = {**COMMON, **case}
+        losses = train(case)
+        print(f"{case['name']}: {losses[0]:.6f} -> {losses[-1]:.6f}")
+        goldens.append({**case, "losses": losses})
+    if not arguments.check:
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(json.dumps({"torch": torch.__version__, "cases": goldens}, indent=1))
+        return 0
+    worst = max(abs(new / old - 1)
+                for a, b in zip(goldens, json.loads(GOLDEN.read_text())["cases"])
+                for new, old in zip(a["losses"], b["losses"]))
+    print(f"largest relative difference from {GOLDEN.name}: {worst:.2e}")
+    return 0 if worst < 1e-5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
