@@ -8,15 +8,14 @@
 
 #include "data/corpus.h"
 #include "kernels/loss/loss.h"
-#include "kernels/optimizer/optimizer.h"
 #include "models/seq2seq_training.h"
+#include "unit/support/golden_optimizer.h"
 #include "unit/support/on_device.h"
 #include "unit/support/source_path.h"
 
 namespace sluice::models {
 namespace {
 
-namespace optimizer = kernels::optimizer;
 using Json = nlohmann::json;
 
 Json read_cases() {
@@ -63,12 +62,6 @@ data::PairCorpus examples_of(const Json& golden, std::int64_t batch) {
 
 class TorchLosses : public sluice::testing::OnDevice {
  protected:
-  Tensor zeros(std::int64_t count) {
-    const Tensor tensor = poisoned(DType::kFloat32, {count});
-    context_.zero(tensor);
-    return tensor;
-  }
-
   Batch upload(const data::Batch& host) {
     Batch batch;
     batch.extent = {host.rows, host.source_time, host.target_time};
@@ -92,39 +85,6 @@ class TorchLosses : public sluice::testing::OnDevice {
     return batches;
   }
 
-  // What an optimiser keeps of one model.
-  struct OptimizerState {
-    Tensor first_moment, second_moment, partials, sum;
-  };
-  OptimizerState make_optimizer(const layers::Parameters& parameters) {
-    const std::int64_t size = parameters.flat_size();
-    return {zeros(size), zeros(size), poisoned(DType::kFloat64, {optimizer::partial_count(size)}),
-            poisoned(DType::kFloat64, {1})};
-  }
-
-  void update(const Json& golden, const layers::Parameters& parameters, const OptimizerState& state,
-              std::int64_t step) {
-    optimizer::sum_of_squares(context_, {parameters.gradients(), state.partials, state.sum});
-    const optimizer::Clipping clipping{state.sum, golden.at("clip_norm")};
-    if (golden.at("optimizer") == "adam") {
-      optimizer::AdamArgs args;
-      args.parameters = parameters.values();
-      args.gradients = parameters.gradients();
-      args.first_moment = state.first_moment;
-      args.second_moment = state.second_moment;
-      args.clipping = clipping;
-      args.step = put_number(static_cast<std::int32_t>(step));
-      args.learning_rate = put_number(golden.at("learning_rate").get<double>());
-      return optimizer::adam_step(context_, args);
-    }
-    optimizer::SgdArgs args;
-    args.parameters = parameters.values();
-    args.gradients = parameters.gradients();
-    args.clipping = clipping;
-    args.learning_rate = put_number(golden.at("learning_rate").get<double>());
-    optimizer::sgd_step(context_, args);
-  }
-
   // The loss per target token of each step, before its update.
   std::vector<double> train(const Json& golden, std::size_t steps) {
     Seq2Seq model(config_of(golden));
@@ -132,7 +92,7 @@ class TorchLosses : public sluice::testing::OnDevice {
     model.parameters().allocate(context_, DType::kFloat32, true);
     parameters.initialize(context_, golden.at("seed"));
     const std::vector<Batch> batches = batches_of(golden);
-    const OptimizerState state = make_optimizer(parameters);
+    const sluice::testing::GoldenOptimizer optimizer(context_, golden, parameters);
     runtime::ArenaPlanner planner;
     Seq2SeqTraining plan(context_, model, planner,
                          {golden.at("rows"), golden.at("source_time"), golden.at("target_time")},
@@ -150,7 +110,7 @@ class TorchLosses : public sluice::testing::OnDevice {
       context_.zero(parameters.gradients());
       const Tensor sums = plan.forward_backward(context_, arena, batch, pass);
       losses.push_back(get<double>(sums)[kernels::loss::kLoss] * scale);
-      update(golden, parameters, state, static_cast<std::int64_t>(step) + 1);
+      optimizer.update(static_cast<std::int32_t>(step) + 1);
     }
     context_.synchronize();
     return losses;
