@@ -1,6 +1,12 @@
 #include "runtime/cuda/blas.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
 #include "base/check.h"
+#include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/current_device.h"
 #include "runtime/cuda/libraries.h"
@@ -32,6 +38,56 @@ cublasComputeType_t compute_type(const ProductSpec& spec) {
   return CUBLAS_COMPUTE_32F;
 }
 
+using Proposal = cublasLtMatmulHeuristicResult_t;
+using Proposals = std::span<const Proposal>;
+
+/// 0 if the algorithm has none.
+std::int32_t attribute_of(const BlasLibrary& lt, const Proposal& proposal,
+                          cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  std::int32_t value = 0;
+  std::size_t bytes = 0;
+  const cublasStatus_t status =
+      lt.algorithm_get(&proposal.algo, attribute, &value, sizeof(value), &bytes);
+  return status == CUBLAS_STATUS_SUCCESS ? value : 0;
+}
+
+/// Whether the last round of blocks leaves few multiprocessors without work.
+bool fills_rounds(const BlasLibrary& lt, const Proposal& proposal, double least) {
+  const int parts = std::max(1, attribute_of(lt, proposal, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  const double rounds = static_cast<double>(proposal.wavesCount) * parts;
+  return rounds >= least * std::ceil(rounds);
+}
+
+/// Whether multiprocessors have registers for the next tile while they write this one.
+bool overlaps_tiles(const BlasLibrary& lt, const Proposal& proposal) {
+  constexpr std::array kTiles{CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_144x128,
+                              CUBLASLT_MATMUL_TILE_128x160, CUBLASLT_MATMUL_TILE_168x128,
+                              CUBLASLT_MATMUL_TILE_176x128};
+  const std::int32_t tile = attribute_of(lt, proposal, CUBLASLT_ALGO_CONFIG_TILE_ID);
+  return std::find(kTiles.begin(), kTiles.end(), tile) != kTiles.end();
+}
+
+/// Which one to take of proposals that are in the order of cuBLASLt's estimates, by what was
+/// measured on an H200 (docs/performance/products.md).
+std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals proposals) {
+  // Of larger tiles, its favourites, the results are written while the tensor cores wait, which
+  // shows where the depth is small.
+  constexpr std::int64_t kShallow = 2048;
+  constexpr double kMostFull = .87;
+  // Few rows wait for the other factor to come from memory: the more read it, the better.
+  constexpr std::int64_t kFewRows = 128, kLargeFactor = std::int64_t{1} << 25;
+  constexpr double kFull = .94;
+  if (base::size_of(spec.input) != 2 || spec.batch != 1 || spec.processors != 0) return 0;
+  for (std::size_t i = 0; spec.k <= kShallow && i < proposals.size(); ++i) {
+    if (overlaps_tiles(lt, proposals[i]) && fills_rounds(lt, proposals[i], kMostFull)) return i;
+  }
+  const bool waits = spec.m <= kFewRows && spec.n * spec.k >= kLargeFactor;
+  for (std::size_t i = 0; waits && i < proposals.size(); ++i) {
+    if (fills_rounds(lt, proposals[i], kFull)) return i;
+  }
+  return 0;
+}
+
 }  // namespace
 
 BlasLibrary::BlasLibrary() : library(open_vendor(kCublasLt)) {
@@ -51,6 +107,7 @@ BlasLibrary::BlasLibrary() : library(open_vendor(kCublasLt)) {
   load(preference_destroy, "cublasLtMatmulPreferenceDestroy");
   load(preference_set, "cublasLtMatmulPreferenceSetAttribute");
   load(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  load(algorithm_get, "cublasLtMatmulAlgoConfigGetAttribute");
   load(matmul, "cublasLtMatmul");
 }
 
@@ -134,19 +191,25 @@ void LtProduct::choose_algorithm() {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(attribute, spec_.alignment);
   }
-  cublasLtMatmulHeuristicResult_t result{};
+  std::array<Proposal, 8> results{};  // it never has more
   int found = 0;
-  const cublasStatus_t status = lt.heuristic(blas_->handle(), operation_.get(), b_.get(), a_.get(),
-                                             c_.get(), c_.get(), made, 1, &result, &found);
-  if (status != CUBLAS_STATUS_SUCCESS || found == 0 || result.state != CUBLAS_STATUS_SUCCESS) {
+  const cublasStatus_t status = lt.heuristic(
+      blas_->handle(), operation_.get(), b_.get(), a_.get(), c_.get(), c_.get(), made,
+      blas_->is_hopper() ? static_cast<int>(results.size()) : 1, results.data(), &found);
+  if (status != CUBLAS_STATUS_SUCCESS || found == 0 || results[0].state != CUBLAS_STATUS_SUCCESS) {
     base::fail(ErrorCode::kUnsupported,
                "cuBLASLt has no algorithm for the product [{}, {}] x [{}, {}] of {} to {}{} ({})",
                spec_.m, spec_.k, spec_.k, spec_.n, base::name_of(spec_.input),
                base::name_of(spec_.output), spec_.bias ? " with a bias" : "",
                lt.status_string(status));
   }
-  algorithm_ = result.algo;
-  workspace_bytes_ = result.workspaceSize;
+  const auto usable = [](const Proposal& proposal) {
+    return proposal.state == CUBLAS_STATUS_SUCCESS;
+  };
+  const auto end = std::find_if_not(results.begin(), results.begin() + found, usable);
+  const Proposal& best = results[best_of(lt, spec_, Proposals(results.begin(), end))];
+  algorithm_ = best.algo;
+  workspace_bytes_ = best.workspaceSize;
 }
 
 void LtProduct::run(CudaStream& stream, double alpha, const void* a, const void* b, double beta,
@@ -176,9 +239,18 @@ cublasLtHandle_t create_handle(const BlasLibrary& library) {
   return handle;
 }
 
+bool current_is_hopper() {
+  int device = 0, major = 0;
+  check(cudaGetDevice(&device), "ask for the current GPU");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "ask for a GPU's compute capability");
+  return major == 9;
+}
+
 }  // namespace
 
-Blas::Blas() : handle_(create_handle(library_), library_.destroy) {}
+Blas::Blas()
+    : handle_(create_handle(library_), library_.destroy), is_hopper_(current_is_hopper()) {}
 
 const LtProduct& Blas::product(const ProductSpec& spec) {
   const auto found = products_.find(spec);

@@ -38,6 +38,7 @@ struct BlasLibrary {
   decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) algorithm_get;
   decltype(&cublasLtMatmul) matmul;
 };
 
@@ -120,10 +121,13 @@ class Blas {
 
   const BlasLibrary& library() const { return library_; }
   cublasLtHandle_t handle() const { return handle_.get(); }
+  /// Whether the GPU is of the generation that choices among algorithms were measured on.
+  bool is_hopper() const { return is_hopper_; }
 
  private:
   BlasLibrary library_;
   std::unique_ptr<cublasLtContext, decltype(&cublasLtDestroy)> handle_;
+  bool is_hopper_;
   std::map<ProductSpec, LtProduct> products_;
 };
 
