@@ -50,6 +50,10 @@ void run_piece(const Run& run, const BackwardArgs& args, std::int64_t layer, con
   } else {
     run_steps_back(run, args, layer, turns);
   }
+  if (spreads_gradients(engine.descriptor, engine.rung)) {
+    engine.lanes.follow(kInputWeightLane, lane);
+    engine.lanes.follow(kOtherWeightLane, lane);
+  }
   engine.lanes.follow(products, lane);
   input_gradient(run, products, args, layer, turns);
   if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), products);

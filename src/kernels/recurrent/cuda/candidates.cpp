@@ -44,7 +44,7 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
   if (auto reason = refuse_plain(descriptor, device)) return reason;
   const auto& gpu = static_cast<const runtime::cuda::CudaDevice&>(device).gpu();
   if (!step_geometry(descriptor, StepPass::kForward, descriptor.rows,
-                     lane_count(descriptor, kFusedStep), gpu)) {
+                     step_lanes(descriptor, kFusedStep), gpu)) {
     return "a step of this width and batch is faster as a product and a pointwise kernel, or can't "
            "be one kernel on this GPU";
   }

@@ -13,7 +13,14 @@ std::int64_t parts_of(std::int64_t depth) {
   return std::clamp<std::int64_t>(depth / kDepth, 1, kColumnParts);
 }
 
-/// Each block sums its columns over one part of the depth; a thread has kWide neighbours.
+__device__ void add_to_targets(const ColumnSums& args, std::int64_t column, float sum) {
+  for (float* target : args.targets) {
+    if (target) target[column] += sum;
+  }
+}
+
+/// Each block sums its columns over one part of the depth; a thread has kWide neighbours. The sums
+/// of the only part are added at once.
 template <typename T, typename Factor, int kWide>
 __global__ void part_kernel(const ColumnSums args) {
   constexpr int kColumns = kLanes * kWide;
@@ -47,6 +54,7 @@ __global__ void part_kernel(const ColumnSums args) {
   float total = sums[0][column];
 #pragma unroll
   for (int i = 1; i < kRows; ++i) total += sums[i][column];
+  if (gridDim.y == 1) return add_to_targets(args, first + column, total);
   args.partial[blockIdx.y * args.columns + first + column] = total;
 }
 
@@ -65,9 +73,7 @@ __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
   float sum = 0;
 #pragma unroll 16
   for (std::int64_t i = 0; i < parts; ++i) sum += args.partial[i * args.columns + column];
-  for (float* target : args.targets) {
-    if (target) target[column] += sum;
-  }
+  add_to_targets(args, column, sum);
 }
 
 constexpr int kBlock = 256;
@@ -88,6 +94,7 @@ void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args)
     whole ? queue_parts<T, kWide>(stream, args, parts) : queue_parts<T, 1>(stream, args, parts);
   });
   runtime::cuda::check(cudaGetLastError(), "queue the gradients of recurrent biases");
+  if (parts == 1) return;
   add_kernel<<<runtime::cuda::blocks_for(args.columns, kBlock), kBlock, 0, stream>>>(args, parts);
   runtime::cuda::check(cudaGetLastError(), "queue the gradients of recurrent biases");
 }

@@ -17,6 +17,10 @@ std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
 
 }  // namespace
 
+bool can_copy(const void* data) {
+  return data != nullptr && reinterpret_cast<std::uintptr_t>(data) % kCopyBytes == 0;
+}
+
 const std::byte* Run::input_of(std::int64_t layer) const {
   return layer == 0 ? static_cast<const std::byte*>(args.x.data()) : output_of(layer - 1);
 }
@@ -41,7 +45,7 @@ float* Run::input_products(std::int64_t layer, const Piece& piece) const {
 
 std::int64_t Run::lane_of(std::int64_t layer, std::int64_t direction) const {
   if (!engine.rung.wavefront) return 0;
-  if (engine.sizes.directions == 1) return layer;
+  if (engine.sizes.directions == 1) return is_layered(engine.descriptor, engine.rung) ? layer : 0;
   return engine.rung.persistent() ? 0 : direction;
 }
 
@@ -54,8 +58,28 @@ std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
   const Descriptor& descriptor = engine.descriptor;
   const bool exact = descriptor.dtype == DType::kFloat32 && !context.tf32();
   if (!engine.rung.fused_step || exact || descriptor.has_extras()) return std::nullopt;
-  return step_geometry(descriptor, pass, args.rows, lane_count(descriptor, engine.rung),
+  return step_geometry(descriptor, pass, args.rows, step_lanes(descriptor, engine.rung),
                        runtime::cuda::gpu_of(context.stream()));
+}
+
+bool Run::joins_input(std::int64_t layer) const {
+  const std::int64_t line = engine.descriptor.input_of(layer) * engine.sizes.storage;
+  return args.time == 1 && line % kCopyBytes == 0 && can_copy(input_of(layer)) &&
+         fused_geometry(StepPass::kForwardWithInput);
+}
+
+const std::byte* Run::lone_h0(std::int64_t layer, std::int64_t direction) const {
+  if (!has_lone_states()) return nullptr;
+  const std::int64_t index = layer * engine.sizes.directions + direction;
+  const std::byte* h0 = element(args.h0, engine.descriptor.h_offset(index, args.rows));
+  // Where they are the same, the step has overwritten it.
+  return can_copy(h0) && args.h0.data() != args.hn.data() ? h0 : nullptr;
+}
+
+const float* Run::lone_c0(std::int64_t layer, std::int64_t direction) const {
+  if (!has_lone_states() || !args.c0 || args.c0.data() == args.cn.data()) return nullptr;
+  const std::int64_t index = layer * engine.sizes.directions + direction;
+  return args.c0.data_as<const float>() + index * args.rows * engine.sizes.hidden;
 }
 
 StateRules Run::rules(std::int64_t layer, std::int64_t direction, std::int64_t s) const {

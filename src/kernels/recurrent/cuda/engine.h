@@ -49,6 +49,9 @@ struct Piece {
   std::int64_t size() const { return end - begin; }
 };
 
+/// Whether tensor copies can begin there.
+bool can_copy(const void* data);
+
 /// What one call is given.
 struct Run {
   Engine& engine;
@@ -87,6 +90,17 @@ struct Run {
 
   /// How a step of this run is one kernel, if it is.
   std::optional<StepGeometry> fused_geometry(StepPass pass) const;
+
+  /// Whether a layer's only step multiplies its input as well: StepKernels::forward_with_input.
+  bool joins_input(std::int64_t layer) const;
+  /// The states before the only step of training, where backward finds them as the caller gave
+  /// them, so that none need be kept; else null.
+  const std::byte* lone_h0(std::int64_t layer, std::int64_t direction) const;
+  const float* lone_c0(std::int64_t layer, std::int64_t direction) const;
+  bool has_lone_states() const {
+    return engine.descriptor.training && args.time == 1 && !engine.descriptor.has_extras() &&
+           !engine.rung.persistent();
+  }
 
   /// What layer l reads, [time, rows, input_of(l)], and puts out.
   const std::byte* input_of(std::int64_t layer) const;

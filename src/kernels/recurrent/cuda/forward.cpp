@@ -77,21 +77,20 @@ class DirectionForward {
     return run_.element(run_.args.hn, run_.engine.descriptor.h_offset(index_, rows_));
   }
 
-  /// Steps of inference read the first states and write the last ones where the caller has them,
-  /// unless tensor copies couldn't.
+  /// Steps read the first states and write the last ones where the caller has them, unless tensor
+  /// copies couldn't, or backward wants the first beside those of later steps.
   void bind_states() {
-    if (training_ || run_.engine.descriptor.has_extras()) return;
-    const auto reachable = [](const void* state) {
-      constexpr std::uintptr_t kAlignment = 16;
-      return state != nullptr && reinterpret_cast<std::uintptr_t>(state) % kAlignment == 0;
-    };
+    if (run_.engine.descriptor.has_extras()) return;
     // Where they are the same, blocks of a step would overwrite what others read.
-    if (h0() != hn()) {
-      if (reachable(h0())) h_first_ = h0();
-      if (reachable(hn())) h_last_ = hn();
+    if (h0() != hn() && can_copy(hn())) h_last_ = hn();
+    if (training_) {
+      h_first_ = run_.lone_h0(layer_, direction_);
+      c_first_ = run_.lone_c0(layer_, direction_);
+      return;
     }
+    if (h0() != hn() && can_copy(h0())) h_first_ = h0();
     const std::int64_t c = index_ * rows_ * sizes_.hidden;
-    if (run_.args.c0) c_first_ = run_.args.c0.data_as<float>() + c;
+    if (run_.args.c0) c_first_ = run_.args.c0.data_as<const float>() + c;
     if (run_.args.cn) c_last_ = run_.args.cn.data_as<float>() + c;
   }
 
@@ -106,17 +105,20 @@ class DirectionForward {
                          "clear a recurrent state");
   }
 
-  /// The state before step s: all are kept for backward, else two take turns.
+  /// Where the state after s steps goes: all are kept for backward, else two take turns.
   std::byte* h_at(std::int64_t s) const {
-    if (s == 0 && h_first_) return h_first_;
     if (s == walk_.steps && h_last_) return h_last_;
     return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * output_);
   }
   float* c_at(std::int64_t s) const {
-    if (s == 0 && c_first_) return c_first_;
     if (s == walk_.steps && c_last_) return c_last_;
     return c_ + (training_ ? walk_.state_row(s) : 0) * rows_ * sizes_.hidden;
   }
+  /// Where step s reads the state.
+  const std::byte* h_before(std::int64_t s) const {
+    return s == 0 && h_first_ ? h_first_ : h_at(s);
+  }
+  const float* c_before(std::int64_t s) const { return s == 0 && c_first_ ? c_first_ : c_at(s); }
   /// What the product of step s reads of the state, if that is not the state itself.
   std::byte* h_dropped_at(std::int64_t s) const {
     if (!sizes_.drops) return nullptr;
@@ -172,17 +174,10 @@ class DirectionForward {
 
   void step(std::int64_t s, const Piece& piece) const {
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
-    if (fused_) {
-      const StepProduct product{h_at(s), output_,
-                                run_.packed<const std::byte>(packed.weight_hh.plain)};
-      step_kernels(run_.engine.descriptor.dtype)
-          .forward(stream_, run_.engine.descriptor.cell, *fused_, s > piece.begin, product,
-                   cell_args(s, piece));
-      return;
-    }
+    if (fused_) return fused_step(s, piece);
     multiply_input(s, piece);
-    multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_at(s), packed.weight_hh, 0, recurrent_,
-                   sizes_.gate_width);
+    multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_before(s), packed.weight_hh, 0,
+                   recurrent_, sizes_.gate_width);
     const CellForwardArgs cell = cell_args(s, piece);
     if (sizes_.norms) {
       cell_forward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(s), norm(s));
@@ -196,6 +191,26 @@ class DirectionForward {
     const auto forward = run_.engine.rung.fused_pointwise ? cell_forward : cell_forward_apart;
     forward(stream_, run_.kind(), cell);
     if (sizes_.projected) project(s);
+  }
+
+  void fused_step(std::int64_t s, const Piece& piece) const {
+    const Descriptor& descriptor = run_.engine.descriptor;
+    const StepKernels& kernels = step_kernels(descriptor.dtype);
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    const StepProduct product{h_before(s), output_,
+                              run_.packed<const std::byte>(packed.weight_hh.plain), output_};
+    if (!run_.joins_input(layer_)) {
+      kernels.forward(stream_, descriptor.cell, *fused_, s > piece.begin, product,
+                      cell_args(s, piece));
+      return;
+    }
+    const PackedMatrix& weights = packed_.weight_ih;
+    const StepProduct input{run_.input_of(layer_), weights.columns,
+                            forward_factor(run_, weights, direction_ * sizes_.gate_width).data,
+                            weights.columns};
+    kernels.forward_with_input(stream_, descriptor.cell,
+                               *run_.fused_geometry(StepPass::kForwardWithInput), input, product,
+                               cell_args(s, piece));
   }
 
   CellForwardArgs cell_args(std::int64_t s, const Piece& piece) const {
@@ -212,7 +227,7 @@ class DirectionForward {
     cell.bias = run_.packed<const float>(packed_.bias) + direction_ * sizes_.gate_width;
     cell.gates = gates_;
     if (sizes_.lstm) {
-      cell.c_before = c_at(s);
+      cell.c_before = c_before(s);
       cell.c_after = c_at(s + 1);
     } else {
       cell.bias_hn = run_.packed<const float>(packed.bias_hn);
@@ -220,7 +235,7 @@ class DirectionForward {
     if (sizes_.projected) {
       cell.h_after = h_full_at(t);
     } else {
-      cell.h_before = h_at(s);
+      cell.h_before = h_before(s);
       cell.h_after = h_at(s + 1);
       cell.y = y_at(t);
       cell.y_stride = y_stride();
@@ -274,7 +289,7 @@ class DirectionForward {
     finish.lengths = run_.lengths();
     finish.t = t;
     finish.projected = projected_;
-    finish.h_before = h_at(s);
+    finish.h_before = h_before(s);
     finish.h_after = h_at(s + 1);
     finish.y = y_at(t);
     finish.y_stride = y_stride();
@@ -294,8 +309,10 @@ class DirectionForward {
   const bool training_;
   const PackedLayer& packed_;
   const std::optional<StepGeometry> fused_;
-  std::byte *h_first_ = nullptr, *h_last_ = nullptr;
-  float *c_first_ = nullptr, *c_last_ = nullptr;
+  const std::byte* h_first_ = nullptr;
+  std::byte* h_last_ = nullptr;
+  const float* c_first_ = nullptr;
+  float* c_last_ = nullptr;
   std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr;
   float *c_ = nullptr, *c_fresh_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr,
         *projected_ = nullptr, *gates_ = nullptr;
@@ -309,7 +326,7 @@ void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
   if (engine.rung.inputs != InputProducts::kCombined) return;
   const std::int64_t time = run.args.time, rows = run.args.rows;
   const bool at_once = layer == 0 && !engine.rung.persistent();
-  if (at_once && piece.begin > 0) return;
+  if ((at_once && piece.begin > 0) || run.joins_input(layer)) return;
   const Piece part = at_once ? Piece{0, time} : piece;
   const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(layer)].weight_ih;
   multiply(run, run.product_lane_of(layer), part.size() * rows, matrix.rows, matrix.columns,

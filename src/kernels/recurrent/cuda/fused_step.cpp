@@ -15,7 +15,7 @@ std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + pa
 std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass pass,
                                           std::int64_t rows, std::int64_t lanes,
                                           const runtime::cuda::GpuProperties& gpu) {
-  constexpr std::int64_t kCopyBytes = 16, kLineBytes = 128, kTileRows = 64;
+  constexpr std::int64_t kLineBytes = 128, kTileRows = 64;
   const std::int64_t hidden = descriptor.hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
   if (!gpu.code.hopper || descriptor.projects() || hidden * element % kCopyBytes != 0) {
@@ -32,11 +32,15 @@ std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass
   }
   // More blocks to a tile cost more to bring together than their shorter loops save, unless half of
   // the GPU would have nothing to do.
-  const std::int64_t cluster = !backward ? 2 : 8 * all <= processors ? 8 : 4;
+  const bool input_too = pass == StepPass::kForwardWithInput;
+  const std::int64_t cluster = backward ? (8 * all <= processors ? 8 : 4)
+                               : input_too && 4 * all <= processors ? 4
+                                                                    : 2;
   // As many as let two blocks share a processor, so that the next step's is there early.
   constexpr std::int64_t kMostStages = 6;
   const std::int64_t depth = (backward ? descriptor.gates() : 1) * hidden * element;
-  const std::int64_t chunks = parts(parts(depth, kLineBytes), cluster);
+  const std::int64_t sharers = input_too ? cluster / 2 : cluster;
+  const std::int64_t chunks = parts(parts(depth, kLineBytes), sharers);
   return StepGeometry{static_cast<int>(cluster),
                       static_cast<int>(std::clamp<std::int64_t>(chunks, 2, kMostStages))};
 }

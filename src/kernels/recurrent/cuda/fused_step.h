@@ -11,20 +11,26 @@
 /// (cell_*_unit.h); fused_forward.h and fused_backward.h join them.
 namespace sluice::kernels::recurrent::cuda {
 
-/// The recurrent product's factors, in storage. Addresses and strides are multiples of 16 bytes.
+/// What addresses and lines of a product's factors are multiples of, in bytes.
+inline constexpr std::int64_t kCopyBytes = 16;
+
+/// A product's factors, in storage.
 struct StepProduct {
-  const void* left;          ///< forward h [rows, H], backward gate gradients [rows, G*H]
+  const void* left;          ///< forward h [rows, H] or x, backward gate gradients [rows, G*H]
   std::int64_t left_stride;  ///< elements from a row to the next
-  const void* right;         ///< weights [G*H, H]; for backward their transpose
+  const void* right;         ///< weights [G*H, depth]; for backward their transpose
+  std::int64_t depth;        ///< elements of a line
 };
 
 /// How a step is spread over the GPU.
 struct StepGeometry {
-  int cluster;  ///< blocks that share a tile's depth: a power of two from 2 (forward) or 4 to 8
-  int stages;   ///< chunks of depth that a block has in shared memory
+  /// Blocks that share a tile's depth: a power of two from 2 (forward) or 4 to 8. With the input's
+  /// product half of them share its depth, half that of the recurrent one.
+  int cluster;
+  int stages;  ///< chunks of depth that a block has in shared memory
 };
 
-enum class StepPass { kForward, kBackward };
+enum class StepPass { kForward, kForwardWithInput, kBackward };
 
 /// How a step of so many rows, with `lanes` of them beside each other, is spread over the GPU.
 /// Nothing if it can't be one kernel, or if a product of cuBLASLt and a pointwise kernel are
@@ -39,6 +45,10 @@ std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass
 struct StepKernels {
   void (*forward)(cudaStream_t stream, CellType cell, const StepGeometry& geometry,
                   bool behind_step, const StepProduct& product, const CellForwardArgs& args);
+  /// The same with the product of the input, which `args.input` is not read for.
+  void (*forward_with_input)(cudaStream_t stream, CellType cell, const StepGeometry& geometry,
+                             const StepProduct& input, const StepProduct& product,
+                             const CellForwardArgs& args);
   /// `args.dh` may be null: then the product is all of dh.
   void (*backward)(cudaStream_t stream, CellType cell, const StepGeometry& geometry,
                    bool behind_step, const StepProduct& product, const CellBackwardArgs& args);

@@ -127,7 +127,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
 
 /// How many layers after each other have gate gradients of their own.
 std::int64_t held_d_inputs(const Descriptor& descriptor, const Rung& rung) {
-  if (is_layered(descriptor, rung)) return descriptor.layers;
+  if (is_layered(descriptor, rung) || spreads_gradients(descriptor, rung)) return descriptor.layers;
   // One layer is through with them before the next begins, or the next but one.
   return defers_gradients(descriptor, rung) ? 2 : 1;
 }
@@ -253,7 +253,19 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
 }
 
 bool is_layered(const Descriptor& descriptor, const Rung& rung) {
-  return rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1;
+  return rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1 &&
+         descriptor.time > 1;
+}
+
+bool spreads_gradients(const Descriptor& descriptor, const Rung& rung) {
+  return rung.wavefront && !rung.persistent() && descriptor.training && descriptor.time == 1 &&
+         descriptor.directions == 1;
+}
+
+std::int64_t step_lanes(const Descriptor& descriptor, const Rung& rung) {
+  if (!rung.wavefront) return 1;
+  if (descriptor.directions == 2) return rung.persistent() ? 1 : 2;
+  return is_layered(descriptor, rung) ? descriptor.layers : 1;
 }
 
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {
@@ -264,8 +276,9 @@ std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
   // Of each layer that runs beside others, or of all: its steps and its products.
   if (is_layered(descriptor, rung) && rung.persistent()) return 2 * descriptor.layers;
   if (rung.persistent_backward()) return descriptor.training ? 2 : 1;
+  if (spreads_gradients(descriptor, rung)) return kOtherWeightLane + 1;
   if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;
-  return descriptor.directions == 2 ? 2 : descriptor.layers;
+  return step_lanes(descriptor, rung);
 }
 
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {

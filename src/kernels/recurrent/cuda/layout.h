@@ -124,6 +124,13 @@ std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::in
 /// Steps whose input products a layer's buffer holds; a piece begins at its first step modulo that.
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time);
+/// Whether what a single step of training gives its gradients runs on streams of its own: nothing
+/// else runs beside it.
+bool spreads_gradients(const Descriptor& descriptor, const Rung& rung);
+/// Those streams: of dh0, of the products with the layer's input, and of all else.
+inline constexpr std::int64_t kFirstStateLane = 1, kInputWeightLane = 2, kOtherWeightLane = 3;
+/// Streams that steps run on beside each other.
+std::int64_t step_lanes(const Descriptor& descriptor, const Rung& rung);
 /// Streams that a rung runs on.
 std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung);
 

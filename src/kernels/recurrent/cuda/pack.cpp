@@ -1,6 +1,6 @@
 #include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/pack_kernels.h"
 #include "kernels/recurrent/cuda/resident_weights.h"
-#include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -11,11 +11,12 @@ struct Packing {
   const Engine& engine;
   cudaStream_t stream;
   std::byte* packed;
+  PackList list = {};
 
   /// Packs a canonical matrix as rows [first, ..) of a packed one, and of its transpose if it has
   /// one; or of that alone.
   void pack(const Tensor& source, const PackedMatrix& matrix, std::int64_t first,
-            bool transposed_alone = false) const {
+            bool transposed_alone = false) {
     const std::int64_t bytes = engine.sizes.storage;
     PackMatrix args{};
     args.from = source.data_as<const float>();
@@ -27,10 +28,10 @@ struct Packing {
       args.transposed = packed + matrix.transposed + first * bytes;
       args.transposed_stride = matrix.rows;
     }
-    pack_matrix(stream, engine.descriptor.dtype, args);
+    list.add(args);
   }
 
-  void pack_recurrent(const Tensor& source, const PackedMatrix& matrix) const {
+  void pack_recurrent(const Tensor& source, const PackedMatrix& matrix) {
     if (!engine.rung.persistent()) return pack(source, matrix, 0);
     const bool training = engine.descriptor.training;
     const bool backward = training && engine.rung.persistent_backward();
@@ -48,7 +49,7 @@ struct Packing {
         "copy the weights of a recurrent layer");
   }
 
-  void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) const {
+  void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) {
     const Sizes& sizes = engine.sizes;
     const PackedDirection& direction = layer.directions[static_cast<std::size_t>(d)];
     pack(weights.weight_ih, layer.weight_ih, d * sizes.gate_width);
@@ -68,7 +69,7 @@ struct Packing {
     bias.hidden = sizes.hidden;
     bias.to = reinterpret_cast<float*>(packed + layer.bias) + d * sizes.gate_width;
     if (!sizes.lstm) bias.bias_hn = reinterpret_cast<float*>(packed + direction.bias_hn);
-    pack_bias(stream, bias);
+    list.add(bias);
   }
 };
 
@@ -76,13 +77,14 @@ struct Packing {
 
 void run_pack(Engine& engine, const Context& context, const std::vector<LayerWeights>& weights,
               const Memory& memory) {
-  const Packing packing{engine, runtime::cuda::handle_of(context.stream()),
-                        static_cast<std::byte*>(memory.packed)};
+  Packing packing{engine, runtime::cuda::handle_of(context.stream()),
+                  static_cast<std::byte*>(memory.packed)};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto directions = static_cast<std::size_t>(engine.sizes.directions);
     packing.pack_direction(weights[i], engine.packed.layers[i / directions],
                            static_cast<std::int64_t>(i % directions));
   }
+  packing.list.queue(packing.stream, engine.descriptor.dtype);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

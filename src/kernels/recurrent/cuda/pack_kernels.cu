@@ -1,12 +1,27 @@
+#include <algorithm>
+
 #include "kernels/recurrent/cuda/cell_grid.h"
 #include "kernels/recurrent/cuda/neighbours.h"
-#include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "kernels/recurrent/cuda/pack_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
 constexpr int kTile = 64, kFour = 4;
 constexpr int kFours = kTile / kFour, kRowsAtOnce = 16;  ///< of a block's threads
+constexpr int kBlock = kFours * kRowsAtOnce;
+
+/// What travels as the argument of a launch.
+struct PackPart {
+  static constexpr int kMost = 16;
+  PackMatrix matrices[kMost];
+  bool whole[kMost];  ///< of a matrix: rows and columns come in aligned fours
+  PackBias biases[kMost];
+  /// Blocks before the end of each matrix, and after those of each bias.
+  std::uint32_t matrix_ends[kMost], bias_ends[kMost];
+};
+
+std::int64_t tiles(std::int64_t count) { return (count + kTile - 1) / kTile; }
 
 /// The first `count` of four; kWhole: all or none.
 template <bool kWhole, typename T>
@@ -28,13 +43,16 @@ __device__ void write_four(T* to, const Neighbours<T, kFour>& four, std::int64_t
   }
 }
 
-/// A block has kTile x kTile values, which it reads once and transposes in shared memory, so that
-/// all sides are read and written in whole lines. It waits for memory alone.
+template <typename T>
+using PackTile = T[kTile][kTile + 2];  // [column][row]
+
+/// kTile x kTile values, which are read once and transposed in shared memory, so that all sides are
+/// read and written in whole lines.
 template <typename T, bool kWhole>
-__global__ void pack_kernel(const PackMatrix args) {
-  __shared__ T tile[kTile][kTile + 2];  // [column][row]
-  const std::int64_t row0 = blockIdx.x * static_cast<std::int64_t>(kTile);
-  const std::int64_t column0 = blockIdx.y * static_cast<std::int64_t>(kTile);
+__device__ void pack_tile(const PackMatrix& args, std::uint32_t index, PackTile<T>& tile) {
+  const auto across = static_cast<std::uint32_t>((args.rows + kTile - 1) / kTile);
+  const std::int64_t row0 = std::int64_t{index % across} * kTile;
+  const std::int64_t column0 = std::int64_t{index / across} * kTile;
   const int four = static_cast<int>(threadIdx.x) * kFour;
 #pragma unroll
   for (int r = 0; r < kTile; r += kRowsAtOnce) {
@@ -66,8 +84,7 @@ __global__ void pack_kernel(const PackMatrix args) {
   }
 }
 
-__global__ void bias_kernel(const PackBias args) {
-  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+__device__ void pack_number(const PackBias& args, std::int64_t i) {
   if (i >= args.gates * args.hidden) return;
   const std::int64_t last = (args.gates - 1) * args.hidden;
   if (args.bias_hn && i >= last) {
@@ -78,32 +95,63 @@ __global__ void bias_kernel(const PackBias args) {
   }
 }
 
-}  // namespace
-
-void pack_matrix(cudaStream_t stream, DType storage, const PackMatrix& args) {
-  const auto tiles = [](std::int64_t count) {
-    return static_cast<unsigned>((count + kTile - 1) / kTile);
-  };
-  const dim3 grid(tiles(args.rows), tiles(args.columns));
-  dispatch_device_storage(storage, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const auto aligned = [](const void* to, std::int64_t stride) {
-      return is_aligned(static_cast<const T*>(to), stride, kFour);
-    };
-    const bool whole = is_aligned(args.from, args.columns, kFour) &&
-                       aligned(args.to, args.to_stride) && args.rows % kFour == 0 &&
-                       aligned(args.transposed, args.transposed_stride);
-    const auto kernel = whole ? pack_kernel<T, true> : pack_kernel<T, false>;
-    kernel<<<grid, dim3(kFours, kRowsAtOnce), 0, stream>>>(args);
-  });
-  runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent weights");
+/// A block has a tile of a matrix or kBlock numbers of a bias. It waits for memory alone.
+template <typename T>
+__global__ void pack_kernel(const __grid_constant__ PackPart part) {
+  __shared__ PackTile<T> tile;
+  std::uint32_t begin = 0;
+  for (int i = 0; i < PackPart::kMost; begin = part.matrix_ends[i++]) {
+    if (blockIdx.x >= part.matrix_ends[i]) continue;
+    const PackMatrix& matrix = part.matrices[i];
+    return part.whole[i] ? pack_tile<T, true>(matrix, blockIdx.x - begin, tile)
+                         : pack_tile<T, false>(matrix, blockIdx.x - begin, tile);
+  }
+  for (int i = 0; i < PackPart::kMost; begin = part.bias_ends[i++]) {
+    if (blockIdx.x >= part.bias_ends[i]) continue;
+    const auto thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+    return pack_number(part.biases[i], (blockIdx.x - begin) * std::int64_t{kBlock} + thread);
+  }
 }
 
-void pack_bias(cudaStream_t stream, const PackBias& args) {
-  constexpr int kBlock = 256;
-  const auto blocks = static_cast<unsigned>((args.gates * args.hidden + kBlock - 1) / kBlock);
-  bias_kernel<<<blocks, kBlock, 0, stream>>>(args);
-  runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent biases");
+/// Whether both packings are written, and the matrix read, four values at a time.
+template <typename T>
+bool is_whole(const PackMatrix& matrix) {
+  const auto aligned = [](const void* to, std::int64_t stride) {
+    return is_aligned(static_cast<const T*>(to), stride, kFour);
+  };
+  return is_aligned(matrix.from, matrix.columns, kFour) && aligned(matrix.to, matrix.to_stride) &&
+         matrix.rows % kFour == 0 && aligned(matrix.transposed, matrix.transposed_stride);
+}
+
+}  // namespace
+
+void PackList::queue(cudaStream_t stream, DType storage) const {
+  constexpr std::size_t kMost = PackPart::kMost;
+  dispatch_device_storage(storage, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (std::size_t first = 0; first < std::max(matrices_.size(), biases_.size());
+         first += kMost) {
+      PackPart part{};
+      std::int64_t blocks = 0;
+      for (std::size_t i = 0; i < kMost; ++i) {
+        if (first + i < matrices_.size()) {
+          const PackMatrix& matrix = part.matrices[i] = matrices_[first + i];
+          part.whole[i] = is_whole<T>(matrix);
+          blocks += tiles(matrix.rows) * tiles(matrix.columns);
+        }
+        part.matrix_ends[i] = static_cast<std::uint32_t>(blocks);
+      }
+      for (std::size_t i = 0; i < kMost; ++i) {
+        if (first + i < biases_.size()) {
+          const PackBias& bias = part.biases[i] = biases_[first + i];
+          blocks += (bias.gates * bias.hidden + kBlock - 1) / kBlock;
+        }
+        part.bias_ends[i] = static_cast<std::uint32_t>(blocks);
+      }
+      pack_kernel<T><<<static_cast<unsigned>(blocks), dim3(kFours, kRowsAtOnce), 0, stream>>>(part);
+      runtime::cuda::check(cudaGetLastError(), "queue the packing of recurrent weights");
+    }
+  });
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -1,4 +1,5 @@
 #include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/last_step.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 
@@ -49,15 +50,16 @@ class DirectionBackward {
 
   void begin() const {
     const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
-    if (args_.dhn) {
-      widen(stream_, run_.engine.descriptor.dtype, dh_at(0),
-            run_.element(args_.dhn, run_.engine.descriptor.h_offset(index_, rows_)), h);
-    } else {
-      clear(dh_at(0), h);
+    if (!reads_dhn()) {
+      if (args_.dhn) {
+        widen(stream_, run_.engine.descriptor.dtype, dh_at(0), dhn(), h);
+      } else {
+        clear(dh_at(0), h);
+      }
     }
     if (!sizes_.lstm) return;
     if (args_.dcn) {
-      copy(dc_, args_.dcn.data_as<const float>() + index_ * c, c);
+      copy(stream_, dc_, args_.dcn.data_as<const float>() + index_ * c, c);
     } else {
       clear(dc_, c);
     }
@@ -73,32 +75,48 @@ class DirectionBackward {
     }
   }
 
-  void finish() const {
+  /// On that lane, which has waited for the last turn.
+  void finish(std::int64_t lane) const {
+    const cudaStream_t stream = run_.engine.lanes[lane];
     const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
     if (extras_) {
-      finish_gradients(stream_, run_.rules(layer_, direction_, -1),
+      finish_gradients(stream, run_.rules(layer_, direction_, -1),
                        {rows_, output_, sizes_.hidden, dh_at(walk_.steps), product_,
                         sizes_.lstm ? dc_ : nullptr});
     }
     if (args_.dh0) {
-      if (fused_) multiply_gates(walk_.steps - 1);
-      narrow(stream_, run_.engine.descriptor.dtype,
+      if (fused_) multiply_gates(walk_.steps - 1, lane);
+      narrow(stream, run_.engine.descriptor.dtype,
              run_.element(args_.dh0, run_.engine.descriptor.h_offset(index_, rows_)),
              dh_at(walk_.steps), h);
     }
-    if (args_.dc0) copy(args_.dc0.data_as<float>() + index_ * c, dc_, c);
+    if (args_.dc0) copy(stream, args_.dc0.data_as<float>() + index_ * c, dc_, c);
   }
 
  private:
-  void copy(float* to, const float* from, std::int64_t count) const {
+  static void copy(cudaStream_t stream, float* to, const float* from, std::int64_t count) {
     runtime::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(float),
-                                         cudaMemcpyDeviceToDevice, stream_),
+                                         cudaMemcpyDeviceToDevice, stream),
                          "copy the gradient of a recurrent state");
   }
   void clear(float* to, std::int64_t count) const {
     runtime::cuda::check(
         cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(float), stream_),
         "clear the gradient of a recurrent state");
+  }
+
+  /// Null if absent.
+  const std::byte* dhn() const {
+    return run_.element(args_.dhn, run_.engine.descriptor.h_offset(index_, rows_));
+  }
+  /// Whether the cell of the first turn reads it as the caller gave it.
+  bool reads_dhn() const {
+    return run_.engine.rung.fused_pointwise && !extras_ && !sizes_.projected;
+  }
+  /// By one kernel.
+  void cell_backward_of(std::int64_t p, const CellBackwardArgs& cell) const {
+    if (p > 0 || !reads_dhn()) return cell_backward(stream_, run_.kind(), cell);
+    last_cell_backward(stream_, run_.kind(), cell, dhn());
   }
 
   /// The gradient of h that turn p starts from.
@@ -116,27 +134,31 @@ class DirectionBackward {
     if (sizes_.projected) unproject(p, time_of_turn(p));
     if (sizes_.norms) {
       cell_backward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(p), norm(p));
-      multiply_gates(p);
+      multiply_gates(p, lane_);
       return;
     }
     if (extras_) {
       cell_backward_extras(stream_, run_.kind(), cell, extras(p));
-      multiply_gates(p);
+      multiply_gates(p, lane_);
       return;
     }
-    const auto backward = run_.engine.rung.fused_pointwise ? cell_backward : cell_backward_apart;
-    backward(stream_, run_.kind(), cell);
-    multiply_gates(p);
+    if (run_.engine.rung.fused_pointwise) {
+      cell_backward_of(p, cell);
+    } else {
+      cell_backward_apart(stream_, run_.kind(), cell);
+    }
+    multiply_gates(p, lane_);
   }
 
   /// The product of the turn before, and the cell of this one; the last turn's product is left for
   /// finish().
   void fused_step(std::int64_t p, const Piece& turns) const {
     CellBackwardArgs cell = cell_args(p);
-    if (p == 0) return cell_backward(stream_, run_.kind(), cell);
+    if (p == 0) return cell_backward_of(p, cell);
     if (product_alone_) cell.dh = nullptr;
     const StepProduct product{gates_at(p - 1), gates_stride(),
-                              run_.packed<const std::byte>(packed_.weight_hh.transposed)};
+                              run_.packed<const std::byte>(packed_.weight_hh.transposed),
+                              sizes_.gate_width};
     const bool behind_step = p > turns.begin && p > 1;
     step_kernels(run_.engine.descriptor.dtype)
         .backward(stream_, run_.engine.descriptor.cell, *fused_, behind_step, product, cell);
@@ -160,11 +182,13 @@ class DirectionBackward {
     cell.dh_whole = dh_whole_;
     cell.dc_whole = dc_whole_;
     if (sizes_.lstm) {
-      cell.c_before = c_ + before * rows_ * sizes_.hidden;
+      const float* lone = run_.lone_c0(layer_, direction_);
+      cell.c_before = lone ? lone : c_ + before * rows_ * sizes_.hidden;
       cell.c = c_ + after * rows_ * sizes_.hidden;
       cell.dc = dc_;
     } else {
-      cell.h_before = run_.element(h_, before * rows_ * output_);
+      const std::byte* lone = run_.lone_h0(layer_, direction_);
+      cell.h_before = lone ? lone : run_.element(h_, before * rows_ * output_);
     }
     if (sizes_.gates_apart) {
       cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
@@ -172,7 +196,7 @@ class DirectionBackward {
     if (sizes_.projected) {
       cell.dh = dh_full_;
     } else {
-      cell.dh = dh_at(p);
+      if (p > 0 || !reads_dhn()) cell.dh = dh_at(p);
       if (dy_) cell.dy = dy_at(t);
       cell.dy_stride = sizes_.directions * output_;
       if (!product_alone_) cell.dh_direct = dh_at(p + 1);
@@ -257,11 +281,11 @@ class DirectionBackward {
   }
 
   /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
-  void multiply_gates(std::int64_t p) const {
+  void multiply_gates(std::int64_t p, std::int64_t lane) const {
     const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
     const std::int64_t width = sizes_.gate_width / parts;
     for (std::int64_t part = 0; part < parts; ++part) {
-      multiply(run_, lane_, rows_, output_, width,
+      multiply(run_, lane, rows_, output_, width,
                {run_.element(gates_at(p), part * width), gates_stride()},
                backward_factor(run_, packed_.weight_hh, part * width),
                {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32,
@@ -297,7 +321,11 @@ void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer
     const DirectionBackward direction(run, args, layer, d);
     if (turns.begin == 0) direction.begin();
     direction.run(turns);
-    if (turns.end == run.args.time) direction.finish();
+    if (turns.end < run.args.time) continue;
+    const bool apart = spreads_gradients(engine.descriptor, engine.rung);
+    const std::int64_t last = apart ? kFirstStateLane : run.lane_of(layer, d);
+    engine.lanes.follow(last, run.lane_of(layer, d));
+    direction.finish(last);
   }
   for (std::int64_t d = 1; d < directions; ++d) engine.lanes.follow(lane, run.lane_of(layer, d));
 }

@@ -76,6 +76,9 @@ struct GradientLanes {
 GradientLanes lanes_of(const Run& run, std::int64_t layer, std::int64_t direction) {
   const Engine& engine = run.engine;
   const std::int64_t steps = run.lane_of(layer, direction);
+  if (spreads_gradients(engine.descriptor, engine.rung)) {
+    return {kInputWeightLane, kOtherWeightLane};
+  }
   if (!engine.rung.persistent()) return {steps, steps};
   // The steps of the layer below may be about to begin.
   const std::int64_t products = run.product_lane_of(layer);
@@ -103,9 +106,11 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
       sizes.gates_apart ? run.workspace<const std::byte>(layout.d_recurrent[i]) : d_input;
   const std::int64_t recurrent_stride = sizes.gates_apart ? sizes.gate_width : input_stride;
   // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
+  const std::byte* lone = run.lone_h0(layer, direction);
   const std::byte* h_before =
-      run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
-                  direction * rows * output);
+      lone ? lone
+           : run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
+                         direction * rows * output);
 
   // They wait for memory, and the products beside them for tensor cores.
   if (sizes.norms) {
