@@ -154,7 +154,7 @@ TEST_P(LanguageModelTest, BeamSearchScoresWhatItFinds) {
   decoder.encode(context_, inputs());
   BeamSearch search(context_, decoder, options, {kRows, 0, DType::kFloat64});
   const std::vector<std::int32_t> nothing(kRows, 0);
-  const auto found = search.fetch(context_, search.run(context_, nothing));
+  const auto found = decoding::fetch(context_, search.run(context_, nothing));
   ASSERT_EQ(found.size(), static_cast<std::size_t>(kRows));
   for (std::size_t input = 0; input < found.size(); ++input) {
     ASSERT_FALSE(found[input].empty());
