@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "commands.h"
 #include "profile_options.h"
@@ -29,6 +30,20 @@ void run(TrainRequest request) {
   std::printf("\n");
 }
 
+void run_folds(TrainRequest request, std::int64_t folds) {
+  const StopSignals signals;
+  request.stop = &signals.requested();
+  const FoldsReport report = train_folds(request, folds);
+  if (report.stopped) {
+    std::printf("stopped in fold %zu of %lld after step %lld, %.1f s\n", report.folds.size(),
+                static_cast<long long>(folds), static_cast<long long>(report.folds.back().steps),
+                report.seconds);
+    return;
+  }
+  std::printf("%sfinished %lld folds, %.1f s\n", report.table.c_str(),
+              static_cast<long long>(folds), report.seconds);
+}
+
 }  // namespace
 
 void add_train(CLI::App& program) {
@@ -36,6 +51,7 @@ void add_train(CLI::App& program) {
     TrainRequest request;
     std::string init_from;
     std::vector<std::string> only;
+    std::optional<std::int64_t> folds;
     bool example = false;
     bool fresh = false;
   };
@@ -57,6 +73,9 @@ void add_train(CLI::App& program) {
         return std::string(pattern.empty() ? "the pattern is empty" : "");
       })
       ->allow_extra_args(false);
+  command->add_option("--folds", options->folds,
+                      "Cross-validation: train as many models, each with another part of the "
+                      "examples held out to validate on");
   command->add_flag("--fresh", options->fresh,
                     "Refuse to go on from an earlier run in the output folder (default: go on)");
   command->add_flag("--quiet", options->request.quiet, "No progress on standard error");
@@ -67,10 +86,14 @@ void add_train(CLI::App& program) {
   command->footer(
       "The output folder gets last/ (to go on from), best/ (to use) and tensorboard/.\n"
       "SIGTERM and Ctrl-C save and end; the same command goes on to the same weights, to the bit,\n"
-      "as if it had never stopped.\n\n"
+      "as if it had never stopped. With --folds there is such a folder for each fold, fold-1/ and\n"
+      "so on, and at the end a table and folds.json: each fold's best validation, mean and "
+      "spread.\n\n"
       "  sluice train --example > task.toml\n"
       "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a\n"
       "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"
+      "  sluice train task.toml --folds 5 --set data.hold_out_run=10 --set "
+      "output.directory=runs/cv\n"
       "  sluice train task.toml --breakdown --trace run.json --trace-steps 100:104");
   command->callback([options] {
     if (options->example) {
@@ -84,7 +107,11 @@ void add_train(CLI::App& program) {
       options->request.overrides.push_back("training.init_only=" + joined(options->only));
     }
     options->request.resume = !options->fresh;
-    run(options->request);
+    if (options->folds) {
+      run_folds(options->request, *options->folds);
+    } else {
+      run(options->request);
+    }
   });
 }
 

@@ -35,13 +35,34 @@ struct TrainReport {
   /// "loss" (per target token), "perplexity", "exact match" (a share), "BLEU" or "chrF" (0 to 100);
   /// empty without any.
   std::string best_metric_name;
-  bool stopped = false;  ///< by `stop`: `<output>/last` has the state to go on from
+  std::int64_t best_step = 0;  ///< after which it was measured
+  bool stopped = false;        ///< by `stop`: `<output>/last` has the state to go on from
 };
 
 /// Trains until the configuration's end, early stopping or `stop`. Leaves `<output>/last` (to
 /// resume), `<output>/best` (to use) and `<output>/tensorboard`. Throws Error; what was on disk
 /// stays whole.
 TrainReport train(const TrainRequest& request);
+
+/// What came of a k-fold cross-validation.
+struct FoldsReport {
+  std::vector<TrainReport> folds;  ///< those that were trained or gone on with, in order
+  double seconds = 0;              ///< of this call
+  /// By `stop`, in the last of `folds` or after it; what follows is then not known.
+  bool stopped = false;
+  std::string metric_name;        ///< as TrainReport::best_metric_name
+  double mean = 0;                ///< of the folds' best_metric
+  double standard_deviation = 0;  ///< of the sample that they are: divided by folds - 1
+  std::string table;              ///< all of it, for people
+};
+
+/// Trains `folds` models one after another, as train() does, in `<output>/fold-1`, `fold-2`, …
+/// Each holds another fold of the examples out to validate on, and all folds together are all
+/// examples. Called again, it goes on where it was stopped; of a fold that is finished no step is
+/// trained again. Leaves `<output>/folds.json`. Throws Error, as train(), and for fewer than two
+/// folds, for more of them than there are runs of data.hold_out_run examples, and where validation
+/// files are named or a profile is asked for.
+FoldsReport train_folds(const TrainRequest& request, std::int64_t folds);
 
 /// Every configuration key with type, default and meaning, as a commented TOML file.
 std::string config_reference();

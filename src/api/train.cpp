@@ -30,8 +30,11 @@ constexpr profiling::StepRange kProfiledSteps{11, 15};
 std::string config_reference() { return training::config_reference(); }
 
 TrainReport train(const TrainRequest& request) {
+  return api::train(request, api::config_of(request));
+}
+
+TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {
   const auto start = std::chrono::steady_clock::now();
-  const training::TrainConfig config = api::config_of(request);
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context(*device);
   context.set_precision(runtime::Precision::parse(config.precision));
@@ -81,6 +84,7 @@ TrainReport train(const TrainRequest& request) {
     const auto* metric = task.find_metric(config.loop.keep_best);
     report.best_metric_name = metric->name;
     report.best_metric = metric->minimised(result.best.value);
+    report.best_step = result.best.step;
   }
   return report;
 }

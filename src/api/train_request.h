@@ -8,4 +8,7 @@ namespace sluice::api {
 /// The configuration that a request asks for, validated.
 training::TrainConfig config_of(const TrainRequest& request);
 
+/// As sluice::train, by this configuration instead of the request's.
+TrainReport train(const TrainRequest& request, const training::TrainConfig& config);
+
 }  // namespace sluice::api

@@ -116,18 +116,25 @@ std::uint64_t PairCorpus::fingerprint() const {
   return hash;
 }
 
-IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every) {
+IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every,
+                         std::int64_t which) {
   SLUICE_CHECK(count >= 0 && run > 0 && every > 1,
                "a split by runs needs a positive run and every > 1, not run {} and every {}", run,
                every);
+  SLUICE_CHECK(which >= 0 && which <= every,
+               "of every {} runs the one to hold out must be in 0..{}, not {}", every, every,
+               which);
+  const std::int64_t runs = count / run + (count % run == 0 ? 0 : 1);
+  SLUICE_CHECK(runs >= every,
+               "{} examples are {} runs of {}, too few to hold out one of every {} runs; use "
+               "shorter runs or hold out one of fewer",
+               count, runs, run, every);
+  const std::int64_t place = (which == 0 ? every : which) - 1;
   IndexSplit split;
   for (std::int64_t i = 0; i < count; ++i) {
-    const bool held_out = (i / run) % every == every - 1;
+    const bool held_out = (i / run) % every == place;
     (held_out ? split.held_out : split.train).push_back(i);
   }
-  SLUICE_CHECK(!split.train.empty() && !split.held_out.empty(),
-               "{} examples are too few to hold out every {}th run of {}; use shorter runs", count,
-               every, run);
   return split;
 }
 

@@ -75,10 +75,12 @@ struct IndexSplit {
 };
 
 /// Cuts [0, count) into runs of `run` consecutive indices (the last may be shorter) and holds out
-/// every `every`-th run: runs every-1, 2*every-1, … For files whose neighbouring lines share text,
-/// where single held-out lines would have their context in the training part. Throws
-/// ErrorCode::kInvalidArgument if either part would be empty.
-IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every);
+/// one of every `every` of them: the `which`-th, counted from 1; 0 is the last of them. Those of
+/// all `which` together are everything, each index once. For files whose neighbouring lines share
+/// text, where single held-out lines would have their context in the training part. Throws
+/// ErrorCode::kInvalidArgument if there are fewer runs than `every`: a part might be empty.
+IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every,
+                         std::int64_t which);
 
 /// The items at `indices`, in their order.
 template <typename T>

@@ -29,7 +29,7 @@ std::vector<TextPair> read_pairs(std::string_view prefix, const std::string& tsv
 void hold_out(const DataConfig& config, TextData& text) {
   const auto count = static_cast<std::int64_t>(text.train.size());
   const data::IndexSplit split =
-      data::split_by_runs(count, config.hold_out_run, config.hold_out_every);
+      data::split_by_runs(count, config.hold_out_run, config.hold_out_every, config.hold_out_fold);
   const std::span<const TextPair> all = text.train;
   text.validation = data::select(all, split.held_out);
   text.train = data::select(all, split.train);

@@ -45,6 +45,7 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "data.validation_target",
       "data.hold_out_run",
       "data.hold_out_every",
+      "data.hold_out_fold",
       "data.max_source_tokens",
       "data.max_target_tokens",
       "tokenizer.kind",

@@ -172,6 +172,9 @@ std::string kinds_using(std::string_view key) {
 void TrainConfig::validate() const {
   check_at_least("data.hold_out_run", data.hold_out_run, 0);
   check_at_least("data.hold_out_every", data.hold_out_every, 0);
+  SLUICE_CHECK(data.hold_out_fold >= 0 && data.hold_out_fold <= data.hold_out_every,
+               "data.hold_out_fold is {}; it must be in 0..{}, which data.hold_out_every is",
+               data.hold_out_fold, data.hold_out_every);
   check_at_least("data.max_source_tokens", data.max_source_tokens, 0);
   check_at_least("data.max_target_tokens", data.max_target_tokens, 0);
   check_tokenizer(tokenizer);

@@ -19,6 +19,7 @@ struct DataConfig {
   std::string validation_target;
   std::int64_t hold_out_run = 0;
   std::int64_t hold_out_every = 0;
+  std::int64_t hold_out_fold = 0;
   std::int64_t max_source_tokens = 0;
   std::int64_t max_target_tokens = 0;
 };

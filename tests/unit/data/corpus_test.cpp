@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <numeric>
 #include <set>
 
 #include "data/word_tokenizer.h"
@@ -108,18 +111,41 @@ TEST(Corpus, FingerprintSeesEveryId) {
 }
 
 TEST(Corpus, SplitsByRuns) {
-  const IndexSplit split = split_by_runs(23, 2, 5);
+  const IndexSplit split = split_by_runs(23, 2, 5, 0);
   EXPECT_EQ(split.held_out, (std::vector<std::int64_t>{8, 9, 18, 19}));
   EXPECT_EQ(split.train.size(), 19u);
   EXPECT_EQ(split.train[8], 10);
-  const IndexSplit large = split_by_runs(46644, 500, 20);
+  const IndexSplit large = split_by_runs(46644, 500, 20, 0);
   EXPECT_EQ(large.held_out.size(), 2000u);
   EXPECT_EQ(large.held_out.front(), 9500);
 
-  EXPECT_THROW(split_by_runs(9499, 500, 20), Error);
-  EXPECT_THROW(split_by_runs(0, 1, 2), Error);
-  EXPECT_THROW(split_by_runs(10, 0, 2), Error);
-  EXPECT_THROW(split_by_runs(10, 1, 1), Error);
+  EXPECT_THROW(split_by_runs(9499, 500, 20, 0), Error);
+  EXPECT_THROW(split_by_runs(0, 1, 2, 0), Error);
+  EXPECT_THROW(split_by_runs(10, 0, 2, 0), Error);
+  EXPECT_THROW(split_by_runs(10, 1, 1, 0), Error);
+  EXPECT_THROW(split_by_runs(10, 1, 2, 3), Error);
+  EXPECT_THROW(split_by_runs(10, 1, 2, -1), Error);
+}
+
+TEST(Corpus, FoldsAreDisjointAndCoverAll) {
+  for (const auto& [count, run, every] :
+       std::vector<std::array<std::int64_t, 3>>{{23, 2, 5}, {7, 1, 7}, {100, 9, 12}, {64, 3, 2}}) {
+    std::vector<std::int64_t> held_out;
+    for (std::int64_t which = 1; which <= every; ++which) {
+      const IndexSplit split = split_by_runs(count, run, every, which);
+      EXPECT_FALSE(split.held_out.empty()) << which;
+      EXPECT_EQ(std::ssize(split.train) + std::ssize(split.held_out), count);
+      EXPECT_EQ(split.held_out.front(), (which - 1) * run);
+      held_out.insert(held_out.end(), split.held_out.begin(), split.held_out.end());
+    }
+    std::sort(held_out.begin(), held_out.end());
+    std::vector<std::int64_t> all(static_cast<std::size_t>(count));
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(held_out, all) << count;
+  }
+  EXPECT_EQ(split_by_runs(23, 2, 5, 0).held_out, split_by_runs(23, 2, 5, 5).held_out);
+  // The first fold is refused where the last would have nothing to hold out.
+  EXPECT_THROW(split_by_runs(8, 2, 5, 1), Error);
 }
 
 TEST(Corpus, SelectsInOrder) {
