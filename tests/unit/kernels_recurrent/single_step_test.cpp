@@ -37,8 +37,8 @@ class SingleStep : public ::testing::TestWithParam<SubjectAndPrecision> {
     if (draw(0, 2) == 0) d.dropout = 0.3;
     stack.rows = draw(1, most_rows);
     d.rows = stack.rows + draw(0, 3);
-    // Now and then of a plan for more steps.
-    d.time = draw(0, 3) == 0 ? 3 : 1;
+    // Often of a plan for more steps.
+    d.time = draw(0, 1) == 0 ? 3 : 1;
     fill_case(random_, stack);
     return stack;
   }

@@ -64,8 +64,8 @@ std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
 
 bool Run::joins_input(std::int64_t layer) const {
   const std::int64_t line = engine.descriptor.input_of(layer) * engine.sizes.storage;
-  return args.time == 1 && line % kCopyBytes == 0 && can_copy(input_of(layer)) &&
-         fused_geometry(StepPass::kForwardWithInput);
+  return args.time == 1 && !engine.rung.persistent() && line % kCopyBytes == 0 &&
+         can_copy(input_of(layer)) && fused_geometry(StepPass::kForwardWithInput);
 }
 
 const std::byte* Run::lone_h0(std::int64_t layer, std::int64_t direction) const {
