@@ -15,6 +15,13 @@ std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
   return 1u << std::countr_zero(bits);
 }
 
+/// Of the direction that has the state before its first step in the first of its rows of states.
+bool has_lone_states(const Run& run, std::int64_t direction) {
+  const Descriptor& descriptor = run.engine.descriptor;
+  return descriptor.training && run.args.time == 1 && direction == 0 && !descriptor.has_extras() &&
+         !run.engine.rung.persistent();
+}
+
 }  // namespace
 
 bool can_copy(const void* data) {
@@ -68,18 +75,19 @@ bool Run::joins_input(std::int64_t layer) const {
          can_copy(input_of(layer)) && fused_geometry(StepPass::kForwardWithInput);
 }
 
-const std::byte* Run::lone_h0(std::int64_t layer, std::int64_t direction) const {
-  if (!has_lone_states()) return nullptr;
+std::byte* Run::lone_h0(std::int64_t layer, std::int64_t direction) const {
+  if (!has_lone_states(*this, direction)) return nullptr;
   const std::int64_t index = layer * engine.sizes.directions + direction;
-  const std::byte* h0 = element(args.h0, engine.descriptor.h_offset(index, args.rows));
+  std::byte* h0 = element(args.h0, engine.descriptor.h_offset(index, args.rows));
   // Where they are the same, the step has overwritten it.
   return can_copy(h0) && args.h0.data() != args.hn.data() ? h0 : nullptr;
 }
 
-const float* Run::lone_c0(std::int64_t layer, std::int64_t direction) const {
-  if (!has_lone_states() || !args.c0 || args.c0.data() == args.cn.data()) return nullptr;
+float* Run::lone_c0(std::int64_t layer, std::int64_t direction) const {
+  if (!has_lone_states(*this, direction) || !args.c0) return nullptr;
+  if (args.c0.data() == args.cn.data()) return nullptr;
   const std::int64_t index = layer * engine.sizes.directions + direction;
-  return args.c0.data_as<const float>() + index * args.rows * engine.sizes.hidden;
+  return args.c0.data_as<float>() + index * args.rows * engine.sizes.hidden;
 }
 
 StateRules Run::rules(std::int64_t layer, std::int64_t direction, std::int64_t s) const {

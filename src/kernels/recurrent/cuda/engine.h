@@ -95,12 +95,8 @@ struct Run {
   bool joins_input(std::int64_t layer) const;
   /// The states before the only step of training, where backward finds them as the caller gave
   /// them, so that none need be kept; else null.
-  const std::byte* lone_h0(std::int64_t layer, std::int64_t direction) const;
-  const float* lone_c0(std::int64_t layer, std::int64_t direction) const;
-  bool has_lone_states() const {
-    return engine.descriptor.training && args.time == 1 && !engine.descriptor.has_extras() &&
-           !engine.rung.persistent();
-  }
+  std::byte* lone_h0(std::int64_t layer, std::int64_t direction) const;
+  float* lone_c0(std::int64_t layer, std::int64_t direction) const;
 
   /// What layer l reads, [time, rows, input_of(l)], and puts out.
   const std::byte* input_of(std::int64_t layer) const;

@@ -90,7 +90,7 @@ class DirectionForward {
     }
     if (h0() != hn() && can_copy(h0())) h_first_ = h0();
     const std::int64_t c = index_ * rows_ * sizes_.hidden;
-    if (run_.args.c0) c_first_ = run_.args.c0.data_as<const float>() + c;
+    if (run_.args.c0) c_first_ = run_.args.c0.data_as<float>() + c;
     if (run_.args.cn) c_last_ = run_.args.cn.data_as<float>() + c;
   }
 
@@ -105,20 +105,17 @@ class DirectionForward {
                          "clear a recurrent state");
   }
 
-  /// Where the state after s steps goes: all are kept for backward, else two take turns.
+  /// The state before step s: all are kept for backward, else two take turns.
   std::byte* h_at(std::int64_t s) const {
+    if (s == 0 && h_first_) return h_first_;
     if (s == walk_.steps && h_last_) return h_last_;
     return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * output_);
   }
   float* c_at(std::int64_t s) const {
+    if (s == 0 && c_first_) return c_first_;
     if (s == walk_.steps && c_last_) return c_last_;
     return c_ + (training_ ? walk_.state_row(s) : 0) * rows_ * sizes_.hidden;
   }
-  /// Where step s reads the state.
-  const std::byte* h_before(std::int64_t s) const {
-    return s == 0 && h_first_ ? h_first_ : h_at(s);
-  }
-  const float* c_before(std::int64_t s) const { return s == 0 && c_first_ ? c_first_ : c_at(s); }
   /// What the product of step s reads of the state, if that is not the state itself.
   std::byte* h_dropped_at(std::int64_t s) const {
     if (!sizes_.drops) return nullptr;
@@ -176,8 +173,8 @@ class DirectionForward {
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
     if (fused_) return fused_step(s, piece);
     multiply_input(s, piece);
-    multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_before(s), packed.weight_hh, 0,
-                   recurrent_, sizes_.gate_width);
+    multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_at(s), packed.weight_hh, 0, recurrent_,
+                   sizes_.gate_width);
     const CellForwardArgs cell = cell_args(s, piece);
     if (sizes_.norms) {
       cell_forward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(s), norm(s));
@@ -197,7 +194,7 @@ class DirectionForward {
     const Descriptor& descriptor = run_.engine.descriptor;
     const StepKernels& kernels = step_kernels(descriptor.dtype);
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
-    const StepProduct product{h_before(s), output_,
+    const StepProduct product{h_at(s), output_,
                               run_.packed<const std::byte>(packed.weight_hh.plain), output_};
     if (!run_.joins_input(layer_)) {
       kernels.forward(stream_, descriptor.cell, *fused_, s > piece.begin, product,
@@ -227,7 +224,7 @@ class DirectionForward {
     cell.bias = run_.packed<const float>(packed_.bias) + direction_ * sizes_.gate_width;
     cell.gates = gates_;
     if (sizes_.lstm) {
-      cell.c_before = c_before(s);
+      cell.c_before = c_at(s);
       cell.c_after = c_at(s + 1);
     } else {
       cell.bias_hn = run_.packed<const float>(packed.bias_hn);
@@ -235,7 +232,7 @@ class DirectionForward {
     if (sizes_.projected) {
       cell.h_after = h_full_at(t);
     } else {
-      cell.h_before = h_before(s);
+      cell.h_before = h_at(s);
       cell.h_after = h_at(s + 1);
       cell.y = y_at(t);
       cell.y_stride = y_stride();
@@ -289,7 +286,7 @@ class DirectionForward {
     finish.lengths = run_.lengths();
     finish.t = t;
     finish.projected = projected_;
-    finish.h_before = h_before(s);
+    finish.h_before = h_at(s);
     finish.h_after = h_at(s + 1);
     finish.y = y_at(t);
     finish.y_stride = y_stride();
@@ -309,10 +306,8 @@ class DirectionForward {
   const bool training_;
   const PackedLayer& packed_;
   const std::optional<StepGeometry> fused_;
-  const std::byte* h_first_ = nullptr;
-  std::byte* h_last_ = nullptr;
-  const float* c_first_ = nullptr;
-  float* c_last_ = nullptr;
+  std::byte *h_first_ = nullptr, *h_last_ = nullptr;
+  float *c_first_ = nullptr, *c_last_ = nullptr;
   std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr;
   float *c_ = nullptr, *c_fresh_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr,
         *projected_ = nullptr, *gates_ = nullptr;

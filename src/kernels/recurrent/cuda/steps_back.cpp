@@ -27,7 +27,8 @@ class DirectionBackward {
         fused_(run.fused_geometry(StepPass::kBackward)) {
     const auto i = static_cast<std::size_t>(index_), l = static_cast<std::size_t>(layer);
     const StateLayout& state = run.engine.reserve.states[i];
-    h_ = run.reserve<std::byte>(state.h);
+    std::byte* lone = run.lone_h0(layer, direction);
+    h_ = lone ? lone : run.reserve<std::byte>(state.h);
     c_ = run.reserve<float>(state.c);
     saved_ = run.reserve<std::byte>(state.saved);
     const BackwardLayout& layout = run.engine.workspace.backward;
@@ -187,8 +188,7 @@ class DirectionBackward {
       cell.c = c_ + after * rows_ * sizes_.hidden;
       cell.dc = dc_;
     } else {
-      const std::byte* lone = run_.lone_h0(layer_, direction_);
-      cell.h_before = lone ? lone : run_.element(h_, before * rows_ * output_);
+      cell.h_before = run_.element(h_, before * rows_ * output_);
     }
     if (sizes_.gates_apart) {
       cell.d_recurrent = run_.element(d_recurrent_, t * rows_ * sizes_.gate_width);
