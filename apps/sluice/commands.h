@@ -11,6 +11,7 @@ void add_chat(CLI::App& program);
 void add_score(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
+void add_report(CLI::App& program);
 void add_info(CLI::App& program);
 void add_data(CLI::App& program);
 void add_bench(CLI::App& program);

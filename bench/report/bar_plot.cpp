@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/html.h"
+
 namespace sluice::bench::report {
 namespace {
+
+using base::escape_html;
 
 constexpr double kLabelWidth = 190;
 constexpr double kPlotWidth = 560;
@@ -52,7 +56,7 @@ std::string bar(const Axis& axis, double ratio, double y, double height, const c
 std::string line_of(const Axis& axis, const Bars& bars, double y) {
   std::string text = fmt::format(
       "<g><title>{}</title><text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-      escape(bars.details), kLabelWidth - 6, y + kLineHeight / 2 + 4, escape(bars.label));
+      escape_html(bars.details), kLabelWidth - 6, y + kLineHeight / 2 + 4, escape_html(bars.label));
   const bool two = bars.default_ratio && bars.default_ratio != bars.best_ratio;
   if (bars.best_ratio) text += bar(axis, *bars.best_ratio, y + 3, two ? 10 : 18, "best");
   if (two) text += bar(axis, *bars.default_ratio, y + 14, 9, "default");
@@ -72,32 +76,6 @@ std::string grid(const Axis& axis, double bottom) {
 }
 
 }  // namespace
-
-std::string escape(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
 
 std::string bar_plot(const std::vector<Bars>& bars) {
   const Axis axis = axis_of(bars);

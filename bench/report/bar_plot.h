@@ -2,13 +2,9 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sluice::bench::report {
-
-/// Text for HTML and SVG.
-std::string escape(std::string_view text);
 
 /// One line of a plot: two bars that start at 1.
 struct Bars {

@@ -5,35 +5,23 @@
 #include <algorithm>
 #include <set>
 
+#include "base/html.h"
 #include "bench/report/bar_plot.h"
 #include "bench/report/text_report.h"
 
 namespace sluice::bench::report {
 namespace {
 
-constexpr const char* kHead = R"(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Sluice: bench report</title>
-<style>
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em;
-       color: #1b1f24; background: #fff; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2.2em; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2em .7em; border-bottom: 1px solid #d8dee4; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, td.text { text-align: left; }
+using base::escape_html;
+
+constexpr std::string_view kStyle = R"(
 .fastest { font-weight: 700; } .peer { color: #57606a; } .low { color: #b42318; font-weight: 700; }
-svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: #1b1f24; }
-svg .grid { stroke: #d8dee4; } svg .one { stroke: #1b1f24; } svg .tick, svg .value { font-size: 11px; }
+svg .one { stroke: #1b1f24; }
 svg .faster { fill: #1a7f5a; } svg .slower { fill: #b42318; } svg .default { opacity: .5; }
-</style>
-</head>
-<body>
-<h1>Sluice against the best peer</h1>
-<p>Ratios are time of the best peer / own time: above 1 is faster. The dark bar is the fastest own
+)";
+
+constexpr std::string_view kIntroduction =
+    R"(<p>Ratios are time of the best peer / own time: above 1 is faster. The dark bar is the fastest own
 implementation, the light one below what is chosen by default where that is another. Times are
 milliseconds.</p>
 )";
@@ -45,7 +33,7 @@ std::string ratio_cell(const std::optional<double>& ratio) {
 
 std::string mean_row(const std::string& label, const std::optional<Summary>& summary) {
   if (!summary) return "";
-  return fmt::format("<tr><td>{}</td><td>{}</td>{}{}{}{}</tr>\n", escape(label), summary->rows,
+  return fmt::format("<tr><td>{}</td><td>{}</td>{}{}{}{}</tr>\n", escape_html(label), summary->rows,
                      ratio_cell(summary->default_mean), ratio_cell(summary->default_lowest),
                      ratio_cell(summary->best_mean), ratio_cell(summary->best_lowest));
 }
@@ -94,8 +82,8 @@ std::vector<std::pair<std::string, bool>> columns_of(const Group& group) {
 
 std::string table_row(const Row& row, const std::vector<std::pair<std::string, bool>>& columns) {
   std::string text =
-      fmt::format("<tr><td>{}</td><td class=\"text\">{}</td>{}{}", escape(row.workload.name),
-                  escape(row.workload.sizes), ratio_cell(row.ratio_of(row.default_own())),
+      fmt::format("<tr><td>{}</td><td class=\"text\">{}</td>{}{}", escape_html(row.workload.name),
+                  escape_html(row.workload.sizes), ratio_cell(row.ratio_of(row.default_own())),
                   ratio_cell(row.ratio_of(row.best_own())));
   for (const auto& [name, peer] : columns) {
     const auto found = std::ranges::find_if(row.measured, [&](const Measurement& m) {
@@ -119,7 +107,7 @@ std::string table(const Group& group) {
       "<div class=\"scroll\"><table>\n<tr><th>workload</th><th>sizes</th><th>default</th>"
       "<th>best own</th>";
   for (const auto& [name, peer] : columns) {
-    text += fmt::format("<th{}>{}</th>", peer ? " class=\"peer\"" : "", escape(name));
+    text += fmt::format("<th{}>{}</th>", peer ? " class=\"peer\"" : "", escape_html(name));
   }
   text += "</tr>\n";
   for (const Row& row : group.rows) text += table_row(row, columns);
@@ -138,19 +126,19 @@ std::string sources(const std::vector<Group>& groups) {
   return fmt::format(
       "<p>From {}. * marks the default, bold the fastest own one and the fastest "
       "peer; grey columns are peers.</p>\n",
-      escape(fmt::format("{}", fmt::join(files, ", "))));
+      escape_html(fmt::format("{}", fmt::join(files, ", "))));
 }
 
 }  // namespace
 
 std::string html_page(const std::vector<Group>& groups) {
-  std::string text = kHead;
+  std::string text{kIntroduction};
   text += sources(groups) + means(groups);
   for (const Group& group : groups) {
-    text += fmt::format("<h2>{}</h2>\n", escape(group.title()));
+    text += fmt::format("<h2>{}</h2>\n", escape_html(group.title()));
     text += plot(group) + table(group);
   }
-  return text + "</body>\n</html>\n";
+  return base::html_page("Sluice against the best peer", kStyle, text);
 }
 
 }  // namespace sluice::bench::report

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/html.h"
 #include "decoding/attention_view.h"
 #include "decoding/token_label.h"
 
@@ -41,29 +42,6 @@ std::string color_of(double weight) {
                      mix(a.blue, b.blue));
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 struct Labels {
   std::vector<std::string> text;  ///< escaped
   std::vector<double> width;
@@ -72,7 +50,7 @@ struct Labels {
   explicit Labels(const std::vector<std::string>& tokens) {
     for (const std::string& token : tokens) {
       const std::string label = token_label(token, kLongestLabel);
-      text.push_back(escaped(label));
+      text.push_back(base::escape_html(label));
       width.push_back(static_cast<double>(display_width(label)) * kColumnWidth);
       widest = std::max(widest, width.back());
     }

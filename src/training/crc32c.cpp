@@ -29,4 +29,9 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~value;
 }
 
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  const std::uint32_t checksum = crc32c(bytes);
+  return ((checksum >> 15) | (checksum << 17)) + 0xa282ead8u;
+}
+
 }  // namespace sluice::training

@@ -79,17 +79,12 @@ std::string scalar_event(std::string_view tag, std::int64_t step, double number)
   return event(step, 5, summary);
 }
 
-void append_masked_checksum(std::string& bytes, std::string_view of) {
-  const std::uint32_t checksum = crc32c(of);
-  append_fixed(bytes, ((checksum >> 15) | (checksum << 17)) + 0xa282ead8u);
-}
-
 std::string record(std::string_view payload) {
   std::string bytes;
   append_fixed(bytes, static_cast<std::uint64_t>(payload.size()));
-  append_masked_checksum(bytes, std::string(bytes));
+  append_fixed(bytes, masked_crc32c(bytes));
   bytes += payload;
-  append_masked_checksum(bytes, payload);
+  append_fixed(bytes, masked_crc32c(payload));
   return bytes;
 }
 

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "data/train_tokenizer.h"
 #include "metrics/bleu_tokens.h"
+#include "models/seq2seq.h"
+#include "training/greedy_answers.h"
 #include "training/initial_weights.h"
 #include "training/seq2seq_scorer.h"
 
@@ -97,6 +101,26 @@ std::vector<std::string> kept_targets(std::span<const TextPair> pairs,
   return targets;
 }
 
+// Of `count` examples that are spread over all; inputs as the model reads them.
+std::vector<SampleAnswer> sample_answers(const Context& context, const models::Seq2Seq& model,
+                                         const Tokenizers& tokenizers,
+                                         const data::PairCorpus& examples, std::int64_t count) {
+  const std::int64_t kept = std::min(count, examples.size());
+  std::vector<std::vector<std::int32_t>> sources;
+  std::vector<SampleAnswer> samples;
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const auto example = static_cast<std::size_t>(i * examples.size() / kept);
+    sources.push_back(examples.source[example]);
+    samples.push_back({tokenizers.source->decode(sources.back()), "",
+                       tokenizers.target->decode(examples.target[example])});
+  }
+  const auto answers = greedy_answers(context, model, sources);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].answer = tokenizers.target->decode((*answers)[i]);
+  }
+  return samples;
+}
+
 }  // namespace
 
 TextData read_text_data(const DataConfig& config) {
@@ -141,6 +165,11 @@ TrainData to_train_data(const TrainConfig& config, Seq2SeqData data) {
   result.notes.push_back(summary("validation", data.validation_report));
   const auto validation = std::make_shared<data::PairCorpus>(std::move(data.validation));
   result.validation = validation;
+  result.samples = [validation, tokenizers = data.tokenizers](
+                       const Context& context, const models::Model& model, std::int64_t count) {
+    return sample_answers(context, dynamic_cast<const models::Seq2Seq&>(model), tokenizers,
+                          *validation, count);
+  };
   if (std::ssize(data.references) != validation->size()) return result;
   const auto references = std::make_shared<std::vector<std::string>>(std::move(data.references));
   const auto bleu_tokenizer = metrics::parse_bleu_tokenizer(config.loop.bleu_tokenizer);

@@ -11,6 +11,13 @@
 
 namespace sluice::training {
 
+/// What a model answers to one example.
+struct SampleAnswer {
+  std::string input;
+  std::string answer;
+  std::string reference;
+};
+
 /// The examples of a run, of any kind of model, as its Task makes them.
 struct TrainData {
   Tokenizers tokenizers;
@@ -18,6 +25,11 @@ struct TrainData {
   std::shared_ptr<const data::Examples> validation;  ///< null: there are none
   /// Makes what scores the answers to `validation`, anew for each time; none: they can't be scored.
   std::function<std::unique_ptr<AnswerScorer>()> scorer;
+  /// Answers of a model to at most so many of the examples to validate on; none: the kind of model
+  /// gives no text, or there are no such examples.
+  std::function<std::vector<SampleAnswer>(const runtime::Context&, const models::Model&,
+                                          std::int64_t count)>
+      samples;
   std::vector<std::string> notes;  ///< for people, on what was read and what left out
 };
 

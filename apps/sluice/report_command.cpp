@@ -1,0 +1,38 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "commands.h"
+#include "sluice/report.h"
+#include "sluice/text.h"
+
+namespace sluice::app {
+
+void add_report(CLI::App& program) {
+  struct Options {
+    std::string directory;
+    std::string html;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("report", "Show a training run as a page with curves and answers");
+  command->add_option("directory", options->directory, "Output folder of the run")->required();
+  command->add_option("--html", options->html,
+                      "File to write (default: report.html in the folder)");
+  command->footer(
+      "The page needs no other file: curves from the run's tensorboard/, answers of its best "
+      "model\n"
+      "to examples that it was validated on, a summary of the data, and all settings. Files of\n"
+      "examples are found as training found them: call it from the same folder.\n\n"
+      "  sluice report runs/model\n"
+      "  sluice report runs/cv/fold-1 --html fold-1.html");
+  command->callback([options] {
+    const std::string file =
+        options->html.empty() ? (std::filesystem::path(options->directory) / "report.html").string()
+                              : options->html;
+    write_text(file, training_report(options->directory));
+    std::printf("wrote %s\n", file.c_str());
+  });
+}
+
+}  // namespace sluice::app
