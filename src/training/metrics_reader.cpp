@@ -43,7 +43,7 @@ struct Place {
 struct Field {
   std::uint64_t id = 0;
   std::uint64_t number = 0;
-  std::string_view bytes;
+  std::string_view bytes = {};
 };
 
 /// Takes the fields of a message from its front.
