@@ -73,7 +73,7 @@ TEST(Folds, AreRunsLikeAnyOther) {
 TEST(Folds, GoOnWhereTheyWereStopped) {
   const Workplace whole, place;
   const std::vector<std::string> command =
-      cross_validation("3", {"training.max_epochs=8", "training.checkpoint_every=2"});
+      cross_validation("3", {"training.max_epochs=20", "training.checkpoint_every=2"});
   ASSERT_EQ(whole.sluice(command).code, 0);
   {
     Running running(place.path(), command);
