@@ -32,6 +32,9 @@ void describe_model(const Options& options) {
 }
 
 void run(const Options& options) {
+  if (!options.machine && options.model.empty()) {
+    throw CLI::RequiredError("info: a model or --machine");
+  }
   if (options.machine) std::printf("%s", machine_report(describe_machine()).c_str());
   if (!options.model.empty()) describe_model(options);
 }
@@ -42,10 +45,10 @@ void add_info(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("info", "Show what a checkpoint holds, or what this machine has");
-  auto* wanted = command->add_option_group("what")->require_option(1, 2);
-  wanted->add_option("model", options->model, "Checkpoint folder or model.safetensors");
-  wanted->add_flag("--machine", options->machine,
-                   "Processor, GPUs, driver and NVIDIA's libraries, and what is missing");
+  command->add_option("model", options->model,
+                      "Checkpoint folder or model.safetensors; may be left out with --machine");
+  command->add_flag("--machine", options->machine,
+                    "Processor, GPUs, driver and NVIDIA's libraries, and what is missing");
   add_placement_options(*command, options->placement);
   command->add_flag("--explain", options->explain,
                     "Which implementation would run each part here, and why others decline");

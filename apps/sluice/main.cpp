@@ -1,9 +1,12 @@
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "bench/commit.h"
 #include "commands.h"
+#include "help.h"
 #include "sluice/error.h"
 
 namespace {
@@ -15,13 +18,29 @@ constexpr const char* kFooter = R"(Start here:
   sluice decode runs/model/best < in   answer one line of text for each line
   sluice COMMAND --help                everything about one command)";
 
+/// What names no command, or stops short of one; the exit code if that settled it.
+std::optional<int> answer_words(const CLI::App& program, int argc, char** argv) {
+  const sluice::app::CommandWords words = sluice::app::command_words(program, argc, argv);
+  if (words.unknown) {
+    std::fprintf(stderr, "sluice: error: %s\n",
+                 sluice::app::unknown_command_message(words).c_str());
+    return 2;
+  }
+  if (!words.ends_early) return std::nullopt;
+  std::fputs(words.command->help().c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App program("Sluice trains and runs recurrent sequence models (LSTM, GRU).", "sluice");
+  program.formatter(std::make_shared<sluice::app::HelpFormatter>());
+  program.set_help_flag("-h,--help", "Print this help");
   program.require_subcommand(1);
   program.set_version_flag(
-      "--version", std::string("sluice " SLUICE_VERSION ", commit ") + sluice::bench::commit());
+      "--version", std::string("sluice " SLUICE_VERSION ", commit ") + sluice::bench::commit(),
+      "Print version and commit");
   program.footer(kFooter);
   program.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("sluice: error: ") + error.what() + "; see sluice COMMAND --help\n";
@@ -38,6 +57,7 @@ int main(int argc, char** argv) {
     sluice::app::add_info(program);
     sluice::app::add_data(program);
     sluice::app::add_bench(program);
+    if (const auto code = answer_words(program, argc, argv)) return *code;
     program.parse(argc, argv);
     // Answers that were lost on a full disk must not look like success.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

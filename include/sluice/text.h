@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,9 @@ std::vector<std::string> read_lines(const std::string& path);
 /// counts that differ or a line without two columns.
 std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& source_path,
                                                             const std::string& target_path);
+
+/// "; did you mean 'train'?" to end a message about an unknown name with; "" if none is near.
+std::string did_you_mean(std::string_view unknown, std::span<const std::string> known);
 
 /// Writes a file whole or not at all: aside, synced, renamed. What is no regular file (a device, a
 /// pipe) is written straight. Throws ErrorCode::kIo.

@@ -1,5 +1,6 @@
 #include "sluice/text.h"
 
+#include "base/suggest.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
 #include "io/file.h"
@@ -17,6 +18,11 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& s
     pairs.emplace_back(std::move(pair.source), std::move(pair.target));
   }
   return pairs;
+}
+
+std::string did_you_mean(std::string_view unknown, std::span<const std::string> known) {
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return base::did_you_mean(unknown, names);
 }
 
 void write_text(const std::string& path, std::string_view text) {

@@ -24,6 +24,50 @@ TEST(Help, OfEachCommandTeachesByExample) {
   }
 }
 
+TEST(Help, IsWhatTheProgramPrintsByItself) {
+  const sluice::testing::TemporaryFolder folder;
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{}, {"bench"}, {"data"}}) {
+    const Outcome bare = run(folder.path(), words);
+    EXPECT_EQ(bare.code, 0) << bare.err;
+    std::vector<std::string> asked = words;
+    asked.push_back("--help");
+    EXPECT_EQ(bare.out, run(folder.path(), asked).out);
+    EXPECT_NE(bare.out.find("Usage: sluice"), std::string::npos);
+  }
+}
+
+TEST(Help, NamesAnUnknownCommandAndTheNearest) {
+  const sluice::testing::TemporaryFolder folder;
+  EXPECT_EQ(run(folder.path(), {"trian", "x.toml"}).err,
+            "sluice: error: sluice has no command 'trian'; did you mean 'train'? see sluice "
+            "--help\n");
+  EXPECT_EQ(run(folder.path(), {"bench", "lstn"}).err,
+            "sluice: error: sluice bench has no command 'lstn'; did you mean 'lstm'? see sluice "
+            "bench --help\n");
+  EXPECT_EQ(run(folder.path(), {"translate"}).err,
+            "sluice: error: sluice has no command 'translate'; see sluice --help\n");
+}
+
+TEST(Help, ShowsDefaultsAndNothingOfItsParser) {
+  const sluice::testing::TemporaryFolder folder;
+  const Outcome decode = run(folder.path(), {"decode", "--help"});
+  for (const char* part : {"Usage: sluice decode MODEL [INPUT] [options]\n", "\n  --beam N ",
+                           "\n  -o, --output TEXT ", "(default: 5)"}) {
+    EXPECT_NE(decode.out.find(part), std::string::npos) << part << " is not in\n" << decode.out;
+  }
+  for (const std::string command : {"", "train", "decode", "chat", "info", "bench lstm"}) {
+    std::vector<std::string> arguments = split(command, ' ');
+    arguments.push_back("--help");
+    const Outcome outcome = run(folder.path(), arguments);
+    for (const char* part : {"[OPTIONS]", "REQUIRED", "TEXT=", "INT", "FLOAT", "Positionals",
+                             "Excludes:", "Needs:", "Option Group"}) {
+      EXPECT_EQ(outcome.out.find(part), std::string::npos) << part << " is in\n" << outcome.out;
+    }
+    for (const std::string& line : split(outcome.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
+  }
+}
+
 TEST(Help, VersionNamesTheCommit) {
   const sluice::testing::TemporaryFolder folder;
   const Outcome outcome = run(folder.path(), {"--version"});
@@ -35,11 +79,11 @@ TEST(Help, VersionNamesTheCommit) {
 TEST(Help, UsageErrorsAreOneLine) {
   const Workplace place;
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {},
            {"trian"},
+           {"bench", "lstn"},
            {"decode"},
+           {"info"},
            {"decode", "run", "--beams", "3"},
-           {"bench"},
            {"train", "task.toml", "--init-from", "run", "--only", ""}}) {
     const Outcome outcome = place.sluice(arguments);
     EXPECT_EQ(outcome.code, 2);

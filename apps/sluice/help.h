@@ -1,0 +1,32 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+namespace sluice::app {
+
+/// Help as this program prints it: what to type, then each argument with its default, in lines of
+/// at most 100 columns.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_description(const CLI::App* app) const override;
+  std::string make_positionals(const CLI::App* app) const override;
+  std::string make_subcommand(const CLI::App* sub) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+};
+
+/// What the words of a command line come to before any option is looked at.
+struct CommandWords {
+  const CLI::App* command = nullptr;     ///< the last that they name
+  std::optional<std::string> unknown{};  ///< the word after it, where a command was expected
+  /// Whether they end where a command was expected.
+  bool ends_early = false;
+};
+CommandWords command_words(const CLI::App& program, int argc, const char* const* argv);
+
+/// "there is no command 'trian'; did you mean 'train'? see sluice --help"
+std::string unknown_command_message(const CommandWords& words);
+
+}  // namespace sluice::app
