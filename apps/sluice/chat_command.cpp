@@ -15,11 +15,13 @@ namespace {
 struct Options {
   std::string model;
   Placement placement;
-  DecodeOptions decode;
+  DecodeFlags flags;
 };
 
 void run(const Options& options) {
   SequenceModel model = SequenceModel::load(options.model, options.placement);
+  DecodeOptions decode = options.flags.options();
+  if (!options.flags.prefix.empty()) decode.prefixes = {options.flags.prefix};
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
   if (at_terminal) std::printf("One line is one turn; an empty line or Ctrl-D ends.\n");
   while (true) {
@@ -28,7 +30,9 @@ void run(const Options& options) {
     std::string line;
     if (!std::getline(std::cin, line) || (at_terminal && line.empty())) return;
     try {
-      const std::vector<Decoded> decoded = model.decode({&line, 1}, options.decode);
+      const std::vector<Decoded> decoded = model.decode({&line, 1}, decode);
+      // Each line is the first of its call: by one seed all would draw the same numbers.
+      if (decode.sample) ++decode.sample->seed;
       std::printf("%s\n", decoded.front().hypotheses.front().text.c_str());
     } catch (const Error& error) {
       // What was typed may be at fault; the conversation goes on.
@@ -46,10 +50,11 @@ void add_chat(CLI::App& program) {
   command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
       ->required();
   add_placement_options(*command, options->placement);
-  add_decode_options(*command, options->decode);
+  add_decode_options(*command, options->flags);
   command->footer(
       "  sluice chat runs/demo/best\n"
-      "  echo 'the 5th of March, 1994' | sluice chat runs/demo/best --beam 1");
+      "  echo 'the 5th of March, 1994' | sluice chat runs/demo/best --beam 1\n"
+      "  sluice chat runs/chat/best --sample --temperature 0.8 --top-p 0.9 --seed 7");
   command->callback([options] { run(*options); });
 }
 

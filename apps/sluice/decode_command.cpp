@@ -17,14 +17,18 @@ struct Options {
   std::string input = "-";
   std::string output;
   std::string attention;
+  std::string prefixes;
+  std::string format = "text";
   bool scores = false;
-  DecodeOptions decode;
+  DecodeFlags flags;
 };
 
 std::string format_hypothesis(const Options& options, std::size_t line, const Hypothesis& answer) {
   std::string text;
   // As other programs write n-best lists: the input's number before each of its answers.
-  if (options.decode.nbest > 1) text += std::to_string(line + 1) + "\t";
+  const std::int64_t answers =
+      options.flags.sample ? options.flags.sampling.samples : options.flags.decode.nbest;
+  if (answers > 1) text += std::to_string(line + 1) + "\t";
   if (options.scores) {
     char numbers[64];
     std::snprintf(numbers, sizeof numbers, "%.5f\t%.5f\t", answer.normalised_score, answer.score);
@@ -33,19 +37,35 @@ std::string format_hypothesis(const Options& options, std::size_t line, const Hy
   return text + answer.text + "\n";
 }
 
+std::string format_answers(const Options& options, const std::vector<Decoded>& decoded) {
+  std::string text;
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    if (options.format == "json") {
+      text += to_json(decoded[i], i + 1) + "\n";
+      continue;
+    }
+    for (const Hypothesis& answer : decoded[i].hypotheses) {
+      text += format_hypothesis(options, i, answer);
+    }
+  }
+  return text;
+}
+
 void run(const Options& options) {
   SequenceModel model = SequenceModel::load(options.model, options.placement);
   const std::vector<std::string> lines = read_lines(options.input);
   if (!options.attention.empty() && lines.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "--attention needs at least one line of input");
   }
-  const std::vector<Decoded> decoded = model.decode(lines, options.decode);
-  std::string text;
-  for (std::size_t i = 0; i < decoded.size(); ++i) {
-    for (const Hypothesis& answer : decoded[i].hypotheses) {
-      text += format_hypothesis(options, i, answer);
-    }
+  DecodeOptions decode = options.flags.options();
+  decode.attention = !options.attention.empty();
+  if (!options.prefixes.empty()) {
+    decode.prefixes = read_lines(options.prefixes);
+  } else if (!options.flags.prefix.empty()) {
+    decode.prefixes.assign(lines.size(), options.flags.prefix);
   }
+  const std::vector<Decoded> decoded = model.decode(lines, decode);
+  const std::string text = format_answers(options, decoded);
   if (options.output.empty()) {
     std::fwrite(text.data(), 1, text.size(), stdout);
   } else {
@@ -54,40 +74,57 @@ void run(const Options& options) {
   if (!options.attention.empty()) write_text(options.attention, attention_svg(decoded.front(), 0));
 }
 
+void add_options(CLI::App& command, Options& options) {
+  command.add_option("model", options.model, "Checkpoint folder or model.safetensors")->required();
+  command
+      .add_option("input", options.input,
+                  "Text, plain or gzip, one input a line; - is standard input")
+      ->capture_default_str();
+  command.add_option("-o,--output", options.output,
+                     "File for the answers (default: standard output)");
+  add_placement_options(command, options.placement);
+  add_decode_options(command, options.flags);
+  CLI::Option* sample = command.get_option("--sample");
+  command.add_option("--samples", options.flags.sampling.samples, "Answers to draw for each input")
+      ->capture_default_str()
+      ->needs(sample);
+  command.add_option("--nbest", options.flags.decode.nbest, "Best answers to print for each input")
+      ->capture_default_str()
+      ->excludes(sample);
+  command
+      .add_option("--prefixes", options.prefixes,
+                  "File with what the answers have to begin with, one line an input")
+      ->excludes(command.get_option("--prefix"));
+  command.add_option("--batch", options.flags.decode.batch, "Inputs decoded together")
+      ->capture_default_str();
+  command
+      .add_option("--format", options.format,
+                  "text; or json: a line for each input, with its answers, their scores and pieces")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_flag("--scores", options.scores,
+                   "Print normalised score and log p before each answer, tab-separated");
+  command.add_option("--attention", options.attention,
+                     "Draw where the first input's best answer looked (SVG file)");
+  add_profile_options(command, options.flags.decode.profile,
+                      "batches of inputs, the longest first (default: 1:5)");
+}
+
 }  // namespace
 
 void add_decode(CLI::App& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("decode", "Answer each line of text with beam search");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
-  command
-      ->add_option("input", options->input,
-                   "Text, plain or gzip, one input a line; - is standard input")
-      ->capture_default_str();
-  command->add_option("-o,--output", options->output,
-                      "File for the answers (default: standard output)");
-  add_placement_options(*command, options->placement);
-  add_decode_options(*command, options->decode);
-  command->add_option("--nbest", options->decode.nbest, "Answers to print for each input")
-      ->capture_default_str();
-  command->add_option("--batch", options->decode.batch, "Inputs decoded together")
-      ->capture_default_str();
-  command->add_flag("--scores", options->scores,
-                    "Print normalised score and log p before each answer, tab-separated");
-  command->add_option("--attention", options->attention,
-                      "Draw where the first input's best answer looked (SVG file)");
-  add_profile_options(*command, options->decode.profile,
-                      "batches of inputs, the longest first (default: 1:5)");
+  CLI::App* command =
+      program.add_subcommand("decode", "Answer each line of text by beam search, or draw answers");
+  add_options(*command, *options);
   command->footer(
       "  echo 'the 5th of March, 1994' | sluice decode runs/demo/best\n"
       "  sluice decode runs/de/best test.en -o test.de --beam 5\n"
       "  sluice decode runs/de/best test.en --nbest 3 --scores\n"
+      "  sluice decode runs/de/best test.en --sample --samples 3 --temperature 0.8 --top-p 0.95\n"
+      "  sluice decode runs/de/best test.en --prefix 'Ein' --format json\n"
       "  sluice decode runs/de/best test.en -o test.de --breakdown");
-  command->callback([options] {
-    options->decode.attention = !options->attention.empty();
-    run(*options);
-  });
+  command->callback([options] { run(*options); });
 }
 
 }  // namespace sluice::app

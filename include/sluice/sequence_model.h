@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,13 +13,30 @@
 
 namespace sluice {
 
+/// How to draw answers (docs/decoding.md). A sample follows from the seed, its input's place in the
+/// call and its own number: whatever is decoded with it, and on whatever device but for the
+/// rounding of the model's own numbers there.
+struct SampleOptions {
+  std::int64_t samples = 1;  ///< of each input
+  double temperature = 1;    ///< tokens are drawn by p^(1 / temperature); 0: the most probable
+  std::int64_t top_k = 0;    ///< only of so many most probable tokens; 0: of all
+  double top_p = 1;          ///< only of the fewest most probable tokens that make up this much
+  std::uint64_t seed = 1;
+};
+
 /// How to decode. Lengths count tokens without the end mark.
 struct DecodeOptions {
+  /// Draw answers, rather than search for the best: beam, nbest and length_penalty then say
+  /// nothing.
+  std::optional<SampleOptions> sample{};
   std::int64_t beam = 5;      ///< 1 is greedy search
   std::int64_t nbest = 1;     ///< hypotheses returned for an input, at most `beam`
   double length_penalty = 1;  ///< score / ((5 + length) / 6)^penalty; 0 for none
   std::int64_t min_length = 0;
   std::int64_t max_length = 256;
+  /// What answers begin with: nothing, or a text for each input, which may be empty. Of the
+  /// vocabulary's pieces it is a whole number: an answer goes on after the last. Scores count it.
+  std::vector<std::string> prefixes{};
   bool attention = false;  ///< whether hypotheses carry their attention
   /// Most inputs decoded together; fewer where they are long. Memory goes by the largest batch, and
   /// an enormous input is one alone.
@@ -29,15 +47,19 @@ struct DecodeOptions {
 struct Hypothesis {
   std::string text;
   double score = 0;                           ///< log p of the text and its end
-  double normalised_score = 0;                ///< score under the length penalty
+  double normalised_score = 0;                ///< score under the length penalty; of a sample score
   std::vector<std::string> pieces;            ///< tokens as the vocabulary writes them
   std::vector<std::vector<float>> attention;  ///< [pieces][source pieces], if asked for
 };
 
 struct Decoded {
   std::vector<std::string> source_pieces;
-  std::vector<Hypothesis> hypotheses;  ///< best first
+  std::vector<Hypothesis> hypotheses;  ///< best first; samples in the order of their numbers
 };
+
+/// {"input": 1, "answers": [{"text": ..., "score": ..., "normalised_score": ..., "pieces": [...]}]}
+/// as one line without its end; `input` counts from 1. What is not UTF-8 becomes U+FFFD.
+std::string to_json(const Decoded& decoded, std::size_t input);
 
 struct Scored {
   double log_probability = 0;  ///< natural logarithm of p(target and its end | source)

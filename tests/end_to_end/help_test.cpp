@@ -53,7 +53,7 @@ TEST(Help, ShowsDefaultsAndNothingOfItsParser) {
   const sluice::testing::TemporaryFolder folder;
   const Outcome decode = run(folder.path(), {"decode", "--help"});
   for (const char* part : {"Usage: sluice decode MODEL [INPUT] [options]\n", "\n  --beam N ",
-                           "\n  -o, --output TEXT ", "(default: 5)"}) {
+                           "\n  -o, --output TEXT ", "(default: 5)", "\n  --format text|json "}) {
     EXPECT_NE(decode.out.find(part), std::string::npos) << part << " is not in\n" << decode.out;
   }
   for (const std::string command : {"", "train", "decode", "chat", "info", "bench lstm"}) {
@@ -84,6 +84,14 @@ TEST(Help, UsageErrorsAreOneLine) {
            {"decode"},
            {"info"},
            {"decode", "run", "--beams", "3"},
+           {"decode", "run", "--sample", "--beam", "3"},
+           {"decode", "run", "--sample", "--nbest", "3"},
+           {"chat", "run", "--sample", "--length-penalty", "0"},
+           {"decode", "run", "--top-k", "3"},
+           {"decode", "run", "--samples", "3"},
+           {"chat", "run", "--temperature", "0.5"},
+           {"decode", "run", "--prefix", "a", "--prefixes", "b"},
+           {"decode", "run", "--format", "xml"},
            {"train", "task.toml", "--init-from", "run", "--only", ""}}) {
     const Outcome outcome = place.sluice(arguments);
     EXPECT_EQ(outcome.code, 2);

@@ -110,4 +110,9 @@ Outcome run(const std::filesystem::path& folder, const std::vector<std::string>&
   return Running(folder, arguments, setting).wait();
 }
 
+Outcome run_in_shell(const std::filesystem::path& folder, const std::string& command) {
+  const std::string sluice = "sluice() { '" SLUICE_PROGRAM "' \"$@\"; }\n";
+  return run(folder, {"-c", sluice + command}, {.program = "/bin/sh"});
+}
+
 }  // namespace sluice::end_to_end

@@ -50,4 +50,7 @@ class Running {
 Outcome run(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
             const Setting& setting = {});
 
+/// Runs a line as people type it, in which `sluice` is the built program.
+Outcome run_in_shell(const std::filesystem::path& folder, const std::string& command);
+
 }  // namespace sluice::end_to_end

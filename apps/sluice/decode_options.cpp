@@ -1,0 +1,53 @@
+#include "decode_options.h"
+
+namespace sluice::app {
+
+DecodeOptions DecodeFlags::options() const {
+  DecodeOptions options = decode;
+  if (sample) options.sample = sampling;
+  return options;
+}
+
+void add_decode_options(CLI::App& command, DecodeFlags& flags) {
+  DecodeOptions& decode = flags.decode;
+  SampleOptions& sampling = flags.sampling;
+  CLI::Option* beam = command.add_option("--beam", decode.beam, "Beams of the search; 1 is greedy")
+                          ->capture_default_str();
+  CLI::Option* penalty =
+      command
+          .add_option("--length-penalty", decode.length_penalty,
+                      "Hypotheses compete by score / ((5 + length) / 6)^PENALTY; 0 for none")
+          ->capture_default_str();
+  CLI::Option* sample = command.add_flag(
+      "--sample", flags.sample, "Draw answers by their probability, not the best of a search");
+  sample->excludes(beam)->excludes(penalty);
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "Below 1 likely tokens are drawn more often than their probability, above 1 less "
+                  "often; 0 takes the likeliest")
+      ->capture_default_str()
+      ->needs(sample);
+  command.add_option("--top-k", sampling.top_k, "Draw from so many likeliest tokens; 0: from all")
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      .add_option("--top-p", sampling.top_p,
+                  "Draw from the fewest likeliest tokens whose probabilities make up this much")
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      .add_option("--seed", sampling.seed,
+                  "Other numbers give other answers, the same number the same")
+      ->capture_default_str()
+      ->needs(sample);
+  command.add_option("--prefix", flags.prefix, "Text that every answer has to begin with");
+  command.add_option("--min-length", decode.min_length, "Fewest tokens of an answer")
+      ->capture_default_str();
+  command
+      .add_option("--max-length", decode.max_length,
+                  "Most tokens of an answer, which also has at most twice as many as its input, "
+                  "plus 20")
+      ->capture_default_str();
+}
+
+}  // namespace sluice::app

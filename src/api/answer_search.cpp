@@ -1,0 +1,102 @@
+#include "api/answer_search.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace sluice::api {
+namespace {
+
+using decoding::BeamSearch;
+using decoding::Sampling;
+using decoding::SamplingOptions;
+using decoding::SearchOptions;
+
+SamplingOptions sampling_options(const DecodeOptions& options) {
+  SamplingOptions sampling;
+  sampling.samples = options.sample->samples;
+  sampling.temperature = options.sample->temperature;
+  sampling.top_k = options.sample->top_k;
+  sampling.top_p = options.sample->top_p;
+  sampling.seed = options.sample->seed;
+  return sampling;
+}
+
+SearchOptions search_options(const DecodeOptions& options) {
+  SearchOptions search;
+  search.beam = options.beam;
+  search.nbest = options.nbest;
+  search.length_penalty = options.length_penalty;
+  return search;
+}
+
+template <typename Search, typename Options>
+std::size_t bytes_of(std::int64_t vocabulary, const Options& options,
+                     const AnswerSearch::Capacity& capacity) {
+  return Search::bytes(
+      vocabulary, options,
+      {capacity.inputs, capacity.source_time, runtime::DType::kFloat32, capacity.prefix_time});
+}
+
+}  // namespace
+
+AnswerOptions answer_options(const DecodeOptions& options) {
+  AnswerOptions answers;
+  if (options.sample) {
+    answers = sampling_options(options);
+  } else {
+    answers = search_options(options);
+  }
+  std::visit(
+      [&](auto& search) {
+        search.min_length = options.min_length;
+        search.max_length = options.max_length;
+        search.attention = options.attention;
+        search.validate();
+      },
+      answers);
+  return answers;
+}
+
+std::int64_t rows_of_input(const AnswerOptions& options) {
+  if (const auto* sampling = std::get_if<SamplingOptions>(&options)) return sampling->samples;
+  return std::get<SearchOptions>(options).beam;
+}
+
+std::string describe(const AnswerOptions& options) {
+  const std::int64_t rows = rows_of_input(options);
+  return std::holds_alternative<SamplingOptions>(options) ? fmt::format("{} samples", rows)
+                                                          : fmt::format("beam {}", rows);
+}
+
+AnswerSearch::AnswerSearch(const runtime::Context& context, models::StepModel& model,
+                           const AnswerOptions& options, const Capacity& capacity)
+    : search_([&]() -> decltype(search_) {
+        const auto dtype = runtime::DType::kFloat32;
+        if (const auto* sampling = std::get_if<SamplingOptions>(&options)) {
+          return Sampling(context, model, *sampling,
+                          {capacity.inputs, capacity.source_time, dtype, capacity.prefix_time});
+        }
+        return BeamSearch(context, model, std::get<SearchOptions>(options),
+                          {capacity.inputs, capacity.source_time, dtype, capacity.prefix_time});
+      }()) {}
+
+std::size_t AnswerSearch::bytes(std::int64_t vocabulary, const AnswerOptions& options,
+                                const Capacity& capacity) {
+  if (const auto* sampling = std::get_if<SamplingOptions>(&options)) {
+    return bytes_of<Sampling>(vocabulary, *sampling, capacity);
+  }
+  return bytes_of<BeamSearch>(vocabulary, std::get<SearchOptions>(options), capacity);
+}
+
+std::vector<std::vector<decoding::Hypothesis>> AnswerSearch::run(
+    const runtime::Context& context, std::span<const std::int32_t> source_lengths,
+    std::span<const std::int32_t> ids, decoding::Prefixes prefixes) {
+  if (auto* sampling = std::get_if<Sampling>(&search_)) {
+    return decoding::fetch(context, sampling->run(context, source_lengths, ids, prefixes));
+  }
+  return decoding::fetch(context,
+                         std::get<BeamSearch>(search_).run(context, source_lengths, prefixes));
+}
+
+}  // namespace sluice::api

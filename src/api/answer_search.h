@@ -1,0 +1,49 @@
+#pragma once
+
+#include <variant>
+
+#include "decoding/sampling.h"
+#include "decoding/search.h"
+#include "sluice/sequence_model.h"
+
+namespace sluice::api {
+
+/// What is asked of a search for answers.
+using AnswerOptions = std::variant<decoding::SearchOptions, decoding::SamplingOptions>;
+
+/// Throws ErrorCode::kInvalidArgument for options that can't be.
+AnswerOptions answer_options(const DecodeOptions& options);
+
+/// Answers that are followed at a time, for each input: beams or samples.
+std::int64_t rows_of_input(const AnswerOptions& options);
+/// "beam 5" or "3 samples".
+std::string describe(const AnswerOptions& options);
+
+/// Beam search or sampling.
+class AnswerSearch {
+ public:
+  struct Capacity {
+    std::int64_t inputs = 0;
+    std::int64_t source_time = 0;
+    std::int64_t prefix_time = 0;
+  };
+
+  /// The model must outlive the search and have room for inputs x rows_of_input rows.
+  AnswerSearch(const runtime::Context& context, models::StepModel& model,
+               const AnswerOptions& options, const Capacity& capacity);
+  /// Bytes that it takes of the device.
+  static std::size_t bytes(std::int64_t vocabulary, const AnswerOptions& options,
+                           const Capacity& capacity);
+
+  /// For inputs that the model has encoded; `ids` key the samples' random numbers. Waits for the
+  /// answers.
+  std::vector<std::vector<decoding::Hypothesis>> run(const runtime::Context& context,
+                                                     std::span<const std::int32_t> source_lengths,
+                                                     std::span<const std::int32_t> ids,
+                                                     decoding::Prefixes prefixes);
+
+ private:
+  std::variant<decoding::BeamSearch, decoding::Sampling> search_;
+};
+
+}  // namespace sluice::api

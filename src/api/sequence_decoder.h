@@ -1,0 +1,48 @@
+#pragma once
+
+#include "api/answer_search.h"
+#include "api/tokenize.h"
+#include "data/length_buckets.h"
+#include "models/seq2seq.h"
+#include "training/checkpoint.h"
+
+namespace sluice::api {
+
+/// Answers the inputs of one call of SequenceModel::decode, longest first in batches.
+class SequenceDecoder {
+ public:
+  /// All must outlive it.
+  SequenceDecoder(const runtime::Context& context, const training::LoadedModel& loaded,
+                  const DecodeOptions& options);
+
+  std::vector<Decoded> decode(std::span<const std::string> inputs);
+
+ private:
+  /// Of the inputs that aren't empty: the answer to sources[i] goes to results[place[i]].
+  struct Work {
+    TokenIds sources, prefixes;
+    std::vector<std::int64_t> lengths;
+    std::vector<std::size_t> place;
+    std::vector<Decoded> results;
+  };
+
+  Work work_of(std::span<const std::string> inputs) const;
+  void decode(const data::LengthBucket& bucket, Work& work);
+  AnswerSearch::Capacity capacity_for(std::int64_t rows, const data::LengthBucket& bucket,
+                                      const Work& work) const;
+  Hypothesis hypothesis(const decoding::Hypothesis& found) const;
+  /// Bytes of the device that decoding takes with this many rows of a bucket at once.
+  std::size_t bytes(std::int64_t rows, const data::LengthBucket& bucket, const Work& work) const;
+  /// Says why a bucket doesn't fit and, if that is known, how many of its rows would.
+  [[noreturn]] void refuse(const data::LengthBucket& bucket, const Work& work,
+                           const Error& error) const;
+
+  const runtime::Context& context_;
+  const training::LoadedModel& loaded_;
+  const models::Seq2Seq& model_;
+  const DecodeOptions& options_;
+  AnswerOptions answers_;
+  std::int64_t batches_ = 0;  ///< over all buckets
+};
+
+}  // namespace sluice::api
