@@ -31,6 +31,9 @@ struct Leaves;
 namespace optimizer {
 struct Leaves;
 }
+namespace pooling {
+struct Leaves;
+}
 namespace recurrent {
 struct Candidates;
 }
@@ -49,6 +52,7 @@ struct DeviceKernels {
   const loss::Leaves* loss = nullptr;
   const matmul::Leaves* matmul = nullptr;
   const optimizer::Leaves* optimizer = nullptr;
+  const pooling::Leaves* pooling = nullptr;
   const recurrent::Candidates* recurrent = nullptr;
   const sampling::Leaves* sampling = nullptr;
 };

@@ -15,6 +15,7 @@
 #include "kernels/loss/cuda/loss.h"
 #include "kernels/matmul/cuda/matmul.h"
 #include "kernels/optimizer/cuda/optimizer.h"
+#include "kernels/pooling/cuda/pooling.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 #include "kernels/sampling/cuda/sampling.h"
 #include "runtime/build_id.h"
@@ -34,6 +35,7 @@ constexpr DeviceKernels kKernels{
     .loss = &loss::cuda::kLeaves,
     .matmul = &matmul::cuda::kLeaves,
     .optimizer = &optimizer::cuda::kLeaves,
+    .pooling = &pooling::cuda::kLeaves,
     .recurrent = &recurrent::cuda::kCandidates,
     .sampling = &sampling::cuda::kLeaves,
 };

@@ -97,6 +97,18 @@ void add_bias(const Context& context, const Tensor& bias, const Tensor& x) {
   leaves(context).add_bias(context.stream(), bias, x);
 }
 
+void standardize(const Context& context, const StandardizeArgs& args) {
+  constexpr std::string_view kName = "standardize";
+  check_storage(args.y, kName);
+  check_matrix(args.x, kName, "x");
+  check_tensor(args.x, DType::kFloat32, args.x.shape(), kName, "x");
+  check_tensor(args.y, args.y.dtype(), args.x.shape(), kName, "y");
+  const DType master = base::policy_of(args.y.dtype()).master;
+  check_tensor(args.mean, master, Shape{args.x.size(1)}, kName, "mean");
+  check_tensor(args.factor, master, Shape{args.x.size(1)}, kName, "factor");
+  leaves(context).standardize(context.stream(), args);
+}
+
 void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate) {
   check_float(x, "column_sums");
   check_matrix(x, "column_sums", "x");

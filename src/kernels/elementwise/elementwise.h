@@ -38,6 +38,16 @@ void tanh_backward(const Context& context, const Tensor& y, const Tensor& dy, co
 /// x [rows, n] = x + bias [n] in every row; x is a matrix.
 void add_bias(const Context& context, const Tensor& bias, const Tensor& x);
 
+/// y = (x - mean) * factor, column by column: features of mean 0 and variance 1 where factor is one
+/// over their standard deviation.
+struct StandardizeArgs {
+  Tensor x;       ///< float32 [rows, n], contiguous
+  Tensor mean;    ///< [n], float32 (float64 where y is)
+  Tensor factor;  ///< like mean
+  Tensor y;       ///< out [rows, n], any floating type: rounded to nearest even
+};
+void standardize(const Context& context, const StandardizeArgs& args);
+
 /// sums [n] = (accumulate ? sums : 0) + the sum of x [rows, n] over rows, in float64 and rounded
 /// once: the gradient of a bias. In rising order on the host, on a GPU in an order that depends on
 /// the shape alone. x is a matrix.

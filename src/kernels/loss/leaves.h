@@ -6,7 +6,7 @@ namespace sluice::kernels::loss {
 
 using runtime::Stream;
 
-/// What one token adds to the sums. The workspace of a cross entropy holds one a token, and some
+/// What one token, or frame, adds to the sums. The workspace of a loss holds one a token, and some
 /// more for parts of the sums.
 struct TokenResult {
   double loss, nll;
@@ -18,6 +18,7 @@ inline constexpr std::int64_t kLossParts = 64;
 /// queued on the stream.
 struct Leaves {
   void (*cross_entropy)(Stream& stream, const CrossEntropyArgs& args);
+  void (*squared_error)(Stream& stream, const SquaredErrorArgs& args);
   void (*score_targets)(Stream& stream, const TargetScoreArgs& args);
   void (*log_softmax)(Stream& stream, const Tensor& logits, const Tensor& out);
 };

@@ -10,27 +10,49 @@ namespace {
 using base::DType;
 using base::Shape;
 
-void check_logits(const Tensor& logits, std::string_view operation) {
-  const DType dtype = logits.dtype();
+void check_master(const Tensor& tensor, std::string_view operation) {
+  const DType dtype = tensor.dtype();
   SLUICE_CHECK(dtype == DType::kFloat32 || dtype == DType::kFloat64,
                "{}: takes float32 or float64, not {}", operation, base::name_of(dtype));
+}
+
+void check_logits(const Tensor& logits, std::string_view operation) {
+  check_master(logits, operation);
   SLUICE_CHECK(logits.rank() == 2 && logits.size(1) > 0,
                "{}: logits must be [tokens, vocabulary], not {}", operation,
                logits.shape().to_string());
   SLUICE_CHECK(logits.is_contiguous(), "{}: logits must be contiguous", operation);
 }
 
-/// What loss and scores have in common.
+/// The extent of what is scored, [time * rows, ..].
 template <typename Args>
-void check_tokens(const Args& args, std::string_view operation) {
-  check_logits(args.logits, operation);
-  SLUICE_CHECK(args.time >= 0 && args.rows >= 0 && args.logits.size(0) == args.time * args.rows,
-               "{}: logits have {} tokens, not {} steps x {} rows", operation, args.logits.size(0),
+void check_extent(const Args& args, const Tensor& scored, std::string_view operation,
+                  std::string_view name) {
+  SLUICE_CHECK(args.time >= 0 && args.rows >= 0 && scored.size(0) == args.time * args.rows,
+               "{}: {} have {} tokens, not {} steps x {} rows", operation, name, scored.size(0),
                args.time, args.rows);
-  check_tensor(args.targets, DType::kInt32, Shape{args.time * args.rows}, operation, "targets");
   if (args.lengths) {
     check_tensor(args.lengths, DType::kInt32, Shape{args.rows}, operation, "lengths");
   }
+}
+
+/// What cross entropy and scores have in common.
+template <typename Args>
+void check_tokens(const Args& args, std::string_view operation) {
+  check_logits(args.logits, operation);
+  check_extent(args, args.logits, operation, "logits");
+  check_tensor(args.targets, DType::kInt32, Shape{args.time * args.rows}, operation, "targets");
+}
+
+/// What losses have in common beside.
+template <typename Args>
+void check_loss(const Args& args, std::string_view operation) {
+  for (const Tensor& scale : {args.scale, args.loss_scale}) {
+    if (scale) check_tensor(scale, DType::kFloat64, Shape{1}, operation, "scale");
+  }
+  check_tensor(args.sums, DType::kFloat64, Shape{kSums}, operation, "sums");
+  SLUICE_CHECK(args.workspace != nullptr || args.time * args.rows == 0, "{}: needs a workspace",
+               operation);
 }
 
 const Leaves& leaves(const Context& context) {
@@ -51,13 +73,29 @@ void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
     check_tensor(args.d_logits, args.logits.dtype(), args.logits.shape(), "cross_entropy",
                  "d_logits");
   }
-  for (const Tensor& scale : {args.scale, args.loss_scale}) {
-    if (scale) check_tensor(scale, DType::kFloat64, Shape{1}, "cross_entropy", "scale");
-  }
-  check_tensor(args.sums, DType::kFloat64, Shape{kSums}, "cross_entropy", "sums");
-  SLUICE_CHECK(args.workspace != nullptr || args.logits.size(0) == 0,
-               "cross_entropy: needs a workspace");
+  check_loss(args, "cross_entropy");
   leaves(context).cross_entropy(context.stream(), args);
+}
+
+std::size_t squared_error_workspace_bytes(std::int64_t frames) {
+  return cross_entropy_workspace_bytes(frames);
+}
+
+void squared_error(const Context& context, const SquaredErrorArgs& args) {
+  constexpr std::string_view kName = "squared_error";
+  check_master(args.predictions, kName);
+  SLUICE_CHECK(args.predictions.rank() == 2 && args.predictions.size(1) > 0,
+               "{}: predictions must be [frames, values], not {}", kName,
+               args.predictions.shape().to_string());
+  SLUICE_CHECK(args.predictions.is_contiguous(), "{}: predictions must be contiguous", kName);
+  check_extent(args, args.predictions, kName, "predictions");
+  check_tensor(args.targets, DType::kFloat32, args.predictions.shape(), kName, "targets");
+  if (args.d_predictions) {
+    check_tensor(args.d_predictions, args.predictions.dtype(), args.predictions.shape(), kName,
+                 "d_predictions");
+  }
+  check_loss(args, kName);
+  leaves(context).squared_error(context.stream(), args);
 }
 
 void score_targets(const Context& context, const TargetScoreArgs& args) {

@@ -5,7 +5,8 @@
 #include "runtime/context.h"
 #include "runtime/tensor.h"
 
-/// Softmax over a vocabulary: training loss, scores of given targets, log-probabilities.
+/// Losses of training and what goes with them: softmax over a vocabulary with its scores of given
+/// targets and log-probabilities, and the squared error of values.
 ///
 /// logits are [time * rows, V], float32 or float64, contiguous, time-major; token n = t * rows + r
 /// belongs to row r at time first_time + t and counts if that is below lengths[r]. Targets are in
@@ -20,12 +21,12 @@ namespace sluice::kernels::loss {
 using runtime::Context;
 using runtime::Tensor;
 
-/// The elements of CrossEntropyArgs::sums.
+/// The elements of `sums`: of CrossEntropyArgs, and what a SquaredErrorArgs has in their place.
 enum Sum : int {
-  kLoss = 0,     ///< what is minimised, with label smoothing
-  kNll = 1,      ///< -log p(target): perplexity is exp(nll / tokens)
-  kTokens = 2,   ///< tokens that count
-  kCorrect = 3,  ///< those whose target has the largest logit (the first of equal ones)
+  kLoss = 0,     ///< what is minimised, with label smoothing; the frames' mean squared errors
+  kNll = 1,      ///< -log p(target): perplexity is exp(nll / tokens); as kLoss
+  kTokens = 2,   ///< tokens that count; frames
+  kCorrect = 3,  ///< those whose target has the largest logit (the first of equal ones); NaN
   kSums = 4
 };
 
@@ -54,6 +55,31 @@ std::size_t cross_entropy_workspace_bytes(std::int64_t tokens);
 
 /// Loss sums and, if asked for, gradient in one pass.
 void cross_entropy(const Context& context, const CrossEntropyArgs& args);
+
+/// Error of a frame n with N values y against targets d: the mean of (y_j - d_j)^2 over its values.
+/// So kLoss / kTokens is the mean squared error, what torch.nn.MSELoss takes of frames that all
+/// count. Frames are numbered and counted as tokens are.
+struct SquaredErrorArgs {
+  std::int64_t first_time = 0;  ///< t of the first frames: a sequence may come in parts
+  std::int64_t time = 0;
+  std::int64_t rows = 0;
+  Tensor predictions;  ///< [time * rows, N], float32 or float64
+  Tensor targets;      ///< float32 [time * rows, N]; finite where they count
+  Tensor lengths;      ///< int32 [rows]; absent: every frame counts
+  /// out like predictions, optional: the gradient of scale * (sum of errors), 2 / N * (y - d) *
+  /// scale; may be predictions itself. Overwritten, zero where a frame doesn't count.
+  Tensor d_predictions;
+  Tensor scale;                  ///< float64 [1], e.g. 1 / number of frames; absent: 1
+  Tensor loss_scale;             ///< float64 [1], multiplies `scale`; absent: 1
+  Tensor sums;                   ///< out float64 [kSums]
+  bool accumulate_sums = false;  ///< add to sums instead of overwriting
+  void* workspace = nullptr;     ///< squared_error_workspace_bytes(time * rows), aligned to 8
+};
+
+std::size_t squared_error_workspace_bytes(std::int64_t frames);
+
+/// Loss sums and, if asked for, gradient in one pass.
+void squared_error(const Context& context, const SquaredErrorArgs& args);
 
 struct TargetScoreArgs {
   std::int64_t first_time = 0;  ///< t of the first logits: a sequence may come in parts

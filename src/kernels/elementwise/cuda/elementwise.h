@@ -13,6 +13,7 @@ void convert(Stream& stream, const Tensor& source, const Tensor& target);
 void tanh_forward(Stream& stream, const Tensor& x, const Tensor& y);
 void tanh_backward(Stream& stream, const Tensor& y, const Tensor& dy, const Tensor& dx);
 void add_bias(Stream& stream, const Tensor& bias, const Tensor& x);
+void standardize(Stream& stream, const StandardizeArgs& args);
 void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate);
 void concatenate(Stream& stream, std::vector<Tensor> parts, const Tensor& whole);
 void split(Stream& stream, const Tensor& whole, std::vector<Tensor> parts);

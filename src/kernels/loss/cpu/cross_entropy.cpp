@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "kernels/loss/cpu/loss.h"
 #include "kernels/loss/cpu/softmax_rows.h"
+#include "kernels/loss/cpu/sums.h"
 #include "kernels/loss/cpu/tokens.h"
 
 namespace sluice::kernels::loss::cpu {
@@ -41,21 +42,6 @@ TokenResult token_loss(const SoftmaxRows<T>& rows, const T* x, std::int64_t voca
   return {(1 - weights.smoothing) * nll + smoothing_part, nll, 1, correct ? 1.0 : 0.0};
 }
 
-void add_up(const TokenResult* results, std::int64_t count, double* sums, bool accumulate) {
-  TokenResult total{};
-  for (std::int64_t n = 0; n < count; ++n) {
-    total.loss += results[n].loss;
-    total.nll += results[n].nll;
-    total.counted += results[n].counted;
-    total.correct += results[n].correct;
-  }
-  if (!accumulate) std::fill(sums, sums + kSums, 0.0);
-  sums[kLoss] += total.loss;
-  sums[kNll] += total.nll;
-  sums[kTokens] += total.counted;
-  sums[kCorrect] += total.correct;
-}
-
 template <typename T>
 void run(const CrossEntropyArgs& args) {
   const Tokens tokens{args.first_time, args.time, args.rows,
@@ -66,8 +52,7 @@ void run(const CrossEntropyArgs& args) {
   const auto* logits = args.logits.data_as<const T>();
   auto* gradient = args.d_logits.data_as<T>();
   auto* results = static_cast<TokenResult*>(args.workspace);
-  const auto number = [](const Tensor& x) { return x ? x.data_as<const double>()[0] : 1; };
-  const Weights weights{args.label_smoothing, number(args.scale) * number(args.loss_scale)};
+  const Weights weights{args.label_smoothing, scale_of(args)};
   const SoftmaxRows<T>& rows = softmax_rows<T>();
   // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
 #pragma omp parallel for schedule(static, 4) if (count * vocabulary > 16384)

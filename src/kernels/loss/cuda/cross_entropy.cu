@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "kernels/loss/cuda/loss.h"
 #include "kernels/loss/cuda/softmax_row.h"
+#include "kernels/loss/cuda/sums.h"
 #include "kernels/loss/cuda/tokens.h"
 
 namespace sluice::kernels::loss::cuda {
@@ -20,14 +21,11 @@ struct Problem {
   T* gradient;  ///< may be the logits, or null
   TokenResult* results;
   double smoothing;
-  const double* scales[2];  ///< factors of the gradient; or null
+  Scale scale;
   bool aligned;
   bool cached;  ///< whether a block keeps its row in shared memory
 
   /// Whether a block fetches its next row while it writes a gradient.
-  __device__ double scale() const {
-    return (scales[0] != nullptr ? *scales[0] : 1) * (scales[1] != nullptr ? *scales[1] : 1);
-  }
   __device__ bool fetches() const { return cached && aligned; }
 };
 
@@ -126,7 +124,7 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
   }
   const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
   const bool writes = p.gradient != nullptr;
-  const double scale = p.scale();
+  const double scale = p.scale.value();
   const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
@@ -177,40 +175,6 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(Problem<T> p
   }
 }
 
-constexpr int kTotalThreads = 512;
-
-/// Each block adds up every gridDim.x-th 512 tokens to a part; a single one ends with the sums.
-__global__ void __launch_bounds__(kTotalThreads)
-    add_up_kernel(const TokenResult* results, std::int64_t count, TokenResult* parts, double* sums,
-                  bool accumulate) {
-  __shared__ double scratch[kTotalThreads / kWarp];
-  const Team<kTotalThreads> team{static_cast<int>(threadIdx.x), scratch};
-  const std::int64_t first = std::int64_t{blockIdx.x} * kTotalThreads + threadIdx.x;
-  TokenResult total{};
-#pragma unroll 4
-  for (std::int64_t n = first; n < count; n += std::int64_t{gridDim.x} * kTotalThreads) {
-    total.loss += results[n].loss;
-    total.nll += results[n].nll;
-    total.counted += results[n].counted;
-    total.correct += results[n].correct;
-  }
-  total = {team.reduce(total.loss, Add{}), team.reduce(total.nll, Add{}),
-           team.reduce(total.counted, Add{}), team.reduce(total.correct, Add{})};
-  if (threadIdx.x != 0) return;
-  if (gridDim.x > 1) {
-    parts[blockIdx.x] = total;
-    return;
-  }
-  const double all[kSums] = {total.loss, total.nll, total.counted, total.correct};
-  for (int i = 0; i < kSums; ++i) sums[i] = accumulate ? sums[i] + all[i] : all[i];
-}
-
-/// Blocks that add up, so many as to depend on the number of tokens alone.
-std::int64_t parts_for(std::int64_t tokens) {
-  constexpr std::int64_t kTokensPerPart = 4 * kTotalThreads;
-  return std::clamp((tokens + kTokensPerPart - 1) / kTokensPerPart, std::int64_t{1}, kLossParts);
-}
-
 /// Blocks that stay at work, each on one row after another: two a multiprocessor if they fit.
 unsigned resident_blocks(const runtime::cuda::GpuProperties& gpu, const RowLaunch& launch) {
   const bool two = 2 * (launch.cache_bytes + kOwnShared / 4) <= gpu.shared_bytes;
@@ -228,10 +192,8 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   const auto& gpu = runtime::cuda::gpu_of(stream);
   const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
-  const auto* scale = args.scale.data_as<const double>();
-  const auto* loss_scale = args.loss_scale.data_as<const double>();
-  const Problem<T> p{Tokens(args),         vocabulary,          logits,  gradient, results,
-                     args.label_smoothing, {scale, loss_scale}, aligned, cached};
+  const Problem<T> p{Tokens(args),         vocabulary,  logits,  gradient, results,
+                     args.label_smoothing, Scale(args), aligned, cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,
@@ -246,15 +208,7 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   base::dispatch_master(args.logits.dtype(), [&](auto tag) {
     launch_rows<typename decltype(tag)::type>(stream, args, results);
   });
-  const std::int64_t tokens = args.time * args.rows, count = parts_for(tokens);
-  TokenResult* parts = results + tokens;
-  auto* sums = args.sums.data_as<double>();
-  const auto add_up = [&](const TokenResult* from, std::int64_t numbers, std::int64_t blocks) {
-    runtime::cuda::launch(stream, "add up losses", add_up_kernel, static_cast<unsigned>(blocks),
-                          kTotalThreads, 0, from, numbers, parts, sums, args.accumulate_sums);
-  };
-  add_up(results, tokens, count);
-  if (count > 1) add_up(parts, count, 1);
+  add_up(stream, results, args.time * args.rows, args.sums.data_as<double>(), args.accumulate_sums);
 }
 
 }  // namespace sluice::kernels::loss::cuda

@@ -7,6 +7,7 @@
 namespace sluice::kernels::loss::cuda {
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args);
+void squared_error(Stream& stream, const SquaredErrorArgs& args);
 void score_targets(Stream& stream, const TargetScoreArgs& args);
 void log_softmax(Stream& stream, const Tensor& logits, const Tensor& out);
 
