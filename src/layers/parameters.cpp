@@ -37,12 +37,13 @@ std::vector<T> draw(const ParameterSpec& spec, std::uint64_t seed) {
 
 }  // namespace
 
-ParameterId Parameters::declare(std::string name, const Shape& shape, Initializer initializer) {
+ParameterId Parameters::declare(std::string name, const Shape& shape, Initializer initializer,
+                                bool trained) {
   SLUICE_ASSERT(!values_);
   for (const ParameterSpec& spec : specs_) SLUICE_ASSERT(spec.name != name);
   offsets_.push_back(flat_size_);
   flat_size_ += (shape.element_count() + kAlignment - 1) / kAlignment * kAlignment;
-  specs_.push_back({std::move(name), shape, initializer});
+  specs_.push_back({std::move(name), shape, initializer, trained});
   return specs_.size() - 1;
 }
 

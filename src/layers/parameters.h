@@ -26,6 +26,7 @@ struct ParameterSpec {
   std::string name;  ///< canonical, e.g. "encoder.weight_ih_l0_reverse"
   Shape shape;
   Initializer initializer;
+  bool trained = true;  ///< whether optimisers may change it
 };
 
 using ParameterId = std::size_t;
@@ -35,7 +36,8 @@ using ParameterId = std::size_t;
 /// `allocate` is called once. Layers keep ids, not tensors.
 class Parameters {
  public:
-  ParameterId declare(std::string name, const Shape& shape, Initializer initializer);
+  ParameterId declare(std::string name, const Shape& shape, Initializer initializer,
+                      bool trained = true);
 
   /// Takes memory on the context's device. `master` is float32, or float64 for gradient checks.
   void allocate(const Context& context, DType master, bool with_gradients);

@@ -52,7 +52,8 @@ void Optimizer::divide_parameters() {
   const auto& specs = parameters_->specs();
   frozen.require_use(specs, names_of(specs));
   for (layers::ParameterId id = 0; id < specs.size(); ++id) {
-    std::vector<Range>& ranges = frozen.match(specs[id].name) ? frozen_ : trained_;
+    const bool fixed = !specs[id].trained || frozen.match(specs[id].name);
+    std::vector<Range>& ranges = fixed ? frozen_ : trained_;
     const std::int64_t begin = parameters_->offset(id);
     const std::int64_t end =
         id + 1 < specs.size() ? parameters_->offset(id + 1) : parameters_->flat_size();

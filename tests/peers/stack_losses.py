@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""First 100 training losses of the classifier and of the features model, written in torch.
+
+Each case has its own architecture, initial weights (drawn as layers::Parameters draws them), data,
+optimiser and clipping, all named in the golden file, so that
+tests/unit/models/stack_losses_test.cpp can train the same model and compare every loss.
+
+    stack_losses.py            write tests/peers/goldens/stack_losses.json anew
+    stack_losses.py --check    compute again and compare with the file
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import torch
+
+from seq2seq_losses import uniform
+
+GOLDEN = pathlib.Path(__file__).parent / "goldens" / "stack_losses.json"
+STEPS, BATCHES, ROWS, TIME = 100, 5, 8, 9
+
+TOKENS = dict(model="classifier", vocabulary=37, embedding=10, outputs=5, hidden=16, layers=1,
+              cell="lstm", bidirectional=False, projections=[], target="classes",
+              output_layer=True, features=0, label_smoothing=0.0, optimizer="adam",
+              learning_rate=3e-3, clip_norm=1.0, seed=7)
+FRAMES = {**TOKENS, "model": "features", "features": 6, "vocabulary": 0, "embedding": 0}
+CASES = [
+    dict(TOKENS, name="lstm_attention", pooling="attention", bidirectional=True, layers=2,
+         label_smoothing=0.1),
+    dict(TOKENS, name="gru_mean", pooling="mean", cell="gru", optimizer="sgd", learning_rate=0.5),
+    dict(TOKENS, name="lstm_last_projected", pooling="last", bidirectional=True, layers=2,
+         projections=[12, 8]),
+    dict(TOKENS, name="lstm_max", pooling="max"),
+    # The shape of a stack of four layers with projections of their own, put out as it is.
+    dict(FRAMES, name="projected_values", pooling="none", layers=4, projections=[6, 6, 6, 8],
+         target="values", outputs=8, output_layer=False),
+    dict(FRAMES, name="frame_classes", pooling="none", bidirectional=True),
+    dict(FRAMES, name="gru_sequence_values", pooling="attention", cell="gru", target="values",
+         outputs=3, optimizer="sgd", learning_rate=0.3),
+]
+
+
+def examples(case, batch):
+    """Rows of (source, target) from a linear congruential generator, lengths ragged."""
+    state = (1000003 * (batch + 1) + 17) % 2147483647
+
+    def draw(below):
+        nonlocal state
+        state = state * 48271 % 2147483647
+        return state % below
+
+    def numbers(steps, width):
+        return torch.tensor([[(draw(2001) - 1000) / 1000 for _ in range(width)]
+                             for _ in range(steps)], dtype=torch.float32)
+
+    rows = []
+    for _ in range(ROWS):
+        length = 1 + draw(TIME)
+        if case["model"] == "classifier":
+            source = torch.tensor([4 + draw(case["vocabulary"] - 4) for _ in range(length)])
+        else:
+            source = numbers(length, case["features"])
+        steps = length if case["pooling"] == "none" else 1
+        if case["target"] == "classes":
+            target = torch.tensor([draw(case["outputs"]) for _ in range(steps)])
+        else:
+            target = numbers(steps, case["outputs"])
+        rows.append((source, target))
+    return rows
+
+
+class Model(torch.nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.case = case
+        self.directions = 2 if case["bidirectional"] else 1
+        if case["model"] == "classifier":
+            self.embedding = self.draw("embedding.weight", (case["vocabulary"], case["embedding"]),
+                                       (3 / case["embedding"]) ** 0.5)
+            width = case["embedding"]
+        else:
+            # As the test sets them: mean 0.1 j, scale 2 / (1 + j).
+            self.mean = torch.tensor([0.1 * j for j in range(case["features"])])
+            self.scale = torch.tensor([2 / (1 + j) for j in range(case["features"])])
+            width = case["features"]
+        self.layers = torch.nn.ModuleList()
+        for layer in range(case["layers"]):
+            self.layers.append(self.recurrent(layer, width))
+            width = case["projections"][layer] if case["projections"] else case["hidden"]
+        if case["pooling"] == "attention":
+            self.query = self.draw("pooling.query", (width,), width ** -0.5)
+        if case["output_layer"]:
+            self.weight = self.draw("output.weight", (case["outputs"], width), width ** -0.5)
+            self.bias = self.draw("output.bias", (case["outputs"],), 0)
+
+    def draw(self, name, shape, limit):
+        return torch.nn.Parameter(uniform(name, shape, limit, self.case["seed"]))
+
+    def recurrent(self, layer, width):
+        case = self.case
+        units = case["hidden"] // self.directions
+        options = {}
+        if case["projections"]:
+            options["proj_size"] = case["projections"][layer] // self.directions
+        kind = torch.nn.LSTM if case["cell"] == "lstm" else torch.nn.GRU
+        module = kind(width, units, bidirectional=case["bidirectional"], **options)
+        for name, parameter in module.named_parameters():
+            canonical = "stack." + name.replace("_l0", f"_l{layer}")
+            parameter.data = uniform(canonical, parameter.shape, units ** -0.5, case["seed"])
+        return module
+
+    def forward(self, source):
+        """One row -> [steps, outputs]."""
+        case = self.case
+        if case["model"] == "classifier":
+            x = self.embedding[source]
+        else:
+            x = (source - self.mean) * self.scale
+        for layer in self.layers:
+            x = layer(x[:, None])[0][:, 0]
+        if case["pooling"] == "last":
+            half = x.shape[1] // self.directions
+            x = torch.cat([x[-1, :half], x[0, half:]])[None]
+        elif case["pooling"] == "mean":
+            x = x.mean(dim=0, keepdim=True)
+        elif case["pooling"] == "max":
+            x = x.max(dim=0, keepdim=True).values
+        elif case["pooling"] == "attention":
+            x = torch.softmax(x @ self.query, dim=0)[None] @ x
+        return x @ self.weight.T + self.bias if case["output_layer"] else x
+
+    def row_loss(self, source, target):
+        """Summed over the row's targets."""
+        outputs = self(source)
+        if self.case["target"] == "values":
+            return ((outputs - target) ** 2).mean(dim=1).sum()
+        return torch.nn.functional.cross_entropy(outputs, target, reduction="sum",
+                                                 label_smoothing=self.case["label_smoothing"])
+
+
+def train(case):
+    """The loss per target of each step, before its update."""
+    model = Model(case)
+    optimizer = (torch.optim.Adam if case["optimizer"] == "adam" else torch.optim.SGD)(
+        model.parameters(), lr=case["learning_rate"])
+    losses = []
+    for step in range(STEPS):
+        rows = examples(case, step % BATCHES)
+        optimizer.zero_grad()
+        loss = sum(model.row_loss(*row) for row in rows) / sum(len(target) for _, target in rows)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), case["clip_norm"])
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    goldens = []
+    for case in CASES:
+        case = {**case, "rows": ROWS, "time": TIME, "batches": BATCHES}
+        losses = train(case)
+        print(f"{case['name']}: {losses[0]:.6f} -> {losses[-1]:.6f}")
+        goldens.append({**case, "losses": losses})
+    if not arguments.check:
+        GOLDEN.write_text(json.dumps({"torch": torch.__version__, "cases": goldens}, indent=1))
+        return 0
+    worst = max(abs(new / old - 1)
+                for a, b in zip(goldens, json.loads(GOLDEN.read_text())["cases"])
+                for new, old in zip(a["losses"], b["losses"]))
+    print(f"largest relative difference from {GOLDEN.name}: {worst:.2e}")
+    return 0 if worst < 1e-5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
