@@ -1,0 +1,108 @@
+#include "data/frame_corpus.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "data/shuffle.h"
+
+namespace sluice::data {
+namespace {
+
+/// Writes frames down column `row` of a time-major [time, rows, width] tensor.
+void write_column(std::span<const float> frames, std::int64_t width, std::size_t row,
+                  std::size_t rows, std::vector<float>& out) {
+  const auto step = static_cast<std::size_t>(width);
+  for (std::size_t t = 0; t * step < frames.size(); ++t) {
+    std::copy_n(frames.data() + t * step, step, out.data() + (t * rows + row) * step);
+  }
+}
+
+FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices) {
+  FrameSequences chosen;
+  chosen.width = all.width;
+  if (all.size() == 0) return chosen;
+  for (const std::int64_t i : indices) {
+    const auto frames = all.frames(i);
+    chosen.names.push_back(all.names[static_cast<std::size_t>(i)]);
+    chosen.values.insert(chosen.values.end(), frames.begin(), frames.end());
+    chosen.first_frame.push_back(chosen.first_frame.back() + all.length(i));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+ExampleLengths FrameCorpus::lengths_of(std::int64_t i) const {
+  std::int64_t target = 0;
+  if (!labels.empty()) target = std::ssize(labels[static_cast<std::size_t>(i)]);
+  if (values.size() > 0) target = values.length(i);
+  return {frames.length(i), target};
+}
+
+std::vector<ExampleLengths> FrameCorpus::lengths() const {
+  std::vector<ExampleLengths> all;
+  for (std::int64_t i = 0; i < size(); ++i) all.push_back(lengths_of(i));
+  return all;
+}
+
+Batch FrameCorpus::assemble(std::span<const std::int64_t> rows) const {
+  SLUICE_CHECK(!rows.empty(), "a batch needs at least one row");
+  Batch batch;
+  batch.rows = std::ssize(rows);
+  batch.source_time = 1;
+  batch.global_row.assign(rows.begin(), rows.end());
+  for (const std::int64_t row : rows) {
+    SLUICE_CHECK(row >= 0 && row < size(), "example {} is not one of the {} of this data set", row,
+                 size());
+    const ExampleLengths own = lengths_of(row);
+    batch.source_time = std::max(batch.source_time, own.source);
+    batch.target_time = std::max(batch.target_time, own.target);
+    batch.source_lengths.push_back(static_cast<std::int32_t>(own.source));
+    batch.target_lengths.push_back(static_cast<std::int32_t>(own.target));
+  }
+  const auto numbers = [&](std::int64_t time, std::int64_t width) {
+    return static_cast<std::size_t>(time * batch.rows * width);
+  };
+  batch.features.resize(numbers(batch.source_time, frames.width));
+  if (!labels.empty()) batch.target_out.resize(numbers(batch.target_time, 1));
+  if (values.size() > 0) batch.values.resize(numbers(batch.target_time, values.width));
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    write_column(frames.frames(rows[r]), frames.width, r, rows.size(), batch.features);
+    if (values.size() > 0) {
+      write_column(values.frames(rows[r]), values.width, r, rows.size(), batch.values);
+    }
+    if (labels.empty()) continue;
+    const auto& own = labels[static_cast<std::size_t>(rows[r])];
+    for (std::size_t t = 0; t < own.size(); ++t) batch.target_out[t * rows.size() + r] = own[t];
+  }
+  if (batch.target_time == 0) batch.target_lengths.clear();
+  return batch;
+}
+
+std::uint64_t FrameCorpus::fingerprint() const {
+  std::uint64_t hash = SplitMix::mix(static_cast<std::uint64_t>(size()) + 1);
+  const auto absorb = [&](std::uint64_t number) { hash = SplitMix::mix(hash ^ (number + 1)); };
+  for (const FrameSequences* sequences : {&frames, &values}) {
+    absorb(static_cast<std::uint64_t>(sequences->width));
+    for (const std::int64_t first : sequences->first_frame)
+      absorb(static_cast<std::uint64_t>(first));
+    for (const float value : sequences->values) absorb(std::bit_cast<std::uint32_t>(value));
+  }
+  for (const auto& own : labels) {
+    absorb(own.size());
+    for (const std::int32_t label : own) absorb(static_cast<std::uint32_t>(label));
+  }
+  return hash;
+}
+
+FrameCorpus FrameCorpus::select(std::span<const std::int64_t> indices) const {
+  FrameCorpus chosen;
+  chosen.frames = data::select(frames, indices);
+  chosen.values = data::select(values, indices);
+  if (labels.empty()) return chosen;
+  for (const std::int64_t i : indices) chosen.labels.push_back(labels[static_cast<std::size_t>(i)]);
+  return chosen;
+}
+
+}  // namespace sluice::data

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/npy.h"
+
+namespace sluice::data {
+
+/// Sequences of frames, each as long as it is, of as many numbers a frame.
+struct FrameSequences {
+  std::int64_t width = 0;                    ///< numbers of a frame
+  std::vector<std::string> names;            ///< where each stands: "'dev.npz' member 'utt3'"
+  std::vector<std::int64_t> first_frame{0};  ///< of each, and behind the last
+  std::vector<float> values;                 ///< of all frames, one behind the other
+
+  std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
+  std::int64_t length(std::int64_t i) const {
+    return first_frame[static_cast<std::size_t>(i) + 1] - first_frame[static_cast<std::size_t>(i)];
+  }
+  /// [length, width]
+  std::span<const float> frames(std::int64_t i) const {
+    return std::span(values).subspan(
+        static_cast<std::size_t>(first_frame[static_cast<std::size_t>(i)] * width),
+        static_cast<std::size_t>(length(i) * width));
+  }
+};
+
+/// The same of one label a frame.
+struct LabelSequences {
+  std::vector<std::string> names;
+  std::vector<std::vector<std::int32_t>> labels;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
+};
+
+/// Reads sequences of numbers from a .npy file, from every array of a .npz file in their order, or
+/// from every .npy file of a folder in the order of their names: the way to give sequences of
+/// different lengths is a .npz file or a folder with an array each. By its axes an array is
+///
+///   [time]                        one sequence, one number a frame
+///   [time, features]              one sequence
+///   [sequences, time, features]   several of one length
+///
+/// Throws ErrorCode::kFormat, with the file and what in it, for arrays that aren't of
+/// floating-point numbers, that differ in features, and for numbers that aren't finite in float32
+/// (with frame and column, counted from 0); ErrorCode::kNotFound if there is no such file or no
+/// array; and as read_npy and ZipArchive.
+FrameSequences read_frames(const std::filesystem::path& path);
+
+/// Reads labels, integers from 0 on, likewise: [time] is one sequence, [sequences, time] several.
+/// Those below 0 or not below `classes` are refused.
+LabelSequences read_frame_labels(const std::filesystem::path& path, std::int64_t classes);
+
+/// Adds the sequences of an array, which errors call `where`; those before must be as wide. Errors
+/// as read_frames.
+void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences);
+
+/// Calls use(where, name, array) for each array in turn: the first for errors, the second without
+/// folder and ".npy". A name that would leave a folder ("../a") is refused. Errors as above.
+using UseArray =
+    std::function<void(const std::string& where, const std::string& name, const NpyArray& array)>;
+void for_each_array(const std::filesystem::path& path, const UseArray& use);
+
+/// Mean and standard deviation of each number of a frame, over all frames.
+struct FrameStatistics {
+  std::vector<double> mean;
+  std::vector<double> deviation;
+};
+FrameStatistics statistics_of(const FrameSequences& sequences);
+
+}  // namespace sluice::data

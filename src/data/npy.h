@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sluice::data {
+
+/// An array of NumPy: numbers of float32 or float64 in `floats`, rounded to float32 (what is too
+/// large becomes infinite), those of int32 or int64 in `integers`; the other is empty.
+struct NpyArray {
+  std::vector<std::int64_t> shape;  ///< axes, outermost first
+  bool is_integer = false;
+  std::vector<float> floats;
+  std::vector<std::int64_t> integers;
+
+  std::int64_t element_count() const {
+    return static_cast<std::int64_t>(is_integer ? integers.size() : floats.size());
+  }
+};
+
+/// Gives the next bytes of a file, as far as the span and the file go; 0 is the end.
+using ByteSource = std::function<std::size_t(std::span<char>)>;
+
+/// Reads what numpy.save writes: '<f4', '<f8', '<i4', '<i8' in C order, format versions 1 to 3.
+/// Memory is taken as the content arrives, never for what a header merely promises. Throws
+/// ErrorCode::kFormat with a sentence that starts with `name`: what is wrong, and how to save it.
+NpyArray read_npy(const ByteSource& source, std::string_view name);
+/// The same of a file, which may be packed with gzip; errors also as TextFile.
+NpyArray read_npy(const std::filesystem::path& path);
+
+/// The bytes of a .npy file of float32 in C order that comes before its numbers.
+std::string npy_header(std::span<const std::int64_t> shape);
+
+/// "[3, 4, 5]"
+std::string to_string(std::span<const std::int64_t> shape);
+
+}  // namespace sluice::data
