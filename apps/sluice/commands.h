@@ -9,6 +9,8 @@ void add_train(CLI::App& program);
 void add_decode(CLI::App& program);
 void add_chat(CLI::App& program);
 void add_score(CLI::App& program);
+void add_classify(CLI::App& program);
+void add_run(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
 void add_report(CLI::App& program);

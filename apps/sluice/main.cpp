@@ -51,6 +51,8 @@ int main(int argc, char** argv) {
     sluice::app::add_decode(program);
     sluice::app::add_chat(program);
     sluice::app::add_score(program);
+    sluice::app::add_classify(program);
+    sluice::app::add_run(program);
     sluice::app::add_evaluate(program);
     sluice::app::add_average(program);
     sluice::app::add_report(program);

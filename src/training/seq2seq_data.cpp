@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "data/train_tokenizer.h"
 #include "metrics/bleu_tokens.h"
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "training/initial_weights.h"
 #include "training/seq2seq_scorer.h"
+#include "training/text_tokenizer.h"
 
 namespace sluice::training {
 namespace {
@@ -39,23 +39,6 @@ void hold_out(const DataConfig& config, TextData& text) {
   text.train = data::select(all, split.train);
 }
 
-data::TokenizerOptions options_of(const TrainConfig& config, std::int64_t vocabulary) {
-  const TokenizerConfig& tokenizer = config.tokenizer;
-  data::TokenizerOptions options;
-  const bool is_sentencepiece = tokenizer.kind == "bpe" || tokenizer.kind == "unigram";
-  options.kind = is_sentencepiece ? "sentencepiece" : tokenizer.kind;
-  options.vocabulary.max_size = vocabulary;
-  options.vocabulary.min_count = tokenizer.min_count;
-  options.sentencepiece.model =
-      tokenizer.kind == "bpe" ? data::SentencePieceModel::kBpe : data::SentencePieceModel::kUnigram;
-  options.sentencepiece.vocabulary_size = vocabulary;
-  options.sentencepiece.character_coverage = tokenizer.character_coverage;
-  options.sentencepiece.byte_fallback = tokenizer.byte_fallback;
-  options.sentencepiece.normalization = tokenizer.normalization;
-  options.sentencepiece.seed = static_cast<std::uint64_t>(config.loop.seed);
-  return options;
-}
-
 // Of each side, unless it is taken from the checkpoint that the run starts from.
 Tokenizers make_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
   Tokenizers tokenizers = initial_tokenizers(config);
@@ -66,14 +49,15 @@ Tokenizers make_tokenizers(const TrainConfig& config, std::span<const TextPair> 
     (config.tokenizer.shared ? source : target).push_back(pair.target);
   }
   if (!tokenizers.source) {
-    tokenizers.source =
-        data::train_tokenizer(source, options_of(config, config.tokenizer.source_vocabulary));
+    tokenizers.source = data::train_tokenizer(
+        source, tokenizer_options(config, config.tokenizer.source_vocabulary));
   }
   if (!tokenizers.target) {
     tokenizers.target =
         config.tokenizer.shared
             ? tokenizers.source
-            : data::train_tokenizer(target, options_of(config, config.tokenizer.target_vocabulary));
+            : data::train_tokenizer(target,
+                                    tokenizer_options(config, config.tokenizer.target_vocabulary));
   }
   return tokenizers;
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "training/classifier_task.h"
 #include "training/config_keys.h"
+#include "training/features_task.h"
 #include "training/seq2seq_task.h"
 
 namespace sluice::training {
@@ -21,7 +23,9 @@ const ValidationMetric* Task::find_metric(std::string_view key) const {
 
 std::span<const Task* const> tasks() {
   static const Seq2SeqTask seq2seq;
-  static const Task* const all[] = {&seq2seq};
+  static const ClassifierTask classifier;
+  static const FeaturesTask features;
+  static const Task* const all[] = {&seq2seq, &classifier, &features};
   return all;
 }
 

@@ -22,6 +22,16 @@ struct DataConfig {
   std::int64_t hold_out_fold = 0;
   std::int64_t max_source_tokens = 0;
   std::int64_t max_target_tokens = 0;
+  // Of classifiers.
+  std::string table;
+  std::string validation_table;
+  std::string text_column = "text";
+  std::string label_column = "label";
+  // Of models on dense features.
+  std::string features;
+  std::string targets;
+  std::string validation_features;
+  std::string validation_targets;
 };
 
 struct TokenizerConfig {
@@ -52,6 +62,18 @@ struct ModelConfig {
   double encoder_zoneout_h = 0;
   double encoder_zoneout_c = 0;
   double encoder_recurrent_dropout = 0;
+  // Of models with one recurrent stack.
+  std::int64_t layers = 1;
+  std::string projections;  ///< widths, separated by spaces or commas
+  bool peepholes = false;
+  bool layer_norm = false;
+  double zoneout_h = 0;
+  double zoneout_c = 0;
+  double recurrent_dropout = 0;
+  std::string pooling = "auto";
+  std::string target = "values";
+  bool normalize = true;
+  bool output_layer = true;
 };
 
 struct OptimizerConfig {

@@ -22,7 +22,9 @@ std::vector<Measured> measure(std::span<const ValidationMetric> metrics,
   std::size_t next = 0;
   for (const ValidationMetric& metric : metrics) {
     if (metric.source == Source::kSums) {
-      measured.push_back({&metric, metric.of_sums(sums)});
+      // Not every loss knows every number: values are neither right nor wrong.
+      const double value = metric.of_sums(sums);
+      if (!std::isnan(value)) measured.push_back({&metric, value});
     } else if (!of_answers.empty()) {
       measured.push_back({&metric, of_answers[next++]});
     }

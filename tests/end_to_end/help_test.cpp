@@ -10,10 +10,27 @@ namespace {
 
 TEST(Help, OfEachCommandTeachesByExample) {
   const sluice::testing::TemporaryFolder folder;
-  for (const std::string command :
-       {"", "demo", "train", "decode", "chat", "score", "evaluate", "average", "report", "info",
-        "data", "data ids", "bench", "bench lstm", "bench gru", "bench ladder", "bench table",
-        "bench gemm", "bench report"}) {
+  for (const std::string command : {"",
+                                    "demo",
+                                    "train",
+                                    "decode",
+                                    "chat",
+                                    "score",
+                                    "classify",
+                                    "run",
+                                    "evaluate",
+                                    "average",
+                                    "report",
+                                    "info",
+                                    "data",
+                                    "data ids",
+                                    "bench",
+                                    "bench lstm",
+                                    "bench gru",
+                                    "bench ladder",
+                                    "bench table",
+                                    "bench gemm",
+                                    "bench report"}) {
     std::vector<std::string> arguments = split(command, ' ');
     arguments.push_back("--help");
     const Outcome outcome = run(folder.path(), arguments);

@@ -1,0 +1,59 @@
+#include <memory>
+
+#include "commands.h"
+#include "placement_options.h"
+#include "sluice/feature_model.h"
+
+namespace sluice::app {
+namespace {
+
+struct Options {
+  std::string model;
+  Placement placement;
+  std::string input;
+  std::string output;
+  std::int64_t part = 0;
+};
+
+void run(const Options& options) {
+  FeatureModel model = FeatureModel::load(options.model, options.placement);
+  run_file(model, options.input, options.output, options.part);
+}
+
+}  // namespace
+
+void add_run(CLI::App& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("run", "Run a model on features: NumPy arrays in, NumPy arrays out");
+  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
+      ->required();
+  command
+      ->add_option("input", options->input,
+                   "Features: a .npy file [time, features] or [sequences, time, features], a .npz "
+                   "file or a folder of .npy files")
+      ->required();
+  command
+      ->add_option("output", options->output,
+                   "Answers in float32: a .npy file; for the frames of several arrays, a folder "
+                   "with a .npy file for each")
+      ->required();
+  command
+      ->add_option("--part", options->part,
+                   "Give sequences to the model in parts of so many frames, which carry its state; "
+                   "0: whole")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_placement_options(*command, options->placement);
+  command->footer(
+      "The model is one of model.kind = \"features\". It answers with values or with "
+      "probabilities\n"
+      "of classes, for each frame or, if it pools, for each sequence: then OUTPUT is one array\n"
+      "[sequences, outputs].\n\n"
+      "  sluice run runs/phones/best utterance.npy phones.npy\n"
+      "  sluice run runs/phones/best dev/ phones/\n"
+      "  sluice run runs/sensor/best day.npy forecast.npy --part 100");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace sluice::app

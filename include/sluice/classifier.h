@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/model_info.h"
+
+namespace sluice {
+
+/// What a text is taken for.
+struct Classified {
+  std::size_t label = 0;              ///< the likeliest: its place among Classifier::labels
+  std::vector<double> probabilities;  ///< of each label
+};
+
+/// A trained classifier of texts on a device. Not thread-safe.
+class Classifier {
+ public:
+  /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
+  /// model of another kind, with the commands that use it.
+  static Classifier load(const std::string& path, const Placement& placement = {});
+  ~Classifier();
+  Classifier(Classifier&&) noexcept;
+  Classifier& operator=(Classifier&&) noexcept;
+
+  const std::vector<std::string>& labels() const;
+  /// One result a text, in order; what it is doesn't depend on the other texts beyond rounding. A
+  /// text without tokens gets what the model says of nothing. Throws ErrorCode::kFormat for text
+  /// that is not UTF-8, with its place.
+  std::vector<Classified> classify(std::span<const std::string> texts);
+
+  ModelInfo info() const;
+
+ private:
+  struct State;
+  explicit Classifier(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/model_info.h"
+
+namespace sluice {
+
+/// A sequence of frames, or of answers to them: values [time, width], one frame behind the other.
+struct Frames {
+  std::int64_t width = 0;
+  std::vector<float> values;
+
+  std::int64_t time() const {
+    return width == 0 ? 0 : static_cast<std::int64_t>(values.size()) / width;
+  }
+};
+
+/// A trained recurrent stack on dense features, on a device. Not thread-safe.
+class FeatureModel {
+ public:
+  /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
+  /// model of another kind, with the commands that use it.
+  static FeatureModel load(const std::string& path, const Placement& placement = {});
+  ~FeatureModel();
+  FeatureModel(FeatureModel&&) noexcept;
+  FeatureModel& operator=(FeatureModel&&) noexcept;
+
+  std::int64_t features() const;  ///< numbers of a frame
+  std::int64_t outputs() const;   ///< values, or classes, of an answer
+  bool answers_each_frame() const;
+  /// Names of the classes; empty if it gives values.
+  const std::vector<std::string>& labels() const;
+
+  /// For each sequence, in order, its answers: for each frame or one for all of it, values or
+  /// probabilities of classes. Throws ErrorCode::kInvalidArgument for frames of another width.
+  std::vector<Frames> run(std::span<const Frames> sequences);
+
+  /// Why a sequence can't be given in parts; empty if it can.
+  std::string refuse_parts() const;
+  /// Answers to the next frames of one sequence, whose states are kept from call to call: those of
+  /// all parts together are what `run` gives of the whole. Throws ErrorCode::kInvalidArgument for
+  /// frames of another width, and if refuse_parts() says something.
+  Frames run_part(const Frames& frames);
+  /// The next part begins a new sequence.
+  void begin_sequence();
+
+  ModelInfo info() const;
+
+ private:
+  struct State;
+  explicit FeatureModel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Runs a model on sequences of float32 or float64 in files of NumPy, and writes what it answers in
+/// float32. `input` is a .npy file [time, features] or [sequences, time, features], a .npz file or
+/// a folder of .npy files. `output` is a .npy file with the same axes before the outputs; of
+/// several arrays, a folder with a .npy file for each. Answers to whole sequences are one .npy file
+/// [sequences, outputs] in any case. With `part` frames at a time (0: all), a sequence goes through
+/// in parts. Throws ErrorCode::kFormat for numbers that are not finite, with their place; and as
+/// FeatureModel.
+void run_file(FeatureModel& model, const std::string& input, const std::string& output,
+              std::int64_t part = 0);
+
+}  // namespace sluice

@@ -1,0 +1,94 @@
+#include "sluice/classifier.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/loaded_model.h"
+#include "base/check.h"
+#include "data/batches.h"
+#include "data/labelled_corpus.h"
+#include "models/classifier.h"
+#include "models/stack_training.h"
+#include "training/batch_upload.h"
+#include "training/plan_cache.h"
+#include "training/threads.h"
+
+namespace sluice {
+namespace {
+
+// Tokens of one batch, padding counted.
+constexpr std::int64_t kTokens = 8192;
+
+}  // namespace
+
+struct Classifier::State {
+  State(const std::string& path_in, const Placement& placement)
+      : path(path_in),
+        device(runtime::open_device(placement.device)),
+        context(api::context_on(*device, placement)),
+        loaded(training::load_model(context, path_in)) {
+    api::require_kind(path, loaded, models::ClassifierConfig::kKind);
+    training::use_threads(context, 0);
+  }
+
+  std::string path;
+  std::unique_ptr<runtime::Device> device;
+  runtime::Context context;
+  training::LoadedModel loaded;
+};
+
+Classifier::Classifier(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Classifier::~Classifier() = default;
+Classifier::Classifier(Classifier&&) noexcept = default;
+Classifier& Classifier::operator=(Classifier&&) noexcept = default;
+
+Classifier Classifier::load(const std::string& path, const Placement& placement) {
+  return Classifier(std::make_unique<State>(path, placement));
+}
+
+const std::vector<std::string>& Classifier::labels() const {
+  return state_->loaded.tokenizers.labels->names();
+}
+
+std::vector<Classified> Classifier::classify(std::span<const std::string> texts) {
+  std::vector<Classified> results(texts.size());
+  if (texts.empty()) return results;
+  data::LabelledCorpus corpus;
+  for (const std::string& text : texts) {
+    try {
+      corpus.source.push_back(state_->loaded.tokenizers.source->encode(text));
+    } catch (const Error& error) {
+      base::fail(error.code(), "text {}: {}", corpus.source.size() + 1, error.what());
+    }
+  }
+  const auto lengths = corpus.lengths();
+  data::BatchOptions options{.max_tokens = kTokens, .max_rows = 256, .pool = 1};
+  for (const auto& length : lengths) {
+    options.max_tokens = std::max(options.max_tokens, length.source);
+  }
+  training::PlanCache plans(*state_->loaded.model);
+  training::BatchUpload uploads;
+  const std::size_t classes = labels().size();
+  for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
+    const models::Batch batch = uploads.upload(state_->context, corpus.assemble(rows));
+    auto& plan =
+        dynamic_cast<models::StackTraining&>(plans.plan(state_->context, batch.extent, false));
+    plan.evaluate(state_->context, plans.arena(), batch, {});
+    const auto answers = state_->context.download<float>(plan.answers(plans.arena()));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      Classified& result = results[static_cast<std::size_t>(rows[r])];
+      const auto* row = answers.data() + r * classes;
+      result.label = static_cast<std::size_t>(std::max_element(row, row + classes) - row);
+      for (std::size_t j = 0; j < classes; ++j) {
+        result.probabilities.push_back(std::exp(static_cast<double>(row[j])));
+      }
+    }
+  }
+  return results;
+}
+
+ModelInfo Classifier::info() const {
+  return api::model_info(state_->context, state_->path, state_->loaded);
+}
+
+}  // namespace sluice

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/check.h"
+#include "data/frames.h"
+#include "io/file.h"
+#include "sluice/feature_model.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_npy(const fs::path& path, std::span<const std::int64_t> shape,
+               std::span<const float> values) {
+  io::DurableFile file(path);
+  const std::string header = data::npy_header(shape);
+  file.write(std::as_bytes(std::span(header)));
+  file.write(std::as_bytes(values));
+  file.commit();
+}
+
+/// One array of the input.
+struct Array {
+  std::string stem;  ///< of its name, for a file of its own
+  std::vector<std::int64_t> shape;
+  std::vector<Frames> sequences;
+};
+
+std::vector<Array> read_arrays(const std::string& input) {
+  std::vector<Array> arrays;
+  data::for_each_array(
+      input, [&](const std::string& where, const std::string& name, const data::NpyArray& array) {
+        data::FrameSequences sequences;
+        data::add_sequences(where, array, sequences);
+        Array& read = arrays.emplace_back(Array{name, array.shape, {}});
+        for (std::int64_t i = 0; i < sequences.size(); ++i) {
+          const auto frames = sequences.frames(i);
+          read.sequences.push_back({sequences.width, {frames.begin(), frames.end()}});
+        }
+      });
+  return arrays;
+}
+
+Frames run_in_parts(FeatureModel& model, const Frames& sequence, std::int64_t part) {
+  Frames answers{model.outputs(), {}};
+  model.begin_sequence();
+  const std::int64_t numbers = part * sequence.width;
+  for (std::int64_t at = 0; at < std::ssize(sequence.values); at += numbers) {
+    const auto begin = sequence.values.begin() + at;
+    const auto end = begin + std::min(numbers, std::ssize(sequence.values) - at);
+    const Frames more = model.run_part({sequence.width, {begin, end}});
+    answers.values.insert(answers.values.end(), more.values.begin(), more.values.end());
+  }
+  return answers;
+}
+
+/// All answers of an array, one behind the other.
+std::vector<float> run_array(FeatureModel& model, const Array& array, std::int64_t part) {
+  std::vector<Frames> answers;
+  if (part == 0) {
+    answers = model.run(array.sequences);
+  } else {
+    for (const Frames& sequence : array.sequences) {
+      answers.push_back(run_in_parts(model, sequence, part));
+    }
+  }
+  std::vector<float> values;
+  for (const Frames& one : answers) {
+    values.insert(values.end(), one.values.begin(), one.values.end());
+  }
+  return values;
+}
+
+/// [.., features] -> [.., outputs]; frames of one number may come without their axis.
+std::vector<std::int64_t> shape_of_answers(const Array& array, std::int64_t outputs) {
+  std::vector<std::int64_t> shape = array.shape;
+  if (shape.size() > 1) shape.pop_back();
+  shape.push_back(outputs);
+  return shape;
+}
+
+}  // namespace
+
+void run_file(FeatureModel& model, const std::string& input, const std::string& output,
+              std::int64_t part) {
+  SLUICE_CHECK(part >= 0, "parts have {} frames; they must have at least 1", part);
+  const std::string reason = model.refuse_parts();
+  SLUICE_CHECK(part == 0 || reason.empty(), "sequences can't go through in parts: {}", reason);
+  const std::vector<Array> arrays = read_arrays(input);
+  if (!model.answers_each_frame()) {
+    std::vector<float> values;
+    for (const Array& array : arrays) {
+      const std::vector<float> more = run_array(model, array, part);
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    const auto sequences = static_cast<std::int64_t>(values.size()) / model.outputs();
+    return write_npy(output, std::vector{sequences, model.outputs()}, values);
+  }
+  const bool is_one_file = fs::path(input).extension() != ".npz" && !fs::is_directory(input);
+  if (!is_one_file) fs::create_directories(output);
+  for (const Array& array : arrays) {
+    const fs::path path = is_one_file ? fs::path(output) : fs::path(output) / (array.stem + ".npy");
+    write_npy(path, shape_of_answers(array, model.outputs()), run_array(model, array, part));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,162 @@
+#include "sluice/feature_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "api/loaded_model.h"
+#include "base/check.h"
+#include "data/batches.h"
+#include "data/frame_corpus.h"
+#include "models/feature_stream.h"
+#include "training/batch_upload.h"
+#include "training/plan_cache.h"
+#include "training/threads.h"
+
+namespace sluice {
+namespace {
+
+// Frames of one batch, padding counted.
+constexpr std::int64_t kFrames = 32768;
+
+}  // namespace
+
+struct FeatureModel::State {
+  State(const std::string& path_in, const Placement& placement)
+      : path(path_in),
+        device(runtime::open_device(placement.device)),
+        context(api::context_on(*device, placement)),
+        loaded(training::load_model(context, path_in)) {
+    api::require_kind(path, loaded, models::FeaturesConfig::kKind);
+    training::use_threads(context, 0);
+  }
+
+  const models::Features& model() const {
+    return dynamic_cast<const models::Features&>(*loaded.model);
+  }
+  const models::FeaturesConfig& config() const { return model().config(); }
+  void check_width(const Frames& frames) const {
+    SLUICE_CHECK(frames.values.empty() || frames.width == config().features,
+                 "frames have {} features, but '{}' was trained on frames of {}", frames.width,
+                 path, config().features);
+  }
+  /// Answers as people take them: probabilities of classes.
+  void finish(std::vector<float>& answers) const {
+    if (!config().has_classes()) return;
+    for (float& answer : answers) answer = std::exp(answer);
+  }
+
+  std::string path;
+  std::unique_ptr<runtime::Device> device;
+  runtime::Context context;
+  training::LoadedModel loaded;
+  std::optional<models::FeatureStream> stream;
+  runtime::Buffer part;  ///< frames of one part
+};
+
+FeatureModel::FeatureModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FeatureModel::~FeatureModel() = default;
+FeatureModel::FeatureModel(FeatureModel&&) noexcept = default;
+FeatureModel& FeatureModel::operator=(FeatureModel&&) noexcept = default;
+
+FeatureModel FeatureModel::load(const std::string& path, const Placement& placement) {
+  return FeatureModel(std::make_unique<State>(path, placement));
+}
+
+std::int64_t FeatureModel::features() const { return state_->config().features; }
+std::int64_t FeatureModel::outputs() const { return state_->config().outputs; }
+bool FeatureModel::answers_each_frame() const { return state_->config().is_per_frame(); }
+
+const std::vector<std::string>& FeatureModel::labels() const {
+  static const std::vector<std::string> none;
+  const auto& labels = state_->loaded.tokenizers.labels;
+  return labels ? labels->names() : none;
+}
+
+std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
+  std::vector<Frames> results(sequences.size());
+  for (Frames& result : results) result.width = outputs();
+  if (sequences.empty()) return results;
+  data::FrameCorpus corpus;
+  corpus.frames.width = features();
+  for (const Frames& sequence : sequences) {
+    state_->check_width(sequence);
+    corpus.frames.names.emplace_back();
+    corpus.frames.values.insert(corpus.frames.values.end(), sequence.values.begin(),
+                                sequence.values.end());
+    corpus.frames.first_frame.push_back(corpus.frames.first_frame.back() + sequence.time());
+  }
+  const auto lengths = corpus.lengths();
+  data::BatchOptions options{.max_tokens = kFrames, .max_rows = 256, .pool = 1};
+  for (const auto& length : lengths) {
+    options.max_tokens = std::max(options.max_tokens, length.source);
+  }
+  training::PlanCache plans(*state_->loaded.model);
+  training::BatchUpload uploads;
+  const auto width = static_cast<std::size_t>(outputs());
+  for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
+    const models::Batch batch = uploads.upload(state_->context, corpus.assemble(rows));
+    auto& plan =
+        dynamic_cast<models::StackTraining&>(plans.plan(state_->context, batch.extent, false));
+    plan.evaluate(state_->context, plans.arena(), batch, {});
+    auto answers = state_->context.download<float>(plan.answers(plans.arena()));
+    state_->finish(answers);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const auto row = static_cast<std::size_t>(rows[r]);
+      const auto steps =
+          answers_each_frame() ? static_cast<std::size_t>(lengths[row].source) : std::size_t{1};
+      for (std::size_t t = 0; t < steps; ++t) {
+        const auto* from = answers.data() + (t * rows.size() + r) * width;
+        results[row].values.insert(results[row].values.end(), from, from + width);
+      }
+    }
+  }
+  return results;
+}
+
+std::string FeatureModel::refuse_parts() const {
+  if (!answers_each_frame()) return "the model answers whole sequences, not each frame";
+  if (state_->config().stack.bidirectional) {
+    return "the model is bidirectional, so its first answer depends on the last frame";
+  }
+  return "";
+}
+
+Frames FeatureModel::run_part(const Frames& frames) {
+  const std::string reason = refuse_parts();
+  SLUICE_CHECK(reason.empty(), "a sequence can't be given in parts: {}", reason);
+  state_->check_width(frames);
+  Frames result;
+  result.width = outputs();
+  const runtime::Context& context = state_->context;
+  // Parts that are longer than the first go through in several.
+  if (!state_->stream) {
+    if (frames.time() == 0) return result;
+    state_->stream.emplace(context, state_->model(), frames.time());
+    state_->part = runtime::Buffer(*state_->device, frames.values.size() * sizeof(float));
+  }
+  const std::int64_t most = state_->stream->capacity();
+  for (std::int64_t first = 0; first < frames.time(); first += most) {
+    const std::int64_t time = std::min(most, frames.time() - first);
+    const auto values = std::span(frames.values)
+                            .subspan(static_cast<std::size_t>(first * features()),
+                                     static_cast<std::size_t>(time * features()));
+    const runtime::Tensor part =
+        state_->part.tensor(runtime::DType::kFloat32, {time, 1, features()});
+    context.upload<float>(part, values);
+    auto answers = context.download<float>(state_->stream->run(context, part));
+    state_->finish(answers);
+    result.values.insert(result.values.end(), answers.begin(), answers.end());
+  }
+  return result;
+}
+
+void FeatureModel::begin_sequence() {
+  if (state_->stream) state_->stream->begin(state_->context);
+}
+
+ModelInfo FeatureModel::info() const {
+  return api::model_info(state_->context, state_->path, state_->loaded);
+}
+
+}  // namespace sluice

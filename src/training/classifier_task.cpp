@@ -1,0 +1,101 @@
+#include "training/classifier_task.h"
+
+#include "base/check.h"
+#include "models/classifier.h"
+#include "training/classifier_data.h"
+#include "training/stack_keys.h"
+
+namespace sluice::training {
+namespace {
+
+models::ClassifierConfig architecture_of(const ModelConfig& model, std::int64_t vocabulary,
+                                         std::int64_t classes) {
+  models::ClassifierConfig config;
+  config.vocabulary = vocabulary;
+  config.classes = classes;
+  config.embedding = model.embedding;
+  config.stack = stack_config_of(model);
+  if (model.pooling != "auto") config.pooling = model.pooling;
+  return config;
+}
+
+}  // namespace
+
+std::string_view ClassifierTask::kind() const { return models::ClassifierConfig::kKind; }
+
+std::span<const std::string_view> ClassifierTask::keys() const {
+  static constexpr std::string_view kKeys[] = {
+      "data.table",
+      "data.validation_table",
+      "data.text_column",
+      "data.label_column",
+      "data.hold_out_run",
+      "data.hold_out_every",
+      "data.max_source_tokens",
+      "tokenizer.kind",
+      "tokenizer.source_vocabulary",
+      "tokenizer.min_count",
+      "tokenizer.character_coverage",
+      "tokenizer.byte_fallback",
+      "tokenizer.normalization",
+      "model.cell",
+      "model.embedding",
+      "model.hidden",
+      "model.layers",
+      "model.projections",
+      "model.bidirectional",
+      "model.pooling",
+      "model.dropout",
+      "model.peepholes",
+      "model.layer_norm",
+      "model.zoneout_h",
+      "model.zoneout_c",
+      "model.recurrent_dropout",
+      "model.source_embeddings_from",
+      "training.label_smoothing",
+  };
+  return kKeys;
+}
+
+std::span<const ValidationMetric> ClassifierTask::metrics() const {
+  static const ValidationMetric metrics[] = {kLossMetric, kAccuracyMetric};
+  return metrics;
+}
+
+void ClassifierTask::check(const TrainConfig& config) const {
+  // The architecture's own checks, with vocabulary and classes that only the data will tell.
+  architecture_of(config.model, 5, 2).validate();
+}
+
+TrainData ClassifierTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
+  return read_classifier_data(config, saved);
+}
+
+std::unique_ptr<models::Model> ClassifierTask::make_model(const TrainConfig& config,
+                                                          const TrainData& data) const {
+  return std::make_unique<models::Classifier>(architecture_of(
+      config.model, data.tokenizers.source->size(), data.tokenizers.labels->size()));
+}
+
+std::unique_ptr<models::Model> ClassifierTask::saved_model(std::string_view configuration,
+                                                           const Tokenizers& tokenizers) const {
+  const auto config = models::ClassifierConfig::from_json(configuration);
+  tokenizers.require(Vocabulary::kSource, config.vocabulary);
+  tokenizers.require(Vocabulary::kLabels, config.classes);
+  return std::make_unique<models::Classifier>(config);
+}
+
+std::span<const WordParameter> ClassifierTask::word_parameters() const {
+  static constexpr WordParameter kParameters[] = {
+      {"embedding.weight", Vocabulary::kSource},
+      {"output.weight", Vocabulary::kLabels},
+      {"output.bias", Vocabulary::kLabels},
+  };
+  return kParameters;
+}
+
+std::string_view ClassifierTask::embedding_of(const TrainConfig&, Vocabulary) const {
+  return "embedding.weight";
+}
+
+}  // namespace sluice::training

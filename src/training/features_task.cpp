@@ -1,0 +1,117 @@
+#include "training/features_task.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "data/frame_corpus.h"
+#include "models/features.h"
+#include "training/features_data.h"
+#include "training/stack_keys.h"
+
+namespace sluice::training {
+namespace {
+
+models::FeaturesConfig architecture_of(const ModelConfig& model, std::int64_t features,
+                                       std::int64_t outputs) {
+  models::FeaturesConfig config;
+  config.features = features;
+  config.normalize = model.normalize;
+  config.stack = stack_config_of(model);
+  config.target = model.target;
+  config.outputs = outputs;
+  if (model.pooling != "auto") config.pooling = model.pooling;
+  config.output_layer = model.output_layer;
+  return config;
+}
+
+const data::FrameCorpus& frames_of(const TrainData& data) {
+  return dynamic_cast<const data::FrameCorpus&>(*data.train);
+}
+
+}  // namespace
+
+std::string_view FeaturesTask::kind() const { return models::FeaturesConfig::kKind; }
+
+std::span<const std::string_view> FeaturesTask::keys() const {
+  static constexpr std::string_view kKeys[] = {
+      "data.features",
+      "data.targets",
+      "data.validation_features",
+      "data.validation_targets",
+      "data.hold_out_run",
+      "data.hold_out_every",
+      "data.max_source_tokens",
+      "model.cell",
+      "model.hidden",
+      "model.layers",
+      "model.projections",
+      "model.bidirectional",
+      "model.pooling",
+      "model.target",
+      "model.normalize",
+      "model.output_layer",
+      "model.dropout",
+      "model.peepholes",
+      "model.layer_norm",
+      "model.zoneout_h",
+      "model.zoneout_c",
+      "model.recurrent_dropout",
+      "training.label_smoothing",
+  };
+  return kKeys;
+}
+
+std::span<const ValidationMetric> FeaturesTask::metrics() const {
+  static const ValidationMetric metrics[] = {kLossMetric, kAccuracyMetric};
+  return metrics;
+}
+
+void FeaturesTask::check(const TrainConfig& config) const {
+  // The architecture's own checks, with widths that only the data will tell.
+  const std::int64_t outputs = stack_config_of(config.model).output_width();
+  const models::FeaturesConfig architecture = architecture_of(config.model, 1, outputs);
+  architecture.validate();
+  if (architecture.has_classes()) return;
+  SLUICE_CHECK(config.loop.keep_best != kAccuracyMetric.key,
+               "training.keep_best is accuracy, but model.target is values, which have none; use "
+               "loss");
+  SLUICE_CHECK(config.loop.label_smoothing == 0,
+               "training.label_smoothing is {}, but model.target is values; leave it out",
+               config.loop.label_smoothing);
+}
+
+TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
+  return read_features_data(config, saved);
+}
+
+std::unique_ptr<models::Model> FeaturesTask::make_model(const TrainConfig& config,
+                                                        const TrainData& data) const {
+  const data::FrameCorpus& corpus = frames_of(data);
+  const std::int64_t outputs =
+      data.tokenizers.labels ? data.tokenizers.labels->size() : corpus.values.width;
+  return std::make_unique<models::Features>(
+      architecture_of(config.model, corpus.frames.width, outputs));
+}
+
+void FeaturesTask::set_from_data(const Context& context, const TrainData& data,
+                                 const layers::Parameters& parameters) const {
+  const data::FrameStatistics statistics = data::statistics_of(frames_of(data).frames);
+  std::vector<double> scale;
+  for (const double deviation : statistics.deviation) {
+    scale.push_back(deviation > 0 ? 1 / deviation : 1);  // what never changes is only shifted
+  }
+  models::Features::set_normalization(context, parameters, statistics.mean, scale);
+}
+
+std::unique_ptr<models::Model> FeaturesTask::saved_model(std::string_view configuration,
+                                                         const Tokenizers& tokenizers) const {
+  const auto config = models::FeaturesConfig::from_json(configuration);
+  if (config.has_classes()) tokenizers.require(Vocabulary::kLabels, config.outputs);
+  return std::make_unique<models::Features>(config);
+}
+
+std::span<const WordParameter> FeaturesTask::word_parameters() const { return {}; }
+
+std::string_view FeaturesTask::embedding_of(const TrainConfig&, Vocabulary) const { return {}; }
+
+}  // namespace sluice::training

@@ -1,0 +1,130 @@
+#include <nlohmann/json.hpp>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+/// Sentences that say whether they are of cats or of dogs.
+std::string table(int count, unsigned seed) {
+  std::string text = "id,text,label\n";
+  const char* fill[] = {"the", "a", "sees", "hears", "and", "old"};
+  std::uint64_t state = seed;
+  const auto draw = [&](int below) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<int>(state >> 33) % below;
+  };
+  for (int i = 0; i < count; ++i) {
+    const bool cat = draw(2) == 0;
+    std::string sentence;
+    const int words = 2 + draw(5), at = draw(words);
+    for (int w = 0; w < words; ++w) {
+      sentence += w == 0 ? "" : " ";
+      sentence += w == at ? (cat ? "cat" : "dog") : fill[draw(6)];
+    }
+    // Every other text in quotes, with a comma.
+    const std::string field = i % 2 == 0 ? sentence : "\"" + sentence + " , \"\"so\"\"\"";
+    text += std::to_string(i) + "," + field + "," + (cat ? "feline" : "canine") + "\n";
+  }
+  return text;
+}
+
+constexpr const char* kTask = R"([data]
+table = "train.csv"
+validation_table = "valid.csv"
+[tokenizer]
+kind = "words"
+[model]
+kind = "classifier"
+embedding = 8
+hidden = 8
+dropout = 0.0
+[training]
+learning_rate = 0.02
+max_tokens = 256
+max_epochs = 6
+keep_best = "accuracy"
+[output]
+directory = "run"
+)";
+
+class Classify : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    place_.write("task.toml", kTask);
+    place_.write("train.csv", table(200, 1));
+    place_.write("valid.csv", table(50, 2));
+  }
+  Workplace place_;
+};
+
+TEST_F(Classify, LearnsAndLabels) {
+  const Outcome trained = place_.sluice({"train", "task.toml"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_NE(trained.err.find("training: 200 examples of 2 labels"), std::string::npos)
+      << trained.err;
+  EXPECT_NE(trained.err.find("accuracy 100.00%"), std::string::npos) << trained.err;
+  const Outcome said =
+      place_.sluice({"classify", "run/best"}, {.input = "the old cat\n\na dog hears the dog\n"});
+  ASSERT_EQ(said.code, 0) << said.err;
+  const std::vector<std::string> lines = split(said.out, '\n');
+  ASSERT_GE(lines.size(), 3u) << said.out;
+  EXPECT_EQ(lines[0].substr(0, 9), "feline\t0.");
+  EXPECT_NE(lines[1].find('\t'), std::string::npos);  // an empty line has an answer, too
+  EXPECT_EQ(lines[2].substr(0, 9), "canine\t0.");
+  EXPECT_GT(std::stod(lines[2].substr(7)), 0.5);
+
+  place_.write("in.txt", "the old cat\n");
+  ASSERT_EQ(
+      place_.sluice({"classify", "run/best", "in.txt", "--format", "json", "-o", "out.json"}).code,
+      0);
+  const auto json = nlohmann::json::parse(place_.read("out.json"));
+  EXPECT_EQ(json.at("label"), "feline");
+  const double feline = json.at("probabilities").at("feline");
+  EXPECT_EQ(json.at("probability").get<double>(), feline);
+  EXPECT_NEAR(feline + json.at("probabilities").at("canine").get<double>(), 1, 1e-5);
+
+  const Outcome info = place_.sluice({"info", "run/best"});
+  EXPECT_EQ(info.code, 0) << info.err;
+  EXPECT_NE(info.out.find("pooling.query"), std::string::npos) << info.out;
+  place_.expect_error({"decode", "run/best", "in.txt"}, {"kind classifier", "sluice classify"});
+}
+
+TEST_F(Classify, GoesOnAsIfItHadNeverStopped) {
+  place_.train({"training.max_epochs=2", "output.directory=whole"});
+  place_.train({"training.max_epochs=1", "output.directory=parts"});
+  place_.train({"training.max_epochs=2", "output.directory=parts"});
+  const std::string in = "the old cat\na dog\n";
+  EXPECT_EQ(place_.sluice({"classify", "parts/last"}, {.input = in}).out,
+            place_.sluice({"classify", "whole/last"}, {.input = in}).out);
+}
+
+TEST_F(Classify, EveryPoolingAndCellLearns) {
+  for (const char* pooling : {"last", "mean", "max"}) {
+    place_.train({std::string("model.pooling=") + pooling, "model.cell=gru",
+                  std::string("output.directory=") + pooling});
+    const Outcome said =
+        place_.sluice({"classify", std::string(pooling) + "/best"}, {.input = "the dog\n"});
+    EXPECT_EQ(said.out.substr(0, 6), "canine") << pooling << ": " << said.out << said.err;
+  }
+}
+
+TEST_F(Classify, BadInputIsRefused) {
+  const auto refuse = [&](const std::string& csv, const std::vector<std::string>& said) {
+    place_.write("bad.csv", csv);
+    place_.expect_train_error({"data.validation_table=bad.csv"}, said);
+  };
+  refuse("text,label\na cat,feline\na dog\n", {"'bad.csv' line 3", "1 field(s)", "2 column(s)"});
+  refuse("text,label\na cow,bovine\n", {"'bad.csv' line 2", "'bovine'"});
+  refuse("text,label\na cat,\n", {"'bad.csv' line 2", "'label' is empty"});
+  refuse("text,kind\na cat,feline\n", {"no column 'label'", "text, kind"});
+  refuse("text,label\n\"a cat,feline\n", {"'bad.csv' line 2", "never closed"});
+  refuse("text,label\n\" \",feline\n", {"no validation example is left", "1 empty"});
+  place_.expect_train_error({"data.table="}, {"data.table"});
+  place_.expect_train_error({"model.pooling=none"}, {"none"});
+  place_.expect_train_error({"model.target=classes"}, {"classifier", "model.target"});
+  place_.expect_train_error({"model.projections=8 x"}, {"model.projections is '8 x'"});
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end

@@ -1,0 +1,201 @@
+#include <cmath>
+
+#include "data/npy.h"
+#include "end_to_end/workplace.h"
+#include "unit/support/npy_file.h"
+#include "unit/support/zip_file.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+using sluice::testing::npy_file;
+
+/// Frames of two numbers, and of each the running mean of their product: what a stack must remember
+/// the past for.
+struct Sequence {
+  std::int64_t time;
+  std::vector<float> frames, targets;
+  std::vector<std::int32_t> classes;
+};
+
+Sequence sequence(std::int64_t time, unsigned seed) {
+  Sequence s{time, {}, {}, {}};
+  std::uint64_t state = seed + 1;
+  const auto draw = [&] {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<float>(state >> 40) / 8388608.0F - 1;
+  };
+  float mean = 0;
+  for (std::int64_t t = 0; t < time; ++t) {
+    const float a = draw(), b = draw();
+    // Off centre and of different sizes, so that normalising shows.
+    s.frames.insert(s.frames.end(), {100 + 10 * a, 0.01F * b});
+    mean = 0.7F * mean + 0.3F * a;
+    s.targets.push_back(mean);
+    s.classes.push_back(mean > 0 ? 1 : 0);
+  }
+  return s;
+}
+
+constexpr const char* kTask = R"([data]
+features = "train.npz"
+targets = "targets.npz"
+hold_out_run = 1
+hold_out_every = 5
+[model]
+kind = "features"
+hidden = 8
+bidirectional = false
+dropout = 0.0
+[training]
+learning_rate = 0.02
+max_tokens = 400
+max_epochs = 8
+[output]
+directory = "run"
+)";
+
+class Run : public ::testing::Test {
+ protected:
+  static constexpr int kSequences = 40;
+
+  void SetUp() override {
+    place_.write("task.toml", kTask);
+    std::vector<sluice::testing::ZipMember> frames, targets, classes;
+    for (int i = 0; i < kSequences; ++i) {
+      const Sequence s = sequence(5 + i % 7, static_cast<unsigned>(i));
+      const std::string name = "s" + std::to_string(i) + ".npy";
+      frames.push_back({name, npy_file({s.time, 2}, s.frames), i % 2 == 0});
+      targets.push_back({name, npy_file({s.time, 1}, s.targets), false});
+      classes.push_back({name, npy_file({s.time}, s.classes), true});
+    }
+    place_.write("train.npz", sluice::testing::zip_file(frames));
+    place_.write("targets.npz", sluice::testing::zip_file(targets));
+    place_.write("classes.npz", sluice::testing::zip_file(classes));
+  }
+
+  data::NpyArray answers(const std::string& name) const { return data::read_npy(place_ / name); }
+
+  Workplace place_;
+};
+
+TEST_F(Run, LearnsValuesAndAnswersFiles) {
+  const Outcome trained = place_.sluice({"train", "task.toml"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_NE(trained.err.find("training: 32 sequences"), std::string::npos) << trained.err;
+  EXPECT_EQ(trained.err.find("accuracy"), std::string::npos) << trained.err;
+  const Sequence s = sequence(30, 999);
+  place_.write("in.npy", npy_file({30, 2}, s.frames));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
+  const data::NpyArray out = answers("out.npy");
+  EXPECT_EQ(out.shape, (std::vector<std::int64_t>{30, 1}));
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < out.floats.size(); ++i) {
+    error += std::pow(out.floats[i] - s.targets[i], 2);
+    size += std::pow(s.targets[i], 2);
+  }
+  EXPECT_LT(error, 0.5 * size);  // always zero would be all of it
+
+  // In parts the answers are the same, but for the order of sums.
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "parts.npy", "--part", "7"}).code, 0);
+  const data::NpyArray parts = answers("parts.npy");
+  ASSERT_EQ(parts.shape, out.shape);
+  for (std::size_t i = 0; i < out.floats.size(); ++i) {
+    EXPECT_NEAR(parts.floats[i], out.floats[i], 1e-5);
+  }
+
+  // Several sequences in an array, and a folder of arrays.
+  std::vector<float> twice = s.frames;
+  twice.insert(twice.end(), s.frames.begin(), s.frames.end());
+  place_.write("two.npy", npy_file({2, 30, 2}, twice));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "two.npy", "two_out.npy"}).code, 0);
+  EXPECT_EQ(answers("two_out.npy").shape, (std::vector<std::int64_t>{2, 30, 1}));
+  std::filesystem::create_directory(place_ / "in");
+  place_.write("in/a.npy", npy_file({30, 2}, s.frames));
+  place_.write("in/b.npy", npy_file({0, 2}, std::vector<float>{}));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in", "out"}).code, 0);
+  const data::NpyArray of_folder = answers("out/a.npy");
+  ASSERT_EQ(of_folder.floats.size(), out.floats.size());
+  for (std::size_t i = 0; i < out.floats.size(); ++i) {
+    EXPECT_NEAR(of_folder.floats[i], out.floats[i], 1e-6);
+  }
+  EXPECT_EQ(answers("out/b.npy").shape, (std::vector<std::int64_t>{0, 1}));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "all"}).code, 0);
+  EXPECT_EQ(answers("all/s3.npy").shape, (std::vector<std::int64_t>{8, 1}));
+
+  const Outcome info = place_.sluice({"info", "run/best"});
+  EXPECT_NE(info.out.find("input.mean"), std::string::npos) << info.out << info.err;
+}
+
+TEST_F(Run, AStackWithProjectionsPutsOutWhatItProjects) {
+  // Two numbers in, two out: the frames themselves, a stack of four layers in between.
+  place_.train({"data.targets=train.npz", "model.layers=4", "model.projections=3,3 3,2",
+                "model.output_layer=false", "model.normalize=false", "training.max_epochs=1"});
+  ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "out"}).code, 0);
+  EXPECT_EQ(answers("out/s0.npy").shape, (std::vector<std::int64_t>{5, 2}));
+}
+
+TEST_F(Run, LearnsClassesOfFrames) {
+  place_.train({"data.targets=classes.npz", "model.target=classes", "model.bidirectional=true",
+                "training.keep_best=accuracy", "training.max_epochs=12"});
+  const Sequence s = sequence(30, 77);
+  place_.write("in.npy", npy_file({30, 2}, s.frames));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
+  const data::NpyArray out = answers("out.npy");
+  ASSERT_EQ(out.shape, (std::vector<std::int64_t>{30, 2}));
+  int right = 0;
+  for (std::size_t t = 0; t < 30; ++t) {
+    EXPECT_NEAR(out.floats[2 * t] + out.floats[2 * t + 1], 1, 1e-5);
+    right += (out.floats[2 * t + 1] > 0.5F) == (s.classes[t] == 1) ? 1 : 0;
+  }
+  EXPECT_GE(right, 21);  // guessing one class is right in about 15
+  place_.expect_error({"run", "run/best", "in.npy", "o.npy", "--part", "5"}, {"bidirectional"});
+}
+
+TEST_F(Run, LearnsAClassOfASequenceByItsName) {
+  std::string labels;
+  for (int i = 0; i < kSequences; ++i) {
+    labels += sequence(5 + i % 7, static_cast<unsigned>(i)).classes.back() == 1 ? "up\n" : "down\n";
+  }
+  place_.write("labels.txt", labels);
+  place_.train({"data.targets=labels.txt", "model.target=classes", "model.pooling=last"});
+  ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "out.npy"}).code, 0);
+  EXPECT_EQ(answers("out.npy").shape, (std::vector<std::int64_t>{kSequences, 2}));
+  place_.write("few.txt", "up\n");
+  place_.expect_train_error(
+      {"data.targets=few.txt", "model.target=classes", "model.pooling=last", "output.directory=o"},
+      {"'few.txt' has 1 lines for 40 sequences"});
+}
+
+TEST_F(Run, BadInputIsRefused) {
+  const auto refuse = [&](const std::string& bytes, const std::vector<std::string>& said) {
+    place_.write("bad.npy", bytes);
+    place_.expect_train_error({"data.features=bad.npy"}, said);
+  };
+  refuse(npy_file({2, 2}, {1.0F, 2.0F, 3.0F, NAN}), {"'bad.npy': frame 1, column 1", "is nan"});
+  refuse(npy_file({2, 2}, {1.0F, 2.0F, 3.0F, 4.0F}).substr(0, 140), {"'bad.npy'", "damaged"});
+  refuse("no array", {"'bad.npy'", "not a .npy file"});
+  place_.write("bad.npy", npy_file({2, 2}, {1.0F, 2.0F, 3.0F, 4.0F}));
+  place_.expect_train_error({"data.features=bad.npy"}, {"40 sequences", "1 with features"});
+  place_.expect_train_error(
+      {"data.features=bad.npy", "data.targets=bad.npy", "data.validation_features=targets.npz",
+       "data.validation_targets=targets.npz", "data.hold_out_run=0", "data.hold_out_every=0"},
+      {"1 features, those to train on 2"});
+  std::filesystem::create_directory(place_ / "ragged");
+  place_.write("ragged/a.npy", npy_file({1, 2}, {1.0F, 2.0F}));
+  place_.write("ragged/b.npy", npy_file({1, 3}, {1.0F, 2.0F, 3.0F}));
+  place_.expect_train_error({"data.features=ragged"}, {"b.npy'", "3 features", "a.npy'", "have 2"});
+  place_.expect_train_error({"data.targets="}, {"data.features and data.targets"});
+  place_.expect_train_error({"training.keep_best=accuracy"}, {"model.target is values"});
+
+  place_.train({"training.max_epochs=1"});
+  place_.write("wide.npy", npy_file({1, 3}, {1.0F, 2.0F, 3.0F}));
+  place_.expect_error({"run", "run/best", "wide.npy", "o.npy"},
+                      {"3 features", "trained on frames of 2"});
+  place_.write("nan.npy", npy_file({1, 2}, {INFINITY, 2.0F}));
+  place_.expect_error({"run", "run/best", "nan.npy", "o.npy"}, {"'nan.npy': frame 0, column 0"});
+  place_.expect_error({"run", "run/best", "none.npy", "o.npy"}, {"there is no file 'none.npy'"});
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end
