@@ -35,7 +35,8 @@ void check_lengths(const char* name, const std::vector<int>& lengths, int64_t ro
 }
 
 void check(const DecoderShape& s, const DecoderWeights& weights, const DecoderInput& in) {
-  if (s.cell == Cell::kGru && !in.c0.empty()) fail("a GRU has no c0");
+  if (s.cell == Cell::kGruResetBefore) fail("a decoder's GRU resets after the product");
+  if (s.cell != Cell::kLstm && !in.c0.empty()) fail("only the LSTM has a c0");
   check_weights(s, weights);
   check_size("embedded", in.embedded.size(), s.time * s.rows * s.embedding);
   check_size("memory", in.memory.size(), s.source_time * s.rows * s.memory);
@@ -49,7 +50,7 @@ void check(const DecoderShape& s, const DecoderWeights& weights, const DecoderIn
 }
 
 void check(const DecoderShape& s, const DecoderOutputGradients& g) {
-  if (s.cell == Cell::kGru && !g.dcn.empty()) fail("a GRU has no cell state");
+  if (s.cell != Cell::kLstm && !g.dcn.empty()) fail("only the LSTM has a cell state");
   check_size_or_empty("da", g.da.size(), s.time * s.rows * s.output);
   check_size_or_empty("dhn", g.dhn.size(), s.layers * s.rows * s.hidden);
   check_size_or_empty("dcn", g.dcn.size(), s.layers * s.rows * s.hidden);

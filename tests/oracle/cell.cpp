@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "oracle/layer_norm.h"
 
@@ -57,6 +59,29 @@ void gru_forward(int64_t hidden, const double* from_input, const double* from_hi
   }
 }
 
+void gru_reset_before_forward(int64_t hidden, const double* from_input, const double* from_hidden,
+                              const double* previous_h, const CellRecord& record, double* h) {
+  for (int64_t j = 0; j < hidden; ++j) {
+    const auto sum = [&](int gate) {
+      return from_input[gate * hidden + j] + from_hidden[gate * hidden + j];
+    };
+    const double r = sigmoid(sum(0)), z = sigmoid(sum(1)), n = std::tanh(sum(2));
+    record.gates[j] = r;
+    record.gates[hidden + j] = z;
+    record.gates[2 * hidden + j] = n;
+    h[j] = (1 - z) * n + z * previous_h[j];
+  }
+}
+
+void rnn_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
+                 const CellRecord& record, double* h) {
+  for (int64_t j = 0; j < hidden; ++j) {
+    const double sum = from_input[j] + from_hidden[j];
+    record.candidate[j] = sum;
+    h[j] = record.gates[j] = cell == Cell::kRnnTanh ? std::tanh(sum) : std::max(sum, 0.0);
+  }
+}
+
 void lstm_backward(int64_t hidden, const double* previous_c, const CellExtras& extras,
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_gates,
                    double* d_normalized) {
@@ -106,7 +131,39 @@ void gru_backward(int64_t hidden, const double* previous_h, const ConstCellRecor
   }
 }
 
+void gru_reset_before_backward(int64_t hidden, const double* previous_h,
+                               const ConstCellRecord& record, const double* dh, double* d_input,
+                               double* d_hidden, double* previous_dh) {
+  for (int64_t j = 0; j < hidden; ++j) {
+    const double z = record.gates[hidden + j];
+    const double n = record.gates[2 * hidden + j];
+    d_input[j] = d_hidden[j] = 0;
+    d_input[hidden + j] = d_hidden[hidden + j] = dh[j] * (previous_h[j] - n) * z * (1 - z);
+    d_input[2 * hidden + j] = d_hidden[2 * hidden + j] = dh[j] * (1 - z) * (1 - n * n);
+    previous_dh[j] = dh[j] * z;
+  }
+}
+
+void rnn_backward(Cell cell, int64_t hidden, const ConstCellRecord& record, const double* dh,
+                  double* d_input, double* d_hidden, double* previous_dh) {
+  for (int64_t j = 0; j < hidden; ++j) {
+    const double h = record.gates[j];
+    const double slope = cell == Cell::kRnnTanh ? 1 - h * h : h > 0 ? 1 : 0;
+    d_input[j] = d_hidden[j] = dh[j] * slope;
+    previous_dh[j] = 0;
+  }
+}
+
 }  // namespace
+
+Cell cell_named(std::string_view name) {
+  if (name == "lstm") return Cell::kLstm;
+  if (name == "gru") return Cell::kGru;
+  if (name == "gru_reset_before") return Cell::kGruResetBefore;
+  if (name == "rnn_tanh") return Cell::kRnnTanh;
+  if (name == "rnn_relu") return Cell::kRnnRelu;
+  throw std::invalid_argument("no cell is named " + std::string(name));
+}
 
 Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projection, bool peepholes,
                      bool layer_norm) {
@@ -127,23 +184,47 @@ Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projectio
 void cell_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
                   const double* previous_h, const double* previous_c, const CellRecord& record,
                   double* h, const CellExtras& extras) {
-  if (cell == Cell::kLstm)
-    lstm_forward(hidden, from_input, from_hidden, previous_c, extras, record, h);
-  else
-    gru_forward(hidden, from_input, from_hidden, previous_h, record, h);
+  switch (cell) {
+    case Cell::kLstm:
+      return lstm_forward(hidden, from_input, from_hidden, previous_c, extras, record, h);
+    case Cell::kGru:
+      return gru_forward(hidden, from_input, from_hidden, previous_h, record, h);
+    case Cell::kGruResetBefore:
+      return gru_reset_before_forward(hidden, from_input, from_hidden, previous_h, record, h);
+    case Cell::kRnnTanh:
+    case Cell::kRnnRelu:
+      return rnn_forward(cell, hidden, from_input, from_hidden, record, h);
+  }
 }
 
 void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const double* previous_c,
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
                    double* d_hidden, double* previous_dh, const CellExtras& extras,
                    double* d_normalized) {
-  if (cell == Cell::kGru) {
-    gru_backward(hidden, previous_h, record, dh, d_input, d_hidden, previous_dh);
-    return;
-  }
+  if (cell == Cell::kGru)
+    return gru_backward(hidden, previous_h, record, dh, d_input, d_hidden, previous_dh);
+  if (cell == Cell::kGruResetBefore)
+    return gru_reset_before_backward(hidden, previous_h, record, dh, d_input, d_hidden,
+                                     previous_dh);
+  if (cell != Cell::kLstm)
+    return rnn_backward(cell, hidden, record, dh, d_input, d_hidden, previous_dh);
   lstm_backward(hidden, previous_c, extras, record, dh, dc, d_input, d_normalized);
   for (int64_t j = 0; j < 4 * hidden; ++j) d_hidden[j] = d_input[j];
   for (int64_t j = 0; j < hidden; ++j) previous_dh[j] = 0;
+}
+
+void reset(int64_t hidden, const double* from_input, const double* from_hidden, const double* h,
+           double* reset_h) {
+  for (int64_t j = 0; j < hidden; ++j) reset_h[j] = sigmoid(from_input[j] + from_hidden[j]) * h[j];
+}
+
+void reset_backward(int64_t hidden, const ConstCellRecord& record, const double* h, double* d_reset,
+                    double* d_r) {
+  for (int64_t j = 0; j < hidden; ++j) {
+    const double r = record.gates[j];
+    d_r[j] = d_reset[j] * h[j] * r * (1 - r);
+    d_reset[j] *= r;
+  }
 }
 
 }  // namespace sluice::oracle

@@ -1,14 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace sluice::oracle {
 
-enum class Cell { kLstm, kGru };
+enum class Cell { kLstm, kGru, kGruResetBefore, kRnnTanh, kRnnRelu };
 
-/// Gates of a cell: LSTM i, f, g, o; GRU r, z, n.
-inline int64_t gate_count(Cell cell) { return cell == Cell::kLstm ? 4 : 3; }
+/// "lstm", "gru", "gru_reset_before", "rnn_tanh" or "rnn_relu". Throws std::invalid_argument.
+Cell cell_named(std::string_view name);
+
+/// Gates of a cell: LSTM i, f, g, o; either GRU r, z, n; a plain RNN one.
+inline int64_t gate_count(Cell cell) {
+  if (cell == Cell::kLstm) return 4;
+  return cell == Cell::kGru || cell == Cell::kGruResetBefore ? 3 : 1;
+}
 
 /// The parameters of one layer and direction, row-major, gates in the order above. G gates, hidden
 /// H, projection P:
@@ -42,8 +49,8 @@ Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projectio
 template <typename T>
 struct CellRecordOf {
   T* gates;      ///< activated gates
-  T* candidate;  ///< GRU: R_n h + b_hn, before the reset gate; unused by the LSTM
-  T* c;          ///< LSTM: the new cell state; unused by the GRU
+  T* candidate;  ///< GRU: R_n h + b_hn, before the reset gate; plain RNN: the sum before activation
+  T* c;          ///< LSTM: the new cell state
 };
 using CellRecord = CellRecordOf<double>;
 using ConstCellRecord = CellRecordOf<const double>;
@@ -53,6 +60,9 @@ using ConstCellRecord = CellRecordOf<const double>;
 ///     i, f, o = sigmoid(a), g = tanh(a), c = f c' + i g, h = o tanh(c)
 ///   GRU (Cho et al. 2014, the variant that resets after the recurrent product):
 ///     r, z = sigmoid(a), n = tanh(x_n + r (R_n h' + b_hn)), h = (1 - z) n + z h'
+///   GRU as published, which resets before the product: n = tanh(a), where the caller has made the
+///     product of n from what reset() gives
+///   plain RNN (Elman 1990): h = tanh(a) or max(a, 0)
 /// where a = from_input + from_hidden, from_input = W x + b_ih and from_hidden = R h' + b_hh, each
 /// [G*hidden]. h gets the output before any projection.
 /// With a peephole [3*hidden] (Gers and Schmidhuber 2000) the LSTM's i and f take p c' as well, and
@@ -64,11 +74,22 @@ void cell_forward(Cell cell, int64_t hidden, const double* from_input, const dou
 /// The step backward. In: dh [hidden], of the output before any projection. In and out: dc
 /// [hidden], LSTM only: of the new, then of the previous cell state. Out: d_input and d_hidden
 /// [G*hidden], of from_input and from_hidden; and previous_dh [hidden], the part of the previous
-/// h's gradient that does not pass through from_hidden (0 for an LSTM); with layer norm
-/// d_normalized [hidden], of what tanh takes.
+/// h's gradient that does not pass through from_hidden (0 but for GRUs); with layer norm
+/// d_normalized [hidden], of what tanh takes. Of a GRU that resets before the product the gradients
+/// of r are left 0: reset_backward() has them.
 void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const double* previous_c,
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
                    double* d_hidden, double* previous_dh, const CellExtras& extras = {},
                    double* d_normalized = nullptr);
+
+/// GRU that resets before the product: what the recurrent product of n reads, r * h. h [hidden] is
+/// what the other products read.
+void reset(int64_t hidden, const double* from_input, const double* from_hidden, const double* h,
+           double* reset_h);
+
+/// Its gradient. d_reset [hidden], of r * h, becomes that of h; d_r [hidden] is that of r before
+/// activation.
+void reset_backward(int64_t hidden, const ConstCellRecord& record, const double* h, double* d_reset,
+                    double* d_r);
 
 }  // namespace sluice::oracle

@@ -35,11 +35,10 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
 
 void check(const StackShape& s, const std::vector<Weights>& weights, const StackInput& in) {
   const int64_t stacked = s.layers * s.directions * s.rows;
-  if (s.cell == Cell::kGru && !s.projection.empty()) fail("a GRU has no projection");
-  if (s.cell == Cell::kGru && (s.peepholes || s.layer_norm))
-    fail("a GRU has neither peepholes nor layer norm");
-  if (s.cell == Cell::kGru && !(in.c0.empty() && in.zoneout_c.empty()))
-    fail("a GRU has no cell state");
+  const bool lstm = s.cell == Cell::kLstm;
+  if (!lstm && !s.projection.empty()) fail("only the LSTM has a projection");
+  if (!lstm && (s.peepholes || s.layer_norm)) fail("only the LSTM has peepholes and layer norm");
+  if (!lstm && !(in.c0.empty() && in.zoneout_c.empty())) fail("only the LSTM has a cell state");
   if (!s.projection.empty()) check_size("the list of projections", s.projection.size(), s.layers);
   check_weights(s, weights);
   check_size("x", in.x.size(), s.time * s.rows * s.input);
@@ -65,8 +64,8 @@ void check(const StackShape& s, const std::vector<Weights>& weights, const Stack
 
 void check(const StackShape& s, const StackOutputGradients& g) {
   const int64_t stacked = s.layers * s.directions * s.rows;
-  if (s.cell == Cell::kGru && (!g.dcn.empty() || !g.dcells.empty()))
-    fail("a GRU has no cell state");
+  if (s.cell != Cell::kLstm && (!g.dcn.empty() || !g.dcells.empty()))
+    fail("only the LSTM has a cell state");
   check_size_or_empty("dy", g.dy.size(), s.time * s.rows * s.input_of(s.layers));
   check_size_or_empty("dhn", g.dhn.size(), s.states(s.layers * s.directions));
   check_size_or_empty("dcn", g.dcn.size(), stacked * s.hidden);
@@ -121,6 +120,7 @@ class Direction {
         out_(shape.out(layer)),
         direction_(direction),
         lstm_(shape.cell == Cell::kLstm),
+        resets_before_(shape.cell == Cell::kGruResetBefore),
         projects_(!shape.projection.empty()),
         w_(weights),
         lengths_(lengths),
@@ -174,6 +174,17 @@ class Direction {
   /// the initial state [B, width].
   Vector previous(const Vector& states, const double* initial, int64_t width) const;
 
+  /// GRU that resets before the product: makes the sums of n in from_hidden [B, G*H], from what the
+  /// other products have read, `read` [B, H].
+  void reset_candidates(int64_t t, const Vector& read, const Vector& from_input,
+                        Vector& from_hidden) const;
+  /// Adds to the gradients of step t those of its r, and to `through` [B, H], of what products
+  /// read, what comes by way of n.
+  void reset_candidates_backward(int64_t t, const LayerTrace& trace, Tape& tape,
+                                 Vector& through) const;
+  /// The gradient of weight_hh [G*H, out].
+  void recurrent_weight_backward(const LayerTrace& trace, const Tape& tape, Vector& dw) const;
+
   void step_forward(int64_t t, const Vector& from_input, LayerTrace& trace, double* h,
                     double* c) const;
   void step_backward(int64_t t, const LayerTrace& trace, const Vector& dy, const Vector& dcells,
@@ -183,6 +194,7 @@ class Direction {
   int64_t input_, out_;
   int64_t direction_;
   bool lstm_;
+  bool resets_before_;
   bool projects_;
   const Weights& w_;
   const std::vector<int>& lengths_;
@@ -214,6 +226,51 @@ void Direction::sums_backward(int64_t count, const double* product, const Vector
     }
     normalize_backward(gates, product + i * gates, d + i * gates, d + i * gates);
   }
+}
+
+void Direction::reset_candidates(int64_t t, const Vector& read, const Vector& from_input,
+                                 Vector& from_hidden) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, rows = s_.rows, first = 2 * hidden;
+  Vector reset_h(rows * hidden), product(rows * hidden);
+  for (int64_t b = 0; b < rows; ++b)
+    reset(hidden, &from_input[(t * rows + b) * gates], &from_hidden[b * gates], &read[b * hidden],
+          &reset_h[b * hidden]);
+  multiply_add(rows, hidden, hidden, plain(reset_h.data(), hidden),
+               transposed(&w_.weight_hh[first * hidden], hidden), product.data());
+  for (int64_t b = 0; b < rows; ++b)
+    for (int64_t j = 0; j < hidden; ++j)
+      from_hidden[b * gates + first + j] = product[b * hidden + j] + w_.bias_hh[first + j];
+}
+
+void Direction::reset_candidates_backward(int64_t t, const LayerTrace& trace, Tape& tape,
+                                          Vector& through) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, rows = s_.rows, first = 2 * hidden;
+  const Vector read = dropped(&tape.previous_h[t * rows * hidden], rows);
+  double* d_hidden = &tape.d_hidden[t * rows * gates];
+  multiply_add(rows, hidden, hidden, {d_hidden + first, gates, 1},
+               plain(&w_.weight_hh[first * hidden], hidden), through.data());
+  for (int64_t b = 0; b < rows; ++b) {
+    const int64_t place = t * rows + b;
+    double* d_r = d_hidden + b * gates;
+    reset_backward(hidden, record_at(s_, trace, place), &read[b * hidden], &through[b * hidden],
+                   d_r);
+    std::copy_n(d_r, hidden, &tape.d_input[place * gates]);
+  }
+}
+
+void Direction::recurrent_weight_backward(const LayerTrace& trace, const Tape& tape,
+                                          Vector& dw) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden, places = s_.time * s_.rows;
+  Vector read = dropped(tape.previous_h.data(), places);
+  const int64_t of_h = resets_before_ ? 2 * hidden : gates;
+  const double* d_hidden = tape.d_hidden.data();
+  multiply_add(of_h, out_, places, transposed(d_hidden, gates), plain(read.data(), out_),
+               dw.data());
+  if (!resets_before_) return;
+  for (int64_t place = 0; place < places; ++place)
+    for (int64_t j = 0; j < hidden; ++j) read[place * hidden + j] *= trace.gates[place * gates + j];
+  multiply_add(hidden, hidden, places, transposed(d_hidden + of_h, gates),
+               plain(read.data(), hidden), &dw[of_h * hidden]);
 }
 
 Vector Direction::dropped(const double* h, int64_t rows) const {
@@ -266,6 +323,7 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
   multiply_add(rows, gates, out, plain(factor.data(), out), transposed(w_.weight_hh.data(), out),
                from_hidden.data());
   finish_sums(rows, w_.gain_hh, w_.bias_hh, from_hidden.data());
+  if (resets_before_) reset_candidates(t, factor, from_input, from_hidden);
   double* cell_output = projects_ ? &trace.raw[t * rows * hidden] : &trace.h[t * rows * out];
 #pragma omp parallel for schedule(static) if (rows * hidden > kWorthThreads)
   for (int64_t b = 0; b < rows; ++b) {
@@ -329,9 +387,7 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
                plain(w_.weight_ih.data(), input_), dx.data());
   multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
                plain(x.data(), input_), dw.weight_ih.data());
-  const Vector factor = dropped(tape.previous_h.data(), places);
-  multiply_add(gates, out, places, transposed(tape.d_hidden.data(), gates),
-               plain(factor.data(), out), dw.weight_hh.data());
+  recurrent_weight_backward(trace, tape, dw.weight_hh);
   if (projects_)
     multiply_add(out, hidden, places, transposed(tape.d_output.data(), out),
                  plain(trace.raw.data(), hidden), dw.weight_hr.data());
@@ -380,6 +436,8 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
                   s_.layer_norm ? &d_normalized[b * hidden] : nullptr);
   }
   double* d_hidden = &tape.d_hidden[t * rows * gates];
+  Vector through(rows * out);
+  if (resets_before_) reset_candidates_backward(t, trace, tape, through);
   add_column_sums(rows, gates, d_hidden, tape.dw.bias_hh.data());
   if (s_.layer_norm) {
     const Vector factor = dropped(&tape.previous_h[t * rows * out], rows);
@@ -395,9 +453,8 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
       }
     }
   }
-  Vector through(rows * out);
-  multiply_add(rows, out, gates, plain(d_hidden, gates), plain(w_.weight_hh.data(), out),
-               through.data());
+  multiply_add(rows, out, resets_before_ ? 2 * hidden : gates, plain(d_hidden, gates),
+               plain(w_.weight_hh.data(), out), through.data());
   through = dropped(through.data(), rows);
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;

@@ -63,7 +63,7 @@ struct StackInput {
 /// What one layer and direction computed. Past a row's end all are zero.
 struct LayerTrace {
   std::vector<double> gates;           ///< [T, B, G*H], activated
-  std::vector<double> candidate;       ///< GRU: [T, B, H], R_n h + b_hn
+  std::vector<double> candidate;       ///< but for the LSTM: [T, B, H], see CellRecord
   std::vector<double> cells;           ///< LSTM: [T, B, H], the cell state of every step
   std::vector<double> raw;             ///< with a projection: [T, B, H], the output before it
   std::vector<double> h;               ///< [T, B, out]

@@ -70,8 +70,16 @@ def run_backward(outputs, values, inputs):
     return {**inputs, **differences}, gradients
 
 
+def new_module(cell, projection, sizes):
+    if cell == "lstm":
+        return torch.nn.LSTM(proj_size=projection, **sizes)
+    if cell == "gru":
+        return torch.nn.GRU(**sizes)
+    return torch.nn.RNN(nonlinearity=cell.removeprefix("rnn_"), **sizes)
+
+
 def stack(seed, cell, time, rows, input, hidden, layers=1, directions=1, projection=0, lengths=None, dropout=0.0):
-    """nn.LSTM or nn.GRU over packed rows; with dropout, one module a layer and explicit masks between."""
+    """nn.LSTM, nn.GRU or nn.RNN over packed rows; with dropout, one module a layer and explicit masks between."""
     values = Values(seed)
     lstm = cell == "lstm"
     out = projection or hidden
@@ -92,8 +100,7 @@ def stack(seed, cell, time, rows, input, hidden, layers=1, directions=1, project
     for depth in depths:
         sizes = dict(input_size=input if first == 0 else directions * out, hidden_size=hidden, num_layers=depth,
                      bidirectional=directions == 2)
-        module = torch.nn.LSTM(proj_size=projection, **sizes) if lstm else torch.nn.GRU(**sizes)
-        module = module.double()
+        module = new_module(cell, projection, sizes).double()
         for k in range(depth * directions):
             suffix = f"l{k // directions}" + ("_reverse" if k % directions else "")
             for name in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] + ["weight_hr"] * bool(projection):
@@ -215,6 +222,8 @@ def all_cases():
     yield "decoder_lstm_multiplicative", decoder(9, "lstm", "multiplicative", layers=1, **sizes)
     yield "decoder_gru_additive", decoder(10, "gru", "additive", layers=1, **sizes)
     yield "decoder_gru_multiplicative", decoder(11, "gru", "multiplicative", layers=3, dropout=0.3, **sizes)
+    yield "rnn_tanh", stack(14, "rnn_tanh", 6, 4, 3, 4, layers=2, directions=2, lengths=ragged)
+    yield "rnn_relu", stack(15, "rnn_relu", 6, 4, 3, 4, layers=2, directions=2, lengths=ragged)
     yield "loss", loss(12, tokens=7, vocabulary=5, smoothing=0.0)
     yield "loss_smoothed", loss(13, tokens=7, vocabulary=5, smoothing=0.1)
 

@@ -62,7 +62,7 @@ Case random_case(Cell cell, Attention attention, RandomValues& random) {
   c.gradients.dhn = random.vector(states);
   for (int64_t layer = 0; layer + 1 < s.layers; ++layer)
     c.input.dropout.push_back(random.mask(places * s.hidden, 0.3));
-  if (cell == Cell::kGru) return c;
+  if (cell != Cell::kLstm) return c;
   c.input.c0 = random.vector(states);
   c.gradients.dcn = random.vector(states);
   return c;
@@ -70,7 +70,7 @@ Case random_case(Cell cell, Attention attention, RandomValues& random) {
 
 void for_each_case(const std::function<void(Case&, RandomValues&)>& check) {
   RandomValues random(11);
-  for (const Cell cell : {Cell::kLstm, Cell::kGru})
+  for (const Cell cell : {Cell::kLstm, Cell::kGru, Cell::kRnnTanh, Cell::kRnnRelu})
     for (const Attention attention : {Attention::kAdditive, Attention::kMultiplicative})
       for (int trial = 0; trial < 6; ++trial) {
         Case c = random_case(cell, attention, random);

@@ -46,7 +46,7 @@ Case random_case(StackShape s, RandomValues& random) {
     c.input.zoneout_h.push_back(random.vector(places * out, 0.5));
     if (s.cell == Cell::kLstm) c.input.zoneout_c.push_back(random.vector(places * s.hidden, 0.5));
   }
-  if (s.cell == Cell::kGru) return c;
+  if (s.cell != Cell::kLstm) return c;
   c.input.c0 = random.vector(states * s.hidden);
   c.gradients.dcn = random.vector(states * s.hidden);
   for (int64_t k = 0; k < s.layers * s.directions; ++k)
@@ -73,11 +73,12 @@ StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValu
 /// All combinations, several shapes each.
 void for_each_case(const std::function<void(Case&, RandomValues&)>& check) {
   RandomValues random(9);
-  for (const Cell cell : {Cell::kLstm, Cell::kGru})
+  for (const Cell cell :
+       {Cell::kLstm, Cell::kGru, Cell::kGruResetBefore, Cell::kRnnTanh, Cell::kRnnRelu})
     for (const int64_t directions : {1, 2})
       for (const bool projects : {false, true})
         for (int trial = 0; trial < 4; ++trial) {
-          if (projects && cell == Cell::kGru) continue;
+          if (projects && cell != Cell::kLstm) continue;
           Case c = random_case(random_shape(cell, directions, projects, random), random);
           check(c, random);
         }
