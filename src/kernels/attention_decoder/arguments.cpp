@@ -38,8 +38,8 @@ void check_extent(std::string_view what, std::int64_t extent, std::int64_t capac
 /// A cell-state tensor: only the LSTM has one.
 void check_cell_state(const Descriptor& d, const Tensor& tensor, std::string_view name,
                       std::int64_t rows, Presence presence) {
-  if (d.cell == CellType::kGru) {
-    check_absent(tensor, name, "its cell is the GRU");
+  if (d.cell != CellType::kLstm) {
+    check_absent(tensor, name, fmt::format("its cell is {}", recurrent::name_of(d.cell)));
     return;
   }
   check(tensor, name, base::policy_of(d.dtype).cell_state, {d.layers, rows, d.hidden}, presence);

@@ -42,7 +42,7 @@ AttentionType parse_attention(std::string_view name);
 
 /// What a plan is made for. The times and `rows` are capacities; each run may be smaller.
 struct Descriptor {
-  CellType cell = CellType::kLstm;
+  CellType cell = CellType::kLstm;  ///< any but the GRU that resets before the product
   AttentionType attention = AttentionType::kAdditive;
   std::int64_t layers = 1;
   std::int64_t embedding = 0;  ///< E, features of emb
@@ -60,7 +60,7 @@ struct Descriptor {
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 
-  std::int64_t gates() const { return cell == CellType::kLstm ? 4 : 3; }
+  std::int64_t gates() const { return recurrent::gates_of(cell); }
   /// Width of the input of a layer.
   std::int64_t input_of(std::int64_t layer) const {
     return layer == 0 ? embedding + output : hidden;

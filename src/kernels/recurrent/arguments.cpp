@@ -80,6 +80,11 @@ std::optional<std::string> refuse_extras(const Descriptor& descriptor) {
   return std::nullopt;
 }
 
+std::optional<std::string> refuse_unusual_cell(const Descriptor& descriptor) {
+  if (descriptor.cell == CellType::kLstm || descriptor.cell == CellType::kGru) return std::nullopt;
+  return fmt::format("it has no {}", name_of(descriptor.cell));
+}
+
 void check_memory(const Plan& plan, const Memory& memory) {
   SLUICE_CHECK(memory.packed != nullptr || plan.packed_bytes() == 0,
                "the recurrent stack needs {} bytes for packed weights", plan.packed_bytes());

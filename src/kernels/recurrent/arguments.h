@@ -10,6 +10,8 @@ namespace sluice::kernels::recurrent {
 
 /// For an implementation of plain cells: the reason why it declines others, or nothing.
 std::optional<std::string> refuse_extras(const Descriptor& descriptor);
+/// For an implementation of the LSTM and the GRU that resets after the product: likewise.
+std::optional<std::string> refuse_unusual_cell(const Descriptor& descriptor);
 
 void check_memory(const Plan& plan, const Memory& memory);
 void check_weights(const Descriptor& descriptor, const std::vector<LayerWeights>& weights);

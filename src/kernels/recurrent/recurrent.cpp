@@ -10,12 +10,29 @@
 
 namespace sluice::kernels::recurrent {
 
-std::string_view name_of(CellType cell) { return cell == CellType::kLstm ? "lstm" : "gru"; }
+std::string_view name_of(CellType cell) {
+  switch (cell) {
+    case CellType::kLstm:
+      return "lstm";
+    case CellType::kGru:
+      return "gru";
+    case CellType::kGruResetBefore:
+      return "gru_reset_before";
+    case CellType::kRnnTanh:
+      return "rnn_tanh";
+    case CellType::kRnnRelu:
+      return "rnn_relu";
+  }
+  base::fail(ErrorCode::kInvalidArgument, "cell {} has no name", static_cast<int>(cell));
+}
 
 CellType parse_cell(std::string_view name) {
-  if (name == "lstm") return CellType::kLstm;
-  SLUICE_CHECK(name == "gru", "unknown cell \"{}\"; known are lstm and gru", name);
-  return CellType::kGru;
+  std::string known;
+  for (const CellType cell : kCellTypes) {
+    if (name == name_of(cell)) return cell;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(cell));
+  }
+  base::fail(ErrorCode::kInvalidArgument, "unknown cell \"{}\"; known are {}", name, known);
 }
 
 bool Descriptor::is_uneven() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,11 +23,26 @@ using runtime::Context;
 using runtime::DType;
 using runtime::Tensor;
 
-enum class CellType { kLstm, kGru };
+enum class CellType { kLstm, kGru, kGruResetBefore, kRnnTanh, kRnnRelu };
+
+inline constexpr std::array kCellTypes{CellType::kLstm, CellType::kGru, CellType::kGruResetBefore,
+                                       CellType::kRnnTanh, CellType::kRnnRelu};
 
 std::string_view name_of(CellType cell);
-/// "lstm" or "gru"; anything else is refused.
+/// "lstm", "gru", "gru_reset_before", "rnn_tanh" or "rnn_relu"; anything else is refused.
 CellType parse_cell(std::string_view name);
+
+/// Blocks of H rows that a cell's weights have.
+constexpr std::int64_t gates_of(CellType cell) {
+  if (cell == CellType::kLstm) return 4;
+  return cell == CellType::kGru || cell == CellType::kGruResetBefore ? 3 : 1;
+}
+
+/// Values of a unit that backward needs of a step: gates after activation, of the GRU R_n h + b_hn
+/// as well; of a plain RNN its h.
+constexpr std::int64_t saved_of(CellType cell) {
+  return cell == CellType::kGru ? 4 : gates_of(cell);
+}
 
 /// What a plan is made for. `time` and `rows` are capacities; each run may be smaller.
 struct Descriptor {
@@ -55,7 +71,7 @@ struct Descriptor {
   double zoneout_c = 0;          ///< the same of c: LSTM only
   double recurrent_dropout = 0;  ///< rate of h in the recurrent product; only when training
 
-  std::int64_t gates() const { return cell == CellType::kLstm ? 4 : 3; }
+  std::int64_t gates() const { return gates_of(cell); }
   bool projects() const { return !projections.empty(); }
   /// Whether layers differ in what they put out.
   bool is_uneven() const;
@@ -83,7 +99,8 @@ struct Descriptor {
 };
 
 /// Canonical weights, or their gradients, of one layer and direction, in the master dtype
-/// (float32, or float64 when the storage is float64). G gates in the order i,f,g,o or r,z,n.
+/// (float32, or float64 when the storage is float64). G gates in the order i,f,g,o or r,z,n, or
+/// one.
 struct LayerWeights {
   Tensor weight_ih;             ///< [G*H, input_of(layer)]
   Tensor weight_hh;             ///< [G*H, output_of(layer)]

@@ -20,12 +20,11 @@ struct DecoderCase {
 };
 
 inline std::string describe(const DecoderCase& c) {
-  return fmt::format("{} {} L{} E{} H{} M{} K{} A{} T{} S{} B{} dropout {} {}{}{}{}",
-                     c.d.cell == CellType::kLstm ? "lstm" : "gru", name_of(c.d.attention),
-                     c.d.layers, c.d.embedding, c.d.hidden, c.d.memory, c.d.key, c.d.output, c.time,
-                     c.source, c.rows, c.d.dropout, c.source_lengths ? "s" : "-",
-                     c.target_lengths ? "t" : "-", c.initial_state ? "i" : "-",
-                     c.end_gradients ? "e" : "-");
+  return fmt::format(
+      "{} {} L{} E{} H{} M{} K{} A{} T{} S{} B{} dropout {} {}{}{}{}", recurrent::name_of(c.d.cell),
+      name_of(c.d.attention), c.d.layers, c.d.embedding, c.d.hidden, c.d.memory, c.d.key,
+      c.d.output, c.time, c.source, c.rows, c.d.dropout, c.source_lengths ? "s" : "-",
+      c.target_lengths ? "t" : "-", c.initial_state ? "i" : "-", c.end_gradients ? "e" : "-");
 }
 
 /// Odd sizes on both sides of a panel of 16.
@@ -63,7 +62,7 @@ class Sample {
  public:
   Sample(const DecoderCase& c, std::uint64_t seed) : c_(c), engine_(seed) {
     const Descriptor& d = c.d;
-    shape.cell = d.cell == CellType::kLstm ? oracle::Cell::kLstm : oracle::Cell::kGru;
+    shape.cell = oracle::cell_named(recurrent::name_of(d.cell));
     shape.attention = d.attention == AttentionType::kAdditive ? oracle::Attention::kAdditive
                                                               : oracle::Attention::kMultiplicative;
     shape.time = c.time;

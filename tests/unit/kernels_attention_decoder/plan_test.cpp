@@ -221,6 +221,15 @@ TEST_P(PlanTest, RefusesWhatDoesNotFit) {
   d.dtype = DType::kInt32;
   EXPECT_THROW(make_plan(context_, d), Error);
   EXPECT_THROW(make_plan(context_, c.d, "nameless"), Error);
+  d = c.d;
+  d.cell = CellType::kGruResetBefore;
+  try {
+    make_plan(context_, d);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("has no gru_reset_before; use gru"), std::string::npos)
+        << error.what();
+  }
   EXPECT_THROW(parse_attention("dot"), Error);
   EXPECT_EQ(parse_attention(name_of(AttentionType::kAdditive)), AttentionType::kAdditive);
 }

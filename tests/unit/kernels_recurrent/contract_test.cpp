@@ -31,7 +31,11 @@ std::string error_of(const std::function<void()>& call) {
 TEST(RecurrentContract, NamesCells) {
   EXPECT_EQ(name_of(CellType::kGru), "gru");
   EXPECT_EQ(parse_cell("lstm"), CellType::kLstm);
-  EXPECT_NE(error_of([] { parse_cell("rnn"); }).find("rnn"), std::string::npos);
+  for (const CellType cell : kCellTypes) EXPECT_EQ(parse_cell(name_of(cell)), cell);
+  const std::string error = error_of([] { parse_cell("rnn"); });
+  EXPECT_NE(error.find("\"rnn\""), std::string::npos) << error;
+  EXPECT_NE(error.find("lstm, gru, gru_reset_before, rnn_tanh, rnn_relu"), std::string::npos)
+      << error;
 }
 
 TEST(RecurrentContract, RefusesSenselessSizes) {
@@ -62,6 +66,10 @@ TEST(RecurrentContract, RefusesSenselessSizes) {
   EXPECT_TRUE(refused([](Descriptor& d) {
     d.cell = CellType::kGru;
     d.zoneout_c = 0.1;
+  }));
+  EXPECT_TRUE(refused([](Descriptor& d) {
+    d.cell = CellType::kRnnTanh;
+    d.projections = {2};
   }));
 }
 

@@ -33,7 +33,7 @@ std::pair<std::vector<float>, std::vector<float>> activations(const Leaf<T>& lea
   step.h_next = step.y = h.data();
   step.h_next_stride = step.y_stride = kPanel;
   step.saved = saved.data();
-  leaf.lstm_step(step);
+  leaf.lstm.forward(step);
   std::pair<std::vector<float>, std::vector<float>> out;
   for (std::size_t i = 0; i < x.size(); ++i) {
     out.first.push_back(saved[i / 16 * 64 + i % 16]);

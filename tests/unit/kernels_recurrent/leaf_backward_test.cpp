@@ -117,7 +117,7 @@ TYPED_TEST(LeafBackward, BackwardStepsAreTheNaiveOnes) {
       this->poison(step.dh_direct);
       for (std::int32_t& length : step.lengths)
         length = static_cast<std::int32_t>(this->pick(4, 9));
-      gates == 4 ? leaf->lstm_step_backward(step.args) : leaf->gru_step_backward(step.args);
+      gates == 4 ? leaf->lstm.backward(step.args) : leaf->gru.backward(step.args);
       for (std::int64_t row = 0; row < step.rows; ++row) {
         const bool active = step.args.t < step.lengths[row];
         for (std::int64_t unit = 0; unit < step.panels * kPanel; ++unit) {

@@ -63,7 +63,7 @@ struct Step {
   }
 
   void run(const Leaf<T>& leaf, const StepArgs<T>& step) const {
-    gates == 4 ? leaf.lstm_step(step) : leaf.gru_step(step);
+    gates == 4 ? leaf.lstm.forward(step) : leaf.gru.forward(step);
   }
   const T* h_row(std::int64_t row) const { return h_prev.data() + row * args.h_prev_stride; }
   std::int64_t at(std::int64_t row, std::int64_t unit, std::int64_t count, std::int64_t i) const {

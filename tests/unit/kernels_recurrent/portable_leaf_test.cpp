@@ -93,7 +93,7 @@ TYPED_TEST(PortableLeaf, StepKeepsInactiveRows) {
   step.c_next = c_next.data();
   step.h_next = h_next.data();
   step.y = y.data();
-  this->leaf_.lstm_step(step);
+  this->leaf_.lstm.forward(step);
   for (std::int64_t unit = 0; unit < units; ++unit) {
     EXPECT_EQ(std::memcmp(&h_next[units + unit], &h[units + unit], sizeof(T)), 0);
     EXPECT_EQ(c_next[width + unit], c[width + unit]);

@@ -1,6 +1,7 @@
 #include "unit/kernels_recurrent/stack_case.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -38,7 +39,7 @@ oracle::StackShape shape_of(const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   std::vector<std::int64_t> projection;
   for (std::int64_t l = 0; d.projects() && l < d.layers; ++l) projection.push_back(d.output_of(l));
-  return {d.cell == CellType::kLstm ? oracle::Cell::kLstm : oracle::Cell::kGru,
+  return {oracle::cell_named(name_of(d.cell)),
           stack.time,
           stack.rows,
           d.input,
@@ -150,10 +151,36 @@ void draw_extras(std::mt19937_64& random, Descriptor& d) {
   if (chance(random, 0.5)) d.recurrent_dropout = 0.25;
 }
 
+namespace {
+
+bool is_plain_rnn(CellType cell) {
+  return cell == CellType::kRnnTanh || cell == CellType::kRnnRelu;
+}
+
+/// relu has a kink, where a rounding decides whether a gradient passes: the least distance of a sum
+/// from it.
+double distance_from_kink(const StackCase& stack) {
+  const oracle::StackOutput out = oracle::forward(shape_of(stack), stack.weights, stack.input);
+  double least = 1;
+  for (const oracle::LayerTrace& trace : out.traces) {
+    // Past a row's end there is no sum, but an exact zero.
+    for (const double sum : trace.candidate) {
+      if (sum != 0) least = std::min(least, std::abs(sum));
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
 StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
   StackCase stack;
   Descriptor& d = stack.descriptor;
-  d.cell = chance(random, 0.5) ? CellType::kLstm : CellType::kGru;
+  constexpr std::array kDrawn{
+      CellType::kLstm,   CellType::kLstm,           CellType::kLstm,           CellType::kGru,
+      CellType::kGru,    CellType::kGruResetBefore, CellType::kGruResetBefore, CellType::kRnnTanh,
+      CellType::kRnnRelu};
+  d.cell = kDrawn[static_cast<std::size_t>(integer(random, 0, kDrawn.size() - 1))];
   d.layers = integer(random, 1, 3);
   d.directions = integer(random, 1, 2);
   // A gradient through one or two units may nearly cancel, which no bound on a 16-bit type's error
@@ -169,6 +196,8 @@ StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
   }
   d.dtype = limits.dtype;
   d.training = chance(random, 0.75);
+  // Sums of rounded values end on either side of relu's kink.
+  if (d.cell == CellType::kRnnRelu && base::size_of(limits.dtype) == 2) d.training = false;
   if (limits.extras) {
     draw_extras(random, d);
     d.layer_norm = d.cell == CellType::kLstm && chance(random, 0.5);
@@ -223,8 +252,10 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   }
   if (chance(random, 0.7)) stack.input.h0 = values(random, outputs, 1, storage);
   if (lstm && chance(random, 0.7)) stack.input.c0 = values(random, states * d.hidden, 1, wide);
-  // Large enough for the gates to leave their linear range, small enough not to saturate them.
-  fill_weights(random, stack, stack.weights, 1.5 / std::sqrt(static_cast<double>(d.hidden)),
+  // Large enough for the gates to leave their linear range, small enough not to saturate them; of a
+  // plain RNN, whose state no gate holds back, small enough for it not to grow.
+  const double scale = is_plain_rnn(d.cell) ? 0.7 : 1.5;
+  fill_weights(random, stack, stack.weights, scale / std::sqrt(static_cast<double>(d.hidden)),
                storage);
   fill_weights(random, stack, stack.gradients_before, 1, wide);
   if (chance(random, 0.8)) {
@@ -240,6 +271,11 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   stack.dropout = {random(), static_cast<std::uint32_t>(integer(random, 0, 99)), 5};
   fill_dropout(stack);
   fill_cell_masks(stack);
+  // Ten times what sums of float32 err by.
+  constexpr double kMargin = 2e-5;
+  while (d.cell == CellType::kRnnRelu && d.training && distance_from_kink(stack) < kMargin) {
+    stack.input.x = values(random, places * d.input, 1, storage);
+  }
   stack.want_states = chance(random, 0.7);
   stack.want_c_sequence = lstm && chance(random, 0.5);
   stack.want_dx = chance(random, 0.8);

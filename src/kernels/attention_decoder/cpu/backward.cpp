@@ -1,5 +1,7 @@
 #include "kernels/attention_decoder/cpu/backward.h"
 
+#include "kernels/recurrent/cpu/cell_steps.h"
+
 namespace sluice::kernels::attention_decoder::cpu {
 /// [L, B, H] or null into [L, B, padded(H)].
 template <typename T>
@@ -149,11 +151,10 @@ void BackwardRun<T>::cell_gradient(const Share& share, std::int64_t l, std::int6
     step_args.c_prev = trace.c(l, t);
     step_args.c = trace.c(l, t + 1);
     step_args.dc = scratch.dc + l * rows() * padded(d.hidden);
-    leaf.cells->lstm_step_backward(step_args);
-  } else {
+  } else if (d.cell == CellType::kGru) {
     step_args.d_gates_hidden = d_gates_hidden(l, t);
-    leaf.cells->gru_step_backward(step_args);
   }
+  recurrent::cpu::steps_of(*leaf.cells, d.cell).backward(step_args);
 }
 
 /// The previous h's gradient through the recurrent product, on top of the direct part.

@@ -98,7 +98,7 @@ struct Trace {
 
   T* h_base = nullptr;                ///< [L, state_slots, B, H]; slot t: before step t
   T* c_base = nullptr;                ///< LSTM [L, cell_slots, B, padded(H)]
-  T* saved_base = nullptr;            ///< training [L, T, B, panels, 4, 16]
+  T* saved_base = nullptr;            ///< training [L, T, B, panels, saved, 16]
   T* y_base = nullptr;                ///< [L-1, step_slots, B, H]: input of the layer above
   std::uint8_t* mask_base = nullptr;  ///< with dropout [L-1, T, B, H]: 1 where kept
   T* combined_base = nullptr;         ///< [step_slots, B, M+H]: [context ; q]
@@ -117,7 +117,8 @@ struct Trace {
   }
   T* saved(std::int64_t l, std::int64_t t) const {
     if (saved_base == nullptr) return nullptr;
-    return saved_base + (l * extents.target_time + t) * rows() * padded(d->hidden) * 4;
+    return saved_base + (l * extents.target_time + t) * rows() * padded(d->hidden) *
+                            recurrent::saved_of(d->cell);
   }
   T* y(std::int64_t l, std::int64_t t) const {
     return y_base + (l * step_slots + t % step_slots) * rows() * d->hidden;
@@ -154,7 +155,10 @@ Trace<T> carve_trace(const Descriptor& d, const Extents& extents, bool training,
   if (d.cell == CellType::kLstm) {
     trace.c_base = carver.take<T>(d.layers * trace.cell_slots * rows * padded(d.hidden));
   }
-  if (training) trace.saved_base = carver.take<T>(d.layers * time * rows * padded(d.hidden) * 4);
+  if (training) {
+    trace.saved_base =
+        carver.take<T>(d.layers * time * rows * padded(d.hidden) * recurrent::saved_of(d.cell));
+  }
   trace.y_base = carver.take<T>((d.layers - 1) * trace.step_slots * rows * d.hidden);
   if (training && d.dropout > 0 && d.layers > 1) {
     trace.mask_base = carver.take<std::uint8_t>((d.layers - 1) * time * rows * d.hidden);

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "kernels/attention_decoder/cpu/forward.h"
+#include "kernels/recurrent/cpu/cell_steps.h"
 
 namespace sluice::kernels::attention_decoder::cpu {
 
@@ -57,7 +58,7 @@ void ForwardRun<T>::run_cell(const Share& share, std::int64_t l, std::int64_t t,
   args.y = top ? trace.combined(t) + d.memory : trace.y(l, t);
   args.y_stride = top ? trace.combined_width() : d.hidden;
   args.saved = trace.saved(l, t);
-  (d.cell == CellType::kLstm ? leaf.cells->lstm_step : leaf.cells->gru_step)(args);
+  recurrent::cpu::steps_of(*leaf.cells, d.cell).forward(args);
   if (!top) drop(share, l, t);
 }
 

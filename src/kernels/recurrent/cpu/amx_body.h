@@ -67,15 +67,30 @@ struct AmxBody {
         args.h_prev_stride);
   }
 
+  template <class Activation>
+  static void rnn_step(const StepArgs<T>& args) {
+    using Job = RnnJob<Isa, Activation>;
+    if (args.recurrent != nullptr) return run_multiplied<Isa, Job>(args);
+    if constexpr (Isa::kFewRows > 1) {
+      if (args.row_end - args.row_begin < Isa::kFewRows) {
+        return LeafBody<Isa>::template rnn_step<Activation>(args);
+      }
+    }
+    run(Job{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end,
+        args.h_prev_stride);
+  }
+
   static constexpr Leaf<T> kLeaf{LeafBody<Isa>::packed_size,
                                  LeafBody<Isa>::template pack<float>,
                                  LeafBody<Isa>::template pack<T>,
                                  LeafBody<Isa>::transpose,
                                  product,
-                                 lstm_step,
-                                 gru_step,
-                                 LeafBody<Isa>::lstm_step_backward,
-                                 LeafBody<Isa>::gru_step_backward,
+                                 {lstm_step, LeafBody<Isa>::kLeaf.lstm.backward},
+                                 {gru_step, LeafBody<Isa>::kLeaf.gru.backward},
+                                 LeafBody<Isa>::kLeaf.gru_reset_before,
+                                 {rnn_step<RnnTanh>, LeafBody<Isa>::kLeaf.rnn_tanh.backward},
+                                 {rnn_step<RnnRelu>, LeafBody<Isa>::kLeaf.rnn_relu.backward},
+                                 LeafBody<Isa>::kLeaf.reset,
                                  Isa::kGoodRows,
                                  Isa::kOwnRows};
 

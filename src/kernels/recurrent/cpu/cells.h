@@ -2,9 +2,10 @@
 
 /// The cells as epilogues: elementwise functions of a register's worth of units, the same source
 /// for every instruction set. A value type V offers + - * and a constructor from one float that
-/// fills all lanes, and functions sigmoid(V) and tanh(V) found by argument-dependent lookup.
-/// Equations: docs/equations.md (LSTM: Hochreiter and Schmidhuber 1997 with forget gates, peepholes
-/// of Gers and Schmidhuber 2000; GRU: Cho et al. 2014 with the reset gate after the product).
+/// fills all lanes, and functions sigmoid(V), tanh(V), relu(V) and where_positive(V, V) found by
+/// argument-dependent lookup. Equations: docs/equations.md (LSTM: Hochreiter and Schmidhuber 1997
+/// with forget gates, peepholes of Gers and Schmidhuber 2000; GRU: Cho et al. 2014 with the reset
+/// gate after the product or, as there, before it; plain RNN: Elman 1990).
 namespace sluice::kernels::recurrent::cpu {
 
 template <typename V>
@@ -99,5 +100,61 @@ inline GruGradient<V> gru_backward(const V& r, const V& z, const V& n, const V& 
   const V dn = dh * (one - z) * (one - n * n);
   return {dn * n_hidden * r * (one - r), dh * (h_prev - n) * z * (one - z), dn, dn * r, dh * z};
 }
+
+/// GRU that resets before the product. Arguments are the sums of each gate, that of n with the
+/// product of r * h.
+template <typename V>
+inline GruOut<V> gru_reset_before_forward(const V& r, const V& z, const V& n, const V& h_prev) {
+  GruOut<V> out{sigmoid(r), sigmoid(z), tanh(n), h_prev};
+  out.h = out.n + out.z * (h_prev - out.n);
+  return out;
+}
+
+template <typename V>
+struct GruResetBeforeGradient {
+  V z, n;    ///< of the sums before activation
+  V h_prev;  ///< the direct part, through neither product
+};
+
+template <typename V>
+inline GruResetBeforeGradient<V> gru_reset_before_backward(const V& z, const V& n, const V& h_prev,
+                                                           const V& dh) {
+  const V one(1);
+  return {dh * (h_prev - n) * z * (one - z), dh * (one - z) * (one - n * n), dh * z};
+}
+
+template <typename V>
+struct ResetGradient {
+  V r;  ///< of the sum before activation
+  V h;
+};
+
+/// Of r * h from d: r after activation, h what the product reads.
+template <typename V>
+inline ResetGradient<V> reset_backward(const V& r, const V& h, const V& d) {
+  return {d * h * r * (V(1) - r), d * r};
+}
+
+/// Plain RNN: h from the sum, and the sum's gradient from h.
+struct RnnTanh {
+  template <typename V>
+  static V forward(const V& sum) {
+    return tanh(sum);
+  }
+  template <typename V>
+  static V backward(const V& h, const V& dh) {
+    return dh * (V(1) - h * h);
+  }
+};
+struct RnnRelu {
+  template <typename V>
+  static V forward(const V& sum) {
+    return relu(sum);
+  }
+  template <typename V>
+  static V backward(const V& h, const V& dh) {
+    return where_positive(h, dh);
+  }
+};
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "kernels/recurrent/cpu/cell_steps.h"
 #include "kernels/recurrent/cpu/norm_steps.h"
 #include "kernels/recurrent/cpu/state_masks.h"
 
@@ -37,7 +38,8 @@ class DirectionForward {
     const std::int64_t chunk =
         chunk_steps(sequence_.leaf->good_rows, args_.rows, sequence_.descriptor.time);
     for (std::int64_t first = 0; first < walk_.steps; first += chunk) {
-      if (chunk == 1 && !sizes_.norms) {
+      // A product of whole rows within the step wants all panels of the others before it.
+      if (chunk == 1 && !sizes_.norms && !sizes_.resets_before) {
         run_alone(first);
       } else {
         run_chunk(first, std::min(chunk, walk_.steps - first));
@@ -54,9 +56,10 @@ class DirectionForward {
     const PackedLayer& packed = sequence_.packed.layers[i];
     weight_ih_ = at<const T>(memory.packed, packed.weight_ih);
     weight_hh_ = at<const T>(memory.packed, packed.weight_hh);
+    gate_size_ = packed.gate_size;
     weight_hr_ = at<const T>(memory.packed, packed.weight_hr);
     bias_ = at<const S>(memory.packed, packed.bias);
-    bias_hn_ = sizes_.lstm ? nullptr : at<const S>(memory.packed, packed.bias_hn);
+    if (sizes_.hidden_bias) bias_hn_ = at<const S>(memory.packed, packed.bias_hn);
     const ForwardScratch& scratch = sequence_.workspace.forward;
     pre_ = at<S>(memory.workspace, scratch.pre[d]);
     projected_ = at<S>(memory.workspace, scratch.out[d]);
@@ -70,11 +73,13 @@ class DirectionForward {
       c_ = at<S>(memory.reserve, reserve.c);
       h_full_ = at<T>(memory.reserve, reserve.h_full);
       h_dropped_ = at<T>(memory.reserve, reserve.h_dropped);
+      h_reset_ = at<T>(memory.reserve, reserve.h_reset);
       c_fresh_ = at<S>(memory.reserve, reserve.c_fresh);
     } else {
       h_ = at<T>(memory.workspace, scratch.h[d]);
       c_ = at<S>(memory.workspace, scratch.c[d]);
       h_full_ = at<T>(memory.workspace, scratch.h_full[d]);
+      h_reset_ = at<T>(memory.workspace, scratch.h_reset[d]);
       c_fresh_ = at<S>(memory.workspace, scratch.c_fresh[d]);
       saved_ = at<S>(memory.workspace, scratch.saved[d]);
     }
@@ -93,6 +98,13 @@ class DirectionForward {
   }
   T* h_dropped_at(std::int64_t s) const {
     return h_dropped_ + walk_.state_row(s) * args_.rows * sizes_.output;
+  }
+  T* h_reset_at(std::int64_t t) const {
+    return h_reset_ + (training_ ? t : 0) * args_.rows * sizes_.hidden;
+  }
+  /// What recurrent products read of the state.
+  const T* h_read_at(std::int64_t s) const {
+    return sequence_.descriptor.drops_recurrent() ? h_dropped_at(s) : h_at(s);
   }
   /// c as step s makes it.
   S* c_fresh_at(std::int64_t s) const {
@@ -208,25 +220,50 @@ class DirectionForward {
     }
   }
 
-  void multiply_recurrent(std::int64_t s, const Range& panels) {
+  /// out [rows, panels, blocks, 16] = h * packed, own rows.
+  void multiply_state(const T* h, const T* packed, std::int64_t blocks, S* out,
+                      const Range& panels) {
     const Range& rows = share_.rows;
-    const T* h = sequence_.descriptor.drops_recurrent() ? h_dropped_at(s) : h_at(s);
+    const std::int64_t width = blocks * sizes_.state_width;
     ProductArgs<T> product{};
     product.a = h + rows.begin * sizes_.output;
     product.a_stride = product.depth = sizes_.output;
     product.rows = rows.size();
-    product.blocks = sizes_.gates;
-    product.packed = weight_hh_;
-    product.out = recurrent_ + rows.begin * sizes_.gate_width;
-    product.out_stride = sizes_.gate_width;
+    product.blocks = blocks;
+    product.packed = packed;
+    product.out = out + rows.begin * width;
+    product.out_stride = width;
     product.panel_begin = panels.begin;
     product.panel_end = panels.end;
     sequence_.leaf->product(product);
+  }
+
+  /// The recurrent products of a GRU that resets before that of n, which reads what all of the
+  /// group's threads have reset.
+  void multiply_gate_by_gate(std::int64_t s, const S* pre) {
+    const auto multiply = [&](const T* h, std::int64_t gate) {
+      multiply_state(h, weight_hh_ + gate * gate_size_, 1, recurrent_ + gate * gate_stride(),
+                     share_.panels);
+    };
+    for (std::int64_t gate = 0; gate < 2; ++gate) multiply(h_read_at(s), gate);
+    const std::int64_t t = walk_.time_of(s);
+    StepArgs<T> reset = step_args(s, pre, share_.panels);
+    reset.h_prev = h_read_at(s);
+    reset.h_next = h_reset_at(t);
+    reset.y = nullptr;
+    sequence_.leaf->reset.forward(reset);
+    meet();
+    multiply(h_reset_at(t), 2);
+  }
+
+  std::int64_t gate_stride() const { return args_.rows * sizes_.state_width; }
+
+  void multiply_recurrent(std::int64_t s, const Range& panels) {
+    multiply_state(h_read_at(s), weight_hh_, sizes_.gates, recurrent_, panels);
     if (norm_) norm_->recurrent(walk_.time_of(s), recurrent_, share_.rows);
   }
 
-  void step(std::int64_t s, const S* pre, const Range& panels) {
-    if (sizes_.multiplies_apart) multiply_recurrent(s, panels);
+  StepArgs<T> step_args(std::int64_t s, const S* pre, const Range& panels) const {
     const std::int64_t t = walk_.time_of(s);
     StepArgs<T> step{};
     step.row_begin = share_.rows.begin;
@@ -239,6 +276,7 @@ class DirectionForward {
     step.packed = weight_hh_;
     step.pre = pre;
     step.recurrent = recurrent_;
+    if (sizes_.resets_before) step.recurrent_stride = gate_stride();
     step.peepholes = peepholes_;
     step.bias_hn = bias_hn_;
     step.lengths = lengths_;
@@ -256,7 +294,18 @@ class DirectionForward {
     } else if (sizes_.norms) {
       step.saved = saved_;
     }
-    (sizes_.lstm ? sequence_.leaf->lstm_step : sequence_.leaf->gru_step)(step);
+    return step;
+  }
+
+  void step(std::int64_t s, const S* pre, const Range& panels) {
+    if (sizes_.resets_before) {
+      multiply_gate_by_gate(s, pre);
+    } else if (sizes_.multiplies_apart) {
+      multiply_recurrent(s, panels);
+    }
+    const std::int64_t t = walk_.time_of(s);
+    const StepArgs<T> step = step_args(s, pre, panels);
+    steps_of(*sequence_.leaf, sequence_.descriptor.cell).forward(step);
     if (norm_) {
       norm_->output(t, step.c_next, step.saved, recurrent_, h_at(s + 1), y_at(t), y_stride_,
                     share_.rows);
@@ -353,7 +402,8 @@ class DirectionForward {
   const S *bias_ = nullptr, *bias_hn_ = nullptr, *peepholes_ = nullptr;
   S *pre_ = nullptr, *recurrent_ = nullptr, *projected_ = nullptr, *saved_ = nullptr, *c_ = nullptr,
     *c_fresh_ = nullptr, *multipliers_ = nullptr;
-  T *h_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr;
+  T *h_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr, *h_reset_ = nullptr;
+  std::int64_t gate_size_ = 0;
 };
 
 }  // namespace sluice::kernels::recurrent::cpu

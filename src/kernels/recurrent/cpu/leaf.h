@@ -77,8 +77,10 @@ struct StepArgs {
   const Sum<T>* pre;      ///< [rows, panels, G, 16]: input product and biases (GRU: without b_hn)
   const Sum<T>* bias_hn;  ///< GRU: [panels, 16]
   /// [rows, panels, G, 16]: h_prev * packed, if it has been multiplied already, of whatever h;
-  /// null: the step multiplies. h_prev is the state in either case.
+  /// null: the step multiplies. h_prev is the state in either case. GRU that resets before the
+  /// product: never null, each gate's [rows, panels, 16] for itself, `recurrent_stride` apart.
   const Sum<T>* recurrent;
+  std::int64_t recurrent_stride;
   const Sum<T>* peepholes;      ///< LSTM with `recurrent`: [panels, 3, 16] of i, f, o; or null
   const std::int32_t* lengths;  ///< [rows] or null
   std::int64_t t;
@@ -88,31 +90,43 @@ struct StepArgs {
   std::int64_t h_next_stride;
   T* y;  ///< [rows, H] with row stride y_stride, or null (projection)
   std::int64_t y_stride;
-  /// [rows, panels, 4, 16] or null: LSTM i,f,g,o after activation; GRU r,z,n and R_n h + b_hn.
+  /// [rows, panels, saved, 16] or null: LSTM i,f,g,o after activation; GRU r,z,n and R_n h + b_hn,
+  /// or without the latter if it resets before the product; plain RNN h.
   Sum<T>* saved;
 };
 
 /// The cell's part of a backward step for rows and panels as above, elementwise. In: dh (gradient
 /// of this step's h, all sources summed), dc carried from t+1. Out: gradients of the gates before
-/// activation, dc for t-1, and the direct part of dh_prev: z * dh for the GRU, zero for the LSTM.
-/// Inactive rows: gate gradients zero, dc passed on, dh_direct = dh; their saved may be garbage.
+/// activation, dc for t-1, and the direct part of dh_prev: z * dh for a GRU, else zero. Inactive
+/// rows: gate gradients zero, dc passed on, dh_direct = dh; their saved may be garbage.
 template <typename T>
 struct StepBackwardArgs {
   std::int64_t row_begin, row_end, panel_begin, panel_end;
   std::int64_t units;
   const std::int32_t* lengths;
   std::int64_t t;
-  const Sum<T>* saved;      ///< [rows, panels, 4, 16]
+  const Sum<T>* saved;      ///< [rows, panels, saved, 16], see StepArgs
   const Sum<T>* c_prev;     ///< LSTM [rows, panels*16]
   const Sum<T>* c;          ///< LSTM [rows, panels*16], after the step
   const Sum<T>* peepholes;  ///< LSTM: [panels, 3, 16] or null
-  const T* h_prev;          ///< GRU [rows, H], row stride h_prev_stride
+  const T* h_prev;          ///< GRUs [rows, H], row stride h_prev_stride
   std::int64_t h_prev_stride;
   const Sum<T>* dh;   ///< [rows, panels*16]
   Sum<T>* dc;         ///< LSTM in/out [rows, panels*16]
   Sum<T>* dh_direct;  ///< out [rows, panels*16], never dh itself; null with a projection
   T* d_gates_input;   ///< out [rows, panels, G, 16]: gradient of the input product's sums
-  T* d_gates_hidden;  ///< out, GRU only (LSTM: null, the same): of the recurrent product's sums
+  /// Out, GRUs only (else null, the same): of the recurrent product's sums. GRU that resets before
+  /// the product: each gate's [rows, panels, 16] for itself, `d_hidden_stride` apart, all the same
+  /// as in d_gates_input.
+  T* d_gates_hidden;
+  std::int64_t d_hidden_stride;
+};
+
+/// A cell's step and its backward.
+template <typename T>
+struct CellSteps {
+  void (*forward)(const StepArgs<T>&);
+  void (*backward)(const StepBackwardArgs<T>&);
 };
 
 /// The function table of one instruction set and storage type; blocks is 1, 3 or 4.
@@ -124,10 +138,15 @@ struct Leaf {
   void (*pack_stored)(const PackArgs<T, T>&);
   void (*transpose)(const TransposeArgs<T>&);
   void (*product)(const ProductArgs<T>&);
-  void (*lstm_step)(const StepArgs<T>&);
-  void (*gru_step)(const StepArgs<T>&);
-  void (*lstm_step_backward)(const StepBackwardArgs<T>&);
-  void (*gru_step_backward)(const StepBackwardArgs<T>&);
+  CellSteps<T> lstm, gru;
+  /// Backward leaves what r gets open: that is made by `reset`.
+  CellSteps<T> gru_reset_before;
+  CellSteps<T> rnn_tanh, rnn_relu;
+  /// Of a GRU that resets before the product: h_next = r * h_prev, where h_prev is what products
+  /// read and r's recurrent product is there; zero for inactive rows. Backward, after the cell's
+  /// and the product with R_n: dh, of r * h_prev, becomes dh_direct, which may be dh itself, of
+  /// h_prev, and the gate gradients of r are added; inactive rows are left as they are.
+  CellSteps<T> reset;
   /// Rows that a product should have for the arithmetic to hide the reading of its weights.
   std::int64_t good_rows = 64;
   /// Rows from which on a thread does better to read all of a large matrix for rows of its own than

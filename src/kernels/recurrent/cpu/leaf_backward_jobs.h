@@ -6,7 +6,7 @@
 namespace sluice::kernels::recurrent::cpu {
 
 /// Where one register of a backward step lies in each buffer.
-template <class Isa, int kGates>
+template <class Isa, int kGates, int kSaved>
 struct BackwardPlace {
   using T = typename Isa::T;
   using Vector = typename Isa::Vector;
@@ -20,7 +20,7 @@ struct BackwardPlace {
     const std::int64_t index = row * panels_of(args.units) + panel;
     const std::int64_t lane = part * Vector::kWidth;
     state = index * kPanel + lane;
-    saved = index * 4 * kPanel + lane;
+    saved = index * kSaved * kPanel + lane;
     gates = index * kGates * kPanel + lane;
     lanes = lanes_of<Vector>(args.units, panel, part);
   }
@@ -28,6 +28,18 @@ struct BackwardPlace {
   /// Zero past the units, whatever the buffers held there.
   void store(T* gradients, int gate, Vector value) const {
     Isa::store(gradients + gates + gate * kPanel, value.keep(lanes), Vector::kWidth);
+  }
+  /// A gate's gradient of both products, where gates are multiplied one by one.
+  void store_part(const StepBackwardArgs<T>& args, int gate, Vector value) const {
+    T* hidden = args.d_gates_hidden + gate * args.d_hidden_stride;
+    Isa::store(hidden + state, value.keep(lanes), Vector::kWidth);
+  }
+  void store_both(const StepBackwardArgs<T>& args, int gate, Vector value) const {
+    store(args.d_gates_input, gate, value);
+    store_part(args, gate, value);
+  }
+  Vector h_prev(const StepBackwardArgs<T>& args) const {
+    return Isa::load(args.h_prev + row * args.h_prev_stride + unit, lanes);
   }
   Vector load(const float* from, int gate = 0) const {
     return Vector::load(from + gate * kPanel, lanes);
@@ -38,10 +50,9 @@ template <class Isa, bool kPeepholes>
 struct LstmBackwardJob {
   using T = typename Isa::T;
   using Vector = typename Isa::Vector;
-  static constexpr int kGates = 4;
+  using Place = BackwardPlace<Isa, 4, 4>;
 
-  static LstmGradient<Vector> gradient(const StepBackwardArgs<T>& args,
-                                       const BackwardPlace<Isa, 4>& at) {
+  static LstmGradient<Vector> gradient(const StepBackwardArgs<T>& args, const Place& at) {
     const float* saved = args.saved + at.saved;
     const auto of = [&](const auto&... peepholes) __attribute__((always_inline)) {
       return lstm_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2),
@@ -57,7 +68,7 @@ struct LstmBackwardJob {
     }
   }
 
-  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 4>& at) {
+  static void run(const StepBackwardArgs<T>& args, const Place& at) {
     const LstmGradient<Vector> d = gradient(args, at);
     at.store(args.d_gates_input, 0, d.i);
     at.store(args.d_gates_input, 1, d.f);
@@ -72,14 +83,13 @@ template <class Isa>
 struct GruBackwardJob {
   using T = typename Isa::T;
   using Vector = typename Isa::Vector;
-  static constexpr int kGates = 3;
+  using Place = BackwardPlace<Isa, 3, 4>;
 
-  static void run(const StepBackwardArgs<T>& args, const BackwardPlace<Isa, 3>& at) {
+  static void run(const StepBackwardArgs<T>& args, const Place& at) {
     const float* saved = args.saved + at.saved;
     const GruGradient<Vector> d =
         gru_backward(at.load(saved, 0), at.load(saved, 1), at.load(saved, 2), at.load(saved, 3),
-                     Isa::load(args.h_prev + at.row * args.h_prev_stride + at.unit, at.lanes),
-                     at.load(args.dh + at.state));
+                     at.h_prev(args), at.load(args.dh + at.state));
     at.store(args.d_gates_input, 0, d.r);
     at.store(args.d_gates_input, 1, d.z);
     at.store(args.d_gates_input, 2, d.n_input);
@@ -90,36 +100,97 @@ struct GruBackwardJob {
   }
 };
 
+template <class Isa>
+struct GruResetBeforeBackwardJob {
+  using T = typename Isa::T;
+  using Place = BackwardPlace<Isa, 3, 3>;
+
+  static void run(const StepBackwardArgs<T>& args, const Place& at) {
+    const float* saved = args.saved + at.saved;
+    const auto d = gru_reset_before_backward(at.load(saved, 1), at.load(saved, 2), at.h_prev(args),
+                                             at.load(args.dh + at.state));
+    at.store_both(args, 1, d.z);
+    at.store_both(args, 2, d.n);
+    d.h_prev.keep(at.lanes).store(args.dh_direct + at.state);
+  }
+};
+
+/// What it leaves open, for active rows.
+template <class Isa>
+struct ResetBackwardJob {
+  using T = typename Isa::T;
+  using Place = BackwardPlace<Isa, 3, 3>;
+
+  static void run(const StepBackwardArgs<T>& args, const Place& at) {
+    const auto d = reset_backward(at.load(args.saved + at.saved, 0), at.h_prev(args),
+                                  at.load(args.dh + at.state));
+    at.store_both(args, 0, d.r);
+    d.h.keep(at.lanes).store(args.dh_direct + at.state);
+  }
+};
+
+template <class Isa, class Activation>
+struct RnnBackwardJob {
+  using T = typename Isa::T;
+  using Vector = typename Isa::Vector;
+  using Place = BackwardPlace<Isa, 1, 1>;
+
+  static void run(const StepBackwardArgs<T>& args, const Place& at) {
+    at.store(args.d_gates_input, 0,
+             Activation::backward(at.load(args.saved + at.saved), at.load(args.dh + at.state)));
+    if (args.dh_direct != nullptr) Vector(0.0f).store(args.dh_direct + at.state);
+  }
+};
+
 /// Gate gradients zero; dc stays, dh goes on to the earlier step as it is.
-template <class Isa, int kGates>
+template <class Isa, int kGates, int kSaved>
 void skip_backward(const StepBackwardArgs<typename Isa::T>& args,
-                   const BackwardPlace<Isa, kGates>& at) {
+                   const BackwardPlace<Isa, kGates, kSaved>& at) {
   using Vector = typename Isa::Vector;
   for (int gate = 0; gate < kGates; ++gate) {
     at.store(args.d_gates_input, gate, Vector(0.0f));
-    if (args.d_gates_hidden != nullptr) at.store(args.d_gates_hidden, gate, Vector(0.0f));
+    if (args.d_hidden_stride != 0) {
+      at.store_part(args, gate, Vector(0.0f));
+    } else if (args.d_gates_hidden != nullptr) {
+      at.store(args.d_gates_hidden, gate, Vector(0.0f));
+    }
   }
   if (args.dh_direct != nullptr) {
     at.load(args.dh + at.state).store(args.dh_direct + at.state);
   }
 }
 
-template <class Isa, class Job>
-void run_backward(const StepBackwardArgs<typename Isa::T>& args) {
+/// Calls body(place, whether the row is active) for every register.
+template <class Isa, class Job, class Body>
+void each_place(const StepBackwardArgs<typename Isa::T>& args, const Body& body) {
   constexpr std::int64_t kParts = kPanel / Isa::Vector::kWidth;
   for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
     const bool active = args.lengths == nullptr || args.t < args.lengths[row];
     for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
       for (std::int64_t part = 0; part < kParts; ++part) {
-        const BackwardPlace<Isa, Job::kGates> at(args, row, panel, part);
-        if (active) {
-          Job::run(args, at);
-        } else {
-          skip_backward(args, at);
-        }
+        body(typename Job::Place(args, row, panel, part), active);
       }
     }
   }
+}
+
+template <class Isa, class Job>
+void run_backward(const StepBackwardArgs<typename Isa::T>& args) {
+  each_place<Isa, Job>(args, [&](const typename Job::Place& at, bool active) {
+    if (active) {
+      Job::run(args, at);
+    } else {
+      skip_backward(args, at);
+    }
+  });
+}
+
+template <class Isa>
+void run_reset_backward(const StepBackwardArgs<typename Isa::T>& args) {
+  using Job = ResetBackwardJob<Isa>;
+  each_place<Isa, Job>(args, [&](const typename Job::Place& at, bool active) {
+    if (active) Job::run(args, at);
+  });
 }
 
 }  // namespace sluice::kernels::recurrent::cpu

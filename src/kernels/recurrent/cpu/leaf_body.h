@@ -61,6 +61,19 @@ struct LeafBody {
     run<Isa>(GruJob<Isa>{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end);
   }
 
+  static void gru_reset_before_step(const StepArgs<T>& args) {
+    run_multiplied<Isa, GruResetBeforeJob<Isa>>(args);
+  }
+
+  static void reset(const StepArgs<T>& args) { run_multiplied<Isa, ResetJob<Isa>>(args); }
+
+  template <class Activation>
+  static void rnn_step(const StepArgs<T>& args) {
+    using Job = RnnJob<Isa, Activation>;
+    if (args.recurrent != nullptr) return run_multiplied<Isa, Job>(args);
+    run<Isa>(Job{{args}}, args.row_begin, args.row_end, args.panel_begin, args.panel_end);
+  }
+
   static void lstm_step_backward(const StepBackwardArgs<T>& args) {
     if (args.peepholes != nullptr) return run_backward<Isa, LstmBackwardJob<Isa, true>>(args);
     run_backward<Isa, LstmBackwardJob<Isa, false>>(args);
@@ -70,9 +83,18 @@ struct LeafBody {
     run_backward<Isa, GruBackwardJob<Isa>>(args);
   }
 
-  static constexpr Leaf<T> kLeaf{packed_size,      pack<float>, pack<T>,  transpose,
-                                 product,          lstm_step,   gru_step, lstm_step_backward,
-                                 gru_step_backward};
+  static constexpr Leaf<T> kLeaf{
+      packed_size,
+      pack<float>,
+      pack<T>,
+      transpose,
+      product,
+      {lstm_step, lstm_step_backward},
+      {gru_step, gru_step_backward},
+      {gru_reset_before_step, run_backward<Isa, GruResetBeforeBackwardJob<Isa>>},
+      {rnn_step<RnnTanh>, run_backward<Isa, RnnBackwardJob<Isa, RnnTanh>>},
+      {rnn_step<RnnRelu>, run_backward<Isa, RnnBackwardJob<Isa, RnnRelu>>},
+      {reset, run_reset_backward<Isa>}};
 
  private:
   static float widened(float value) { return value; }

@@ -61,7 +61,7 @@ struct ProductJob {
   }
 };
 
-/// What the steps of both cells share.
+/// What the steps of all cells share.
 template <class Isa, int kGates>
 struct StepJob {
   using T = typename Isa::T;
@@ -94,6 +94,16 @@ struct StepJob {
     return Vector::load(pre(row, panel, part, block)) +
            Vector::load(args.recurrent + at(row, panel, part, kGates) + block * kPanel);
   }
+  /// The same where gates have been multiplied one by one.
+  Vector sum_of_parts(std::int64_t row, std::int64_t panel, std::int64_t part, int block) const {
+    return Vector::load(pre(row, panel, part, block)) +
+           Vector::load(args.recurrent + block * args.recurrent_stride + at(row, panel, part, 1));
+  }
+  /// Units of the state.
+  Vector h_prev(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    return Isa::load(input(row) + panel * kPanel + part * Vector::kWidth,
+                     lanes_of<Vector>(args.units, panel, part));
+  }
 
   /// An inactive row keeps its state; with a projection (no y) h is the projection's to keep.
   void skip(std::int64_t row, std::int64_t panel_begin, std::int64_t panel_end) const {
@@ -115,14 +125,11 @@ struct StepJob {
     Isa::store(args.h_next + row * args.h_next_stride + unit, h, lanes);
     if (args.y != nullptr) Isa::store(args.y + row * args.y_stride + unit, h, lanes);
   }
-  void save(std::int64_t row, std::int64_t panel, std::int64_t part, Vector v0, Vector v1,
-            Vector v2, Vector v3) const {
+  template <class... Vectors>
+  void save(std::int64_t row, std::int64_t panel, std::int64_t part, Vectors... values) const {
     if (args.saved == nullptr) return;
-    float* saved = args.saved + at(row, panel, part, 4);
-    v0.store(saved);
-    v1.store(saved + kPanel);
-    v2.store(saved + 2 * kPanel);
-    v3.store(saved + 3 * kPanel);
+    float* saved = args.saved + at(row, panel, part, sizeof...(values));
+    ((values.store(saved), saved += kPanel), ...);
   }
 };
 
@@ -201,12 +208,57 @@ struct GruJob : StepJob<Isa, 3> {
  private:
   void finish(Vector r, Vector z, Vector n_hidden, std::int64_t row, std::int64_t panel,
               std::int64_t part) const {
-    const std::int64_t unit = panel * kPanel + part * Vector::kWidth;
-    const GruOut<Vector> out = gru_forward(
-        r, z, Vector::load(this->pre(row, panel, part, 2)), n_hidden,
-        Isa::load(this->input(row) + unit, lanes_of<Vector>(this->args.units, panel, part)));
+    const GruOut<Vector> out = gru_forward(r, z, Vector::load(this->pre(row, panel, part, 2)),
+                                           n_hidden, this->h_prev(row, panel, part));
     this->store_h(row, panel, part, out.h);
     this->save(row, panel, part, out.r, out.z, out.n, n_hidden);
+  }
+};
+
+/// Of a GRU that resets before the product: what the product of n reads.
+template <class Isa>
+struct ResetJob : StepJob<Isa, 3> {
+  void finish_multiplied(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    this->store_h(
+        row, panel, part,
+        sigmoid(this->sum_of_parts(row, panel, part, 0)) * this->h_prev(row, panel, part));
+  }
+};
+
+template <class Isa>
+struct GruResetBeforeJob : StepJob<Isa, 3> {
+  void finish_multiplied(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    const auto out = gru_reset_before_forward(
+        this->sum_of_parts(row, panel, part, 0), this->sum_of_parts(row, panel, part, 1),
+        this->sum_of_parts(row, panel, part, 2), this->h_prev(row, panel, part));
+    this->store_h(row, panel, part, out.h);
+    this->save(row, panel, part, out.r, out.z, out.n);
+  }
+};
+
+template <class Isa, class Activation>
+struct RnnJob : StepJob<Isa, 1> {
+  using Vector = typename Isa::Vector;
+
+  [[gnu::always_inline]] Vector start(std::int64_t row, std::int64_t panel, std::int64_t part,
+                                      int block) const {
+    return Vector::load(this->pre(row, panel, part, block));
+  }
+  StartRows start_rows(std::int64_t row, std::int64_t panel, int block) const {
+    return {this->pre(row, panel, 0, block), panels_of(this->args.units) * kPanel};
+  }
+  void finish(const float* sums, std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    finish_sum(Vector::load(sums), row, panel, part);
+  }
+  void finish_multiplied(std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    finish_sum(this->sum(row, panel, part, 0), row, panel, part);
+  }
+
+ private:
+  void finish_sum(Vector sum, std::int64_t row, std::int64_t panel, std::int64_t part) const {
+    const Vector h = Activation::forward(sum);
+    this->store_h(row, panel, part, h);
+    this->save(row, panel, part, h);
   }
 };
 

@@ -350,6 +350,7 @@ std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const run
     return fmt::format("it computes float32 and bfloat16, not {}", base::name_of(descriptor.dtype));
   }
   if (auto reason = refuse_extras(descriptor)) return reason;
+  if (auto reason = refuse_unusual_cell(descriptor)) return reason;
   if (descriptor.projects()) return "it is kept for stacks without a projection";
   if (descriptor.training && descriptor.dropout > 0 && descriptor.layers > 1) {
     return "it has no dropout between layers";

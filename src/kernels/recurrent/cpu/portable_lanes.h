@@ -35,6 +35,18 @@ struct Lanes {
     for (int lane = 0; lane < kPanel; ++lane) out.v[lane] = std::tanh(a.v[lane]);
     return out;
   }
+  /// The greater of a and 0; NaN if a is.
+  friend Lanes relu(const Lanes& a) {
+    Lanes out = a;
+    for (int lane = 0; lane < kPanel; ++lane) out.v[lane] = a.v[lane] < 0 ? S(0) : a.v[lane];
+    return out;
+  }
+  /// value where a is positive, else 0.
+  friend Lanes where_positive(const Lanes& a, const Lanes& value) {
+    Lanes out = value;
+    for (int lane = 0; lane < kPanel; ++lane) out.v[lane] = a.v[lane] > 0 ? value.v[lane] : S(0);
+    return out;
+  }
 };
 
 /// Sixteen consecutive values, of any alignment.

@@ -1,4 +1,4 @@
-#include "kernels/recurrent/cpu/portable_steps.h"
+#include "kernels/recurrent/cpu/portable_backward_steps.h"
 #include "kernels/transpose.h"
 
 /// Packed layout: [panel][block][k][16], no padding of the depth. Every sum starts from its initial
@@ -76,11 +76,18 @@ void product(const ProductArgs<T>& args) {
 
 template <typename T>
 const Leaf<T>& portable_leaf() {
-  static constexpr Leaf<T> kLeaf{portable::packed_size,         portable::pack<T, Sum<T>>,
-                                 portable::pack<T, T>,          portable::transpose<T>,
-                                 portable::product<T>,          portable::lstm_step<T>,
-                                 portable::gru_step<T>,         portable::lstm_step_backward<T>,
-                                 portable::gru_step_backward<T>};
+  static constexpr Leaf<T> kLeaf{
+      portable::packed_size,
+      portable::pack<T, Sum<T>>,
+      portable::pack<T, T>,
+      portable::transpose<T>,
+      portable::product<T>,
+      {portable::lstm_step<T>, portable::lstm_step_backward<T>},
+      {portable::gru_step<T>, portable::gru_step_backward<T>},
+      {portable::gru_reset_before_step<T>, portable::gru_reset_before_step_backward<T>},
+      {portable::rnn_step<T, RnnTanh>, portable::rnn_step_backward<T, RnnTanh>},
+      {portable::rnn_step<T, RnnRelu>, portable::rnn_step_backward<T, RnnRelu>},
+      {portable::reset<T>, portable::reset_backward<T>}};
   return kLeaf;
 }
 

@@ -6,7 +6,7 @@
 #include "kernels/recurrent/cpu/leaf.h"
 #include "kernels/recurrent/cpu/portable_lanes.h"
 
-/// The steps of the portable leaf, forward and backward; for portable_leaf.cpp alone.
+/// The forward steps of the portable leaf; for portable_leaf.cpp alone.
 namespace sluice::kernels::recurrent::cpu::portable {
 
 template <typename T>
@@ -49,13 +49,12 @@ struct Place {
   Place(const StepArgs<T>& args, std::int64_t row, std::int64_t panel, std::int64_t blocks)
       : units(std::min(kPanel, args.units - panel * kPanel)),
         pre((row * panels_of(args.units) + panel) * blocks * kPanel),
-        saved((row * panels_of(args.units) + panel) * 4 * kPanel),
         state((row * panels_of(args.units) + panel) * kPanel),
         h_prev(row * args.h_prev_stride + panel * kPanel),
         h_next(row * args.h_next_stride + panel * kPanel),
         y(row * args.y_stride + panel * kPanel) {}
 
-  std::int64_t units, pre, saved, state, h_prev, h_next, y;
+  std::int64_t units, pre, state, h_prev, h_next, y;
 };
 
 template <typename T>
@@ -75,14 +74,11 @@ void store_h(const StepArgs<T>& args, const Place<T>& at, const Value<T>& h) {
   if (args.y != nullptr) store_part(args.y + at.y, h, at.units);
 }
 
-template <typename T>
-void save(const StepArgs<T>& args, const Place<T>& at, const Value<T>& v0, const Value<T>& v1,
-          const Value<T>& v2, const Value<T>& v3) {
+template <typename T, typename... Values>
+void save(const StepArgs<T>& args, const Place<T>& at, const Values&... values) {
   if (args.saved == nullptr) return;
-  store(args.saved + at.saved, v0);
-  store(args.saved + at.saved + kPanel, v1);
-  store(args.saved + at.saved + 2 * kPanel, v2);
-  store(args.saved + at.saved + 3 * kPanel, v3);
+  auto* saved = args.saved + at.state * static_cast<std::int64_t>(sizeof...(values));
+  ((store(saved, values), saved += kPanel), ...);
 }
 
 template <typename T>
@@ -190,6 +186,76 @@ void multiplied_gru(const StepArgs<T>& args) {
   });
 }
 
+/// A row of a plain RNN, from its sum.
+template <typename T, typename Activation>
+void finish_rnn(const StepArgs<T>& args, const Place<T>& at, const Value<T>& sum) {
+  const Value<T> h = Activation::forward(sum);
+  store_h(args, at, h);
+  save(args, at, h);
+}
+
+template <typename T, typename Activation, int kRows>
+void rnn_tile(const StepArgs<T>& args, std::int64_t first, std::int64_t panel) {
+  Value<T> sums[1][kRows];
+  for (int i = 0; i < kRows; ++i) {
+    sums[0][i] = load(args.pre + Place<T>(args, first + i, panel, 1).pre);
+  }
+  recurrent_product<T, 1, kRows>(args, first, panel, sums);
+  for (int i = 0; i < kRows; ++i) {
+    const Place<T> at(args, first + i, panel, 1);
+    if (is_active(args.lengths, first + i, args.t)) {
+      finish_rnn<T, Activation>(args, at, sums[0][i]);
+    } else {
+      keep_state(args, at);
+    }
+  }
+}
+
+template <typename T, typename Activation>
+void rnn_step(const StepArgs<T>& args) {
+  if (args.recurrent != nullptr) {
+    return for_multiplied(args, 1, [&](const Place<T>& at, std::int64_t, const auto& sum) {
+      finish_rnn<T, Activation>(args, at, sum(0));
+    });
+  }
+  constexpr int kTile = kRowTile<T>;
+  for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
+    std::int64_t row = args.row_begin;
+    for (; row + kTile <= args.row_end; row += kTile) {
+      rnn_tile<T, Activation, kTile>(args, row, panel);
+    }
+    for (; row < args.row_end; ++row) rnn_tile<T, Activation, 1>(args, row, panel);
+  }
+}
+
+/// As for_multiplied, where gates have been multiplied one by one.
+template <typename T, typename Finish>
+void for_parts(const StepArgs<T>& args, const Finish& finish) {
+  for_multiplied(args, 3, [&](const Place<T>& at, std::int64_t, const auto&) {
+    finish(at, [&](std::int64_t gate) {
+      return load(args.pre + at.pre + gate * kPanel) +
+             load(args.recurrent + gate * args.recurrent_stride + at.state);
+    });
+  });
+}
+
+template <typename T>
+void reset(const StepArgs<T>& args) {
+  for_parts(args, [&](const Place<T>& at, const auto& sum) {
+    store_h(args, at, sigmoid(sum(0)) * load_part(args.h_prev + at.h_prev, at.units));
+  });
+}
+
+template <typename T>
+void gru_reset_before_step(const StepArgs<T>& args) {
+  for_parts(args, [&](const Place<T>& at, const auto& sum) {
+    const GruOut<Value<T>> out = gru_reset_before_forward(
+        sum(0), sum(1), sum(2), load_part(args.h_prev + at.h_prev, at.units));
+    store_h(args, at, out.h);
+    save(args, at, out.r, out.z, out.n);
+  });
+}
+
 template <typename T>
 void lstm_step(const StepArgs<T>& args) {
   if (args.recurrent != nullptr) return multiplied_lstm(args);
@@ -209,76 +275,6 @@ void gru_step(const StepArgs<T>& args) {
     std::int64_t row = args.row_begin;
     for (; row + kTile <= args.row_end; row += kTile) gru_tile<T, kTile>(args, row, panel);
     for (; row < args.row_end; ++row) gru_tile<T, 1>(args, row, panel);
-  }
-}
-
-/// Gate gradients zero; dh goes on to the earlier step as it is.
-template <typename T>
-void pass_back(const StepBackwardArgs<T>& args, std::int64_t index, std::int64_t blocks) {
-  std::fill_n(args.d_gates_input + index * blocks * kPanel, blocks * kPanel, T(0));
-  if (args.d_gates_hidden != nullptr) {
-    std::fill_n(args.d_gates_hidden + index * blocks * kPanel, blocks * kPanel, T(0));
-  }
-  if (args.dh_direct != nullptr) {
-    store(args.dh_direct + index * kPanel, load(args.dh + index * kPanel));
-  }
-}
-
-template <typename T>
-void lstm_step_backward(const StepBackwardArgs<T>& args) {
-  const std::int64_t panels = panels_of(args.units);
-  for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
-    for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
-      const std::int64_t index = row * panels + panel;
-      if (!is_active(args.lengths, row, args.t)) {
-        pass_back(args, index, 4);
-        continue;
-      }
-      const auto* saved = args.saved + index * 4 * kPanel;
-      const auto gradient = [&](const auto&... peepholes) {
-        return lstm_backward(load(saved), load(saved + kPanel), load(saved + 2 * kPanel),
-                             load(saved + 3 * kPanel), load(args.c_prev + index * kPanel),
-                             load(args.c + index * kPanel), load(args.dh + index * kPanel),
-                             load(args.dc + index * kPanel), peepholes...);
-      };
-      const LstmGradient<Value<T>> d =
-          args.peepholes ? gradient(peepholes_at<T>(args.peepholes, panel)) : gradient();
-      T* gates = args.d_gates_input + index * 4 * kPanel;
-      store_part(gates, d.i, kPanel);
-      store_part(gates + kPanel, d.f, kPanel);
-      store_part(gates + 2 * kPanel, d.g, kPanel);
-      store_part(gates + 3 * kPanel, d.o, kPanel);
-      store(args.dc + index * kPanel, d.c_prev);
-      if (args.dh_direct != nullptr) store(args.dh_direct + index * kPanel, Value<T>(0));
-    }
-  }
-}
-
-template <typename T>
-void gru_step_backward(const StepBackwardArgs<T>& args) {
-  const std::int64_t panels = panels_of(args.units);
-  for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
-    for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
-      const std::int64_t index = row * panels + panel;
-      if (!is_active(args.lengths, row, args.t)) {
-        pass_back(args, index, 3);
-        continue;
-      }
-      const auto* saved = args.saved + index * 4 * kPanel;
-      const Value<T> h_prev = load_part(args.h_prev + row * args.h_prev_stride + panel * kPanel,
-                                        args.units - panel * kPanel);
-      const GruGradient<Value<T>> d =
-          gru_backward(load(saved), load(saved + kPanel), load(saved + 2 * kPanel),
-                       load(saved + 3 * kPanel), h_prev, load(args.dh + index * kPanel));
-      T* input = args.d_gates_input + index * 3 * kPanel;
-      T* hidden = args.d_gates_hidden + index * 3 * kPanel;
-      store_part(input, d.r, kPanel);
-      store_part(input + kPanel, d.z, kPanel);
-      store_part(input + 2 * kPanel, d.n_input, kPanel);
-      std::copy_n(input, 2 * kPanel, hidden);
-      store_part(hidden + 2 * kPanel, d.n_hidden, kPanel);
-      store(args.dh_direct + index * kPanel, d.h_prev);
-    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/recurrent/cpu/cell_steps.h"
 #include "kernels/recurrent/cpu/norm_steps.h"
 #include "kernels/recurrent/cpu/sequence_gradients.h"
 #include "kernels/recurrent/cpu/state_masks.h"
@@ -46,6 +47,10 @@ class DirectionBackward {
       }
       step(s);
       meet();
+      if (sizes_.resets_before) {
+        multiply_candidate(s);
+        meet();
+      }
       multiply_gates(t);
       std::swap(dh_, dh_next_);
       masks_.clear_resets(s, dh_, sizes_.out_width, share_.rows, out_units());
@@ -61,10 +66,12 @@ class DirectionBackward {
     const auto i = static_cast<std::size_t>(index_);
     const PackedLayer& packed = sequence_.packed.layers[i];
     weight_hh_t_ = at<const T>(memory.packed, packed.weight_hh_t);
+    gate_size_t_ = packed.gate_size_t;
     weight_hr_t_ = at<const T>(memory.packed, packed.weight_hr_t);
     const ReserveLayer& reserve = sequence_.reserve.layers[i];
     saved_ = at<const S>(memory.reserve, reserve.saved);
     h_ = at<const T>(memory.reserve, reserve.h);
+    h_dropped_ = at<const T>(memory.reserve, reserve.h_dropped);
     c_ = at<const S>(memory.reserve, reserve.c);
     c_fresh_ = at<const S>(memory.reserve, reserve.c_fresh);
     if (sequence_.descriptor.peepholes) peepholes_ = at<const S>(memory.packed, packed.peepholes);
@@ -175,9 +182,8 @@ class DirectionBackward {
     }
   }
 
-  void step_cells(std::int64_t s, const S* dh) {
+  StepBackwardArgs<T> step_args(std::int64_t s) const {
     const std::int64_t t = walk_.time_of(s);
-    const std::int64_t before = walk_.state_row(s), after = walk_.state_row(s + 1);
     StepBackwardArgs<T> step{};
     step.row_begin = share_.rows.begin;
     step.row_end = share_.rows.end;
@@ -187,36 +193,82 @@ class DirectionBackward {
     step.lengths = lengths_;
     step.t = t;
     step.saved = saved_ + t * rows_ * sizes_.saved_width;
-    step.h_prev = h_ + before * rows_ * sizes_.output;
+    step.h_prev = h_ + walk_.state_row(s) * rows_ * sizes_.output;
     step.h_prev_stride = sizes_.output;
+    step.d_gates_input = d_gates_ + t * rows_ * sizes_.gate_width;
+    if (sizes_.resets_before) {
+      step.d_gates_hidden = d_gates_hidden_ + t * rows_ * sizes_.state_width;
+      step.d_hidden_stride = gate_stride();
+    } else if (sizes_.hidden_bias) {
+      step.d_gates_hidden = d_gates_hidden_ + t * rows_ * sizes_.gate_width;
+    }
+    return step;
+  }
+
+  /// Elements between gates of d_gates_hidden, with resets before the product.
+  std::int64_t gate_stride() const { return walk_.steps * rows_ * sizes_.state_width; }
+
+  void step_cells(std::int64_t s, const S* dh) {
+    const std::int64_t t = walk_.time_of(s);
+    const std::int64_t before = walk_.state_row(s), after = walk_.state_row(s + 1);
+    StepBackwardArgs<T> step = step_args(s);
     step.dh = sizes_.projected ? dh_full_ : dh;
     step.dh_direct = sizes_.projected ? nullptr : dh_next_;
-    step.d_gates_input = (norm_ ? norm_->d_sums() : d_gates_) + t * rows_ * sizes_.gate_width;
+    if (norm_) step.d_gates_input = norm_->d_sums() + t * rows_ * sizes_.gate_width;
     if (sizes_.lstm) {
       step.c_prev = c_ + before * rows_ * sizes_.state_width;
       step.c = sizes_.fresh_cells ? c_fresh_ + t * rows_ * sizes_.state_width
                                   : c_ + after * rows_ * sizes_.state_width;
       step.peepholes = peepholes_;
       step.dc = dc_;
-      sequence_.leaf->lstm_step_backward(step);
-    } else {
-      step.d_gates_hidden = d_gates_hidden_ + t * rows_ * sizes_.gate_width;
-      sequence_.leaf->gru_step_backward(step);
     }
+    steps_of(*sequence_.leaf, sequence_.descriptor.cell).backward(step);
+  }
+
+  /// Of a GRU that resets before the product of n: what comes back from there, and what r gets of
+  /// it. The rest, of what products read, is left in product_.
+  void multiply_candidate(std::int64_t s) {
+    const std::int64_t t = walk_.time_of(s);
+    multiply_gate(t, 2, false);
+    StepBackwardArgs<T> reset = step_args(s);
+    if (sequence_.descriptor.drops_recurrent()) {
+      reset.h_prev = h_dropped_ + walk_.state_row(s) * rows_ * sizes_.output;
+    }
+    reset.dh = product_;
+    reset.dh_direct = product_;
+    sequence_.leaf->reset.backward(reset);
+  }
+
+  /// product_ (+)= what one gate's recurrent product gives back.
+  void multiply_gate(std::int64_t t, std::int64_t gate, bool accumulate) {
+    multiply(d_gates_hidden_ + gate * gate_stride() + t * rows_ * sizes_.state_width,
+             sizes_.state_width, weight_hh_t_ + gate * gate_size_t_, share_.out_panels, accumulate,
+             product_, sizes_.out_width);
   }
 
   /// Adds what reaches the previous h by the recurrent product.
   void multiply_gates(std::int64_t t) {
-    const T* d_gates =
-        (sizes_.gates_apart ? d_gates_hidden_ : d_gates_) + t * rows_ * sizes_.gate_width;
     const bool drops = sequence_.descriptor.drops_recurrent();
-    multiply(d_gates, sizes_.gate_width, weight_hh_t_, share_.out_panels, !drops,
-             drops ? product_ : dh_next_, sizes_.out_width);
+    if (sizes_.resets_before) {
+      for (std::int64_t gate = 0; gate < 2; ++gate) multiply_gate(t, gate, true);
+    } else {
+      const T* d_gates =
+          (sizes_.gates_apart ? d_gates_hidden_ : d_gates_) + t * rows_ * sizes_.gate_width;
+      multiply(d_gates, sizes_.gate_width, weight_hh_t_, share_.out_panels, !drops,
+               drops ? product_ : dh_next_, sizes_.out_width);
+    }
+    if (drops || sizes_.resets_before) add_product(drops);
+  }
+
+  /// Adds product_ to the gradient of the previous h, through the mask of recurrent dropout if that
+  /// is `masked`.
+  void add_product(bool masked) {
     const Range units = padded_units_of(share_.out_panels);
-    for (std::int64_t row = share_.rows.begin; drops && row < share_.rows.end; ++row) {
+    for (std::int64_t row = share_.rows.begin; row < share_.rows.end; ++row) {
       const std::int64_t first = row * sizes_.out_width;
       for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
-        dh_next_[first + unit] += multipliers_[first + unit] * product_[first + unit];
+        const S value = product_[first + unit];
+        dh_next_[first + unit] += masked ? multipliers_[first + unit] * value : value;
       }
     }
   }
@@ -251,7 +303,8 @@ class DirectionBackward {
   const std::int32_t* lengths_;
   const StateMasks<T> masks_;
   std::optional<NormBackward<T>> norm_;
-  const T *weight_hh_t_ = nullptr, *weight_hr_t_ = nullptr, *h_ = nullptr;
+  std::int64_t gate_size_t_ = 0;
+  const T *weight_hh_t_ = nullptr, *weight_hr_t_ = nullptr, *h_ = nullptr, *h_dropped_ = nullptr;
   const S *saved_ = nullptr, *c_ = nullptr, *c_fresh_ = nullptr, *peepholes_ = nullptr;
   T *d_gates_ = nullptr, *d_gates_hidden_ = nullptr, *dh_out_ = nullptr;
   S *dh_ = nullptr, *dh_next_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr,

@@ -114,19 +114,19 @@ struct GateTargets {
 };
 
 template <typename T>
-void add_gates(const Sizes& sizes, OuterProduct<T>& product, const T* d_gates,
+void add_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product, const T* d_gates,
                const GateTargets<T>& targets) {
-  const std::int64_t panel_width = sizes.gates * kPanel;
+  const std::int64_t panel_width = gates.count * kPanel, width = gates.width(sizes);
   const std::int64_t fair = std::max<std::int64_t>(1, sizes.panels / omp_get_num_threads());
   const std::int64_t at_once = std::min(fair, kWeightGradientColumns / panel_width) * panel_width;
 #pragma omp for schedule(static) nowait
-  for (std::int64_t first = 0; first < sizes.gate_width; first += at_once) {
-    const std::int64_t columns = std::min(at_once, sizes.gate_width - first);
+  for (std::int64_t first = 0; first < width; first += at_once) {
+    const std::int64_t columns = std::min(at_once, width - first);
     Sum<T> sums[kWeightGradientColumns] = {};
-    product.multiply(d_gates + first, sizes.gate_width, columns, targets.matrices[0] != nullptr,
+    product.multiply(d_gates + first, width, columns, targets.matrices[0] != nullptr,
                      targets.matrices[1] != nullptr, sums);
     for (std::int64_t i = 0; i < columns; ++i) {
-      const GateRow row(sizes, first + i);
+      const GateRow row(sizes, gates, first + i);
       if (row.unit >= sizes.hidden) continue;
       for (std::size_t k = 0; k < 2; ++k) {
         Sum<T>* matrix = targets.matrices[k];
@@ -201,15 +201,26 @@ void LayerGradients<T>::weight_gradients() const {
     // Row t is the state that step t started from: rows from 0 on, or from 1 on in reverse.
     const std::size_t h = sequence.descriptor.drops_recurrent() ? reserve.h_dropped : reserve.h;
     product.pack(1, at<const T>(memory.reserve, h) + d * rows * sizes.output, sizes.output);
+    const Gates all{0, sizes.gates};
     if (sizes.norms) {
-      add_gates<T>(sizes, product, of_input(d), {{weight_ih, nullptr}, {}});
-      add_gates<T>(sizes, product, of_hidden(d), {{nullptr, weight_hh}, {}});
+      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {}});
+      add_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {}});
       add_norms(d, target);
+    } else if (sizes.resets_before) {
+      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, bias_hh}});
+      for (std::int64_t gate = 0; weight_hh && gate < sizes.gates; ++gate) {
+        if (gate == 2) {
+#pragma omp barrier
+          product.pack(1, at<const T>(memory.reserve, reserve.h_reset), sizes.hidden);
+        }
+        add_gates<T>(sizes, {gate, 1}, product, of_hidden(d) + gate * depth * sizes.state_width,
+                     {{nullptr, weight_hh}, {}});
+      }
     } else if (!sizes.gates_apart) {
-      add_gates<T>(sizes, product, of_input(d), {{weight_ih, weight_hh}, {bias_ih, bias_hh}});
+      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, weight_hh}, {bias_ih, bias_hh}});
     } else {
-      add_gates<T>(sizes, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, nullptr}});
-      add_gates<T>(sizes, product, of_hidden(d), {{nullptr, weight_hh}, {nullptr, bias_hh}});
+      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, nullptr}});
+      add_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {nullptr, bias_hh}});
     }
     if (auto* peepholes = target.weight_peephole.template data_as<Sum<T>>()) {
       add_peepholes(d, peepholes);

@@ -58,6 +58,8 @@ ForwardScratch book_forward(const Descriptor& descriptor, const Leaf<T>& leaf, B
     scratch.out.push_back(booking.take<Sum<T>>({sizes.projected ? rows : 0, sizes.out_width}));
     scratch.recurrent.push_back(
         booking.take<Sum<T>>({sizes.multiplies_apart ? rows : 0, sizes.gate_width}));
+    scratch.h_reset.push_back(
+        booking.take<T>({inference && sizes.resets_before ? rows : 0, sizes.hidden}));
     scratch.multipliers.push_back(
         booking.take<Sum<T>>({descriptor.drops_recurrent() ? rows : 0, sizes.out_width}));
     scratch.c_fresh.push_back(
@@ -91,8 +93,8 @@ BackwardScratch book_backward(const Descriptor& descriptor, const Leaf<T>& leaf,
         booking.take<Sum<T>>({descriptor.zoneout_h > 0 ? 2 : 0, rows, sizes.out_width}));
     scratch.dc_around.push_back(
         booking.take<Sum<T>>({descriptor.zoneout_c > 0 ? rows : 0, sizes.state_width}));
-    scratch.product.push_back(
-        booking.take<Sum<T>>({descriptor.drops_recurrent() ? 2 : 0, rows, sizes.out_width}));
+    const bool product_apart = descriptor.drops_recurrent() || sizes.resets_before;
+    scratch.product.push_back(booking.take<Sum<T>>({product_apart ? 2 : 0, rows, sizes.out_width}));
     const std::int64_t normed = sizes.norms ? time : 0;
     scratch.d_sums.push_back(booking.take<T>({normed, rows, sizes.gate_width}));
     scratch.d_norm_c.push_back(booking.take<Sum<T>>({normed, rows, sizes.state_width}));
@@ -130,16 +132,18 @@ Sizes::Sizes(const Descriptor& descriptor, std::int64_t layer)
       state_width(panels * kPanel),
       out_width(out_panels * kPanel),
       gate_width(panels * gates * kPanel),
-      saved_width(panels * 4 * kPanel),
+      saved_width(panels * saved_of(descriptor.cell) * kPanel),
       max_input(descriptor.layers > 1
                     ? std::max(descriptor.input, directions * descriptor.widest_output())
                     : descriptor.input),
       lstm(descriptor.cell == CellType::kLstm),
       projected(descriptor.projects()),
+      resets_before(descriptor.cell == CellType::kGruResetBefore),
+      hidden_bias(descriptor.cell == CellType::kGru),
       multiplies_apart(descriptor.peepholes || descriptor.layer_norm ||
-                       descriptor.drops_recurrent()),
+                       descriptor.drops_recurrent() || resets_before),
       norms(descriptor.layer_norm),
-      gates_apart(!lstm || norms),
+      gates_apart(hidden_bias || resets_before || norms),
       fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
 std::vector<Sizes> sizes_of_layers(const Descriptor& descriptor) {
@@ -169,10 +173,16 @@ PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
     const Sizes& sizes = all[static_cast<std::size_t>(index)];
     PackedLayer layer;
     layer.weight_ih = matrix(sizes.hidden, input, sizes.gates);
-    layer.weight_hh = matrix(sizes.hidden, sizes.output, sizes.gates);
+    if (sizes.resets_before) {
+      layer.gate_size = leaf.packed_size(sizes.hidden, sizes.output, 1);
+      layer.gate_size_t = leaf.packed_size(sizes.output, sizes.state_width, 1);
+      layer.weight_hh = booking.take<T>({sizes.gates, layer.gate_size});
+    } else {
+      layer.weight_hh = matrix(sizes.hidden, sizes.output, sizes.gates);
+    }
     if (sizes.projected) layer.weight_hr = matrix(sizes.output, sizes.hidden, 1);
     layer.bias = booking.take<Sum<T>>({sizes.gate_width});
-    if (!sizes.lstm) layer.bias_hn = booking.take<Sum<T>>({sizes.state_width});
+    if (sizes.hidden_bias) layer.bias_hn = booking.take<Sum<T>>({sizes.state_width});
     if (descriptor.peepholes) layer.peepholes = booking.take<Sum<T>>({3, sizes.state_width});
     if (sizes.norms) {
       layer.gain_ih = booking.take<Sum<T>>({sizes.gate_width});
@@ -182,7 +192,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Leaf<T>& leaf) {
     }
     if (descriptor.training) {
       layer.weight_ih_t = matrix(input, sizes.gate_width, 1);
-      layer.weight_hh_t = matrix(sizes.output, sizes.gate_width, 1);
+      layer.weight_hh_t = sizes.resets_before ? booking.take<T>({sizes.gates, layer.gate_size_t})
+                                              : matrix(sizes.output, sizes.gate_width, 1);
       if (sizes.projected) layer.weight_hr_t = matrix(sizes.hidden, sizes.output, 1);
     }
     layout.layers.push_back(layer);
@@ -207,6 +218,7 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
     layer.h_full = booking.take<T>({sizes.projected ? time : 0, rows, sizes.hidden});
     layer.h_dropped =
         booking.take<T>({descriptor.drops_recurrent() ? time + 1 : 0, rows, sizes.output});
+    layer.h_reset = booking.take<T>({sizes.resets_before ? time : 0, rows, sizes.hidden});
     layer.c_fresh = booking.take<Sum<T>>({sizes.fresh_cells ? time : 0, rows, sizes.state_width});
     const std::int64_t normed = sizes.norms ? time : 0;
     layer.norm_ih = booking.take<Sum<T>>({normed, rows, sizes.gate_width});

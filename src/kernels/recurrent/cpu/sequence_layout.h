@@ -20,20 +20,29 @@ struct Sizes {
   std::int64_t state_width;  ///< panels * 16
   std::int64_t out_width;    ///< out_panels * 16
   std::int64_t gate_width;   ///< panels * gates * 16
-  std::int64_t saved_width;  ///< panels * 4 * 16
+  std::int64_t saved_width;  ///< panels * saved * 16
   std::int64_t max_input;    ///< of all layers
   bool lstm, projected;
+  bool resets_before;     ///< recurrent products are made gate by gate, that of n after the others
+  bool hidden_bias;       ///< that of n's recurrent product is apart
   bool multiplies_apart;  ///< the recurrent product is made before the cells
   bool norms;             ///< layer norm
   bool gates_apart;       ///< gate gradients of the two products differ
   bool fresh_cells;       ///< c as a step makes it differs from the state that goes on
 };
 
-/// What a column of gate gradients [panels, gates, 16] stands for.
+/// Gates that stand side by side in columns [panels, count, 16].
+struct Gates {
+  std::int64_t first, count;
+
+  std::int64_t width(const Sizes& sizes) const { return count * sizes.state_width; }
+};
+
+/// What a column of such gates stands for.
 struct GateRow {
-  GateRow(const Sizes& sizes, std::int64_t column)
-      : unit(column / (sizes.gates * kPanel) * kPanel + column % kPanel),
-        canonical(column / kPanel % sizes.gates * sizes.hidden + unit) {}
+  GateRow(const Sizes& sizes, const Gates& gates, std::int64_t column)
+      : unit(column / (gates.count * kPanel) * kPanel + column % kPanel),
+        canonical((gates.first + column / kPanel % gates.count) * sizes.hidden + unit) {}
 
   std::int64_t unit;       ///< padding if not below sizes.hidden
   std::int64_t canonical;  ///< row of the canonical weights
@@ -42,6 +51,9 @@ struct GateRow {
 /// Weights of one layer and direction. The transposed ones serve backward: their depth runs over
 /// panels, gates and lanes, the order in which gate gradients are stored.
 struct PackedLayer {
+  /// weight_hh and its transpose: with resets before the product each gate's for itself, so many
+  /// elements apart.
+  std::int64_t gate_size = 0, gate_size_t = 0;
   std::size_t weight_ih = 0, weight_hh = 0, weight_hr = 0, bias = 0, bias_hn = 0;
   std::size_t peepholes = 0;  ///< [panels, 3, 16] Sum
   /// Layer norm: [gate_width] Sum, and of c [state_width] Sum.
@@ -62,6 +74,7 @@ struct ReserveLayer {
   std::size_t c = 0;       ///< LSTM: the same [time + 1, rows, state_width] Sum
   std::size_t h_full = 0;  ///< with a projection: [time, rows, hidden], h before it
   std::size_t h_dropped = 0;  ///< with recurrent dropout: as h, what the recurrent product reads
+  std::size_t h_reset = 0;    ///< with resets before the product: [time, rows, hidden], r * h
   std::size_t c_fresh = 0;    ///< with fresh cells: [time, rows, state_width] Sum
   /// Layer norm, Sum: normalised products [time, rows, gate_width], c [time, rows, state_width],
   /// and what the three were divided by, inverted, [time, rows, 3].
@@ -81,6 +94,7 @@ struct ForwardScratch {
   std::vector<std::size_t> h_full;       ///< inference with a projection: [rows, hidden]
   std::vector<std::size_t> out;          ///< with a projection: [rows, out_width] Sum
   std::vector<std::size_t> recurrent;    ///< if made apart: [rows, gate_width] Sum
+  std::vector<std::size_t> h_reset;      ///< inference with resets before: [rows, hidden]
   std::vector<std::size_t> multipliers;  ///< of recurrent dropout: [rows, out_width] Sum
   std::vector<std::size_t> c_fresh;      ///< inference with fresh cells: [rows, state_width] Sum
   std::vector<std::size_t> saved;        ///< inference with layer norm: [rows, saved_width] Sum
@@ -95,16 +109,17 @@ struct ThreadScratch {
 
 /// Scratch of the backward pass; vectors but `threads` have an entry a direction.
 struct BackwardScratch {
-  std::vector<std::size_t> d_gates;         ///< [time, rows, gate_width]
-  std::vector<std::size_t> d_gates_hidden;  ///< GRU: the same
-  std::vector<std::size_t> dh;              ///< [2, rows, out_width] Sum
-  std::vector<std::size_t> dc;              ///< LSTM: [rows, state_width] Sum
-  std::vector<std::size_t> dh_out;          ///< with a projection: [time, rows, output]
-  std::vector<std::size_t> dh_full;         ///< with a projection: [rows, state_width] Sum
-  std::vector<std::size_t> dh_through;      ///< zoneout of h: [2, rows, out_width] Sum, and around
-  std::vector<std::size_t> dc_around;       ///< zoneout of c: [rows, state_width] Sum
-  std::vector<std::size_t> product;         ///< recurrent dropout: [2, rows, out_width] Sum, and
-                                            ///< the multipliers
+  std::vector<std::size_t> d_gates;  ///< [time, rows, gate_width]
+  /// GRUs: the same, or with resets before the product each gate's [time, rows, state_width].
+  std::vector<std::size_t> d_gates_hidden;
+  std::vector<std::size_t> dh;          ///< [2, rows, out_width] Sum
+  std::vector<std::size_t> dc;          ///< LSTM: [rows, state_width] Sum
+  std::vector<std::size_t> dh_out;      ///< with a projection: [time, rows, output]
+  std::vector<std::size_t> dh_full;     ///< with a projection: [rows, state_width] Sum
+  std::vector<std::size_t> dh_through;  ///< zoneout of h: [2, rows, out_width] Sum, and around
+  std::vector<std::size_t> dc_around;   ///< zoneout of c: [rows, state_width] Sum
+  std::vector<std::size_t> product;     ///< recurrent dropout, or resets before the product:
+                                        ///< [2, rows, out_width] Sum, and the multipliers
   // With layer norm.
   std::vector<std::size_t> d_sums;    ///< of the gates' sums: [time, rows, gate_width]
   std::vector<std::size_t> d_norm_c;  ///< of what tanh takes: [time, rows, state_width] Sum

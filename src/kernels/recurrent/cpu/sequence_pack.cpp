@@ -24,6 +24,33 @@ struct LayerPacking {
                          panels.end});
   }
 
+  void pack_recurrent() const {
+    const Sizes& sizes = sequence.sizes_of(layer);
+    const std::int64_t hidden = sizes.hidden, output = sizes.output;
+    if (!sizes.resets_before) {
+      return pack(weights.weight_hh, packed.weight_hh, hidden * output, output, 1, hidden, output,
+                  sizes.gates);
+    }
+    const auto* from = weights.weight_hh.data_as<const Sum<T>>();
+    auto* to = at<T>(memory.packed, packed.weight_hh);
+    const Range panels = part_of(sizes.panels, threads, thread);
+    for (std::int64_t gate = 0; gate < sizes.gates; ++gate) {
+      sequence.leaf->pack({from + gate * hidden * output, 0, output, 1, hidden, output, 1,
+                           to + gate * packed.gate_size, panels.begin, panels.end});
+    }
+  }
+
+  void pack_recurrent_transposed() const {
+    const Sizes& sizes = sequence.sizes_of(layer);
+    auto* to = at<T>(memory.packed, packed.weight_hh_t);
+    if (!sizes.resets_before) {
+      return pack_transposed(weights.weight_hh, {0, sizes.gates}, to, sizes.output);
+    }
+    for (std::int64_t gate = 0; gate < sizes.gates; ++gate) {
+      pack_transposed(weights.weight_hh, {gate, 1}, to + gate * packed.gate_size_t, sizes.output);
+    }
+  }
+
   void pack_biases() const {
     const Sizes& sizes = sequence.sizes_of(layer);
     const auto* input_bias = weights.bias_ih.data_as<const Sum<T>>();
@@ -36,7 +63,7 @@ struct LayerPacking {
         const Sum<T> of_input = inside ? input_bias[from] : 0;
         const Sum<T> of_hidden = inside ? hidden_bias[from] : 0;
         // The GRU's reset gate acts on R_n h + b_hn, so that bias joins the recurrent product.
-        const bool apart = !sizes.lstm && gate == 2;
+        const bool apart = sizes.hidden_bias && gate == 2;
         const std::int64_t to = ((unit / kPanel) * sizes.gates + gate) * kPanel + unit % kPanel;
         at<Sum<T>>(memory.packed, packed.bias)[to] = apart ? of_input : of_input + of_hidden;
         if (apart) at<Sum<T>>(memory.packed, packed.bias_hn)[unit] = of_hidden;
@@ -57,9 +84,10 @@ struct LayerPacking {
     }
   }
 
-  /// Packs a matrix [gates * hidden, columns] transposed, by way of a few of its columns in panel
-  /// order.
-  void pack_transposed(const Tensor& source, std::size_t target, std::int64_t columns) const {
+  /// Packs some gates of a matrix [gates * hidden, columns] transposed, by way of a few of its
+  /// columns in panel order.
+  void pack_transposed(const Tensor& source, const Gates& gates, T* target,
+                       std::int64_t columns) const {
     const Sizes& sizes = sequence.sizes_of(layer);
     const PackScratch& scratch = sequence.workspace.pack;
     const auto* values = source.data_as<const Sum<T>>();
@@ -68,8 +96,8 @@ struct LayerPacking {
     for (; panels.begin < panels.end; panels.begin += kTransposedPanels) {
       const Range some{panels.begin, std::min(panels.begin + kTransposedPanels, panels.end)};
       const Range units = units_of(some, columns);
-      for (std::int64_t k = 0; k < sizes.gate_width; ++k) {
-        const GateRow row(sizes, k);
+      for (std::int64_t k = 0; k < gates.width(sizes); ++k) {
+        const GateRow row(sizes, gates, k);
         Sum<T>* to = ordered + k * units.size();
         if (row.unit < sizes.hidden) {
           std::copy_n(values + row.canonical * columns + units.begin, units.size(), to);
@@ -78,8 +106,8 @@ struct LayerPacking {
         }
       }
       // The pack counts units from the first panel of the matrix.
-      sequence.leaf->pack({ordered - units.begin, 0, 1, units.size(), columns, sizes.gate_width, 1,
-                           at<T>(memory.packed, target), some.begin, some.end});
+      sequence.leaf->pack({ordered - units.begin, 0, 1, units.size(), columns, gates.width(sizes),
+                           1, target, some.begin, some.end});
     }
   }
 
@@ -87,8 +115,7 @@ struct LayerPacking {
     const Sizes& sizes = sequence.sizes_of(layer);
     const std::int64_t hidden = sizes.hidden, output = sizes.output;
     pack(weights.weight_ih, packed.weight_ih, hidden * input, input, 1, hidden, input, sizes.gates);
-    pack(weights.weight_hh, packed.weight_hh, hidden * output, output, 1, hidden, output,
-         sizes.gates);
+    pack_recurrent();
     if (sizes.projected) {
       pack(weights.weight_hr, packed.weight_hr, 0, hidden, 1, output, hidden, 1);
     }
@@ -101,8 +128,9 @@ struct LayerPacking {
       pack_vectors(weights.shift_c, packed.shift_c, 1);
     }
     if (!sequence.descriptor.training) return;
-    pack_transposed(weights.weight_ih, packed.weight_ih_t, input);
-    pack_transposed(weights.weight_hh, packed.weight_hh_t, output);
+    pack_transposed(weights.weight_ih, {0, sizes.gates}, at<T>(memory.packed, packed.weight_ih_t),
+                    input);
+    pack_recurrent_transposed();
     if (sizes.projected) {
       pack(weights.weight_hr, packed.weight_hr_t, 0, 1, hidden, hidden, output, 1);
     }

@@ -83,6 +83,14 @@ inline Avx2Vector power_of_two(Avx2Vector n) {
   return Avx2Vector(_mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
 }
 
+/// The greater of x and 0; NaN if x is.
+inline Avx2Vector relu(Avx2Vector x) { return maximum(Avx2Vector(0.0f), x); }
+/// value where x is positive, else 0.
+inline Avx2Vector where_positive(Avx2Vector x, Avx2Vector value) {
+  const __m256 positive = _mm256_cmp_ps(x.value, _mm256_setzero_ps(), _CMP_GT_OQ);
+  return Avx2Vector(_mm256_and_ps(positive, value.value));
+}
+
 inline Avx2Vector sigmoid(Avx2Vector x) { return sigmoid_of(x); }
 inline Avx2Vector tanh(Avx2Vector x) { return tanh_of(x); }
 

@@ -103,6 +103,18 @@ inline Avx512Lanes<kFast> power_of_two(Avx512Lanes<kFast> n) {
   return Avx512Lanes<kFast>(_mm512_maskz_scalef_ps(kAllLanes, _mm512_set1_ps(1.0f), n.value));
 }
 
+/// The greater of x and 0; NaN if x is.
+template <bool kFast>
+inline Avx512Lanes<kFast> relu(Avx512Lanes<kFast> x) {
+  return maximum(Avx512Lanes<kFast>(0.0f), x);
+}
+/// value where x is positive, else 0.
+template <bool kFast>
+inline Avx512Lanes<kFast> where_positive(Avx512Lanes<kFast> x, Avx512Lanes<kFast> value) {
+  const __mmask16 positive = _mm512_cmp_ps_mask(x.value, _mm512_set1_ps(0.0f), _CMP_GT_OQ);
+  return Avx512Lanes<kFast>(_mm512_maskz_mov_ps(positive, value.value));
+}
+
 inline Avx512Vector sigmoid(Avx512Vector x) { return sigmoid_of(x); }
 inline Avx512Vector tanh(Avx512Vector x) { return tanh_of(x); }
 
