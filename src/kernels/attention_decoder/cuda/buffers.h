@@ -10,12 +10,11 @@
 /// Where everything lies in the memory of a plan. Each function lays a set of buffers out from a
 /// Carver. Rows are padded with zeros to multiples of 8 elements: widths below are padded ones.
 ///
-/// Both cells have four blocks of sums: the LSTM's i,f,g,o, and of the GRU r, z, the input's part
-/// of n and the hidden part of n, whose weights are zero where the other part's product would be.
-/// So each step has one product for each layer, of its joint input [x ; h].
+/// The LSTM and the GRU have four blocks of sums: i,f,g,o, and of the GRU r, z, the input's part of
+/// n and the hidden part of n, whose weights are zero where the other part's product would be. A
+/// plain RNN has one. So each step has one product for each layer, of its joint input [x ; h].
 namespace sluice::kernels::attention_decoder::cuda {
 
-constexpr std::int64_t kBlocks = 4;
 /// Source positions that one block of threads gathers gradients for.
 constexpr std::int64_t kSourceTile = 8;
 
@@ -27,11 +26,13 @@ struct Widths {
         memory(padded(d.memory)),
         key(padded(d.key_width())),
         output(padded(d.output)),
+        blocks(d.gates() == 3 ? 4 : d.gates()),
         input_gates(d.gates() * hidden) {}
 
   std::int64_t emb, hidden, memory, key, output;
+  std::int64_t blocks;       ///< of a layer's sums: its gates, and the hidden part of the GRU's n
   std::int64_t input_gates;  ///< of emb's product: the GRU's has no hidden part of n
-  std::int64_t gates() const { return kBlocks * hidden; }
+  std::int64_t gates() const { return blocks * hidden; }
   /// x of a layer; in layer 0 without emb.
   std::int64_t x(std::int64_t layer) const { return layer == 0 ? output : hidden; }
   std::int64_t joint(std::int64_t layer) const { return x(layer) + hidden; }
@@ -46,8 +47,8 @@ struct Widths {
 
 template <typename S>
 struct PackedLayer {
-  S* joint = nullptr;       ///< [4H, x ; H]
-  Wide<S>* bias = nullptr;  ///< [4H]: both biases, those of the GRU's n apart
+  S* joint = nullptr;       ///< [blocks*H, x ; H]
+  Wide<S>* bias = nullptr;  ///< [blocks*H]: both biases, those of the GRU's n apart
 };
 
 template <typename S>
@@ -95,7 +96,7 @@ struct Trace {
 
   S* joint_base = nullptr;        ///< [L, joint_slots, B, x ; H]; slot t: the input of step t
   Wide<S>* c_base = nullptr;      ///< LSTM [L, cell_slots, B, H]; slot t: before step t
-  S* saved_base = nullptr;        ///< training [L, T, B, 4H]: gates after activation
+  S* saved_base = nullptr;        ///< training [L, T, B, blocks*H]: gates after activation
   S* combined_base = nullptr;     ///< [step_slots, B, M ; H]: [context ; q]
   Wide<S>* query_base = nullptr;  ///< additive [step_slots, B, K]
   Wide<S>* alpha_base = nullptr;  ///< [step_slots, B, S]
@@ -163,7 +164,7 @@ template <typename S>
 struct ForwardScratch {
   S* emb = nullptr;            ///< [T, B, E] if emb's own rows are not padded
   Wide<S>* pre = nullptr;      ///< [T, B, G*H]: emb's products
-  Wide<S>* sums = nullptr;     ///< [B, 4H]: of the layer at work
+  Wide<S>* sums = nullptr;     ///< [B, blocks*H]: of the layer at work
   Wide<S>* outputs = nullptr;  ///< [B, A]: before the tanh
 };
 
@@ -190,7 +191,7 @@ struct BackwardScratch {
   Wide<S>* d_combined = nullptr;  ///< [T, B, M ; H]
   S* d_query = nullptr;           ///< additive [T, B, K]
   Wide<S>* d_scores = nullptr;    ///< [T, B, S]
-  S* d_gates = nullptr;           ///< [L, T, B, 4H]
+  S* d_gates = nullptr;           ///< [L, T, B, blocks*H]
   S* d_keys = nullptr;            ///< [B, S, K]
   Wide<S>* d_vector = nullptr;    ///< additive [B, tiles of S, K]: of the score vector
   Wide<S>* d_values = nullptr;    ///< [B, S, M]: of memory by way of the keys

@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "kernels/attention_decoder/cuda/cell_kernels.h"
 #include "kernels/attention_decoder/cuda/cells.h"
 #include "kernels/attention_decoder/cuda/vectors.h"
@@ -30,19 +31,18 @@ __device__ Four<W> factors_of(const Dropout& dropout, std::int64_t row, std::int
   return factors;
 }
 
-/// The sums of four units for each of the four blocks.
+/// The sums of four units for each block.
 template <typename Cell, typename S>
 __device__ void load_sums(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
-                          Four<Wide<S>> (&sums)[4]) {
+                          Four<Wide<S>> (&sums)[Cell::kBlocks]) {
 #pragma unroll
-  for (int block = 0; block < 4; ++block) {
+  for (int block = 0; block < Cell::kBlocks; ++block) {
     const std::int64_t at = block * args.hidden + unit;
-    sums[block] = load_four(args.sums + row * 4 * args.hidden + at);
+    sums[block] = load_four(args.sums + row * Cell::kBlocks * args.hidden + at);
     const Four<Wide<S>> bias = load_four(args.bias + at);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) sums[block].x[i] += bias.x[i];
-    // The GRU's fourth block is of h alone.
-    if (args.pre == nullptr || (!Cell::kHasCellState && block == 3)) continue;
+    if (args.pre == nullptr || (Cell::kHasHiddenBlock && block + 1 == Cell::kBlocks)) continue;
     const Four<Wide<S>> pre = load_four(args.pre + row * args.pre_stride + at);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) sums[block].x[i] += pre.x[i];
@@ -50,31 +50,44 @@ __device__ void load_sums(const CellArgs<S>& args, std::int64_t row, std::int64_
 }
 
 /// What four units of a row write.
-template <typename W>
+template <typename W, int kBlocks>
 struct Outcome {
-  Four<W> gates[4], c, h, y;
+  Four<W> gates[kBlocks], c, h, y;
+};
+
+/// One unit's of each block.
+template <int kBlocks, typename W>
+struct Blocks {
+  W x[kBlocks];
+
+  __device__ Blocks(const Four<W> (&of_four)[kBlocks], int i) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) x[block] = of_four[block].x[i];
+  }
 };
 
 template <typename Cell, typename S>
-__device__ Outcome<Wide<S>> outcome_of(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
-                                       const Four<Wide<S>>& h_prev, const Four<Wide<S>>& c_prev) {
+__device__ Outcome<Wide<S>, Cell::kBlocks> outcome_of(const CellArgs<S>& args, std::int64_t row,
+                                                      std::int64_t unit,
+                                                      const Four<Wide<S>>& h_prev,
+                                                      const Four<Wide<S>>& c_prev) {
   using W = Wide<S>;
-  Outcome<W> out;
+  Outcome<W, Cell::kBlocks> out;
   if (!args.active.at(row)) {
     out.c = c_prev;
     out.h = h_prev;
     return out;
   }
-  Four<W> sums[4];
+  Four<W> sums[Cell::kBlocks];
   load_sums<Cell>(args, row, unit, sums);
   const Four<W> factors = factors_of<W>(args.dropout, row, args.active.t, unit);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     if (unit + i >= args.units) continue;
-    const W of_unit[4] = {sums[0].x[i], sums[1].x[i], sums[2].x[i], sums[3].x[i]};
-    const CellOut<W> cell = Cell::forward(of_unit, h_prev.x[i], c_prev.x[i]);
+    const Blocks of_unit(sums, i);
+    const auto cell = Cell::forward(of_unit.x, h_prev.x[i], c_prev.x[i]);
 #pragma unroll
-    for (int block = 0; block < 4; ++block) out.gates[block].x[i] = cell.gates[block];
+    for (int block = 0; block < Cell::kBlocks; ++block) out.gates[block].x[i] = cell.gates[block];
     out.c.x[i] = cell.c;
     out.h.x[i] = cell.h;
     out.y.x[i] = cell.h * factors.x[i];
@@ -92,14 +105,14 @@ __global__ void __launch_bounds__(kThreads) cell_kernel(CellArgs<S> args) {
   const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
   Four<W> c_prev;
   if constexpr (Cell::kHasCellState) c_prev = load_four(args.c_prev + row * args.hidden + unit);
-  const Outcome<W> out = outcome_of<Cell>(args, row, unit, h_prev, c_prev);
+  const auto out = outcome_of<Cell>(args, row, unit, h_prev, c_prev);
   store_four(args.h + row * args.h_stride + unit, out.h);
   store_four(args.y + row * args.y_stride + unit, out.y);
   if constexpr (Cell::kHasCellState) store_four(args.c + row * args.hidden + unit, out.c);
   if (args.saved == nullptr) return;
 #pragma unroll
-  for (int block = 0; block < 4; ++block) {
-    store_four(args.saved + (row * 4 + block) * args.hidden + unit, out.gates[block]);
+  for (int block = 0; block < Cell::kBlocks; ++block) {
+    store_four(args.saved + (row * Cell::kBlocks + block) * args.hidden + unit, out.gates[block]);
   }
 }
 
@@ -131,16 +144,16 @@ __global__ void __launch_bounds__(kThreads) cell_backward_kernel(CellBackwardArg
   if (unit >= args.hidden) return;
   const std::int64_t at = row * args.hidden + unit;
   const Four<W> dh = gradient_of_h(args, row, unit);
-  Four<W> d_gates[4];
+  Four<W> d_gates[Cell::kBlocks];
   if (!args.active.at(row)) {
     // The state stayed, and so does its gradient.
     store_four(args.d_hidden + at, dh);
   } else {
     const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
-    Four<W> saved[4], c_prev, c, dc, direct;
+    Four<W> saved[Cell::kBlocks], c_prev, c, dc, direct;
 #pragma unroll
-    for (int block = 0; block < 4; ++block) {
-      saved[block] = load_four(args.saved + (row * 4 + block) * args.hidden + unit);
+    for (int block = 0; block < Cell::kBlocks; ++block) {
+      saved[block] = load_four(args.saved + (row * Cell::kBlocks + block) * args.hidden + unit);
     }
     if constexpr (Cell::kHasCellState) {
       c_prev = load_four(args.c_prev + at);
@@ -150,18 +163,19 @@ __global__ void __launch_bounds__(kThreads) cell_backward_kernel(CellBackwardArg
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       if (unit + i >= args.units) continue;
-      const W gates[4] = {saved[0].x[i], saved[1].x[i], saved[2].x[i], saved[3].x[i]};
-      W sums[4];
-      Cell::backward(gates, h_prev.x[i], c_prev.x[i], c.x[i], dh.x[i], dc.x[i], direct.x[i], sums);
+      const Blocks gates(saved, i);
+      W sums[Cell::kBlocks];
+      Cell::backward(gates.x, h_prev.x[i], c_prev.x[i], c.x[i], dh.x[i], dc.x[i], direct.x[i],
+                     sums);
 #pragma unroll
-      for (int block = 0; block < 4; ++block) d_gates[block].x[i] = sums[block];
+      for (int block = 0; block < Cell::kBlocks; ++block) d_gates[block].x[i] = sums[block];
     }
     store_four(args.d_hidden + at, direct);
     if constexpr (Cell::kHasCellState) store_four(args.d_cell + at, dc);
   }
 #pragma unroll
-  for (int block = 0; block < 4; ++block) {
-    store_four(args.d_gates + (row * 4 + block) * args.hidden + unit, d_gates[block]);
+  for (int block = 0; block < Cell::kBlocks; ++block) {
+    store_four(args.d_gates + (row * Cell::kBlocks + block) * args.hidden + unit, d_gates[block]);
   }
 }
 
@@ -169,11 +183,21 @@ dim3 grid_of(std::int64_t rows, std::int64_t width) {
   return {runtime::cuda::blocks_for(width / kVector, kThreads), static_cast<unsigned>(rows)};
 }
 
+/// Calls body(Cell{}); a decoder has no other cells.
+template <typename Body>
+auto with_cell(CellType cell, const Body& body) {
+  if (cell == CellType::kLstm) return body(Lstm{});
+  if (cell == CellType::kGru) return body(Gru{});
+  if (cell == CellType::kRnnTanh) return body(Rnn<Tanh>{});
+  SLUICE_ASSERT(cell == CellType::kRnnRelu);
+  return body(Rnn<Relu>{});
+}
+
 }  // namespace
 
 template <typename S>
 void run_cell(Stream& stream, CellType cell, const CellArgs<S>& args) {
-  const auto kernel = cell == CellType::kLstm ? cell_kernel<Lstm, S> : cell_kernel<Gru, S>;
+  const auto kernel = with_cell(cell, [](auto type) { return cell_kernel<decltype(type), S>; });
   runtime::cuda::launch(stream, "run a decoder's cell", kernel, grid_of(args.rows, args.hidden),
                         kThreads, 0, args);
 }
@@ -181,7 +205,7 @@ void run_cell(Stream& stream, CellType cell, const CellArgs<S>& args) {
 template <typename S>
 void run_cell_backward(Stream& stream, CellType cell, const CellBackwardArgs<S>& args) {
   const auto kernel =
-      cell == CellType::kLstm ? cell_backward_kernel<Lstm, S> : cell_backward_kernel<Gru, S>;
+      with_cell(cell, [](auto type) { return cell_backward_kernel<decltype(type), S>; });
   runtime::cuda::launch(stream, "run a decoder's cell backward", kernel,
                         grid_of(args.rows, args.hidden), kThreads, 0, args);
 }

@@ -36,14 +36,14 @@ struct CellArgs {
   Activity active;
   const Wide<S>* pre = nullptr;  ///< [rows, G*H] to add to the sums; null above layer 0
   std::int64_t pre_stride = 0;
-  const Wide<S>* sums = nullptr;  ///< [rows, 4H]
-  const Wide<S>* bias = nullptr;  ///< [4H]
+  const Wide<S>* sums = nullptr;  ///< [rows, blocks*H]: 4, or 1 of a plain RNN
+  const Wide<S>* bias = nullptr;  ///< [blocks*H]
   const S* h_prev = nullptr;      ///< rows every h_stride
   S* h = nullptr;                 ///< out, rows every h_stride. An inactive row's is h_prev
   std::int64_t h_stride = 0;
   const Wide<S>* c_prev = nullptr;  ///< LSTM [rows, H]
   Wide<S>* c = nullptr;             ///< out; may be c_prev
-  S* saved = nullptr;               ///< out, training [rows, 4H]
+  S* saved = nullptr;               ///< out, training [rows, blocks*H]
   S* y = nullptr;                   ///< out: h after dropout, 0 in inactive rows
   std::int64_t y_stride = 0;
   Dropout dropout;
@@ -67,7 +67,7 @@ struct CellBackwardArgs {
   Dropout dropout;
   Wide<S>* d_hidden = nullptr;  ///< in: of h past the next step's product; out: of h_prev likewise
   Wide<S>* d_cell = nullptr;    ///< LSTM, in: of c; out: of c_prev
-  S* d_gates = nullptr;         ///< out [rows, 4H]: of the sums before activation
+  S* d_gates = nullptr;         ///< out [rows, blocks*H]: of the sums before activation
 };
 
 template <typename S>

@@ -8,19 +8,21 @@ __device__ inline W sigmoid(W x) {
   return W(1) / (W(1) + exp(-x));
 }
 
-/// Four sums or gates, and the states they lead to.
-template <typename W>
+/// Gates, and the states they lead to.
+template <typename W, int kBlocks>
 struct CellOut {
-  W gates[4];  ///< after activation; of the GRU r, z, n and the hidden part of n
+  W gates[kBlocks];  ///< after activation; of the GRU r, z, n and the hidden part of n
   W c = 0, h = 0;
 };
 
 struct Lstm {
+  static constexpr int kBlocks = 4;
   static constexpr bool kHasCellState = true;
+  static constexpr bool kHasHiddenBlock = false;  ///< one of h alone, the last
 
   template <typename W>
-  static __device__ CellOut<W> forward(const W (&sums)[4], W, W c_prev) {
-    CellOut<W> out{{sigmoid(sums[0]), sigmoid(sums[1]), tanh(sums[2]), sigmoid(sums[3])}};
+  static __device__ CellOut<W, 4> forward(const W (&sums)[4], W, W c_prev) {
+    CellOut<W, 4> out{{sigmoid(sums[0]), sigmoid(sums[1]), tanh(sums[2]), sigmoid(sums[3])}};
     out.c = out.gates[1] * c_prev + out.gates[0] * out.gates[2];
     out.h = out.gates[3] * tanh(out.c);
     return out;
@@ -44,10 +46,12 @@ struct Lstm {
 };
 
 struct Gru {
+  static constexpr int kBlocks = 4;
   static constexpr bool kHasCellState = false;
+  static constexpr bool kHasHiddenBlock = true;
 
   template <typename W>
-  static __device__ CellOut<W> forward(const W (&sums)[4], W h_prev, W) {
+  static __device__ CellOut<W, 4> forward(const W (&sums)[4], W h_prev, W) {
     const W r = sigmoid(sums[0]), z = sigmoid(sums[1]);
     const W n = tanh(sums[2] + r * sums[3]);
     return {{r, z, n, sums[3]}, W(0), n + z * (h_prev - n)};
@@ -63,6 +67,48 @@ struct Gru {
     d_sums[2] = dn;
     d_sums[3] = dn * r;
     direct = dh * z;
+  }
+};
+
+struct Tanh {
+  template <typename W>
+  static __device__ W value(W sum) {
+    return tanh(sum);
+  }
+  template <typename W>
+  static __device__ W gradient(W h, W dh) {
+    return dh * (W(1) - h * h);
+  }
+};
+
+struct Relu {
+  template <typename W>
+  static __device__ W value(W sum) {
+    return sum < W(0) ? W(0) : sum;
+  }
+  template <typename W>
+  static __device__ W gradient(W h, W dh) {
+    return h > W(0) ? dh : W(0);
+  }
+};
+
+template <typename Activation>
+struct Rnn {
+  static constexpr int kBlocks = 1;
+  static constexpr bool kHasCellState = false;
+  static constexpr bool kHasHiddenBlock = false;
+
+  template <typename W>
+  static __device__ CellOut<W, 1> forward(const W (&sums)[1], W, W) {
+    const W h = Activation::value(sums[0]);
+    return {{h}, W(0), h};
+  }
+
+  template <typename W>
+  static __device__ void backward(const W (&gates)[1], W, W, W, W dh, W&, W& direct,
+                                  W (&d_sums)[1]) {
+    d_sums[0] = Activation::gradient(gates[0], dh);
+    direct = W(0);
   }
 };
 

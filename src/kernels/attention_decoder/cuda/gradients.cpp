@@ -40,7 +40,7 @@ struct GateBlocks {
 
 /// Those of the input's or of the recurrent product.
 std::vector<GateBlocks> blocks_of(CellType cell, bool recurrent) {
-  if (cell == CellType::kLstm) return {{0, 0, 4}};
+  if (cell != CellType::kGru) return {{0, 0, recurrent::gates_of(cell)}};
   if (!recurrent) return {{0, 0, 3}};
   return {{0, 0, 2}, {3, 2, 1}};
 }

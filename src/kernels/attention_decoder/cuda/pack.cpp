@@ -40,7 +40,7 @@ class Packer {
     const W* weight_hh = data_of<const W>(from.weight_hh);
     const W* bias_ih = data_of<const W>(from.bias_ih);
     const W* bias_hh = data_of<const W>(from.bias_hh);
-    for (std::int64_t block = 0; block < kBlocks; ++block) {
+    for (std::int64_t block = 0; block < w_.blocks; ++block) {
       // Of the GRU's n the third block is the input's part, the fourth the hidden one.
       const bool has_input = !gru || block < 3, has_hidden = !gru || block != 2;
       const std::int64_t first = (gru ? std::min<std::int64_t>(block, 2) : block) * d_.hidden;

@@ -36,12 +36,14 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
 
 /// Of launches that keep weights on chip.
 std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
+  if (auto reason = refuse_unusual_cell(descriptor)) return reason;
   if (descriptor.time == 1) return "weights that a single step reads once need not be kept";
   return std::nullopt;
 }
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_plain(descriptor, device)) return reason;
+  if (auto reason = refuse_unusual_cell(descriptor)) return reason;
   const auto& gpu = static_cast<const runtime::cuda::CudaDevice&>(device).gpu();
   if (!step_geometry(descriptor, StepPass::kForward, descriptor.rows,
                      step_lanes(descriptor, kFusedStep), gpu)) {
@@ -86,6 +88,7 @@ std::unique_ptr<Plan> create(const Descriptor& descriptor, const Device&) {
 template <CudnnAlgorithm algorithm>
 std::optional<std::string> refuse_peer(const Descriptor& descriptor, const Device&) {
   if (auto reason = refuse_extras(descriptor)) return reason;
+  if (descriptor.cell == CellType::kGruResetBefore) return "its GRU resets after the product";
   return refuse_cudnn(descriptor, algorithm);
 }
 

@@ -14,7 +14,6 @@ struct UnitBackward {
 template <typename Cell, typename T>
 __device__ UnitBackward load_unit(const CellBackwardArgs& args, std::int64_t row,
                                   std::int64_t unit) {
-  static_assert(Cell::kSaved == 4);
   const std::int64_t at = row * args.hidden + unit;
   const T* saved = static_cast<const T*>(args.saved) + row * Cell::kSaved * args.hidden + unit;
   UnitBackward values;
@@ -23,7 +22,8 @@ __device__ UnitBackward load_unit(const CellBackwardArgs& args, std::int64_t row
   if constexpr (Cell::kHasCellState) {
     values.c_before = args.c_before[at];
     values.c = args.c[at];
-  } else {
+  }
+  if constexpr (Cell::kReadsState) {
     values.h_before = load(static_cast<const T*>(args.h_before) + at);
   }
   return values;
@@ -43,7 +43,7 @@ __device__ void store_gate(const CellBackwardArgs& args, std::int64_t row, std::
                            float d_gate, float d_recurrent) {
   const std::int64_t column = g * args.hidden + unit;
   store(static_cast<T*>(args.d_input) + row * args.d_input_stride + column, d_gate);
-  if constexpr (!Cell::kHasCellState) {
+  if constexpr (Cell::kProductsApart) {
     store(static_cast<T*>(args.d_recurrent) + row * Cell::kGates * args.hidden + column,
           d_recurrent);
   }

@@ -20,7 +20,7 @@ __global__ void gate_kernel(const CellForwardArgs args, const int g) {
                     args.bias[p * args.hidden + unit];
     const float r = args.recurrent[(row * Cell::kGates + p) * args.hidden + unit];
     float gates[Cell::kSaved] = {};
-    if constexpr (!Cell::kHasCellState) {
+    if constexpr (Cell::kProductsApart) {
       if (g == 2) load_gates<Cell>(args, row, unit, gates);
     }
     args.gates[(row * Cell::kSaved + g) * args.hidden + unit] =

@@ -20,7 +20,7 @@ __device__ void load_inputs(const CellForwardArgs& args, std::int64_t row, std::
   for (int g = 0; g < Cell::kGates; ++g) {
     values.inputs[g] = x[g * args.hidden] + args.bias[g * args.hidden + unit];
   }
-  if constexpr (!Cell::kHasCellState) values.bias_hn = args.bias_hn[unit];
+  if constexpr (Cell::kProductsApart) values.bias_hn = args.bias_hn[unit];
 }
 
 template <typename Cell, typename T>
@@ -29,7 +29,8 @@ __device__ void load_state(const CellForwardArgs& args, std::int64_t row, std::i
   const std::int64_t at = row * args.hidden + unit;
   if constexpr (Cell::kHasCellState) {
     values.c = args.c_before[at];
-  } else {
+  }
+  if constexpr (Cell::kReadsState) {
     values.h = load(static_cast<const T*>(args.h_before) + at);
   }
 }

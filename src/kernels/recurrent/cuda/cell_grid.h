@@ -40,10 +40,17 @@ void dispatch_cell(const CellKind& kind, const Body& body) {
   dispatch_device_storage(kind.storage, [&](auto storage) {
     using T = typename decltype(storage)::type;
     using Math = std::conditional_t<sizeof(T) == 2, FastMath, ExactMath>;
-    if (kind.cell == CellType::kLstm) {
-      body(base::TypeTag<LstmCell<Math>>{}, storage);
-    } else {
-      body(base::TypeTag<GruCell<Math>>{}, storage);
+    switch (kind.cell) {
+      case CellType::kLstm:
+        return body(base::TypeTag<LstmCell<Math>>{}, storage);
+      case CellType::kGru:
+        return body(base::TypeTag<GruCell<Math>>{}, storage);
+      case CellType::kGruResetBefore:
+        return body(base::TypeTag<GruResetBeforeCell<Math>>{}, storage);
+      case CellType::kRnnTanh:
+        return body(base::TypeTag<RnnCell<TanhActivation<Math>>>{}, storage);
+      case CellType::kRnnRelu:
+        return body(base::TypeTag<RnnCell<ReluActivation<Math>>>{}, storage);
     }
   });
 }

@@ -27,16 +27,16 @@ struct CellForwardArgs {
   std::int64_t input_stride;  ///< of a row of `input`
   const float* recurrent;     ///< products [rows, G*H]
   const float* bias;          ///< [G*H]: both biases, but of the GRU's n only the input's
-  const float* bias_hn;       ///< [H], GRU only
+  const float* bias_hn;       ///< [H], GRU that resets after the product only
   const void* h_before;       ///< null with a projection
   void* h_after;              ///< with a projection what is to be projected
   const float* c_before;      ///< LSTM only
   float* c_after;             ///< may be c_before
   void* y;                    ///< null with a projection
   std::int64_t y_stride;
-  void* saved;        ///< [rows, 4, H] for backward; null in inference
+  void* saved;        ///< [rows, saved, H] for backward; null in inference
   float* c_sequence;  ///< null if not asked for
-  float* gates;       ///< scratch [rows, 4, H] of the separate kernels
+  float* gates;       ///< scratch [rows, saved, H] of the separate kernels
 };
 
 /// One kernel for the whole cell.
@@ -49,7 +49,7 @@ struct CellBackwardArgs {
   const std::int32_t* lengths;
   std::int64_t t;
   const void* saved;
-  const void* h_before;   ///< GRU only
+  const void* h_before;   ///< GRUs only
   const float* c_before;  ///< LSTM only
   const float* c;         ///< the step's new cell state
   const float* dh;        ///< of the step's h as later steps give it
@@ -59,7 +59,7 @@ struct CellBackwardArgs {
   float* dc;         ///< in and out
   void* d_input;     ///< out: gate gradients [rows, G*H] for the input's product
   std::int64_t d_input_stride;
-  void* d_recurrent;  ///< out: the same for the recurrent product; null for the LSTM
+  void* d_recurrent;  ///< out: the same for the recurrent product where it differs, else null
   float* dh_whole;    ///< scratch [rows, H] of the separate kernels
   float* dc_whole;    ///< likewise
 };

@@ -95,6 +95,10 @@ struct LstmCell {
   static constexpr int kGates = 4;  ///< i, f, g, o
   static constexpr int kSaved = 4;
   static constexpr bool kHasCellState = true;
+  static constexpr bool kReadsState = false;  ///< h before the step, other than by the product
+  /// What the two products give to n is used apart: the recurrent one has a bias and a gradient of
+  /// its own.
+  static constexpr bool kProductsApart = false;
 
   /// The k-th value to evaluate, k = 0..kSaved-1: one may need those before it.
   __host__ __device__ static constexpr int order(int k) { return k; }
@@ -148,6 +152,8 @@ struct GruCell {
   static constexpr int kGates = 3;  ///< r, z, n
   static constexpr int kSaved = 4;  ///< and R_n h + b_hn
   static constexpr bool kHasCellState = false;
+  static constexpr bool kReadsState = true;
+  static constexpr bool kProductsApart = true;
 
   __host__ __device__ static constexpr int order(int k) { return k < 2 ? k : 5 - k; }
   __host__ __device__ static constexpr int product_of(int g) { return g == 3 ? 2 : g; }
@@ -183,6 +189,76 @@ struct GruCell {
   }
   __device__ static float dc_before(const float*, float) { return 0.0f; }
   __device__ static float dh_direct(const float* gates, float dh) { return dh * gates[1]; }
+};
+
+/// The GRU whose recurrent product of n is that of r * h (reset_kernels.h). Of r it knows no
+/// gradient: that comes back through the product.
+template <typename Math>
+struct GruResetBeforeCell {
+  static constexpr int kGates = 3;  ///< r, z, n
+  static constexpr int kSaved = 3;
+  static constexpr bool kHasCellState = false;
+  static constexpr bool kReadsState = true;
+  static constexpr bool kProductsApart = false;
+
+  __host__ __device__ static constexpr int order(int k) { return k; }
+  __host__ __device__ static constexpr int product_of(int g) { return g; }
+
+  __device__ static float gate(int g, float x, float r, float /*bias_hn*/, const float*) {
+    return g == 2 ? Math::tanh(x + r) : Math::logistic(x + r);
+  }
+  __device__ static float next_c(const float*, float) { return 0.0f; }
+  __device__ static float next_h(const float* gates, float /*c*/, float h) {
+    return (1.0f - gates[1]) * gates[2] + gates[1] * h;
+  }
+
+  __device__ static float whole_dc(const float*, float, float, float) { return 0.0f; }
+  __device__ static float d_gate(int g, const float* gates, float, float, float h, float dh,
+                                 float) {
+    const float z = gates[1], n = gates[2];
+    if (g == 0) return 0.0f;
+    return g == 1 ? dh * (h - n) * z * (1.0f - z) : dh * (1.0f - z) * (1.0f - n * n);
+  }
+  __device__ static float d_recurrent(int, const float*, float d_gate) { return d_gate; }
+  __device__ static float dc_before(const float*, float) { return 0.0f; }
+  __device__ static float dh_direct(const float* gates, float dh) { return dh * gates[1]; }
+};
+
+template <typename Math>
+struct TanhActivation {
+  __device__ static float value(float sum) { return Math::tanh(sum); }
+  __device__ static float gradient(float h, float dh) { return dh * (1.0f - h * h); }
+};
+template <typename Math>
+struct ReluActivation {
+  __device__ static float value(float sum) { return sum < 0.0f ? 0.0f : sum; }
+  __device__ static float gradient(float h, float dh) { return h > 0.0f ? dh : 0.0f; }
+};
+
+template <typename Activation>
+struct RnnCell {
+  static constexpr int kGates = 1;
+  static constexpr int kSaved = 1;  ///< h as the step makes it
+  static constexpr bool kHasCellState = false;
+  static constexpr bool kReadsState = false;
+  static constexpr bool kProductsApart = false;
+
+  __host__ __device__ static constexpr int order(int k) { return k; }
+  __host__ __device__ static constexpr int product_of(int g) { return g; }
+
+  __device__ static float gate(int, float x, float r, float /*bias_hn*/, const float*) {
+    return Activation::value(x + r);
+  }
+  __device__ static float next_c(const float*, float) { return 0.0f; }
+  __device__ static float next_h(const float* gates, float /*c*/, float /*h*/) { return gates[0]; }
+
+  __device__ static float whole_dc(const float*, float, float, float) { return 0.0f; }
+  __device__ static float d_gate(int, const float* gates, float, float, float, float dh, float) {
+    return Activation::gradient(gates[0], dh);
+  }
+  __device__ static float d_recurrent(int, const float*, float d_gate) { return d_gate; }
+  __device__ static float dc_before(const float*, float) { return 0.0f; }
+  __device__ static float dh_direct(const float*, float) { return 0.0f; }
 };
 
 }  // namespace sluice::kernels::recurrent::cuda

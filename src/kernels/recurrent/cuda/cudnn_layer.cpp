@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -10,6 +11,14 @@ namespace {
 cudnnDataType_t cudnn_type(DType dtype) {
   if (dtype == DType::kFloat32) return CUDNN_DATA_FLOAT;
   return dtype == DType::kBFloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+}
+
+cudnnRNNMode_t cudnn_mode(CellType cell) {
+  if (cell == CellType::kLstm) return CUDNN_LSTM;
+  if (cell == CellType::kRnnTanh) return CUDNN_RNN_TANH;
+  if (cell == CellType::kRnnRelu) return CUDNN_RNN_RELU;
+  SLUICE_ASSERT(cell == CellType::kGru);
+  return CUDNN_GRU;
 }
 
 }  // namespace
@@ -41,8 +50,7 @@ CudnnLayer::CudnnLayer(const Descriptor& descriptor, cudnnRNNAlgo_t algorithm)
 void CudnnLayer::describe(cudnnRNNDescriptor_t rnn, cudnnMathType_t math) const {
   const Descriptor& d = descriptor_;
   cudnn_.check(
-      cudnn_.rnn_set(rnn, algorithm_, d.cell == CellType::kLstm ? CUDNN_LSTM : CUDNN_GRU,
-                     CUDNN_RNN_DOUBLE_BIAS,
+      cudnn_.rnn_set(rnn, algorithm_, cudnn_mode(d.cell), CUDNN_RNN_DOUBLE_BIAS,
                      d.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                      CUDNN_LINEAR_INPUT, cudnn_type(d.dtype), CUDNN_DATA_FLOAT, math,
                      static_cast<std::int32_t>(d.input), static_cast<std::int32_t>(d.hidden),

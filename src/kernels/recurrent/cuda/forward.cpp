@@ -1,4 +1,5 @@
 #include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/reset_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/span.h"
@@ -32,6 +33,7 @@ class DirectionForward {
     c_ = reinterpret_cast<float*>(base + state.c);
     saved_ = base + state.saved;
     h_full_ = base + state.h_full;
+    h_reset_ = base + state.h_reset;
     if (sizes_.drops) h_dropped_ = base + state.h_dropped;
     if (training_ && sizes_.fresh_cells) c_fresh_ = reinterpret_cast<float*>(base + state.c_fresh);
     input_ = run.workspace<float>(layout.input[static_cast<std::size_t>(layer)]);
@@ -121,6 +123,9 @@ class DirectionForward {
     if (!sizes_.drops) return nullptr;
     return run_.element(h_dropped_, walk_.state_row(s) * rows_ * output_);
   }
+  const std::byte* h_read_at(std::int64_t s) const {
+    return sizes_.drops ? h_dropped_at(s) : h_at(s);
+  }
   StateRules rules(std::int64_t s) const { return run_.rules(layer_, direction_, s); }
   std::byte* h_full_at(std::int64_t t) const {
     return run_.element(h_full_, (training_ ? t : 0) * rows_ * sizes_.hidden);
@@ -143,12 +148,13 @@ class DirectionForward {
     return input_ + place * rows_ * input_stride() + direction_ * sizes_.gate_width;
   }
 
-  /// out [rows, G*H] = a [rows, depth] * the transpose of rows [first, ..) of the matrix: one
+  /// out [rows, gates*H] = a [rows, depth] * the transpose of rows [first, ..) of the matrix: one
   /// product, or one a gate.
   void multiply_gates(std::int64_t lane, const std::byte* a, const PackedMatrix& matrix,
-                      std::int64_t first, float* out, std::int64_t out_stride) const {
-    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
-    const std::int64_t width = sizes_.gate_width / parts;
+                      std::int64_t first, std::int64_t gates, float* out,
+                      std::int64_t out_stride) const {
+    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : gates;
+    const std::int64_t width = gates * sizes_.hidden / parts;
     for (std::int64_t part = 0; part < parts; ++part) {
       multiply(run_, lane, rows_, width, matrix.columns, {a, matrix.columns},
                forward_factor(run_, matrix, first + part * width),
@@ -164,17 +170,50 @@ class DirectionForward {
     const PackedMatrix& matrix = packed_.weight_ih;
     const std::byte* x =
         run_.element(run_.input_of(layer_), walk_.time_of(s) * rows_ * matrix.columns);
-    multiply_gates(lane, x, matrix, direction_ * sizes_.gate_width, input_at(s, piece),
-                   input_stride());
+    multiply_gates(lane, x, matrix, direction_ * sizes_.gate_width, sizes_.gates,
+                   input_at(s, piece), input_stride());
     run_.engine.lanes.follow(lane_, lane);
   }
 
+  /// The recurrent products of one step.
+  void multiply_state(std::int64_t s, const Piece& piece) const {
+    const PackedMatrix& matrix = packed_.directions[static_cast<std::size_t>(direction_)].weight_hh;
+    const auto multiply_some = [&](const std::byte* h, std::int64_t first, std::int64_t gates) {
+      multiply_gates(lane_, h, matrix, first * sizes_.hidden, gates,
+                     recurrent_ + first * sizes_.hidden, sizes_.gate_width);
+    };
+    if (!sizes_.resets_before) return multiply_some(h_read_at(s), 0, sizes_.gates);
+    multiply_some(h_read_at(s), 0, 2);
+    multiply_some(reset_state(s, piece), 2, 1);
+  }
+
+  /// r * h, what the product of n reads.
+  const std::byte* reset_state(std::int64_t s, const Piece& piece) const {
+    const std::int64_t t = walk_.time_of(s);
+    ResetForward reset{};
+    reset.rows = rows_;
+    reset.hidden = sizes_.hidden;
+    reset.lengths = run_.lengths();
+    reset.t = t;
+    reset.input = input_at(s, piece);
+    reset.input_stride = input_stride();
+    reset.recurrent = recurrent_;
+    reset.bias = bias();
+    reset.h = h_read_at(s);
+    std::byte* to = run_.element(h_reset_, (training_ ? t : 0) * rows_ * sizes_.hidden);
+    reset.h_reset = to;
+    reset_forward(stream_, run_.engine.descriptor.dtype, reset);
+    return to;
+  }
+
+  const float* bias() const {
+    return run_.packed<const float>(packed_.bias) + direction_ * sizes_.gate_width;
+  }
+
   void step(std::int64_t s, const Piece& piece) const {
-    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
     if (fused_) return fused_step(s, piece);
     multiply_input(s, piece);
-    multiply_gates(lane_, sizes_.drops ? h_dropped_at(s) : h_at(s), packed.weight_hh, 0, recurrent_,
-                   sizes_.gate_width);
+    multiply_state(s, piece);
     const CellForwardArgs cell = cell_args(s, piece);
     if (sizes_.norms) {
       cell_forward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(s), norm(s));
@@ -221,12 +260,12 @@ class DirectionForward {
     cell.input = input_at(s, piece);
     cell.input_stride = input_stride();
     cell.recurrent = recurrent_;
-    cell.bias = run_.packed<const float>(packed_.bias) + direction_ * sizes_.gate_width;
+    cell.bias = bias();
     cell.gates = gates_;
     if (sizes_.lstm) {
       cell.c_before = c_at(s);
       cell.c_after = c_at(s + 1);
-    } else {
+    } else if (sizes_.hidden_bias) {
       cell.bias_hn = run_.packed<const float>(packed.bias_hn);
     }
     if (sizes_.projected) {
@@ -308,7 +347,8 @@ class DirectionForward {
   const std::optional<StepGeometry> fused_;
   std::byte *h_first_ = nullptr, *h_last_ = nullptr;
   float *c_first_ = nullptr, *c_last_ = nullptr;
-  std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr;
+  std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr,
+            *h_reset_ = nullptr;
   float *c_ = nullptr, *c_fresh_ = nullptr, *input_ = nullptr, *recurrent_ = nullptr,
         *projected_ = nullptr, *gates_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/fused_step_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -18,6 +19,7 @@ std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass
   constexpr std::int64_t kLineBytes = 128, kTileRows = 64;
   const std::int64_t hidden = descriptor.hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
+  if (refuse_unusual_cell(descriptor)) return std::nullopt;
   if (!gpu.code.hopper || descriptor.projects() || hidden * element % kCopyBytes != 0) {
     return std::nullopt;
   }

@@ -80,6 +80,7 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
   }
   if (sizes.projected) state.h_full = booking.take(sizes.storage, {time, rows, sizes.hidden});
   if (sizes.drops) state.h_dropped = booking.take(sizes.storage, {time + 1, rows, output});
+  if (sizes.resets_before) state.h_reset = booking.take(sizes.storage, {time, rows, sizes.hidden});
   if (descriptor.training && sizes.fresh_cells) {
     state.c_fresh = booking.take(kFloat, {time, rows, sizes.hidden});
   }
@@ -161,7 +162,8 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
-    layout.product.push_back(booking.take(kFloat, {sizes.drops ? rows : 0, output}));
+    layout.product.push_back(
+        booking.take(kFloat, {sizes.drops || sizes.resets_before ? rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
   }
@@ -182,13 +184,16 @@ Sizes::Sizes(const Descriptor& descriptor)
       gates(descriptor.gates()),
       hidden(descriptor.hidden),
       gate_width(gates * hidden),
-      saved_width(4 * hidden),
+      saved_width(saved_of(descriptor.cell) * hidden),
       storage(static_cast<std::int64_t>(base::size_of(descriptor.dtype))),
       lstm(descriptor.cell == CellType::kLstm),
       projected(descriptor.projects()),
+      resets_before(descriptor.cell == CellType::kGruResetBefore),
+      hidden_bias(descriptor.cell == CellType::kGru),
+      carries_h(resets_before || hidden_bias),
       drops(descriptor.drops_recurrent()),
       norms(descriptor.layer_norm),
-      gates_apart(!lstm || norms),
+      gates_apart(hidden_bias || norms),
       fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
 
 PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
@@ -208,7 +213,7 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
         direction.weight_hr =
             book_matrix(booking, sizes, descriptor.output_of(l), sizes.hidden, with_transpose);
       }
-      if (!sizes.lstm) direction.bias_hn = booking.take(kFloat, {sizes.hidden});
+      if (sizes.hidden_bias) direction.bias_hn = booking.take(kFloat, {sizes.hidden});
       if (descriptor.peepholes) direction.peepholes = booking.take(kFloat, {3, sizes.hidden});
       if (sizes.norms) {
         direction.gain_ih = booking.take(kFloat, {sizes.gate_width});

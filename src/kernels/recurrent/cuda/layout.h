@@ -16,13 +16,16 @@ struct Sizes {
 
   std::int64_t layers, directions, gates, hidden;
   std::int64_t gate_width;   ///< gates * hidden
-  std::int64_t saved_width;  ///< 4 * hidden
+  std::int64_t saved_width;  ///< saved * hidden
   std::int64_t storage;      ///< bytes of an element in storage
   bool lstm, projected;
-  bool drops;        ///< recurrent dropout
-  bool norms;        ///< layer norm
-  bool gates_apart;  ///< gate gradients of the two products differ
-  bool fresh_cells;  ///< c as a step makes it differs from the state that goes on
+  bool resets_before;  ///< the recurrent product of n is made after the others
+  bool hidden_bias;    ///< that of n's recurrent product is apart
+  bool carries_h;      ///< some of h goes on around the products: GRUs
+  bool drops;          ///< recurrent dropout
+  bool norms;          ///< layer norm
+  bool gates_apart;    ///< gate gradients of the two products differ
+  bool fresh_cells;    ///< c as a step makes it differs from the state that goes on
 };
 
 /// A matrix of weights in storage, [rows, columns], and its transpose where a rung wants it; or
@@ -37,7 +40,7 @@ struct PackedMatrix {
 struct PackedDirection {
   PackedMatrix weight_hh;     ///< [G*H, P or H]
   PackedMatrix weight_hr;     ///< [P, H]
-  std::size_t bias_hn = 0;    ///< float32 [H], GRU
+  std::size_t bias_hn = 0;    ///< float32 [H], GRU that resets after the product
   std::size_t peepholes = 0;  ///< float32 [3, H]
   /// Layer norm: float32 [4*H], and of c [H].
   std::size_t gain_ih = 0, gain_hh = 0, gain_c = 0, shift_c = 0;
@@ -61,9 +64,10 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung);
 struct StateLayout {
   std::size_t h = 0;       ///< storage [time + 1, rows, output]; in inference [2, rows, output]
   std::size_t c = 0;       ///< float32 [time + 1, rows, H], LSTM; in inference [rows, H]
-  std::size_t saved = 0;   ///< storage [time, rows, 4, H]; training only
+  std::size_t saved = 0;   ///< storage [time, rows, saved, H]; training only
   std::size_t h_full = 0;  ///< storage [time, rows, H], with a projection; in inference [rows, H]
   std::size_t h_dropped = 0;  ///< as h, what products read of it; with recurrent dropout
+  std::size_t h_reset = 0;    ///< r * h, if it resets before: as h_full
   std::size_t c_fresh = 0;    ///< float32 [time, rows, H]; training with fresh cells
   /// Training with layer norm: storage [time, rows, 4*H] twice, [time, rows, H], and float32 [time,
   /// rows, 3].
@@ -81,7 +85,7 @@ struct ForwardLayout {
   std::vector<std::size_t> input;      ///< a layer: float32 [input_steps, rows, D*G*H]
   std::vector<std::size_t> recurrent;  ///< a layer and direction: float32 [rows, G*H]
   std::vector<std::size_t> projected;  ///< likewise: float32 [rows, P]
-  std::vector<std::size_t> gates;      ///< likewise: float32 [rows, 4, H]; separate kernels only
+  std::vector<std::size_t> gates;      ///< likewise: float32 [rows, saved, H]; separate kernels
   std::vector<StateLayout> states;     ///< inference only
   std::vector<std::size_t> outputs;    ///< inference only: of inner layers
   std::size_t exchange = 0;            ///< what blocks of a launch tell each other
@@ -90,12 +94,14 @@ struct ForwardLayout {
 struct BackwardLayout {
   /// A layer: storage [time, rows, D*G*H]. Layers may share it.
   std::vector<std::size_t> d_input;
-  std::vector<std::size_t> d_recurrent;  ///< a layer and direction, GRU: storage [time, rows, G*H]
+  std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
+                                         ///< apart: storage [time, rows, G*H]
   std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
   std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
   std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
   std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
-  std::vector<std::size_t> product;      ///< likewise, recurrent dropout: float32 [rows, output]
+  std::vector<std::size_t> product;      ///< likewise, recurrent dropout or resets before the
+                                         ///< product: float32 [rows, output]
   std::vector<std::size_t> d_sums;       ///< likewise, layer norm: storage [time, rows, 4*H]
   std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]

@@ -68,7 +68,7 @@ struct Packing {
     bias.gates = sizes.gates;
     bias.hidden = sizes.hidden;
     bias.to = reinterpret_cast<float*>(packed + layer.bias) + d * sizes.gate_width;
-    if (!sizes.lstm) bias.bias_hn = reinterpret_cast<float*>(packed + direction.bias_hn);
+    if (sizes.hidden_bias) bias.bias_hn = reinterpret_cast<float*>(packed + direction.bias_hn);
     list.add(bias);
   }
 };

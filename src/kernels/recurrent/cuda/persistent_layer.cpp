@@ -146,7 +146,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
     const PackedDirection& direction = packed.directions[d];
     args.weights[d] = run.packed<const void>(direction.weight_hh.plain);
     args.largest[d] = run.packed<const float>(direction.weight_hh.largest);
-    args.bias_hn[d] = sizes.lstm ? nullptr : run.packed<const float>(direction.bias_hn);
+    args.bias_hn[d] = sizes.hidden_bias ? run.packed<const float>(direction.bias_hn) : nullptr;
     if (!engine.descriptor.training) continue;
     const StateLayout& kept = engine.reserve.states[l * packed.directions.size() + d];
     args.h_states[d] = run.reserve<void>(kept.h);

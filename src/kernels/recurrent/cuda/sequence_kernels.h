@@ -21,8 +21,8 @@ struct PackMatrix {
 };
 void pack_matrix(cudaStream_t stream, DType storage, const PackMatrix& args);
 
-/// to = both biases, but of the GRU's last block (n) only the input's; its other one goes to
-/// bias_hn, which is null for the LSTM.
+/// to = both biases, but with bias_hn of the last block (n of a GRU that resets after the product)
+/// only the input's: the other goes there.
 struct PackBias {
   const float* bias_ih;  ///< [gates * hidden]
   const float* bias_hh;

@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/last_step.h"
+#include "kernels/recurrent/cuda/reset_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 
@@ -40,13 +41,15 @@ class DirectionBackward {
     dh_out_ = run.workspace<std::byte>(layout.dh_out[i]);
     dh_full_ = run.workspace<float>(layout.dh_full[i]);
     if (sizes_.drops) product_ = run.workspace<float>(layout.product[i]);
+    if (sizes_.resets_before) candidate_ = run.workspace<float>(layout.product[i]);
+    h_dropped_ = run.reserve<std::byte>(state.h_dropped);
     dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
     dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
     dy_ = layer + 1 == sizes_.layers ? static_cast<const std::byte*>(args.dy.data())
                                      : run.workspace<const std::byte>(layout.dy[l]);
     // Every row is active and nothing goes around the product: it may overwrite.
     extras_ = run.engine.descriptor.has_extras();
-    product_alone_ = sizes_.lstm && !sizes_.projected && run.lengths() == nullptr && !extras_;
+    product_alone_ = !sizes_.carries_h && !sizes_.projected && run.lengths() == nullptr && !extras_;
   }
 
   void begin() const {
@@ -140,15 +143,37 @@ class DirectionBackward {
     }
     if (extras_) {
       cell_backward_extras(stream_, run_.kind(), cell, extras(p));
-      multiply_gates(p, lane_);
-      return;
-    }
-    if (run_.engine.rung.fused_pointwise) {
+    } else if (run_.engine.rung.fused_pointwise) {
       cell_backward_of(p, cell);
     } else {
       cell_backward_apart(stream_, run_.kind(), cell);
     }
+    if (sizes_.resets_before) multiply_candidate(p);
     multiply_gates(p, lane_);
+  }
+
+  /// Of a GRU that resets before the product of n: what comes back from there, and what r gets of
+  /// it.
+  void multiply_candidate(std::int64_t p) const {
+    const std::int64_t hidden = sizes_.hidden, s = walk_.steps - 1 - p, t = walk_.time_of(s);
+    multiply(run_, lane_, rows_, hidden, hidden,
+             {run_.element(gates_at(p), 2 * hidden), gates_stride()},
+             backward_factor(run_, packed_.weight_hh, 2 * hidden),
+             {candidate_, hidden, DType::kFloat32});
+    ResetBackward reset{};
+    reset.rows = rows_;
+    reset.hidden = hidden;
+    reset.lengths = run_.lengths();
+    reset.t = t;
+    reset.saved = run_.element(saved_, t * rows_ * sizes_.saved_width);
+    const std::byte* lone = run_.lone_h0(layer_, direction_);
+    const std::byte* states = sizes_.drops ? h_dropped_ : h_;
+    reset.h = lone ? lone : run_.element(states, walk_.state_row(s) * rows_ * output_);
+    reset.product = candidate_;
+    if (!product_) reset.dh = dh_at(p + 1);
+    reset.d_input = d_input_at(t);
+    reset.d_input_stride = d_input_stride();
+    reset_backward(stream_, run_.engine.descriptor.dtype, reset);
   }
 
   /// The product of the turn before, and the cell of this one; the last turn's product is left for
@@ -282,14 +307,15 @@ class DirectionBackward {
 
   /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
   void multiply_gates(std::int64_t p, std::int64_t lane) const {
-    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : sizes_.gates;
-    const std::int64_t width = sizes_.gate_width / parts;
+    const std::int64_t gates = sizes_.resets_before ? 2 : sizes_.gates;
+    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : gates;
+    const std::int64_t width = gates * sizes_.hidden / parts;
+    const bool begins = (product_alone_ || product_) && !candidate_;
     for (std::int64_t part = 0; part < parts; ++part) {
       multiply(run_, lane, rows_, output_, width,
                {run_.element(gates_at(p), part * width), gates_stride()},
                backward_factor(run_, packed_.weight_hh, part * width),
-               {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32,
-                part > 0 || !(product_alone_ || product_)});
+               {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32, part > 0 || !begins});
     }
   }
 
@@ -302,11 +328,11 @@ class DirectionBackward {
   const PackedDirection& packed_;
   const std::optional<StepGeometry> fused_;
   bool product_alone_ = false, extras_ = false;
-  std::byte *h_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr, *d_recurrent_ = nullptr,
-            *dh_out_ = nullptr;
+  std::byte *h_ = nullptr, *h_dropped_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr,
+            *d_recurrent_ = nullptr, *dh_out_ = nullptr;
   const std::byte* dy_ = nullptr;
   float *c_ = nullptr, *dh_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr, *dh_whole_ = nullptr,
-        *dc_whole_ = nullptr, *product_ = nullptr;
+        *dc_whole_ = nullptr, *product_ = nullptr, *candidate_ = nullptr;
 };
 
 }  // namespace

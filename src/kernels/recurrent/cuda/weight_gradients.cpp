@@ -12,10 +12,15 @@ struct Gradients {
   /// target += left^T [.., depth] * right [depth, ..].
   void add_product(std::int64_t lane, const Tensor& target, const std::byte* left,
                    std::int64_t left_stride, const std::byte* right) const {
-    if (!target) return;
-    const std::int64_t rows = target.size(0), columns = target.size(1);
+    if (target) add_rows(lane, target, 0, target.size(0), left, left_stride, right);
+  }
+
+  /// The same of rows [first, first + rows) of target.
+  void add_rows(std::int64_t lane, const Tensor& target, std::int64_t first, std::int64_t rows,
+                const std::byte* left, std::int64_t left_stride, const std::byte* right) const {
+    const std::int64_t columns = target.size(1);
     multiply(run, lane, rows, columns, depth, {left, left_stride, true}, {right, columns},
-             {target.data(), columns, DType::kFloat32, true});
+             {target.data_as<float>() + first * columns, columns, DType::kFloat32, true});
   }
 
   void add_sums(std::int64_t lane, const std::byte* values, std::int64_t stride,
@@ -131,7 +136,14 @@ void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::in
     all.add_sums(lanes.rest, d_recurrent, recurrent_stride, gradients.bias_hh, {});
   }
   all.add_product(lanes.inputs, gradients.weight_ih, d_input, input_stride, run.input_of(layer));
-  all.add_product(lanes.rest, gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
+  if (!sizes.resets_before) {
+    all.add_product(lanes.rest, gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
+  } else if (gradients.weight_hh) {
+    const std::int64_t hidden = sizes.hidden, of_h = 2 * hidden;
+    all.add_rows(lanes.rest, gradients.weight_hh, 0, of_h, d_recurrent, recurrent_stride, h_before);
+    all.add_rows(lanes.rest, gradients.weight_hh, of_h, hidden, run.element(d_recurrent, of_h),
+                 recurrent_stride, run.reserve<const std::byte>(state.h_reset));
+  }
   if (sizes.projected) {
     all.add_product(lanes.rest, gradients.weight_hr,
                     run.workspace<const std::byte>(layout.dh_out[i]), output,
