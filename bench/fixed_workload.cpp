@@ -17,14 +17,14 @@ BenchShape fixed_workload(std::string_view name, const std::string& shapes, std:
 }
 
 std::string describe(const BenchShape& shape) {
-  return fmt::format(
-      "{}: {}, {} steps x {} rows, input {}, hidden {}, {} {}{}{}, {}", shape.name,
-      shape.cell == kernels::recurrent::CellType::kLstm ? "LSTM" : "GRU", shape.time, shape.batch,
-      shape.input, shape.hidden, shape.layers, shape.layers == 1 ? "layer" : "layers",
-      shape.directions == 2 ? ", both directions" : "",
-      shape.projections.empty() ? ""
-                                : fmt::format(", projection {}", fmt::join(shape.projections, ",")),
-      shape.dtype_name());
+  return fmt::format("{}: {}, {} steps x {} rows, input {}, hidden {}, {} {}{}{}, {}", shape.name,
+                     kernels::recurrent::name_of(shape.cell), shape.time, shape.batch, shape.input,
+                     shape.hidden, shape.layers, shape.layers == 1 ? "layer" : "layers",
+                     shape.directions == 2 ? ", both directions" : "",
+                     shape.projections.empty()
+                         ? ""
+                         : fmt::format(", projection {}", fmt::join(shape.projections, ",")),
+                     shape.dtype_name());
 }
 
 std::vector<BenchResult> run_quietly(const RecurrentBenchOptions& options, const BenchShape& shape,

@@ -94,8 +94,7 @@ oracle::Weights of_oracle(const HostData::LayerWeights& layer) {
 
 HostResults oracle_results(const BenchShape& shape, const HostData& data, Pass pass) {
   oracle::StackShape stack;
-  stack.cell =
-      shape.cell == kernels::recurrent::CellType::kLstm ? oracle::Cell::kLstm : oracle::Cell::kGru;
+  stack.cell = oracle::cell_named(kernels::recurrent::name_of(shape.cell));
   stack.time = shape.time;
   stack.rows = shape.batch;
   stack.input = shape.input;

@@ -9,11 +9,11 @@
 namespace sluice::app {
 namespace {
 
-void add_recurrent(CLI::App& bench, const char* name, const char* description,
-                   kernels::recurrent::CellType cell) {
+void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
+  const std::string name(kernels::recurrent::name_of(cell));
   const auto options = std::make_shared<sluice::bench::RecurrentBenchOptions>();
   options->cell = cell;
-  CLI::App* command = bench.add_subcommand(name, description);
+  CLI::App* command = bench.add_subcommand(name, "Layers whose cell is " + name);
   command->add_option("--shapes", options->shapes, "Shape file; see bench/shapes/")->required();
   command
       ->add_option("--impl", options->implementations,
@@ -67,8 +67,7 @@ void add_bench(CLI::App& program) {
       "  sluice bench ladder --device cuda\n"
       "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
       "  sluice bench report cpu.json --html report.html");
-  add_recurrent(*command, "lstm", "LSTM layers", kernels::recurrent::CellType::kLstm);
-  add_recurrent(*command, "gru", "GRU layers", kernels::recurrent::CellType::kGru);
+  for (const auto cell : kernels::recurrent::kCellTypes) add_recurrent(*command, cell);
   add_bench_ladder(*command);
   add_bench_table(*command);
   add_bench_train(*command);

@@ -17,6 +17,10 @@ MOST_BYTES = 1 << 30  # of all copies of the inputs of a shape
 MOST_SETS = 64
 
 
+# Blocks of weights of a cell.
+GATES = {"lstm": 4, "gru": 3, "gru_reset_before": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
 class Declined(Exception):
     """Why an implementation doesn't run a shape."""
 
@@ -26,7 +30,7 @@ class Shape:
     """A line of a shape file; bench/shape_file.h explains the keys."""
 
     # What a key's text may be, and the least a number may be where that is not 1.
-    CHOICES = {"cell": ["lstm", "gru"], "dtype": DTYPES, "lengths": ["full", "uniform"],
+    CHOICES = {"cell": list(GATES), "dtype": DTYPES, "lengths": ["full", "uniform"],
                "pass": ["all", "forward"], "directions": ["1", "2"],
               "peepholes": ["on", "off"], "layer_norm": ["on", "off"]}
     LEAST = {"projection": 0, "seed": 0}
@@ -53,7 +57,7 @@ class Shape:
 
     def check(self):
         if self.projection and self.cell != "lstm":
-            raise ValueError("a GRU has no projection")
+            raise ValueError("only the LSTM has a projection")
         if self.is_uneven and len(self.projection) != self.layers:
             raise ValueError(f"{len(self.projection)} projections given for {self.layers} layers")
 
@@ -65,7 +69,7 @@ class Shape:
 
     @property
     def gates(self):
-        return 4 if self.cell == "lstm" else 3
+        return GATES[self.cell]
 
     @property
     def is_uneven(self):
@@ -235,22 +239,25 @@ def read_arguments(parser, implementations):
 
 def parse_arguments(description, implementations):
     parser = argument_parser(description, implementations)
-    parser.add_argument("--cell", choices=["lstm", "gru", "all"], default="all")
+    parser.add_argument("--cell", choices=[*GATES, "all"], default="all")
     parser.add_argument("--pass", dest="passes", choices=["all"] + PASSES, default="all")
     return read_arguments(parser, implementations)
 
 
-def measure(arguments, contest_of, library):
+def measure(arguments, contest_of, library, cells=("lstm", "gru")):
     """Runs every shape and pass, prints a row for each implementation and writes the JSON.
 
     contest_of(shape, pass) gives an object with `device`, `device_model`, `threads` and
     `runner(implementation)`, which returns a function that runs once and returns milliseconds, or
-    raises Declined.
+    raises Declined. `cells` are those that the library has.
     """
     results = []
     print(f"{'shape':<22} {'dtype':<9} {'pass':<17} {library:<25} {'ms':>10} {'GFLOP/s':>9}")
     for shape in read_shapes(arguments.shapes, arguments.dtype, arguments.device):
         if arguments.cell not in ("all", shape.cell) or shape.name not in (arguments.only or [shape.name]):
+            continue
+        if shape.cell not in cells:
+            print(f"# {shape.name}: {library} has no {shape.cell}")
             continue
         if shape.is_uneven:
             print(f"# {shape.name}: no library has stacks whose layers differ in width")

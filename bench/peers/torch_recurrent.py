@@ -44,11 +44,17 @@ class Set:
         self.kept = None
 
 
+KINDS = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn_tanh": torch.nn.RNN,
+         "rnn_relu": torch.nn.RNN}
+
+
 def make_module(shape, device):
-    kind = torch.nn.LSTM if shape.cell == "lstm" else torch.nn.GRU
-    projection = {"proj_size": shape.projection} if shape.projection else {}
+    kind = KINDS[shape.cell]
+    more = {"proj_size": shape.projection} if shape.projection else {}
+    if kind is torch.nn.RNN:
+        more["nonlinearity"] = shape.cell.removeprefix("rnn_")
     module = kind(shape.input, shape.hidden, shape.layers, bidirectional=shape.directions == 2,
-                  **projection)
+                  **more)
     module.to(device, TYPES[shape.dtype])
     module.flatten_parameters()
     # torch leaves bfloat16 as it is, and says so at every call.
@@ -163,7 +169,7 @@ class Contest:
 def main():
     arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS)
     try:
-        common.measure(arguments, Contest, torch_common.name_and_version())
+        common.measure(arguments, Contest, torch_common.name_and_version(), tuple(KINDS))
     except (OSError, ValueError) as error:
         sys.exit(str(error))
 

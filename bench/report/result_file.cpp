@@ -131,7 +131,8 @@ std::string train_sizes(const Entry& entry) {
                                  entry.size("layers", 1), entry.size("batch", 1),
                                  entry.size("source_time", 1), entry.size("target_time", 1));
   if (entry.size("directions", 1) == 2) text += " D2";
-  if (entry.one_of("recurrent_cell", {"lstm", "gru"}) == "gru") text += " gru";
+  const std::string cell = entry.one_of("recurrent_cell", {"lstm", "gru", "rnn_tanh", "rnn_relu"});
+  if (cell != "lstm") text += " " + cell;
   if (entry.one_of("attention", {"additive", "multiplicative"}) == "multiplicative") {
     text += " multiplicative";
   }
@@ -146,7 +147,8 @@ std::string sizes_of(const Entry& entry, std::string_view cell) {
 Workload workload_of(const Entry& entry) {
   Workload workload;
   workload.name = entry.text("name");
-  workload.cell = entry.one_of("cell", {"lstm", "gru", "gemm", "seq2seq"});
+  workload.cell = entry.one_of(
+      "cell", {"lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu", "gemm", "seq2seq"});
   workload.dtype = entry.text("dtype");
   workload.pass = entry.text("pass");
   workload.device = entry.text("device");

@@ -12,7 +12,8 @@ namespace sluice::bench::report {
 struct Workload {
   std::string device;   ///< "cpu", "cuda:0"
   std::string machine;  ///< the GPU's model, or the CPU's with the number of threads
-  std::string cell;     ///< "lstm", "gru", "gemm" for a product of matrices, "seq2seq" for training
+  /// A recurrent layer's, "gemm" for a product of matrices, "seq2seq" for training.
+  std::string cell;
   std::string dtype;
   std::string pass;
   std::string name;

@@ -11,8 +11,11 @@ TEST(Bench, WritesResults) {
               "# a comment\n"
               "tiny cell=gru time=3 batch=2 input=5 hidden=8\n"
               "both cell=lstm time=3 batch=2 input=5 hidden=8 layers=2 directions=2 "
-              "lengths=uniform seed=7\n");
-  for (const std::string cell : {"lstm", "gru"}) {
+              "lengths=uniform seed=7\n"
+              "original cell=gru_reset_before time=3 batch=2 input=5 hidden=8\n"
+              "plain cell=rnn_tanh time=3 batch=2 input=5 hidden=8\n"
+              "rectified cell=rnn_relu time=3 batch=2 input=5 hidden=8\n");
+  for (const std::string cell : {"lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu"}) {
     const Outcome outcome = place.sluice({"bench", cell, "--shapes", "tiny.shapes", "--impl", "all",
                                           "--repeats", "1", "--json", "out.json"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;

@@ -56,7 +56,7 @@ TEST(Ladder, PrintsSpeedUpsOverTheLowestRung) {
   std::ostringstream out;
   const std::vector<BenchResult> results = run_ladder(options, out);
   ASSERT_GE(results.size(), 4u);  // portable and onednn, both passes
-  EXPECT_NE(out.str().find("tiny: LSTM, 3 steps x 2 rows, input 5, hidden 8, 2 layers, float32"),
+  EXPECT_NE(out.str().find("tiny: lstm, 3 steps x 2 rows, input 5, hidden 8, 2 layers, float32"),
             std::string::npos)
       << out.str();
   const std::string lowest = line_of(out.str(), "portable");

@@ -113,17 +113,20 @@ TEST(ShapeFile, HoldsTheListsThatWePromise) {
     EXPECT_GT(flops_of(fmt::format("projected_b{}", batch), recurrent::CellType::kLstm), 0);
   }
   std::map<std::pair<recurrent::CellType, bool>, int> counts;
-  for (const BenchShape& shape : read_shapes(folder / "deepbench.shapes")) {
-    EXPECT_EQ(shape.input, shape.hidden);
-    EXPECT_EQ(shape.name, fmt::format("{}_h{}_b{}_t{}", shape.inference_only ? "infer" : "train",
-                                      shape.hidden, shape.batch, shape.time));
-    ++counts[{shape.cell, shape.inference_only}];
+  for (const char* file : {"deepbench.shapes", "vanilla.shapes"}) {
+    for (const BenchShape& shape : read_shapes(folder / file)) {
+      EXPECT_EQ(shape.input, shape.hidden);
+      EXPECT_EQ(shape.name, fmt::format("{}_h{}_b{}_t{}", shape.inference_only ? "infer" : "train",
+                                        shape.hidden, shape.batch, shape.time));
+      ++counts[{shape.cell, shape.inference_only}];
+    }
   }
-  // Sizes x batches x times: 4x4 + 3 + 3; 4x4 + 1 + 2; 3x3 + 3 + 3; 4x3x4 + 3 + 3.
+  // Sizes x batches x times: 4x4 + 3 + 3; 4x4 + 1 + 2; 3x3 + 3 + 3; 4x3x4 + 3 + 3; 3x4.
   EXPECT_EQ((counts[{recurrent::CellType::kLstm, false}]), 22);
   EXPECT_EQ((counts[{recurrent::CellType::kGru, false}]), 19);
   EXPECT_EQ((counts[{recurrent::CellType::kLstm, true}]), 15);
   EXPECT_EQ((counts[{recurrent::CellType::kGru, true}]), 54);
+  EXPECT_EQ((counts[{recurrent::CellType::kRnnRelu, false}]), 12);
 }
 
 TEST(ShapeFile, NamesTheLineAndTheKey) {
