@@ -12,7 +12,10 @@ namespace attention = kernels::attention_decoder;
 
 namespace {
 
-Initializer fan_in(std::int64_t inputs) { return {1 / std::sqrt(static_cast<double>(inputs))}; }
+/// Of a matrix with so many columns, or of a layer so wide.
+Initializer fan_in(std::int64_t inputs, Role role = Role::kWeight, std::int64_t gates = 1) {
+  return {1 / std::sqrt(static_cast<double>(inputs)), 0, role, gates};
+}
 
 }  // namespace
 
@@ -21,16 +24,17 @@ AttentionDecoder::AttentionDecoder(Parameters& parameters, const std::string& pr
     : name_(prefix), architecture_(architecture) {
   const attention::Descriptor& d = architecture_;
   for (std::int64_t layer = 0; layer < d.layers; ++layer) {
-    const auto declare = [&](const char* name, const Shape& shape) {
+    const auto declare = [&](const char* name, const Shape& shape, Role role) {
       return parameters.declare(fmt::format("{}.{}_l{}", prefix, name, layer), shape,
-                                fan_in(d.hidden));
+                                fan_in(d.hidden, role, d.gates()));
     };
     const std::int64_t gates = d.gates() * d.hidden;
+    const bool lstm = d.cell == kernels::recurrent::CellType::kLstm;
     CellIds ids{};
-    ids.weight_ih = declare("weight_ih", {gates, d.input_of(layer)});
-    ids.weight_hh = declare("weight_hh", {gates, d.hidden});
-    ids.bias_ih = declare("bias_ih", {gates});
-    ids.bias_hh = declare("bias_hh", {gates});
+    ids.weight_ih = declare("weight_ih", {gates, d.input_of(layer)}, Role::kWeight);
+    ids.weight_hh = declare("weight_hh", {gates, d.hidden}, Role::kRecurrentWeight);
+    ids.bias_ih = declare("bias_ih", {gates}, lstm ? Role::kLstmBias : Role::kOther);
+    ids.bias_hh = declare("bias_hh", {gates}, Role::kOther);
     cells_.push_back(ids);
   }
   const auto declare = [&](const char* name, const Shape& shape, Initializer initializer) {
@@ -39,7 +43,7 @@ AttentionDecoder::AttentionDecoder(Parameters& parameters, const std::string& pr
   if (d.attention == attention::AttentionType::kAdditive) {
     query_ = declare("query_weight", {d.key, d.hidden}, fan_in(d.hidden));
     memory_ = declare("memory_weight", {d.key, d.memory}, fan_in(d.memory));
-    score_ = declare("score_vector", {d.key}, fan_in(d.key));
+    score_ = declare("score_vector", {d.key}, fan_in(d.key, Role::kOther));
   } else {
     bilinear_ = declare("bilinear_weight", {d.hidden, d.memory}, fan_in(d.memory));
   }

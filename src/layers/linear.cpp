@@ -16,9 +16,10 @@ Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t i
     : name_(prefix),
       in_(in),
       out_(out),
-      weight_(shared ? *shared
-                     : parameters.declare(prefix + ".weight", {out, in},
-                                          {1 / std::sqrt(static_cast<double>(in))})),
+      weight_(shared
+                  ? *shared
+                  : parameters.declare(prefix + ".weight", {out, in},
+                                       {1 / std::sqrt(static_cast<double>(in)), 0, Role::kWeight})),
       bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {}
 
 LinearPlan::LinearPlan(const Context&, const Linear& linear, runtime::ArenaPlanner& planner,

@@ -1,39 +1,10 @@
 #include "layers/parameters.h"
 
-#include "runtime/rng.h"
-
 namespace sluice::layers {
 namespace {
 
 // Each parameter starts on a 64-byte boundary in float32.
 constexpr std::int64_t kAlignment = 16;
-
-// FNV-1a: names decide the random stream, so that adding a parameter leaves the others' draw alone.
-constexpr std::uint64_t hash_name(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char character : name) {
-    hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3ull;
-  }
-  return hash;
-}
-
-template <typename T>
-std::vector<T> draw(const ParameterSpec& spec, std::uint64_t seed) {
-  const double center = spec.initializer.center;
-  std::vector<T> values(static_cast<std::size_t>(spec.shape.element_count()),
-                        static_cast<T>(center));
-  if (spec.initializer.range == 0) return values;
-  const std::uint64_t key = seed ^ hash_name(spec.name);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto block = static_cast<std::uint64_t>(i / 4);
-    const std::uint32_t word = runtime::philox(
-        key,
-        {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0})[i % 4];
-    const double unit = (word + 0.5) / 4294967296.0;
-    values[i] = static_cast<T>(center + (2 * unit - 1) * spec.initializer.range);
-  }
-  return values;
-}
 
 }  // namespace
 
@@ -72,12 +43,13 @@ std::int64_t Parameters::element_count() const {
   return count;
 }
 
-void Parameters::initialize(const Context& context, std::uint64_t seed) const {
+void Parameters::initialize(const Context& context, std::uint64_t seed,
+                            const Initialization& chosen) const {
   for (ParameterId id = 0; id < specs_.size(); ++id) {
     base::dispatch_master(dtype_, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      const std::vector<T> values = draw<T>(specs_[id], seed);
-      upload<T>(context, id, values);
+      const ParameterSpec& spec = specs_[id];
+      upload<T>(context, id, draw<T>(spec.initializer, chosen, spec.name, spec.shape, seed));
     });
   }
 }

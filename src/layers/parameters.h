@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/initializer.h"
 #include "runtime/context.h"
 
 namespace sluice::layers {
@@ -14,12 +15,6 @@ using runtime::Context;
 using runtime::DType;
 using runtime::Shape;
 using runtime::Tensor;
-
-/// How a parameter starts: every element uniform in [center - range, center + range].
-struct Initializer {
-  double range = 0;
-  double center = 0;
-};
 
 /// One named tensor of a model.
 struct ParameterSpec {
@@ -63,7 +58,8 @@ class Parameters {
   std::int64_t flat_size() const { return flat_size_; }
 
   /// Draws every parameter from (seed, its name, element index): the same on every device.
-  void initialize(const Context& context, std::uint64_t seed) const;
+  void initialize(const Context& context, std::uint64_t seed,
+                  const Initialization& chosen = {}) const;
 
   /// Whole parameters to and from the host, in float32 or float64 as allocated.
   template <typename T>

@@ -14,7 +14,8 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
                                const recurrent::Descriptor& architecture)
     : name_(prefix), architecture_(architecture) {
   const std::int64_t gates = architecture.gates() * architecture.hidden;
-  const Initializer initializer{1 / std::sqrt(static_cast<double>(architecture.hidden))};
+  const double range = 1 / std::sqrt(static_cast<double>(architecture.hidden));
+  const bool lstm = architecture.cell == recurrent::CellType::kLstm;
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
     for (std::int64_t direction = 0; direction < architecture.directions; ++direction) {
       const auto declare_as = [&](const char* name, const Shape& shape, Initializer start) {
@@ -22,19 +23,23 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
             fmt::format("{}.{}_l{}{}", prefix, name, layer, direction == 1 ? "_reverse" : ""),
             shape, start);
       };
-      const auto declare = [&](const char* name, const Shape& shape) {
-        return declare_as(name, shape, initializer);
+      const auto declare = [&](const char* name, const Shape& shape, Role role,
+                               std::int64_t blocks = 1) {
+        return declare_as(name, shape, {range, 0, role, blocks});
       };
       Ids ids{};
-      ids.weight_ih = declare("weight_ih", {gates, architecture.input_of(layer)});
-      ids.weight_hh = declare("weight_hh", {gates, architecture.output_of(layer)});
-      ids.bias_ih = declare("bias_ih", {gates});
-      ids.bias_hh = declare("bias_hh", {gates});
+      ids.weight_ih = declare("weight_ih", {gates, architecture.input_of(layer)}, Role::kWeight,
+                              architecture.gates());
+      ids.weight_hh = declare("weight_hh", {gates, architecture.output_of(layer)},
+                              Role::kRecurrentWeight, architecture.gates());
+      ids.bias_ih = declare("bias_ih", {gates}, lstm ? Role::kLstmBias : Role::kOther);
+      ids.bias_hh = declare("bias_hh", {gates}, Role::kOther);
       if (architecture.projects()) {
-        ids.weight_hr = declare("weight_hr", {architecture.output_of(layer), architecture.hidden});
+        ids.weight_hr = declare("weight_hr", {architecture.output_of(layer), architecture.hidden},
+                                Role::kWeight);
       }
       if (architecture.peepholes) {
-        ids.weight_peephole = declare("weight_peephole", {3, architecture.hidden});
+        ids.weight_peephole = declare("weight_peephole", {3, architecture.hidden}, Role::kOther);
       }
       if (architecture.layer_norm) {
         constexpr Initializer kOne{0, 1}, kZero{};

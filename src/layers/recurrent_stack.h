@@ -9,11 +9,12 @@
 
 namespace sluice::layers {
 
-/// The parameters of a stack of LSTM or GRU layers, named as torch names them behind a prefix:
+/// The parameters of a stack of recurrent layers, named as torch names them behind a prefix:
 /// `<prefix>.weight_ih_l0`, `.weight_hh_l0`, `.bias_ih_l0`, `.bias_hh_l0` (`_reverse` for the
 /// backward direction, `.weight_hr_l0` with a projection,
 /// `.weight_peephole_l0` with peepholes, `.gain_ih_l0`, `.gain_hh_l0`, `.gain_c_l0`, `.shift_c_l0`
-/// with layer norm). They start uniform in +-1/sqrt(hidden).
+/// with layer norm). They start uniform in +-1/sqrt(hidden), or as an Initialization
+/// chooses.
 class RecurrentStack {
  public:
   /// `architecture` needs no extent, dtype or training flag: those belong to plans.

@@ -1,5 +1,6 @@
 #include "models/seq2seq_config.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -51,7 +52,10 @@ void check_rate(std::string_view key, double value) {
 }  // namespace
 
 void Seq2SeqConfig::validate() const {
-  SLUICE_CHECK(cell == "lstm" || cell == "gru", "model.cell is '{}'; use lstm or gru", cell);
+  constexpr std::array<std::string_view, 4> kCells{"lstm", "gru", "rnn_tanh", "rnn_relu"};
+  SLUICE_CHECK(std::ranges::find(kCells, cell) != kCells.end(),
+               "model.cell is '{}'; a model with an attention decoder has {}", cell,
+               fmt::join(kCells, ", "));
   SLUICE_CHECK(attention == "additive" || attention == "multiplicative",
                "model.attention is '{}'; use additive or multiplicative", attention);
   check_range("source_vocabulary", source_vocabulary, kLargestWidth);

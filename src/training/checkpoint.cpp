@@ -115,7 +115,10 @@ std::unique_ptr<models::Model> make_model(const Context& context, const TrainCon
   const Task& task = task_of(config);
   std::unique_ptr<models::Model> model = task.make_model(config, data);
   model->parameters().allocate(context, DType::kFloat32, true);
-  model->parameters().initialize(context, static_cast<std::uint64_t>(config.loop.seed));
+  model->parameters().initialize(context, static_cast<std::uint64_t>(config.loop.seed),
+                                 {layers::parse_distribution(config.initial.initializer),
+                                  layers::parse_distribution(config.initial.recurrent_initializer),
+                                  config.initial.forget_bias});
   task.set_from_data(context, data, model->parameters());
   return model;
 }

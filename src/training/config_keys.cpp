@@ -78,7 +78,16 @@ const ConfigKey kKeys[] = {
     {"model.kind", [](C& c) -> T { return &c.model.kind; }, kMust,
      "What kind of model to train: seq2seq (texts in, texts out), classifier (a label for a text) "
      "or features (a recurrent stack on frames of numbers)."},
-    {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust, "lstm or gru."},
+    {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust,
+     "lstm, gru, gru_reset_before (the original, for models without an attention decoder), "
+     "rnn_tanh or rnn_relu."},
+    {"model.initializer", [](C& c) -> T { return &c.initial.initializer; }, kStart,
+     "How matrices of a fresh run are drawn, but embeddings and recurrent ones: uniform (in +- "
+     "1/sqrt of a width), xavier_uniform, xavier_normal or orthogonal, each gate for itself."},
+    {"model.recurrent_initializer", [](C& c) -> T { return &c.initial.recurrent_initializer; },
+     kStart, "The same of matrices that act on the previous step's h."},
+    {"model.forget_bias", [](C& c) -> T { return &c.initial.forget_bias; }, kStart,
+     "Added to what biases of an lstm's forget gates are drawn as; 1 lets a fresh run remember."},
     {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
      "Width of the source and target embeddings."},
     {"model.hidden", [](C& c) -> T { return &c.model.hidden; }, kMust,

@@ -127,7 +127,15 @@ void check_loop(const LoopConfig& config) {
   check_one_of("training.bleu_tokenizer", config.bleu_tokenizer, metrics::bleu_tokenizer_names());
 }
 
-void check_initial(const InitialConfig& config) {
+void check_initial(const InitialConfig& config, std::string_view cell) {
+  const std::initializer_list<std::string_view> known{"uniform", "xavier_uniform", "xavier_normal",
+                                                      "orthogonal"};
+  check_one_of("model.initializer", config.initializer, known);
+  check_one_of("model.recurrent_initializer", config.recurrent_initializer, known);
+  check_range("model.forget_bias", config.forget_bias, -kMost, kMost);
+  SLUICE_CHECK(config.forget_bias == 0 || cell == "lstm",
+               "model.forget_bias is {}, but only an lstm has a forget gate; model.cell is {}",
+               config.forget_bias, cell);
   const ParameterPatterns only("training.init_only", config.only);
   SLUICE_CHECK(only.empty() || !config.from.empty(),
                "training.init_only is '{}', but training.init_from names no checkpoint to take "
@@ -181,7 +189,7 @@ void TrainConfig::validate() const {
   check_optimizer(optimizer);
   check_learning_rate(learning_rate);
   check_loop(loop);
-  check_initial(initial);
+  check_initial(initial, model.cell);
   check_task(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   check_at_least("output.log_every", output.log_every, 1);

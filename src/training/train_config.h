@@ -115,8 +115,13 @@ struct LoopConfig {
   std::int64_t checkpoint_every = 0;
 };
 
-/// What the weights of a fresh run start from instead of what is drawn.
+/// What the weights of a fresh run start from.
 struct InitialConfig {
+  // How they are drawn (layers/initializer.h).
+  std::string initializer = "uniform";
+  std::string recurrent_initializer = "uniform";
+  double forget_bias = 0;
+  // What takes the place of what is drawn.
   std::string from;  ///< a checkpoint
   std::string only;  ///< patterns of the parameters taken from it; empty: all
   // Files of word vectors.

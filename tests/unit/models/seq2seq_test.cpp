@@ -205,6 +205,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cpu", "gru", "additive", false, 1, 2},
                     Case{"test", "lstm", "additive", true, 2, 2},
                     Case{"test", "gru", "multiplicative", true, 1, 1},
+                    Case{"cpu", "rnn_tanh", "additive", true, 2, 2},
+                    Case{"test", "rnn_relu", "multiplicative", false, 1, 1},
                     Case{"cpu", "lstm", "additive", true, 2, 1, true},
                     Case{"test", "lstm", "additive", false, 2, 1, true},
                     Case{"cpu", "lstm", "additive", false, 2, 1, false, true},

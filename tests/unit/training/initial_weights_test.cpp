@@ -68,6 +68,46 @@ TEST_P(InitialWeights, AllOfThemWithTheirWords) {
   expect_contains(trainer.start_notes()[0], "parameters start from");
 }
 
+// Of an encoder of one bidirectional layer: biases of the forget gates, and orthonormal rows.
+TEST_P(InitialWeights, DrawnAsTheConfigurationSays) {
+  TrainConfig config = reversal_config(folder_ / "plain");
+  config.model.cell = "lstm";
+  Trainer plain = start(config);
+  config.initial.initializer = "xavier_uniform";
+  config.initial.recurrent_initializer = "orthogonal";
+  config.initial.forget_bias = 2;
+  config.output.directory = folder_ / "chosen";
+  Trainer chosen = start(config);
+  const auto& specs = chosen.model().parameters().specs();
+  int biases = 0, recurrent = 0;
+  for (layers::ParameterId id = 0; id < specs.size(); ++id) {
+    const std::vector<float> before = values(plain, id), after = values(chosen, id);
+    const std::string& name = specs[id].name;
+    if (name.find("bias_ih") != std::string::npos) {
+      ++biases;
+      const std::size_t hidden = after.size() / 4;
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        EXPECT_EQ(after[i], i / hidden == 1 ? static_cast<float>(before[i] + 2.0) : before[i]);
+      }
+    } else if (name.find("weight_hh") != std::string::npos) {
+      ++recurrent;
+      double square = 0;
+      for (std::int64_t i = 0; i < specs[id].shape[1]; ++i) {
+        square += after[static_cast<std::size_t>(i)] * after[static_cast<std::size_t>(i)];
+      }
+      EXPECT_NEAR(square, 1, 1e-5) << name;
+    } else if (name.find("bias") == std::string::npos &&
+               name.find("embedding") == std::string::npos &&
+               name.find("score") == std::string::npos) {
+      EXPECT_NE(after, before) << name;
+    } else {
+      EXPECT_EQ(after, before) << name;
+    }
+  }
+  EXPECT_GE(biases, 2);
+  EXPECT_GE(recurrent, 2);
+}
+
 TEST_P(InitialWeights, ThoseChosenAndTheOthersAsDrawn) {
   TrainConfig config = config_from(base(), "target_embedding.*,*coder.bias_ih_l0");
   config.model.attention = "multiplicative";  // what is not chosen need not be there

@@ -211,7 +211,19 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   rising.learning_rate = {.schedule = "cosine", .decay_steps = 10, .min_learning_rate = 0.5};
   expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { rising.validate(); }),
                   "training.min_learning_rate is 0.5");
-  refuse("model.cell=rnn", "model.cell");
+  refuse("model.cell=rnn", "model.cell is 'rnn'");
+  refuse("model.cell=gru_reset_before",
+         "model.cell is 'gru_reset_before'; a model with an attention decoder has lstm, gru, "
+         "rnn_tanh, rnn_relu");
+  refuse("model.initializer=xavier",
+         "model.initializer is 'xavier'; use one of: uniform, xavier_uniform, xavier_normal, "
+         "orthogonal");
+  refuse("model.recurrent_initializer=glorot", "model.recurrent_initializer is 'glorot'");
+  TrainConfig forgetful;
+  forgetful.model.cell = "gru";
+  forgetful.initial.forget_bias = 1;
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { forgetful.validate(); }),
+                  "model.forget_bias is 1, but only an lstm has a forget gate");
   refuse("tokenizer.kind=letters", "tokenizer.kind");
   refuse("training.keep_best=f1",
          "training.keep_best is 'f1'; use one of: loss, perplexity, accuracy, exact_match, bleu, "
