@@ -19,7 +19,6 @@ struct PackMatrix {
   void* transposed;
   std::int64_t transposed_stride;
 };
-void pack_matrix(cudaStream_t stream, DType storage, const PackMatrix& args);
 
 /// to = both biases, but with bias_hn of the last block (n of a GRU that resets after the product)
 /// only the input's: the other goes there.
@@ -30,7 +29,6 @@ struct PackBias {
   float* to;
   float* bias_hn;  ///< [hidden]
 };
-void pack_bias(cudaStream_t stream, const PackBias& args);
 
 /// The end of a step with a projection: h of active rows is what was projected.
 struct FinishProjection {
