@@ -11,6 +11,7 @@ void add_chat(CLI::App& program);
 void add_score(CLI::App& program);
 void add_classify(CLI::App& program);
 void add_run(CLI::App& program);
+void add_tag(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
 void add_report(CLI::App& program);

@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
     sluice::app::add_score(program);
     sluice::app::add_classify(program);
     sluice::app::add_run(program);
+    sluice::app::add_tag(program);
     sluice::app::add_evaluate(program);
     sluice::app::add_average(program);
     sluice::app::add_report(program);

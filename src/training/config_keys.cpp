@@ -31,6 +31,18 @@ const ConfigKey kKeys[] = {
      "As data.source, examples to validate on."},
     {"data.validation_target", [](C& c) -> T { return &c.data.validation_target; }, kFree,
      "As data.target, examples to validate on."},
+    {"data.conll", [](C& c) -> T { return &c.data.conll; }, kFree,
+     "File of columns as the CoNLL shared tasks have it: a token a line, a blank line between "
+     "sentences."},
+    {"data.validation_conll", [](C& c) -> T { return &c.data.validation_conll; }, kFree,
+     "As data.conll, sentences to validate on."},
+    {"data.token_column", [](C& c) -> T { return &c.data.token_column; }, kFree,
+     "Column of the token, counted from 1, or from the end: -1 is the last."},
+    {"data.tag_column", [](C& c) -> T { return &c.data.tag_column; }, kFree,
+     "Column of its label, counted in the same way."},
+    {"data.label_scheme", [](C& c) -> T { return &c.data.label_scheme; }, kFree,
+     "How labels of spans are spelled anew: bio (B- begins, I- goes on), bioes (E- ends, S- is one "
+     "token by itself too), or as-is."},
     {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kFree,
      "Without validation files: cut the examples into runs of this many neighbours."},
     {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kFree,
@@ -59,7 +71,7 @@ const ConfigKey kKeys[] = {
      "As data.targets, of data.validation_features."},
 
     {"tokenizer.kind", [](C& c) -> T { return &c.tokenizer.kind; }, kMust,
-     "bpe or unigram (SentencePiece), words (between spaces) or characters."},
+     "bpe or unigram (SentencePiece), words (between spaces) or characters; a tagger takes words."},
     {"tokenizer.shared", [](C& c) -> T { return &c.tokenizer.shared; }, kMust,
      "One tokenizer for both sides, trained on both, of tokenizer.source_vocabulary ids."},
     {"tokenizer.source_vocabulary", [](C& c) -> T { return &c.tokenizer.source_vocabulary; }, kMust,
@@ -76,8 +88,9 @@ const ConfigKey kKeys[] = {
      "SentencePiece: identity, nfkc, nmt_nfkc, nfkc_cf or nmt_nfkc_cf."},
 
     {"model.kind", [](C& c) -> T { return &c.model.kind; }, kMust,
-     "What kind of model to train: seq2seq (texts in, texts out), classifier (a label for a text) "
-     "or features (a recurrent stack on frames of numbers)."},
+     "What kind of model to train: seq2seq (texts in, texts out), tagger (a label for each "
+     "token), classifier (a label for a text) or features (a recurrent stack on frames of "
+     "numbers)."},
     {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust,
      "lstm, gru, gru_reset_before (the original, for models without an attention decoder), "
      "rnn_tanh or rnn_relu."},
@@ -89,15 +102,15 @@ const ConfigKey kKeys[] = {
     {"model.forget_bias", [](C& c) -> T { return &c.initial.forget_bias; }, kStart,
      "Added to what biases of an lstm's forget gates are drawn as; 1 lets a fresh run remember."},
     {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
-     "Width of the source and target embeddings."},
+     "Width of embeddings."},
     {"model.hidden", [](C& c) -> T { return &c.model.hidden; }, kMust,
-     "Units of a decoder layer, and of an encoder layer in all its directions together."},
+     "Units of a layer, in all its directions together."},
     {"model.encoder_layers", [](C& c) -> T { return &c.model.encoder_layers; }, kMust,
      "Recurrent layers of the encoder."},
     {"model.decoder_layers", [](C& c) -> T { return &c.model.decoder_layers; }, kMust,
      "Recurrent layers of the decoder."},
     {"model.bidirectional", [](C& c) -> T { return &c.model.bidirectional; }, kMust,
-     "Whether the encoder reads in both directions, with hidden/2 units each."},
+     "Whether a tagger or an encoder reads in both directions, with hidden/2 units each."},
     {"model.attention", [](C& c) -> T { return &c.model.attention; }, kMust,
      "additive (Bahdanau) or multiplicative (Luong)."},
     {"model.dropout", [](C& c) -> T { return &c.model.dropout; }, kMust,
@@ -140,6 +153,8 @@ const ConfigKey kKeys[] = {
      "Whether features are shifted and scaled to mean 0 and variance 1 over the training frames."},
     {"model.output_layer", [](C& c) -> T { return &c.model.output_layer; }, kMust,
      "Whether a linear layer makes the outputs; without one, they are those of the stack."},
+    {"model.output", [](C& c) -> T { return &c.model.output; }, kMust,
+     "crf (the labels of a sentence are scored together) or softmax (each by itself)."},
     {"model.source_embeddings_from", [](C& c) -> T { return &c.initial.source_embeddings; }, kStart,
      "Text file of word2vec or GloVe, plain or gzip, whose vectors the source embeddings of a "
      "fresh "
@@ -212,7 +227,8 @@ const ConfigKey kKeys[] = {
      "Steps between validations; 0 validates after each epoch."},
     {"training.keep_best", [](C& c) -> T { return &c.loop.keep_best; }, kMust,
      "What the best checkpoint, early stopping and the plateau schedule go by: loss, perplexity, "
-     "accuracy, or of seq2seq's answers by greedy search exact_match, bleu or chrf."},
+     "accuracy, of a tagger's entities f1, precision or recall, or of seq2seq's answers by greedy "
+     "search exact_match, bleu or chrf."},
     {"training.bleu_tokenizer", [](C& c) -> T { return &c.loop.bleu_tokenizer; }, kMust,
      "What BLEU counts: 13a (words, punctuation apart), zh (Chinese characters one by one), char, "
      "or "

@@ -9,6 +9,7 @@
 #include "training/config_keys.h"
 #include "training/features_task.h"
 #include "training/seq2seq_task.h"
+#include "training/tagger_task.h"
 
 namespace sluice::training {
 
@@ -23,9 +24,10 @@ const ValidationMetric* Task::find_metric(std::string_view key) const {
 
 std::span<const Task* const> tasks() {
   static const Seq2SeqTask seq2seq;
+  static const TaggerTask tagger;
   static const ClassifierTask classifier;
   static const FeaturesTask features;
-  static const Task* const all[] = {&seq2seq, &classifier, &features};
+  static const Task* const all[] = {&seq2seq, &tagger, &classifier, &features};
   return all;
 }
 

@@ -9,7 +9,8 @@
 
 namespace sluice::training {
 
-/// Where examples come from. Either `tsv`, or `source` and `target`; plain or gzip files.
+/// Where examples come from, plain or gzip files: pairs of texts in `tsv`, or `source` and
+/// `target`; sentences with labels in `conll`.
 struct DataConfig {
   std::string tsv;
   std::string source;
@@ -17,6 +18,11 @@ struct DataConfig {
   std::string validation_tsv;
   std::string validation_source;
   std::string validation_target;
+  std::string conll;
+  std::string validation_conll;
+  std::int64_t token_column = 1;
+  std::int64_t tag_column = -1;
+  std::string label_scheme = "as-is";
   std::int64_t hold_out_run = 0;
   std::int64_t hold_out_every = 0;
   std::int64_t hold_out_fold = 0;
@@ -74,6 +80,7 @@ struct ModelConfig {
   std::string target = "values";
   bool normalize = true;
   bool output_layer = true;
+  std::string output = "crf";
 };
 
 struct OptimizerConfig {

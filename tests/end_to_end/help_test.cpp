@@ -10,27 +10,12 @@ namespace {
 
 TEST(Help, OfEachCommandTeachesByExample) {
   const sluice::testing::TemporaryFolder folder;
-  for (const std::string command : {"",
-                                    "demo",
-                                    "train",
-                                    "decode",
-                                    "chat",
-                                    "score",
-                                    "classify",
-                                    "run",
-                                    "evaluate",
-                                    "average",
-                                    "report",
-                                    "info",
-                                    "data",
-                                    "data ids",
-                                    "bench",
-                                    "bench lstm",
-                                    "bench gru",
-                                    "bench ladder",
-                                    "bench table",
-                                    "bench gemm",
-                                    "bench report"}) {
+  for (const std::string command :
+       {"",           "demo",        "train",     "decode",       "chat",
+        "score",      "tag",         "classify",  "run",          "evaluate",
+        "average",    "report",      "info",      "data",         "data ids",
+        "bench",      "bench lstm",  "bench gru", "bench ladder", "bench table",
+        "bench gemm", "bench report"}) {
     std::vector<std::string> arguments = split(command, ' ');
     arguments.push_back("--help");
     const Outcome outcome = run(folder.path(), arguments);
@@ -124,7 +109,7 @@ TEST(Help, ExampleIsAConfigurationWithEveryKeyExplained) {
   ASSERT_EQ(example.code, 0);
   const toml::table table = toml::parse(example.out);
   EXPECT_EQ(table["training"]["optimizer"].value<std::string>(), "adam");
-  const std::regex comment(R"(# .+ \((string|integer|number|boolean)\))");
+  const std::regex comment(R"(# .+ \((string|integer|number|boolean)(, of [a-z0-9_, ]+)?\))");
   const std::vector<std::string> lines = split(example.out, '\n');
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].find(" = ") == std::string::npos || lines[i].starts_with("#")) continue;

@@ -1,0 +1,115 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "placement_options.h"
+#include "profile_options.h"
+#include "sluice/error.h"
+#include "sluice/tagger.h"
+#include "sluice/text.h"
+
+namespace sluice::app {
+namespace {
+
+struct Options {
+  std::string model;
+  Placement placement;
+  std::string input = "-";
+  std::string output;
+  std::string format = "conll";
+  ConllColumns columns{.token = 1, .label = -1};
+  bool score = false;
+  TagOptions tag;
+};
+
+std::string score_line(const EntityScores::Type& type) {
+  char line[256];
+  std::snprintf(line, sizeof line,
+                "%-20s precision %6.2f%%  recall %6.2f%%  F1 %6.2f%%  found %lld of %lld, %lld "
+                "right\n",
+                type.name.c_str(), 100 * type.precision, 100 * type.recall, 100 * type.f1,
+                static_cast<long long>(type.predicted), static_cast<long long>(type.expected),
+                static_cast<long long>(type.correct));
+  return line;
+}
+
+std::string show(const EntityScores& scores, std::size_t sentences) {
+  std::string text;
+  for (const EntityScores::Type& type : scores.types) text += score_line(type);
+  text += score_line(scores.all);
+  char line[160];
+  std::snprintf(
+      line, sizeof line, "# %zu sentences, %lld tokens, %.2f%% of labels right\n", sentences,
+      static_cast<long long>(scores.tokens),
+      100 * static_cast<double>(scores.correct_tokens) / static_cast<double>(scores.tokens));
+  return text + line;
+}
+
+void run(const Options& options) {
+  Tagger tagger = Tagger::load(options.model, options.placement);
+  ConllColumns columns = options.columns;
+  if (!options.score) columns.label = 0;
+  const std::vector<TaggedSentence> read = read_conll(options.input, columns);
+  std::vector<std::vector<std::string>> sentences;
+  for (const TaggedSentence& sentence : read) sentences.push_back(sentence.tokens);
+  const std::vector<TaggedSentence> tagged = tagger.tag(sentences, options.tag);
+  std::string text;
+  if (options.score) {
+    if (read.empty()) throw Error(ErrorCode::kInvalidArgument, "there is nothing to score");
+    text = show(score_entities(tagged, read), read.size());
+  } else {
+    const auto write = options.format == "json" ? to_json : to_conll;
+    for (const TaggedSentence& sentence : tagged) text += write(sentence);
+  }
+  if (options.output.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  } else {
+    write_text(options.output, text);
+  }
+}
+
+}  // namespace
+
+void add_tag(CLI::App& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("tag", "Give each token of sentences a label");
+  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
+      ->required();
+  command
+      ->add_option("input", options->input,
+                   "Sentences, plain or gzip: a token a line, further columns after tabs (or "
+                   "spaces), a blank line after each sentence; - is standard input")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output,
+                      "File for the labels (default: standard output)");
+  command
+      ->add_option("--format", options->format,
+                   "conll (lines token TAB label) or json (a sentence a line, with its entities)")
+      ->check(CLI::IsMember({"conll", "json"}))
+      ->capture_default_str();
+  command
+      ->add_option("--token-column", options->columns.token,
+                   "Column of the token, counted from 1, or from the end: -1 is the last")
+      ->capture_default_str();
+  command->add_flag("--score", options->score,
+                    "Print precision, recall and F1 against the labels that the input has");
+  command
+      ->add_option("--label-column", options->columns.label,
+                   "With --score: column of the right label, counted in the same way")
+      ->capture_default_str();
+  add_placement_options(*command, options->placement);
+  command->add_option("--batch", options->tag.batch, "Sentences tagged together")
+      ->capture_default_str();
+  add_profile_options(*command, options->tag.profile,
+                      "batches of sentences, the longest first (default: 1:5)");
+  command->footer(
+      "Entities are what labels such as B-person, I-person and O spell; precision, recall and F1\n"
+      "of them are those of conlleval and of the seqeval package.\n\n"
+      "  printf 'Ann\\nsees\\nRome\\n' | sluice tag runs/ner/best\n"
+      "  sluice tag runs/ner/best test.conll -o tagged.conll\n"
+      "  sluice tag runs/ner/best test.conll --format json\n"
+      "  sluice tag runs/ner/best test.conll --score");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/model_info.h"
+#include "sluice/profile.h"
+
+namespace sluice {
+
+/// Neighbouring tokens that are one entity.
+struct Entity {
+  std::string type;
+  std::int64_t begin = 0;  ///< first token
+  std::int64_t end = 0;    ///< behind the last token
+};
+
+/// A sentence with a label for each token.
+struct TaggedSentence {
+  std::vector<std::string> tokens;
+  std::vector<std::string> labels;
+  std::vector<Entity> entities;  ///< what labels such as B-person, I-person and O spell
+};
+
+/// How to tag.
+struct TagOptions {
+  /// Most sentences tagged together; fewer where they are long.
+  std::int64_t batch = 64;
+  ProfileRequest profile{};  ///< its steps are batches of one call; by default the first five
+};
+
+/// A trained tagger on a device. Not thread-safe.
+class Tagger {
+ public:
+  /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
+  /// model of another kind, with the commands that use it.
+  static Tagger load(const std::string& path, const Placement& placement = {});
+  ~Tagger();
+  Tagger(Tagger&&) noexcept;
+  Tagger& operator=(Tagger&&) noexcept;
+
+  /// One result a sentence, in order; one without tokens gets no labels. Throws ErrorCode::kFormat
+  /// for a token that is empty, holds white space or is not UTF-8 (with its place),
+  /// kInvalidArgument for options, kOutOfMemory for sentences that don't fit; the model stays
+  /// usable.
+  std::vector<TaggedSentence> tag(std::span<const std::vector<std::string>> sentences,
+                                  const TagOptions& options = {});
+
+  /// The labels it gives.
+  const std::vector<std::string>& labels() const;
+  ModelInfo info() const;
+
+ private:
+  struct State;
+  explicit Tagger(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Which columns of a CoNLL file are read, counted from 1, or from the end: -1 is the last.
+struct ConllColumns {
+  std::int64_t token = 1;
+  std::int64_t label = 0;  ///< 0: labels aren't read
+};
+
+/// The sentences of a CoNLL file, plain or gzip; "-" is standard input. Throws ErrorCode::kFormat
+/// with file and line for lines with other columns than the first, else as every reading does.
+std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns = {});
+
+/// A line `token TAB label` for each token, and an empty one.
+std::string to_conll(const TaggedSentence& sentence);
+/// {"tokens": [..], "labels": [..], "entities": [{"type", "begin", "end", "text"}, ..]} in one
+/// line.
+std::string to_json(const TaggedSentence& sentence);
+
+/// How found entities compare with the right ones: those of the conlleval script and the seqeval
+/// package. A share of nothing is 0.
+struct EntityScores {
+  struct Type {
+    std::string name;
+    std::int64_t correct = 0, predicted = 0, expected = 0;
+    double precision = 0, recall = 0, f1 = 0;
+  };
+  std::int64_t tokens = 0;
+  std::int64_t correct_tokens = 0;  ///< whose label is the right one
+  std::vector<Type> types;          ///< in byte order
+  Type all;                         ///< of all types together: the micro average
+};
+
+/// Throws ErrorCode::kInvalidArgument unless both have the same number of sentences and labels.
+EntityScores score_entities(std::span<const TaggedSentence> predicted,
+                            std::span<const TaggedSentence> expected);
+
+}  // namespace sluice

@@ -1,0 +1,138 @@
+#include "sluice/tagger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/loaded_model.h"
+#include "data/batches.h"
+#include "data/tagged_examples.h"
+#include "data/utf8.h"
+#include "models/tagger_training.h"
+#include "profiling/session.h"
+#include "runtime/span.h"
+#include "training/batch_upload.h"
+#include "training/plan_cache.h"
+#include "training/threads.h"
+
+namespace sluice {
+namespace {
+
+// Tokens of one batch, padding counted.
+constexpr std::int64_t kBatchTokens = 8192;
+// Few sentences are one batch, so the first counts, though it is slower.
+constexpr profiling::StepRange kProfiledBatches{1, 5};
+
+std::vector<std::int32_t> encode(std::span<const std::string> tokens, std::size_t index,
+                                 const data::Tokenizer& tokenizer) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::string place = fmt::format("token {} of sentence {}", i + 1, index + 1);
+    data::require_utf8(tokens[i], place);
+    if (tokens[i].empty() || tokens[i].find_first_of(" \t\n\v\f\r") != std::string::npos) {
+      base::fail(ErrorCode::kFormat, "{} ('{}') is empty or holds white space", place, tokens[i]);
+    }
+  }
+  return data::encode_tokens(tokens, tokenizer);
+}
+
+std::vector<Entity> entities_of(std::span<const std::string> labels) {
+  std::vector<Entity> entities;
+  for (data::LabelSpan& span : data::spans_of(labels)) {
+    entities.push_back({std::move(span.type), span.begin, span.end});
+  }
+  return entities;
+}
+
+}  // namespace
+
+struct Tagger::State {
+  State(const std::string& path_in, const Placement& placement)
+      : path(path_in),
+        device(runtime::open_device(placement.device)),
+        context(api::context_on(*device, placement)),
+        loaded(training::load_model(context, path_in)) {
+    api::require_kind(path, loaded, models::TaggerConfig::kKind);
+    training::use_threads(context, 0);
+  }
+
+  /// The labels of one batch's rows, into results[place[row]].
+  void read_labels(const std::vector<std::int32_t>& found, const data::Batch& batch,
+                   std::span<const std::size_t> place, std::span<TaggedSentence> results) const;
+
+  std::string path;
+  std::unique_ptr<runtime::Device> device;
+  runtime::Context context;
+  training::LoadedModel loaded;
+};
+
+void Tagger::State::read_labels(const std::vector<std::int32_t>& found, const data::Batch& batch,
+                                std::span<const std::size_t> place,
+                                std::span<TaggedSentence> results) const {
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const auto r = static_cast<std::size_t>(row);
+    TaggedSentence& result = results[place[static_cast<std::size_t>(batch.global_row[r])]];
+    for (std::int64_t t = 0; t < batch.source_lengths[r]; ++t) {
+      const auto at = static_cast<std::size_t>(t * batch.rows + row);
+      result.labels.push_back(loaded.tokenizers.labels->name(found[at]));
+    }
+    result.entities = entities_of(result.labels);
+  }
+}
+
+Tagger::Tagger(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Tagger::~Tagger() = default;
+Tagger::Tagger(Tagger&&) noexcept = default;
+Tagger& Tagger::operator=(Tagger&&) noexcept = default;
+
+Tagger Tagger::load(const std::string& path, const Placement& placement) {
+  return Tagger(std::make_unique<State>(path, placement));
+}
+
+std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>> sentences,
+                                        const TagOptions& options) {
+  SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
+  State& state = *state_;
+  profiling::Session profile(options.profile, profiling::print);
+  profile.attach(state.context, kProfiledBatches);
+  std::vector<TaggedSentence> results(sentences.size());
+  std::vector<std::vector<std::int32_t>> ids;
+  std::vector<std::size_t> place;  // of each of `ids` among the sentences
+  data::BatchOptions batches{.max_tokens = kBatchTokens, .max_rows = options.batch, .pool = 1};
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    results[i].tokens = sentences[i];
+    if (sentences[i].empty()) continue;
+    ids.push_back(encode(sentences[i], i, *state.loaded.tokenizers.source));
+    place.push_back(i);
+    batches.max_tokens = std::max(batches.max_tokens, std::ssize(ids.back()));
+  }
+  if (ids.empty()) return results;
+
+  const data::TaggedExamples examples(std::move(ids));
+  training::PlanCache plans(*state.loaded.model);
+  training::BatchUpload uploads;
+  const auto tag_batch = [&](const data::BatchRows& rows) {
+    const data::Batch host = examples.assemble(rows);
+    const models::Batch batch = uploads.upload(state.context, host);
+    auto& plan =
+        dynamic_cast<models::TaggerTraining&>(plans.plan(state.context, batch.extent, false));
+    plan.evaluate(state.context, plans.arena(), batch, {});
+    const auto found = state.context.download<std::int32_t>(plan.labels(plans.arena()));
+    state.read_labels(found, host, place, results);
+  };
+  std::int64_t count = 0;
+  for (const data::BatchRows& rows : data::sorted_batches(examples.lengths(), batches)) {
+    runtime::run_step(state.context, "batch", ++count, [&] { tag_batch(rows); });
+  }
+  profile.finish();
+  return results;
+}
+
+const std::vector<std::string>& Tagger::labels() const {
+  return state_->loaded.tokenizers.labels->names();
+}
+
+ModelInfo Tagger::info() const {
+  return api::model_info(state_->context, state_->path, state_->loaded);
+}
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#include "training/tagger_data.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/check.h"
+#include "data/tagged_examples.h"
+#include "data/word_tokenizer.h"
+#include "training/initial_weights.h"
+#include "training/tagger_scorer.h"
+
+namespace sluice::training {
+namespace {
+
+using data::TaggedSentence;
+
+/// Sentences of one file, or of a part of it.
+struct Part {
+  const char* name;
+  const std::string& path;
+  std::vector<TaggedSentence> sentences;
+};
+
+data::ConllOptions options_of(const DataConfig& config) {
+  return {config.token_column, config.tag_column, data::parse_label_scheme(config.label_scheme)};
+}
+
+void hold_out(const DataConfig& config, Part& train, Part& validation) {
+  const data::IndexSplit split =
+      data::split_by_runs(std::ssize(train.sentences), config.hold_out_run, config.hold_out_every);
+  const std::span<const TaggedSentence> all = train.sentences;
+  validation.sentences = data::select(all, split.held_out);
+  train.sentences = data::select(all, split.train);
+}
+
+std::shared_ptr<const data::Tokenizer> make_vocabulary(const TokenizerConfig& config,
+                                                       const Part& train) {
+  std::vector<std::string> lines;
+  for (const TaggedSentence& sentence : train.sentences) {
+    lines.push_back(fmt::format("{}", fmt::join(sentence.tokens, " ")));
+  }
+  return data::train_word_tokenizer(
+      lines, {.max_size = config.source_vocabulary, .min_count = config.min_count});
+}
+
+std::shared_ptr<const data::Examples> make_examples(const TrainConfig& config, const Part& part,
+                                                    TrainData& result) {
+  data::TaggedReport report;
+  auto examples = std::make_shared<data::TaggedExamples>(data::make_tagged_examples(
+      part.sentences, *result.tokenizers.source, *result.tokenizers.labels,
+      config.data.max_source_tokens, part.path, &report));
+  result.notes.push_back(
+      fmt::format("{}: {} sentences, {} tokens ({} unknown); left out: {} too long", part.name,
+                  report.kept, report.tokens, report.unknown, report.too_long));
+  return examples;
+}
+
+}  // namespace
+
+TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved) {
+  SLUICE_CHECK(!config.data.conll.empty(), "no sentences to train on: set data.conll");
+  const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
+  SLUICE_CHECK(!holds_out || config.data.validation_conll.empty(),
+               "data.validation_conll and data.hold_out_run are both set; use one of them");
+  const data::ConllOptions options = options_of(config.data);
+  Part train{"training", config.data.conll, data::read_conll(config.data.conll, options)};
+  Part validation{"validation", holds_out ? train.path : config.data.validation_conll, {}};
+  if (!validation.path.empty() && !holds_out) {
+    validation.sentences = data::read_conll(validation.path, options);
+  }
+
+  TrainData result;
+  result.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
+  // Before some are held out, which may have a label that is in none of the others.
+  if (!result.tokenizers.labels) {
+    result.tokenizers.labels = std::make_shared<data::Labels>(data::labels_of(train.sentences));
+  }
+  if (holds_out) hold_out(config.data, train, validation);
+  if (!result.tokenizers.source) {
+    result.tokenizers.source = make_vocabulary(config.tokenizer, train);
+  }
+  result.train = make_examples(config, train, result);
+  if (validation.sentences.empty()) return result;
+  result.validation = make_examples(config, validation, result);
+  result.scorer = [labels = result.tokenizers.labels] {
+    return std::make_unique<TaggerScorer>(labels);
+  };
+  return result;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "training/task.h"
+
+namespace sluice::training {
+
+/// Sentences with a label for each token, for models::Tagger.
+class TaggerTask final : public Task {
+ public:
+  std::string_view kind() const override;
+  std::string_view commands() const override { return "sluice tag"; }
+  std::span<const std::string_view> keys() const override;
+  /// Beside those of sums F1, precision and recall of entities.
+  std::span<const ValidationMetric> metrics() const override;
+  void check(const TrainConfig& config) const override;
+  TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  std::unique_ptr<models::Model> make_model(const TrainConfig& config,
+                                            const TrainData& data) const override;
+  std::unique_ptr<models::Model> saved_model(std::string_view configuration,
+                                             const Tokenizers& tokenizers) const override;
+  std::span<const WordParameter> word_parameters() const override;
+  std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const override;
+};
+
+}  // namespace sluice::training

@@ -1,0 +1,183 @@
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+constexpr const char* kTagger = R"([data]
+conll = "train.conll"
+validation_conll = "dev.conll"
+
+[tokenizer]
+kind = "words"
+
+[model]
+kind = "tagger"
+embedding = 12
+hidden = 16
+dropout = 0.1
+
+[training]
+learning_rate = 0.02
+max_tokens = 300
+max_epochs = 5
+keep_best = "f1"
+
+[output]
+directory = "run"
+)";
+
+/// Sentences in which the word before says what a name is; separated by empty lines and by lines of
+/// a lone tab.
+std::string sentences(int count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string text;
+  const auto name = [&] { return std::string("n") + static_cast<char>('a' + random() % 6); };
+  for (int i = 0; i < count; ++i) {
+    for (unsigned n = 1 + random() % 3; n > 0; --n) {
+      const std::string first = name(), second = name();
+      const unsigned what = random() % 3;
+      if (what == 0) text += "mr\tO\n" + first + "\tB-per\n" + second + "\tI-per\n";
+      if (what == 1) text += "in\tO\n" + first + "\tB-loc\n";
+      if (what == 2) text += "the\tO\n" + first + "\tO\n";
+    }
+    text += i % 2 == 0 ? "\n" : "\t\n";
+  }
+  return text;
+}
+
+class Tag : public ::testing::Test {
+ protected:
+  Tag() {
+    place_.write("task.toml", kTagger);
+    place_.write("train.conll", sentences(150, 1));
+    place_.write("dev.conll", sentences(40, 2));
+    place_.write("test.conll", sentences(40, 3));
+  }
+
+  Workplace place_;
+};
+
+TEST_F(Tag, LabelsTokensAndScoresThem) {
+  place_.train();
+  const Outcome tagged = place_.sluice({"tag", "run/best", "test.conll"});
+  ASSERT_EQ(tagged.code, 0) << tagged.err;
+  EXPECT_EQ(tagged.err, "");
+  const std::string expected =
+      std::regex_replace(place_.read("test.conll"), std::regex("\n\t\n"), "\n\n");
+  const std::vector<std::string> lines = split(tagged.out, '\n'), right = split(expected, '\n');
+  ASSERT_EQ(lines.size(), right.size());
+  int same = 0, tokens = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].substr(0, lines[i].find('\t')), right[i].substr(0, right[i].find('\t')));
+    if (right[i].empty()) continue;
+    ++tokens;
+    same += lines[i] == right[i] ? 1 : 0;
+  }
+  EXPECT_GT(same, 0.95 * tokens);
+
+  const Outcome scored = place_.sluice({"tag", "run/best", "test.conll", "--score"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  std::smatch f1;
+  ASSERT_TRUE(std::regex_search(scored.out, f1, std::regex(R"(all .* F1 +([0-9.]+)%)")))
+      << scored.out;
+  EXPECT_GT(std::stod(f1[1]), 95);
+  EXPECT_TRUE(std::regex_search(scored.out, std::regex(R"(per .* F1 )"))) << scored.out;
+  // What was tagged is what it answers, so all of it is right.
+  place_.write("tagged.conll", tagged.out);
+  const Outcome itself = place_.sluice({"tag", "run/best", "tagged.conll", "--score"});
+  EXPECT_NE(itself.out.find("F1 100.00%"), std::string::npos) << itself.out;
+  EXPECT_NE(itself.out.find("100.00% of labels right"), std::string::npos) << itself.out;
+}
+
+TEST_F(Tag, ReadsTokensAloneAndWritesJson) {
+  place_.train();
+  const std::string input = "mr\nna\nunseen\n\nin\nnb\n";
+  const Outcome conll = place_.sluice({"tag", "run/best"}, {.input = input});
+  ASSERT_EQ(conll.code, 0) << conll.err;
+  EXPECT_TRUE(std::regex_match(
+      conll.out, std::regex("mr\t\\S+\nna\t\\S+\nunseen\t\\S+\n\nin\t\\S+\nnb\t\\S+\n\n")))
+      << conll.out;
+  const Outcome json = place_.sluice(
+      {"tag", "run/best", "--format", "json", "--batch", "1", "-o", "out.jsonl"}, {.input = input});
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(json.out, "");
+  const std::vector<std::string> lines = split(place_.read("out.jsonl"), '\n');
+  ASSERT_EQ(lines.size(), 2U);
+  const auto first = nlohmann::json::parse(lines[0]), second = nlohmann::json::parse(lines[1]);
+  EXPECT_EQ(first.at("tokens"), (std::vector<std::string>{"mr", "na", "unseen"}));
+  std::string relabelled;
+  for (const auto& sentence : {first, second}) {
+    for (std::size_t i = 0; i < sentence.at("tokens").size(); ++i) {
+      relabelled += sentence.at("tokens")[i].get<std::string>() + '\t' +
+                    sentence.at("labels")[i].get<std::string>() + '\n';
+    }
+    relabelled += '\n';
+  }
+  EXPECT_EQ(relabelled, conll.out);
+  EXPECT_EQ(second.at("entities"),
+            nlohmann::json::parse(R"([{"type":"loc","begin":1,"end":2,"text":"nb"}])"));
+  // Other columns, as many as one likes.
+  const Outcome columns =
+      place_.sluice({"tag", "run/best", "--token-column", "-2"},
+                    {.input = "1 mr X\n2 na X\n3 unseen X\n\n1 in X\n2 nb X\n"});
+  EXPECT_EQ(columns.out, conll.out);
+  EXPECT_EQ(place_.sluice({"tag", "run/best"}).out, "");
+}
+
+TEST_F(Tag, GoesOnAfterAnInterruptionAsIfThereHadBeenNone) {
+  place_.train({"output.directory=whole"});
+  place_.train({"training.max_epochs=2"});
+  place_.train();
+  EXPECT_EQ(place_.sluice({"tag", "run/last", "test.conll"}).out,
+            place_.sluice({"tag", "whole/last", "test.conll"}).out);
+  EXPECT_EQ(place_.read("run/best/model.safetensors").size(),
+            place_.read("whole/best/model.safetensors").size());
+}
+
+TEST_F(Tag, StartsFromWordVectors) {
+  std::string vectors;
+  for (const char* word : {"mr", "in", "the", "unheard"}) {
+    vectors += word;
+    for (int i = 0; i < 12; ++i) vectors += " 0." + std::to_string(i);
+    vectors += '\n';
+  }
+  place_.write("vectors.txt", vectors);
+  const Outcome outcome =
+      place_.sluice({"train", "task.toml", "--set", "model.source_embeddings_from=vectors.txt",
+                     "--set", "training.max_epochs=1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE((outcome.out + outcome.err).find("embedding.weight: 3 of 9 words"), std::string::npos)
+      << outcome.out << outcome.err;
+}
+
+TEST_F(Tag, RefusesBadInput) {
+  place_.write("bad.conll", "mr\tO\nna\n");
+  place_.expect_train_error({"data.conll=bad.conll"},
+                            {"'bad.conll' line 2", "has 1 columns", "has 2"});
+  place_.write("bad.conll", "mr\tO\n\nna\tB-org\n");
+  place_.expect_train_error({"data.validation_conll=bad.conll"},
+                            {"'bad.conll' line 3", "'B-org'", "B-loc, B-per, I-per, O"});
+  place_.write("bad.conll", "\n\t\n");
+  place_.expect_train_error({"data.conll=bad.conll"}, {"'bad.conll' holds no sentence"});
+  place_.expect_train_error({"data.conll=none.conll"}, {"there is no file 'none.conll'"});
+  place_.expect_train_error({"model.attention=multiplicative"}, {"no use for model.attention"});
+  place_.expect_train_error({"data.tag_column=4"}, {"line 1", "no column 4"});
+
+  place_.train({"training.max_epochs=1"});
+  place_.write("bad.conll", "mr\tO\nna\n");
+  place_.expect_error({"tag", "run/best", "bad.conll"}, {"'bad.conll' line 2", "has 1 columns"});
+  place_.write("bad.conll", "mr\xff\n");
+  place_.expect_error({"tag", "run/best", "bad.conll"}, {"'bad.conll' line 1", "UTF-8"});
+  place_.write("bad.conll", "mr\n");
+  place_.expect_error({"tag", "run/best", "bad.conll", "--label-column", "2", "--score"},
+                      {"line 1", "no column 2"});
+  place_.expect_error({"tag", "run/best", "test.conll", "--batch", "0"}, {"batch is 0"});
+  place_.expect_error({"decode", "run/best"}, {"kind tagger", "sluice tag"});
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end
