@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "placement_options.h"
 #include "sluice/error.h"
+#include "sluice/language_model.h"
 #include "sluice/sequence_model.h"
 #include "sluice/text.h"
 
@@ -19,9 +20,27 @@ struct Options {
   bool quiet = false;
 };
 
+bool is_language_model(const Options& options) {
+  return kind_of_model(options.model) == "language_model";
+}
+
+std::vector<Scored> scores_of(const Options& options, bool language_model) {
+  if (!language_model) {
+    SequenceModel model = SequenceModel::load(options.model, options.placement);
+    return model.score(read_pairs(options.source, options.target));
+  }
+  if (!options.target.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a language model scores the texts of one file, without targets; leave out '" +
+                    options.target + "'");
+  }
+  LanguageModel model = LanguageModel::load(options.model, options.placement);
+  return model.score(read_lines(options.source));
+}
+
 void run(const Options& options) {
-  SequenceModel model = SequenceModel::load(options.model, options.placement);
-  const std::vector<Scored> scores = model.score(read_pairs(options.source, options.target));
+  const bool language_model = is_language_model(options);
+  const std::vector<Scored> scores = scores_of(options, language_model);
   double total = 0;
   std::int64_t tokens = 0;
   for (const Scored& score : scores) {
@@ -32,8 +51,9 @@ void run(const Options& options) {
     tokens += score.tokens;
   }
   if (tokens == 0) throw Error(ErrorCode::kInvalidArgument, "there is nothing to score");
-  std::printf("# %zu pairs, %lld tokens, perplexity %.5g\n", scores.size(),
-              static_cast<long long>(tokens), std::exp(-total / static_cast<double>(tokens)));
+  std::printf("# %zu %s, %lld tokens, perplexity %.5g\n", scores.size(),
+              language_model ? "texts" : "pairs", static_cast<long long>(tokens),
+              std::exp(-total / static_cast<double>(tokens)));
 }
 
 }  // namespace
@@ -41,21 +61,23 @@ void run(const Options& options) {
 void add_score(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
-      program.add_subcommand("score", "Log-probability of given targets, and perplexity");
+      program.add_subcommand("score", "Log-probability of given targets or texts, and perplexity");
   command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
       ->required();
   command
       ->add_option("source", options->source,
-                   "Sources, one a line; or lines source TAB target if no target file is given")
+                   "Sources, one a line; or lines source TAB target if no target file is given;\n"
+                   "of a language model texts, one a line")
       ->required();
   command->add_option("target", options->target, "Targets, line by line");
   add_placement_options(*command, options->placement);
   command->add_flag("--quiet", options->quiet, "Only the summary");
   command->footer(
-      "Prints `log p TAB tokens` for each pair (natural logarithm, end mark counted),\n"
+      "Prints `log p TAB tokens` for each pair or text (natural logarithm, end mark counted),\n"
       "then a line with the perplexity of all.\n\n"
       "  sluice score runs/de/best pairs.tsv\n"
-      "  sluice score runs/de/best test.en test.de --quiet");
+      "  sluice score runs/de/best test.en test.de --quiet\n"
+      "  sluice score runs/smiles/best molecules.smi");
   command->callback([options] { run(*options); });
 }
 

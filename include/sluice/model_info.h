@@ -32,4 +32,7 @@ struct ModelInfo {
 /// ErrorCode::kNotFound or kFormat, as every loading does.
 ModelInfo describe_model(const std::string& path, const Placement& placement = {});
 
+/// ModelInfo::kind alone, without the model going to a device; throws as describe_model.
+std::string kind_of_model(const std::string& path);
+
 }  // namespace sluice

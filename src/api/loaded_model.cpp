@@ -49,4 +49,8 @@ ModelInfo describe_model(const std::string& path, const Placement& placement) {
   return api::model_info(context, path, training::load_model(context, path));
 }
 
+std::string kind_of_model(const std::string& path) {
+  return std::string(training::task_of_checkpoint(path).kind());
+}
+
 }  // namespace sluice

@@ -27,6 +27,7 @@ void require_batchable(std::span<const ExampleLengths> lengths, const BatchOptio
                "batches need positive max_tokens, max_rows and pool, not {}, {} and {}",
                options.max_tokens, options.max_rows, options.pool);
   SLUICE_CHECK(!lengths.empty(), "there are no examples to make batches of");
+  if (options.in_order > 0) return;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     SLUICE_CHECK(padded_tokens(lengths[i]) <= options.max_tokens,
                  "example {} has {} source and {} target tokens, more than max_tokens = {} of a "
@@ -74,6 +75,16 @@ void cut(std::span<const std::int64_t> order, std::span<const ExampleLengths> le
   if (!rows.empty()) batches.push_back(std::move(rows));
 }
 
+std::vector<BatchRows> in_order(std::span<const std::int64_t> order, std::int64_t rows) {
+  std::vector<BatchRows> batches;
+  const auto most = static_cast<std::size_t>(rows);
+  for (std::size_t begin = 0; begin < order.size(); begin += most) {
+    const auto part = order.subspan(begin, std::min(most, order.size() - begin));
+    batches.emplace_back(part.begin(), part.end());
+  }
+  return batches;
+}
+
 std::vector<std::int64_t> all_indices(std::size_t count) {
   std::vector<std::int64_t> order(count);
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -81,6 +92,11 @@ std::vector<std::int64_t> all_indices(std::size_t count) {
 }
 
 }  // namespace
+
+BatchOptions in_their_order(const Examples& examples, BatchOptions options) {
+  options.in_order = examples.rows_in_order();
+  return options;
+}
 
 BatchSchedule::BatchSchedule(std::vector<ExampleLengths> lengths, const BatchOptions& options,
                              std::uint64_t seed)
@@ -91,6 +107,7 @@ BatchSchedule::BatchSchedule(std::vector<ExampleLengths> lengths, const BatchOpt
 std::vector<BatchRows> BatchSchedule::batches(std::int64_t epoch) const {
   SLUICE_CHECK(epoch >= 0, "there is no epoch {}", epoch);
   std::vector<std::int64_t> order = all_indices(lengths_.size());
+  if (options_.in_order > 0) return in_order(order, options_.in_order);
   SplitMix example_random(seed_, example_stream(epoch));
   shuffle(std::span(order), example_random);
   const auto phase = static_cast<std::int64_t>(example_random.below(kSourceBin));
@@ -147,6 +164,7 @@ std::vector<BatchRows> sorted_batches(std::span<const ExampleLengths> lengths,
                                       const BatchOptions& options) {
   require_batchable(lengths, options);
   std::vector<std::int64_t> order = all_indices(lengths.size());
+  if (options.in_order > 0) return in_order(order, options.in_order);
   sort_by_length(order, lengths, 0);
   std::reverse(order.begin(), order.end());
   std::vector<BatchRows> batches;

@@ -16,7 +16,13 @@ struct BatchOptions {
   /// Examples are shuffled, then sorted by length within pools of this many, so that a batch holds
   /// like lengths but not the same neighbours each epoch. Larger pools pad less.
   std::int64_t pool = 65536;
+  /// Not 0: every so many examples are a batch, in the order in which they come, in every epoch
+  /// (Examples::rows_in_order). The above then means nothing.
+  std::int64_t in_order = 0;
 };
+
+/// The options for these examples: in order if they ask for it.
+BatchOptions in_their_order(const Examples& examples, BatchOptions options);
 
 /// Indices of examples; a batch's row r is example batch[r].
 using BatchRows = std::vector<std::int64_t>;

@@ -50,6 +50,8 @@ class Examples {
   /// A number that changes with anything in any example: a resumed run compares it, so as not to go
   /// on with other data unnoticed.
   virtual std::uint64_t fingerprint() const = 0;
+  /// Not 0 if examples go on from one another: every so many of them are a batch, in their order.
+  virtual std::int64_t rows_in_order() const { return 0; }
 };
 
 }  // namespace sluice::data

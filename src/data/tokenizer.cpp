@@ -4,6 +4,7 @@
 #include "data/char_tokenizer.h"
 #include "data/sealed.h"
 #include "data/sentencepiece_tokenizer.h"
+#include "data/smiles_tokenizer.h"
 #include "data/word_tokenizer.h"
 
 namespace sluice::data {
@@ -25,9 +26,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(std::string_view bytes) {
   if (kind == "words") return parse_word_tokenizer(payload);
   if (kind == "characters") return parse_char_tokenizer(payload);
   if (kind == "sentencepiece") return parse_sentencepiece(payload);
+  if (kind == "smiles") return parse_smiles_tokenizer(payload);
   base::fail(ErrorCode::kFormat,
              "the stored tokenizer is of the unknown kind '{}'; this program knows words, "
-             "characters and sentencepiece",
+             "characters, sentencepiece and smiles",
              kind);
 }
 

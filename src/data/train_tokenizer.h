@@ -12,8 +12,8 @@ namespace sluice::data {
 
 /// Which tokenizer to train, as a configuration says it.
 struct TokenizerOptions {
-  std::string kind = "sentencepiece";  ///< "sentencepiece", "words" or "characters"
-  VocabularyOptions vocabulary = {};   ///< of words and characters
+  std::string kind = "sentencepiece";  ///< "sentencepiece", "words", "characters", "smiles"
+  VocabularyOptions vocabulary = {};   ///< of all but sentencepiece
   SentencePieceOptions sentencepiece = {};
 };
 

@@ -74,4 +74,12 @@ void LanguageModel::carry_states(const Context& context, std::int64_t rows) {
   carried_evaluation_ = make();
 }
 
+std::vector<NamedTensor> LanguageModel::carried_tensors() const {
+  if (!carried_training_) return {};
+  const RecurrentStates& kept = carried_training_->kept();
+  std::vector<NamedTensor> tensors{{"states.h", kept.h}};
+  if (kept.c) tensors.push_back({"states.c", kept.c});
+  return tensors;
+}
+
 }  // namespace sluice::models

@@ -49,6 +49,8 @@ class LanguageModel final : public Model {
   /// Takes memory for two sets of `rows` rows: of plans that train and of plans that evaluate. The
   /// parameters must have been allocated. Not for a model with features.
   void carry_states(const Context& context, std::int64_t rows);
+  /// The states of plans that train, "states.h" and "states.c"; none unless they are carried.
+  std::vector<NamedTensor> carried_tensors() const override;
   /// Null unless states are carried.
   CarriedStates* carried(bool training) const {
     return training ? carried_training_.get() : carried_evaluation_.get();

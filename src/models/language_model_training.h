@@ -1,6 +1,7 @@
 #pragma once
 
 #include "models/language_model.h"
+#include "models/token_scorer.h"
 
 namespace sluice::models {
 
@@ -14,7 +15,7 @@ namespace sluice::models {
 /// Carried states are constants of the next batch: gradients end where a batch begins (truncated
 /// back-propagation through time). Plans that train and plans that evaluate have states of their
 /// own, and every call moves them on.
-class LanguageModelTraining final : public TrainingPlan {
+class LanguageModelTraining final : public TrainingPlan, public TokenScorer {
  public:
   LanguageModelTraining(const Context& context, const LanguageModel& model,
                         runtime::ArenaPlanner& planner, const Extent& capacity, bool training);
@@ -25,9 +26,7 @@ class LanguageModelTraining final : public TrainingPlan {
   Tensor forward_backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                           const Pass& pass) override;
   Tensor sums(const runtime::Arena& arena) const override;
-  /// log p(token | tokens before) for every target token: float64 [target_time, rows], zero past a
-  /// row's end; a view of the arena, valid until the next call. Of a plan that doesn't train.
-  Tensor score(const Context& context, const runtime::Arena& arena, const Batch& batch);
+  Tensor score(const Context& context, const runtime::Arena& arena, const Batch& batch) override;
 
   std::string implementations() const override;
   std::string explain() const override;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "layers/parameters.h"
 #include "runtime/arena.h"
@@ -71,6 +72,12 @@ class TrainingPlan {
   virtual std::string explain() const = 0;
 };
 
+/// A tensor on the device, by a name of its own.
+struct NamedTensor {
+  std::string name;
+  Tensor value;
+};
+
 /// A model as training sees it: configuration -> layers and parameters, and plans that run it. No
 /// memory is taken before parameters().allocate.
 class Model {
@@ -87,6 +94,9 @@ class Model {
                                                       runtime::ArenaPlanner& planner,
                                                       const Extent& capacity,
                                                       bool training) const = 0;
+  /// What goes on from batch to batch beside parameters, in the storage type or a wider one: kept
+  /// with the training state, so that a resumed run goes on exactly.
+  virtual std::vector<NamedTensor> carried_tensors() const { return {}; }
 
   layers::Parameters& parameters() { return parameters_; }
   const layers::Parameters& parameters() const { return parameters_; }

@@ -3,12 +3,13 @@
 #include <memory>
 
 #include "models/seq2seq.h"
+#include "models/token_scorer.h"
 
 namespace sluice::models {
 
 /// The plan of a Seq2Seq (TrainingPlan says what its calls do). It evaluates by `evaluate` and
 /// `score`.
-class Seq2SeqTraining final : public TrainingPlan {
+class Seq2SeqTraining final : public TrainingPlan, public TokenScorer {
  public:
   /// As Model::training_plan.
   Seq2SeqTraining(const Context& context, const Seq2Seq& model, runtime::ArenaPlanner& planner,
@@ -23,10 +24,7 @@ class Seq2SeqTraining final : public TrainingPlan {
   std::string implementations() const override;
   std::string explain() const override;
 
-  /// log p(token | source, tokens before) for every target token: float64 [target_time, rows], zero
-  /// past a row's end; a view of the arena, valid until the next call. Of a plan that doesn't
-  /// train.
-  Tensor score(const Context& context, const runtime::Arena& arena, const Batch& batch);
+  Tensor score(const Context& context, const runtime::Arena& arena, const Batch& batch) override;
 
  private:
   struct Plan;

@@ -10,6 +10,7 @@
 #include "io/checkpoint.h"
 #include "io/directory_swap.h"
 #include "io/safetensors_header.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace sluice::training {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using base::fail;
 using runtime::DType;
+using runtime::Tensor;
 
 io::Container model_container(const Context& context, const models::Model& model,
                               const Tokenizers& tokenizers, const TrainConfig& config) {
@@ -77,6 +79,38 @@ void read_parameters(const Context& context, const io::Container& container,
   io::refuse_other_tensors(container, names);
 }
 
+/// A tensor in float32 on the device, which holds what 16 bits hold: a run may go on in another
+/// precision.
+struct InFloat32 {
+  InFloat32(const Context& context, const runtime::Shape& shape)
+      : memory(context.device(), sizeof(float) * static_cast<std::size_t>(shape.element_count())),
+        tensor(memory.tensor(DType::kFloat32, shape)) {}
+
+  runtime::Buffer memory;
+  Tensor tensor;
+};
+
+void save_carried(const Context& context, const models::Model& model, io::TensorTable& tensors) {
+  for (const models::NamedTensor& carried : model.carried_tensors()) {
+    const InFloat32 wide(context, carried.value.shape());
+    kernels::elementwise::convert(context, carried.value, wide.tensor);
+    tensors.add(carried.name, io::HostTensor::copy_of<float>(context.download<float>(wide.tensor),
+                                                             carried.value.shape()));
+  }
+}
+
+void load_carried(const Context& context, const io::Container& container,
+                  const models::Model& model) {
+  for (const models::NamedTensor& carried : model.carried_tensors()) {
+    const io::HostTensor& saved =
+        io::require_tensor(container, carried.name, carried.value.shape());
+    const InFloat32 wide(context, carried.value.shape());
+    context.upload<float>(wide.tensor, saved.values<float>());
+    kernels::elementwise::convert(context, wide.tensor, carried.value);
+    context.synchronize();
+  }
+}
+
 }  // namespace
 
 LoadedModel load_model(const Context& context, const fs::path& path, bool with_gradients) {
@@ -95,6 +129,12 @@ LoadedModel load_model(const Context& context, const fs::path& path, bool with_g
   parameters.allocate(context, DType::kFloat32, with_gradients);
   read_parameters(context, container, parameters);
   return loaded;
+}
+
+const Task& task_of_checkpoint(const fs::path& path) {
+  const io::Container container = io::read_model(path);
+  const ModelText text = parse_model_text(container.text, container.origin);
+  return task_of_configuration(container, text.architecture);
 }
 
 Tokenizers load_tokenizers(const fs::path& path) { return tokenizers_of(io::read_model(path)); }
@@ -134,15 +174,17 @@ void save_checkpoint(const Context& context, const fs::path& directory, const mo
   io::Container state_container;
   state_container.text = to_json(state);
   optimizer.save(context, state_container.tensors);
+  save_carried(context, model, state_container.tensors);
   io::write_checkpoint(directory, model_container(context, model, tokenizers, config),
                        &state_container);
 }
 
 TrainingState load_training_state(const Context& context, const fs::path& directory,
-                                  const Optimizer& optimizer) {
+                                  const models::Model& model, const Optimizer& optimizer) {
   const io::Container container = io::read_state(directory);
   TrainingState state = parse_training_state(container.text, container.origin);
   optimizer.load(context, container);
+  load_carried(context, container, model);
   return state;
 }
 

@@ -30,6 +30,9 @@ struct LoadedModel {
 LoadedModel load_model(const Context& context, const std::filesystem::path& path,
                        bool with_gradients = false);
 
+/// The task of the kind of model that a checkpoint holds. Throws as load_model.
+const Task& task_of_checkpoint(const std::filesystem::path& path);
+
 /// The tokenizers alone, without the weights going to a device.
 Tokenizers load_tokenizers(const std::filesystem::path& path);
 /// The same of a run that is to be resumed. Throws ErrorCode::kInvalidArgument if it is one of
@@ -52,9 +55,9 @@ void save_checkpoint(const Context& context, const std::filesystem::path& direct
                      const TrainConfig& config, const Optimizer& optimizer,
                      const TrainingState& state);
 
-/// What save_checkpoint wrote beside the model; fills in the moments.
+/// What save_checkpoint wrote beside the model; fills in the moments and Model::carried_tensors.
 TrainingState load_training_state(const Context& context, const std::filesystem::path& directory,
-                                  const Optimizer& optimizer);
+                                  const models::Model& model, const Optimizer& optimizer);
 
 /// Whether a folder holds a checkpoint to resume from; first brings it into order after a killed
 /// writer.

@@ -9,7 +9,7 @@
 #include "data/labelled_corpus.h"
 #include "data/table.h"
 #include "training/initial_weights.h"
-#include "training/text_tokenizer.h"
+#include "training/tokenizer_options.h"
 
 namespace sluice::training {
 namespace {
@@ -47,8 +47,8 @@ Texts read_tables(const DataConfig& config) {
   if (config.hold_out_run == 0 && config.hold_out_every == 0) return texts;
   SLUICE_CHECK(texts.validation.empty(),
                "data.validation_table and data.hold_out_run are both set; use one of them");
-  const data::IndexSplit split =
-      data::split_by_runs(std::ssize(texts.train), config.hold_out_run, config.hold_out_every);
+  const data::IndexSplit split = data::split_by_runs(std::ssize(texts.train), config.hold_out_run,
+                                                     config.hold_out_every, config.hold_out_fold);
   const std::span<const LabelledText> all = texts.train;
   texts.validation = data::select(all, split.held_out);
   texts.train = data::select(all, split.train);

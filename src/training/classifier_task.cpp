@@ -31,6 +31,7 @@ std::span<const std::string_view> ClassifierTask::keys() const {
       "data.label_column",
       "data.hold_out_run",
       "data.hold_out_every",
+      "data.hold_out_fold",
       "data.max_source_tokens",
       "tokenizer.kind",
       "tokenizer.source_vocabulary",

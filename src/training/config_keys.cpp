@@ -25,6 +25,8 @@ const ConfigKey kKeys[] = {
     {"data.source", [](C& c) -> T { return &c.data.source; }, kFree,
      "File of source lines, plain or gzip; line i belongs to line i of data.target."},
     {"data.target", [](C& c) -> T { return &c.data.target; }, kFree, "File of target lines."},
+    {"data.text", [](C& c) -> T { return &c.data.text; }, kFree,
+     "File of texts, one a line, plain or gzip."},
     {"data.validation_tsv", [](C& c) -> T { return &c.data.validation_tsv; }, kFree,
      "As data.tsv, examples to validate on."},
     {"data.validation_source", [](C& c) -> T { return &c.data.validation_source; }, kFree,
@@ -43,6 +45,8 @@ const ConfigKey kKeys[] = {
     {"data.label_scheme", [](C& c) -> T { return &c.data.label_scheme; }, kFree,
      "How labels of spans are spelled anew: bio (B- begins, I- goes on), bioes (E- ends, S- is one "
      "token by itself too), or as-is."},
+    {"data.validation_text", [](C& c) -> T { return &c.data.validation_text; }, kFree,
+     "As data.text, texts to validate on."},
     {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kFree,
      "Without validation files: cut the examples into runs of this many neighbours."},
     {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kFree,
@@ -71,7 +75,8 @@ const ConfigKey kKeys[] = {
      "As data.targets, of data.validation_features."},
 
     {"tokenizer.kind", [](C& c) -> T { return &c.tokenizer.kind; }, kMust,
-     "bpe or unigram (SentencePiece), words (between spaces) or characters; a tagger takes words."},
+     "bpe or unigram (SentencePiece), words (between spaces), characters, or smiles (atoms, bonds "
+     "and ring numbers of molecules); a tagger takes words."},
     {"tokenizer.shared", [](C& c) -> T { return &c.tokenizer.shared; }, kMust,
      "One tokenizer for both sides, trained on both, of tokenizer.source_vocabulary ids."},
     {"tokenizer.source_vocabulary", [](C& c) -> T { return &c.tokenizer.source_vocabulary; }, kMust,
@@ -88,8 +93,9 @@ const ConfigKey kKeys[] = {
      "SentencePiece: identity, nfkc, nmt_nfkc, nfkc_cf or nmt_nfkc_cf."},
 
     {"model.kind", [](C& c) -> T { return &c.model.kind; }, kMust,
-     "What kind of model to train: seq2seq (texts in, texts out), tagger (a label for each "
-     "token), classifier (a label for a text) or features (a recurrent stack on frames of "
+     "What kind of model to train: seq2seq (texts in, texts out), language_model (texts), tagger "
+     "(a label for each token), classifier (a label for a text) or features (a recurrent stack on "
+     "frames of "
      "numbers)."},
     {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust,
      "lstm, gru, gru_reset_before (the original, for models without an attention decoder), "
@@ -118,6 +124,16 @@ const ConfigKey kKeys[] = {
     {"model.tie_embeddings", [](C& c) -> T { return &c.model.tie_embeddings; }, kMust,
      "Which matrices are one: none, decoder (target embedding and output layer) or all (source "
      "embedding too, with tokenizer.shared); model.embedding must then be model.hidden."},
+    {"model.peepholes", [](C& c) -> T { return &c.model.peepholes; }, kMust,
+     "Whether the gates of the lstm see its cell state."},
+    {"model.layer_norm", [](C& c) -> T { return &c.model.layer_norm; }, kMust,
+     "Layer norm in the lstm: of both products and of the cell state."},
+    {"model.zoneout_h", [](C& c) -> T { return &c.model.zoneout_h; }, kMust,
+     "Rate at which units keep their h from the step before."},
+    {"model.zoneout_c", [](C& c) -> T { return &c.model.zoneout_c; }, kMust,
+     "Rate at which units keep their cell state; lstm only."},
+    {"model.recurrent_dropout", [](C& c) -> T { return &c.model.recurrent_dropout; }, kMust,
+     "Rate of dropout on the h that the recurrent product reads, one mask a sequence."},
     {"model.encoder_peepholes", [](C& c) -> T { return &c.model.encoder_peepholes; }, kMust,
      "Whether the gates of the encoder's lstm see its cell state."},
     {"model.encoder_layer_norm", [](C& c) -> T { return &c.model.encoder_layer_norm; }, kMust,
@@ -201,6 +217,10 @@ const ConfigKey kKeys[] = {
      "'source_embedding.*,encoder.*'."},
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
      "Share of the probability spread over the whole vocabulary in the training loss."},
+    {"training.bptt", [](C& c) -> T { return &c.loop.bptt; }, kMust,
+     "Not 0: the texts are one running text, trained so many steps at a time by truncated "
+     "back-propagation through time: its stretches stand side by side, training.max_rows of them "
+     "(and at most training.max_tokens / training.bptt), and states go on from batch to batch."},
     {"training.max_tokens", [](C& c) -> T { return &c.loop.max_tokens; }, kMust,
      "Most source and target tokens of a batch, padding counted."},
     {"training.max_rows", [](C& c) -> T { return &c.loop.max_rows; }, kMust,

@@ -219,8 +219,8 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved)
   if (files.hold_out_run != 0 || files.hold_out_every != 0) {
     SLUICE_CHECK(validation.size() == 0,
                  "data.validation_features and data.hold_out_run are both set; use one of them");
-    const data::IndexSplit split =
-        data::split_by_runs(train.corpus.size(), files.hold_out_run, files.hold_out_every);
+    const data::IndexSplit split = data::split_by_runs(train.corpus.size(), files.hold_out_run,
+                                                       files.hold_out_every, files.hold_out_fold);
     validation = train.corpus.select(split.held_out);
     train.corpus = train.corpus.select(split.train);
   }

@@ -40,6 +40,7 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "data.validation_targets",
       "data.hold_out_run",
       "data.hold_out_every",
+      "data.hold_out_fold",
       "data.max_source_tokens",
       "model.cell",
       "model.hidden",

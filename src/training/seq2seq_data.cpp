@@ -10,7 +10,7 @@
 #include "training/greedy_answers.h"
 #include "training/initial_weights.h"
 #include "training/seq2seq_scorer.h"
-#include "training/text_tokenizer.h"
+#include "training/tokenizer_options.h"
 
 namespace sluice::training {
 namespace {

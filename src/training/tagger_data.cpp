@@ -27,7 +27,8 @@ data::ConllOptions options_of(const DataConfig& config) {
 
 void hold_out(const DataConfig& config, Part& train, Part& validation) {
   const data::IndexSplit split =
-      data::split_by_runs(std::ssize(train.sentences), config.hold_out_run, config.hold_out_every);
+      data::split_by_runs(std::ssize(train.sentences), config.hold_out_run, config.hold_out_every,
+                          config.hold_out_fold);
   const std::span<const TaggedSentence> all = train.sentences;
   validation.sentences = data::select(all, split.held_out);
   train.sentences = data::select(all, split.train);

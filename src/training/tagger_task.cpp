@@ -41,6 +41,7 @@ std::span<const std::string_view> TaggerTask::keys() const {
       "data.label_scheme",
       "data.hold_out_run",
       "data.hold_out_every",
+      "data.hold_out_fold",
       "data.max_source_tokens",
       "tokenizer.kind",
       "tokenizer.source_vocabulary",

@@ -8,12 +8,15 @@
 #include "training/classifier_task.h"
 #include "training/config_keys.h"
 #include "training/features_task.h"
+#include "training/language_model_task.h"
 #include "training/seq2seq_task.h"
 #include "training/tagger_task.h"
 
 namespace sluice::training {
 
 void Task::set_from_data(const Context&, const TrainData&, const layers::Parameters&) const {}
+
+void Task::prepare_training(const Context&, const TrainConfig&, models::Model&) const {}
 
 const ValidationMetric* Task::find_metric(std::string_view key) const {
   for (const ValidationMetric& metric : metrics()) {
@@ -24,10 +27,11 @@ const ValidationMetric* Task::find_metric(std::string_view key) const {
 
 std::span<const Task* const> tasks() {
   static const Seq2SeqTask seq2seq;
+  static const LanguageModelTask language_model;
   static const TaggerTask tagger;
   static const ClassifierTask classifier;
   static const FeaturesTask features;
-  static const Task* const all[] = {&seq2seq, &tagger, &classifier, &features};
+  static const Task* const all[] = {&seq2seq, &language_model, &tagger, &classifier, &features};
   return all;
 }
 

@@ -64,7 +64,7 @@ void check_range(std::string_view key, double value, double least, double most) 
 }
 
 void check_tokenizer(const TokenizerConfig& config) {
-  check_one_of("tokenizer.kind", config.kind, {"bpe", "unigram", "words", "characters"});
+  check_one_of("tokenizer.kind", config.kind, {"bpe", "unigram", "words", "characters", "smiles"});
   check_at_least("tokenizer.source_vocabulary", config.source_vocabulary, 5);
   check_at_least("tokenizer.target_vocabulary", config.target_vocabulary, 5);
   check_at_least("tokenizer.min_count", config.min_count, 1);
@@ -110,6 +110,7 @@ void check_learning_rate(const LearningRateConfig& config) {
 
 void check_loop(const LoopConfig& config) {
   check_range("training.label_smoothing", config.label_smoothing, 0, 1);
+  check_at_least("training.bptt", config.bptt, 0);
   check_at_least("training.max_tokens", config.max_tokens, 1);
   check_at_least("training.max_rows", config.max_rows, 1);
   check_at_least("training.accumulate", config.accumulate, 1);

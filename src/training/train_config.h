@@ -10,11 +10,12 @@
 namespace sluice::training {
 
 /// Where examples come from, plain or gzip files: pairs of texts in `tsv`, or `source` and
-/// `target`; sentences with labels in `conll`.
+/// `target`; texts in `text`; sentences with labels in `conll`.
 struct DataConfig {
   std::string tsv;
   std::string source;
   std::string target;
+  std::string text;
   std::string validation_tsv;
   std::string validation_source;
   std::string validation_target;
@@ -23,6 +24,7 @@ struct DataConfig {
   std::int64_t token_column = 1;
   std::int64_t tag_column = -1;
   std::string label_scheme = "as-is";
+  std::string validation_text;
   std::int64_t hold_out_run = 0;
   std::int64_t hold_out_every = 0;
   std::int64_t hold_out_fold = 0;
@@ -108,6 +110,7 @@ struct LearningRateConfig {
 
 struct LoopConfig {
   double label_smoothing = 0;
+  std::int64_t bptt = 0;
   std::int64_t max_tokens = 4096;
   std::int64_t max_rows = 512;
   std::int64_t accumulate = 1;

@@ -52,7 +52,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
       data_(std::move(data)),
       folder_(std::move(folder)),
       learning_rate_(config.learning_rate),
-      schedule_(data_.train->lengths(), batch_options(config),
+      schedule_(data_.train->lengths(), data::in_their_order(*data_.train, batch_options(config)),
                 static_cast<std::uint64_t>(config.loop.seed)),
       step_log_(context) {
   state_.threads = use_threads(context, config.threads);
@@ -77,6 +77,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
 }
 
 void Trainer::make_step() {
+  task_->prepare_training(*context_, config_, *model_);
   TrainingStep::Options options;
   options.label_smoothing = config_.loop.label_smoothing;
   options.seed = static_cast<std::uint64_t>(config_.loop.seed);
@@ -107,7 +108,7 @@ void Trainer::resume() {
                folder_.path().native(), fmt::join(changed, ", "));
   model_ = std::move(loaded.model);
   make_step();
-  TrainingState saved = load_training_state(*context_, folder_.last(), step_->optimizer());
+  TrainingState saved = load_training_state(*context_, folder_.last(), *model_, step_->optimizer());
   SLUICE_CHECK(saved.train_fingerprint == state_.train_fingerprint,
                "the run in '{}' was started with other training examples", folder_.path().native());
   SLUICE_CHECK(saved.validation_fingerprint == state_.validation_fingerprint,

@@ -38,7 +38,8 @@ std::vector<Measured> measure(std::span<const ValidationMetric> metrics,
 Validation::Validation(const TrainData& data, const data::BatchOptions& batches, const Task& task,
                        std::string_view metric)
     : data_(&data),
-      batches_(data::sorted_batches(data.validation->lengths(), batches)),
+      batches_(data::sorted_batches(data.validation->lengths(),
+                                    data::in_their_order(*data.validation, batches))),
       task_(&task),
       metric_(task.find_metric(metric)) {
   SLUICE_ASSERT(metric_ != nullptr);

@@ -1,4 +1,4 @@
-#include "training/text_tokenizer.h"
+#include "training/tokenizer_options.h"
 
 namespace sluice::training {
 

@@ -1,0 +1,46 @@
+#include "sluice/language_model.h"
+
+#include "api/loaded_model.h"
+#include "api/scoring.h"
+#include "api/tokenize.h"
+#include "data/text_corpus.h"
+#include "models/language_model_config.h"
+#include "training/threads.h"
+
+namespace sluice {
+
+struct LanguageModel::State {
+  State(const std::string& path_in, const Placement& placement)
+      : path(path_in),
+        device(runtime::open_device(placement.device)),
+        context(api::context_on(*device, placement)),
+        loaded(training::load_model(context, path_in)) {
+    api::require_kind(path, loaded, models::LanguageModelConfig::kKind);
+    training::use_threads(context, 0);
+  }
+
+  std::string path;
+  std::unique_ptr<runtime::Device> device;
+  runtime::Context context;
+  training::LoadedModel loaded;
+};
+
+LanguageModel::LanguageModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LanguageModel::~LanguageModel() = default;
+LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
+LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
+
+LanguageModel LanguageModel::load(const std::string& path, const Placement& placement) {
+  return LanguageModel(std::make_unique<State>(path, placement));
+}
+
+std::vector<Scored> LanguageModel::score(std::span<const std::string> texts) {
+  const data::TextCorpus corpus(api::tokenize(texts, *state_->loaded.tokenizers.target));
+  return api::score(state_->context, *state_->loaded.model, corpus);
+}
+
+ModelInfo LanguageModel::info() const {
+  return api::model_info(state_->context, state_->path, state_->loaded);
+}
+
+}  // namespace sluice

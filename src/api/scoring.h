@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "data/examples.h"
+#include "models/model.h"
+#include "sluice/sequence_model.h"
+
+namespace sluice::api {
+
+/// log p of the targets of every example, in order, by a model whose plans are
+/// models::TokenScorers.
+std::vector<Scored> score(const runtime::Context& context, const models::Model& model,
+                          const data::Examples& examples);
+
+}  // namespace sluice::api

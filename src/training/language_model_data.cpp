@@ -1,0 +1,120 @@
+#include "training/language_model_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "data/corpus.h"
+#include "data/line_reader.h"
+#include "data/smiles_tokenizer.h"
+#include "data/text_corpus.h"
+#include "training/initial_weights.h"
+#include "training/tokenizer_options.h"
+
+namespace sluice::training {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+std::vector<std::string> read_texts(const std::string& path, const std::string& tokenizer_kind) {
+  data::LineReader reader(path);
+  std::vector<std::string> lines;
+  while (const auto line = reader.next()) {
+    if (tokenizer_kind == "smiles") {
+      data::require_smiles(*line, fmt::format("'{}', line {},", path, reader.line_number()));
+    }
+    lines.emplace_back(*line);
+  }
+  return lines;
+}
+
+void hold_out(const DataConfig& config, LanguageModelText& text) {
+  const data::IndexSplit split = data::split_by_runs(std::ssize(text.train), config.hold_out_run,
+                                                     config.hold_out_every, config.hold_out_fold);
+  const std::span<const std::string> all = text.train;
+  text.validation = data::select(all, split.held_out);
+  text.train = data::select(all, split.train);
+}
+
+/// Texts as ids, and what people are told of them.
+struct Texts {
+  std::vector<Ids> ids;
+  std::string summary;
+};
+
+Texts encode(const TrainConfig& config, std::span<const std::string> texts,
+             const data::Tokenizer& tokenizer, const char* part) {
+  const std::int64_t longest = config.data.max_target_tokens;
+  std::int64_t tokens = 0, unknown = 0, too_long = 0, empty = 0;
+  Texts result;
+  for (const std::string& text : texts) {
+    Ids ids = tokenizer.encode(text);
+    if (ids.empty() && config.loop.bptt == 0) {
+      ++empty;
+    } else if (longest > 0 && std::ssize(ids) > longest) {
+      ++too_long;
+    } else {
+      tokens += std::ssize(ids);
+      unknown += std::count(ids.begin(), ids.end(), data::kUnknownId);
+      result.ids.push_back(std::move(ids));
+    }
+  }
+  SLUICE_CHECK(!result.ids.empty(),
+               "of the {} {} texts none is left: {} have more than data.max_target_tokens = {} "
+               "tokens, {} are empty",
+               texts.size(), part, too_long, longest, empty);
+  result.summary =
+      fmt::format("{}: {} texts, {} tokens ({} unknown); left out: {} too long, {} empty", part,
+                  result.ids.size(), tokens, unknown, too_long, empty);
+  return result;
+}
+
+std::shared_ptr<const data::Examples> examples_of(const TrainConfig& config,
+                                                  std::vector<Ids> texts) {
+  if (config.loop.bptt == 0) return std::make_shared<data::TextCorpus>(std::move(texts));
+  return std::make_shared<data::StretchCorpus>(texts, stretches_of(config), config.loop.bptt);
+}
+
+}  // namespace
+
+std::int64_t stretches_of(const TrainConfig& config) {
+  return std::max<std::int64_t>(
+      1, std::min(config.loop.max_rows, config.loop.max_tokens / config.loop.bptt));
+}
+
+LanguageModelText read_language_model_text(const TrainConfig& config) {
+  SLUICE_CHECK(!config.data.text.empty(), "no texts to train on: set data.text");
+  LanguageModelText text;
+  text.train = read_texts(config.data.text, config.tokenizer.kind);
+  const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
+  if (!config.data.validation_text.empty()) {
+    SLUICE_CHECK(!holds_out,
+                 "data.validation_text and data.hold_out_run are both set; use one of them");
+    text.validation = read_texts(config.data.validation_text, config.tokenizer.kind);
+  } else if (holds_out) {
+    hold_out(config.data, text);
+  }
+  return text;
+}
+
+TrainData make_language_model_data(const TrainConfig& config, const LanguageModelText& text,
+                                   const Tokenizers* saved) {
+  TrainData result;
+  result.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
+  if (!result.tokenizers.target) {
+    result.tokenizers.target = data::train_tokenizer(
+        text.train, tokenizer_options(config, config.tokenizer.target_vocabulary));
+  }
+  const data::Tokenizer& tokenizer = *result.tokenizers.target;
+  Texts train = encode(config, text.train, tokenizer, "training");
+  result.notes.push_back(std::move(train.summary));
+  result.train = examples_of(config, std::move(train.ids));
+  if (text.validation.empty()) return result;
+  Texts validation = encode(config, text.validation, tokenizer, "validation");
+  result.notes.push_back(std::move(validation.summary));
+  result.validation = examples_of(config, std::move(validation.ids));
+  return result;
+}
+
+}  // namespace sluice::training

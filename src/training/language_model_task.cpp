@@ -1,0 +1,137 @@
+#include "training/language_model_task.h"
+
+#include <algorithm>
+#include <numbers>
+
+#include "base/check.h"
+#include "models/language_model.h"
+#include "training/language_model_data.h"
+#include "training/stack_keys.h"
+
+namespace sluice::training {
+namespace {
+
+// One width for all layers, for which one number is enough.
+std::int64_t projection_of(const ModelConfig& model) {
+  const std::vector<std::int64_t> widths = stack_config_of(model).projections;
+  if (widths.empty()) return 0;
+  SLUICE_CHECK(std::equal(widths.begin() + 1, widths.end(), widths.begin()),
+               "model.projections is '{}', but all layers of a language model have the same width",
+               model.projections);
+  return widths.front();
+}
+
+models::LanguageModelConfig architecture_of(const ModelConfig& model, std::int64_t vocabulary) {
+  models::LanguageModelConfig config;
+  config.cell = model.cell;
+  config.vocabulary = vocabulary;
+  config.embedding = model.embedding;
+  config.hidden = model.hidden;
+  config.layers = model.layers;
+  config.projection = projection_of(model);
+  config.dropout = model.dropout;
+  config.tie_embeddings = model.tie_embeddings;
+  config.peepholes = model.peepholes;
+  config.layer_norm = model.layer_norm;
+  config.zoneout_h = model.zoneout_h;
+  config.zoneout_c = model.zoneout_c;
+  config.recurrent_dropout = model.recurrent_dropout;
+  return config;
+}
+
+}  // namespace
+
+std::string_view LanguageModelTask::kind() const { return models::LanguageModelConfig::kKind; }
+
+std::span<const std::string_view> LanguageModelTask::keys() const {
+  static constexpr std::string_view kKeys[] = {
+      "data.text",
+      "data.validation_text",
+      "data.hold_out_run",
+      "data.hold_out_every",
+      "data.hold_out_fold",
+      "data.max_target_tokens",
+      "tokenizer.kind",
+      "tokenizer.target_vocabulary",
+      "tokenizer.min_count",
+      "tokenizer.character_coverage",
+      "tokenizer.byte_fallback",
+      "tokenizer.normalization",
+      "model.cell",
+      "model.embedding",
+      "model.hidden",
+      "model.layers",
+      "model.projections",
+      "model.dropout",
+      "model.tie_embeddings",
+      "model.peepholes",
+      "model.layer_norm",
+      "model.zoneout_h",
+      "model.zoneout_c",
+      "model.recurrent_dropout",
+      "model.target_embeddings_from",
+      "training.label_smoothing",
+      "training.bptt",
+  };
+  return kKeys;
+}
+
+std::span<const ValidationMetric> LanguageModelTask::metrics() const {
+  static const ValidationMetric metrics[] = {
+      kLossMetric,
+      kPerplexityMetric,
+      {.key = "bits_per_token",
+       .name = "bits per token",
+       .show = show_number,
+       .of_sums = [](const ValidationReport& r) { return r.loss / std::numbers::ln2; }},
+      kAccuracyMetric,
+  };
+  return metrics;
+}
+
+void LanguageModelTask::check(const TrainConfig& config) const {
+  // The architecture's own checks, with a vocabulary that only the data will tell.
+  architecture_of(config.model, 5).validate();
+  SLUICE_CHECK(config.loop.bptt <= config.loop.max_tokens,
+               "training.bptt is {}, so one stretch of text makes a batch of more than "
+               "training.max_tokens = {} tokens; raise that or lower training.bptt",
+               config.loop.bptt, config.loop.max_tokens);
+}
+
+TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
+  return make_language_model_data(config, read_language_model_text(config), saved);
+}
+
+std::unique_ptr<models::Model> LanguageModelTask::make_model(const TrainConfig& config,
+                                                             const TrainData& data) const {
+  return std::make_unique<models::LanguageModel>(
+      architecture_of(config.model, data.tokenizers.target->size()));
+}
+
+void LanguageModelTask::prepare_training(const Context& context, const TrainConfig& config,
+                                         models::Model& model) const {
+  if (config.loop.bptt == 0) return;
+  dynamic_cast<models::LanguageModel&>(model).carry_states(context, stretches_of(config));
+}
+
+std::unique_ptr<models::Model> LanguageModelTask::saved_model(std::string_view configuration,
+                                                              const Tokenizers& tokenizers) const {
+  const auto config = models::LanguageModelConfig::from_json(configuration);
+  tokenizers.require(Vocabulary::kTarget, config.vocabulary);
+  return std::make_unique<models::LanguageModel>(config);
+}
+
+std::span<const WordParameter> LanguageModelTask::word_parameters() const {
+  static constexpr WordParameter kParameters[] = {
+      {"embedding.weight", Vocabulary::kTarget},
+      {"output.weight", Vocabulary::kTarget},
+      {"output.bias", Vocabulary::kTarget},
+  };
+  return kParameters;
+}
+
+std::string_view LanguageModelTask::embedding_of(const TrainConfig&, Vocabulary) const {
+  return "embedding.weight";
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "training/task.h"
+
+namespace sluice::training {
+
+/// Texts alone, for models::LanguageModel.
+class LanguageModelTask final : public Task {
+ public:
+  std::string_view kind() const override;
+  std::string_view commands() const override { return "sluice score"; }
+  std::span<const std::string_view> keys() const override;
+  /// Of sums alone.
+  std::span<const ValidationMetric> metrics() const override;
+  void check(const TrainConfig& config) const override;
+  TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  std::unique_ptr<models::Model> make_model(const TrainConfig& config,
+                                            const TrainData& data) const override;
+  /// With training.bptt: states that are carried from batch to batch.
+  void prepare_training(const Context& context, const TrainConfig& config,
+                        models::Model& model) const override;
+  std::unique_ptr<models::Model> saved_model(std::string_view configuration,
+                                             const Tokenizers& tokenizers) const override;
+  std::span<const WordParameter> word_parameters() const override;
+  std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const override;
+};
+
+}  // namespace sluice::training
