@@ -7,6 +7,9 @@
 
 namespace sluice::training {
 
+// Steps are told late and many at once, so the time between two of them says nothing.
+constexpr double kSpeedSeconds = 2;
+
 RunReport::RunReport(const std::filesystem::path& tensorboard, std::int64_t first_step,
                      std::int64_t log_every, const TrainHooks& hooks)
     : metrics_(tensorboard, first_step),
@@ -33,13 +36,14 @@ void RunReport::log_step(const StepReport& report) {
     metrics_.scalar("train/loss_scale", report.step, report.loss_scale);
     metrics_.scalar("train/skipped_steps", report.step, static_cast<double>(report.skipped_steps));
   }
-  if (now > start_) {
+  if (now - start_ >= kSpeedSeconds) {
     metrics_.scalar("train/tokens_per_second", report.step,
                     static_cast<double>(all_tokens_) / (now - start_));
+    all_tokens_ = 0;
+    start_ = now;
   }
   loss_sum_ = 0;
-  target_tokens_ = all_tokens_ = 0;
-  start_ = now;
+  target_tokens_ = 0;
 }
 
 void RunReport::tell(const StepReport& report) {

@@ -43,9 +43,10 @@ class RunReport {
   std::int64_t log_every_;
   TrainHooks hooks_;
   // Since the last metrics of training, which are means.
-  double start_;
   double loss_sum_ = 0;
   std::int64_t target_tokens_ = 0;
+  // Since the last metric of speed.
+  double start_;
   std::int64_t all_tokens_ = 0;
 };
 
