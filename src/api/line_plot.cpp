@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -16,7 +15,6 @@ namespace {
 constexpr double kWidth = 520, kHeight = 250;
 constexpr double kLeft = 64, kRight = 14, kTop = 34, kBottom = 30;
 constexpr std::size_t kStretches = 500;
-constexpr std::array<const char*, 3> kColors{"#1f6feb", "#d9730d", "#1a7f5a"};
 
 struct Point {
   double step, value;
@@ -144,7 +142,7 @@ std::string line_plot(const std::string& title, const std::vector<Series>& serie
   double legend_end = x.to;
   for (std::size_t i = lines.size(); i-- > 0;) {
     if (lines[i].empty()) continue;
-    const char* color = kColors[i % kColors.size()];
+    const char* color = series[i].color;
     text += line(thinned(lines[i]), x, y, color);
     text += legend(series[i].name, lines[i].back().value, legend_end, color);
     legend_end -= 140;

@@ -11,6 +11,7 @@ namespace sluice::api {
 struct Series {
   std::string name;
   const training::Curve* curve;
+  const char* color;  ///< as CSS has it
 };
 
 /// An SVG element with a line for each series over the step, axes from the least to the largest

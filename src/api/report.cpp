@@ -40,7 +40,8 @@ std::string plots(const training::Metrics& metrics) {
   for (const auto& [tag, curve] : metrics.curves) {
     const std::string name = tag.substr(tag.rfind('/') + 1);
     const std::string part = tag.substr(0, tag.size() - name.size());
-    by_name[{rank(name), name}].push_back({part.substr(0, part.find('/')), &curve});
+    by_name[{rank(name), name}].push_back(
+        {part.substr(0, part.find('/')), &curve, part == "validation/" ? "#d9730d" : "#1f6feb"});
   }
   std::string text = "<h2>Curves</h2>\n<p>By step; numbers are the last ones.</p>\n";
   for (const std::string& note : metrics.notes) text += "<p>" + escape_html(note) + "</p>\n";
