@@ -146,6 +146,9 @@ LtProduct::Operation LtProduct::make_operation() const {
   if (spec_.processors > 0) {
     set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, spec_.processors);
   }
+  if (spec_.device_scalars) {
+    set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+  }
   if (spec_.bias) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(spec_.output));
@@ -220,14 +223,24 @@ void LtProduct::run(CudaStream& stream, double alpha, const void* a, const void*
         lt.operation_set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
         "set a bias");
   }
+  if (spec_.input == base::DType::kFloat64) return multiply(stream, &alpha, a, b, &beta, c, d);
   const auto narrow_alpha = static_cast<float>(alpha), narrow_beta = static_cast<float>(beta);
-  const bool wide = spec_.input == base::DType::kFloat64;
+  multiply(stream, &narrow_alpha, a, b, &narrow_beta, c, d);
+}
+
+void LtProduct::run(CudaStream& stream, const float* alpha, const void* a, const void* b,
+                    const float* beta, const void* c, void* d) const {
+  SLUICE_ASSERT(spec_.device_scalars && !spec_.bias);
+  multiply(stream, alpha, a, b, beta, c, d);
+}
+
+void LtProduct::multiply(CudaStream& stream, const void* alpha, const void* a, const void* b,
+                         const void* beta, const void* c, void* d) const {
+  const BlasLibrary& lt = blas_->library();
   const CurrentDevice current(stream.gpu().ordinal);
-  const void* factors[] = {&narrow_alpha, &narrow_beta};
-  if (wide) factors[0] = &alpha, factors[1] = &beta;
-  lt.check(lt.matmul(blas_->handle(), operation_.get(), factors[0], b, b_.get(), a, a_.get(),
-                     factors[1], c, c_.get(), d, c_.get(), &algorithm_, stream.workspace(),
-                     workspace_bytes_, stream.handle()),
+  lt.check(lt.matmul(blas_->handle(), operation_.get(), alpha, b, b_.get(), a, a_.get(), beta, c,
+                     c_.get(), d, c_.get(), &algorithm_, stream.workspace(), workspace_bytes_,
+                     stream.handle()),
            "multiply matrices");
 }
 

@@ -63,6 +63,8 @@ struct ProductSpec {
   std::uint32_t alignment = 16;
   /// Multiprocessors that other work leaves it; 0: all there are.
   std::int32_t processors = 0;
+  /// Whether alpha and beta are read from device memory. Not with float64.
+  bool device_scalars = false;
 
   auto operator<=>(const ProductSpec&) const = default;
 };
@@ -82,6 +84,9 @@ class LtProduct {
   /// (CudaStream::workspace). c may be d, and is not read if beta is 0.
   void run(CudaStream& stream, double alpha, const void* a, const void* b, double beta,
            const void* c, void* d, const void* bias = nullptr) const;
+  /// The same with alpha and beta in device memory, of a spec that says so and has no bias.
+  void run(CudaStream& stream, const float* alpha, const void* a, const void* b, const float* beta,
+           const void* c, void* d) const;
 
   const ProductSpec& spec() const { return spec_; }
 
@@ -100,6 +105,8 @@ class LtProduct {
   Layout make_layout(base::DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                      std::int64_t stride) const;
   void choose_algorithm();
+  void multiply(CudaStream& stream, const void* alpha, const void* a, const void* b,
+                const void* beta, const void* c, void* d) const;
 
   const Blas* blas_;
   ProductSpec spec_;

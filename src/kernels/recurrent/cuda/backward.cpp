@@ -32,15 +32,6 @@ void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args,
   }
 }
 
-void weight_gradients(const Run& run, const BackwardArgs& args, std::int64_t layer) {
-  if (args.gradients.empty()) return;
-  const std::int64_t directions = run.engine.sizes.directions;
-  for (std::int64_t d = 0; d < directions; ++d) {
-    add_weight_gradients(run, args.gradients[static_cast<std::size_t>(layer * directions + d)],
-                         layer, d);
-  }
-}
-
 /// A piece of one of the layers that run beside each other, or kernels of a step.
 void run_piece(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
   Engine& engine = run.engine;
@@ -57,7 +48,7 @@ void run_piece(const Run& run, const BackwardArgs& args, std::int64_t layer, con
   engine.lanes.follow(products, lane);
   input_gradient(run, products, args, layer, turns);
   if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), products);
-  if (turns.end == run.args.time) weight_gradients(run, args, layer);
+  if (turns.end == run.args.time) add_weight_gradients(run, args.gradients, layer);
 }
 
 /// Turns of a launch whose input's gradient is multiplied while it takes the others.
@@ -86,7 +77,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
     }
     if (layer < top) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
-      weight_gradients(run, args, layer + 1);
+      add_weight_gradients(run, args.gradients, layer + 1);
     }
     const runtime::LayerSpan span(run.context.profiler(), layer);
     if (early > 0) {
@@ -99,7 +90,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
     if (layer > 0) lanes.follow(steps, products);
   }
   const runtime::LayerSpan span(run.context.profiler(), 0);
-  weight_gradients(run, args, 0);
+  add_weight_gradients(run, args.gradients, 0);
 }
 
 }  // namespace

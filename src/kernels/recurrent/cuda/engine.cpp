@@ -8,13 +8,6 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-/// The largest power of two up to 16 that divides all of them.
-std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
-  std::uintptr_t bits = 16;
-  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
-  return 1u << std::countr_zero(bits);
-}
-
 /// Of the direction that has the state before its first step in the first of its rows of states.
 bool has_lone_states(const Run& run, std::int64_t direction) {
   const Descriptor& descriptor = run.engine.descriptor;
@@ -125,6 +118,12 @@ void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::
   apply_dropout(stream, engine.descriptor.dtype, dropout);
 }
 
+std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
+  std::uintptr_t bits = 16;
+  for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  return 1u << std::countr_zero(bits);
+}
+
 void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
               const Factor& a, const Factor& b, const Sum& c) {
   runtime::cuda::ProductSpec spec;
@@ -159,7 +158,7 @@ Factor backward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t 
   // cuBLASLt's kernels for TF32 want the depth of both factors contiguous; those for plain float32
   // are faster (by a ninth of a step) with rows of weights as they are, in 16 bits both are alike.
   const bool tf32 = run.engine.descriptor.dtype == DType::kFloat32 && run.context.tf32();
-  if (matrix.has_transpose && (tf32 || run.engine.rung.persistent())) {
+  if (matrix.has_transpose && (tf32 || run.engine.rung.stepwise_backward)) {
     return {run.element(run.packed<const std::byte>(matrix.transposed), first), matrix.rows, true};
   }
   return {run.element(run.packed<const std::byte>(matrix.plain), first * matrix.columns),

@@ -133,6 +133,8 @@ struct Sum {
 };
 void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
               const Factor& a, const Factor& b, const Sum& c);
+/// The largest power of two up to 16 that divides all of them.
+std::uint32_t alignment_of(std::initializer_list<const void*> pointers);
 
 /// The factor that multiplies from the right with the transpose of rows [first, ..) of the
 /// matrix, as forward does, or with those rows themselves, as backward does.
@@ -181,9 +183,9 @@ void await_turns(const Run& run, std::int64_t lane, std::int64_t turns);
 void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer,
                     const Piece& turns);
 
-/// Adds the weight gradients of one layer and direction, once its gate gradients are there for both
-/// lanes.
-void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
-                          std::int64_t direction);
+/// Adds the weight gradients of one layer, once its gate gradients are there for both lanes.
+/// `gradients` are those of all layers and directions.
+void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradients,
+                          std::int64_t layer);
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -5,6 +5,7 @@
 
 #include "base/shape.h"
 #include "kernels/recurrent/cuda/resident_weights.h"
+#include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -40,10 +41,9 @@ PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows
   return matrix;
 }
 
-/// Whether training reads weights transposed: in 16 bits only steps that are one kernel do.
+/// Whether training reads weights transposed: in TF32, else only steps that are one kernel do.
 bool transposes(const Descriptor& descriptor, const Rung& rung, bool by_fused_steps) {
-  return rung.transposed && descriptor.training &&
-         (descriptor.dtype == DType::kFloat32 || by_fused_steps);
+  return rung.transposed && descriptor.training && (descriptor.tf32 || by_fused_steps);
 }
 
 PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, const Rung& rung,
@@ -133,6 +133,38 @@ std::int64_t held_d_inputs(const Descriptor& descriptor, const Rung& rung) {
   return defers_gradients(descriptor, rung) ? 2 : 1;
 }
 
+ScaledLayout book_scaled(Booking& booking, const Descriptor& descriptor, std::int64_t input) {
+  constexpr std::int64_t kHalf = 2;
+  const Sizes sizes(descriptor);
+  const std::int64_t steps = descriptor.time * descriptor.rows, width = sizes.gate_width;
+  ScaledLayout layout;
+  layout.d_input = booking.take(kHalf, {steps, sizes.directions * width});
+  layout.input = booking.take(kHalf, {steps, input});
+  for (std::int64_t d = 0; d < sizes.directions; ++d) {
+    layout.h.push_back(booking.take(kHalf, {steps, sizes.hidden}));
+    if (sizes.gates_apart) layout.d_recurrent.push_back(booking.take(kHalf, {steps, width}));
+  }
+  layout.scales = booking.take(sizeof(FactorScales), {1});
+  return layout;
+}
+
+/// Layers whose gradients are multiplied one after the other share.
+std::vector<ScaledLayout> book_scaled(Booking& booking, const Descriptor& descriptor,
+                                      const Rung& rung) {
+  std::vector<ScaledLayout> layouts;
+  if (!scales_gradients(descriptor, rung)) return layouts;
+  const auto layers = static_cast<std::size_t>(descriptor.layers);
+  if (is_layered(descriptor, rung)) {
+    for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+      layouts.push_back(book_scaled(booking, descriptor, descriptor.input_of(layer)));
+    }
+    return layouts;
+  }
+  const std::int64_t above = descriptor.layers > 1 ? descriptor.input_of(1) : 0;
+  layouts.assign(layers, book_scaled(booking, descriptor, std::max(descriptor.input_of(0), above)));
+  return layouts;
+}
+
 BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
@@ -170,6 +202,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   for (std::int64_t lane = 0; lane < lanes; ++lane) {
     layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));
   }
+  layout.scaled = book_scaled(booking, descriptor, rung);
   if (rung.persistent_backward()) {
     layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).backward});
   }
@@ -271,6 +304,14 @@ std::int64_t step_lanes(const Descriptor& descriptor, const Rung& rung) {
   if (!rung.wavefront) return 1;
   if (descriptor.directions == 2) return rung.persistent() ? 1 : 2;
   return is_layered(descriptor, rung) ? descriptor.layers : 1;
+}
+
+bool scales_gradients(const Descriptor& descriptor, const Rung& rung) {
+  // cuBLASLt multiplies float16 fast where each row begins at 16 bytes.
+  constexpr std::int64_t kAligned = 8;
+  return rung.scaled_gradients && descriptor.tf32 && descriptor.training &&
+         descriptor.cell != CellType::kGruResetBefore && !descriptor.projects() &&
+         descriptor.input % kAligned == 0 && descriptor.hidden % kAligned == 0;
 }
 
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {

@@ -91,6 +91,14 @@ struct ForwardLayout {
   std::size_t exchange = 0;            ///< what blocks of a launch tell each other
 };
 
+/// In TF32, factors of weight gradients as float16; layers may share it.
+struct ScaledLayout {
+  std::size_t d_input = 0, input = 0;    ///< [time, rows, D*G*H], [time, rows, input]
+  std::vector<std::size_t> h;            ///< a direction: [time, rows, output]
+  std::vector<std::size_t> d_recurrent;  ///< likewise, where it is not d_input: [time, rows, G*H]
+  std::size_t scales = 0;                ///< FactorScales (scaled_factors.h)
+};
+
 struct BackwardLayout {
   /// A layer: storage [time, rows, D*G*H]. Layers may share it.
   std::vector<std::size_t> d_input;
@@ -108,6 +116,7 @@ struct BackwardLayout {
   std::vector<std::size_t> dc_whole;     ///< likewise
   std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
+  std::vector<ScaledLayout> scaled;      ///< a layer; empty where gradients have no scaled factors
   std::size_t exchange = 0;              ///< what blocks of a launch tell each other
 };
 
@@ -121,6 +130,8 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
 
 /// Whether layers run beside each other, in pieces of time.
 bool is_layered(const Descriptor& descriptor, const Rung& rung);
+/// Whether weight gradients may be products of scaled float16.
+bool scales_gradients(const Descriptor& descriptor, const Rung& rung);
 /// Whether products of weight gradients run beside the launches of the layers below, which don't
 /// wait for them.
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung);

@@ -44,6 +44,8 @@ struct Rung {
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
+  /// Weight gradients in TF32 are products of scaled float16 (scaled_gradients.h).
+  bool scaled_gradients = false;
   /// Unless none: all steps that a piece of a layer has, in all directions, are one launch, and
   /// products of its input (with a wavefront) and gradients have streams of their own beside it.
   Residence residence = Residence::kNone;
@@ -65,14 +67,15 @@ inline constexpr Rung kCombinedInputs{"combined-inputs", true, InputProducts::kC
 inline constexpr Rung kWavefront{"wavefront", true, InputProducts::kCombined, true, true, true};
 inline constexpr Rung kFusedStep{"fused-step", true, InputProducts::kCombined, true, true,
                                  true,         true};
-inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true, true};
+inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true,
+                             true,    true};
 
 /// What persistent rungs have in common.
 constexpr Rung persistent_rung(std::string_view name, Residence residence) {
-  Rung rung{name, true, InputProducts::kCombined, true};
+  Rung rung{name, true, InputProducts::kCombined, true, true};
   // Launches that take the whole GPU have no other layer beside them.
   rung.wavefront = residence == Residence::kCluster;
-  rung.graph = true;
+  rung.graph = rung.scaled_gradients = true;
   rung.residence = residence;
   return rung;
 }
@@ -86,7 +89,7 @@ inline constexpr Rung kPersistentStreamed =
 
 constexpr Rung persistent_forward_rung() {
   Rung rung = persistent_rung("persistent-forward", Residence::kWide);
-  rung.transposed = rung.fused_step = rung.stepwise_backward = true;
+  rung.fused_step = rung.stepwise_backward = true;
   return rung;
 }
 inline constexpr Rung kPersistentForward = persistent_forward_rung();

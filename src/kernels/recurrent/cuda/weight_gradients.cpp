@@ -1,4 +1,4 @@
-#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/scaled_gradients.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -91,77 +91,96 @@ GradientLanes lanes_of(const Run& run, std::int64_t layer, std::int64_t directio
   return {products, own ? steps : products};
 }
 
-}  // namespace
-
-void add_weight_gradients(const Run& run, const LayerWeights& gradients, std::int64_t layer,
+/// Those of biases, gains and peepholes, which are sums of columns.
+void add_column_gradients(const Gradients& all, const GradientFactors& factors,
+                          const LayerWeights& gradients, std::int64_t lane, std::size_t i,
                           std::int64_t direction) {
+  const Run& run = all.run;
   const Sizes& sizes = run.engine.sizes;
-  const std::int64_t output = run.engine.descriptor.output_of(layer);
-  const auto l = static_cast<std::size_t>(layer);
-  const auto i = static_cast<std::size_t>(layer * sizes.directions + direction);
   const BackwardLayout& layout = run.engine.workspace.backward;
   const StateLayout& state = run.engine.reserve.states[i];
-  const std::int64_t rows = run.args.rows, input_stride = sizes.directions * sizes.gate_width;
-  const Gradients all{run, run.args.time * rows};
-  const GradientLanes lanes = lanes_of(run, layer, direction);
-
-  const std::byte* d_input =
-      run.element(run.workspace<const std::byte>(layout.d_input[l]), direction * sizes.gate_width);
-  const std::byte* d_recurrent =
-      sizes.gates_apart ? run.workspace<const std::byte>(layout.d_recurrent[i]) : d_input;
-  const std::int64_t recurrent_stride = sizes.gates_apart ? sizes.gate_width : input_stride;
-  // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
-  const std::byte* lone = run.lone_h0(layer, direction);
-  const std::byte* h_before =
-      lone ? lone
-           : run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
-                         direction * rows * output);
-
-  // They wait for memory, and the products beside them for tensor cores.
   if (sizes.norms) {
     const auto* d_sums = run.workspace<const std::byte>(layout.d_sums[i]);
     const auto* d_norm_c = run.workspace<const std::byte>(layout.d_norm_c[i]);
-    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t factors) {
-      all.add_products(lanes.rest, target, values, run.reserve<const std::byte>(factors));
+    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t with) {
+      all.add_products(lane, target, values, run.reserve<const std::byte>(with));
     };
-    all.add_sums(lanes.rest, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh);
+    all.add_sums(lane, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh);
     add(gradients.gain_ih, d_sums, state.norm_ih);
     add(gradients.gain_hh, d_sums, state.norm_hh);
     add(gradients.gain_c, d_norm_c, state.norm_c);
-    all.add_products(lanes.rest, gradients.shift_c, d_norm_c, nullptr);
+    all.add_products(lane, gradients.shift_c, d_norm_c, nullptr);
   } else if (!sizes.gates_apart) {
-    all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, gradients.bias_hh);
+    all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, gradients.bias_hh);
   } else {
-    all.add_sums(lanes.rest, d_input, input_stride, gradients.bias_ih, {});
-    all.add_sums(lanes.rest, d_recurrent, recurrent_stride, gradients.bias_hh, {});
-  }
-  all.add_product(lanes.inputs, gradients.weight_ih, d_input, input_stride, run.input_of(layer));
-  if (!sizes.resets_before) {
-    all.add_product(lanes.rest, gradients.weight_hh, d_recurrent, recurrent_stride, h_before);
-  } else if (gradients.weight_hh) {
-    const std::int64_t hidden = sizes.hidden, of_h = 2 * hidden;
-    all.add_rows(lanes.rest, gradients.weight_hh, 0, of_h, d_recurrent, recurrent_stride, h_before);
-    all.add_rows(lanes.rest, gradients.weight_hh, of_h, hidden, run.element(d_recurrent, of_h),
-                 recurrent_stride, run.reserve<const std::byte>(state.h_reset));
-  }
-  if (sizes.projected) {
-    all.add_product(lanes.rest, gradients.weight_hr,
-                    run.workspace<const std::byte>(layout.dh_out[i]), output,
-                    run.reserve<const std::byte>(state.h_full));
+    all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, {});
+    all.add_sums(lane, factors.d_recurrent, factors.recurrent_stride, gradients.bias_hh, {});
   }
   if (auto* peepholes = gradients.weight_peephole.data_as<float>()) {
-    const std::int64_t hidden = sizes.hidden;
+    const std::int64_t hidden = sizes.hidden, step = run.args.rows * hidden;
     const float* c = run.reserve<const float>(state.c);
-    const float* before = c + direction * rows * hidden;
-    const float* fresh = sizes.fresh_cells ? run.reserve<const float>(state.c_fresh)
-                                           : c + (1 - direction) * rows * hidden;
+    const float* before = c + direction * step;
+    const float* fresh =
+        sizes.fresh_cells ? run.reserve<const float>(state.c_fresh) : c + (1 - direction) * step;
     const auto add = [&](std::int64_t peephole, std::int64_t gate, const float* cells) {
-      all.add_peephole(lanes.rest, peepholes + peephole * hidden,
-                       run.element(d_input, gate * hidden), input_stride, cells);
+      all.add_peephole(lane, peepholes + peephole * hidden,
+                       run.element(factors.d_input, gate * hidden), factors.input_stride, cells);
     };
     add(0, 0, before);
     add(1, 1, before);
     add(2, 3, fresh);
+  }
+}
+
+/// That of weight_hh; a GRU that resets before its product has r * h as a factor of n's rows.
+void add_recurrent_product(const Gradients& all, const GradientFactors& factors,
+                           const Tensor& target, std::int64_t lane, std::size_t i) {
+  const Run& run = all.run;
+  const std::int64_t stride = factors.recurrent_stride;
+  if (!run.engine.sizes.resets_before) {
+    return all.add_product(lane, target, factors.d_recurrent, stride, factors.h);
+  }
+  if (!target) return;
+  const std::int64_t hidden = run.engine.sizes.hidden, of_h = 2 * hidden;
+  const auto* h_reset = run.reserve<const std::byte>(run.engine.reserve.states[i].h_reset);
+  all.add_rows(lane, target, 0, of_h, factors.d_recurrent, stride, factors.h);
+  all.add_rows(lane, target, of_h, hidden, run.element(factors.d_recurrent, of_h), stride, h_reset);
+}
+
+}  // namespace
+
+void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradients,
+                          std::int64_t layer) {
+  if (gradients.empty()) return;
+  const Sizes& sizes = run.engine.sizes;
+  Lanes& streams = run.engine.lanes;
+  const Gradients all{run, run.args.time * run.args.rows};
+  std::optional<ScaledGradients> scaled;
+  const std::int64_t scaling = lanes_of(run, layer, 0).inputs;
+  if (ScaledGradients::pay(run, layer)) scaled.emplace(run, layer, scaling);
+  for (std::int64_t d = 0; d < sizes.directions; ++d) {
+    const auto i = static_cast<std::size_t>(layer * sizes.directions + d);
+    const GradientLanes lanes = lanes_of(run, layer, d);
+    const GradientFactors factors(run, layer, d);
+    const LayerWeights& to = gradients[i];
+    // They wait for memory, and the products beside them for tensor cores.
+    add_column_gradients(all, factors, to, lanes.rest, i, d);
+    if (scaled) {
+      streams.follow(lanes.inputs, scaling);
+      scaled->add_input_product(lanes.inputs, to.weight_ih, d);
+      streams.follow(lanes.rest, scaling);
+      scaled->add_recurrent_product(lanes.rest, to.weight_hh, d);
+    } else {
+      all.add_product(lanes.inputs, to.weight_ih, factors.d_input, factors.input_stride,
+                      run.input_of(layer));
+      add_recurrent_product(all, factors, to.weight_hh, lanes.rest, i);
+    }
+    if (sizes.projected) {
+      all.add_product(lanes.rest, to.weight_hr,
+                      run.workspace<const std::byte>(run.engine.workspace.backward.dh_out[i]),
+                      run.engine.descriptor.output_of(layer),
+                      run.reserve<const std::byte>(run.engine.reserve.states[i].h_full));
+    }
   }
 }
 

@@ -62,10 +62,8 @@ __device__ inline void arrive_in_cluster(std::uint32_t barrier) {
 /// The thread's warp, which the compiler knows to be one number for all of its lanes.
 __device__ inline int own_warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0); }
 
-/// All warps that multiply meet.
-__device__ inline void meet_workers() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kWorkers) : "memory");
-}
+/// All warps that multiply meet, and the one that announces what they wrote.
+__device__ inline void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kWorkers + 32) : "memory"); }
 
 /// Lanes of a warp that each tell a block of the cluster: all of the warp have come by here.
 __device__ inline void arrive_in_all(std::uint32_t barrier) {
@@ -81,12 +79,6 @@ __device__ T* value_at(std::byte* tile, int piece, int feature, int octet, int r
          row * 8 + feature % 8;
 }
 
-/// Tells other blocks that what the workers wrote is there; they have met before.
-__device__ inline void announce(std::uint32_t* counter) {
-  if (threadIdx.x == 0) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-  }
-}
 __device__ inline std::uint32_t* counter_of(std::uint32_t* counters, int tile) {
   return counters + tile * (kCounterBytes / 4);
 }

@@ -11,10 +11,9 @@ constexpr int depths_in_registers(int octets) {
   return octets == 1 ? 14 : octets == 2 ? 13 : octets == 4 ? 11 : 9;
 }
 
-/// How the warpgroups share the projection: with few rows each has a part of the depth, with more
-/// each has some of the rows, and one has none.
-constexpr int projection_parts(int octets) { return octets < kMostOctets ? kGroups : 1; }
-constexpr int projection_sides(int octets) { return octets < kMostOctets ? 1 : 2; }
+/// How many warpgroups have a part of the projection's depth: with most rows, whose sums take most
+/// memory, one has none.
+constexpr int projection_parts(int octets) { return octets < kMostOctets ? kGroups : 2; }
 /// Pieces of units that are copied together, of which all parts have as many: a power of two.
 constexpr int unit_chunk_pieces(int octets) {
   const int parts = projection_parts(octets);

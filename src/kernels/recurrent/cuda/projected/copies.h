@@ -2,9 +2,9 @@
 
 #include "kernels/recurrent/cuda/projected/block.h"
 
-/// The two warps that copy, a thread each. They take the block's tasks in the order of its workers:
-/// in each step the gates of all tiles, then the projections of all tiles, so that what one tile
-/// hands on travels while another is multiplied.
+/// The two warps that copy, a thread each, and one that announces. They take the block's tasks in
+/// the order of its workers: in each step the gates of all tiles, then the projections of all
+/// tiles, so that what one tile hands on travels while another is multiplied.
 namespace sluice::kernels::recurrent::cuda::projected {
 
 __device__ inline void wait_for_count(const std::uint32_t* counter, std::uint32_t wanted) {
@@ -95,6 +95,23 @@ __device__ inline void copy_values(const Block& block, int octets) {
       wait_for_count(counter_of(layer.units_done, tile), blocks * (t + 1));
       copies.copy_part(layer.units + tile * stack.unit_pieces() * piece, stack.own_pieces());
     }
+  }
+}
+
+/// The third warp: tells other blocks what the workers wrote once they have met. It waits for the
+/// writes to be seen, so that they needn't.
+__device__ inline void announce(const Block& block) {
+  const Stack& stack = block.stack;
+  const Layer& layer = block.layer;
+  const auto tell = [](std::uint32_t* counter) {
+    meet();
+    if (threadIdx.x % 32 != 0) return;
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+  };
+  for (int t = 0; t < stack.time; ++t) {
+    for (int tile = 0; tile < stack.tiles; ++tile) tell(counter_of(layer.units_done, tile));
+    if (!block.projects()) continue;
+    for (int tile = 0; tile < stack.tiles; ++tile) tell(counter_of(layer.state_done, tile));
   }
 }
 

@@ -58,8 +58,7 @@ class Gates {
       multiply<false>(sums, ring);
     }
     evaluate(sums, cells, active, tile);
-    meet_workers();
-    announce(counter_of(block_.layer.units_done, tile));
+    meet();
     put_out(cells, active, t, tile);
   }
 
@@ -165,21 +164,42 @@ class Gates {
 
   /// What cells have before a step, and a bit an octet whether its row takes part.
   __device__ std::uint32_t begin(float (&cells)[kOctets], int t, int tile) const {
-    const Stack& stack = block_.stack;
+    const std::uint32_t inside = rows_inside(tile);
+    // What is the same for all octets is asked once: parameters of a layer are far away.
+    const float* c0 = block_.layer.c0;
+    const std::int32_t* lengths = block_.stack.lengths;
+    if (t > 0) {
+      const float* from = cells_of(tile);
+#pragma unroll
+      for (int octet = 0; octet < kOctets; ++octet) cells[octet] = from[octet * kWorkers];
+    } else {
+#pragma unroll
+      for (int octet = 0; octet < kOctets; ++octet) cells[octet] = 0;
+    }
+    if (t == 0 && c0) {
+#pragma unroll
+      for (int octet = 0; octet < kOctets; ++octet) {
+        if (inside >> octet & 1) cells[octet] = c0[at(row_of(tile, octet))];
+      }
+    }
+    if (lengths == nullptr) return inside;
     std::uint32_t active = 0;
 #pragma unroll
     for (int octet = 0; octet < kOctets; ++octet) {
-      const int row = row_of(tile, octet);
-      const bool inside = row < stack.rows && unit() < stack.hidden;
-      cells[octet] = 0;
-      if (t > 0) {
-        cells[octet] = *cell_of(tile, octet);
-      } else if (inside && block_.layer.c0) {
-        cells[octet] = block_.layer.c0[at(row)];
-      }
-      if (inside && (stack.lengths == nullptr || t < stack.lengths[row])) active |= 1u << octet;
+      if ((inside >> octet & 1) && t < lengths[row_of(tile, octet)]) active |= 1u << octet;
     }
     return active;
+  }
+
+  /// A bit an octet whether the thread has a cell of the layer there.
+  __device__ std::uint32_t rows_inside(int tile) const {
+    const int rows = unit() < block_.stack.hidden ? block_.stack.rows - row_of(tile, 0) : 0;
+    std::uint32_t inside = 0;
+#pragma unroll
+    for (int octet = 0; octet < kOctets; ++octet) {
+      inside |= static_cast<std::uint32_t>(octet * 8 < rows) << octet;
+    }
+    return inside;
   }
 
   /// A thread has gates i and f of a unit for two rows, or g and o; the one it shares them with is
@@ -194,10 +214,10 @@ class Gates {
     gates[3] = (second ? sums[3] : second_given) + bias_[3];
   }
 
-  /// The state of this thread's unit in its row of an octet.
-  __device__ float* cell_of(int tile, int octet) const {
+  /// The states of this thread's unit in its row of each octet, kWorkers apart.
+  __device__ float* cells_of(int tile) const {
     const std::int64_t octets =
-        (static_cast<std::int64_t>(block_.rank) * block_.stack.tiles + tile) * kOctets + octet;
+        (static_cast<std::int64_t>(block_.rank) * block_.stack.tiles + tile) * kOctets;
     return block_.layer.cells + octets * kWorkers + threadIdx.x;
   }
 
@@ -223,18 +243,21 @@ class Gates {
   /// Keeps c, and gives it to whoever wants it.
   __device__ void put_out(const float (&cells)[kOctets], std::uint32_t active, int t,
                           int tile) const {
+    float* to = cells_of(tile);
+#pragma unroll
+    for (int octet = 0; octet < kOctets; ++octet) to[octet * kWorkers] = cells[octet];
     const Stack& stack = block_.stack;
-    const Layer& layer = block_.layer;
+    float* c_sequence = block_.layer.c_sequence;
+    float* cn = t + 1 == stack.time ? block_.layer.cn : nullptr;
+    if (!c_sequence && !cn) return;
+    const std::uint32_t inside = rows_inside(tile);
+    const std::int64_t step = static_cast<std::int64_t>(t) * stack.rows * stack.hidden;
 #pragma unroll
     for (int octet = 0; octet < kOctets; ++octet) {
-      *cell_of(tile, octet) = cells[octet];
-      const int row = row_of(tile, octet);
-      if (row >= stack.rows || unit() >= stack.hidden) continue;
-      if (layer.c_sequence) {
-        layer.c_sequence[static_cast<std::int64_t>(t) * stack.rows * stack.hidden + at(row)] =
-            active >> octet & 1 ? cells[octet] : 0.0f;
-      }
-      if (layer.cn && t + 1 == stack.time) layer.cn[at(row)] = cells[octet];
+      if ((inside >> octet & 1) == 0) continue;
+      const std::int64_t place = at(row_of(tile, octet));
+      if (c_sequence) c_sequence[step + place] = active >> octet & 1 ? cells[octet] : 0.0f;
+      if (cn) cn[place] = cells[octet];
     }
   }
 

@@ -50,6 +50,7 @@ __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constan
       copy_values(block, kOctets);
     }
     if (threadIdx.x == kWorkers + 32) copy_weights(block);
+    if (own_warp() == kWarps + 2) announce(block);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));
     Gates<T, kOctets> gates(block);

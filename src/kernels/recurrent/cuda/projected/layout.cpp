@@ -60,7 +60,7 @@ BlockMemory memory_of(const Descriptor& descriptor, std::int64_t octets,
 Residence residence_of(const Descriptor& descriptor, std::int64_t octets,
                        std::int64_t shared_bytes) {
   // What is on its way at a time bounds the rate: a copy takes more than a microsecond.
-  const std::int64_t ring = octets == 1 ? 3 : octets == 2 ? 4 : octets == 4 ? 5 : 6;
+  const std::int64_t ring = octets == 1 ? 3 : octets == 2 ? 4 : 5;
   const std::int64_t left = shared_bytes - memory_of(descriptor, octets, {ring, 0}).bytes;
   if (left < 0) return {ring, -1};
   return {ring, std::min(left / kGatesBytes, deepest(descriptor))};

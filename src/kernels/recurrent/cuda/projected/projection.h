@@ -18,41 +18,43 @@ class Projection {
     if (threadIdx.x == 0) {
       arrive_and_expect(block_.barriers.sums_full(), kSources * kOctets * kOctetBytes);
     }
-    float sums[kShare * 4] = {};
+    float sums[kSums] = {};
     multiply(sums, ring);
-    // Of a warpgroup's 64 rows those of the first warps are features.
-    if (works() && warp_ % 4 < kCluster) send(sums);
+    if (works()) send(sums);
     float h[4] = {};
     if (warp_ < kOctets) hand_on(t, tile, h);
     parity_ ^= 1;
-    meet_workers();
-    announce(counter_of(block_.layer.state_done, tile));
+    meet();
     if (warp_ < kOctets && (block_.layer.hn || block_.last)) put_out(t, tile, h);
   }
 
  private:
-  static constexpr int kParts = projection_parts(kOctets), kSides = projection_sides(kOctets);
-  static_assert(kParts * kSides <= kGroups);
-  static constexpr int kShare = kOctets / kSides;  ///< octets of a warpgroup
+  static constexpr int kParts = projection_parts(kOctets);
+  static_assert(kParts <= kGroups);
+  /// Whether the products' 64 rows are those of the tile, and features their columns; else features
+  /// are rows, and half of those there are nobody's.
+  static constexpr bool kRowsFirst = kOctets == kMostOctets;
+  static constexpr int kSums = (kRowsFirst ? kClusterFeatures : kOctets * 8) / 2;
   static constexpr int kSources = kCluster * kParts, kOctetBytes = 512;
-  using Columns = Product<T, kShare * 8>;
+  using Columns = Product<T, 2 * kSums>;
   /// Pieces of a chunk that a warpgroup multiplies, and where the next one's descriptors are.
   static constexpr int kChunk = unit_chunk_pieces(kOctets) / kParts;
   static constexpr int kWeightStep = kParts * kProjectionBytes / 16;
   static constexpr int kValueStep = kParts * kOctets * kPieceBytes / 16;
 
   __device__ int group() const { return warp_ / 4; }
-  /// Whether the warpgroup has a part of the products.
-  __device__ bool works() const { return kParts * kSides == kGroups || group() < kSides; }
+  /// Whether the warpgroup has a part of the depth.
+  __device__ bool works() const { return group() < kParts; }
 
-  __device__ void multiply(float (&sums)[kShare * 4], ValueRing& ring) const {
-    const int part = kParts > 1 ? group() : 0;
-    const int pieces = block_.stack.own_pieces() / kParts;
-    std::uint64_t weights = factor_at(
-        block_.memory + block_.places.projection + part * kProjectionBytes, kProjectionBytes / 2);
+  /// Of each chunk a warpgroup takes every kParts-th piece.
+  __device__ void multiply(float (&sums)[kSums], ValueRing& ring) const {
+    const int pieces = block_.stack.own_pieces();
+    std::uint64_t weights =
+        factor_at(block_.memory + block_.places.projection + group() * kProjectionBytes,
+                  kProjectionBytes / 2);
     int left = pieces;
 #pragma unroll 1
-    for (; left >= kChunk; left -= kChunk) {
+    for (; left >= kParts * kChunk; left -= kParts * kChunk) {
       const std::uint64_t values = next_values(ring);
       if (works()) multiply_pieces<kChunk>(sums, weights, values);
       weights += kChunk * kWeightStep;
@@ -67,8 +69,8 @@ class Projection {
     // What is left of a depth that isn't a number of chunks.
     std::uint64_t values = next_values(ring);
 #pragma unroll 1
-    for (; left > 0; --left) {
-      if (works()) multiply_pieces<1>(sums, weights, values);
+    for (int i = group(); works() && i < left; i += kParts) {
+      multiply_pieces<1>(sums, weights, values);
       weights += kWeightStep;
       values += kValueStep;
     }
@@ -78,19 +80,25 @@ class Projection {
 
   /// Those of the next chunk that the warpgroup multiplies.
   __device__ std::uint64_t next_values(ValueRing& ring) const {
-    const int part = kParts > 1 ? group() : 0, side = kSides > 1 ? group() : 0;
-    return factor_at(ring.take() + part * kOctets * kPieceBytes + side * kShare * kMatrixBytes,
-                     kOctets * kMatrixBytes);
+    return factor_at(ring.take() + group() * kOctets * kPieceBytes, kOctets * kMatrixBytes);
   }
   template <int kPieces>
-  __device__ void multiply_pieces(float (&sums)[kShare * 4], std::uint64_t weights,
+  __device__ void multiply_pieces(float (&sums)[kSums], std::uint64_t weights,
                                   std::uint64_t values) const {
     begin_products();
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-      Columns::add(sums, weights + i * kWeightStep, values + i * kValueStep);
+      add_product(sums, weights + i * kWeightStep, values + i * kValueStep);
     }
     end_products();
+  }
+  __device__ static void add_product(float (&sums)[kSums], std::uint64_t weights,
+                                     std::uint64_t values) {
+    if constexpr (kRowsFirst) {
+      Columns::add(sums, values, weights);
+    } else {
+      Columns::add(sums, weights, values);
+    }
   }
 
   /// Where a block has an octet's sums of a source: [4][lane].
@@ -99,27 +107,36 @@ class Projection {
   }
 
   /// Gives the sums of a block's features to that block.
-  __device__ void send(const float (&sums)[kShare * 4]) const {
-    const std::uint32_t to = static_cast<std::uint32_t>(warp_ % 4);
-    const int source = static_cast<int>(cluster_rank()) * kParts + (kParts > 1 ? group() : 0);
-    const int first = kSides > 1 ? group() * kShare : 0;
-    const std::uint32_t full = address_in(to, block_.barriers.sums_full());
+  __device__ void send(const float (&sums)[kSums]) const {
+    const int source = static_cast<int>(cluster_rank()) * kParts + group(), warp = warp_ % 4;
+    // Of the 64 rows those of the first warps are features.
+    if (!kRowsFirst && warp >= kCluster) return;
     wait_for_phase(block_.barriers.sums_empty(), parity_ ^ 1);
 #pragma unroll
-    for (int i = 0; i < kShare; ++i) {
-      const std::uint32_t there = address_in(to, block_.memory + place(source, first + i));
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        asm volatile(
-            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
-                there + k * 128),
-            "f"(sums[4 * i + k]), "r"(full)
-            : "memory");
+    for (int i = 0; i < kSums; ++i) {
+      const int eight = i / 4, k = i % 4;
+      if constexpr (kRowsFirst) {
+        give(eight / 2, place(source, 2 * warp + k / 2) + (eight % 2 * 2 + k % 2) * 128, sums[i]);
+      } else {
+        give(warp, place(source, eight) + k * 128, sums[i]);
       }
     }
   }
+  __device__ void give(int to, int place, float sum) const {
+    const auto block = static_cast<std::uint32_t>(to);
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+            address_in(block, block_.memory + place)),
+        "f"(sum), "r"(address_in(block, block_.barriers.sums_full()))
+        : "memory");
+  }
+  /// Which feature and row of its octet the i-th of a thread's four sums is.
+  __device__ int feature(int i) const {
+    return kRowsFirst ? i / 2 * 8 + lane_ % 4 * 2 + i % 2 : lane_ / 4 + i / 2 * 8;
+  }
+  __device__ int row(int i) const { return kRowsFirst ? lane_ / 4 : lane_ % 4 * 2 + i % 2; }
 
-  /// A warp has an octet of rows: a thread features g and g + 8, of rows 2q and 2q + 1.
+  /// A warp has an octet of rows.
   __device__ void hand_on(int t, int tile, float (&h)[4]) const {
     const Layer& layer = block_.layer;
     wait_for_phase(block_.barriers.sums_full(), parity_);
@@ -134,17 +151,14 @@ class Projection {
     std::byte* state = layer.state + tiles * layer.state_pieces * kOctets * kPieceBytes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      store(value_at<T, kOctets>(state, block_.rank, lane_ / 4 + i / 2 * 8, warp_,
-                                 lane_ % 4 * 2 + i % 2),
-            h[i]);
+      store(value_at<T, kOctets>(state, block_.rank, feature(i), warp_, row(i)), h[i]);
     }
   }
 
   __device__ void put_out(int t, int tile, const float (&h)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      put_out(t, (tile * kOctets + warp_) * 8 + lane_ % 4 * 2 + i % 2,
-              block_.rank * kFeatures + lane_ / 4 + i / 2 * 8, h[i]);
+      put_out(t, (tile * kOctets + warp_) * 8 + row(i), block_.rank * kFeatures + feature(i), h[i]);
     }
   }
 

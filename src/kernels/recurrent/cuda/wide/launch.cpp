@@ -98,10 +98,7 @@ std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
   const bool forward = pass == Pass::kForward, gru = descriptor.cell == CellType::kGru;
   if (forward_stages(descriptor) == kMostStages) return forward && !gru ? 3 : 2;
   if (forward_stages(descriptor) > kRegisterStages) return forward && !gru ? 4 : 2;
-  if (forward) return gru ? 4 : 8;
-  // Kernels of a step run layers beside each other, which brings the more the narrower they are.
-  constexpr std::int64_t kMost = 4;
-  return descriptor.layers == 1 ? kMost : std::min(kMost, forward_stages(descriptor));
+  return forward && !gru ? 8 : 4;
 }
 
 const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometry) {

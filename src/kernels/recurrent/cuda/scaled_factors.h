@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+/// Factors of products in TF32, as float16 that is multiplied by a power of two
+/// (persistent/arithmetic.h has what that is worth). Tensor cores multiply float16 twice as fast,
+/// and whichever of its dimensions lies contiguous.
+namespace sluice::kernels::recurrent::cuda {
+
+struct ScaledFactor {
+  const float* from;   ///< [depth, width]
+  void* to;            ///< float16, likewise
+  std::int64_t width;  ///< a multiple of kFactorGroup
+  bool ends;  ///< whether anything may lie past the end of a row of the batch, which is zero then
+};
+/// Numbers that are scaled at once.
+inline constexpr int kFactorGroup = 8;
+
+/// Device memory for the scales of a set of factors, and what takes products of two of them back.
+struct FactorScales {
+  static constexpr int kMost = 6;  ///< factors, and products
+  float largest[kMost];            ///< of a factor, in magnitude
+  float alphas[kMost];             ///< by which a product is to be multiplied
+  float one;                       ///< by which it is added
+};
+
+/// A set of factors over all steps and rows of a run, each of which is scaled by the largest of its
+/// own.
+struct ScaledFactors {
+  ScaledFactor factors[FactorScales::kMost];
+  int count;
+  /// The factors of each product, from which alphas[i] comes.
+  struct Pair {
+    int left, right;
+  } products[FactorScales::kMost];
+  int product_count;
+  std::int64_t depth, rows;     ///< steps times rows, and rows
+  const std::int32_t* lengths;  ///< [rows] or null
+  FactorScales* scales;
+};
+void scale_factors(cudaStream_t stream, const ScaledFactors& args);
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,110 @@
+#include "kernels/recurrent/cuda/scaled_gradients.h"
+
+#include "runtime/cuda/blas.h"
+
+namespace sluice::kernels::recurrent::cuda {
+
+GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_t direction) {
+  const Sizes& sizes = run.engine.sizes;
+  const auto i = static_cast<std::size_t>(layer * sizes.directions + direction);
+  const BackwardLayout& layout = run.engine.workspace.backward;
+  const StateLayout& state = run.engine.reserve.states[i];
+  const std::int64_t output = run.engine.descriptor.output_of(layer);
+  input_stride = sizes.directions * sizes.gate_width;
+  d_input =
+      run.element(run.workspace<const std::byte>(layout.d_input[static_cast<std::size_t>(layer)]),
+                  direction * sizes.gate_width);
+  d_recurrent = sizes.gates_apart ? run.workspace<const std::byte>(layout.d_recurrent[i]) : d_input;
+  recurrent_stride = sizes.gates_apart ? sizes.gate_width : input_stride;
+  // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
+  const std::byte* lone = run.lone_h0(layer, direction);
+  h = lone ? lone
+           : run.element(run.reserve<const std::byte>(sizes.drops ? state.h_dropped : state.h),
+                         direction * run.args.rows * output);
+}
+
+bool ScaledGradients::pay(const Run& run, std::int64_t layer) {
+  const Engine& engine = run.engine;
+  if (engine.workspace.backward.scaled.empty() || !run.context.tf32()) return false;
+  // Multiplications; measured (docs/performance/float32-and-tf32.md).
+  constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+  const std::int64_t width = engine.sizes.directions * engine.sizes.gate_width;
+  const std::int64_t across = engine.descriptor.input_of(layer) + engine.sizes.hidden;
+  return run.args.time * run.args.rows * width * across >= kFewest;
+}
+
+ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_t lane)
+    : run_(run),
+      layout_(run.engine.workspace.backward.scaled[static_cast<std::size_t>(layer)]),
+      depth_(run.args.time * run.args.rows) {
+  const Sizes& sizes = run.engine.sizes;
+  ScaledFactors args{};
+  args.depth = depth_;
+  args.rows = run.args.rows;
+  args.lengths = run.lengths();
+  args.scales = run.workspace<FactorScales>(layout_.scales);
+  const auto scale = [&](const std::byte* from, std::size_t to, std::int64_t width) {
+    args.factors[args.count] = {reinterpret_cast<const float*>(from), half(to), width, false};
+    return args.count++;
+  };
+  // Both directions' gate gradients, side by side.
+  const int d_input = scale(GradientFactors(run, layer, 0).d_input, layout_.d_input,
+                            sizes.directions * sizes.gate_width);
+  const int input =
+      scale(run.input_of(layer), layout_.input, run.engine.descriptor.input_of(layer));
+  args.factors[input].ends = layer == 0;
+  args.products[args.product_count++] = {d_input, input};
+  for (std::int64_t d = 0; d < sizes.directions; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const GradientFactors factors(run, layer, d);
+    const int h = scale(factors.h, layout_.h[i], sizes.hidden);
+    const int gates = sizes.gates_apart
+                          ? scale(factors.d_recurrent, layout_.d_recurrent[i], sizes.gate_width)
+                          : d_input;
+    args.products[args.product_count++] = {gates, h};
+  }
+  scale_factors(run.engine.lanes[lane], args);
+}
+
+void ScaledGradients::add_input_product(std::int64_t lane, const Tensor& target,
+                                        std::int64_t direction) const {
+  const Sizes& sizes = run_.engine.sizes;
+  add_product(
+      lane, target,
+      {half(layout_.d_input) + direction * sizes.gate_width, sizes.directions * sizes.gate_width},
+      half(layout_.input), 0);
+}
+
+void ScaledGradients::add_recurrent_product(std::int64_t lane, const Tensor& target,
+                                            std::int64_t direction) const {
+  const Sizes& sizes = run_.engine.sizes;
+  const auto i = static_cast<std::size_t>(direction);
+  const Half gates = sizes.gates_apart ? Half{half(layout_.d_recurrent[i]), sizes.gate_width}
+                                       : Half{half(layout_.d_input) + direction * sizes.gate_width,
+                                              sizes.directions * sizes.gate_width};
+  add_product(lane, target, gates, half(layout_.h[i]), 1 + static_cast<int>(direction));
+}
+
+void ScaledGradients::add_product(std::int64_t lane, const Tensor& target, const Half& left,
+                                  const std::uint16_t* right, int product) const {
+  if (!target) return;
+  runtime::cuda::ProductSpec spec;
+  spec.m = target.size(0);
+  spec.n = target.size(1);
+  spec.k = depth_;
+  spec.transpose_a = true;
+  spec.input = DType::kFloat16;
+  spec.output = DType::kFloat32;
+  spec.lda = left.stride;
+  spec.ldb = spec.ldc = spec.n;
+  spec.alignment = alignment_of({left.data, right, target.data()});
+  spec.device_scalars = true;
+  const auto* scales = run_.workspace<FactorScales>(layout_.scales);
+  runtime::cuda::device_of(run_.context)
+      .blas()
+      .product(spec)
+      .run(run_.engine.lanes.stream(lane), scales->alphas + product, left.data, right, &scales->one,
+           target.data(), target.data());
+}
+
+}  // namespace sluice::kernels::recurrent::cuda

@@ -1,0 +1,97 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "unit/kernels_recurrent/on_candidate.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+/// A device, and an implementation whose weight gradients in TF32 are products of scaled float16
+/// where they are as large as here.
+using Parameter = std::tuple<const char*, const char*>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  std::string name = std::get<1>(parameter.param);
+  std::ranges::replace(name, '-', '_');
+  return std::string(std::get<0>(parameter.param)) + "_" + name;
+}
+
+/// Against an implementation whose products are cuBLASLt's in TF32: for the oracle such layers are
+/// too large, and against that every implementation is held with small ones.
+class RecurrentScaledGradients : public OnCandidate<Parameter> {
+ protected:
+  RecurrentScaledGradients() : OnCandidate(std::get<1>(GetParam())) {}
+
+  /// Of 2^32 multiplications or a few more.
+  StackCase case_of(CellType cell, std::int64_t directions) {
+    const bool narrow = std::get<1>(GetParam()) == std::string_view("persistent-cluster");
+    StackCase stack;
+    Descriptor& d = stack.descriptor;
+    d.cell = cell;
+    d.directions = directions;
+    d.input = d.hidden = narrow ? 512 / directions : 1024 / directions;
+    if (narrow) d.layers = 2;
+    d.tf32 = d.training = true;
+    d.rows = stack.rows = narrow ? 60 : 128;
+    constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+    const std::int64_t step = stack.rows * directions * d.gates() * d.hidden * (d.input + d.hidden);
+    d.time = stack.time = kFewest / step + 1;
+    fill_case(random_, stack);
+    return stack;
+  }
+
+  Tensors run_by(const StackCase& stack, std::string_view implementation) const {
+    RunOptions options = OnCandidate::options();
+    options.implementation = implementation;
+    options.tf32 = true;
+    return run(stack, options);
+  }
+  void compare(const StackCase& stack) const {
+    const Tensors got = run_by(stack, std::get<1>(GetParam()));
+    // Both err by what TF32 does, of which cutting off is three times what float16's rounding is.
+    expect_close(got, run_by(stack, "pretransposed"), 4 * tolerance_of(DType::kFloat16));
+    EXPECT_EQ(run_by(stack, std::get<1>(GetParam())), got);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentScaledGradients,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values("persistent-cluster",
+                                                              "persistent-wide", "graph")),
+                         parameter_name);
+
+TEST_P(RecurrentScaledGradients, EqualThoseOfTf32) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t directions : {1, 2}) {
+      const StackCase stack = case_of(cell, directions);
+      SCOPED_TRACE(describe(stack));
+      if (gpu_lacks(stack.descriptor)) continue;
+      compare(stack);
+    }
+  }
+}
+
+// float16 couldn't hold them; and what lies past a row's end, which may be larger than all that
+// counts, mustn't scale it.
+TEST_P(RecurrentScaledGradients, EqualThoseOfTf32WithFactorsOfAnySize) {
+  StackCase stack = case_of(CellType::kLstm, 1);
+  if (gpu_lacks(stack.descriptor)) GTEST_SKIP();
+  const double large = std::ldexp(1.0, static_cast<int>(draw(20, 30)));
+  for (double& x : stack.input.x) x /= large;
+  for (double& d : stack.flow.dy) d *= large;
+  stack.input.lengths.assign(static_cast<std::size_t>(stack.rows), 1);
+  for (auto& length : stack.input.lengths) length = static_cast<int>(draw(1, stack.time));
+  SCOPED_TRACE(describe(stack));
+  compare(stack);
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
