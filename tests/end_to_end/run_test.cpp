@@ -172,27 +172,29 @@ TEST_F(Run, BadInputIsRefused) {
     place_.write("bad.npy", bytes);
     place_.expect_train_error({"data.features=bad.npy"}, said);
   };
-  refuse(npy_file({2, 2}, {1.0F, 2.0F, 3.0F, NAN}), {"'bad.npy': frame 1, column 1", "is nan"});
-  refuse(npy_file({2, 2}, {1.0F, 2.0F, 3.0F, 4.0F}).substr(0, 140), {"'bad.npy'", "damaged"});
+  refuse(npy_file({2, 2}, std::vector<float>{1.0F, 2.0F, 3.0F, NAN}),
+         {"'bad.npy': frame 1, column 1", "is nan"});
+  refuse(npy_file({2, 2}, std::vector<float>{1.0F, 2.0F, 3.0F, 4.0F}).substr(0, 140),
+         {"'bad.npy'", "damaged"});
   refuse("no array", {"'bad.npy'", "not a .npy file"});
-  place_.write("bad.npy", npy_file({2, 2}, {1.0F, 2.0F, 3.0F, 4.0F}));
+  place_.write("bad.npy", npy_file({2, 2}, std::vector<float>{1.0F, 2.0F, 3.0F, 4.0F}));
   place_.expect_train_error({"data.features=bad.npy"}, {"40 sequences", "1 with features"});
   place_.expect_train_error(
       {"data.features=bad.npy", "data.targets=bad.npy", "data.validation_features=targets.npz",
        "data.validation_targets=targets.npz", "data.hold_out_run=0", "data.hold_out_every=0"},
       {"1 features, those to train on 2"});
   std::filesystem::create_directory(place_ / "ragged");
-  place_.write("ragged/a.npy", npy_file({1, 2}, {1.0F, 2.0F}));
-  place_.write("ragged/b.npy", npy_file({1, 3}, {1.0F, 2.0F, 3.0F}));
+  place_.write("ragged/a.npy", npy_file({1, 2}, std::vector<float>{1.0F, 2.0F}));
+  place_.write("ragged/b.npy", npy_file({1, 3}, std::vector<float>{1.0F, 2.0F, 3.0F}));
   place_.expect_train_error({"data.features=ragged"}, {"b.npy'", "3 features", "a.npy'", "have 2"});
   place_.expect_train_error({"data.targets="}, {"data.features and data.targets"});
   place_.expect_train_error({"training.keep_best=accuracy"}, {"model.target is values"});
 
   place_.train({"training.max_epochs=1"});
-  place_.write("wide.npy", npy_file({1, 3}, {1.0F, 2.0F, 3.0F}));
+  place_.write("wide.npy", npy_file({1, 3}, std::vector<float>{1.0F, 2.0F, 3.0F}));
   place_.expect_error({"run", "run/best", "wide.npy", "o.npy"},
                       {"3 features", "trained on frames of 2"});
-  place_.write("nan.npy", npy_file({1, 2}, {INFINITY, 2.0F}));
+  place_.write("nan.npy", npy_file({1, 2}, std::vector<float>{INFINITY, 2.0F}));
   place_.expect_error({"run", "run/best", "nan.npy", "o.npy"}, {"'nan.npy': frame 0, column 0"});
   place_.expect_error({"run", "run/best", "none.npy", "o.npy"}, {"there is no file 'none.npy'"});
 }

@@ -86,7 +86,7 @@ TEST_F(FramesTest, DamagedArchivesAreRefused) {
   refuse_archive("PK", "not a zip file");
   refuse_archive(good.substr(0, good.size() - 5), "not a zip file");
   std::string bad = good;
-  bad[45] = static_cast<char>(bad[45] ^ 0x55);  // within the packed bytes
+  bad[60] = static_cast<char>(bad[60] ^ 0x55);  // within the packed bytes
   refuse_archive(bad, "array 'a'");
   // Every single byte may be wrong: an error, or the content as it was, but nothing worse.
   for (std::size_t i = 0; i < good.size(); ++i) {
