@@ -87,7 +87,7 @@ TEST_F(FramesTest, DamagedArchivesAreRefused) {
   refuse_archive(good.substr(0, good.size() - 5), "not a zip file");
   std::string bad = good;
   bad[60] = static_cast<char>(bad[60] ^ 0x55);  // within the packed bytes
-  refuse_archive(bad, "array 'a'");
+  refuse_archive(bad, "member 'a.npy' is damaged");
   // Every single byte may be wrong: an error, or the content as it was, but nothing worse.
   for (std::size_t i = 0; i < good.size(); ++i) {
     std::string changed = good;

@@ -45,7 +45,7 @@ class TaggerTaskTest : public testing::OnDevice {
     config_.model.hidden = 16;
     config_.model.dropout = 0.1;
     config_.loop.keep_best = "f1";
-    config_.loop.max_epochs = 6;
+    config_.loop.max_epochs = 10;
     config_.loop.max_tokens = 300;
     config_.learning_rate.learning_rate = 0.02;
     config_.output.directory = (folder_ / "run").string();
