@@ -1,12 +1,13 @@
 # A room is one folder of src/ and one target. Rooms are object libraries; libsluice_core.so holds them all.
 #
-#   sluice_room(name SOURCES a.cpp ... [ROOMS base ...] [LIBRARIES fmt::fmt ...])
+#   sluice_room(name SOURCES a.cpp ... [ROOMS base ...] [LIBRARIES fmt::fmt ...] [SMALL])
 #
-# ROOMS are the rooms below that this one may include (tests/structure checks the includes themselves).
+# ROOMS are the rooms below that this one may include (tests/structure checks the includes themselves). SMALL: compiled for
+# size, for it spends its time in what it calls, and the bundle has room for so much.
 set_property(GLOBAL PROPERTY SLUICE_ROOMS "")
 
 function(sluice_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "SMALL" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
   add_library(sluice_${name} OBJECT ${ROOM_SOURCES})
   target_include_directories(sluice_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
                                                    ${PROJECT_SOURCE_DIR}/src)
@@ -14,6 +15,9 @@ function(sluice_room name)
     target_link_libraries(sluice_${name} PUBLIC sluice_${below})
   endforeach()
   target_link_libraries(sluice_${name} PUBLIC ${ROOM_LIBRARIES})
+  if(ROOM_SMALL)
+    target_compile_options(sluice_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+  endif()
   set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
 endfunction()
 

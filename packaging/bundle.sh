@@ -69,7 +69,7 @@ copy_licences() {
 
 copy_test_data() {
   local part
-  for part in tests/oracle/goldens tests/peers/goldens bench/shapes examples; do
+  for part in tests/peers/goldens bench/shapes examples; do
     mkdir -p "$FOLDER/test-data/$(dirname "$part")"
     cp -r "$SOURCE/$part" "$FOLDER/test-data/$part"
   done
