@@ -137,7 +137,7 @@ TEST_F(Run, AStackWithProjectionsPutsOutWhatItProjects) {
 
 TEST_F(Run, LearnsClassesOfFrames) {
   place_.train({"data.targets=classes.npz", "model.target=classes", "model.bidirectional=true",
-                "training.keep_best=accuracy", "training.max_epochs=12"});
+                "training.keep_best=accuracy", "training.max_epochs=30"});
   const Sequence s = sequence(30, 77);
   place_.write("in.npy", npy_file({30, 2}, s.frames));
   ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
