@@ -79,8 +79,16 @@ struct Sampling::Plan {
   void check(std::span<const std::int32_t> source_lengths, std::span<const std::int32_t> input_ids,
              Prefixes prefixes) const;
   Views views(const kernel::Extent& extent) const;
+  void check_resumed(std::size_t inputs, const StreamState& from) const;
+  /// From the beginning, or from where `from` stands.
+  SearchResults run(const Context& context, std::span<const std::int32_t> source_lengths,
+                    std::span<const std::int32_t> input_ids, Prefixes prefixes,
+                    const StreamState* from);
+  void resume(const Context& context, const Views& views, const StreamState& from) const;
   /// Steps until every sample is done.
-  void search(const Context& context, const Views& views);
+  void search(const Context& context, const Views& views) const;
+  /// Adds the tensors to what `found` holds.
+  SearchResults results(const Views& views, SearchResults found) const;
 
   models::StepModel* model;
   SamplingOptions options;
@@ -88,6 +96,9 @@ struct Sampling::Plan {
   kernel::Rules rules;
   Slots slots;
   runtime::Arena arena;
+  // Of the last run.
+  Views last{};
+  std::vector<std::int32_t> max_lengths{};
 };
 
 void Sampling::Plan::check(std::span<const std::int32_t> source_lengths,
@@ -120,11 +131,67 @@ Views Sampling::Plan::views(const kernel::Extent& extent) const {
   return views;
 }
 
-void Sampling::Plan::search(const Context& context, const Views& views) {
-  const kernel::State& state = views.state;
-  const Poll poll(context, options.poll_every, "sampling");
+void Sampling::Plan::check_resumed(std::size_t inputs, const StreamState& from) const {
+  SLUICE_CHECK(from.seed == options.seed && from.samples == options.samples,
+               "a state of {} samples with seed {} can't be gone on with as {} with seed {}",
+               from.samples, from.seed, options.samples, options.seed);
+  SLUICE_CHECK(from.input_ids.size() == inputs, "a state of {} inputs is none of {}",
+               from.input_ids.size(), inputs);
+  const auto rows = inputs * static_cast<std::size_t>(options.samples);
+  SLUICE_CHECK(
+      from.tokens.size() == rows && from.status.size() == rows && from.scores.size() == rows,
+      "a state of {} samples of {} inputs must have {} rows", options.samples, inputs, rows);
+  for (const std::int32_t token : from.tokens) {
+    SLUICE_CHECK(token >= 0 && token < model->vocabulary(),
+                 "the state's token {} is not in the vocabulary of {}", token, model->vocabulary());
+  }
+}
+
+SearchResults Sampling::Plan::run(const Context& context,
+                                  std::span<const std::int32_t> source_lengths,
+                                  std::span<const std::int32_t> input_ids, Prefixes prefixes,
+                                  const StreamState* from) {
+  check(source_lengths, input_ids, prefixes);
+  SearchResults found;
+  found.source_lengths.assign(source_lengths.begin(), source_lengths.end());
+  found.inputs = static_cast<std::int64_t>(source_lengths.size());
+  if (found.inputs == 0) return found;
+
+  max_lengths = max_lengths_of(options, source_lengths, prefixes);
+  const std::int64_t most = *std::max_element(max_lengths.begin(), max_lengths.end());
+  const std::int64_t source_time = options.attention ? model->source_time() : 0;
+  last = views(
+      extent_of(options, {found.inputs, source_time, capacity.dtype, longest(prefixes)}, most));
+  const kernel::State& state = last.state;
+  context.upload<std::int32_t>(state.max_lengths, max_lengths);
+  context.upload<std::int32_t>(state.input_ids, input_ids);
+  upload(context, prefixes, state.prefix, state.prefix_lengths);
   kernel::start(context, rules, state);
   model->start(context, state.input_of_row, state.extent.rows());
+  if (from != nullptr) resume(context, last, *from);
+  search(context, last);
+  return results(last, std::move(found));
+}
+
+void Sampling::Plan::resume(const Context& context, const Views& views,
+                            const StreamState& from) const {
+  upload_state(context, *model, from.model);
+  std::vector<std::int32_t> status = from.status, lengths(status.size());
+  for (std::size_t row = 0; row < status.size(); ++row) {
+    if (status[row] == kernel::kCut) status[row] = kernel::kLive;
+    if (status[row] == kernel::kImpossible) lengths[row] = -1;
+  }
+  const kernel::State& state = views.state;
+  context.upload<std::int32_t>(state.tokens, from.tokens);
+  context.upload<std::int32_t>(state.status, status);
+  context.upload<std::int32_t>(state.lengths, lengths);
+  context.upload<double>(state.scores, from.scores);
+  context.upload<std::int32_t>(state.first_step, std::vector<std::int32_t>{from.steps});
+}
+
+void Sampling::Plan::search(const Context& context, const Views& views) const {
+  const kernel::State& state = views.state;
+  const Poll poll(context, options.poll_every, "sampling");
   // At the greatest length every sample ends or is cut, so the steps are bounded without a look.
   const std::int64_t steps = state.extent.max_length + (rules.force_end ? 1 : 0);
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -133,6 +200,23 @@ void Sampling::Plan::search(const Context& context, const Views& views) {
     kernel::advance(context, rules, state, views.logits, views.attention);
     if (step + 1 < steps && poll.is_done(step, state.unfinished)) break;
   }
+}
+
+SearchResults Sampling::Plan::results(const Views& views, SearchResults found) const {
+  const kernel::State& state = views.state;
+  const kernel::Extent& extent = state.extent;
+  const base::Shape each{extent.inputs, extent.samples};
+  found.max_length = extent.max_length;
+  found.tokens = state.emitted.reshape({extent.inputs, extent.samples, extent.max_length});
+  found.lengths = state.lengths.reshape(each);
+  found.scores = found.normalised_scores = state.scores.reshape(each);
+  found.status = state.status.reshape(each);
+  if (extent.attention) {
+    found.attention = state.attention.reshape(
+        {extent.inputs, extent.samples, extent.max_length, extent.source_time});
+  }
+  found.faults = state.faults;
+  return found;
 }
 
 Sampling::Sampling(const Context& context, models::StepModel& model, const SamplingOptions& options,
@@ -171,42 +255,40 @@ const SamplingOptions& Sampling::options() const { return plan_->options; }
 
 SearchResults Sampling::run(const Context& context, std::span<const std::int32_t> source_lengths,
                             std::span<const std::int32_t> input_ids, Prefixes prefixes) {
-  Plan& plan = *plan_;
-  plan.check(source_lengths, input_ids, prefixes);
-  SearchResults results;
-  results.source_lengths.assign(source_lengths.begin(), source_lengths.end());
-  results.inputs = static_cast<std::int64_t>(source_lengths.size());
-  if (results.inputs == 0) return results;
-
-  const std::vector<std::int32_t> max_lengths =
-      max_lengths_of(plan.options, source_lengths, prefixes);
-  results.max_length = *std::max_element(max_lengths.begin(), max_lengths.end());
-  const std::int64_t source_time = plan.options.attention ? plan.model->source_time() : 0;
-  const kernel::Extent extent =
-      extent_of(plan.options, {results.inputs, source_time, plan.capacity.dtype, longest(prefixes)},
-                results.max_length);
-  const Views views = plan.views(extent);
   std::vector<std::int32_t> ids(input_ids.begin(), input_ids.end());
   if (ids.empty()) {
     ids.resize(source_lengths.size());
     std::iota(ids.begin(), ids.end(), 0);
   }
-  context.upload<std::int32_t>(views.state.max_lengths, max_lengths);
-  context.upload<std::int32_t>(views.state.input_ids, ids);
-  upload(context, prefixes, views.state.prefix, views.state.prefix_lengths);
-  plan.search(context, views);
+  return plan_->run(context, source_lengths, ids, prefixes, nullptr);
+}
 
-  const base::Shape each{extent.inputs, extent.samples};
-  results.tokens = views.state.emitted.reshape({extent.inputs, extent.samples, extent.max_length});
-  results.lengths = views.state.lengths.reshape(each);
-  results.scores = results.normalised_scores = views.state.scores.reshape(each);
-  results.status = views.state.status.reshape(each);
-  if (extent.attention) {
-    results.attention = views.state.attention.reshape(
-        {extent.inputs, extent.samples, extent.max_length, extent.source_time});
-  }
-  results.faults = views.state.faults;
-  return results;
+SearchResults Sampling::resume(const Context& context, std::span<const std::int32_t> source_lengths,
+                               const StreamState& from) {
+  plan_->check_resumed(source_lengths.size(), from);
+  return plan_->run(context, source_lengths, from.input_ids, {}, &from);
+}
+
+StreamState Sampling::stream_state(const Context& context) const {
+  const Plan& plan = *plan_;
+  SLUICE_CHECK(!plan.options.force_end && !plan.max_lengths.empty(),
+               "only samples that were cut can be gone on with");
+  const auto [shortest, longest] =
+      std::minmax_element(plan.max_lengths.begin(), plan.max_lengths.end());
+  SLUICE_CHECK(*shortest == *longest,
+               "samples that were cut at different lengths, {} and {}, can't be gone on with",
+               *shortest, *longest);
+  const kernel::State& state = plan.last.state;
+  StreamState stream;
+  stream.seed = plan.options.seed;
+  stream.samples = plan.options.samples;
+  stream.steps = context.download<std::int32_t>(state.first_step)[0] + *longest;
+  stream.input_ids = context.download<std::int32_t>(state.input_ids);
+  stream.tokens = context.download<std::int32_t>(state.tokens);
+  stream.status = context.download<std::int32_t>(state.status);
+  stream.scores = context.download<double>(state.scores);
+  stream.model = download_state(context, *plan.model);
+  return stream;
 }
 
 }  // namespace sluice::decoding

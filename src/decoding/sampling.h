@@ -7,6 +7,7 @@
 #include "decoding/hypothesis.h"
 #include "decoding/length_limits.h"
 #include "decoding/prefixes.h"
+#include "decoding/stream_state.h"
 #include "models/step_model.h"
 
 namespace sluice::decoding {
@@ -61,6 +62,18 @@ class Sampling {
   /// is no less. Waits for the device only to upload and to see whether all samples are done.
   SearchResults run(const Context& context, std::span<const std::int32_t> source_lengths,
                     std::span<const std::int32_t> input_ids = {}, Prefixes prefixes = {});
+
+  /// Goes on with samples that were cut, as if they had not been, to the bit where the model's
+  /// numbers are: the model must have encoded the same inputs. Hypotheses hold the tokens from here
+  /// on, and scores all since the first; what had ended has no more tokens. Maximum lengths count
+  /// from here on, minimum lengths from the first. Of the options the seed and the number of
+  /// samples must be the state's. Throws ErrorCode::kInvalidArgument for a state that doesn't fit.
+  SearchResults resume(const Context& context, std::span<const std::int32_t> source_lengths,
+                       const StreamState& from);
+
+  /// Where the samples of the last run or resume stand. Waits for the device. Only of samples that
+  /// are cut (not force_end), and all at one length.
+  StreamState stream_state(const Context& context) const;
 
  private:
   struct Plan;

@@ -25,6 +25,7 @@ struct Kind {
 
 constexpr Kind kModel{"model", "config", kModelFileName};
 constexpr Kind kState{"training_state", "state", kStateFileName};
+constexpr Kind kStream{"stream_state", "stream", "stream.safetensors"};
 
 void write_container(const fs::path& path, const Container& container, const Kind& kind) {
   SafetensorsWriter writer;
@@ -124,9 +125,15 @@ void write_state(const fs::path& path, const Container& state) {
   write_container(path, state, kState);
 }
 
+void write_stream(const fs::path& path, const Container& stream) {
+  write_container(path, stream, kStream);
+}
+
 Container read_model(const fs::path& path) { return read_container(path, kModel); }
 
 Container read_state(const fs::path& path) { return read_container(path, kState); }
+
+Container read_stream(const fs::path& path) { return read_container(path, kStream); }
 
 void write_checkpoint(const fs::path& directory, const Container& model, const Container* state) {
   AtomicDirectory folder(directory);

@@ -44,12 +44,15 @@ struct Container {
 /// kInvalidArgument if the content breaks the rules above.
 void write_model(const std::filesystem::path& path, const Container& model);
 void write_state(const std::filesystem::path& path, const Container& state);
+/// Of samples to go on with: a file of its own, anywhere.
+void write_stream(const std::filesystem::path& path, const Container& stream);
 
 /// Read one file; `path` is the file or the checkpoint folder that holds it, which is recovered
 /// first (recover_directory). Throws ErrorCode::kFormat for what is damaged, of the other kind, or
 /// newer than this program (with both numbers), kNotFound if it is not there.
 Container read_model(const std::filesystem::path& path);
 Container read_state(const std::filesystem::path& path);
+Container read_stream(const std::filesystem::path& path);
 
 /// Writes both files (`state` may be null) as one folder through AtomicDirectory.
 void write_checkpoint(const std::filesystem::path& directory, const Container& model,

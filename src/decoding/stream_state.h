@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/host_tensor.h"
+#include "models/model.h"
+#include "models/step_model.h"
+
+namespace sluice::decoding {
+
+/// Where samples that were cut stand: what going on with them takes beside the model and, where it
+/// has an encoder, the encoded inputs. It lies in host memory, so any device can go on. Row
+/// i * samples + j is sample j of input i.
+struct StreamState {
+  std::uint64_t seed = 1;
+  std::int64_t samples = 0;             ///< of each input
+  std::int32_t steps = 0;               ///< tokens so far of each sample that hasn't ended
+  std::vector<std::int32_t> input_ids;  ///< [inputs]: keys of the random numbers
+  std::vector<std::int32_t> tokens;     ///< [rows]: what the model is fed next
+  std::vector<std::int32_t> status;     ///< [rows]: kernels::sampling::Status, none live
+  std::vector<double> scores;           ///< [rows]: sum of log p so far
+  /// StepModel::state by name; numbers of 16 bits as float32.
+  io::TensorTable model;
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
+};
+
+/// The state of a model's rows, on the host. Waits for the device.
+io::TensorTable download_state(const models::Context& context, const models::StepModel& model);
+/// Into a model that has been started with as many rows. Throws ErrorCode::kInvalidArgument if
+/// names, shapes or kinds of numbers differ, with the tensor and both shapes.
+void upload_state(const models::Context& context, const models::StepModel& model,
+                  const io::TensorTable& state);
+
+/// Tells models apart: a digest of configuration and weights. Waits for the device.
+std::string identity_of(const models::Context& context, const models::Model& model);
+
+/// As one safetensors file (docs/checkpoint.md), whole or not at all. Throws ErrorCode::kIo if the
+/// disk refuses.
+void save_stream(const std::filesystem::path& path, const StreamState& state,
+                 const std::string& model_identity);
+/// Throws ErrorCode::kNotFound if there is no file, kFormat for what is damaged, of another kind,
+/// newer than this program or saved from a model of another identity.
+StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity);
+
+}  // namespace sluice::decoding
