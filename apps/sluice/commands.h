@@ -8,6 +8,7 @@ namespace sluice::app {
 void add_train(CLI::App& program);
 void add_decode(CLI::App& program);
 void add_chat(CLI::App& program);
+void add_generate(CLI::App& program);
 void add_score(CLI::App& program);
 void add_classify(CLI::App& program);
 void add_run(CLI::App& program);

@@ -8,9 +8,26 @@ DecodeOptions DecodeFlags::options() const {
   return options;
 }
 
+void add_drawing_options(CLI::App& command, SampleOptions& sampling) {
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "Below 1 likely tokens are drawn more often than their probability, above 1 less "
+                  "often; 0 takes the likeliest")
+      ->capture_default_str();
+  command.add_option("--top-k", sampling.top_k, "Draw from so many likeliest tokens; 0: from all")
+      ->capture_default_str();
+  command
+      .add_option("--top-p", sampling.top_p,
+                  "Draw from the fewest likeliest tokens whose probabilities make up this much")
+      ->capture_default_str();
+  command
+      .add_option("--seed", sampling.seed,
+                  "Other numbers give other answers, the same number the same")
+      ->capture_default_str();
+}
+
 void add_decode_options(CLI::App& command, DecodeFlags& flags) {
   DecodeOptions& decode = flags.decode;
-  SampleOptions& sampling = flags.sampling;
   CLI::Option* beam = command.add_option("--beam", decode.beam, "Beams of the search; 1 is greedy")
                           ->capture_default_str();
   CLI::Option* penalty =
@@ -21,25 +38,10 @@ void add_decode_options(CLI::App& command, DecodeFlags& flags) {
   CLI::Option* sample = command.add_flag(
       "--sample", flags.sample, "Draw answers by their probability, not the best of a search");
   sample->excludes(beam)->excludes(penalty);
-  command
-      .add_option("--temperature", sampling.temperature,
-                  "Below 1 likely tokens are drawn more often than their probability, above 1 less "
-                  "often; 0 takes the likeliest")
-      ->capture_default_str()
-      ->needs(sample);
-  command.add_option("--top-k", sampling.top_k, "Draw from so many likeliest tokens; 0: from all")
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      .add_option("--top-p", sampling.top_p,
-                  "Draw from the fewest likeliest tokens whose probabilities make up this much")
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      .add_option("--seed", sampling.seed,
-                  "Other numbers give other answers, the same number the same")
-      ->capture_default_str()
-      ->needs(sample);
+  add_drawing_options(command, flags.sampling);
+  for (const char* drawing : {"--temperature", "--top-k", "--top-p", "--seed"}) {
+    command.get_option(drawing)->needs(sample);
+  }
   command.add_option("--prefix", flags.prefix, "Text that every answer has to begin with");
   command.add_option("--min-length", decode.min_length, "Fewest tokens of an answer")
       ->capture_default_str();

@@ -18,6 +18,9 @@ struct DecodeFlags {
   DecodeOptions options() const;
 };
 
+/// --temperature, --top-k, --top-p and --seed.
+void add_drawing_options(CLI::App& command, SampleOptions& sampling);
+
 /// Options of searching and those of --sample refuse each other, by name.
 void add_decode_options(CLI::App& command, DecodeFlags& flags);
 

@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
     sluice::app::add_train(program);
     sluice::app::add_decode(program);
     sluice::app::add_chat(program);
+    sluice::app::add_generate(program);
     sluice::app::add_score(program);
     sluice::app::add_classify(program);
     sluice::app::add_run(program);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,15 +12,45 @@
 
 namespace sluice {
 
+/// How to search for the likeliest texts rather than draw some.
+struct BeamOptions {
+  std::int64_t beam = 5;
+  std::int64_t nbest = 1;     ///< texts to give, at most `beam`
+  double length_penalty = 1;  ///< score / ((5 + length) / 6)^penalty; 0 for none
+};
+
+/// What to generate. Lengths count tokens without the end mark.
+struct GenerateOptions {
+  SampleOptions sample{};               ///< how to draw; text n is input n of its docs
+  std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
+  std::string prefix{};                 ///< what texts begin with; scores count it
+  std::int64_t min_length = 0;
+  /// Drawn texts are cut there; those of a search end there, whatever that costs their score.
+  std::int64_t max_length = 256;
+  std::int64_t batch = 256;  ///< texts drawn together
+  /// A file that `save_state` wrote, for texts of this model that were cut: what is generated goes
+  /// on with them, to the bit as if they had not been cut (on a device of the same kind). Number of
+  /// texts and seed are the file's; texts that had ended stay empty; scores count all since the
+  /// first token.
+  std::string state{};
+  std::string save_state{};  ///< where to write how the texts can be gone on with
+};
+
 /// A trained language model on a device. Not thread-safe.
 class LanguageModel {
  public:
   /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
-  /// model of another kind, with the commands that use it.
+  /// model of another kind, with the commands that use it, kNotFound or kFormat as every loading
+  /// does.
   static LanguageModel load(const std::string& path, const Placement& placement = {});
   ~LanguageModel();
   LanguageModel(LanguageModel&&) noexcept;
   LanguageModel& operator=(LanguageModel&&) noexcept;
+
+  /// Texts in the order of their numbers, or of a search best first. Throws
+  /// ErrorCode::kInvalidArgument for options that can't be or contradict each other, kFormat for a
+  /// damaged state or one of another model, kIo if the state can't be written.
+  std::vector<Hypothesis> generate(const GenerateOptions& options);
 
   /// log p of each text and its end, each by itself: of an empty text that of its end. Throws
   /// ErrorCode::kFormat for text that the tokenizer can't take, with its number and place.
@@ -31,5 +63,9 @@ class LanguageModel {
   explicit LanguageModel(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// {"text": ..., "score": ..., "normalised_score": ..., "pieces": [...], "ended": true} as one line
+/// without its end. What is not UTF-8 becomes U+FFFD.
+std::string to_json(const Hypothesis& hypothesis);
 
 }  // namespace sluice

@@ -50,6 +50,7 @@ struct Hypothesis {
   double normalised_score = 0;                ///< score under the length penalty; of a sample score
   std::vector<std::string> pieces;            ///< tokens as the vocabulary writes them
   std::vector<std::vector<float>> attention;  ///< [pieces][source pieces], if asked for
+  bool ended = true;                          ///< else it was cut, and its score counts no end
 };
 
 struct Decoded {

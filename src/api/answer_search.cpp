@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/tokenize.h"
 #include "base/check.h"
 
 namespace sluice::api {
@@ -67,6 +68,17 @@ std::string describe(const AnswerOptions& options) {
   const std::int64_t rows = rows_of_input(options);
   return std::holds_alternative<SamplingOptions>(options) ? fmt::format("{} samples", rows)
                                                           : fmt::format("beam {}", rows);
+}
+
+Hypothesis hypothesis_of(const data::Tokenizer& tokenizer, const decoding::Hypothesis& found) {
+  Hypothesis hypothesis;
+  hypothesis.text = tokenizer.decode(found.tokens);
+  hypothesis.score = found.score;
+  hypothesis.normalised_score = found.normalised_score;
+  hypothesis.pieces = pieces_of(tokenizer, found.tokens);
+  hypothesis.attention = found.attention;
+  hypothesis.ended = found.ended;
+  return hypothesis;
 }
 
 AnswerSearch::AnswerSearch(const runtime::Context& context, models::StepModel& model,

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "data/tokenizer.h"
 #include "decoding/sampling.h"
 #include "decoding/search.h"
 #include "sluice/sequence_model.h"
@@ -18,6 +19,9 @@ AnswerOptions answer_options(const DecodeOptions& options);
 std::int64_t rows_of_input(const AnswerOptions& options);
 /// "beam 5" or "3 samples".
 std::string describe(const AnswerOptions& options);
+
+/// With its tokens as text.
+Hypothesis hypothesis_of(const data::Tokenizer& tokenizer, const decoding::Hypothesis& found);
 
 /// Beam search or sampling.
 class AnswerSearch {

@@ -1,10 +1,13 @@
 #include "sluice/language_model.h"
 
+#include "api/answer_search.h"
 #include "api/loaded_model.h"
 #include "api/scoring.h"
+#include "api/text_generation.h"
 #include "api/tokenize.h"
+#include "base/check.h"
 #include "data/text_corpus.h"
-#include "models/language_model_config.h"
+#include "models/language_model.h"
 #include "training/threads.h"
 
 namespace sluice {
@@ -41,6 +44,21 @@ std::vector<Scored> LanguageModel::score(std::span<const std::string> texts) {
 
 ModelInfo LanguageModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
+}
+
+std::vector<Hypothesis> LanguageModel::generate(const GenerateOptions& options) {
+  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
+  std::vector<std::int32_t> prefix;
+  if (!options.prefix.empty()) {
+    prefix = api::tokenize_prefixes({&options.prefix, 1}, 1, tokenizer, options.max_length).front();
+  }
+  const auto& model = dynamic_cast<const models::LanguageModel&>(*state_->loaded.model);
+  api::TextGeneration generation(state_->context, model, options, std::move(prefix));
+  std::vector<Hypothesis> texts;
+  for (const decoding::Hypothesis& found : generation.run()) {
+    texts.push_back(api::hypothesis_of(tokenizer, found));
+  }
+  return texts;
 }
 
 }  // namespace sluice

@@ -104,25 +104,15 @@ void SequenceDecoder::decode(const data::LengthBucket& bucket, Work& work) {
     }
     const auto found = search.run(context_, batch.source_lengths, ids, prefixes);
     const runtime::Span span(context_, "text", "of answers");
+    const data::Tokenizer& tokenizer = *loaded_.tokenizers.target;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       Decoded& result = work.results[work.place[static_cast<std::size_t>(rows[r])]];
-      for (const auto& one : found[r]) result.hypotheses.push_back(hypothesis(one));
+      for (const auto& one : found[r]) result.hypotheses.push_back(hypothesis_of(tokenizer, one));
     }
   };
   for (const data::BatchRows& rows : bucket.batches) {
     runtime::run_step(context_, "batch", ++batches_, [&] { decode_batch(rows); });
   }
-}
-
-Hypothesis SequenceDecoder::hypothesis(const decoding::Hypothesis& found) const {
-  const data::Tokenizer& tokenizer = *loaded_.tokenizers.target;
-  Hypothesis hypothesis;
-  hypothesis.text = tokenizer.decode(found.tokens);
-  hypothesis.score = found.score;
-  hypothesis.normalised_score = found.normalised_score;
-  hypothesis.pieces = pieces_of(tokenizer, found.tokens);
-  hypothesis.attention = found.attention;
-  return hypothesis;
 }
 
 std::size_t SequenceDecoder::bytes(std::int64_t rows, const data::LengthBucket& bucket,

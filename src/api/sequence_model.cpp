@@ -1,7 +1,6 @@
 #include "sluice/sequence_model.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "api/loaded_model.h"
 #include "api/sequence_decoder.h"
@@ -100,18 +99,6 @@ std::vector<Scored> SequenceModel::score(
 
 ModelInfo SequenceModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
-}
-
-std::string to_json(const Decoded& decoded, std::size_t input) {
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
-  for (const Hypothesis& answer : decoded.hypotheses) {
-    answers.push_back({{"text", answer.text},
-                       {"score", answer.score},
-                       {"normalised_score", answer.normalised_score},
-                       {"pieces", answer.pieces}});
-  }
-  const nlohmann::ordered_json line{{"input", input}, {"answers", std::move(answers)}};
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string attention_svg(const Decoded& decoded, std::size_t hypothesis) {

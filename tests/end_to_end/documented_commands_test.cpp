@@ -28,6 +28,7 @@ std::vector<std::string> commands_of(const std::string& name) {
 TEST(DocumentedCommands, OfDecodingRun) {
   const Workplace place;
   place.train();
+  place.train_texts();
   place.write("in.txt", "a b c\nd\n");
   place.write("prefixes.txt", "\na b\n");
   const std::vector<std::string> commands = commands_of("decoding.md");

@@ -26,6 +26,30 @@ max_epochs = 2
 directory = "run"
 )";
 
+constexpr const char* kTexts = R"([data]
+text = "squares.txt"
+hold_out_run = 5
+hold_out_every = 4
+
+[tokenizer]
+kind = "characters"
+
+[model]
+kind = "language_model"
+embedding = 8
+hidden = 16
+
+[training]
+learning_rate = 0.02
+max_tokens = 200
+max_epochs = 0
+max_steps = 60
+validate_every = 20
+
+[output]
+directory = "text"
+)";
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> reversals(int count, unsigned seed) {
@@ -68,6 +92,17 @@ Workplace::Workplace() {
   write("train.tsv", to_tsv(reversals(300, 1)));
   write("valid.tsv", to_tsv(reversals(40, 2)));
   write("task.toml", kTask);
+}
+
+void Workplace::train_texts(const std::vector<std::string>& overrides) const {
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += std::to_string(i * i) + " is a square\n";
+  write("squares.txt", lines);
+  write("texts.toml", kTexts);
+  std::vector<std::string> arguments = train_arguments(overrides);
+  arguments[1] = "texts.toml";
+  const Outcome outcome = sluice(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
 }
 
 void Workplace::train(const std::vector<std::string>& overrides) const {

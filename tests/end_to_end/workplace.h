@@ -22,7 +22,9 @@ class Workplace {
   }
   /// `sluice train task.toml --quiet`, with --set before each of `overrides`; must succeed.
   void train(const std::vector<std::string>& overrides = {}) const;
-  /// The same, which must fail; see expect_error.
+  /// A tiny language model of the characters of lines such as "49 is a square" into text/.
+  void train_texts(const std::vector<std::string>& overrides = {}) const;
+  /// The same as `train`, which must fail; see expect_error.
   void expect_train_error(const std::vector<std::string>& overrides,
                           const std::vector<std::string>& said, const Setting& setting = {}) const;
   /// The command must exit with 1, print nothing and say one line on standard error that begins

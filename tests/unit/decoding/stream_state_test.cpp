@@ -226,7 +226,7 @@ TEST(StreamState, DamagedFilesAreRefused) {
   EXPECT_NE(refused(bad).find("token of row 0"), std::string::npos);
   bad = good;
   bad.samples = 4;
-  EXPECT_NE(refused(bad).find("\"tokens\" has shape [6]"), std::string::npos) << refused(bad);
+  EXPECT_NE(refused(bad).find("'tokens' has shape [6]"), std::string::npos) << refused(bad);
   bad = good;
   bad.samples = std::int64_t{1} << 60;
   EXPECT_NE(refused(bad).find("can't be"), std::string::npos);

@@ -1,0 +1,123 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "decode_options.h"
+#include "placement_options.h"
+#include "sluice/language_model.h"
+#include "sluice/text.h"
+
+namespace sluice::app {
+namespace {
+
+struct Options {
+  std::string model;
+  Placement placement;
+  std::string output;
+  std::string format = "text";
+  bool scores = false;
+  BeamOptions beam;
+  bool search = false;
+  GenerateOptions generate;
+};
+
+std::string format_text(const Options& options, const Hypothesis& text) {
+  if (options.format == "json") return to_json(text) + "\n";
+  if (!options.scores) return text.text + "\n";
+  char score[32];
+  std::snprintf(score, sizeof score, "%.5f\t", text.score);
+  return score + text.text + "\n";
+}
+
+void run(const Options& options) {
+  LanguageModel model = LanguageModel::load(options.model, options.placement);
+  GenerateOptions generate = options.generate;
+  if (options.search) generate.search = options.beam;
+  std::string all;
+  for (const Hypothesis& text : model.generate(generate)) all += format_text(options, text);
+  if (options.output.empty()) {
+    std::fwrite(all.data(), 1, all.size(), stdout);
+  } else {
+    write_text(options.output, all);
+  }
+}
+
+/// Those of a search, and those that it refuses.
+void add_search_options(CLI::App& command, Options& options, CLI::Option* samples,
+                        CLI::Option* seed, CLI::Option* state) {
+  CLI::Option* beam =
+      command
+          .add_option("--beam", options.beam.beam,
+                      "Search for the likeliest text with so many beams, rather than draw texts")
+          ->excludes(samples)
+          ->excludes(seed)
+          ->excludes(state);
+  for (const char* drawing : {"--temperature", "--top-k", "--top-p", "--save-state"}) {
+    beam->excludes(command.get_option(drawing));
+  }
+  command.add_option("--nbest", options.beam.nbest, "Best texts of a search to print")
+      ->capture_default_str()
+      ->needs(beam);
+  command
+      .add_option("--length-penalty", options.beam.length_penalty,
+                  "Texts of a search compete by score / ((5 + length) / 6)^PENALTY; 0 for none")
+      ->capture_default_str()
+      ->needs(beam);
+}
+
+void add_options(CLI::App& command, Options& options) {
+  GenerateOptions& generate = options.generate;
+  command.add_option("model", options.model, "Checkpoint folder or model.safetensors")->required();
+  command.add_option("-o,--output", options.output,
+                     "File for the texts (default: standard output)");
+  add_placement_options(command, options.placement);
+  CLI::Option* samples = command.add_option("--samples", generate.sample.samples, "Texts to draw")
+                             ->capture_default_str();
+  add_drawing_options(command, generate.sample);
+  CLI::Option* seed = command.get_option("--seed");
+  CLI::Option* prefix =
+      command.add_option("--prefix", generate.prefix, "What every text has to begin with");
+  command.add_option("--min-length", generate.min_length, "Fewest tokens of a text")
+      ->capture_default_str();
+  command
+      .add_option("--max-length", generate.max_length,
+                  "Most tokens of a text: one that hasn't ended is cut there")
+      ->capture_default_str();
+  command.add_option("--batch", generate.batch, "Texts drawn together")->capture_default_str();
+  CLI::Option* state = command
+                           .add_option("--state", generate.state,
+                                       "Go on with the texts of a file that --save-state wrote")
+                           ->excludes(samples)
+                           ->excludes(seed)
+                           ->excludes(prefix);
+  command.add_option(
+      "--save-state", generate.save_state,
+      "Write to this file how texts that were cut can be gone on with, on any device");
+  add_search_options(command, options, samples, seed, state);
+  command
+      .add_option("--format", options.format,
+                  "text; or json: a line for each text, with its scores and pieces")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_flag("--scores", options.scores, "Print log p before each text, tab-separated");
+}
+
+}  // namespace
+
+void add_generate(CLI::App& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("generate", "Write texts with a language model");
+  add_options(*command, *options);
+  command->footer(
+      "  sluice generate runs/smiles/best --samples 10\n"
+      "  sluice generate runs/charlm/best --prefix 'ROMEO:' --temperature 0.8 --seed 7\n"
+      "  sluice generate runs/charlm/best --max-length 500 --save-state play.state\n"
+      "  sluice generate runs/charlm/best --max-length 500 --state play.state\n"
+      "  sluice generate runs/smiles/best --beam 10 --nbest 10 --scores");
+  command->callback([command, options] {
+    options->search = command->count("--beam") > 0;
+    run(*options);
+  });
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+
+#include "decoding/sampling.h"
+#include "decoding/search.h"
+#include "models/language_model.h"
+#include "sluice/language_model.h"
+
+namespace sluice::api {
+
+/// Texts of a language model, as GenerateOptions ask for. Throws as LanguageModel::generate.
+class TextGeneration {
+ public:
+  /// All must outlive it. `prefix` is options.prefix as tokens.
+  TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
+                 const GenerateOptions& options, std::vector<std::int32_t> prefix);
+
+  std::vector<decoding::Hypothesis> run();
+
+ private:
+  std::vector<decoding::Hypothesis> search();
+  std::vector<decoding::Hypothesis> draw();
+  /// Texts first to first + count - 1.
+  std::vector<decoding::Hypothesis> draw(std::int64_t first, std::int64_t count);
+  std::vector<decoding::Hypothesis> resume(const decoding::StreamState& state);
+  decoding::SamplingOptions sampling_options() const;
+  void keep(const decoding::Sampling& sampling) const;
+
+  const runtime::Context& context_;
+  const models::LanguageModel& model_;
+  const GenerateOptions& options_;
+  std::vector<std::int32_t> prefix_;
+};
+
+}  // namespace sluice::api

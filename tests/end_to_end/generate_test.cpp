@@ -1,0 +1,120 @@
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "end_to_end/workplace.h"
+
+/// Texts of a language model.
+namespace sluice::end_to_end {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+class Generate : public ::testing::Test {
+ protected:
+  Generate() { place_.train_texts(); }
+
+  /// `sluice generate text/best ...` without errors.
+  Arguments texts(const Arguments& options) const {
+    Arguments arguments{"generate", "text/best"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome outcome = place_.sluice(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    return split(outcome.out, '\n');
+  }
+
+  Workplace place_;
+};
+
+TEST_F(Generate, FollowsFromTheSeedAlone) {
+  const Arguments drawn = texts({"--samples", "6"});
+  ASSERT_EQ(drawn.size(), 6U);
+  EXPECT_GT(std::set<std::string>(drawn.begin(), drawn.end()).size(), 3U);
+  EXPECT_EQ(texts({"--samples", "6", "--batch", "2", "--seed", "1"}), drawn);
+  EXPECT_EQ(texts({}), Arguments{drawn[0]});
+  EXPECT_NE(texts({"--samples", "6", "--seed", "2"}), drawn);
+  for (const std::string& text : texts({"--samples", "4", "--prefix", "1 i"})) {
+    EXPECT_TRUE(text.starts_with("1 i")) << text;
+  }
+  EXPECT_EQ(texts({"--temperature", "0"}), texts({"--beam", "1", "--length-penalty", "0"}));
+}
+
+TEST_F(Generate, ScoresAreThoseOfScore) {
+  const Arguments lines = texts({"--samples", "8", "--format", "json", "--max-length", "30"});
+  std::string drawn;
+  std::vector<double> expected;
+  for (const std::string& line : lines) {
+    const nlohmann::json text = nlohmann::json::parse(line);
+    if (!text["ended"]) continue;
+    drawn += text["text"].get<std::string>() + '\n';
+    expected.push_back(text["score"]);
+  }
+  ASSERT_GE(expected.size(), 4U);
+  place_.write("drawn", drawn);
+  const Arguments scored = split(place_.sluice({"score", "text/best", "drawn"}).out, '\n');
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    // Both are float32 sums of thirty terms of order 1, printed with 5 digits or more.
+    EXPECT_NEAR(std::stod(split(scored.at(i), '\t').at(0)), expected[i], 1e-4) << scored[i];
+  }
+}
+
+// In three pieces as in one: texts and scores.
+TEST_F(Generate, GoesOnAsIfItHadNeverStopped) {
+  const auto parsed = [&](const Arguments& options) {
+    Arguments json = options;
+    json.insert(json.end(), {"--format", "json"});
+    std::vector<nlohmann::json> found;
+    for (const std::string& line : texts(json)) found.push_back(nlohmann::json::parse(line));
+    return found;
+  };
+  const auto whole = parsed({"--samples", "5", "--seed", "4", "--max-length", "14"});
+  auto pieces = parsed({"--samples", "5", "--seed", "4", "--max-length", "6", "--save-state", "s"});
+  for (const Arguments& more : {Arguments{"--max-length", "5", "--state", "s", "--save-state", "s"},
+                                Arguments{"--max-length", "3", "--state", "s"}}) {
+    const auto rest = parsed(more);
+    ASSERT_EQ(rest.size(), 5U);
+    for (std::size_t i = 0; i < 5; ++i) {
+      pieces[i]["text"] = pieces[i]["text"].get<std::string>() + rest[i]["text"].get<std::string>();
+      pieces[i]["score"] = rest[i]["score"];
+      pieces[i]["ended"] = rest[i]["ended"];
+    }
+  }
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(pieces[i]["text"], whole[i]["text"]);
+    EXPECT_EQ(pieces[i]["score"], whole[i]["score"]);
+    EXPECT_EQ(pieces[i]["ended"], whole[i]["ended"]);
+  }
+}
+
+TEST_F(Generate, RefusesWhatContradictsItself) {
+  for (const Arguments& options : std::vector<Arguments>{{"--beam", "3", "--samples", "2"},
+                                                         {"--beam", "3", "--top-k", "2"},
+                                                         {"--beam", "3", "--save-state", "s"},
+                                                         {"--nbest", "3"},
+                                                         {"--state", "s", "--seed", "2"},
+                                                         {"--state", "s", "--samples", "2"},
+                                                         {"--state", "s", "--prefix", "a"}}) {
+    Arguments arguments{"generate", "text/best"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome outcome = place_.sluice(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find(options[0]), std::string::npos) << outcome.err;
+  }
+  place_.expect_error({"generate", "text/best", "--prefix", "#"}, {"the prefix '#'", "lacks"});
+  place_.expect_error({"generate", "text/best", "--top-p", "2"}, {"top_p is 2"});
+}
+
+TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {
+  texts({"--max-length", "3", "--save-state", "s"});
+  place_.train_texts({"training.max_steps=5", "output.directory=other"});
+  place_.expect_error({"generate", "other/best", "--state", "s"},
+                      {"'s' was saved from the model", "language_model"});
+  place_.expect_error({"generate", "text/best", "--state", "text/best/model.safetensors"},
+                      {"'model'", "stream_state"});
+  place_.expect_error({"generate", "text/best", "--state", "none"}, {"none"});
+  place_.train();
+  place_.expect_error({"generate", "run/best"}, {"seq2seq", "language_model"});
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end
