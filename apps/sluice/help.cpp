@@ -38,8 +38,8 @@ std::string in_columns(const std::string& left, const std::string& text) {
 
 /// "N" of an integer, "text|json" of a choice, "" of a flag.
 std::string placeholder(const CLI::Option& option) {
-  if (option.get_type_size() == 0) return "";
   const std::string type = option.get_type_name();
+  if (option.get_type_size() == 0 || type.empty()) return "";
   if (const std::size_t choices = type.find(":{"); choices != std::string::npos) {
     std::string names = type.substr(choices + 2);
     names.erase(std::remove(names.begin(), names.end(), '}'), names.end());

@@ -53,8 +53,9 @@ TEST(Help, NamesAnUnknownCommandAndTheNearest) {
 TEST(Help, ShowsDefaultsAndNothingOfItsParser) {
   const sluice::testing::TemporaryFolder folder;
   const Outcome decode = run(folder.path(), {"decode", "--help"});
-  for (const char* part : {"Usage: sluice decode MODEL [INPUT] [options]\n", "\n  --beam N ",
-                           "\n  -o, --output TEXT ", "(default: 5)", "\n  --format text|json "}) {
+  for (const char* part :
+       {"Usage: sluice decode MODEL [INPUT] [options]\n", "\n  --beam N ", "\n  -o, --output TEXT ",
+        "\n  -h, --help   ", "(default: 5)", "\n  --format text|json "}) {
     EXPECT_NE(decode.out.find(part), std::string::npos) << part << " is not in\n" << decode.out;
   }
   for (const std::string command : {"", "train", "decode", "chat", "info", "bench lstm"}) {
