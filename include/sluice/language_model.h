@@ -21,7 +21,7 @@ struct BeamOptions {
 
 /// What to generate. Lengths count tokens without the end mark.
 struct GenerateOptions {
-  SampleOptions sample{};               ///< how to draw; text n is input n of its docs
+  SampleOptions sample{};  ///< how to draw; a text follows from the seed and its number
   std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
   std::string prefix{};                 ///< what texts begin with; scores count it
   std::int64_t min_length = 0;

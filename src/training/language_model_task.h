@@ -8,7 +8,7 @@ namespace sluice::training {
 class LanguageModelTask final : public Task {
  public:
   std::string_view kind() const override;
-  std::string_view commands() const override { return "sluice score"; }
+  std::string_view commands() const override { return "sluice generate or score"; }
   std::span<const std::string_view> keys() const override;
   /// Of sums alone.
   std::span<const ValidationMetric> metrics() const override;

@@ -145,7 +145,8 @@ TEST(LanguageModel, SaysWhatIsWrong) {
 
   ASSERT_EQ(place.train_text({"training.max_steps=1"}).code, 0);
   place.expect_error({"score", "run/last", "text", "text"}, {"language model", "'text'"});
-  place.expect_error({"decode", "run/last", "text"}, {"language_model", "sluice score"});
+  place.expect_error({"decode", "run/last", "text"},
+                     {"language_model", "sluice generate or score"});
 }
 
 }  // namespace
