@@ -49,8 +49,11 @@ add_licence() {
   add_licence_of_package "${package%%:*}"
 }
 
+# By the source's name: what is built from one source (gcc's libraries) has one licence.
 add_licence_of_package() {
-  cp -L "/usr/share/doc/$1/copyright" "$FOLDER/licences/$1.txt" || die "package $1 states no licence"
+  local source
+  source=$(dpkg-query -W -f='${source:Package}' "$1")
+  cp -L "/usr/share/doc/$1/copyright" "$FOLDER/licences/$source.txt" || die "package $1 states no licence"
 }
 
 copy_licences() {
