@@ -55,14 +55,18 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
                    .bias = parameters.value(linear_->bias())});
 }
 
+Tensor LinearPlan::narrow_gradient(const runtime::Arena& arena, std::int64_t n) const {
+  return narrow_ ? arena.tensor(dy_, storage_, {n, linear_->out()}) : Tensor();
+}
+
 void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
                           const Parameters& parameters, const Tensor& x, const Tensor& dy,
                           const Tensor& dx) const {
   const runtime::Span span(context, linear_->name(), "backward");
   elementwise::column_sums(context, dy, parameters.gradient(linear_->bias()), true);
   Tensor stored = dy;
-  if (narrow_) {
-    stored = arena.tensor(dy_, storage_, dy.shape());
+  if (dy.dtype() != storage_) {
+    stored = narrow_gradient(arena, dy.size(0));
     elementwise::convert(context, dy, stored);
   }
   matmul(context, {.a = stored,

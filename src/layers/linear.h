@@ -42,8 +42,10 @@ class LinearPlan {
   /// x [n, in], storage -> y [n, out], overwritten.
   void forward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                const Tensor& x, const Tensor& y) const;
-  /// dy like y. Overwrites dx [n, in], storage (optional), and adds to the gradients of weight and
-  /// bias.
+  /// Where dy [n, out] is best put in the storage type; empty if that is the parameters'. Scratch.
+  Tensor narrow_gradient(const runtime::Arena& arena, std::int64_t n) const;
+  /// dy like y, or narrow_gradient(). Overwrites dx [n, in], storage (optional), and adds to the
+  /// gradients of weight and bias.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 const Tensor& x, const Tensor& dy, const Tensor& dx) const;
 

@@ -84,7 +84,10 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
     args.sums = sums(arena);
     args.accumulate_sums = part.first > 0;
     args.workspace = arena.data(workspace_);
-    if (d_activations) args.d_logits = part.logits;
+    if (d_activations) {
+      args.d_logits = plan_.narrow_gradient(arena, part.logits.size(0));
+      if (!args.d_logits) args.d_logits = part.logits;
+    }
     {
       const runtime::Span span(context, "loss");
       loss::cross_entropy(context, args);
@@ -92,7 +95,7 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
     if (!d_activations) return;
     const Tensor d_part = d_activations.slice(0, part.first, part.first + part.steps)
                               .reshape(part.activations.shape());
-    plan_.backward(context, arena, parameters, part.activations, part.logits, d_part);
+    plan_.backward(context, arena, parameters, part.activations, args.d_logits, d_part);
   };
   for_parts(context, arena, parameters, input, use);
   return sums(arena);

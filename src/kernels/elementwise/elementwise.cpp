@@ -110,9 +110,9 @@ void standardize(const Context& context, const StandardizeArgs& args) {
 }
 
 void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate) {
-  check_float(x, "column_sums");
+  check_storage(x, "column_sums");
   check_matrix(x, "column_sums", "x");
-  check_tensor(sums, x.dtype(), Shape{x.size(1)}, "column_sums", "sums");
+  check_tensor(sums, base::policy_of(x.dtype()).master, Shape{x.size(1)}, "column_sums", "sums");
   leaves(context).column_sums(context.stream(), x, sums, accumulate);
 }
 

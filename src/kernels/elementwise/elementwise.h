@@ -49,8 +49,8 @@ struct StandardizeArgs {
 void standardize(const Context& context, const StandardizeArgs& args);
 
 /// sums [n] = (accumulate ? sums : 0) + the sum of x [rows, n] over rows, in float64 and rounded
-/// once: the gradient of a bias. In rising order on the host, on a GPU in an order that depends on
-/// the shape alone. x is a matrix.
+/// once to the master type of x: the gradient of a bias. In rising order on the host, on a GPU in
+/// an order that depends on the shape alone. x is a matrix.
 void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate);
 
 /// whole [rows, n_0 + n_1 + ...] = parts [rows, n_i] side by side; all are matrices, none overlap.

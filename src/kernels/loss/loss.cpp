@@ -70,8 +70,11 @@ void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
   SLUICE_CHECK(args.label_smoothing >= 0 && args.label_smoothing < 1,
                "cross_entropy: label smoothing must be in [0, 1), not {}", args.label_smoothing);
   if (args.d_logits) {
-    check_tensor(args.d_logits, args.logits.dtype(), args.logits.shape(), "cross_entropy",
-                 "d_logits");
+    const DType dtype = args.d_logits.dtype();
+    SLUICE_CHECK(base::policy_of(dtype).master == args.logits.dtype(),
+                 "cross_entropy: d_logits can't be {} for logits of {}", base::name_of(dtype),
+                 base::name_of(args.logits.dtype()));
+    check_tensor(args.d_logits, dtype, args.logits.shape(), "cross_entropy", "d_logits");
   }
   check_loss(args, "cross_entropy");
   leaves(context).cross_entropy(context.stream(), args);

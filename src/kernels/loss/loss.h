@@ -41,8 +41,9 @@ struct CrossEntropyArgs {
   Tensor targets;              ///< int32 [time * rows]
   Tensor lengths;              ///< int32 [rows]; absent: every token counts
   double label_smoothing = 0;  ///< in [0, 1)
-  /// out like logits, optional: the gradient of scale * (sum of losses); may be logits itself.
-  /// Overwritten, zero where a token doesn't count.
+  /// out like logits, or bfloat16 or float16 (rounded once) for logits of float32; optional: the
+  /// gradient of scale * (sum of losses). May be logits itself. Overwritten, zero where a token
+  /// doesn't count.
   Tensor d_logits;
   Tensor scale;                  ///< float64 [1], e.g. 1 / number of target tokens; absent: 1
   Tensor loss_scale;             ///< float64 [1], multiplies `scale`; absent: 1

@@ -208,6 +208,25 @@ TEST_P(Elementwise, BiasAndColumnSums) {
   }
 }
 
+TEST_P(Elementwise, ColumnSumsOfNarrowTypesAreThoseOfTheirValues) {
+  const auto check = [&](auto tag) {
+    using X = typename decltype(tag)::type;
+    std::vector<X> narrow;
+    std::vector<float> wide;
+    for (const float value : random_values<float>(engine_, 301 * 67)) {
+      narrow.push_back(X(value));
+      wide.push_back(static_cast<float>(narrow.back()));
+    }
+    const Tensor sums = put(std::vector<float>(67, 0.5f)),
+                 expected = put(std::vector<float>(67, 0.5f));
+    column_sums(context_, put(narrow, Shape{301, 67}), sums, true);
+    column_sums(context_, put(wide, Shape{301, 67}), expected, true);
+    EXPECT_TRUE(same_bits(get<float>(sums), get<float>(expected)));
+  };
+  check(base::TypeTag<base::BFloat16>{});
+  check(base::TypeTag<base::Float16>{});
+}
+
 TEST_P(Elementwise, ColumnSumsOfNoRowsAreZero) {
   const Tensor sums = poisoned(DType::kFloat32, {4});
   column_sums(context_, poisoned(DType::kFloat32, {0, 4}), sums, false);

@@ -192,6 +192,29 @@ TEST_P(Loss, ManyTokensEqualTheDefinition) {
   check_results<float>(p, args);
 }
 
+// What a layer of 16 bits takes: rounded once, by the same arithmetic.
+TEST_P(Loss, NarrowGradientsAreTheWideOnesRounded) {
+  for (const std::int64_t vocabulary : {5, 1028, 2077}) {
+    const Problem p = make<float>(5, 7, vocabulary, 0.1, 21);
+    CrossEntropyArgs args = arguments<float>(p);
+    cross_entropy(context_, args);
+    const auto wide = get<float>(args.d_logits);
+    const auto sums = get<double>(args.sums);
+    const auto check = [&](auto tag) {
+      using G = typename decltype(tag)::type;
+      args.d_logits = poisoned(base::dtype_of<G>(), args.logits.shape());
+      args.sums = poisoned(DType::kFloat64, {kSums});
+      cross_entropy(context_, args);
+      EXPECT_TRUE(same_bits(get<double>(args.sums), sums));
+      const auto narrow = get<G>(args.d_logits);
+      for (std::size_t i = 0; i < wide.size(); ++i)
+        ASSERT_EQ(narrow[i].bits, G(wide[i]).bits) << "at " << i;
+    };
+    check(base::TypeTag<base::BFloat16>{});
+    check(base::TypeTag<base::Float16>{});
+  }
+}
+
 TEST_P(Loss, GradientEqualsFiniteDifferences) {
   const bool ran = try_float64([&] {
     Problem p = make<double>(3, 4, 13, 0.1, 99);

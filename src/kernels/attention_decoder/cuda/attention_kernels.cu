@@ -6,26 +6,33 @@ namespace sluice::kernels::attention_decoder::cuda {
 namespace {
 
 /// Shared memory of a block that attends for one row.
-template <typename W>
+template <typename S>
 struct Shared {
-  Four<W>* parts;  ///< [kAttendThreads]
-  W* warps;        ///< [kAttendWarps]
-  W* query;        ///< [key_width]
-  W* vector;       ///< [key_width]: the score vector
-  W* context;      ///< [value_width]: its gradient
-  W* scores;       ///< [source_time]
+  using W = Wide<S>;
+  Spread<S> parts;    ///< [threads() * kWidest]
+  Spread<S> query;    ///< [key_width]
+  Spread<S> vector;   ///< [key_width]: the score vector
+  Spread<S> context;  ///< [value_width]: its gradient
+  W* warps;           ///< [warps()]
+  W* scores;          ///< [source_time]
 
-  __device__ Shared(std::byte* base, std::int64_t key_width, std::int64_t value_width) {
-    parts = reinterpret_cast<Four<W>*>(base);
-    warps = reinterpret_cast<W*>(parts + kAttendThreads);
-    query = warps + kAttendWarps;
-    vector = query + key_width;
-    context = vector + key_width;
-    scores = context + value_width;
+  __device__ Shared(std::byte* base, int key_width, int value_width) {
+    auto* next = reinterpret_cast<W*>(base);
+    const auto take = [&next](int count) {
+      const Spread<S> taken{next, count / kWidest<S>};
+      next += count;
+      return taken;
+    };
+    parts = take(threads() * kWidest<S>);
+    query = take(key_width);
+    vector = take(key_width);
+    context = take(value_width);
+    warps = next;
+    scores = warps + cuda::warps();
   }
 };
 
-extern __shared__ std::byte shared_bytes[];
+extern __shared__ __align__(kWidestBytes) std::byte shared_bytes[];
 
 /// One row at one step.
 template <typename S>
@@ -48,65 +55,82 @@ struct RowView {
 
 template <typename S>
 __device__ void load_query(const Attended<S>& args, const Query<S>& query, std::int64_t row,
-                           const Shared<Wide<S>>& shared) {
-  for (int k = threadIdx.x; k < args.key_width; k += kAttendThreads) {
+                           const Shared<S>& shared) {
+  for (int k = threadIdx.x; k < args.key_width; k += threads()) {
     if (args.score_vector != nullptr) {
-      shared.query[k] = query.projected[row * args.key_width + k];
-      shared.vector[k] = args.score_vector[k];
+      shared.query.at(k) = query.projected[row * args.key_width + k];
+      shared.vector.at(k) = args.score_vector[k];
     } else {
-      shared.query[k] = static_cast<Wide<S>>(query.state[row * query.stride + k]);
+      shared.query.at(k) = static_cast<Wide<S>>(query.state[row * query.stride + k]);
     }
   }
 }
 
-template <typename W>
-__device__ W dot_four(const Four<W>& a, const W* b) {
-  return a.x[0] * b[0] + a.x[1] * b[1] + (a.x[2] * b[2] + a.x[3] * b[3]);
-}
-
-template <typename W>
-__device__ W additive_four(const Four<W>& key, const W* query, const W* vector) {
+template <typename W, int kCount>
+__device__ W dot(const Values<W, kCount>& a, const Values<W, kCount>& b) {
   W sum = 0;
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) sum += vector[i] * tanh(key.x[i] + query[i]);
+  for (int i = 0; i < kCount; ++i) sum += a.x[i] * b.x[i];
   return sum;
+}
+
+template <typename S>
+__device__ Wide<S> additive(const typename Spread<S>::Part& key,
+                            const typename Spread<S>::Part& query,
+                            const typename Spread<S>::Part& vector) {
+  Wide<S> sum = 0;
+#pragma unroll
+  for (int i = 0; i < kWidest<S>; ++i) {
+    sum += vector.x[i] * Activation<S>::tanh(key.x[i] + query.x[i]);
+  }
+  return sum;
+}
+
+template <typename W, int kCount>
+__device__ void add_scaled(W factor, const Values<W, kCount>& term, Values<W, kCount>& sum) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sum.x[i] += factor * term.x[i];
 }
 
 /// scores[0, length) in place to their softmax.
 template <typename W>
 __device__ void softmax(W* scores, int length, W* warps) {
   W most = scores[0];
-  for (int s = threadIdx.x; s < length; s += kAttendThreads) most = max(most, scores[s]);
+  for (int s = threadIdx.x; s < length; s += threads()) most = max(most, scores[s]);
   most = block_max(most, warps);
   W total = 0;
-  for (int s = threadIdx.x; s < length; s += kAttendThreads) {
+  for (int s = threadIdx.x; s < length; s += threads()) {
     scores[s] = exp(scores[s] - most);
     total += scores[s];
   }
   const W factor = W(1) / block_sum(total, warps);
-  for (int s = threadIdx.x; s < length; s += kAttendThreads) scores[s] *= factor;
+  for (int s = threadIdx.x; s < length; s += threads()) scores[s] *= factor;
 }
 
 template <typename S>
-__global__ void __launch_bounds__(kAttendThreads) attend_kernel(AttendArgs<S> args) {
+__global__ void __launch_bounds__(kMostAttendThreads) attend_kernel(AttendArgs<S> args) {
   using W = Wide<S>;
+  using Part = typename Spread<S>::Part;
   const Attended<S>& a = args.attended;
   const RowView<S> view(a, args.t);
-  const Shared<W> shared(shared_bytes, a.key_width, a.value_width);
+  const Shared<S> shared(shared_bytes, a.key_width, a.value_width);
   const int key_width = static_cast<int>(a.key_width);
   const int value_width = static_cast<int>(a.value_width);
   load_query(a, args.query, view.row, shared);
   __syncthreads();
-  const bool additive = a.score_vector != nullptr;
-  sum_rows(view.length, key_width, shared.scores, [&](int s, int k) {
-    const Four<W> key = load_four(view.keys + std::int64_t{s} * key_width + k);
-    return additive ? additive_four(key, shared.query + k, shared.vector + k)
-                    : dot_four(key, shared.query + k);
-  });
+  if (a.score_vector != nullptr) {
+    sum_rows(view.length, key_width, view.keys, shared.scores, [&](int k, const auto& key) {
+      return additive<S>(key, shared.query.load(k / kWidest<S>),
+                         shared.vector.load(k / kWidest<S>));
+    });
+  } else {
+    sum_rows(view.length, key_width, view.keys, shared.scores,
+             [&](int k, const auto& key) { return dot(key, shared.query.load(k / kWidest<S>)); });
+  }
   __syncthreads();
   if (view.length > 0) softmax(shared.scores, view.length, shared.warps);
   __syncthreads();
-  for (int s = threadIdx.x; s < a.source_time; s += kAttendThreads) {
+  for (int s = threadIdx.x; s < a.source_time; s += threads()) {
     const W alpha = s < view.length ? shared.scores[s] : W(0);
     args.alpha[view.row * a.source_time + s] = alpha;
     if (args.alpha_out != nullptr) {
@@ -114,14 +138,10 @@ __global__ void __launch_bounds__(kAttendThreads) attend_kernel(AttendArgs<S> ar
     }
   }
   sum_columns(
-      view.length, value_width, shared.parts,
-      [&](int s, int column, Four<W>& sum) {
-        const Four<W> value = load_four(view.values + std::int64_t{s} * value_width + column);
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) sum.x[i] += shared.scores[s] * value.x[i];
-      },
-      [&](int column, const Four<W>& sum) {
-        store_four(args.context + view.row * args.context_stride + column, sum);
+      view.length, value_width, view.values, shared.parts,
+      [&](int s, int, const Part& value, Part& sum) { add_scaled(shared.scores[s], value, sum); },
+      [&](int column, const Part& sum) {
+        store(args.context + view.row * args.context_stride + column, sum);
       });
 }
 
@@ -129,96 +149,114 @@ __global__ void __launch_bounds__(kAttendThreads) attend_kernel(AttendArgs<S> ar
 template <typename W>
 __device__ void softmax_backward(W* scores, const W* alpha, int length, W* warps) {
   W mean = 0;
-  for (int s = threadIdx.x; s < length; s += kAttendThreads) mean += alpha[s] * scores[s];
+  for (int s = threadIdx.x; s < length; s += threads()) mean += alpha[s] * scores[s];
   mean = block_sum(mean, warps);
-  for (int s = threadIdx.x; s < length; s += kAttendThreads) {
+  for (int s = threadIdx.x; s < length; s += threads()) {
     scores[s] = alpha[s] * (scores[s] - mean);
   }
 }
 
-/// Adds to four elements of the query's gradient what comes through one score.
-template <typename W>
-__device__ void add_query_gradient(bool additive, const Four<W>& key, W d_score, const W* query,
-                                   const W* vector, Four<W>& sum) {
+/// Adds to the query's gradient what comes through one score.
+template <typename S>
+__device__ void add_query_gradient(const typename Spread<S>::Part& key, Wide<S> d_score,
+                                   const typename Spread<S>::Part& query,
+                                   const typename Spread<S>::Part& vector,
+                                   typename Spread<S>::Part& sum) {
+  using W = Wide<S>;
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    if (additive) {
-      const W activation = tanh(key.x[i] + query[i]);
-      sum.x[i] += d_score * vector[i] * (W(1) - activation * activation);
-    } else {
-      sum.x[i] += d_score * key.x[i];
-    }
+  for (int i = 0; i < kWidest<S>; ++i) {
+    const W activation = Activation<S>::tanh(key.x[i] + query.x[i]);
+    sum.x[i] += d_score * vector.x[i] * (W(1) - activation * activation);
   }
 }
 
 template <typename S>
-__global__ void __launch_bounds__(kAttendThreads)
+__global__ void __launch_bounds__(kMostAttendThreads)
     attend_backward_kernel(AttendBackwardArgs<S> args) {
   using W = Wide<S>;
+  using Part = typename Spread<S>::Part;
   const Attended<S>& a = args.attended;
   const RowView<S> view(a, args.t);
-  const Shared<W> shared(shared_bytes, a.key_width, a.value_width);
+  const Shared<S> shared(shared_bytes, a.key_width, a.value_width);
   const int key_width = static_cast<int>(a.key_width);
   const int value_width = static_cast<int>(a.value_width);
   const bool additive = a.score_vector != nullptr;
   load_query(a, args.query, view.row, shared);
-  for (int m = threadIdx.x; m < value_width; m += kAttendThreads) {
-    shared.context[m] = args.d_context[view.row * args.d_context_stride + m];
+  for (int m = threadIdx.x; m < value_width; m += threads()) {
+    shared.context.at(m) = args.d_context[view.row * args.d_context_stride + m];
   }
   __syncthreads();
-  sum_rows(view.length, value_width, shared.scores, [&](int s, int m) {
-    return dot_four(load_four(view.values + std::int64_t{s} * value_width + m), shared.context + m);
+  sum_rows(view.length, value_width, view.values, shared.scores, [&](int m, const auto& value) {
+    return dot(value, shared.context.load(m / kWidest<S>));
   });
   __syncthreads();
   softmax_backward(shared.scores, args.alpha + view.row * a.source_time, view.length, shared.warps);
   __syncthreads();
-  for (int s = threadIdx.x; s < a.source_time; s += kAttendThreads) {
+  for (int s = threadIdx.x; s < a.source_time; s += threads()) {
     args.d_scores[view.row * a.source_time + s] = s < view.length ? shared.scores[s] : W(0);
   }
+  if (additive) {
+    sum_columns(
+        view.length, key_width, view.keys, shared.parts,
+        [&](int s, int k, const Part& key, Part& sum) {
+          add_query_gradient<S>(key, shared.scores[s], shared.query.load(k / kWidest<S>),
+                                shared.vector.load(k / kWidest<S>), sum);
+        },
+        [&](int k, const Part& sum) { store(args.d_query + view.row * key_width + k, sum); });
+    return;
+  }
   sum_columns(
-      view.length, key_width, shared.parts,
-      [&](int s, int k, Four<W>& sum) {
-        const Four<W> key = load_four(view.keys + std::int64_t{s} * key_width + k);
-        add_query_gradient(additive, key, shared.scores[s], shared.query + k, shared.vector + k,
-                           sum);
-      },
-      [&](int k, Four<W> sum) {
-        if (additive) {
-          store_four(args.d_query + view.row * key_width + k, sum);
-          return;
-        }
+      view.length, key_width, view.keys, shared.parts,
+      [&](int s, int, const Part& key, Part& sum) { add_scaled(shared.scores[s], key, sum); },
+      [&](int k, const Part& sum) {
         W* d_state = args.d_state + view.row * args.d_context_stride + k;
-        const Four<W> before = load_four(d_state);
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) sum.x[i] += before.x[i];
-        store_four(d_state, sum);
+        Part both = load<kWidest<S>>(d_state);
+        add_scaled(W(1), sum, both);
+        store(d_state, both);
       });
+}
+
+std::size_t shared_bytes_of(int threads, std::int64_t source_time, std::int64_t key_width,
+                            std::int64_t value_width, base::DType storage) {
+  const std::size_t wide = base::size_of(base::policy_of(storage).accumulate);
+  const std::size_t parts =
+      static_cast<std::size_t>(threads) * (kWidestBytes / base::size_of(storage));
+  return wide * (parts + static_cast<std::size_t>(threads / kWarp + 2 * key_width + value_width +
+                                                  source_time));
+}
+
+/// A row's time is mostly waiting. Few rows wait least with a warp for each source position of a
+/// short sentence; many, in blocks so small that some share a multiprocessor.
+int threads_for(std::int64_t rows, int processors) {
+  if (rows <= processors) return kMostAttendThreads;
+  return rows <= 2 * processors ? kMostAttendThreads / 2 : kMostAttendThreads / 4;
+}
+
+template <typename S, typename Args>
+void launch_rows(Stream& stream, const char* what, void (*kernel)(Args), const Args& args) {
+  const Attended<S>& a = args.attended;
+  const int threads = threads_for(a.rows, runtime::cuda::gpu_of(stream).processors);
+  runtime::cuda::launch(
+      stream, what, kernel, dim3(static_cast<unsigned>(a.rows)), threads,
+      shared_bytes_of(threads, a.source_time, a.key_width, a.value_width, storage_dtype<S>()),
+      args);
 }
 
 }  // namespace
 
 std::size_t attention_shared_bytes(std::int64_t source_time, std::int64_t key_width,
-                                   std::int64_t value_width, std::size_t wide_bytes) {
-  return static_cast<std::size_t>(kVector * kAttendThreads + kAttendWarps + 2 * key_width +
-                                  value_width + source_time) *
-         wide_bytes;
+                                   std::int64_t value_width, base::DType storage) {
+  return shared_bytes_of(kMostAttendThreads, source_time, key_width, value_width, storage);
 }
 
 template <typename S>
 void attend(Stream& stream, const AttendArgs<S>& args) {
-  const Attended<S>& a = args.attended;
-  runtime::cuda::launch(
-      stream, "attend", attend_kernel<S>, dim3(static_cast<unsigned>(a.rows)), kAttendThreads,
-      attention_shared_bytes(a.source_time, a.key_width, a.value_width, sizeof(Wide<S>)), args);
+  launch_rows<S>(stream, "attend", attend_kernel<S>, args);
 }
 
 template <typename S>
 void attend_backward(Stream& stream, const AttendBackwardArgs<S>& args) {
-  const Attended<S>& a = args.attended;
-  runtime::cuda::launch(
-      stream, "attend backward", attend_backward_kernel<S>, dim3(static_cast<unsigned>(a.rows)),
-      kAttendThreads,
-      attention_shared_bytes(a.source_time, a.key_width, a.value_width, sizeof(Wide<S>)), args);
+  launch_rows<S>(stream, "attend backward", attend_backward_kernel<S>, args);
 }
 
 template void attend(Stream&, const AttendArgs<double>&);

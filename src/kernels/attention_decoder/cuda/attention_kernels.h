@@ -77,7 +77,7 @@ struct MemoryGradientArgs {
 
 /// Bytes of shared memory that a block needs; a plan refuses more than the GPU has.
 std::size_t attention_shared_bytes(std::int64_t source_time, std::int64_t key_width,
-                                   std::int64_t value_width, std::size_t wide_bytes);
+                                   std::int64_t value_width, base::DType storage);
 
 template <typename S>
 void attend(Stream& stream, const AttendArgs<S>& args);

@@ -7,9 +7,11 @@
 namespace sluice::kernels::attention_decoder::cuda {
 
 constexpr int kWarp = 32;
-/// Threads of a block that attends for one row.
-constexpr int kAttendThreads = 512;
-constexpr int kAttendWarps = kAttendThreads / kWarp;
+/// Most threads of a block that attends for one row.
+constexpr int kMostAttendThreads = 1024;
+
+__device__ inline int threads() { return static_cast<int>(blockDim.x); }
+__device__ inline int warps() { return threads() / kWarp; }
 
 /// The same in every lane.
 template <typename W>
@@ -30,68 +32,95 @@ __device__ inline W warp_max(W value) {
   return value;
 }
 
-/// Of all threads; the same in each. `parts` is kAttendWarps long and free before and after.
+/// Of all threads; the same in each. `parts` has a place for each warp and is free before and
+/// after. `neutral` changes nothing.
 template <typename W, typename Combine>
-__device__ inline W block_combine(W value, W* parts, Combine combine) {
+__device__ inline W block_combine(W value, W* parts, W neutral, Combine combine) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   value = combine(value);
-  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
+  if (lane == 0) parts[threadIdx.x / kWarp] = value;
   __syncthreads();
-  // Lanes repeat the parts, which changes no maximum; sums are of the first kAttendWarps lanes.
-  static_assert(kAttendWarps == kWarp / 2);
-  value = combine(parts[threadIdx.x % kAttendWarps]);
+  value = combine(lane < warps() ? parts[lane] : neutral);
   __syncthreads();
   return value;
 }
 
 template <typename W>
 __device__ inline W block_max(W value, W* parts) {
-  return block_combine(value, parts, [](W v) { return warp_max(v); });
+  return block_combine(value, parts, -static_cast<W>(INFINITY), [](W v) { return warp_max(v); });
 }
 
 template <typename W>
 __device__ inline W block_sum(W value, W* parts) {
-  // Every part stands in two lanes.
-  return block_combine(value, parts, [](W v) { return warp_sum(v); }) / W(2);
+  return block_combine(value, parts, W(0), [](W v) { return warp_sum(v); });
 }
 
-/// scores[s] = sum over width of term(s, column), which is of four columns; a warp for each s.
-template <typename W, typename Term>
-__device__ inline void sum_rows(int count, int width, W* scores, Term term) {
+/// Calls use(i, load(i)) for i = first, first + step, ... below `end`, in that order. Several loads
+/// are on their way at once.
+template <typename Load, typename Use>
+__device__ inline void for_each_loaded(int first, int end, int step, const Load& load,
+                                       const Use& use) {
+  constexpr int kBatch = 4;
+  int i = first;
+  for (; i + (kBatch - 1) * step < end; i += kBatch * step) {
+    decltype(load(0)) values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] = load(i + k * step);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) use(i + k * step, values[k]);
+  }
+  for (; i < end; i += step) use(i, load(i));
+}
+
+/// scores[s] = sum over width of term(column, values), with the kWidest values of matrix [count,
+/// width] from there; a warp for each s.
+template <typename S, typename Term>
+__device__ inline void sum_rows(int count, int width, const S* matrix, Wide<S>* scores,
+                                const Term& term) {
+  constexpr int kCount = kWidest<S>;
   const int lane = threadIdx.x % kWarp;
-  for (int s = threadIdx.x / kWarp; s < count; s += kAttendWarps) {
-    W sum = 0;
-    for (int column = lane * kVector; column < width; column += kWarp * kVector) {
-      sum += term(s, column);
-    }
+  for (int s = threadIdx.x / kWarp; s < count; s += warps()) {
+    const S* row = matrix + std::int64_t{s} * width;
+    Wide<S> sum = 0;
+    for_each_loaded(
+        lane * kCount, width, kWarp * kCount,
+        [&](int column) { return load<kCount>(row + column); },
+        [&](int column, const auto& values) { sum += term(column, values); });
     sum = warp_sum(sum);
     if (lane == 0) scores[s] = sum;
   }
 }
 
-/// For every four columns: sink(column, sum over s < count), where add(s, column, sum) adds one
-/// term. Threads that the columns don't need share out s. `parts` holds a Four for each thread.
-template <typename W, typename Add, typename Sink>
-__device__ inline void sum_columns(int count, int width, Four<W>* parts, Add add, Sink sink) {
-  const int vectors = width / kVector;
-  const int across = min(vectors, kAttendThreads);
-  const int groups = kAttendThreads / across;
+/// For every kWidest columns of matrix [count, width]: sink(column, sum), where add(s, column,
+/// values, sum) has added the terms of all s < count. Threads that the columns don't need share out
+/// s. `parts` holds kWidest numbers for each thread.
+template <typename S, typename Add, typename Sink>
+__device__ inline void sum_columns(int count, int width, const S* matrix, const Spread<S>& parts,
+                                   const Add& add, const Sink& sink) {
+  constexpr int kCount = kWidest<S>;
+  const int vectors = width / kCount;
+  const int across = min(vectors, threads());
+  const int groups = threads() / across;
   const int group = static_cast<int>(threadIdx.x) / across;
   const int lane = static_cast<int>(threadIdx.x) % across;
   for (int base = 0; base < vectors; base += across) {
-    const int column = (base + lane) * kVector;
+    const int column = (base + lane) * kCount;
     const bool works = group < groups && column < width;
-    Four<W> sum;
+    Values<Wide<S>, kCount> sum;
     if (works) {
-      for (int s = group; s < count; s += groups) add(s, column, sum);
+      for_each_loaded(
+          group, count, groups,
+          [&](int s) { return load<kCount>(matrix + std::int64_t{s} * width + column); },
+          [&](int s, const auto& values) { add(s, column, values, sum); });
     }
     if (groups > 1) {
-      parts[threadIdx.x] = sum;
+      parts.store(static_cast<int>(threadIdx.x), sum);
       __syncthreads();
       if (group == 0) {
         for (int other = 1; other < groups; ++other) {
-          const Four<W>& part = parts[other * across + lane];
+          const Values<Wide<S>, kCount> part = parts.load(other * across + lane);
 #pragma unroll
-          for (int i = 0; i < kVector; ++i) sum.x[i] += part.x[i];
+          for (int i = 0; i < kCount; ++i) sum.x[i] += part.x[i];
         }
       }
       __syncthreads();

@@ -23,8 +23,7 @@ std::optional<std::string> refuse_stepwise(const Descriptor& d, const runtime::D
   constexpr std::int64_t kMostRows = 65535;  // of a grid's second dimension
   if (d.rows > kMostRows) return fmt::format("it takes {} rows, not {}", kMostRows, d.rows);
   const std::size_t shared =
-      attention_shared_bytes(d.source_time, padded(d.key_width()), padded(d.memory),
-                             base::size_of(base::policy_of(d.dtype).accumulate));
+      attention_shared_bytes(d.source_time, padded(d.key_width()), padded(d.memory), d.dtype);
   const std::size_t most = static_cast<const runtime::cuda::CudaDevice&>(device).gpu().shared_bytes;
   if (shared <= most) return std::nullopt;
   return fmt::format(

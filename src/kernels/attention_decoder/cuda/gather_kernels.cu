@@ -1,5 +1,6 @@
 #include "kernels/attention_decoder/cuda/attention_kernels.h"
 #include "kernels/attention_decoder/cuda/buffers.h"
+#include "kernels/attention_decoder/cuda/vectors.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) additive_keys_kernel(KeyGradientArgs
     load_weights(args.d_scores, place, t, a.rows, a.source_time, d_scores);
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
-      const W activation = tanh(keys[i] + query);
+      const W activation = Activation<S>::tanh(keys[i] + query);
       d_vector += d_scores[i] * activation;
       sums[i] += d_scores[i] * (W(1) - activation * activation);
     }

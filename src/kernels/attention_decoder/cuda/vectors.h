@@ -5,35 +5,108 @@
 /// For .cu files only.
 namespace sluice::kernels::attention_decoder::cuda {
 
-/// Elements that a thread reads at once.
-constexpr int kVector = 4;
-
-template <typename W>
-struct Four {
-  W x[kVector] = {};
+/// Neighbouring elements that a thread works on at once.
+template <typename W, int kCount>
+struct Values {
+  W x[kCount] = {};
 };
 
-/// `source` is aligned to four elements.
+/// Of kernels of units.
+constexpr int kVector = 4;
+template <typename W>
+using Four = Values<W, kVector>;
+
+/// As many as one access of memory moves.
+constexpr std::size_t kWidestBytes = 16;
 template <typename S>
-__device__ inline Four<Wide<S>> load_four(const S* source) {
-  struct alignas(kVector * sizeof(S)) Raw {
-    S x[kVector];
-  };
-  const Raw raw = *reinterpret_cast<const Raw*>(source);
-  Four<Wide<S>> values;
+constexpr int kWidest = static_cast<int>(kWidestBytes / sizeof(S));
+static_assert(kPad % kWidest<__half> == 0);
+
+/// What memory holds of them.
+template <typename S, int kCount>
+struct alignas(kCount * sizeof(S) < kWidestBytes ? kCount * sizeof(S) : kWidestBytes) Stored {
+  S x[kCount];
+};
+
+/// `source` is aligned to kCount elements or to kWidestBytes.
+template <int kCount, typename S>
+__device__ inline Values<Wide<S>, kCount> load(const S* source) {
+  const auto raw = *reinterpret_cast<const Stored<S, kCount>*>(source);
+  Values<Wide<S>, kCount> values;
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) values.x[i] = static_cast<Wide<S>>(raw.x[i]);
+  for (int i = 0; i < kCount; ++i) values.x[i] = static_cast<Wide<S>>(raw.x[i]);
   return values;
 }
 
 template <typename S>
-__device__ inline void store_four(S* target, const Four<Wide<S>>& values) {
-  struct alignas(kVector * sizeof(S)) Raw {
-    S x[kVector];
-  } raw;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) raw.x[i] = static_cast<S>(values.x[i]);
-  *reinterpret_cast<Raw*>(target) = raw;
+__device__ inline Four<Wide<S>> load_four(const S* source) {
+  return load<kVector>(source);
 }
+
+/// `target` is aligned as load wants it.
+template <typename S, int kCount>
+__device__ inline void store(S* target, const Values<Wide<S>, kCount>& values) {
+  Stored<S, kCount> raw;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) raw.x[i] = static_cast<S>(values.x[i]);
+  *reinterpret_cast<Stored<S, kCount>*>(target) = raw;
+}
+
+template <typename S>
+__device__ inline void store_four(S* target, const Four<Wide<S>>& values) {
+  store(target, values);
+}
+
+/// Numbers in shared memory, of which each thread takes kWidest neighbours at once. Lanes that read
+/// pieces of 32 bytes would meet in the same banks, so the 16 bytes that make up an access lie in
+/// planes.
+template <typename S>
+struct Spread {
+  using W = Wide<S>;
+  using Part = Values<W, kWidest<S>>;
+  static constexpr int kPiece = kWidest<W>;
+  static constexpr int kPlanes = kWidest<S> / kPiece;
+
+  W* data = nullptr;  ///< aligned to kWidestBytes
+  int vectors = 0;    ///< of kWidest numbers
+
+  __device__ W& at(int k) const {
+    const int vector = k / kWidest<S>, plane = k % kWidest<S> / kPiece;
+    return data[(plane * vectors + vector) * kPiece + k % kPiece];
+  }
+  __device__ Part load(int vector) const {
+    Part part;
+#pragma unroll
+    for (int plane = 0; plane < kPlanes; ++plane) {
+      const auto piece = cuda::load<kPiece>(data + (plane * vectors + vector) * kPiece);
+#pragma unroll
+      for (int i = 0; i < kPiece; ++i) part.x[plane * kPiece + i] = piece.x[i];
+    }
+    return part;
+  }
+  __device__ void store(int vector, const Part& part) const {
+#pragma unroll
+    for (int plane = 0; plane < kPlanes; ++plane) {
+      Values<W, kPiece> piece;
+#pragma unroll
+      for (int i = 0; i < kPiece; ++i) piece.x[i] = part.x[plane * kPiece + i];
+      cuda::store(data + (plane * vectors + vector) * kPiece, piece);
+    }
+  }
+};
+
+/// tanh of scores, millions a step: by two special functions where the storage's own rounding,
+/// 2^-12 of a value at best, is far above the 2^-20 by which that may err; else as exact as its
+/// type allows.
+template <typename S>
+struct Activation {
+  static __device__ Wide<S> tanh(Wide<S> x) {
+    if constexpr (sizeof(S) == 2) {
+      return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x));
+    } else {
+      return ::tanh(x);
+    }
+  }
+};
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -25,14 +25,16 @@ struct Rows {
 /// Columns that one thread sums side by side: 4 cache lines of float32.
 constexpr std::int64_t kColumnBlock = 64;
 
-template <typename T>
-void sum_columns(const Rows<const T>& x, std::int64_t begin, std::int64_t end, T* sums,
+template <typename X, typename T>
+void sum_columns(const Rows<const X>& x, std::int64_t begin, std::int64_t end, T* sums,
                  bool accumulate) {
   double block[kColumnBlock] = {};
   const std::int64_t width = end - begin;
   for (std::int64_t row = 0; row < x.count; ++row) {
-    const T* values = x[row] + begin;
-    for (std::int64_t j = 0; j < width; ++j) block[j] += static_cast<double>(values[j]);
+    const X* values = x[row] + begin;
+    for (std::int64_t j = 0; j < width; ++j) {
+      block[j] += static_cast<double>(static_cast<T>(values[j]));
+    }
   }
   for (std::int64_t j = 0; j < width; ++j) {
     const T sum = static_cast<T>(block[j]);
@@ -77,9 +79,10 @@ void add_bias(Stream& stream, const Tensor& bias, const Tensor& x) {
 }
 
 void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate) {
-  base::dispatch_master(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    stream.launch([x = Rows<const T>(x), sums = sums.data_as<T>(), accumulate] {
+  base::dispatch_float(x.dtype(), [&](auto tag) {
+    using X = typename decltype(tag)::type;
+    using T = std::conditional_t<std::is_same_v<X, double>, double, float>;
+    stream.launch([x = Rows<const X>(x), sums = sums.data_as<T>(), accumulate] {
 #pragma omp parallel for schedule(static) if (x.count * x.columns > kChunk)
       for (std::int64_t begin = 0; begin < x.columns; begin += kColumnBlock) {
         sum_columns(x, begin, std::min(begin + kColumnBlock, x.columns), sums, accumulate);

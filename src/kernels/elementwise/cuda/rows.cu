@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/elementwise/cuda/groups.h"
+#include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::elementwise::cuda {
 namespace {
@@ -63,16 +64,16 @@ __global__ void add_bias_kernel(const Unit* bias, Rows<Unit> x) {
 
 /// kColumns columns a block, kRows threads a column, each of which adds up every kRows-th row. Then
 /// their sums in rising order.
-template <typename T, int kColumns, int kRows>
+template <typename X, int kColumns, int kRows>
 __global__ void __launch_bounds__(kColumns* kRows)
-    column_sums_kernel(Rows<const T> x, T* sums, bool accumulate) {
+    column_sums_kernel(Rows<const X> x, runtime::cuda::Wide<X>* sums, bool accumulate) {
   __shared__ double parts[kRows][kColumns];
   const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
   double sum = 0;
   if (column < x.columns) {
 #pragma unroll 8
     for (std::int64_t row = threadIdx.y; row < x.count; row += kRows) {
-      sum += static_cast<double>(x.data[row * x.stride + column]);
+      sum += static_cast<double>(runtime::cuda::widened(x.data[row * x.stride + column]));
     }
   }
   parts[threadIdx.y][threadIdx.x] = sum;
@@ -80,14 +81,15 @@ __global__ void __launch_bounds__(kColumns* kRows)
   if (threadIdx.y != 0 || column >= x.columns) return;
   double total = 0;
   for (int part = 0; part < kRows; ++part) total += parts[part][threadIdx.x];
-  const T rounded = static_cast<T>(total);
+  const auto rounded = static_cast<runtime::cuda::Wide<X>>(total);
   sums[column] = accumulate ? sums[column] + rounded : rounded;
 }
 
-template <typename T, int kColumns, int kRows>
-void launch_sums(Stream& stream, const Rows<const T>& x, T* sums, bool accumulate) {
+template <typename X, int kColumns, int kRows>
+void launch_sums(Stream& stream, const Rows<const X>& x, runtime::cuda::Wide<X>* sums,
+                 bool accumulate) {
   const auto blocks = static_cast<unsigned>((x.columns + kColumns - 1) / kColumns);
-  runtime::cuda::launch(stream, "add up columns", column_sums_kernel<T, kColumns, kRows>, blocks,
+  runtime::cuda::launch(stream, "add up columns", column_sums_kernel<X, kColumns, kRows>, blocks,
                         dim3(kColumns, kRows), 0, x, sums, accumulate);
 }
 
@@ -189,12 +191,12 @@ void add_bias(Stream& stream, const Tensor& bias, const Tensor& x) {
 
 void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate) {
   constexpr std::int64_t kMany = 8192;  // few columns must still make many blocks
-  base::dispatch_master(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const Rows<const T> rows(x);
-    if (rows.columns >= kMany)
-      return launch_sums<T, 32, 32>(stream, rows, sums.data_as<T>(), accumulate);
-    launch_sums<T, 16, 64>(stream, rows, sums.data_as<T>(), accumulate);
+  base::dispatch_float(x.dtype(), [&](auto tag) {
+    using X = typename decltype(tag)::type;
+    const Rows<const X> rows(x);
+    auto* out = sums.data_as<runtime::cuda::Wide<X>>();
+    if (rows.columns >= kMany) return launch_sums<X, 32, 32>(stream, rows, out, accumulate);
+    launch_sums<X, 16, 64>(stream, rows, out, accumulate);
   });
 }
 

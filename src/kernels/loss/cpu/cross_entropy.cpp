@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <vector>
 
 #include "base/dtype.h"
 #include "kernels/loss/cpu/loss.h"
@@ -42,7 +44,8 @@ TokenResult token_loss(const SoftmaxRows<T>& rows, const T* x, std::int64_t voca
   return {(1 - weights.smoothing) * nll + smoothing_part, nll, 1, correct ? 1.0 : 0.0};
 }
 
-template <typename T>
+/// G: what the gradient is stored in.
+template <typename T, typename G>
 void run(const CrossEntropyArgs& args) {
   const Tokens tokens{args.first_time, args.time, args.rows,
                       args.targets.data_as<const std::int32_t>(),
@@ -50,20 +53,33 @@ void run(const CrossEntropyArgs& args) {
   const std::int64_t count = tokens.count(), vocabulary = args.logits.size(1);
   tokens.check_targets(vocabulary);
   const auto* logits = args.logits.data_as<const T>();
-  auto* gradient = args.d_logits.data_as<T>();
+  auto* gradient = args.d_logits.data_as<G>();
   auto* results = static_cast<TokenResult*>(args.workspace);
   const Weights weights{args.label_smoothing, scale_of(args)};
   const SoftmaxRows<T>& rows = softmax_rows<T>();
   // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
-#pragma omp parallel for schedule(static, 4) if (count * vocabulary > 16384)
-  for (std::int64_t n = 0; n < count; ++n) {
-    T* d = gradient != nullptr ? gradient + n * vocabulary : nullptr;
-    if (tokens.counts(n)) {
-      results[n] =
-          token_loss(rows, logits + n * vocabulary, vocabulary, tokens.targets[n], weights, d);
-    } else {
+#pragma omp parallel if (count * vocabulary > 16384)
+  {
+    std::vector<T> wide;  // a row of a narrower gradient before it is rounded
+    if (!std::is_same_v<T, G> && gradient != nullptr)
+      wide.resize(static_cast<std::size_t>(vocabulary));
+#pragma omp for schedule(static, 4)
+    for (std::int64_t n = 0; n < count; ++n) {
+      G* d = gradient != nullptr ? gradient + n * vocabulary : nullptr;
       results[n] = {};
-      if (d != nullptr) std::fill(d, d + vocabulary, T{0});
+      if (tokens.counts(n)) {
+        const T* x = logits + n * vocabulary;
+        if constexpr (std::is_same_v<T, G>) {
+          results[n] = token_loss(rows, x, vocabulary, tokens.targets[n], weights, d);
+        } else {
+          results[n] = token_loss(rows, x, vocabulary, tokens.targets[n], weights,
+                                  d != nullptr ? wide.data() : nullptr);
+          if (d != nullptr)
+            std::transform(wide.begin(), wide.end(), d, [](T value) { return G(value); });
+        }
+      } else if (d != nullptr) {
+        std::fill(d, d + vocabulary, G(T{0}));
+      }
     }
   }
   add_up(results, count, args.sums.data_as<double>(), args.accumulate_sums);
@@ -72,9 +88,11 @@ void run(const CrossEntropyArgs& args) {
 }  // namespace
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
-  base::dispatch_master(args.logits.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    stream.launch([args] { run<T>(args); });
+  const Tensor& typed = args.d_logits ? args.d_logits : args.logits;
+  base::dispatch_float(typed.dtype(), [&](auto tag) {
+    using G = typename decltype(tag)::type;
+    using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
+    stream.launch([args] { run<T, G>(args); });
   });
 }
 

@@ -7,18 +7,20 @@
 #include "kernels/loss/cuda/softmax_row.h"
 #include "kernels/loss/cuda/sums.h"
 #include "kernels/loss/cuda/tokens.h"
+#include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::loss::cuda {
 namespace {
 
 using runtime::cuda::Add;
 
-template <typename T>
+/// T is the type of the logits, G what their gradient is stored in.
+template <typename T, typename G>
 struct Problem {
   Tokens tokens;
   std::int64_t vocabulary;
   const T* logits;
-  T* gradient;  ///< may be the logits, or null
+  G* gradient;  ///< may be the logits, or null
   TokenResult* results;
   double smoothing;
   Scale scale;
@@ -34,7 +36,8 @@ template <typename T>
 struct NextRow {
   const T* logits;  ///< or null: there is none to fetch
 
-  __device__ NextRow(const Problem<T>& p, std::int64_t n)
+  template <typename G>
+  __device__ NextRow(const Problem<T, G>& p, std::int64_t n)
       : logits(p.fetches() && n < p.tokens.count() && p.tokens.counts(n)
                    ? p.logits + n * p.vocabulary
                    : nullptr) {}
@@ -47,40 +50,48 @@ struct NextRow {
                               reinterpret_cast<const unsigned char*>(logits + 4 * g) + at, kPiece);
     }
   }
-  template <int kSize>
-  __device__ void fetch_all(const Team<kSize>& team, const Problem<T>& p, Group<T>* cache) const {
+  template <int kSize, typename G>
+  __device__ void fetch_all(const Team<kSize>& team, const Problem<T, G>& p,
+                            Group<T>* cache) const {
     if (logits == nullptr) return;
     for (int g = team.rank; g < p.vocabulary / 4; g += kSize) fetch(cache, g);
     __pipeline_commit();
   }
 };
 
+/// Four neighbours of a gradient.
+template <typename G>
+struct alignas(4 * sizeof(G) < 16 ? 4 * sizeof(G) : 16) StoredGroup {
+  G at[4];
+};
+
 /// gradient = factor * powers - shift, and less at the target.
-template <typename T>
+template <typename T, typename G>
 struct Gradient {
-  T* data;
+  G* data;
   int count;
   std::int32_t target;
   T factor, shift, at_target;
   bool aligned;
 
   __device__ void write(int g, const Group<T>& powers) const {
-    Group<T> values;
+    StoredGroup<G> values;
     for (int i = 0; i < 4; ++i) {
-      values.at[i] = powers.at[i] * factor - shift;
-      if (4 * g + i == target) values.at[i] -= at_target;
+      T value = powers.at[i] * factor - shift;
+      if (4 * g + i == target) value -= at_target;
+      values.at[i] = runtime::cuda::narrowed<G>(value);
     }
     if (aligned) {
-      *reinterpret_cast<Group<T>*>(data + 4 * g) = values;
+      *reinterpret_cast<StoredGroup<G>*>(data + 4 * g) = values;
       return;
     }
     for (int i = 0; i < 4 && 4 * g + i < count; ++i) data[4 * g + i] = values.at[i];
   }
 };
 
-template <int kSize, typename T>
-__device__ void write_zeros(const Team<kSize>& team, T* data, std::int64_t count) {
-  for (std::int64_t j = team.rank; j < count; j += kSize) data[j] = T{0};
+template <int kSize, typename G>
+__device__ void write_zeros(const Team<kSize>& team, G* data, std::int64_t count) {
+  for (std::int64_t j = team.rank; j < count; j += kSize) data[j] = runtime::cuda::narrowed<G>(0);
 }
 
 /// Sums beside that of the exponentials.
@@ -89,9 +100,9 @@ struct RowSums {
   bool earlier;  ///< a logit before the target's is the largest
 };
 
-template <int kSize, typename T>
+template <int kSize, typename T, typename G>
 __device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T largest,
-                            const Problem<T>& p, std::int32_t target, Group<T>* cache) {
+                            const Problem<T, G>& p, std::int32_t target, Group<T>* cache) {
   double values_sum = 0;
   bool earlier = false;
   const auto count = static_cast<int>(p.vocabulary);
@@ -112,8 +123,8 @@ __device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T larges
 }
 
 /// `next` is fetched as soon as this row's place in the cache is free.
-template <int kSize, typename T>
-__device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, std::int64_t n,
+template <int kSize, typename T, typename G>
+__device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& p, std::int64_t n,
                                   Group<T>* cache, const NextRow<T>& next) {
   Row<T> row{p.logits + n * p.vocabulary, static_cast<int>(p.vocabulary), p.aligned};
   const std::int32_t target = p.tokens.targets[n];
@@ -129,13 +140,13 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
     // It may take the place of the logits; by now all threads have read the target's.
-    const Gradient<T> gradient{p.gradient + n * p.vocabulary,
-                               static_cast<int>(p.vocabulary),
-                               target,
-                               static_cast<T>(scale / sums.exponentials),
-                               static_cast<T>(scale * uniform),
-                               static_cast<T>(scale * (1 - p.smoothing)),
-                               p.aligned};
+    const Gradient<T, G> gradient{p.gradient + n * p.vocabulary,
+                                  static_cast<int>(p.vocabulary),
+                                  target,
+                                  static_cast<T>(scale / sums.exponentials),
+                                  static_cast<T>(scale * uniform),
+                                  static_cast<T>(scale * (1 - p.smoothing)),
+                                  p.aligned};
     for_each_group(team, row, [&](int g, const Group<T>& values) {
       gradient.write(g, cache != nullptr ? values : exponentials(values, largest));
       next.fetch(cache, g);
@@ -153,8 +164,8 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T>& p, 
   return {(1 - p.smoothing) * nll + smoothing_part, nll, 1, correct ? 1.0 : 0.0};
 }
 
-template <typename T, int kSize>
-__global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(Problem<T> p) {
+template <typename T, typename G, int kSize>
+__global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(Problem<T, G> p) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ double scratch[kRowThreads / kWarp];
   const Team<kSize> team = team_of_row<kSize>(scratch);
@@ -182,21 +193,21 @@ unsigned resident_blocks(const runtime::cuda::GpuProperties& gpu, const RowLaunc
   return std::min(launch.grid.x, most);
 }
 
-template <typename T>
+template <typename T, typename G>
 void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* results) {
   const std::int64_t vocabulary = args.logits.size(1);
   const auto* logits = args.logits.data_as<const T>();
-  auto* gradient = args.d_logits.data_as<T>();
+  auto* gradient = args.d_logits.data_as<G>();
   const bool aligned = rows_are_aligned(logits, vocabulary) &&
                        (gradient == nullptr || rows_are_aligned(gradient, vocabulary));
   const auto& gpu = runtime::cuda::gpu_of(stream);
   const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
-  const Problem<T> p{Tokens(args),         vocabulary,  logits,  gradient, results,
-                     args.label_smoothing, Scale(args), aligned, cached};
+  const Problem<T, G> p{Tokens(args),         vocabulary,  logits,  gradient, results,
+                        args.label_smoothing, Scale(args), aligned, cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
-      launch.by_warp ? cross_entropy_kernel<T, kWarp> : cross_entropy_kernel<T, kRowThreads>,
+      launch.by_warp ? cross_entropy_kernel<T, G, kWarp> : cross_entropy_kernel<T, G, kRowThreads>,
       cached ? dim3(resident_blocks(gpu, launch)) : launch.grid, launch.block, launch.cache_bytes,
       p);
 }
@@ -205,8 +216,10 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   auto* results = static_cast<TokenResult*>(args.workspace);
-  base::dispatch_master(args.logits.dtype(), [&](auto tag) {
-    launch_rows<typename decltype(tag)::type>(stream, args, results);
+  const Tensor& typed = args.d_logits ? args.d_logits : args.logits;
+  base::dispatch_float(typed.dtype(), [&](auto tag) {
+    using G = typename decltype(tag)::type;
+    launch_rows<runtime::cuda::Wide<G>, G>(stream, args, results);
   });
   add_up(stream, results, args.time * args.rows, args.sums.data_as<double>(), args.accumulate_sums);
 }
