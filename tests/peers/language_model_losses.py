@@ -9,17 +9,12 @@ tests/unit/models/language_model_losses_test.cpp can train the same model and co
     language_model_losses.py --check    compute again and compare with the file
 """
 
-import argparse
-import json
-import pathlib
 import sys
 
 import torch
 
-from seq2seq_losses import uniform
+import losses
 
-GOLDEN = pathlib.Path(__file__).parent / "goldens" / "language_model_losses.json"
-STEPS = 100
 BOS, EOS = 2, 3
 
 COMMON = dict(vocabulary=29, embedding=24, hidden=32, layers=1, features=0, tied=False, bptt=0,
@@ -41,20 +36,9 @@ CASES = [
 ]
 
 
-class Numbers:
-    """A linear congruential generator."""
-
-    def __init__(self, batch):
-        self.state = (1000003 * (batch + 1) + 17) % 2147483647
-
-    def draw(self, below):
-        self.state = self.state * 48271 % 2147483647
-        return self.state % below
-
-
 def ragged_rows(case, batch):
     """Rows of (features, fed tokens, wanted tokens)."""
-    numbers = Numbers(batch)
+    numbers = losses.Numbers(batch)
     rows = []
     for _ in range(case["rows"]):
         length = 1 + numbers.draw(case["time"] - 1)  # without eos
@@ -66,7 +50,7 @@ def ragged_rows(case, batch):
 
 def stretches(case):
     """One text cut into a row's stretch each: (fed tokens, wanted tokens)."""
-    numbers = Numbers(0)
+    numbers = losses.Numbers(0)
     steps = case["bptt"] * case["batches"]
     text = [BOS] + [4 + numbers.draw(case["vocabulary"] - 4) for _ in range(steps * case["rows"])]
     return [(text[row * steps:(row + 1) * steps], text[row * steps + 1:(row + 1) * steps + 1])
@@ -84,7 +68,7 @@ class LanguageModel(torch.nn.Module):
         self.weights = torch.nn.ParameterDict()
 
         def declare(name, shape, limit):
-            value = uniform(name, shape, limit, case["seed"])
+            value = losses.uniform(name, shape, limit, case["seed"])
             self.weights[name.replace(".", "/")] = torch.nn.Parameter(value)
 
         declare("embedding.weight", (case["vocabulary"], case["embedding"]),
@@ -174,44 +158,11 @@ class Truncated:
         return total / (bptt * len(self.rows))
 
 
-def train(case):
-    """The loss per token of each step, before its update."""
+def losses_of(case):
     model = LanguageModel(case)
     data = (Truncated if case["bptt"] > 0 else Ragged)(case, model)
-    optimizer = (torch.optim.Adam if case["optimizer"] == "adam" else torch.optim.SGD)(
-        model.parameters(), lr=case["learning_rate"])
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        loss = data.loss(step)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), case["clip_norm"])
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    goldens = []
-    for case in CASES:
-        case = {**COMMON, **case}
-        losses = train(case)
-        print(f"{case['name']}: {losses[0]:.6f} -> {losses[-1]:.6f}")
-        goldens.append({**case, "losses": losses})
-    if not arguments.check:
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(json.dumps({"torch": torch.__version__, "cases": goldens}, indent=1))
-        return 0
-    worst = max(abs(new / old - 1)
-                for a, b in zip(goldens, json.loads(GOLDEN.read_text())["cases"])
-                for new, old in zip(a["losses"], b["losses"]))
-    print(f"largest relative difference from {GOLDEN.name}: {worst:.2e}")
-    return 0 if worst < 1e-5 else 1
+    return losses.train(case, model, data.loss)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(losses.main(__file__, __doc__, [{**COMMON, **case} for case in CASES], losses_of))

@@ -9,16 +9,12 @@ tests/unit/models/torch_losses_test.cpp can train the same model and compare eve
     seq2seq_losses.py --check    compute again and compare with the file
 """
 
-import argparse
-import json
-import pathlib
 import sys
 
-import numpy
 import torch
 
-GOLDEN = pathlib.Path(__file__).parent / "goldens" / "seq2seq_losses.json"
-STEPS = 100
+import losses
+
 ROWS, SOURCE_TIME, TARGET_TIME = 8, 9, 7
 BATCHES = 5
 
@@ -36,51 +32,15 @@ CASES = [
 COMMON = dict(source_vocabulary=37, target_vocabulary=41, embedding=24, hidden=32, seed=7)
 
 
-def philox(key, counter0, counter1):
-    """Philox4x32-10 of counters (counter0, counter1, 0, 0): uint32 [n, 4]."""
-    mask = numpy.uint64(0xFFFFFFFF)
-    c = [counter0.astype(numpy.uint64), counter1.astype(numpy.uint64),
-         numpy.zeros_like(counter0, dtype=numpy.uint64),
-         numpy.zeros_like(counter0, dtype=numpy.uint64)]
-    k0, k1 = key & 0xFFFFFFFF, key >> 32
-    for _ in range(10):
-        p0 = numpy.uint64(0xD2511F53) * c[0]
-        p1 = numpy.uint64(0xCD9E8D57) * c[2]
-        c = [(p1 >> numpy.uint64(32)) ^ c[1] ^ numpy.uint64(k0), p1 & mask,
-             (p0 >> numpy.uint64(32)) ^ c[3] ^ numpy.uint64(k1), p0 & mask]
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return numpy.stack(c, axis=1)
-
-
-def uniform(name, shape, limit, seed):
-    """The start of a parameter: as layers::Parameters::initialize."""
-    count = int(numpy.prod(shape))
-    if limit == 0:
-        return torch.zeros(shape)
-    hashed = 0xCBF29CE484222325
-    for byte in name.encode():
-        hashed = ((hashed ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    blocks = numpy.arange((count + 3) // 4, dtype=numpy.uint64)
-    words = philox(seed ^ hashed, blocks & numpy.uint64(0xFFFFFFFF), blocks >> numpy.uint64(32))
-    unit = (words.reshape(-1)[:count].astype(numpy.float64) + 0.5) / 4294967296.0
-    return torch.from_numpy(((2 * unit - 1) * limit).astype(numpy.float32)).reshape(shape)
-
-
 def tokens(case, batch):
     """Rows of (source, target) tokens from a linear congruential generator, lengths ragged."""
-    state = (1000003 * (batch + 1) + 17) % 2147483647
-
-    def draw(below):
-        nonlocal state
-        state = state * 48271 % 2147483647
-        return state % below
-
+    numbers = losses.Numbers(batch)
     rows = []
     for _ in range(ROWS):
-        source_length = 1 + draw(SOURCE_TIME)
-        target_length = 1 + draw(TARGET_TIME - 1)  # without eos
-        source = [4 + draw(case["source_vocabulary"] - 4) for _ in range(source_length)]
-        target = [4 + draw(case["target_vocabulary"] - 4) for _ in range(target_length)]
+        source_length = 1 + numbers.draw(SOURCE_TIME)
+        target_length = 1 + numbers.draw(TARGET_TIME - 1)  # without eos
+        source = [4 + numbers.draw(case["source_vocabulary"] - 4) for _ in range(source_length)]
+        target = [4 + numbers.draw(case["target_vocabulary"] - 4) for _ in range(target_length)]
         rows.append((source, target))
     return rows
 
@@ -97,7 +57,7 @@ class Seq2Seq(torch.nn.Module):
         self.weights = torch.nn.ParameterDict()
 
         def declare(name, shape, limit):
-            value = uniform(name, shape, limit, case["seed"])
+            value = losses.uniform(name, shape, limit, case["seed"])
             self.weights[name.replace(".", "/")] = torch.nn.Parameter(value)
 
         declare("source_embedding.weight", (case["source_vocabulary"], embedding),
@@ -197,46 +157,18 @@ class Seq2Seq(torch.nn.Module):
         return loss
 
 
-def train(case):
-    """The loss per token of each step, before its update."""
+def losses_of(case):
     model = Seq2Seq(case)
-    optimizer = (torch.optim.Adam if case["optimizer"] == "adam" else torch.optim.SGD)(
-        model.parameters(), lr=case["learning_rate"])
-    losses = []
-    for step in range(STEPS):
+
+    def loss(step):
         rows = tokens(case, step % BATCHES)
-        optimizer.zero_grad()
-        count = sum(len(target) + 1 for _, target in rows)
-        loss = sum(model.row_loss(source, target) for source, target in rows) / count
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), case["clip_norm"])
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+        return (sum(model.row_loss(source, target) for source, target in rows)
+                / sum(len(target) + 1 for _, target in rows))
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    goldens = []
-    for case in CASES:
-        case = {**COMMON, "rows": ROWS, "source_time": SOURCE_TIME, "target_time": TARGET_TIME,
-                "batches": BATCHES, **case}
-        losses = train(case)
-        print(f"{case['name']}: {losses[0]:.6f} -> {losses[-1]:.6f}")
-        goldens.append({**case, "losses": losses})
-    if not arguments.check:
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(json.dumps({"torch": torch.__version__, "cases": goldens}, indent=1))
-        return 0
-    worst = max(abs(new / old - 1)
-                for a, b in zip(goldens, json.loads(GOLDEN.read_text())["cases"])
-                for new, old in zip(a["losses"], b["losses"]))
-    print(f"largest relative difference from {GOLDEN.name}: {worst:.2e}")
-    return 0 if worst < 1e-5 else 1
+    return losses.train(case, model, loss)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sizes = dict(rows=ROWS, source_time=SOURCE_TIME, target_time=TARGET_TIME, batches=BATCHES)
+    sys.exit(losses.main(__file__, __doc__, [{**COMMON, **sizes, **case} for case in CASES],
+                         losses_of))

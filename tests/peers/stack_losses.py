@@ -9,17 +9,13 @@ tests/unit/models/stack_losses_test.cpp can train the same model and compare eve
     stack_losses.py --check    compute again and compare with the file
 """
 
-import argparse
-import json
-import pathlib
 import sys
 
 import torch
 
-from seq2seq_losses import uniform
+import losses
 
-GOLDEN = pathlib.Path(__file__).parent / "goldens" / "stack_losses.json"
-STEPS, BATCHES, ROWS, TIME = 100, 5, 8, 9
+BATCHES, ROWS, TIME = 5, 8, 9
 
 TOKENS = dict(model="classifier", vocabulary=37, embedding=10, outputs=5, hidden=16, layers=1,
               cell="lstm", bidirectional=False, projections=[], target="classes",
@@ -44,29 +40,24 @@ CASES = [
 
 def examples(case, batch):
     """Rows of (source, target) from a linear congruential generator, lengths ragged."""
-    state = (1000003 * (batch + 1) + 17) % 2147483647
+    numbers = losses.Numbers(batch)
 
-    def draw(below):
-        nonlocal state
-        state = state * 48271 % 2147483647
-        return state % below
-
-    def numbers(steps, width):
-        return torch.tensor([[(draw(2001) - 1000) / 1000 for _ in range(width)]
+    def frames(steps, width):
+        return torch.tensor([[(numbers.draw(2001) - 1000) / 1000 for _ in range(width)]
                              for _ in range(steps)], dtype=torch.float32)
 
     rows = []
     for _ in range(ROWS):
-        length = 1 + draw(TIME)
+        length = 1 + numbers.draw(TIME)
         if case["model"] == "classifier":
-            source = torch.tensor([4 + draw(case["vocabulary"] - 4) for _ in range(length)])
+            source = torch.tensor([4 + numbers.draw(case["vocabulary"] - 4) for _ in range(length)])
         else:
-            source = numbers(length, case["features"])
+            source = frames(length, case["features"])
         steps = length if case["pooling"] == "none" else 1
         if case["target"] == "classes":
-            target = torch.tensor([draw(case["outputs"]) for _ in range(steps)])
+            target = torch.tensor([numbers.draw(case["outputs"]) for _ in range(steps)])
         else:
-            target = numbers(steps, case["outputs"])
+            target = frames(steps, case["outputs"])
         rows.append((source, target))
     return rows
 
@@ -96,7 +87,7 @@ class Model(torch.nn.Module):
             self.bias = self.draw("output.bias", (case["outputs"],), 0)
 
     def draw(self, name, shape, limit):
-        return torch.nn.Parameter(uniform(name, shape, limit, self.case["seed"]))
+        return torch.nn.Parameter(losses.uniform(name, shape, limit, self.case["seed"]))
 
     def recurrent(self, layer, width):
         case = self.case
@@ -108,7 +99,7 @@ class Model(torch.nn.Module):
         module = kind(width, units, bidirectional=case["bidirectional"], **options)
         for name, parameter in module.named_parameters():
             canonical = "stack." + name.replace("_l0", f"_l{layer}")
-            parameter.data = uniform(canonical, parameter.shape, units ** -0.5, case["seed"])
+            parameter.data = losses.uniform(canonical, parameter.shape, units ** -0.5, case["seed"])
         return module
 
     def forward(self, source):
@@ -140,43 +131,16 @@ class Model(torch.nn.Module):
                                                  label_smoothing=self.case["label_smoothing"])
 
 
-def train(case):
-    """The loss per target of each step, before its update."""
+def losses_of(case):
     model = Model(case)
-    optimizer = (torch.optim.Adam if case["optimizer"] == "adam" else torch.optim.SGD)(
-        model.parameters(), lr=case["learning_rate"])
-    losses = []
-    for step in range(STEPS):
+
+    def loss(step):
         rows = examples(case, step % BATCHES)
-        optimizer.zero_grad()
-        loss = sum(model.row_loss(*row) for row in rows) / sum(len(target) for _, target in rows)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), case["clip_norm"])
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+        return sum(model.row_loss(*row) for row in rows) / sum(len(target) for _, target in rows)
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    goldens = []
-    for case in CASES:
-        case = {**case, "rows": ROWS, "time": TIME, "batches": BATCHES}
-        losses = train(case)
-        print(f"{case['name']}: {losses[0]:.6f} -> {losses[-1]:.6f}")
-        goldens.append({**case, "losses": losses})
-    if not arguments.check:
-        GOLDEN.write_text(json.dumps({"torch": torch.__version__, "cases": goldens}, indent=1))
-        return 0
-    worst = max(abs(new / old - 1)
-                for a, b in zip(goldens, json.loads(GOLDEN.read_text())["cases"])
-                for new, old in zip(a["losses"], b["losses"]))
-    print(f"largest relative difference from {GOLDEN.name}: {worst:.2e}")
-    return 0 if worst < 1e-5 else 1
+    return losses.train(case, model, loss)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sizes = dict(rows=ROWS, time=TIME, batches=BATCHES)
+    sys.exit(losses.main(__file__, __doc__, [{**case, **sizes} for case in CASES], losses_of))

@@ -11,11 +11,13 @@ from .data import Batch, SplitMix, batches_of_epoch, read_ids
 from .model import Seq2Seq
 from .training import make_optimizer, train_step
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "goldens" / "seq2seq_losses.json"
+
 
 def check_goldens():
     """This model, batched and packed, against that of seq2seq_losses.py, a row and step at a time."""
     import seq2seq_losses as goldens
-    for case in json.loads(goldens.GOLDEN.read_text())["cases"]:
+    for case in json.loads(GOLDEN.read_text())["cases"]:
         config = {"model": {**DEFAULTS["model"], "dropout": 0.0}, "training": dict(DEFAULTS["training"])}
         for section in config.values():
             section.update({key: case[key] for key in section if key in case})
