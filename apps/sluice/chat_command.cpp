@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "decode_options.h"
 #include "placement_options.h"
+#include "segmenter_options.h"
 #include "sluice/error.h"
 
 namespace sluice::app {
@@ -15,11 +16,12 @@ namespace {
 struct Options {
   std::string model;
   Placement placement;
+  SegmenterChoice segmenters;
   DecodeFlags flags;
 };
 
 void run(const Options& options) {
-  SequenceModel model = SequenceModel::load(options.model, options.placement);
+  SequenceModel model = SequenceModel::load(options.model, options.placement, options.segmenters);
   DecodeOptions decode = options.flags.options();
   if (!options.flags.prefix.empty()) decode.prefixes = {options.flags.prefix};
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
@@ -50,10 +52,12 @@ void add_chat(CLI::App& program) {
   command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
       ->required();
   add_placement_options(*command, options->placement);
+  add_segmenter_options(*command, options->segmenters, true, true);
   add_decode_options(*command, options->flags);
   command->footer(
       "  sluice chat runs/demo/best\n"
       "  echo 'the 5th of March, 1994' | sluice chat runs/demo/best --beam 1\n"
+      "  sluice chat runs/zh/best --source-segmenter \"python3 -m jieba -d ' '\"\n"
       "  sluice chat runs/chat/best --sample --temperature 0.8 --top-p 0.9 --seed 7");
   command->callback([options] { run(*options); });
 }

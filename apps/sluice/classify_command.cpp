@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "placement_options.h"
+#include "segmenter_options.h"
 #include "sluice/classifier.h"
 #include "sluice/text.h"
 
@@ -13,6 +14,7 @@ namespace {
 struct Options {
   std::string model;
   Placement placement;
+  SegmenterChoice segmenters;
   std::string input = "-";
   std::string output;
   std::string format = "text";
@@ -35,7 +37,7 @@ std::string as_json(const Classified& answer, const std::vector<std::string>& la
 }
 
 void run(const Options& options) {
-  Classifier model = Classifier::load(options.model, options.placement);
+  Classifier model = Classifier::load(options.model, options.placement, options.segmenters);
   std::string text;
   for (const Classified& answer : model.classify(read_lines(options.input))) {
     text += options.format == "json" ? as_json(answer, model.labels())
@@ -68,6 +70,7 @@ void add_classify(CLI::App& program) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   add_placement_options(*command, options->placement);
+  add_segmenter_options(*command, options->segmenters, true, false);
   command->footer(
       "The model is one of model.kind = \"classifier\". A line without words gets what the model\n"
       "says of nothing.\n\n"

@@ -5,6 +5,7 @@
 #include "decode_options.h"
 #include "placement_options.h"
 #include "profile_options.h"
+#include "segmenter_options.h"
 #include "sluice/error.h"
 #include "sluice/text.h"
 
@@ -14,6 +15,7 @@ namespace {
 struct Options {
   std::string model;
   Placement placement;
+  SegmenterChoice segmenters;
   std::string input = "-";
   std::string output;
   std::string attention;
@@ -52,7 +54,7 @@ std::string format_answers(const Options& options, const std::vector<Decoded>& d
 }
 
 void run(const Options& options) {
-  SequenceModel model = SequenceModel::load(options.model, options.placement);
+  SequenceModel model = SequenceModel::load(options.model, options.placement, options.segmenters);
   const std::vector<std::string> lines = read_lines(options.input);
   if (!options.attention.empty() && lines.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "--attention needs at least one line of input");
@@ -83,6 +85,7 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("-o,--output", options.output,
                      "File for the answers (default: standard output)");
   add_placement_options(command, options.placement);
+  add_segmenter_options(command, options.segmenters, true, true);
   add_decode_options(command, options.flags);
   CLI::Option* sample = command.get_option("--sample");
   command.add_option("--samples", options.flags.sampling.samples, "Answers to draw for each input")

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "decode_options.h"
 #include "placement_options.h"
+#include "segmenter_options.h"
 #include "sluice/language_model.h"
 #include "sluice/text.h"
 
@@ -13,6 +14,7 @@ namespace {
 struct Options {
   std::string model;
   Placement placement;
+  SegmenterChoice segmenters;
   std::string output;
   std::string format = "text";
   bool scores = false;
@@ -30,7 +32,7 @@ std::string format_text(const Options& options, const Hypothesis& text) {
 }
 
 void run(const Options& options) {
-  LanguageModel model = LanguageModel::load(options.model, options.placement);
+  LanguageModel model = LanguageModel::load(options.model, options.placement, options.segmenters);
   GenerateOptions generate = options.generate;
   if (options.search) generate.search = options.beam;
   std::string all;
@@ -71,6 +73,7 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("-o,--output", options.output,
                      "File for the texts (default: standard output)");
   add_placement_options(command, options.placement);
+  add_segmenter_options(command, options.segmenters, false, true);
   CLI::Option* samples = command.add_option("--samples", generate.sample.samples, "Texts to draw")
                              ->capture_default_str();
   add_drawing_options(command, generate.sample);

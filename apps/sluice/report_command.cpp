@@ -12,6 +12,7 @@ void add_report(CLI::App& program) {
   struct Options {
     std::string directory;
     std::string html;
+    bool trust_segmenter = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -19,6 +20,8 @@ void add_report(CLI::App& program) {
   command->add_option("directory", options->directory, "Output folder of the run")->required();
   command->add_option("--html", options->html,
                       "File to write (default: report.html in the folder)");
+  command->add_flag("--trust-segmenter", options->trust_segmenter,
+                    "Run the command that the checkpoint names to segment text");
   command->footer(
       "The page needs no other file: curves from the run's tensorboard/, answers of its best "
       "model\n"
@@ -30,7 +33,7 @@ void add_report(CLI::App& program) {
     const std::string file =
         options->html.empty() ? (std::filesystem::path(options->directory) / "report.html").string()
                               : options->html;
-    write_text(file, training_report(options->directory));
+    write_text(file, training_report(options->directory, options->trust_segmenter));
     std::printf("wrote %s\n", file.c_str());
   });
 }

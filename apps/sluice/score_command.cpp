@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "placement_options.h"
+#include "segmenter_options.h"
 #include "sluice/error.h"
 #include "sluice/language_model.h"
 #include "sluice/sequence_model.h"
@@ -15,6 +16,7 @@ namespace {
 struct Options {
   std::string model;
   Placement placement;
+  SegmenterChoice segmenters;
   std::string source;
   std::string target;
   bool quiet = false;
@@ -26,7 +28,7 @@ bool is_language_model(const Options& options) {
 
 std::vector<Scored> scores_of(const Options& options, bool language_model) {
   if (!language_model) {
-    SequenceModel model = SequenceModel::load(options.model, options.placement);
+    SequenceModel model = SequenceModel::load(options.model, options.placement, options.segmenters);
     return model.score(read_pairs(options.source, options.target));
   }
   if (!options.target.empty()) {
@@ -34,7 +36,7 @@ std::vector<Scored> scores_of(const Options& options, bool language_model) {
                 "a language model scores the texts of one file, without targets; leave out '" +
                     options.target + "'");
   }
-  LanguageModel model = LanguageModel::load(options.model, options.placement);
+  LanguageModel model = LanguageModel::load(options.model, options.placement, options.segmenters);
   return model.score(read_lines(options.source));
 }
 
@@ -71,6 +73,7 @@ void add_score(CLI::App& program) {
       ->required();
   command->add_option("target", options->target, "Targets, line by line");
   add_placement_options(*command, options->placement);
+  add_segmenter_options(*command, options->segmenters, true, true);
   command->add_flag("--quiet", options->quiet, "Only the summary");
   command->footer(
       "Prints `log p TAB tokens` for each pair or text (natural logarithm, end mark counted),\n"

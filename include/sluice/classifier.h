@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sluice/model_info.h"
+#include "sluice/segmenters.h"
 
 namespace sluice {
 
@@ -20,7 +21,8 @@ class Classifier {
  public:
   /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
   /// model of another kind, with the commands that use it.
-  static Classifier load(const std::string& path, const Placement& placement = {});
+  static Classifier load(const std::string& path, const Placement& placement = {},
+                         const SegmenterChoice& segmenters = {});
   ~Classifier();
   Classifier(Classifier&&) noexcept;
   Classifier& operator=(Classifier&&) noexcept;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sluice/model_info.h"
+#include "sluice/segmenters.h"
 #include "sluice/sequence_model.h"
 
 namespace sluice {
@@ -42,7 +43,8 @@ class LanguageModel {
   /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
   /// model of another kind, with the commands that use it, kNotFound or kFormat as every loading
   /// does.
-  static LanguageModel load(const std::string& path, const Placement& placement = {});
+  static LanguageModel load(const std::string& path, const Placement& placement = {},
+                            const SegmenterChoice& segmenters = {});
   ~LanguageModel();
   LanguageModel(LanguageModel&&) noexcept;
   LanguageModel& operator=(LanguageModel&&) noexcept;

@@ -10,6 +10,7 @@
 
 #include "sluice/model_info.h"
 #include "sluice/profile.h"
+#include "sluice/segmenters.h"
 
 namespace sluice {
 
@@ -72,7 +73,8 @@ class SequenceModel {
  public:
   /// Opens a checkpoint folder or its model.safetensors. Throws ErrorCode::kInvalidArgument for a
   /// model of another kind, with the commands that use it.
-  static SequenceModel load(const std::string& path, const Placement& placement = {});
+  static SequenceModel load(const std::string& path, const Placement& placement = {},
+                            const SegmenterChoice& segmenters = {});
   ~SequenceModel();
   SequenceModel(SequenceModel&&) noexcept;
   SequenceModel& operator=(SequenceModel&&) noexcept;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "api/loaded_model.h"
+#include "api/text_segmentation.h"
 #include "base/check.h"
 #include "data/batches.h"
 #include "data/labelled_corpus.h"
@@ -22,12 +23,14 @@ constexpr std::int64_t kTokens = 8192;
 }  // namespace
 
 struct Classifier::State {
-  State(const std::string& path_in, const Placement& placement)
+  State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement)),
-        loaded(training::load_model(context, path_in)) {
+        loaded(training::load_model(context, path_in)),
+        segmentation(path_in, loaded.config, choice) {
     api::require_kind(path, loaded, models::ClassifierConfig::kKind);
+    segmentation.require_source();
     training::use_threads(context, 0);
   }
 
@@ -35,6 +38,7 @@ struct Classifier::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
+  api::TextSegmentation segmentation;
 };
 
 Classifier::Classifier(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -42,8 +46,9 @@ Classifier::~Classifier() = default;
 Classifier::Classifier(Classifier&&) noexcept = default;
 Classifier& Classifier::operator=(Classifier&&) noexcept = default;
 
-Classifier Classifier::load(const std::string& path, const Placement& placement) {
-  return Classifier(std::make_unique<State>(path, placement));
+Classifier Classifier::load(const std::string& path, const Placement& placement,
+                            const SegmenterChoice& segmenters) {
+  return Classifier(std::make_unique<State>(path, placement, segmenters));
 }
 
 const std::vector<std::string>& Classifier::labels() const {
@@ -54,7 +59,7 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
   std::vector<Classified> results(texts.size());
   if (texts.empty()) return results;
   data::LabelledCorpus corpus;
-  for (const std::string& text : texts) {
+  for (const std::string& text : state_->segmentation.source(texts)) {
     try {
       corpus.source.push_back(state_->loaded.tokenizers.source->encode(text));
     } catch (const Error& error) {

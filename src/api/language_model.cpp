@@ -4,6 +4,7 @@
 #include "api/loaded_model.h"
 #include "api/scoring.h"
 #include "api/text_generation.h"
+#include "api/text_segmentation.h"
 #include "api/tokenize.h"
 #include "base/check.h"
 #include "data/text_corpus.h"
@@ -13,11 +14,12 @@
 namespace sluice {
 
 struct LanguageModel::State {
-  State(const std::string& path_in, const Placement& placement)
+  State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement)),
-        loaded(training::load_model(context, path_in)) {
+        loaded(training::load_model(context, path_in)),
+        segmentation(path_in, loaded.config, choice) {
     api::require_kind(path, loaded, models::LanguageModelConfig::kKind);
     training::use_threads(context, 0);
   }
@@ -26,6 +28,7 @@ struct LanguageModel::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
+  api::TextSegmentation segmentation;
 };
 
 LanguageModel::LanguageModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -33,12 +36,14 @@ LanguageModel::~LanguageModel() = default;
 LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
 LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
 
-LanguageModel LanguageModel::load(const std::string& path, const Placement& placement) {
-  return LanguageModel(std::make_unique<State>(path, placement));
+LanguageModel LanguageModel::load(const std::string& path, const Placement& placement,
+                                  const SegmenterChoice& segmenters) {
+  return LanguageModel(std::make_unique<State>(path, placement, segmenters));
 }
 
 std::vector<Scored> LanguageModel::score(std::span<const std::string> texts) {
-  const data::TextCorpus corpus(api::tokenize(texts, *state_->loaded.tokenizers.target));
+  const data::TextCorpus corpus(
+      api::tokenize(state_->segmentation.target(texts), *state_->loaded.tokenizers.target));
   return api::score(state_->context, *state_->loaded.model, corpus);
 }
 
@@ -50,7 +55,8 @@ std::vector<Hypothesis> LanguageModel::generate(const GenerateOptions& options) 
   const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
   std::vector<std::int32_t> prefix;
   if (!options.prefix.empty()) {
-    prefix = api::tokenize_prefixes({&options.prefix, 1}, 1, tokenizer, options.max_length).front();
+    const auto segmented = state_->segmentation.target({&options.prefix, 1});
+    prefix = api::tokenize_prefixes(segmented, 1, tokenizer, options.max_length).front();
   }
   const auto& model = dynamic_cast<const models::LanguageModel&>(*state_->loaded.model);
   api::TextGeneration generation(state_->context, model, options, std::move(prefix));

@@ -74,8 +74,14 @@ std::string samples(const runtime::Context& context, const training::TrainData& 
 }
 
 // The files may be gone, or lie elsewhere from here.
-std::string data_sections(const runtime::Context& context, const training::LoadedModel& loaded) {
+std::string data_sections(const runtime::Context& context, const training::LoadedModel& loaded,
+                          bool trust_segmenter) {
   try {
+    const auto& files = loaded.config.data;
+    SLUICE_CHECK(
+        trust_segmenter || (files.source_segmenter.empty() && files.target_segmenter.empty()),
+        "the run has texts segmented by a command (see its settings), which is not run "
+        "without your word: --trust-segmenter");
     const training::TrainData data = loaded.task->read_data(loaded.config, &loaded.tokenizers);
     std::string text;
     for (const std::string& note : data.notes) text += "<p>" + escape_html(note) + "</p>\n";
@@ -103,14 +109,15 @@ std::string model_section(const training::LoadedModel& loaded, const fs::path& p
 
 }  // namespace
 
-std::string training_report(const std::string& directory) {
+std::string training_report(const std::string& directory, bool trust_segmenter) {
   const fs::path path = model_of(directory);
   const training::Metrics metrics = training::read_metrics(fs::path(directory) / "tensorboard");
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   runtime::Context context(*device);
   training::use_threads(context, 0);
   const training::LoadedModel loaded = training::load_model(context, path);
-  std::string body = plots(metrics) + data_sections(context, loaded) + model_section(loaded, path);
+  std::string body = plots(metrics) + data_sections(context, loaded, trust_segmenter) +
+                     model_section(loaded, path);
   body += "<h2>Settings</h2>\n<pre>" + escape_html(training::to_toml(loaded.config)) + "</pre>\n";
   return base::html_page("Training run " + directory, kStyle, body);
 }

@@ -3,6 +3,7 @@
 #include "api/loaded_model.h"
 #include "api/scoring.h"
 #include "api/sequence_decoder.h"
+#include "api/text_segmentation.h"
 #include "base/check.h"
 #include "data/corpus.h"
 #include "decoding/attention_view.h"
@@ -20,12 +21,14 @@ constexpr profiling::StepRange kProfiledBatches{1, 5};
 }  // namespace
 
 struct SequenceModel::State {
-  State(const std::string& path_in, const Placement& placement)
+  State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement)),
-        loaded(training::load_model(context, path_in)) {
+        loaded(training::load_model(context, path_in)),
+        segmentation(path_in, loaded.config, choice) {
     api::require_kind(path, loaded, models::Seq2SeqConfig::kKind);
+    segmentation.require_source();
     training::use_threads(context, 0);
   }
 
@@ -33,6 +36,7 @@ struct SequenceModel::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
+  api::TextSegmentation segmentation;
 };
 
 SequenceModel::SequenceModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -40,17 +44,20 @@ SequenceModel::~SequenceModel() = default;
 SequenceModel::SequenceModel(SequenceModel&&) noexcept = default;
 SequenceModel& SequenceModel::operator=(SequenceModel&&) noexcept = default;
 
-SequenceModel SequenceModel::load(const std::string& path, const Placement& placement) {
-  return SequenceModel(std::make_unique<State>(path, placement));
+SequenceModel SequenceModel::load(const std::string& path, const Placement& placement,
+                                  const SegmenterChoice& segmenters) {
+  return SequenceModel(std::make_unique<State>(path, placement, segmenters));
 }
 
 std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
                                            const DecodeOptions& options) {
   State& state = *state_;
-  api::SequenceDecoder decoder(state.context, state.loaded, options);
+  DecodeOptions own = options;
+  if (!own.prefixes.empty()) own.prefixes = state.segmentation.target(own.prefixes);
+  api::SequenceDecoder decoder(state.context, state.loaded, own);
   profiling::Session profile(options.profile, profiling::print);
   profile.attach(state.context, kProfiledBatches);
-  std::vector<Decoded> results = decoder.decode(inputs);
+  std::vector<Decoded> results = decoder.decode(state.segmentation.source(inputs));
   profile.finish();
   return results;
 }
@@ -63,8 +70,9 @@ std::vector<Scored> SequenceModel::score(
     targets.push_back(target);
   }
   const training::LoadedModel& loaded = state_->loaded;
-  const data::PairCorpus corpus{api::tokenize(sources, *loaded.tokenizers.source),
-                                api::tokenize(targets, *loaded.tokenizers.target)};
+  const data::PairCorpus corpus{
+      api::tokenize(state_->segmentation.source(sources), *loaded.tokenizers.source),
+      api::tokenize(state_->segmentation.target(targets), *loaded.tokenizers.target)};
   return api::score(state_->context, *loaded.model, corpus);
 }
 

@@ -9,6 +9,7 @@
 #include "data/labelled_corpus.h"
 #include "data/table.h"
 #include "training/initial_weights.h"
+#include "training/segmentation.h"
 #include "training/tokenizer_options.h"
 
 namespace sluice::training {
@@ -102,7 +103,10 @@ std::shared_ptr<const data::Examples> make_corpus(const TrainConfig& config,
 }  // namespace
 
 TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved) {
-  const Texts texts = read_tables(config.data);
+  Texts texts = read_tables(config.data);
+  const std::string& segmenter = config.data.source_segmenter;
+  segment_field(segmenter, "texts to train on", texts.train, &LabelledText::text);
+  segment_field(segmenter, "texts to validate on", texts.validation, &LabelledText::text);
   TrainData data;
   data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
   if (!data.tokenizers.source) {

@@ -29,6 +29,7 @@ std::span<const std::string_view> ClassifierTask::keys() const {
       "data.validation_table",
       "data.text_column",
       "data.label_column",
+      "data.source_segmenter",
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",

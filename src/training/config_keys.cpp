@@ -47,6 +47,11 @@ const ConfigKey kKeys[] = {
      "token by itself too), or as-is."},
     {"data.validation_text", [](C& c) -> T { return &c.data.validation_text; }, kFree,
      "As data.text, texts to validate on."},
+    {"data.source_segmenter", [](C& c) -> T { return &c.data.source_segmenter; }, kFree,
+     "Command that reads source texts, one a line, and writes each with spaces between its words; "
+     "for languages written without: python3 -m jieba -d ' '."},
+    {"data.target_segmenter", [](C& c) -> T { return &c.data.target_segmenter; }, kFree,
+     "The same of target texts, and of the texts of a language model."},
     {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kFree,
      "Without validation files: cut the examples into runs of this many neighbours."},
     {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kFree,

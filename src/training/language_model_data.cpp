@@ -10,6 +10,7 @@
 #include "data/smiles_tokenizer.h"
 #include "data/text_corpus.h"
 #include "training/initial_weights.h"
+#include "training/segmentation.h"
 #include "training/tokenizer_options.h"
 
 namespace sluice::training {
@@ -95,6 +96,8 @@ LanguageModelText read_language_model_text(const TrainConfig& config) {
   } else if (holds_out) {
     hold_out(config.data, text);
   }
+  segment_texts(config.data.target_segmenter, "texts to train on", text.train);
+  segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
   return text;
 }
 

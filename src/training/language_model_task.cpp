@@ -47,6 +47,7 @@ std::span<const std::string_view> LanguageModelTask::keys() const {
   static constexpr std::string_view kKeys[] = {
       "data.text",
       "data.validation_text",
+      "data.target_segmenter",
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",

@@ -9,6 +9,7 @@
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "training/initial_weights.h"
+#include "training/segmentation.h"
 #include "training/seq2seq_scorer.h"
 #include "training/tokenizer_options.h"
 
@@ -37,6 +38,11 @@ void hold_out(const DataConfig& config, TextData& text) {
   const std::span<const TextPair> all = text.train;
   text.validation = data::select(all, split.held_out);
   text.train = data::select(all, split.train);
+}
+
+void segment(const DataConfig& config, const char* what, std::vector<TextPair>& pairs) {
+  segment_field(config.source_segmenter, fmt::format("sources {}", what), pairs, &TextPair::source);
+  segment_field(config.target_segmenter, fmt::format("targets {}", what), pairs, &TextPair::target);
 }
 
 // Of each side, unless it is taken from the checkpoint that the run starts from.
@@ -114,10 +120,13 @@ TextData read_text_data(const DataConfig& config) {
   text.train = read_pairs("", config.tsv, config.source, config.target);
   text.validation = read_pairs("validation_", config.validation_tsv, config.validation_source,
                                config.validation_target);
-  if (config.hold_out_run == 0 && config.hold_out_every == 0) return text;
-  SLUICE_CHECK(text.validation.empty(),
-               "validation files and data.hold_out_run are both set; use one of them");
-  hold_out(config, text);
+  if (config.hold_out_run != 0 || config.hold_out_every != 0) {
+    SLUICE_CHECK(text.validation.empty(),
+                 "validation files and data.hold_out_run are both set; use one of them");
+    hold_out(config, text);
+  }
+  segment(config, "to train on", text.train);
+  segment(config, "to validate on", text.validation);
   return text;
 }
 

@@ -26,7 +26,8 @@ struct Seq2SeqData {
   data::CorpusReport validation_report;
 };
 
-/// Reads the files that [data] names and holds out what it says. Throws
+/// Reads the files that [data] names, holds out what it says and has texts segmented by the
+/// commands that it names. Throws
 /// ErrorCode::kInvalidArgument if it names none or too many, else as data/corpus.h.
 TextData read_text_data(const DataConfig& config);
 

@@ -43,6 +43,8 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "data.validation_tsv",
       "data.validation_source",
       "data.validation_target",
+      "data.source_segmenter",
+      "data.target_segmenter",
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",

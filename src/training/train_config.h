@@ -25,6 +25,8 @@ struct DataConfig {
   std::int64_t tag_column = -1;
   std::string label_scheme = "as-is";
   std::string validation_text;
+  std::string source_segmenter;  ///< a command, or empty
+  std::string target_segmenter;
   std::int64_t hold_out_run = 0;
   std::int64_t hold_out_every = 0;
   std::int64_t hold_out_fold = 0;

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "sluice/segmenters.h"
+
+namespace sluice::app {
+
+/// --trust-segmenter, --source-segmenter and --target-segmenter, as far as a command reads texts of
+/// that side.
+inline void add_segmenter_options(CLI::App& command, SegmenterChoice& choice, bool source,
+                                  bool target) {
+  command.add_flag("--trust-segmenter", choice.trust,
+                   "Run the command that the checkpoint names to segment text");
+  if (source) {
+    command.add_option("--source-segmenter", choice.source,
+                       "Command to segment input text instead; '': it is segmented already");
+  }
+  if (target) {
+    command.add_option("--target-segmenter", choice.target,
+                       "The same of text for the other side: targets, prefixes");
+  }
+}
+
+}  // namespace sluice::app
