@@ -1,20 +1,21 @@
+#include <cstdio>
 #include <memory>
 
 #include "commands.h"
 #include "sluice/data.h"
+#include "sluice/data_statistics.h"
+#include "sluice/error.h"
 
 namespace sluice::app {
+namespace {
 
-void add_data(CLI::App& program) {
+void add_ids(CLI::App& data) {
   struct Options {
     TrainRequest request;
     std::string directory;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* data = program.add_subcommand("data", "Look at what training sees of its data");
-  data->require_subcommand(1);
-  data->footer("  sluice data ids --help");
-  CLI::App* ids = data->add_subcommand("ids", "Write the examples as token ids");
+  CLI::App* ids = data.add_subcommand("ids", "Write the examples as token ids");
   ids->add_option("config", options->request.config_path, "Configuration (TOML), as for train")
       ->required();
   ids->add_option("--set", options->request.overrides,
@@ -25,6 +26,67 @@ void add_data(CLI::App& program) {
       "Files hold a line `# vocabulary SOURCE TARGET`, then `source ids TAB target ids` a line.\n\n"
       "  sluice data ids examples/zh_chat.toml -o runs/zh_chat.ids");
   ids->callback([options] { export_ids(options->request, options->directory); });
+}
+
+struct StatsOptions {
+  std::vector<std::string> inputs;
+  std::vector<std::string> overrides;
+  std::string format;
+  bool json = false;
+};
+
+DataStatistics statistics_of(const StatsOptions& options) {
+  const bool is_config = options.inputs.size() == 1 && options.inputs.front().ends_with(".toml");
+  if (!is_config && !options.overrides.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "--set is for a configuration, a file whose name ends with .toml");
+  }
+  if (!is_config) return data_statistics(options.inputs, options.format);
+  TrainRequest request;
+  request.config_path = options.inputs.front();
+  request.overrides = options.overrides;
+  return data_statistics(request);
+}
+
+void add_stats(CLI::App& data) {
+  const auto options = std::make_shared<StatsOptions>();
+  CLI::App* stats = data.add_subcommand(
+      "stats", "Count examples, lengths, unknown tokens, duplicates, bad lines");
+  stats
+      ->add_option("inputs", options->inputs,
+                   "A configuration (TOML), as for train; or files of examples, or folders of .npy")
+      ->required();
+  stats->add_option("--set", options->overrides,
+                    "With a configuration: section.key=value, over the file's value; may be "
+                    "repeated");
+  stats
+      ->add_option("--format", options->format,
+                   "What files hold; by default .tsv pairs, .csv a table with the columns text and "
+                   "label, .npy and .npz arrays, .conll conll, others text")
+      ->check(CLI::IsMember({"pairs", "text", "conll", "table", "arrays"}));
+  stats->add_flag("--json", options->json, "Print everything as JSON");
+  stats->footer(
+      "With a configuration tokens are those that training would see, and what it would leave out\n"
+      "or refuse is counted; of files they are what stands between spaces. Bad lines don't stop\n"
+      "it: each is told with its number and what is wrong with it.\n\n"
+      "  sluice data stats examples/zh_chat.toml\n"
+      "  sluice data stats train.tsv valid.tsv\n"
+      "  sluice data stats train.conll --json > stats.json");
+  stats->callback([options] {
+    const DataStatistics statistics = statistics_of(*options);
+    const std::string text = options->json ? to_json(statistics) : to_text(statistics);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  });
+}
+
+}  // namespace
+
+void add_data(CLI::App& program) {
+  CLI::App* data = program.add_subcommand("data", "Look at what training sees of its data");
+  data->require_subcommand(1);
+  data->footer("  sluice data ids --help\n  sluice data stats --help");
+  add_ids(*data);
+  add_stats(*data);
 }
 
 }  // namespace sluice::app

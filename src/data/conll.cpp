@@ -104,12 +104,15 @@ std::string_view ConllReader::column(std::int64_t number, std::string_view what)
 }
 
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,
-                                       const ConllOptions& options) {
+                                       const ConllOptions& options, const OnBadLine& on_bad) {
   ConllReader reader(path, options);
   std::vector<TaggedSentence> sentences;
-  while (auto sentence = reader.next()) {
-    sentences.push_back(*std::move(sentence));
-  }
+  read_lines_of(reader, on_bad, [&] {
+    auto sentence = reader.next();
+    const bool more = sentence.has_value();
+    if (more) sentences.push_back(*std::move(sentence));
+    return more;
+  });
   if (sentences.empty()) {
     base::fail(ErrorCode::kFormat, "'{}' holds no sentence", path.string());
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/bad_line.h"
 #include "data/label_spans.h"
 #include "data/line_reader.h"
 
@@ -40,6 +41,8 @@ class ConllReader {
   /// many columns as the first, a column that isn't there or is empty, white space in a token, or,
   /// where a scheme is asked for, a label that is none of spans; else as LineReader.
   std::optional<TaggedSentence> next();
+  /// As LineReader::line_number().
+  std::int64_t line_number() const { return lines_.line_number(); }
 
  private:
   void read_token(std::string_view line, TaggedSentence& sentence);
@@ -54,8 +57,10 @@ class ConllReader {
   bool tabs_ = false;
 };
 
-/// All sentences of a file. Throws ErrorCode::kFormat if there is none; else as ConllReader.
+/// All sentences of a file. Throws ErrorCode::kFormat if there is none; else as ConllReader. With
+/// `on_bad` what is left of a sentence behind a line that is refused is a sentence.
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,
-                                       const ConllOptions& options = {});
+                                       const ConllOptions& options = {},
+                                       const OnBadLine& on_bad = {});
 
 }  // namespace sluice::data

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "data/line_reader.h"
 #include "data/shuffle.h"
 
 namespace sluice::data {
@@ -35,19 +34,28 @@ std::uint64_t absorb(std::uint64_t hash, const std::vector<std::int32_t>& ids) {
 
 }  // namespace
 
-std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path) {
+std::optional<TextPair> next_tsv_pair(LineReader& reader) {
+  const auto line = reader.next();
+  if (!line) return std::nullopt;
+  const auto tabs = std::count(line->begin(), line->end(), '\t');
+  if (tabs != 1) {
+    base::fail(ErrorCode::kFormat,
+               "'{}' line {} has {} column(s); each line must be source, one TAB, target",
+               reader.path().string(), reader.line_number(), tabs + 1);
+  }
+  const std::size_t tab = line->find('\t');
+  return TextPair{std::string(line->substr(0, tab)), std::string(line->substr(tab + 1))};
+}
+
+std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path, const OnBadLine& on_bad) {
   LineReader reader(path);
   std::vector<TextPair> pairs;
-  while (const auto line = reader.next()) {
-    const auto tabs = std::count(line->begin(), line->end(), '\t');
-    if (tabs != 1) {
-      base::fail(ErrorCode::kFormat,
-                 "'{}' line {} has {} column(s); each line must be source, one TAB, target",
-                 path.string(), reader.line_number(), tabs + 1);
-    }
-    const std::size_t tab = line->find('\t');
-    pairs.push_back({std::string(line->substr(0, tab)), std::string(line->substr(tab + 1))});
-  }
+  read_lines_of(reader, on_bad, [&] {
+    auto pair = next_tsv_pair(reader);
+    const bool more = pair.has_value();
+    if (more) pairs.push_back(*std::move(pair));
+    return more;
+  });
   require_lines(pairs.size(), path);
   return pairs;
 }

@@ -2,13 +2,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/bad_line.h"
 #include "data/examples.h"
+#include "data/line_reader.h"
 #include "data/tokenizer.h"
 
 namespace sluice::data {
@@ -19,9 +22,14 @@ struct TextPair {
   std::string target;
 };
 
+/// The next line `source TAB target`; nothing at the end. Errors as read_tsv_pairs().
+std::optional<TextPair> next_tsv_pair(LineReader& reader);
+
 /// Lines `source TAB target` of a plain or gzip file. Throws ErrorCode::kFormat with file and line
-/// if a line does not have exactly two columns or if the file has no line, and as LineReader.
-std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path);
+/// if a line does not have exactly two columns or if the file has no line, and as LineReader. With
+/// `on_bad` lines that are refused are left out.
+std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path,
+                                     const OnBadLine& on_bad = {});
 
 /// Line i of one file with line i of the other. Throws ErrorCode::kFormat with both counts if the
 /// files differ in length or are empty, and as LineReader.

@@ -56,7 +56,7 @@ std::optional<std::string_view> LineReader::next() {
   return checked(line);
 }
 
-std::string_view LineReader::checked(std::string_view line) const {
+std::string_view LineReader::checked(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.size() > max_line_bytes_) refuse_overlong();
   const std::size_t bad = find_invalid_utf8(line);
@@ -69,15 +69,26 @@ std::string_view LineReader::checked(std::string_view line) const {
   return line;
 }
 
-void LineReader::refuse_overlong() const {
+void LineReader::refuse_overlong() {
+  at_end_ = true;
+  buffer_.clear();
+  begin_ = 0;
   base::fail(ErrorCode::kFormat, "'{}' line {} is longer than {} bytes; is it a text file?",
              path().string(), line_number_, max_line_bytes_);
 }
 
-std::vector<std::string> read_lines(const std::filesystem::path& path) {
+std::vector<std::string> read_lines(const std::filesystem::path& path, const OnBadLine& on_bad) {
   LineReader reader(path);
   std::vector<std::string> lines;
-  while (const auto line = reader.next()) lines.emplace_back(*line);
+  const OnBadLine keep_place = [&](std::int64_t line, const Error& error) {
+    on_bad(line, error);
+    lines.emplace_back();
+  };
+  read_lines_of(reader, on_bad ? keep_place : on_bad, [&] {
+    const auto line = reader.next();
+    if (line) lines.emplace_back(*line);
+    return line.has_value();
+  });
   return lines;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/bad_line.h"
 #include "data/text_file.h"
 
 namespace sluice::data {
@@ -23,7 +24,8 @@ class LineReader {
 
   /// The next line, valid until the next call; nothing at the end. Throws ErrorCode::kFormat with
   /// file and line number (and byte offset in the line) if the line is not valid UTF-8 or longer
-  /// than the limit, and as TextFile::read().
+  /// than the limit, and as TextFile::read(). It can be called again after a line that was refused;
+  /// behind one that is too long there is nothing more.
   std::optional<std::string_view> next();
 
   /// Number, from 1, of the line that next() gave last; the number of lines once next() gave
@@ -33,8 +35,8 @@ class LineReader {
 
  private:
   bool refill();
-  std::string_view checked(std::string_view line) const;
-  [[noreturn]] void refuse_overlong() const;
+  std::string_view checked(std::string_view line);
+  [[noreturn]] void refuse_overlong();
 
   TextFile file_;
   std::size_t max_line_bytes_;
@@ -44,7 +46,8 @@ class LineReader {
   std::size_t begin_ = 0;  ///< first byte of buffer_ not handed out yet
 };
 
-/// All lines of a file; errors as LineReader.
-std::vector<std::string> read_lines(const std::filesystem::path& path);
+/// All lines of a file; errors as LineReader. With `on_bad` lines that are refused come out empty.
+std::vector<std::string> read_lines(const std::filesystem::path& path,
+                                    const OnBadLine& on_bad = {});
 
 }  // namespace sluice::data

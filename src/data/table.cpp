@@ -18,18 +18,16 @@ class TableReader {
  public:
   explicit TableReader(const std::filesystem::path& path) : lines_(path) { table_.path = path; }
 
-  Table read() {
-    while (const auto line = lines_.next()) {
-      if (line->empty()) continue;
-      first_line_ = lines_.line_number();
-      if (table_.columns.empty()) {
-        separator_ = line->find('\t') != std::string_view::npos ? '\t' : ',';
-        table_.columns = split(*line);
-        check_names();
-      } else {
+  Table read(const OnBadLine& on_bad) {
+    read_names();
+    read_lines_of(lines_, on_bad, [this] {
+      const auto line = lines_.next();
+      if (line && !line->empty()) {
+        first_line_ = lines_.line_number();
         add_row(split(*line));
       }
-    }
+      return line.has_value();
+    });
     if (table_.rows.empty()) {
       fail(ErrorCode::kFormat,
            "'{}' has no rows; it needs a line with the columns' names, and more",
@@ -39,6 +37,16 @@ class TableReader {
   }
 
  private:
+  void read_names() {
+    auto line = lines_.next();
+    while (line && line->empty()) line = lines_.next();
+    if (!line) return;
+    first_line_ = lines_.line_number();
+    separator_ = line->find('\t') != std::string_view::npos ? '\t' : ',';
+    table_.columns = split(*line);
+    check_names();
+  }
+
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
     fail(ErrorCode::kFormat, "'{}' line {}: {}", lines_.path().string(), first_line_,
@@ -131,6 +139,8 @@ std::size_t Table::column(std::string_view name) const {
   return static_cast<std::size_t>(found - columns.begin());
 }
 
-Table read_table(const std::filesystem::path& path) { return TableReader(path).read(); }
+Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad) {
+  return TableReader(path).read(on_bad);
+}
 
 }  // namespace sluice::data

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/bad_line.h"
+
 namespace sluice::data {
 
 /// A table of text with a name for each column.
@@ -26,7 +28,7 @@ struct Table {
 /// and, doubled, quotes (RFC 4180); blank lines are passed over. Throws ErrorCode::kFormat with
 /// file and line for a row of another number of fields, text behind a closing quote, a quote that
 /// is never closed, a name that is empty or stands there twice, or a file without rows; and as
-/// LineReader.
-Table read_table(const std::filesystem::path& path);
+/// LineReader. With `on_bad` rows that are refused are left out.
+Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad = {});
 
 }  // namespace sluice::data

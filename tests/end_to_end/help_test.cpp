@@ -11,10 +11,10 @@ namespace {
 TEST(Help, OfEachCommandTeachesByExample) {
   const sluice::testing::TemporaryFolder folder;
   for (const std::string command :
-       {"",          "demo",         "train",       "decode",     "chat",        "generate",
-        "score",     "tag",          "classify",    "run",        "evaluate",    "average",
-        "report",    "info",         "data",        "data ids",   "bench",       "bench lstm",
-        "bench gru", "bench ladder", "bench table", "bench gemm", "bench report"}) {
+       {"",           "demo",      "train",        "decode",      "chat",       "generate",
+        "score",      "tag",       "classify",     "run",         "evaluate",   "average",
+        "report",     "info",      "data",         "data ids",    "data stats", "bench",
+        "bench lstm", "bench gru", "bench ladder", "bench table", "bench gemm", "bench report"}) {
     std::vector<std::string> arguments = split(command, ' ');
     arguments.push_back("--help");
     const Outcome outcome = run(folder.path(), arguments);
