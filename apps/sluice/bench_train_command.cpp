@@ -9,15 +9,27 @@ namespace sluice::app {
 
 void add_bench_train(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::train::TrainBenchOptions>();
-  CLI::App* command =
-      bench.add_subcommand("train", "Whole training steps of a seq2seq model with attention");
-  command->add_option("--shapes", options->shapes, "Shape file; see bench/shapes/chat.shapes")
-      ->required();
-  command->add_option("--device", options->device,
-                      "cpu, cuda or cuda:N instead of what the shape file says");
+  CLI::App* command = bench.add_subcommand("train", "Whole training steps of a model");
+  auto* work = command->add_option_group("what is trained");
+  work->add_option("--shapes", options->shapes,
+                   "Shape file of seq2seq models; see bench/shapes/chat.shapes");
+  work->add_option("--config", options->config.paths,
+                   "Training configuration (TOML) of any kind of model; may be repeated")
+      ->allow_extra_args(false);
+  work->require_option(1);
+  command
+      ->add_option("--set", options->config.overrides,
+                   "section.key=value, over the values of configurations; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--batches", options->config.batches,
+                   "Batches of a configuration's first epoch that are a round")
+      ->capture_default_str();
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N instead of what is named");
   command->add_option("--dtype", options->dtype,
-                      "float32, tf32, bfloat16 or float16 instead of what the shape file says");
-  command->add_option("--repeats", options->repeats, "Timed steps")->capture_default_str();
+                      "float32, tf32, bfloat16 or float16 instead of what is named");
+  command->add_option("--repeats", options->repeats, "Timed steps of a shape, or rounds")
+      ->capture_default_str();
   command->add_option("--json", options->json, "File for the results, for bench report");
   add_profile_options(*command, options->profile,
                       "steps of each implementation after the timed ones (default: 1:3)");
@@ -31,11 +43,21 @@ void add_bench_train(CLI::App& bench) {
       "runs forward, backward, clipping to a norm of 5 and Adam. On a GPU it runs queued one\n"
       "operation after the other, and captured in a CUDA graph (+graph). Times are medians by\n"
       "CUDA events; peak MiB is the most memory that model, optimiser and plans held; the loss\n"
-      "is that of a token in the last step.\n\n"
+      "is that of a token in the last step.\n"
+      "Of a configuration, a round is the first batches of its first epoch, which lie ready on\n"
+      "the host, at its rate, clipping, and optimiser; ms is a step's mean, tokens are counted\n"
+      "before padding.\n\n"
       "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
       "  bench/peers/torch_seq2seq_train.py --shapes bench/shapes/chat.shapes --device cuda \\\n"
-      "    --dtype bfloat16");
-  command->callback([options] { sluice::bench::train::run_train_bench(*options, std::cout); });
+      "    --dtype bfloat16\n"
+      "  sluice bench train --config examples/smiles.toml --device cuda --dtype bfloat16");
+  command->callback([options] {
+    if (options->shapes.empty()) {
+      sluice::bench::train::run_config_bench(*options, std::cout);
+    } else {
+      sluice::bench::train::run_train_bench(*options, std::cout);
+    }
+  });
 }
 
 }  // namespace sluice::app

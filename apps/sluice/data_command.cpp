@@ -23,7 +23,9 @@ void add_ids(CLI::App& data) {
   ids->add_option("-o,--output", options->directory, "Folder for train.ids and valid.ids")
       ->required();
   ids->footer(
-      "Files hold a line `# vocabulary SOURCE TARGET`, then `source ids TAB target ids` a line.\n\n"
+      "Files hold a line `# vocabulary SOURCE TARGET`, then two columns of ids, a TAB between, an\n"
+      "example a line: source and target (seq2seq), tokens and labels (tagger, classifier; names\n"
+      "of labels in labels.txt), what is fed and what is wanted (language_model).\n\n"
       "  sluice data ids examples/zh_chat.toml -o runs/zh_chat.ids");
   ids->callback([options] { export_ids(options->request, options->directory); });
 }

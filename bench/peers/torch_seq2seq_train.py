@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures whole training steps of a seq2seq model in torch on the shape files of `sluice bench train`.
 
-The model is that of tests/peers/torch_seq2seq: nn.LSTM or nn.GRU as the encoder, torch's fused cells in the
+The model is that of tests/peers/torch_models: nn.LSTM or nn.GRU as the encoder, torch's fused cells in the
 decoder's loop. Implementations: torch (eager) and, on a GPU, torch+graph (the step captured in a
 CUDA graph). A step takes new random tokens to the device and runs forward with dropout, backward,
 clipping to a norm of 5 and fused Adam; bfloat16 and float16 are autocast over float32 weights (float16
@@ -24,8 +24,8 @@ import torch_common
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/peers"))
 
-from torch_seq2seq.data import BOS, EOS  # noqa: E402
-from torch_seq2seq.model import Seq2Seq  # noqa: E402
+from torch_models.data import BOS, EOS  # noqa: E402
+from torch_models.seq2seq import Seq2Seq  # noqa: E402
 
 IMPLEMENTATIONS = ["torch", "torch+graph"]
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -71,7 +71,7 @@ class TrainShape:
 class Tokens:
     """A batch on the device, always in the same memory, without padding."""
 
-    counts = padding = None
+    source_lengths = padding = None
 
     def __init__(self, shape, device):
         self.shape = shape

@@ -139,7 +139,16 @@ std::string train_sizes(const Entry& entry) {
   return text + fmt::format(" dropout {}", entry.rate("dropout"));
 }
 
+// Of a training configuration: who read other data or made another model measured something else.
+std::string config_sizes(const Entry& entry) {
+  return fmt::format("{} parameters, {} batches of {} examples, {}+{} tokens",
+                     entry.size("parameters", 1), entry.size("batches", 1),
+                     entry.size("examples", 1), entry.size("source_tokens", 0),
+                     entry.size("target_tokens", 1));
+}
+
 std::string sizes_of(const Entry& entry, std::string_view cell) {
+  if (entry.has("batches")) return config_sizes(entry);
   if (cell == "gemm") return gemm_sizes(entry);
   return cell == "seq2seq" ? train_sizes(entry) : recurrent_sizes(entry);
 }
@@ -147,8 +156,9 @@ std::string sizes_of(const Entry& entry, std::string_view cell) {
 Workload workload_of(const Entry& entry) {
   Workload workload;
   workload.name = entry.text("name");
-  workload.cell = entry.one_of(
-      "cell", {"lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu", "gemm", "seq2seq"});
+  workload.cell =
+      entry.one_of("cell", {"lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu", "gemm",
+                            "seq2seq", "language_model", "tagger", "classifier", "features"});
   workload.dtype = entry.text("dtype");
   workload.pass = entry.text("pass");
   workload.device = entry.text("device");

@@ -9,7 +9,12 @@ std::int32_t TokenBatches::token() {
   return data::kFirstPieceId + static_cast<std::int32_t>(random_.next() % pieces);
 }
 
-data::Batch TokenBatches::next() {
+std::span<const data::Batch> TokenBatches::next() {
+  batch_ = draw();
+  return {&batch_, 1};
+}
+
+data::Batch TokenBatches::draw() {
   const auto rows = static_cast<std::size_t>(shape_.batch);
   const auto target_time = static_cast<std::size_t>(shape_.target_time);
   data::Batch batch;

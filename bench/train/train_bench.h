@@ -5,33 +5,39 @@
 #include <string>
 #include <vector>
 
+#include "bench/train/config_work.h"
+#include "bench/train/step_bench.h"
 #include "bench/train/train_shape.h"
 #include "sluice/profile.h"
 
 namespace sluice::bench::train {
 
 struct TrainBenchOptions {
-  std::string shapes;         ///< shape file
-  std::string device;         ///< instead of that of each line; empty: as there
+  std::string shapes;         ///< shape file, or else:
+  ConfigRequest config;       ///< training configurations
+  std::string device;         ///< instead of what shape file or configuration says; empty: as there
   std::string dtype;          ///< the same: float32, tf32, bfloat16 or float16
-  std::int64_t repeats = 15;  ///< timed steps
+  std::int64_t repeats = 15;  ///< timed steps of a shape, timed rounds of a configuration
   std::string json;           ///< file for the results; empty: none
   ProfileRequest profile;     ///< of further steps of each implementation, counted from 1
 };
 
-/// Training steps of one shape, queued one operation after the other or captured.
-struct TrainResult {
+/// Training steps of one shape; a round is one step.
+struct TrainResult : StepResult {
   TrainShape shape;
-  std::string implementation;  ///< "sluice", or "sluice+graph": the step captured in a CUDA graph
-  std::string device_model;
-  bool is_default = false;     ///< whether `sluice train` runs it so
-  double milliseconds = 0;     ///< median
-  std::size_t peak_bytes = 0;  ///< most device memory that model, optimiser and plans held
-  std::int64_t parameters = 0;
-  double loss = 0;  ///< of a target token, in the last step
 
   double pairs_per_second() const;
   double tokens_per_second() const;  ///< of source and target
+};
+
+/// Training steps of one configuration; a round is as many steps as it has batches.
+struct ConfigResult : StepResult {
+  ConfigSizes sizes;
+  std::string dtype;
+
+  double step_milliseconds() const;  ///< mean
+  double examples_per_second() const;
+  double tokens_per_second() const;  ///< of source and target, before padding
 };
 
 /// Runs whole training steps of every shape: new random tokens of full length to the device,
@@ -40,7 +46,13 @@ struct TrainResult {
 /// at the end. Throws Error; ErrorCode::kNumeric for a loss that is not finite.
 std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::ostream& out);
 
+/// The same of configurations, of any kind of model: the steps that `sluice train` would begin
+/// with, over and over, at the configuration's learning rate.
+std::vector<ConfigResult> run_config_bench(const TrainBenchOptions& options, std::ostream& out);
+
 /// The results as a JSON list of objects, in the keys of recurrent results with cell "seq2seq".
 std::string to_json(const std::vector<TrainResult>& results);
+/// The same, with the kind of model as the cell.
+std::string to_json(const std::vector<ConfigResult>& results);
 
 }  // namespace sluice::bench::train

@@ -7,10 +7,20 @@
 namespace sluice {
 
 /// Writes what `train` would see of its data, as token ids: `<directory>/train.ids` and, if there
-/// are examples to validate on, `valid.ids`. A header line `# vocabulary SOURCE TARGET` (ids of
-/// each side), then one example a line: source ids, TAB, target ids, decimal with single spaces
-/// between, in the order of the data and without the marks of beginning and end. For other programs
-/// that are to train on the same tokens. Throws Error.
+/// are examples to validate on, `valid.ids`. For other programs that are to train on the same
+/// tokens. A header line `# vocabulary SOURCE TARGET` (ids of each column), then one example a line
+/// in the order of the data: two columns of ids with a TAB between, decimal with single spaces
+/// between. They are, by model.kind,
+///
+///   seq2seq         source and target, without the marks of beginning and end
+///   language_model  what is fed and what is to be predicted, with those marks; of running text
+///                   (training.bptt) the pieces of its stretches, as many lines a batch as the
+///                   header then says: `# vocabulary SOURCE TARGET rows N`
+///   tagger          tokens and their labels
+///   classifier      tokens and the label
+///
+/// Names of labels go to `labels.txt`, one a line, that of id 0 first. Throws Error, also for
+/// features, which have no ids.
 void export_ids(const TrainRequest& request, const std::string& directory);
 
 }  // namespace sluice

@@ -2,24 +2,67 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "api/train_request.h"
 #include "base/check.h"
-#include "models/seq2seq_config.h"
 #include "sluice/text.h"
-#include "training/seq2seq_data.h"
+#include "training/task.h"
 
 namespace sluice {
 namespace {
 
-void write_ids(const std::filesystem::path& path, const data::PairCorpus& corpus,
+using Ids = std::vector<std::int32_t>;
+using training::Vocabulary;
+
+/// Which of a batch's tokens are a line's two columns.
+struct Columns {
+  const Ids &first, &first_lengths, &second, &second_lengths;
+  std::int32_t unwritten_end;  ///< of the second column: its eos, where that goes without saying
+};
+
+Columns columns_of(const data::Batch& batch, const training::Tokenizers& tokenizers) {
+  if (!tokenizers.source) {
+    return {batch.target_in, batch.target_lengths, batch.target_out, batch.target_lengths, 0};
+  }
+  const bool is_text = tokenizers.target != nullptr;
+  return {batch.source, batch.source_lengths, batch.target_out, batch.target_lengths, is_text};
+}
+
+std::string column(const Ids& batch, std::size_t rows, std::size_t row, std::int32_t length) {
+  std::string text;
+  for (std::size_t t = 0; t < static_cast<std::size_t>(length); ++t) {
+    text += fmt::format("{}{}", t > 0 ? " " : "", batch[t * rows + row]);
+  }
+  return text;
+}
+
+std::string header_of(const data::Examples& examples, const training::Tokenizers& tokenizers) {
+  const bool has_source = tokenizers.source != nullptr, has_labels = tokenizers.labels != nullptr;
+  std::string header = fmt::format(
+      "# vocabulary {} {}", tokenizers.size(has_source ? Vocabulary::kSource : Vocabulary::kTarget),
+      tokenizers.size(has_labels ? Vocabulary::kLabels : Vocabulary::kTarget));
+  if (examples.rows_in_order() > 0) header += fmt::format(" rows {}", examples.rows_in_order());
+  return header + "\n";
+}
+
+void write_ids(const std::filesystem::path& path, const data::Examples& examples,
                const training::Tokenizers& tokenizers) {
-  std::string text =
-      fmt::format("# vocabulary {} {}\n", tokenizers.source->size(), tokenizers.target->size());
-  for (std::size_t i = 0; i < corpus.source.size(); ++i) {
-    text +=
-        fmt::format("{}\t{}\n", fmt::join(corpus.source[i], " "), fmt::join(corpus.target[i], " "));
+  std::string text = header_of(examples, tokenizers);
+  const std::int64_t at_once = std::max<std::int64_t>(examples.rows_in_order(), 1);
+  for (std::int64_t first = 0; first < examples.size(); first += at_once) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(at_once));
+    std::iota(rows.begin(), rows.end(), first);
+    const data::Batch batch = examples.assemble(rows);
+    const Columns columns = columns_of(batch, tokenizers);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      text += column(columns.first, rows.size(), row, columns.first_lengths[row]) + '\t' +
+              column(columns.second, rows.size(), row,
+                     columns.second_lengths[row] - columns.unwritten_end) +
+              '\n';
+    }
   }
   write_text(path.string(), text);
 }
@@ -28,15 +71,19 @@ void write_ids(const std::filesystem::path& path, const data::PairCorpus& corpus
 
 void export_ids(const TrainRequest& request, const std::string& directory) {
   const training::TrainConfig config = api::config_of(request);
-  SLUICE_CHECK(config.model.kind == models::Seq2SeqConfig::kKind,
-               "model.kind is '{}', but only pairs of texts, of a {}, are exported as ids",
-               config.model.kind, models::Seq2SeqConfig::kKind);
-  const training::Seq2SeqData data =
-      training::make_seq2seq_data(config, training::read_text_data(config.data));
+  const training::TrainData data = training::task_of(config).read_data(config, nullptr);
+  const training::Tokenizers& tokenizers = data.tokenizers;
+  SLUICE_CHECK(tokenizers.source || tokenizers.target,
+               "model.kind is '{}', whose examples are numbers, not tokens with ids",
+               config.model.kind);
   std::filesystem::create_directories(directory);
   const std::filesystem::path folder(directory);
-  write_ids(folder / "train.ids", data.train, data.tokenizers);
-  if (data.validation.size() > 0) write_ids(folder / "valid.ids", data.validation, data.tokenizers);
+  write_ids(folder / "train.ids", *data.train, tokenizers);
+  if (data.validation) write_ids(folder / "valid.ids", *data.validation, tokenizers);
+  if (tokenizers.labels) {
+    write_text((folder / "labels.txt").string(),
+               fmt::format("{}\n", fmt::join(tokenizers.labels->names(), "\n")));
+  }
 }
 
 }  // namespace sluice

@@ -71,13 +71,21 @@ def train(case, model, loss_of_step):
     return losses
 
 
+def golden_path(script):
+    return pathlib.Path(script).parent / "goldens" / f"{pathlib.Path(script).stem}.json"
+
+
+def golden_of(script):
+    """What main() has written for a script."""
+    return json.loads(golden_path(script).read_text())
+
+
 def main(script, description, cases, losses_of):
     """Writes, or compares with, goldens/SCRIPT.json the losses of all cases; the process' exit status."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     arguments = parser.parse_args()
-    script = pathlib.Path(script)
-    golden = script.parent / "goldens" / f"{script.stem}.json"
+    golden = golden_path(script)
     torch.set_num_threads(1)
     results = []
     for case in cases:
@@ -89,7 +97,7 @@ def main(script, description, cases, losses_of):
         golden.write_text(json.dumps({"torch": torch.__version__, "cases": results}, indent=1))
         return 0
     worst = max(abs(new / old - 1)
-                for a, b in zip(results, json.loads(golden.read_text())["cases"])
+                for a, b in zip(results, golden_of(script)["cases"])
                 for new, old in zip(a["losses"], b["losses"]))
     print(f"largest relative difference from {golden.name}: {worst:.2e}")
     return 0 if worst < 1e-5 else 1

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Trains in torch what `sluice train` trains, to compare the perplexity of held-out text.
+"""Trains in torch what `sluice train` trains, to compare how good the models are.
 
-The model is that of docs/equations.md with the same initial weights, the batches come in the same
-order, and optimiser, clipping, schedule and label smoothing read the same configuration; only
-dropout draws other masks. It needs torch alone, on a CPU or a GPU.
+Models are those of docs/equations.md (seq2seq, language_model, tagger) with the same initial
+weights, the batches come in the same order, and optimiser, clipping, schedule and label smoothing
+read the same configuration; only dropout draws other masks. It needs torch alone, on a CPU or a GPU.
 
-    train_torch.py --train train.ids --valid valid.ids --config examples/zh_chat.toml \\
+    sluice data ids examples/zh_chat.toml -o zh.ids
+    train_torch.py --train zh.ids/train.ids --valid zh.ids/valid.ids --config examples/zh_chat.toml \\
                    --device cuda --json torch.json
-    train_torch.py --check      first 100 losses against the goldens, and a small run
+    train_torch.py --check      first 100 losses against the goldens, and small runs
 
-An id file has the header line `# vocabulary SOURCE TARGET` (ids of each side, special ones
-included) and then an example a line: source ids, a TAB, target ids, decimal with single spaces
-between, in the order of the data set and without beginning and end of sentence.
+`sluice data ids --help` says what the files hold. --test measures the best model on further
+examples; a tagger's F1 takes --labels, the file labels.txt beside the ids.
 """
 
 import argparse
@@ -21,34 +21,49 @@ import sys
 
 import torch
 
-from torch_seq2seq.check import check_goldens, check_run
-from torch_seq2seq.config import read_config
-from torch_seq2seq.data import read_ids
-from torch_seq2seq.training import Run
+from torch_models.check import (check_crf, check_goldens, check_padded, check_run,
+                                check_tagger_run)
+from torch_models.config import read_config
+from torch_models.data import read_ids
+from torch_models.training import Run
 
 
 def compare(arguments):
-    vocabularies, train = read_ids(arguments.train)
-    valid_vocabularies, valid = read_ids(arguments.valid)
-    if vocabularies != valid_vocabularies:
-        sys.exit("the two id files have different vocabularies")
     assignments = list(arguments.set)
     if arguments.epochs is not None:
         assignments.append(f"training.max_epochs={arguments.epochs}")
     config = read_config(arguments.config, assignments)
+    kind = config["model"]["kind"]
+    paths = [path for path in (arguments.train, arguments.valid, arguments.test) if path]
+    train, valid, *test = [read_ids(path, kind) for path in paths]
+    if any(examples.vocabularies != train.vocabularies for examples in (valid, *test)):
+        sys.exit("the id files have different vocabularies")
+    labels = arguments.labels.read_text().splitlines() if arguments.labels else None
+    if config["training"]["keep_best"] == "f1" and not labels:
+        sys.exit("training.keep_best is f1, which takes --labels")
     device = torch.device(arguments.device)
-    run = Run(config, vocabularies, train, valid, device)
+    run = Run(config, train, valid, device, labels)
     run.run()
-    last = run.validations[-1]
-    print(f"perplexity on {len(valid)} held-out examples: {last['perplexity']:.4f} after step "
-          f"{last['step']}, best {run.best['perplexity']:.4f} after step {run.best['step']}")
+    report(run, len(valid))
+    results = dict(final=run.validations[-1], best=run.best)
+    if test:
+        run.restore_best()
+        results["test"] = run.evaluate(test[0])
+        print("test:", ", ".join(f"{name} {value:.4f}" for name, value in results["test"].items()))
     if arguments.json:
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
         arguments.json.write_text(json.dumps(dict(
-            torch=torch.__version__, device=name, config=config, vocabularies=vocabularies,
+            torch=torch.__version__, device=name, config=config, vocabularies=train.vocabularies,
             parameters=sum(p.numel() for p in run.model.parameters()), train_examples=len(train),
-            valid_examples=len(valid), tokens_per_second=run.tokens / run.seconds, final=last,
-            best=run.best, validations=run.validations), indent=1))
+            valid_examples=len(valid), tokens_per_second=run.tokens / run.seconds, **results,
+            validations=run.validations), indent=1))
+
+
+def report(run, examples):
+    key, last = run.options["keep_best"], run.validations[-1]
+    key = "perplexity" if key == "loss" else key
+    print(f"{key} on {examples} held-out examples: {last[key]:.4f} after step {last['step']}, best "
+          f"{run.best[key]:.4f} after step {run.best['step']}")
 
 
 def main(argv=None):
@@ -56,6 +71,8 @@ def main(argv=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", type=pathlib.Path, help="id file to train on")
     parser.add_argument("--valid", type=pathlib.Path, help="id file to validate on")
+    parser.add_argument("--test", type=pathlib.Path, help="id file to measure the best model on")
+    parser.add_argument("--labels", type=pathlib.Path, help="names of a tagger's labels")
     parser.add_argument("--config", type=pathlib.Path, help="a training's .toml, or the same as .json")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE",
                         help="override one key of the configuration")
@@ -70,7 +87,10 @@ def main(argv=None):
     if arguments.check:
         torch.set_num_threads(1)
         check_goldens()
+        check_crf()
+        check_padded()
         check_run(main)
+        check_tagger_run(main)
         return
     if not arguments.train or not arguments.valid:
         parser.error("--train and --valid are needed")

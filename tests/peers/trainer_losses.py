@@ -14,7 +14,10 @@ import pathlib
 import sys
 
 import torch
-import train_torch
+
+from torch_models.config import DEFAULTS
+from torch_models.data import Examples, SplitMix
+from torch_models.training import Run
 
 GOLDEN = pathlib.Path(__file__).parent / "goldens" / "trainer_losses.json"
 VOCABULARIES = 23, 19
@@ -38,7 +41,7 @@ CASES = [
 
 def examples(count, stream, noise):
     """The target is the source backwards, with some quarters of its tokens drawn at random."""
-    random = train_torch.SplitMix(9, stream)
+    random = SplitMix(9, stream)
     pairs = []
     for _ in range(count):
         source = [4 + random.below(VOCABULARIES[0] - 4) for _ in range(1 + random.below(8))]
@@ -50,8 +53,9 @@ def examples(count, stream, noise):
 
 def train(case, train_examples, valid_examples):
     config = {section: {**defaults, **case[section]}
-              for section, defaults in train_torch.DEFAULTS.items()}
-    run = train_torch.Run(config, VOCABULARIES, train_examples, valid_examples, torch.device("cpu"))
+              for section, defaults in DEFAULTS.items()}
+    sides = [Examples("seq2seq", VOCABULARIES, pairs) for pairs in (train_examples, valid_examples)]
+    run = Run(config, *sides, torch.device("cpu"))
     run.run()
     return dict(losses=run.step_losses,
                 validations=[[note["step"], note["loss"], note["learning_rate"]]

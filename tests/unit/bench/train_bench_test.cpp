@@ -79,7 +79,7 @@ TEST(TokenBatches, AreFreshAndShifted) {
   const TrainShape shape =
       parse_shapes("a vocabulary=6 batch=3 source_time=4 target_time=5", "f").front();
   TokenBatches batches(shape);
-  const data::Batch first = batches.next(), second = batches.next();
+  const data::Batch first = batches.next().front(), second = batches.next().front();
   EXPECT_NE(first.source, second.source);
   EXPECT_EQ(second.global_row, (std::vector<std::int64_t>{3, 4, 5}));
   EXPECT_EQ(first.target_tokens(), 15);

@@ -4,14 +4,17 @@ import json
 import sys
 
 DEFAULTS = {
-    "model": dict(cell="lstm", embedding=256, hidden=256, encoder_layers=1, decoder_layers=1,
-                  bidirectional=True, attention="additive", dropout=0.2),
+    "model": dict(kind="seq2seq", cell="lstm", embedding=256, hidden=256, layers=1,
+                  encoder_layers=1, decoder_layers=1, bidirectional=True, attention="additive",
+                  output="crf", tie_embeddings="none", dropout=0.2),
     "training": dict(optimizer="adam", learning_rate=1e-3, schedule="constant", warmup_steps=0,
-                     plateau_factor=0.5, plateau_patience=2, min_learning_rate=0.0, beta1=0.9,
-                     beta2=0.999, epsilon=1e-8, momentum=0.0, weight_decay=0.0, clip_norm=5.0,
-                     label_smoothing=0.0, max_tokens=4096, max_rows=512, pool=8192, max_epochs=20,
-                     max_steps=0, seed=1, validate_every=0, keep_best="loss", patience=0),
+                     plateau_factor=0.5, plateau_patience=2, decay_steps=0, min_learning_rate=0.0,
+                     beta1=0.9, beta2=0.999, epsilon=1e-8, momentum=0.0, weight_decay=0.0,
+                     clip_norm=5.0, label_smoothing=0.0, bptt=0, max_tokens=4096, max_rows=512,
+                     pool=8192, max_epochs=20, max_steps=0, seed=1, validate_every=0,
+                     keep_best="loss", patience=0),
 }
+KINDS = ("seq2seq", "language_model", "tagger")
 
 
 def read_config(path, assignments):
@@ -39,6 +42,16 @@ def read_config(path, assignments):
                 config[section][key] = value
             elif key not in ("checkpoint_every", "bleu_tokenizer"):
                 sys.exit(f"{path}: unknown key {section}.{key}")
-    if config["training"]["keep_best"] != "loss":
-        sys.exit("only training.keep_best = \"loss\" is known here")
+    check(config)
     return config
+
+
+def check(config):
+    kind = config["model"]["kind"]
+    if kind not in KINDS:
+        sys.exit(f"models of the kind {kind} are not known here, only {', '.join(KINDS)}")
+    known = ["loss", "perplexity", "bits_per_token"] + (["f1"] if kind == "tagger" else [])
+    if config["training"]["keep_best"] not in known:
+        sys.exit(f"training.keep_best may only be {', '.join(known)} here")
+    if config["training"]["schedule"] == "step":
+        sys.exit("the schedule step is not known here")

@@ -1,36 +1,13 @@
-"""The model of docs/equations.md with the initial weights of layers::Parameters."""
+"""Encoder, decoder with attention and input feeding (docs/equations.md)."""
 
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .data import WORD
-
-
-def initial_values(name, count, limit, seed, device):
-    """As layers::Parameters::initialize: Philox4x32-10 keyed by seed and name, counted by element;
-    uniform in [-limit, limit]."""
-    if limit == 0:
-        return torch.zeros(count, device=device)
-    low32 = 0xFFFFFFFF
-    hashed = 0xCBF29CE484222325
-    for byte in name.encode():
-        hashed = ((hashed ^ byte) * 0x100000001B3) & WORD
-    key = seed ^ hashed
-    k0, k1 = key & low32, key >> 32
-    blocks = torch.arange((count + 3) // 4, device=device)
-    c = [blocks & low32, blocks >> 32, torch.zeros_like(blocks), torch.zeros_like(blocks)]
-    for _ in range(10):
-        # Products of two 32-bit words wrap in int64; their bits are those of uint64.
-        p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
-        c = [((p1 >> 32) & low32) ^ c[1] ^ k0, p1 & low32,
-             ((p0 >> 32) & low32) ^ c[3] ^ k1, p0 & low32]
-        k0, k1 = (k0 + 0x9E3779B9) & low32, (k1 + 0xBB67AE85) & low32
-    unit = (torch.stack(c, dim=1).reshape(-1)[:count].double() + 0.5) / 4294967296.0
-    return ((2 * unit - 1) * limit).float()
+from .layers import cross_entropy_sums, dropout, run_recurrent
+from .parameters import initialize
 
 
 class Decoder(nn.Module):
@@ -109,32 +86,22 @@ class Seq2Seq(nn.Module):
                                  dropout=config["dropout"] if layers > 1 else 0)
         self.decoder = Decoder(config)
         self.output = nn.Linear(hidden, target_vocabulary)
-        self.initialize(seed)
+        units = hidden // directions
 
-    def initialize(self, seed):
-        hidden = self.config["hidden"]
-        units = hidden // (2 if self.config["bidirectional"] else 1)
-        for name, parameter in self.named_parameters():
+        def limit_of(name, parameter):
             if name.endswith("embedding.weight"):
-                limit = math.sqrt(3 / parameter.shape[1])
-            elif name in ("output.bias", "decoder.attention.output_bias"):
-                limit = 0
-            elif name == "decoder.attention.output_weight":
-                limit = 1 / math.sqrt(2 * hidden)
-            else:
-                limit = 1 / math.sqrt(units if name.startswith("encoder.") else hidden)
-            values = initial_values(name, parameter.numel(), limit, seed, parameter.device)
-            parameter.data.copy_(values.reshape(parameter.shape))
+                return math.sqrt(3 / parameter.shape[1])
+            if name in ("output.bias", "decoder.attention.output_bias"):
+                return 0
+            if name == "decoder.attention.output_weight":
+                return 1 / math.sqrt(2 * hidden)
+            return 1 / math.sqrt(units if name.startswith("encoder.") else hidden)
+
+        initialize(self, limit_of, seed)
 
     def encode(self, batch):
-        rate = self.config["dropout"]
-        embedded = functional.dropout(self.source_embedding(batch.source), rate, self.training)
-        if batch.padding is None:
-            outputs, finals = self.encoder(embedded)
-        else:
-            packed = pack_padded_sequence(embedded, batch.source_lengths, enforce_sorted=False)
-            outputs, finals = self.encoder(packed)
-            outputs = pad_packed_sequence(outputs)[0]
+        embedded = dropout(self, self.source_embedding(batch.source))
+        outputs, finals = run_recurrent(self.encoder, embedded, batch)
         memory = outputs.transpose(0, 1).contiguous()
         finals = finals if isinstance(finals, tuple) else (finals,)
         # [layers * directions, rows, units] -> both directions side by side.
@@ -148,18 +115,7 @@ class Seq2Seq(nn.Module):
 
     def forward(self, batch, label_smoothing):
         """(smoothed loss, -log p) summed over the batch's target tokens."""
-        rate = self.config["dropout"]
         memory, states = self.encode(batch)
-        embedded = functional.dropout(self.target_embedding(batch.target_in), rate, self.training)
+        embedded = dropout(self, self.target_embedding(batch.target_in))
         a = self.decoder(embedded, memory, batch.padding, states)
-        kept, targets = functional.dropout(a, rate, self.training), batch.target_out
-        if batch.counts is None:
-            kept, targets = kept.flatten(0, 1), targets.flatten()
-        else:
-            kept, targets = kept[batch.counts], targets[batch.counts]
-        logits = self.output(kept)
-        loss = functional.cross_entropy(logits, targets, reduction="sum",
-                                        label_smoothing=label_smoothing)
-        if label_smoothing == 0:
-            return loss, loss.detach()
-        return loss, functional.cross_entropy(logits.detach(), targets, reduction="sum")
+        return cross_entropy_sums(self.output(dropout(self, a)), batch, label_smoothing)

@@ -7,8 +7,18 @@ import time
 import torch
 from torch import nn
 
-from .data import Batch, batches_of_epoch, cut, sort_by_length
-from .model import Seq2Seq
+from .data import IGNORED, Batch, batches_of_epoch, sorted_batches
+from .entities import f1
+from .language_model import LanguageModel
+from .seq2seq import Seq2Seq
+from .tagger import Tagger
+
+
+def make_model(config, vocabularies):
+    model, seed = config["model"], config["training"]["seed"]
+    if model["kind"] == "language_model":
+        return LanguageModel(model, vocabularies[1], seed, carries=config["training"]["bptt"] > 0)
+    return (Tagger if model["kind"] == "tagger" else Seq2Seq)(model, *vocabularies, seed)
 
 
 class LearningRate:
@@ -22,6 +32,9 @@ class LearningRate:
             rate *= step / warmup
         elif options["schedule"] == "inverse_sqrt":
             rate *= math.sqrt(warmup / step)
+        elif options["schedule"] == "cosine":
+            least, done = options["min_learning_rate"], (step - warmup) / options["decay_steps"]
+            rate = least + (rate - least) * (1 + math.cos(math.pi * min(done, 1))) / 2
         if options["schedule"] != "plateau":
             return rate
         return max(rate * self.factor, min(rate, options["min_learning_rate"]))
@@ -36,12 +49,13 @@ class LearningRate:
             self.factor *= self.options["plateau_factor"]
 
 
-def make_optimizer(parameters, options):
+def make_optimizer(parameters, options, **how):
+    """`how` says to torch which of its implementations to take."""
     if options["optimizer"] == "adam":
         return torch.optim.AdamW(parameters, betas=(options["beta1"], options["beta2"]),
-                                 eps=options["epsilon"], weight_decay=options["weight_decay"])
+                                 eps=options["epsilon"], weight_decay=options["weight_decay"], **how)
     return torch.optim.SGD(parameters, lr=1.0, momentum=options["momentum"],
-                           weight_decay=options["weight_decay"])
+                           weight_decay=options["weight_decay"], **how)
 
 
 def train_step(model, optimizer, batch, options, learning_rate):
@@ -58,29 +72,45 @@ def train_step(model, optimizer, batch, options, learning_rate):
     return loss.detach()
 
 
-def validate(model, examples, options, device):
-    """-log p per target token, end of sentence counted, without smoothing."""
+def labels_of(batch, given, names):
+    """Names of the wanted and of the given labels [time, rows], row by row."""
+    counts = (batch.target_out != IGNORED).sum(0).tolist()
+    for row, (count, wanted, own) in enumerate(zip(counts, batch.target_out.T.tolist(),
+                                                   given.T.tolist())):
+        if row < batch.rows:
+            yield [names[label] for label in wanted[:count]], [names[label] for label in own[:count]]
+
+
+def validate(model, examples, options, device, labels=None):
+    """Per target, without smoothing: loss (-log p) and what follows from it; with the names of
+    labels the F1 of entities, too."""
     model.eval()
-    order = sort_by_length(range(len(examples)), examples, 0)[::-1]
-    total, tokens = 0.0, 0
+    total, tokens, tagged = 0.0, 0, []
     with torch.no_grad():
-        for rows in cut(order, examples, options):
+        for rows in sorted_batches(examples, options):
             batch = Batch(examples, rows, device)
             total += model(batch, 0)[1].double()
             tokens += batch.target_tokens
-    return float(total) / tokens
+            if labels:
+                tagged += labels_of(batch, model.best_labels(batch), labels)
+    loss = float(total) / tokens
+    metrics = dict(loss=loss, perplexity=math.exp(loss), bits_per_token=loss / math.log(2))
+    if labels:
+        metrics["f1"] = f1(*zip(*tagged))
+    return metrics
 
 
 class Run:
-    def __init__(self, config, vocabularies, train, valid, device):
+    def __init__(self, config, train, valid, device, labels=None):
+        """`labels`: names of a tagger's."""
         self.options = config["training"]
-        self.train, self.valid, self.device = train, valid, device
+        self.train, self.valid, self.device, self.labels = train, valid, device, labels
         torch.manual_seed(self.options["seed"])
-        self.model = Seq2Seq(config["model"], *vocabularies, self.options["seed"]).to(device)
+        self.model = make_model(config, train.vocabularies).to(device)
         self.optimizer = make_optimizer(self.model.parameters(), self.options)
         self.learning_rate = LearningRate(self.options)
         self.step, self.seconds, self.tokens = 0, 0.0, 0
-        self.validations, self.best = [], None
+        self.validations, self.best, self.best_weights = [], None, None
         self.stalled, self.step_losses = 0, []
 
     def done(self):
@@ -110,27 +140,39 @@ class Run:
                                       self.learning_rate.at(self.step)))
         self.tokens += batch.source_tokens + batch.target_tokens
 
+    def minimised(self, metrics):
+        key = self.options["keep_best"]
+        return -metrics[key] if key == "f1" else metrics[key]
+
     def note(self, epoch, scheduled=True):
         """Validates; off the schedule, at the end of a run, with no bearing on rate and patience."""
         losses = torch.stack(self.losses).tolist()  # waits for the device
         self.seconds += time.perf_counter() - self.begin
         train_loss = sum(losses) / len(losses)
         self.step_losses += losses
-        loss = validate(self.model, self.valid, self.options, self.device)
-        if not math.isfinite(loss):
-            sys.exit(f"the validation loss after step {self.step} is {loss}: training diverged")
+        metrics = self.evaluate(self.valid)
+        if not math.isfinite(metrics["loss"]):
+            sys.exit(f"the validation loss after step {self.step} is {metrics['loss']}: training "
+                     "diverged")
         rate = self.learning_rate.at(self.step)
-        improved = self.best is None or loss < self.best["loss"]
-        self.validations.append(dict(epoch=epoch, step=self.step, train_loss=train_loss, loss=loss,
-                                     perplexity=math.exp(loss), learning_rate=rate,
-                                     training_seconds=self.seconds))
+        improved = self.best is None or self.minimised(metrics) < self.minimised(self.best)
+        self.validations.append(dict(epoch=epoch, step=self.step, train_loss=train_loss,
+                                     learning_rate=rate, training_seconds=self.seconds, **metrics))
         if improved:
             self.best = self.validations[-1]
+            self.best_weights = {name: value.clone()
+                                 for name, value in self.model.state_dict().items()}
         if scheduled:
             self.stalled = 0 if improved else self.stalled + 1
             if self.options["schedule"] == "plateau":
-                self.learning_rate.validated(loss)
-        print(f"epoch {epoch}, step {self.step}: training loss {train_loss:.4f}, held-out loss "
-              f"{loss:.4f}, perplexity {math.exp(loss):.3f}, learning rate {rate:.3g}, "
-              f"{self.tokens / self.seconds:.0f} tokens/s", flush=True)
+                self.learning_rate.validated(self.minimised(metrics))
+        told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        print(f"epoch {epoch}, step {self.step}: training loss {train_loss:.4f}, held-out {told}, "
+              f"learning rate {rate:.3g}, {self.tokens / self.seconds:.0f} tokens/s", flush=True)
         self.losses, self.begin = [], time.perf_counter()
+
+    def evaluate(self, examples):
+        return validate(self.model, examples, self.options, self.device, self.labels)
+
+    def restore_best(self):
+        self.model.load_state_dict(self.best_weights)
