@@ -11,11 +11,15 @@ namespace loss = kernels::loss;
 
 namespace {
 
-// Target tokens whose logits are in memory at once. On a CPU enough for a fast product, few enough
-// that logits and their gradient stay in its cache instead of taking tokens x vocabulary.
-constexpr std::int64_t kHostLogitTokens = 512;
-// On a GPU enough to fill it: 512 MiB of logits for a vocabulary of 32,000.
-constexpr std::int64_t kGpuLogitTokens = 4096;
+// Target tokens whose logits are in memory at once.
+std::int64_t logit_tokens(const Context& context, std::int64_t vocabulary) {
+  // On a CPU enough for a fast product, few enough that logits and their gradient stay in its cache
+  // instead of taking tokens x vocabulary.
+  if (context.device().runs_host_kernels()) return 512;
+  // On a GPU enough to fill it, and where a vocabulary is small, few launches: 500 MiB of logits.
+  constexpr std::int64_t kFilling = 4096, kMostLogits = 32000 * kFilling;
+  return std::max(kFilling, kMostLogits / vocabulary);
+}
 
 }  // namespace
 
@@ -27,7 +31,7 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
       rows_(rows),
       logits_type_(logits),
       training_(training),
-      logit_tokens_(context.device().runs_host_kernels() ? kHostLogitTokens : kGpuLogitTokens),
+      logit_tokens_(logit_tokens(context, output.out())),
       sums_(planner.saved(DType::kFloat64, {loss::kSums})),
       logits_(planner.scratch(logits, {most_logits(), output.out()})),
       workspace_(planner.scratch_bytes(loss::cross_entropy_workspace_bytes(most_logits()))),
