@@ -16,15 +16,15 @@ void require_lines(std::size_t count, const std::filesystem::path& path) {
   }
 }
 
-bool exceeds(const std::vector<std::int32_t>& ids, std::int64_t limit) {
+bool exceeds(std::span<const std::int32_t> ids, std::int64_t limit) {
   return limit > 0 && static_cast<std::int64_t>(ids.size()) > limit;
 }
 
-std::int64_t unknown_in(const std::vector<std::int32_t>& ids) {
+std::int64_t unknown_in(std::span<const std::int32_t> ids) {
   return std::count(ids.begin(), ids.end(), kUnknownId);
 }
 
-std::uint64_t absorb(std::uint64_t hash, const std::vector<std::int32_t>& ids) {
+std::uint64_t absorb(std::uint64_t hash, std::span<const std::int32_t> ids) {
   hash = SplitMix::mix(hash + ids.size() + 1);
   for (const std::int32_t id : ids) {
     hash = SplitMix::mix(hash ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(id)) + 1));
@@ -77,6 +77,22 @@ std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_pat
   return pairs;
 }
 
+bool count_pair(std::span<const std::int32_t> source, std::span<const std::int32_t> target,
+                const LengthLimits& limits, CorpusReport& report) {
+  const bool empty = source.empty() || target.empty();
+  const bool too_long = exceeds(source, limits.source) || exceeds(target, limits.target);
+  if (empty || too_long) {
+    ++(empty ? report.empty : report.too_long);
+    return false;
+  }
+  ++report.kept;
+  report.source_tokens += std::ssize(source);
+  report.target_tokens += std::ssize(target);
+  report.source_unknown += unknown_in(source);
+  report.target_unknown += unknown_in(target);
+  return true;
+}
+
 PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
                        const Tokenizer& target_tokenizer, const LengthLimits& limits,
                        std::string_view name, CorpusReport* report) {
@@ -85,21 +101,12 @@ PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     std::vector<std::int32_t> source = source_tokenizer.encode(pairs[i].source);
     std::vector<std::int32_t> target = target_tokenizer.encode(pairs[i].target);
-    if (source.empty() || target.empty()) {
-      ++counts.empty;
+    if (!count_pair(source, target, limits, counts)) {
       counts.left_out.push_back(static_cast<std::int64_t>(i));
-    } else if (exceeds(source, limits.source) || exceeds(target, limits.target)) {
-      ++counts.too_long;
-      counts.left_out.push_back(static_cast<std::int64_t>(i));
-    } else {
-      ++counts.kept;
-      counts.source_tokens += static_cast<std::int64_t>(source.size());
-      counts.target_tokens += static_cast<std::int64_t>(target.size());
-      counts.source_unknown += unknown_in(source);
-      counts.target_unknown += unknown_in(target);
-      corpus.source.push_back(std::move(source));
-      corpus.target.push_back(std::move(target));
+      continue;
     }
+    corpus.source.push_back(std::move(source));
+    corpus.target.push_back(std::move(target));
   }
   if (report != nullptr) *report = counts;
   SLUICE_CHECK(counts.kept > 0,
@@ -116,16 +123,22 @@ std::vector<ExampleLengths> PairCorpus::lengths() const {
   return lengths;
 }
 
+std::uint64_t begin_fingerprint(std::int64_t examples) {
+  return SplitMix::mix(static_cast<std::uint64_t>(examples) + 1);
+}
+
+std::uint64_t absorb_pair(std::uint64_t hash, std::span<const std::int32_t> source,
+                          std::span<const std::int32_t> target) {
+  return absorb(absorb(hash, source), target);
+}
+
 std::uint64_t PairCorpus::fingerprint() const {
-  std::uint64_t hash = SplitMix::mix(source.size() + 1);
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    hash = absorb(absorb(hash, source[i]), target[i]);
-  }
+  std::uint64_t hash = begin_fingerprint(size());
+  for (std::size_t i = 0; i < source.size(); ++i) hash = absorb_pair(hash, source[i], target[i]);
   return hash;
 }
 
-IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every,
-                         std::int64_t which) {
+void require_split(std::int64_t count, std::int64_t run, std::int64_t every, std::int64_t which) {
   SLUICE_CHECK(count >= 0 && run > 0 && every > 1,
                "a split by runs needs a positive run and every > 1, not run {} and every {}", run,
                every);
@@ -137,11 +150,18 @@ IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t ever
                "{} examples are {} runs of {}, too few to hold out one of every {} runs; use "
                "shorter runs or hold out one of fewer",
                count, runs, run, every);
-  const std::int64_t place = (which == 0 ? every : which) - 1;
+}
+
+bool is_held_out(std::int64_t index, std::int64_t run, std::int64_t every, std::int64_t which) {
+  return (index / run) % every == (which == 0 ? every : which) - 1;
+}
+
+IndexSplit split_by_runs(std::int64_t count, std::int64_t run, std::int64_t every,
+                         std::int64_t which) {
+  require_split(count, run, every, which);
   IndexSplit split;
   for (std::int64_t i = 0; i < count; ++i) {
-    const bool held_out = (i / run) % every == place;
-    (held_out ? split.held_out : split.train).push_back(i);
+    (is_held_out(i, run, every, which) ? split.held_out : split.train).push_back(i);
   }
   return split;
 }

@@ -70,6 +70,15 @@ struct CorpusReport {
   std::vector<std::int64_t> left_out;  ///< indices of what was dropped, ascending
 };
 
+/// Whether an example of these ids is kept; counts what becomes of it, but for `left_out`.
+bool count_pair(std::span<const std::int32_t> source, std::span<const std::int32_t> target,
+                const LengthLimits& limits, CorpusReport& report);
+
+/// PairCorpus::fingerprint() of so many examples, example by example.
+std::uint64_t begin_fingerprint(std::int64_t examples);
+std::uint64_t absorb_pair(std::uint64_t hash, std::span<const std::int32_t> source,
+                          std::span<const std::int32_t> target);
+
 /// Tokenizes `pairs`, which `name` calls in errors. Throws ErrorCode::kInvalidArgument if no
 /// example is left, saying how many were dropped and why.
 PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
@@ -81,6 +90,11 @@ struct IndexSplit {
   std::vector<std::int64_t> train;
   std::vector<std::int64_t> held_out;
 };
+
+/// Refuses what split_by_runs() refuses.
+void require_split(std::int64_t count, std::int64_t run, std::int64_t every, std::int64_t which);
+/// Whether split_by_runs() holds out this index, however many there are.
+bool is_held_out(std::int64_t index, std::int64_t run, std::int64_t every, std::int64_t which);
 
 /// Cuts [0, count) into runs of `run` consecutive indices (the last may be shorter) and holds out
 /// one of every `every` of them: the `which`-th, counted from 1; 0 is the last of them. Those of

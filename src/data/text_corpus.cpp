@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "data/corpus.h"
 #include "data/shuffle.h"
 #include "data/tokenizer.h"
 
@@ -33,6 +34,23 @@ void require_rows(std::span<const std::int64_t> rows, std::int64_t examples) {
     SLUICE_CHECK(row >= 0 && row < examples, "there is no example {}; there are {}", row, examples);
   }
 }
+
+class TextInMemory final : public RunningText {
+ public:
+  explicit TextInMemory(std::span<const std::vector<std::int32_t>> texts) {
+    for (const auto& text : texts) {
+      text_.insert(text_.end(), text.begin(), text.end());
+      text_.push_back(kEosId);
+    }
+  }
+  std::int64_t size() const override { return std::ssize(text_); }
+  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
+    std::copy_n(text_.begin() + begin, out.size(), out.begin());
+  }
+
+ private:
+  std::vector<std::int32_t> text_;
+};
 
 }  // namespace
 
@@ -65,24 +83,27 @@ Batch TextCorpus::assemble(std::span<const std::int64_t> rows) const {
 }
 
 std::uint64_t TextCorpus::fingerprint() const {
-  std::uint64_t hash = SplitMix::mix(texts.size() + 1);
-  for (const auto& text : texts) {
-    hash = absorb(hash, text.size());
-    for (const std::int32_t id : text) hash = absorb(hash, static_cast<std::uint64_t>(id));
-  }
+  std::uint64_t hash = begin_fingerprint(size());
+  for (const auto& text : texts) hash = absorb_text(hash, text);
+  return hash;
+}
+
+std::uint64_t absorb_text(std::uint64_t hash, std::span<const std::int32_t> text) {
+  hash = absorb(hash, text.size());
+  for (const std::int32_t id : text) hash = absorb(hash, static_cast<std::uint64_t>(id));
   return hash;
 }
 
 StretchCorpus::StretchCorpus(std::span<const std::vector<std::int32_t>> texts,
                              std::int64_t stretches, std::int64_t steps)
-    : steps_(steps) {
+    : StretchCorpus(std::make_shared<TextInMemory>(texts), stretches, steps) {}
+
+StretchCorpus::StretchCorpus(std::shared_ptr<const RunningText> text, std::int64_t stretches,
+                             std::int64_t steps)
+    : text_(std::move(text)), steps_(steps) {
   SLUICE_CHECK(stretches >= 1 && steps >= 1, "{} stretches in batches of {} steps can't be",
                stretches, steps);
-  for (const auto& text : texts) {
-    text_.insert(text_.end(), text.begin(), text.end());
-    text_.push_back(kEosId);
-  }
-  const std::int64_t tokens = std::ssize(text_);
+  const std::int64_t tokens = text_->size();
   SLUICE_CHECK(tokens >= 1, "there is no text to make batches of");
   stretches_ = std::min(stretches, tokens);
   const std::int64_t longest = (tokens + stretches_ - 1) / stretches_;
@@ -90,14 +111,14 @@ StretchCorpus::StretchCorpus(std::span<const std::vector<std::int32_t>> texts,
 }
 
 std::int64_t StretchCorpus::begin_of(std::int64_t example) const {
-  const std::int64_t stretch = example % stretches_, tokens = std::ssize(text_);
+  const std::int64_t stretch = example % stretches_, tokens = text_->size();
   // The first tokens % stretches of them have one token more.
   return stretch * (tokens / stretches_) + std::min(stretch, tokens % stretches_) +
          example / stretches_ * steps_;
 }
 
 std::int64_t StretchCorpus::length_of(std::int64_t example) const {
-  const std::int64_t stretch = example % stretches_, tokens = std::ssize(text_);
+  const std::int64_t stretch = example % stretches_, tokens = text_->size();
   const std::int64_t whole = tokens / stretches_ + (stretch < tokens % stretches_ ? 1 : 0);
   return std::clamp<std::int64_t>(whole - example / stretches_ * steps_, 0, steps_);
 }
@@ -121,11 +142,14 @@ Batch StretchCorpus::assemble(std::span<const std::int64_t> rows) const {
     SLUICE_CHECK(rows[r] == rows[0] + static_cast<std::int64_t>(r) && rows[0] % stretches_ == 0,
                  "a batch of running text is one piece of every stretch, in order");
     const std::int64_t length = length_of(rows[r]);
-    const auto begin = static_cast<std::size_t>(begin_of(rows[r]));
+    // With the token before, which is fed first.
+    const std::int64_t begin = begin_of(rows[r]), before = begin > 0 ? 1 : 0;
+    std::vector<std::int32_t> piece(static_cast<std::size_t>(length > 0 ? length + before : 0));
+    text_->read(begin - before, piece);
     for (std::size_t t = 0; t < static_cast<std::size_t>(length); ++t) {
-      const std::size_t place = t * rows.size() + r, at = begin + t;
-      batch.target_in[place] = at == 0 ? kBosId : token_after(text_[at - 1]);
-      batch.target_out[place] = text_[at];
+      const std::size_t place = t * rows.size() + r, at = t + static_cast<std::size_t>(before);
+      batch.target_in[place] = at == 0 ? kBosId : token_after(piece[at - 1]);
+      batch.target_out[place] = piece[at];
     }
     batch.source.push_back(rows[r] < stretches_ ? 0 : static_cast<std::int32_t>(r) + 1);
     batch.target_lengths.push_back(static_cast<std::int32_t>(length));
@@ -137,7 +161,12 @@ Batch StretchCorpus::assemble(std::span<const std::int64_t> rows) const {
 std::uint64_t StretchCorpus::fingerprint() const {
   std::uint64_t hash = SplitMix::mix(static_cast<std::uint64_t>(stretches_));
   hash = absorb(hash, static_cast<std::uint64_t>(steps_));
-  for (const std::int32_t id : text_) hash = absorb(hash, static_cast<std::uint64_t>(id));
+  std::vector<std::int32_t> piece;
+  for (std::int64_t begin = 0; begin < text_->size(); begin += std::ssize(piece)) {
+    piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(text_->size() - begin, 65536)));
+    text_->read(begin, piece);
+    for (const std::int32_t id : piece) hash = absorb(hash, static_cast<std::uint64_t>(id));
+  }
   return hash;
 }
 

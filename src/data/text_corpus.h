@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "data/examples.h"
@@ -21,6 +23,18 @@ struct TextCorpus final : Examples {
   std::vector<std::vector<std::int32_t>> texts;
 };
 
+/// TextCorpus::fingerprint() of a text more; it begins with data::begin_fingerprint().
+std::uint64_t absorb_text(std::uint64_t hash, std::span<const std::int32_t> text);
+
+/// One long text, in memory or elsewhere.
+class RunningText {
+ public:
+  virtual ~RunningText() = default;
+  virtual std::int64_t size() const = 0;
+  /// Tokens `begin` and so on.
+  virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
+};
+
 /// The same texts, one after the other as one running text, cut into stretches of equal length (but
 /// for one token) that stand side by side: for truncated back-propagation through time. A batch
 /// holds the next steps of every stretch; example k * stretches + s is the k-th piece of stretch s.
@@ -30,6 +44,9 @@ class StretchCorpus final : public Examples {
  public:
   /// `stretches` or, of fewer tokens (eos counted), as many as there are. Batches of `steps` steps.
   StretchCorpus(std::span<const std::vector<std::int32_t>> texts, std::int64_t stretches,
+                std::int64_t steps);
+  /// Of texts that stand one behind the other, each with its eos.
+  StretchCorpus(std::shared_ptr<const RunningText> text, std::int64_t stretches,
                 std::int64_t steps);
 
   std::int64_t size() const override { return batches_ * stretches_; }
@@ -44,7 +61,7 @@ class StretchCorpus final : public Examples {
   /// Where the example begins in the text.
   std::int64_t begin_of(std::int64_t example) const;
 
-  std::vector<std::int32_t> text_;  ///< to be predicted; eos ends each of the texts
+  std::shared_ptr<const RunningText> text_;  ///< to be predicted; eos ends each of the texts
   std::int64_t stretches_ = 0;
   std::int64_t steps_ = 0;
   std::int64_t batches_ = 0;

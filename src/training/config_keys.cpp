@@ -52,6 +52,12 @@ const ConfigKey kKeys[] = {
      "for languages written without: python3 -m jieba -d ' '."},
     {"data.target_segmenter", [](C& c) -> T { return &c.data.target_segmenter; }, kFree,
      "The same of target texts, and of the texts of a language model."},
+    {"data.stream", [](C& c) -> T { return &c.data.stream; }, kFree,
+     "Keep the examples to train on as ids on the disk, in the folder prepared/ of the output "
+     "directory, for files larger than memory; a run is the same with and without."},
+    {"data.stream_vocabulary_lines", [](C& c) -> T { return &c.data.stream_vocabulary_lines; },
+     kFree,
+     "With data.stream: make vocabularies of at most so many lines, drawn by training.seed."},
     {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kFree,
      "Without validation files: cut the examples into runs of this many neighbours."},
     {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kFree,

@@ -65,9 +65,7 @@ Texts encode(const TrainConfig& config, std::span<const std::string> texts,
                "of the {} {} texts none is left: {} have more than data.max_target_tokens = {} "
                "tokens, {} are empty",
                texts.size(), part, too_long, longest, empty);
-  result.summary =
-      fmt::format("{}: {} texts, {} tokens ({} unknown); left out: {} too long, {} empty", part,
-                  result.ids.size(), tokens, unknown, too_long, empty);
+  result.summary = text_summary(part, std::ssize(result.ids), tokens, unknown, too_long, empty);
   return result;
 }
 
@@ -84,35 +82,55 @@ std::int64_t stretches_of(const TrainConfig& config) {
       1, std::min(config.loop.max_rows, config.loop.max_tokens / config.loop.bptt));
 }
 
+std::string text_summary(const char* part, std::int64_t texts, std::int64_t tokens,
+                         std::int64_t unknown, std::int64_t too_long, std::int64_t empty) {
+  return fmt::format("{}: {} texts, {} tokens ({} unknown); left out: {} too long, {} empty", part,
+                     texts, tokens, unknown, too_long, empty);
+}
+
+std::vector<std::string> read_validation_texts(const TrainConfig& config) {
+  if (config.data.validation_text.empty()) return {};
+  SLUICE_CHECK(config.data.hold_out_run == 0 && config.data.hold_out_every == 0,
+               "data.validation_text and data.hold_out_run are both set; use one of them");
+  auto texts = read_texts(config.data.validation_text, config.tokenizer.kind);
+  segment_texts(config.data.target_segmenter, "texts to validate on", texts);
+  return texts;
+}
+
 LanguageModelText read_language_model_text(const TrainConfig& config) {
   SLUICE_CHECK(!config.data.text.empty(), "no texts to train on: set data.text");
   LanguageModelText text;
   text.train = read_texts(config.data.text, config.tokenizer.kind);
-  const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
-  if (!config.data.validation_text.empty()) {
-    SLUICE_CHECK(!holds_out,
-                 "data.validation_text and data.hold_out_run are both set; use one of them");
-    text.validation = read_texts(config.data.validation_text, config.tokenizer.kind);
-  } else if (holds_out) {
+  text.validation = read_validation_texts(config);
+  if (config.data.hold_out_run != 0 || config.data.hold_out_every != 0) {
     hold_out(config.data, text);
+    segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
   }
   segment_texts(config.data.target_segmenter, "texts to train on", text.train);
-  segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
   return text;
+}
+
+Tokenizers make_language_model_tokenizers(const TrainConfig& config,
+                                          std::span<const std::string> texts) {
+  Tokenizers tokenizers = initial_tokenizers(config);
+  if (!tokenizers.target) {
+    tokenizers.target =
+        data::train_tokenizer(texts, tokenizer_options(config, config.tokenizer.target_vocabulary));
+  }
+  return tokenizers;
 }
 
 TrainData make_language_model_data(const TrainConfig& config, const LanguageModelText& text,
                                    const Tokenizers* saved) {
   TrainData result;
-  result.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
-  if (!result.tokenizers.target) {
-    result.tokenizers.target = data::train_tokenizer(
-        text.train, tokenizer_options(config, config.tokenizer.target_vocabulary));
-  }
+  result.tokenizers =
+      saved != nullptr ? *saved : make_language_model_tokenizers(config, text.train);
   const data::Tokenizer& tokenizer = *result.tokenizers.target;
-  Texts train = encode(config, text.train, tokenizer, "training");
-  result.notes.push_back(std::move(train.summary));
-  result.train = examples_of(config, std::move(train.ids));
+  if (!text.train.empty()) {
+    Texts train = encode(config, text.train, tokenizer, "training");
+    result.notes.push_back(std::move(train.summary));
+    result.train = examples_of(config, std::move(train.ids));
+  }
   if (text.validation.empty()) return result;
   Texts validation = encode(config, text.validation, tokenizer, "validation");
   result.notes.push_back(std::move(validation.summary));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,22 @@ struct LanguageModelText {
 /// with tokenizer.kind smiles ErrorCode::kFormat with file and line of what is none.
 LanguageModelText read_language_model_text(const TrainConfig& config);
 
+/// The texts to validate on that data.validation_text names, segmented; errors likewise.
+std::vector<std::string> read_validation_texts(const TrainConfig& config);
+
+/// The tokenizer alone, made of these texts or of config.initial's checkpoint.
+Tokenizers make_language_model_tokenizers(const TrainConfig& config,
+                                          std::span<const std::string> texts);
+
+/// "training: 7 texts, 30 tokens (1 unknown); left out: 0 too long, 0 empty"
+std::string text_summary(const char* part, std::int64_t texts, std::int64_t tokens,
+                         std::int64_t unknown, std::int64_t too_long, std::int64_t empty);
+
 /// Trains the tokenizer on the training texts, or takes that of a checkpoint (`saved` when
 /// resuming, else as initial_tokenizers()), and makes examples: of each text one, of empty ones
 /// none; with training.bptt of all texts, empty ones too, running text. Throws
-/// ErrorCode::kInvalidArgument if nothing is left.
+/// ErrorCode::kInvalidArgument if nothing is left. Without texts to train on, TrainData::train
+/// stays null.
 TrainData make_language_model_data(const TrainConfig& config, const LanguageModelText& text,
                                    const Tokenizers* saved = nullptr);
 

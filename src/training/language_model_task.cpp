@@ -7,6 +7,7 @@
 #include "models/language_model.h"
 #include "training/language_model_data.h"
 #include "training/stack_keys.h"
+#include "training/streamed_data.h"
 
 namespace sluice::training {
 namespace {
@@ -48,6 +49,8 @@ std::span<const std::string_view> LanguageModelTask::keys() const {
       "data.text",
       "data.validation_text",
       "data.target_segmenter",
+      "data.stream",
+      "data.stream_vocabulary_lines",
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",
@@ -103,6 +106,7 @@ void LanguageModelTask::check(const TrainConfig& config) const {
 }
 
 TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
+  if (config.data.stream) return stream_language_model_data(config, saved);
   return make_language_model_data(config, read_language_model_text(config), saved);
 }
 

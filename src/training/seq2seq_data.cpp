@@ -45,8 +45,10 @@ void segment(const DataConfig& config, const char* what, std::vector<TextPair>& 
   segment_field(config.target_segmenter, fmt::format("targets {}", what), pairs, &TextPair::target);
 }
 
+}  // namespace
+
 // Of each side, unless it is taken from the checkpoint that the run starts from.
-Tokenizers make_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
+Tokenizers make_seq2seq_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
   Tokenizers tokenizers = initial_tokenizers(config);
   std::vector<std::string> source;
   std::vector<std::string> target;
@@ -67,6 +69,8 @@ Tokenizers make_tokenizers(const TrainConfig& config, std::span<const TextPair> 
   }
   return tokenizers;
 }
+
+namespace {
 
 std::string summary(const char* part, const data::CorpusReport& report) {
   return fmt::format(
@@ -113,34 +117,44 @@ std::vector<SampleAnswer> sample_answers(const Context& context, const models::S
 
 }  // namespace
 
+std::vector<TextPair> read_validation_pairs(const DataConfig& config) {
+  std::vector<TextPair> pairs = read_pairs("validation_", config.validation_tsv,
+                                           config.validation_source, config.validation_target);
+  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
+  SLUICE_CHECK(pairs.empty() || !holds_out,
+               "validation files and data.hold_out_run are both set; use one of them");
+  segment(config, "to validate on", pairs);
+  return pairs;
+}
+
 TextData read_text_data(const DataConfig& config) {
   SLUICE_CHECK(!config.tsv.empty() || !config.source.empty() || !config.target.empty(),
                "no examples to train on: set data.tsv, or data.source and data.target");
   TextData text;
   text.train = read_pairs("", config.tsv, config.source, config.target);
-  text.validation = read_pairs("validation_", config.validation_tsv, config.validation_source,
-                               config.validation_target);
-  if (config.hold_out_run != 0 || config.hold_out_every != 0) {
-    SLUICE_CHECK(text.validation.empty(),
-                 "validation files and data.hold_out_run are both set; use one of them");
+  text.validation = read_validation_pairs(config);
+  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
+  if (holds_out) {
     hold_out(config, text);
   }
   segment(config, "to train on", text.train);
-  segment(config, "to validate on", text.validation);
+  if (holds_out) segment(config, "to validate on", text.validation);
   return text;
 }
 
 Seq2SeqData make_seq2seq_data(const TrainConfig& config, const TextData& text,
                               const Tokenizers* saved) {
   Seq2SeqData result;
-  result.tokenizers = saved != nullptr ? *saved : make_tokenizers(config, text.train);
+  result.tokenizers = saved != nullptr ? *saved : make_seq2seq_tokenizers(config, text.train);
   const data::LengthLimits limits{config.data.max_source_tokens, config.data.max_target_tokens};
   const auto corpus = [&](const std::vector<TextPair>& pairs, const char* name,
                           data::CorpusReport& report) {
     return data::make_corpus(pairs, *result.tokenizers.source, *result.tokenizers.target, limits,
                              name, &report);
   };
-  result.train = corpus(text.train, "the training examples", result.train_report);
+  if (!text.train.empty()) {
+    result.train = corpus(text.train, "the training examples", result.train_report);
+  }
   if (!text.validation.empty()) {
     result.validation =
         corpus(text.validation, "the validation examples", result.validation_report);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,17 @@ TextData read_text_data(const DataConfig& config);
 
 /// Trains the tokenizers on the training examples, or takes those of a checkpoint (`saved` when
 /// resuming, else as initial_tokenizers()), and turns the examples into ids. Errors as
-/// data::train_tokenizer, initial_tokenizers and data::make_corpus.
+/// data::train_tokenizer, initial_tokenizers and data::make_corpus. Without examples to train on,
+/// Seq2SeqData::train stays empty.
 Seq2SeqData make_seq2seq_data(const TrainConfig& config, const TextData& text,
                               const Tokenizers* saved = nullptr);
+
+/// The tokenizers alone, of these pairs; errors likewise.
+Tokenizers make_seq2seq_tokenizers(const TrainConfig& config,
+                                   std::span<const data::TextPair> pairs);
+
+/// The pairs that data.validation_* name, segmented; none if none are named.
+std::vector<data::TextPair> read_validation_pairs(const DataConfig& config);
 
 /// What a Trainer takes. Answers can be scored if there are as many references as examples to
 /// validate on.

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "models/seq2seq.h"
 #include "training/seq2seq_data.h"
+#include "training/streamed_data.h"
 
 namespace sluice::training {
 namespace {
@@ -45,6 +46,8 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "data.validation_target",
       "data.source_segmenter",
       "data.target_segmenter",
+      "data.stream",
+      "data.stream_vocabulary_lines",
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",
@@ -108,6 +111,7 @@ void Seq2SeqTask::check(const TrainConfig& config) const {
 }
 
 TrainData Seq2SeqTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
+  if (config.data.stream) return stream_seq2seq_data(config, saved);
   return make_train_data(config, read_text_data(config.data), saved);
 }
 

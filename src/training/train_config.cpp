@@ -184,6 +184,7 @@ void TrainConfig::validate() const {
   SLUICE_CHECK(data.hold_out_fold >= 0 && data.hold_out_fold <= data.hold_out_every,
                "data.hold_out_fold is {}; it must be in 0..{}, which data.hold_out_every is",
                data.hold_out_fold, data.hold_out_every);
+  check_at_least("data.stream_vocabulary_lines", data.stream_vocabulary_lines, 1);
   check_at_least("data.max_source_tokens", data.max_source_tokens, 0);
   check_at_least("data.max_target_tokens", data.max_target_tokens, 0);
   check_tokenizer(tokenizer);

@@ -27,6 +27,8 @@ struct DataConfig {
   std::string validation_text;
   std::string source_segmenter;  ///< a command, or empty
   std::string target_segmenter;
+  bool stream = false;
+  std::int64_t stream_vocabulary_lines = 1'000'000;
   std::int64_t hold_out_run = 0;
   std::int64_t hold_out_every = 0;
   std::int64_t hold_out_fold = 0;

@@ -1,0 +1,82 @@
+#include "training/example_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "data/smiles_tokenizer.h"
+
+namespace sluice::training {
+
+ExampleReader::ExampleReader(const TrainConfig& config)
+    : text_(!config.data.text.empty()), smiles_(config.tokenizer.kind == "smiles") {
+  const std::vector<std::string> paths = files(config);
+  SLUICE_CHECK(!paths.empty(),
+               "no examples to train on: set data.tsv, or data.source and "
+               "data.target, or, of a language model, data.text");
+  for (const std::string& path : paths) {
+    SLUICE_CHECK(path != "-", "data.stream reads files twice, which standard input can't be");
+    readers_.emplace_back(path);
+  }
+}
+
+std::vector<std::string> ExampleReader::files(const TrainConfig& config) {
+  const DataConfig& data = config.data;
+  if (!data.text.empty()) return {data.text};
+  SLUICE_CHECK(data.tsv.empty() || (data.source.empty() && data.target.empty()),
+               "data.tsv and data.source or target are both set; name the examples once");
+  SLUICE_CHECK(data.source.empty() == data.target.empty(),
+               "data.source and data.target belong together, but only one is set");
+  if (!data.tsv.empty()) return {data.tsv};
+  if (!data.source.empty()) return {data.source, data.target};
+  return {};
+}
+
+std::optional<data::TextPair> ExampleReader::next() {
+  if (readers_.size() == 2) return next_aligned();
+  data::LineReader& reader = readers_.front();
+  if (!text_) return data::next_tsv_pair(reader);
+  const auto line = reader.next();
+  if (!line) return std::nullopt;
+  if (smiles_) {
+    data::require_smiles(
+        *line, fmt::format("'{}', line {},", reader.path().string(), reader.line_number()));
+  }
+  return data::TextPair{"", std::string(*line)};
+}
+
+std::optional<data::TextPair> ExampleReader::next_aligned() {
+  const auto source = readers_[0].next();
+  const auto target = readers_[1].next();
+  if (source.has_value() != target.has_value()) {
+    const bool more = source.has_value();
+    base::fail(ErrorCode::kFormat,
+               "'{}' has more lines than the {} of '{}'; line-aligned files need the same number",
+               readers_[more ? 0 : 1].path().string(), readers_[more ? 1 : 0].line_number(),
+               readers_[more ? 1 : 0].path().string());
+  }
+  if (!source) return std::nullopt;
+  return data::TextPair{std::string(*source), std::string(*target)};
+}
+
+void PairSample::add(data::TextPair pair) {
+  const std::int64_t index = seen_++;
+  if (std::ssize(kept_) < most_) {
+    kept_.emplace_back(index, std::move(pair));
+    return;
+  }
+  const auto place = random_.below(static_cast<std::uint64_t>(seen_));
+  if (place < kept_.size()) kept_[place] = {index, std::move(pair)};
+}
+
+std::vector<data::TextPair> PairSample::take() {
+  std::sort(kept_.begin(), kept_.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<data::TextPair> pairs;
+  for (auto& [index, pair] : kept_) pairs.push_back(std::move(pair));
+  kept_.clear();
+  return pairs;
+}
+
+}  // namespace sluice::training

@@ -1,0 +1,105 @@
+#include "training/stored_examples.h"
+
+#include <numeric>
+
+#include "base/check.h"
+
+namespace sluice::training {
+namespace {
+
+void require_ids(std::span<const std::int32_t> ids, std::int64_t vocabulary) {
+  for (const std::int32_t id : ids) {
+    if (id >= 0 && id < vocabulary) continue;
+    base::fail(ErrorCode::kFormat,
+               "the prepared examples hold the token {}, but the vocabulary has {} ids: they are "
+               "damaged; remove the run's folder prepared/, and they are made anew",
+               id, vocabulary);
+  }
+}
+
+/// Rows that were read, in order, make a batch of their own, which then gets their numbers.
+data::Batch assemble_all(const data::Examples& examples, std::span<const std::int64_t> rows) {
+  std::vector<std::int64_t> places(rows.size());
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  data::Batch batch = examples.assemble(places);
+  batch.global_row.assign(rows.begin(), rows.end());
+  return batch;
+}
+
+}  // namespace
+
+StoredPairs::StoredPairs(std::shared_ptr<const ExampleStore> store, std::int64_t source_vocabulary,
+                         std::int64_t target_vocabulary)
+    : store_(std::move(store)),
+      source_vocabulary_(source_vocabulary),
+      target_vocabulary_(target_vocabulary) {}
+
+std::vector<data::ExampleLengths> StoredPairs::lengths() const {
+  auto lengths = store_->lengths();
+  for (auto& length : lengths) ++length.target;
+  return lengths;
+}
+
+ExampleIds StoredPairs::read(std::int64_t example) const {
+  ExampleIds ids = store_->read(example);
+  require_ids(ids.source, source_vocabulary_);
+  require_ids(ids.target, target_vocabulary_);
+  return ids;
+}
+
+data::Batch StoredPairs::assemble(std::span<const std::int64_t> rows) const {
+  data::PairCorpus read_rows;
+  for (const std::int64_t row : rows) {
+    ExampleIds ids = read(row);
+    read_rows.source.push_back(std::move(ids.source));
+    read_rows.target.push_back(std::move(ids.target));
+  }
+  return assemble_all(read_rows, rows);
+}
+
+std::uint64_t StoredPairs::fingerprint() const {
+  std::uint64_t hash = data::begin_fingerprint(size());
+  for (std::int64_t i = 0; i < size(); ++i) {
+    const ExampleIds ids = read(i);
+    hash = data::absorb_pair(hash, ids.source, ids.target);
+  }
+  return hash;
+}
+
+StoredTexts::StoredTexts(std::shared_ptr<const ExampleStore> store, std::int64_t vocabulary)
+    : store_(std::move(store)), vocabulary_(vocabulary) {}
+
+std::vector<data::ExampleLengths> StoredTexts::lengths() const {
+  auto lengths = store_->lengths();
+  for (auto& length : lengths) ++length.target;
+  return lengths;
+}
+
+std::vector<std::int32_t> StoredTexts::read(std::int64_t example) const {
+  std::vector<std::int32_t> ids = store_->read(example).target;
+  require_ids(ids, vocabulary_);
+  return ids;
+}
+
+data::Batch StoredTexts::assemble(std::span<const std::int64_t> rows) const {
+  data::TextCorpus read_rows;
+  for (const std::int64_t row : rows) read_rows.texts.push_back(read(row));
+  return assemble_all(read_rows, rows);
+}
+
+std::uint64_t StoredTexts::fingerprint() const {
+  std::uint64_t hash = data::begin_fingerprint(size());
+  for (std::int64_t i = 0; i < size(); ++i) hash = data::absorb_text(hash, read(i));
+  return hash;
+}
+
+StoredRunningText::StoredRunningText(std::shared_ptr<const ExampleStore> store,
+                                     std::int64_t vocabulary)
+    : store_(std::move(store)), vocabulary_(vocabulary) {}
+
+void StoredRunningText::read(std::int64_t begin, std::span<std::int32_t> out) const {
+  store_->read_ids(begin, out);
+  require_ids(out, vocabulary_);
+}
+
+}  // namespace sluice::training

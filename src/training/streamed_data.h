@@ -1,0 +1,18 @@
+#pragma once
+
+#include "training/train_config.h"
+#include "training/train_data.h"
+
+namespace sluice::training {
+
+/// With data.stream: as make_train_data() and make_language_model_data() of the configured files,
+/// but the examples to train on stay on the disk, as ids in `<output.directory>/prepared/`. That is
+/// done once: files that are as they were and settings that are the same find it there. Texts pass
+/// through memory some at a time; vocabularies are made of at most data.stream_vocabulary_lines of
+/// them, drawn by training.seed (all, if there are no more); examples to validate on are kept in
+/// memory. Vocabularies, batches and fingerprint are then the same as without data.stream. Errors
+/// as the readers, and ErrorCode::kIo for what the disk refuses.
+TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved);
+TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved);
+
+}  // namespace sluice::training
