@@ -169,6 +169,16 @@ TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
   compare(layer_of(CellType::kGru, 2, draw(450, 512)), 3, 64);
 }
 
+// More than four tiles of a block have several launches in backward.
+TEST_P(RecurrentWide, EqualsOracleWithLaunchesForSomeOfTheRows) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    Descriptor stack = layer_of(cell, 2, draw(451, 512));
+    stack.layers = draw(1, 2);
+    compare(stack, 2, draw(129, 240));
+  }
+  compare(layer_of(CellType::kLstm, 1, draw(700, 768)), 2, draw(290, 400));
+}
+
 TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
   for (const std::string_view name : {kBothPasses, kForward}) {
     take(name);
@@ -221,8 +231,8 @@ TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   if (gpu_lacks(layer)) GTEST_SKIP();
   layer.rows = 128;
   EXPECT_EQ(refusal(layer), std::nullopt);
-  layer.rows = 129;
-  EXPECT_EQ(refusal(layer), "with 160 rows to a block, a kernel a step is faster");
+  layer.rows = 513;
+  EXPECT_EQ(refusal(layer), "with 288 rows to a block, a kernel a step is faster");
   layer.training = false;
   layer.rows = 512;
   EXPECT_EQ(refusal(layer), std::nullopt);

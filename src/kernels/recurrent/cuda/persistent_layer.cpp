@@ -202,11 +202,12 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
 
 bool can_await_turns(const Run& run) {
   const Descriptor& descriptor = run.engine.descriptor;
-  // Rows that end early have their last steps cleared when a launch ends, and a direction has the
-  // other's last turns first.
+  // Of several launches the first tells nothing of the others. Rows that end early have their last
+  // steps cleared when a launch ends, and a direction has the other's last turns first.
   if (run.engine.rung.residence != Residence::kWide || run.lengths() || descriptor.directions > 1) {
     return false;
   }
+  if (wide::backward_launches(descriptor, run.args.rows) > 1) return false;
   constexpr std::int64_t kFewestTurns = 4;
   const std::int64_t all = runtime::cuda::gpu_of(run.context.stream()).processors;
   const std::int64_t free = all - wide::backward_processors(descriptor, run.args.rows);

@@ -50,6 +50,7 @@ struct Geometry {
   std::int32_t chunks;        ///< 64 units each, that have all units
   std::int32_t depth_chunks;  ///< that the exchange has: `chunks`, or of each gate as many
   std::int32_t tiles;         ///< of 32 rows, in all
+  std::int32_t first_tile;    ///< of the launch
   std::int32_t tiles_each;    ///< that a block has, one after the other in each step
   std::int32_t groups;        ///< of rows: blocks of different groups have nothing in common
   std::int32_t sharers;       ///< blocks of a cluster that each copy is brought to
@@ -60,7 +61,7 @@ struct Geometry {
   std::int32_t ahead;         ///< steps of tiles whose inputs are read ahead
   bool saved_by_gate;         ///< forward leaves `saved` as [time, rows, 4, H]
   float* largest_h0;          ///< in magnitude, zero if there is none; TF32 alone
-  /// TF32's backward: [2][direction][tile][row of it][chunk][quarter], zero at the beginning
+  /// TF32's backward: [2][direction][tile][block][place of a row], zero at the beginning
   std::uint16_t* exponents;
   std::byte* exchange;      ///< [2][direction][tile][depth chunk][chunk_bytes()]
   std::uint32_t* counters;  ///< [direction][tile][chunk], zero at the beginning

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/wide/inputs.h"
-#include "kernels/recurrent/cuda/wide/row_exponents.h"
+#include "kernels/recurrent/cuda/wide/scaled_values.h"
 
 /// The cells of a backward step.
 namespace sluice::kernels::recurrent::cuda::wide {
@@ -17,14 +17,13 @@ class BackwardCell {
 
  public:
   __device__ BackwardCell(const LayerBackward& args, const Geometry& geometry,
-                          const CellPlace<kEven>& place, const Part& part, std::byte* states,
-                          std::byte* waiting, std::byte* inputs)
+                          const CellPlace<kEven>& place, const Part& part,
+                          const ScaledValues& scaled, std::byte* states, std::byte* inputs)
       : args_(args),
         place_(place),
         direction_(part.direction),
         states_(states, place.thread()),
-        unscales_(states + geometry.tiles_each * sizeof(State) * kCellThreads, place.thread()),
-        waiting_(waiting, place.thread()),
+        scaled_(scaled),
         inputs_(inputs, place.thread()),
         exponents_(geometry, args.extent.directions, part) {
     if constexpr (Arithmetic::kScaled) {
@@ -85,7 +84,7 @@ class BackwardCell {
       sums.y += values[i].y;
     }
     if constexpr (Arithmetic::kScaled) {
-      const float unscale = unscales_[tile];
+      const float unscale = scaled_.down(tile, place_.tile_place());
       sums.x = sums.x * unscale * unscale_weights_;
       sums.y = sums.y * unscale * unscale_weights_;
     }
@@ -132,42 +131,19 @@ class BackwardCell {
     }
   }
 
-  /// Tells all blocks how large those gradients are that are to be handed on, and lays them down
-  /// until then, if they are scaled.
-  __device__ void tell_largest(int number, int tile) const {
-    if (!place_.has_line()) return;
-    float largest = 0;
-#pragma unroll
-    for (int g = 0; g < Cell::kGates; ++g) {
-      const auto& d = handed_on()[g].values;
-      largest = fmaxf(largest, fmaxf(fabsf(d[0]), fabsf(d[1])));
-      waiting_[g] = make_float2(d[0], d[1]);
-    }
-#pragma unroll
-    for (int distance = 4; distance < 32; distance *= 2) {
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
-    }
-    if (place_.lane() < 4) exponents_.tell(number, tile, place_.tile_row(), largest);
-  }
-
-  __device__ void hand_on(int number, int tile) const {
-    std::uint32_t gates[Cell::kGates];
+  /// Hands the gradients on, or lays them down to be scaled and tells all blocks how large they
+  /// are.
+  __device__ void hand_on(const Item& item) const {
     if constexpr (Arithmetic::kScaled) {
-      if (place_.has_line()) {
-        const persistent::Scale scale(exponents_.largest(number, tile, place_.tile_row()));
-        unscales_[tile] = scale.down;
-#pragma unroll
-        for (int g = 0; g < Cell::kGates; ++g) {
-          const float2 d = waiting_[g];
-          gates[g] = Pair<typename Arithmetic::Factor>(d.x * scale.up, d.y * scale.up).bits;
-        }
-      }
+      lay_down(item);
+      arrive(place_.written(item.tile));
     } else {
+      std::uint32_t gates[Cell::kGates];
 #pragma unroll
       for (int g = 0; g < Cell::kGates; ++g) gates[g] = handed_on()[g].bits;
+      place_.hand_on(item.number, item.tile, gates);
+      place_.tell(item.tile);
     }
-    place_.hand_on(number, tile, gates);
-    place_.tell(tile);
   }
 
   __device__ void write(int tile, int time) const {
@@ -205,6 +181,28 @@ class BackwardCell {
  private:
   using State = BackwardState;
 
+  __device__ void lay_down(const Item& item) const {
+    if (!place_.has_line()) return;
+    const int place = place_.tile_place();
+    float largest = 0;
+#pragma unroll
+    for (int g = 0; g < Cell::kGates; ++g) {
+      const auto& d = handed_on()[g].values;
+      largest = fmaxf(largest, fmaxf(fabsf(d[0]), fabsf(d[1])));
+    }
+#pragma unroll
+    for (int distance = 4; distance < 32; distance *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    }
+    if (place_.lane() < 4) exponents_.tell(item.number, item.tile, place, largest);
+#pragma unroll
+    for (int g = 0; g < Cell::kGates; ++g) {
+      const auto& d = handed_on()[g].values;
+      *reinterpret_cast<float2*>(scaled_.at(item.tile, g, place, place_.lane() / 4 * 2)) =
+          make_float2(d[0], d[1]);
+    }
+  }
+
   /// Gate gradients as the recurrent product takes them.
   __device__ const Pair<T> (&handed_on() const)[Cell::kGates] {
     return Cell::kHasCellState ? d_gates_ : d_recurrent_;
@@ -220,8 +218,7 @@ class BackwardCell {
   const CellPlace<kEven>& place_;
   const int direction_;
   const StateMemory<State> states_;
-  const StateMemory<float> unscales_;  ///< of what was handed on last
-  const StateMemory<float2> waiting_;  ///< a gate after the other, scaled ones alone
+  const ScaledValues& scaled_;
   const BackwardInputs<T> inputs_;
   const RowExponents exponents_;
   float unscale_weights_ = 1;

@@ -14,17 +14,24 @@ namespace sluice::kernels::recurrent::cuda::wide {
 inline constexpr int kSumsBytes = kTileRows * kUnits * 4;
 
 /// kStages: of the ring, that a tile's depth takes, or kRegisterStages + 1 for more of them.
+/// `memory` is an argument for its offsets to lie in no registers.
 template <typename Cell, typename Arithmetic, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
-                    const __grid_constant__ Geometry geometry) {
+                    const __grid_constant__ Geometry geometry,
+                    const __grid_constant__ BlockMemory memory) {
   using T = typename Arithmetic::Storage;
   extern __shared__ __align__(1024) std::byte shared[];
-  const BlockMemory memory(geometry, backward_bytes(sizeof(T)));
+  constexpr int kAnnouncing = announcing_warps(Arithmetic::kScaled, kStages);
+  constexpr int kReading = reading_warps(kAnnouncing);
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
-  const Barriers barriers{ring + static_cast<std::uint32_t>(memory.barriers)};
+  // Each role finds them by itself, as it does its part.
+  const auto barriers_of = [&](const BlockMemory& memory) {
+    return Barriers{shared_address(shared) + static_cast<std::uint32_t>(memory.barriers)};
+  };
+  const Barriers barriers = barriers_of(memory);
   const int rank = static_cast<int>(cluster_rank()), first = rank - part.quarter;
   const Sharers sharers{geometry.sharers, part.quarter, kBlocksOfChunk, rank / kBlocksOfChunk};
   int* steps = reinterpret_cast<int*>(shared + memory.counts);
@@ -40,13 +47,14 @@ __global__ void __launch_bounds__(kThreads, 1)
       turns[i] = steps[i] > 0 ? counts[i] + 1 : 0;
     }
   }
-  const auto expect_parts = [&](int buffer) {
+  const auto expect_parts = [](const Barriers& barriers, int buffer) {
     arrive_and_expect(barriers.parts_full(buffer), kSumsBytes * kBlocksOfChunk);
   };
   if (threadIdx.x == 32) {
     begin_barriers(barriers, geometry, part.tiles, 1, kBlocksOfChunk * kCellWarps,
-                   extent.hidden % 2 == 0);
-    for (int i = 0; i < geometry.sums; ++i) expect_parts(i);
+                   Arithmetic::kScaled ? kCellThreads : kCellWarps,
+                   input_arrivals(kReading, extent.hidden));
+    for (int i = 0; i < geometry.sums; ++i) expect_parts(barriers, i);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }
@@ -60,19 +68,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   const auto read = [&](auto even) {
     const Part part(geometry);
+    const Barriers barriers = barriers_of(memory);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
-                                      Reader<even.value>::thread());
+                                      Reader<even.value, kReading>::thread());
     const BackwardInputs<T> inputs(shared + memory.inputs, place.thread());
-    read_ahead<Cell, T, even.value>(args, place, inputs, Items(steps, part.tiles), geometry.ahead,
-                                    barriers, time_of);
+    read_ahead<Cell, T, even.value, kReading>(args, place, inputs, Items(steps, part.tiles),
+                                              geometry.ahead, barriers, time_of);
   };
   const auto evaluate_cells = [&](auto even) {
     const Part part(geometry);
+    const Barriers barriers = barriers_of(memory);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       static_cast<int>(threadIdx.x) % kCellThreads);
-    BackwardCell<Cell, Arithmetic, even.value> cell(args, geometry, place, part,
-                                                    shared + memory.states, shared + memory.waiting,
-                                                    shared + memory.inputs);
+    const ScaledValues scaled(shared + memory.waiting, shared + memory.scales);
+    BackwardCell<Cell, Arithmetic, even.value> cell(args, geometry, place, part, scaled,
+                                                    shared + memory.states, shared + memory.inputs);
     const float4* parts = reinterpret_cast<const float4*>(shared + memory.parts);
     for (int tile = 0; tile < part.tiles; ++tile) cell.begin(tile);
     // A tile's turns are its steps, the last first, and what the last product adds to the initial
@@ -85,10 +95,6 @@ __global__ void __launch_bounds__(kThreads, 1)
             : 0;
     Turn turn{geometry.sums};
     RingPlace slot;
-    // Scaled values are handed on once all blocks have told how large theirs are: meanwhile the
-    // next item is made ready.
-    bool waits = false;
-    Item waiting{};
     for (Item item = tile_turns.first(); tile_turns.has(item); item = tile_turns.after(item)) {
       const int tile = item.tile, time = time_of(item);
       const bool steps_on = item.number < steps[tile];
@@ -98,12 +104,10 @@ __global__ void __launch_bounds__(kThreads, 1)
         arrive(barriers.inputs_empty(slot.stage));
         slot.next(geometry.ahead);
       }
-      if (Arithmetic::kScaled && waits) cell.hand_on(waiting.number, waiting.tile);
-      waits = false;
       float2 sums{0, 0};
       if (item.number > 0) {
         wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
-        if (place.thread() == 0) expect_parts(turn.buffer);
+        if (place.thread() == 0) expect_parts(barriers, turn.buffer);
         sums = cell.sum_of(parts + turn.buffer * (BlockMemory::kPartsBytes / 16), tile);
         __syncwarp();
         if (empty != 0) arrive_in_cluster(empty + turn.buffer * 8);
@@ -114,15 +118,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         continue;
       }
       cell.step(tile, sums);
-      if (item.number < items.count(tile)) {
-        if constexpr (Arithmetic::kScaled) {
-          cell.tell_largest(item.number, tile);
-          waits = true;
-          waiting = item;
-        } else {
-          cell.hand_on(item.number, tile);
-        }
-      }
+      if (item.number < items.count(tile)) cell.hand_on(item);
       // await_turns counts on it that this comes before the next step is handed on.
       cell.write(tile, time);
     }
@@ -133,6 +129,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int role = static_cast<int>(threadIdx.x) / 128;
   if (role < kProductGroups) {
     take_registers<kRegisters.product>();
+    // Reckoned here, the offsets lie in uniform registers, as addresses that depend on them then
+    // do.
+    const BlockMemory memory(geometry, backward_bytes(sizeof(T)));
+    const Barriers barriers = barriers_of(memory);
     const int group = warpgroup_of_products<kStages>(role);
     ResidentProduct<typename Arithmetic::Factor, kStages> product(
         args.weights[part.direction], geometry, part, group, shared, memory, barriers, sharers);
@@ -179,14 +179,23 @@ __global__ void __launch_bounds__(kThreads, 1)
     give_registers<kRegisters.copy>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
     const Part part(geometry);
+    const Barriers barriers = barriers_of(memory);
     const Items items(counts, part.tiles);
-    if (warp == 1) announce_items(geometry, part, items, barriers);
+    if (warp > 0 && warp <= kAnnouncing) {
+      if constexpr (Arithmetic::kScaled) {
+        const ScaledValues scaled(shared + memory.waiting, shared + memory.scales);
+        announce_scaled_items<typename Arithmetic::Factor, Cell::kGates, kAnnouncing>(
+            geometry, extent.directions, part, items, scaled, barriers, warp - 1);
+      } else {
+        announce_items(geometry, part, items, barriers);
+      }
+    }
     if (warp == 0) {
       copy_items(geometry, extent.directions, part, items,
                  DepthPart{part.quarter * geometry.stages * kStageChunks, geometry.depth_chunks},
                  sharers, ring, barriers);
     }
-    if (warp >= 2) for_width(extent, read);
+    if (warp > kAnnouncing) for_width(extent, read);
   }
   // No block ends while another may still write into it.
   __syncwarp();

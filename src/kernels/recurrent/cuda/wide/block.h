@@ -23,7 +23,7 @@ struct Part {
     direction = rest / geometry.groups;
     chunk = block % across / kBlocksOfChunk;
     quarter = block % kBlocksOfChunk;
-    first_tile = rest % geometry.groups * geometry.tiles_each;
+    first_tile = geometry.first_tile + rest % geometry.groups * geometry.tiles_each;
     tiles = min(geometry.tiles_each, geometry.tiles - first_tile);
   }
 

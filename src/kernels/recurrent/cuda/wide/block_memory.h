@@ -4,17 +4,16 @@
 
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// What a thread that evaluates cells has in shared memory, in bytes: of each tile a state, of each
-/// step that is read ahead its inputs, and what waits to be handed on.
+/// What a thread that evaluates cells has in shared memory, in bytes: of each tile a state and what
+/// waits to be handed on, of each step that is read ahead its inputs.
 struct CellBytes {
   int state, inputs, waiting;
 };
 /// By the bytes of an element in storage.
 constexpr CellBytes forward_bytes(int element) { return {8 + 2 * element, 32, 0}; }
-/// Gradients of TF32 wait for their scale, which is part of the state then.
+/// Gradients of TF32 wait for their scale.
 constexpr CellBytes backward_bytes(int element) {
-  const bool scaled = element == 4;
-  return {scaled ? 20 : 16, 16 + 10 * element, scaled ? 32 : 0};
+  return {16, 16 + 10 * element, element == 4 ? 32 : 0};
 }
 
 /// Barriers of a block, and one more of each tile.
@@ -25,7 +24,7 @@ inline constexpr int kBarriers = 2 * kMostRing + 5 + 2 * kMostAhead;
 struct BlockMemory {
   static constexpr int kPartsBytes = 16384;  ///< of sums of a tile on their way to cells
   static constexpr int kStepBytes = 2048;    ///< of a warpgroup's weights of a step of depth
-  int weights, last_steps, parts, states, waiting, inputs, counts, lengths, barriers, bytes;
+  int weights, last_steps, parts, states, waiting, inputs, counts, lengths, scales, barriers, bytes;
 
   constexpr BlockMemory(const Geometry& geometry, CellBytes cells)
       : weights(geometry.ring * geometry.stage_bytes()),
@@ -33,10 +32,11 @@ struct BlockMemory {
         parts(last_steps + 2 * wide::last_steps(geometry.stages) * kStepBytes),
         states(parts + geometry.sums * kPartsBytes),
         waiting(states + geometry.tiles_each * cells.state * kCellThreads),
-        inputs(waiting + cells.waiting * kCellThreads),
+        inputs(waiting + geometry.tiles_each * cells.waiting * kCellThreads),
         counts(inputs + geometry.ahead * cells.inputs * kCellThreads),
         lengths(counts + geometry.tiles_each * 3 * 4),
-        barriers((lengths + geometry.tiles_each * kTileRows * 4 + 7) / 8 * 8),
+        scales(lengths + geometry.tiles_each * kTileRows * 4),
+        barriers((scales + geometry.tiles_each * kTileRows * 4 + 7) / 8 * 8),
         bytes(barriers + (kBarriers + geometry.tiles_each) * 8) {}
 };
 

@@ -88,8 +88,8 @@ class CellPlace {
     return multiply_wide(line(time, tile), extent_.directions * width,
                          part_.direction * width + unit_);
   }
-  /// Of the tile.
-  __device__ int tile_row() const { return row_; }
+  /// Of the thread's row among those of the tile, so that a warp's lie next to each other.
+  __device__ int tile_place() const { return thread_ / 32 % 4 * 8 + thread_ / 128 * 4 + lane_ % 4; }
   /// Whether anything of the warp's rows is handed on.
   __device__ bool has_line() const { return row_ < geometry_.lines; }
   __device__ int direction() const { return part_.direction; }
@@ -142,8 +142,10 @@ class CellPlace {
   /// All that the warp hands on of a tile is written.
   __device__ void tell(int tile) const {
     __syncwarp();
-    if (lane_ == 0) arrive(barriers_.written(tile));
+    if (lane_ == 0) arrive(written(tile));
   }
+  /// Of a tile's values that are to be announced.
+  __device__ std::uint32_t written(int tile) const { return barriers_.written(tile); }
 
  private:
   /// The same, as something that can't be computed again: the compiler would, in every step.

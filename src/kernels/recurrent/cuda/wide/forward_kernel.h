@@ -15,6 +15,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   using T = typename Arithmetic::Storage;
   extern __shared__ __align__(1024) std::byte shared[];
   const BlockMemory memory(geometry, forward_bytes(sizeof(T)));
+  constexpr int kReading = reading_warps(1);
   const Part part(geometry);
   const Extent& extent = args.extent;
   const std::uint32_t ring = shared_address(shared);
@@ -24,8 +25,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
   if (threadIdx.x < 32) count_steps(extent, part, lengths, steps);
   if (threadIdx.x == 32) {
-    begin_barriers(barriers, geometry, part.tiles, kProductThreads, kCellThreads,
-                   extent.hidden % 2 == 0);
+    begin_barriers(barriers, geometry, part.tiles, kProductThreads, kCellThreads, kCellWarps,
+                   input_arrivals(kReading, extent.hidden));
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
   }
@@ -42,9 +43,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const auto read = [&](auto even) {
     const Part part(geometry);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
-                                      Reader<even.value>::thread());
+                                      Reader<even.value, kReading>::thread());
     const ForwardInputs<T> inputs(shared + memory.inputs, place.thread());
-    read_ahead<Cell, T, even.value>(args, place, inputs, items, geometry.ahead, barriers, time_of);
+    read_ahead<Cell, T, even.value, kReading>(args, place, inputs, items, geometry.ahead, barriers,
+                                              time_of);
   };
   const auto evaluate_cells = [&](auto even) {
     const Part part(geometry);

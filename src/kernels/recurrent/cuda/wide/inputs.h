@@ -49,12 +49,13 @@ struct BackwardInputs {
   __device__ T* dy(int slot) const { return memory.pair<T>(slot, kStates + 16); }
 };
 
-/// One of the threads that read: for four of those that evaluate cells, whose rows are eight apart.
-template <bool kEven>
+/// One of the threads that read, of so many warps: for four of those that evaluate cells, whose
+/// rows are eight apart, or for eight, of the rows below those as well.
+template <bool kEven, int kWarps>
 class Reader {
  public:
   __device__ static int thread() {
-    const int thread = static_cast<int>(threadIdx.x) % kReaders;
+    const int thread = static_cast<int>(threadIdx.x) - (kThreads - 32 * kWarps);
     return thread / 32 * 128 + thread % 32;
   }
   __device__ explicit Reader(const CellPlace<kEven>& place) : place_(place) {}
@@ -62,20 +63,20 @@ class Reader {
   /// Which rows have that step.
   __device__ void choose(int tile, int time) {
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) chosen_[i] = time < place_.length(tile, 8 * i);
+    for (int i = 0; i < kRows; ++i) chosen_[i] = time < place_.length(tile, i % 4 * 8 + i / 4);
   }
   /// Begins to copy the values of two units from `from` on, whose rows are `stride` elements apart.
   template <typename V>
   __device__ void copy(V* to, const V* from, int stride) const {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      if (chosen_[i]) copy_units(to + i * 64, from);
-      from += 8 * stride;
+      if (chosen_[i]) copy_units(to + i % 4 * 64 + i / 4 * 256, from);
+      from += (i == 3 ? 1 - 3 * 8 : 8) * stride;
     }
   }
 
  private:
-  static constexpr int kRows = 4;
+  static constexpr int kRows = 8 / kWarps;
 
   /// What isn't there is left alone.
   template <typename V>
@@ -112,9 +113,9 @@ class Reader {
 };
 
 /// What a forward step of a tile takes.
-template <typename Cell, typename T, bool kEven>
+template <typename Cell, typename T, bool kEven, int kWarps>
 __device__ void read_inputs(const LayerForward& args, const CellPlace<kEven>& place,
-                            const ForwardInputs<T>& inputs, Reader<kEven>& reader, int tile,
+                            const ForwardInputs<T>& inputs, Reader<kEven, kWarps>& reader, int tile,
                             int time, int slot) {
   const int hidden = args.extent.hidden;
   const float* from = args.input + place.template gate_at<Cell::kGates>(time, tile);
@@ -127,10 +128,10 @@ __device__ void read_inputs(const LayerForward& args, const CellPlace<kEven>& pl
 }
 
 /// What a backward step does: what forward left of it, and what flows into it.
-template <typename Cell, typename T, bool kEven>
+template <typename Cell, typename T, bool kEven, int kWarps>
 __device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& place,
-                            const BackwardInputs<T>& inputs, Reader<kEven>& reader, int tile,
-                            int time, int slot) {
+                            const BackwardInputs<T>& inputs, Reader<kEven, kWarps>& reader,
+                            int tile, int time, int slot) {
   const int hidden = args.extent.hidden;
   const int direction = place.direction();
   const std::int64_t before = place.at(place.reversed() ? time + 1 : time, tile);
@@ -156,15 +157,17 @@ __device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& p
 
 /// The reading warps, up to `ahead` steps ahead: `steps` in the order in which cells take them,
 /// each at time_of(item).
-template <typename Cell, typename T, bool kEven, typename Args, typename Inputs, typename TimeOf>
+template <typename Cell, typename T, bool kEven, int kWarps, typename Args, typename Inputs,
+          typename TimeOf>
 __device__ void read_ahead(const Args& args, const CellPlace<kEven>& place, const Inputs& inputs,
                            const Items& steps, int ahead, const Barriers& barriers,
                            const TimeOf& time_of) {
-  Reader<kEven> reader(place);
+  Reader<kEven, kWarps> reader(place);
   RingPlace slot;
   for (Item item = steps.first(); steps.has(item); item = steps.after(item)) {
     wait_for_phase(barriers.inputs_empty(slot.stage), slot.parity ^ 1);
-    read_inputs<Cell, T, kEven>(args, place, inputs, reader, item.tile, time_of(item), slot.stage);
+    read_inputs<Cell, T, kEven, kWarps>(args, place, inputs, reader, item.tile, time_of(item),
+                                        slot.stage);
     asm volatile(
         "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barriers.inputs_full(slot.stage))
         : "memory");

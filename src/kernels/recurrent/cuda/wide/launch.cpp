@@ -30,6 +30,8 @@ constexpr std::array kForwardSizes{ClusterSize{4, 30}, ClusterSize{2, 66}};
 constexpr std::array kBackwardSizes{ClusterSize{8, 15}, ClusterSize{4, 30}};
 
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
+/// Tiles of a block in a launch of backward.
+constexpr std::int64_t kMostBackwardTiles = 4;
 /// Stages of the ring that bring more than reading further ahead for cells.
 constexpr int kNeededRing = 4;
 
@@ -50,7 +52,10 @@ struct Spread {
   Geometry geometry;
   int cluster;  ///< blocks
   int directions;
+  int launches;  ///< one after the other, each for a part of the rows: backward's alone
   int blocks() const { return geometry.chunks * kBlocksOfChunk * geometry.groups * directions; }
+  /// That a block takes in all launches.
+  int most_tiles() const { return launches * geometry.tiles_each; }
 };
 
 /// With clusters of that size; nothing if not even one group of rows runs at once.
@@ -62,8 +67,11 @@ std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64
       static_cast<std::int64_t>(size.at_once) * size.blocks / (across * directions);
   if (groups == 0) return std::nullopt;
   const std::int64_t tiles = parts(rows, kTileRows);
-  const std::int64_t each = parts(tiles, std::min(tiles, groups));
+  const std::int64_t most = parts(tiles, std::min(tiles, groups));
+  const std::int64_t launches = pass == Pass::kForward ? 1 : parts(most, kMostBackwardTiles);
+  const std::int64_t each = parts(most, launches);
   Spread spread{};
+  spread.launches = static_cast<int>(launches);
   spread.cluster = size.blocks;
   spread.directions = static_cast<int>(directions);
   Geometry& geometry = spread.geometry;
@@ -71,7 +79,7 @@ std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64
   geometry.depth_chunks = static_cast<std::int32_t>(depth_chunks(pass, gates, hidden));
   geometry.tiles = static_cast<std::int32_t>(tiles);
   geometry.tiles_each = static_cast<std::int32_t>(each);
-  geometry.groups = static_cast<std::int32_t>(parts(tiles, each));
+  geometry.groups = static_cast<std::int32_t>(std::min(groups, parts(tiles, each)));
   geometry.sharers = pass == Pass::kForward ? size.blocks : size.blocks / kBlocksOfChunk;
   geometry.lines = static_cast<std::int32_t>(tiles > 1 ? kTileRows : parts(rows, 8) * 8);
   geometry.stages = static_cast<std::int32_t>(stages_of(pass, gates, hidden));
@@ -87,18 +95,19 @@ std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidd
   for (const ClusterSize& size : pass == Pass::kForward ? kForwardSizes : kBackwardSizes) {
     const auto spread = spread_over(size, pass, gates, hidden, rows, directions);
     if (!spread) continue;
-    if (!best || spread->geometry.tiles_each < best->geometry.tiles_each) best = spread;
+    if (!best || spread->most_tiles() < best->most_tiles()) best = spread;
   }
   return best;
 }
 
-/// Tiles that a block may take one after the other: up to as many it was measured to be faster than
-/// a kernel a step (docs/performance/persistent-wide.md).
+/// Tiles that a block may take: up to as many it was measured to be faster than a kernel a step
+/// (docs/performance/persistent-wide.md).
 std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
   const bool forward = pass == Pass::kForward, gru = descriptor.cell == CellType::kGru;
   if (forward_stages(descriptor) == kMostStages) return forward && !gru ? 3 : 2;
   if (forward_stages(descriptor) > kRegisterStages) return forward && !gru ? 4 : 2;
-  return forward && !gru ? 8 : 4;
+  if (!forward) return 16;
+  return gru ? 4 : 8;
 }
 
 const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometry) {
@@ -196,11 +205,21 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
     }
   }
   allow(kernel, bytes);
-  Configuration configuration(spread, bytes, queue);
+  const int element = static_cast<int>(base::size_of(kind.storage));
   Args copy = args;
-  void* values[]{&copy, &geometry};
-  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
-        "queue the kernel of a recurrent layer");
+  BlockMemory layout(geometry, backward_bytes(element));
+  void* values[]{&copy, &geometry, &layout};  // backward's kernel takes all of them
+  const int groups = geometry.groups;
+  for (int i = 0; i < spread.launches; ++i) {
+    geometry.first_tile = i * groups * geometry.tiles_each;
+    const int rest = geometry.tiles - geometry.first_tile;
+    SLUICE_ASSERT(rest > 0);
+    geometry.groups = std::min(groups, static_cast<int>(parts(rest, geometry.tiles_each)));
+    // What may begin with a layer does with its first launch.
+    Configuration configuration(spread, bytes, i == 0 ? queue : LaunchQueue{queue.stream});
+    check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
+          "queue the kernel of a recurrent layer");
+  }
 }
 
 /// Why this GPU doesn't run all blocks of a launch with so many rows at once.
@@ -265,7 +284,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     }
     if (!spread)
       return "clusters that share the depth of backward's products don't all run at once";
-    const int tiles = spread->geometry.tiles_each;
+    const int tiles = spread->most_tiles();
     if (tiles > most_tiles(pass, descriptor)) {
       return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
     }
@@ -284,6 +303,13 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             bool saved_by_gate, void* exchange) {
   launch_layer(queue, kind, Pass::kBackward, args, saved_by_gate, exchange);
+}
+
+std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows) {
+  return spread_of(Pass::kBackward, descriptor.gates(), descriptor.hidden, rows,
+                   descriptor.directions)
+      .value()
+      .launches;
 }
 
 std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows) {

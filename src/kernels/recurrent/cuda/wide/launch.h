@@ -32,6 +32,8 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             bool saved_by_gate, void* exchange);
 
+/// Launches that a layer's backward takes, each for some of the rows.
+std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows);
 /// Multiprocessors that a launch of backward with so many rows takes.
 std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows);
 /// Queues a kernel that ends when the launch of backward that has begun with this exchange has

@@ -81,6 +81,11 @@ class Values {
   int turn_bytes_, first_;
 };
 
+/// All that the thread knows to be written can be read by whoever sees the counter.
+__device__ inline void announce(std::uint32_t* counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
 /// The announcing warp: counts up for all blocks when the cells' warps have written a tile's
 /// values.
 __device__ inline void announce_items(const Geometry& geometry, const Part& part,
@@ -90,7 +95,7 @@ __device__ inline void announce_items(const Geometry& geometry, const Part& part
   for (Item item = items.first(); items.has(item); item = items.after(item)) {
     std::uint32_t* counter = announced.counter(item.tile);
     wait_for_phase(barriers.written(item.tile), item.number % 2);
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+    announce(counter);
   }
 }
 

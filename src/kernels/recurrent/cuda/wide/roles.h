@@ -7,7 +7,12 @@ namespace sluice::kernels::recurrent::cuda::wide {
 
 inline constexpr int kProductGroups = 2, kCellGroups = 2, kProductWarps = 8, kCellWarps = 8;
 inline constexpr int kProductThreads = 32 * kProductWarps;
-inline constexpr int kReaders = 64;  ///< threads
+/// Warps that announce, and that read ahead. Announcing scaled values takes so long that two take
+/// turns, where registers suffice for one that reads for all cells.
+constexpr int announcing_warps(bool scaled, int stages) {
+  return scaled && stages <= kRegisterStages ? 2 : 1;
+}
+constexpr int reading_warps(int announcing) { return 3 - announcing; }
 /// Of a thread of each role; together all that a block begins with, 96 for each of its threads.
 struct Registers {
   int product, cell, copy;
@@ -33,13 +38,19 @@ __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
+/// Arrivals for what so many warps read ahead: see read_ahead.
+__device__ inline int input_arrivals(int warps, int hidden) {
+  return 32 * warps * (hidden % 2 == 0 ? 1 : 2);
+}
+
 /// Called by one thread. Those who read a stage arrive from all sharers; `senders` and `readers`
-/// arrive for the sums on their way from products to cells; `even`: number of units. What threads
+/// arrive for the sums on their way from products to cells, `writers` for values that are to be
+/// announced, `inputs` for what is read ahead. What threads
 /// store or read in shared memory each tells by an arrival of its own: one of a warp, after
 /// __syncwarp(), is no faster, and compute-sanitizer's racecheck doesn't see that it speaks for the
 /// others.
 __device__ inline void begin_barriers(const Barriers& barriers, const Geometry& geometry, int tiles,
-                                      int senders, int readers, bool even) {
+                                      int senders, int readers, int writers, int inputs) {
   for (int i = 0; i < geometry.ring; ++i) {
     begin_barrier(barriers.full(i), 1);
     begin_barrier(barriers.empty(i), geometry.sharers * kProductWarps);
@@ -50,10 +61,10 @@ __device__ inline void begin_barriers(const Barriers& barriers, const Geometry& 
   }
   begin_barrier(barriers.weights(), 1);
   for (int i = 0; i < geometry.ahead; ++i) {
-    begin_barrier(barriers.inputs_full(i), even ? kReaders : 2 * kReaders);
+    begin_barrier(barriers.inputs_full(i), inputs);
     begin_barrier(barriers.inputs_empty(i), kCellThreads);
   }
-  for (int i = 0; i < tiles; ++i) begin_barrier(barriers.written(i), kCellWarps);
+  for (int i = 0; i < tiles; ++i) begin_barrier(barriers.written(i), writers);
   publish_barriers();
 }
 
