@@ -15,6 +15,7 @@ void add_run(CLI::App& program);
 void add_tag(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
+void add_export_embeddings(CLI::App& program);
 void add_report(CLI::App& program);
 void add_info(CLI::App& program);
 void add_data(CLI::App& program);

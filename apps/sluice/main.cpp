@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
     sluice::app::add_evaluate(program);
     sluice::app::add_average(program);
     sluice::app::add_report(program);
+    sluice::app::add_export_embeddings(program);
     sluice::app::add_info(program);
     sluice::app::add_data(program);
     sluice::app::add_bench(program);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "api/line_plot.h"
+#include "api/report_answers.h"
 #include "base/check.h"
 #include "base/html.h"
 #include "training/checkpoint.h"
@@ -19,12 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using base::escape_html;
 
-constexpr std::int64_t kSamples = 8;
-
 constexpr std::string_view kStyle = R"(
 .plots { display: flex; flex-wrap: wrap; gap: 12px; }
-td.answer { white-space: normal; text-align: left; vertical-align: top; }
-td.different { color: #b42318; }
 pre { background: #f6f8fa; padding: 1em; overflow-x: auto; }
 )";
 
@@ -54,25 +51,6 @@ std::string plots(const training::Metrics& metrics) {
   return text + "</div>\n";
 }
 
-std::string cell(std::string_view text, std::string_view style = "") {
-  return fmt::format("<td class=\"answer{}\">{}</td>", style, escape_html(text));
-}
-
-std::string samples(const runtime::Context& context, const training::TrainData& data,
-                    const models::Model& model) {
-  if (!data.samples) return "";
-  std::string rows;
-  for (const training::SampleAnswer& sample : data.samples(context, model, kSamples)) {
-    rows += fmt::format("<tr>{}{}{}</tr>\n", cell(sample.input),
-                        cell(sample.answer, sample.answer == sample.reference ? "" : " different"),
-                        cell(sample.reference));
-  }
-  return "<h2>Answers</h2>\n<p>What the model answers, by greedy search, to some of the examples "
-         "that it is validated on.</p>\n<div class=\"scroll\"><table>\n<tr><th>input</th>"
-         "<th class=\"text\">answer</th><th class=\"text\">reference</th></tr>\n" +
-         rows + "</table></div>\n";
-}
-
 // The files may be gone, or lie elsewhere from here.
 std::string data_sections(const runtime::Context& context, const training::LoadedModel& loaded,
                           bool trust_segmenter) {
@@ -85,7 +63,7 @@ std::string data_sections(const runtime::Context& context, const training::Loade
     const training::TrainData data = loaded.task->read_data(loaded.config, &loaded.tokenizers);
     std::string text;
     for (const std::string& note : data.notes) text += "<p>" + escape_html(note) + "</p>\n";
-    return samples(context, data, *loaded.model) + "<h2>Data</h2>\n" + text;
+    return api::answer_sections(context, data, *loaded.model) + "<h2>Data</h2>\n" + text;
   } catch (const Error& error) {
     return fmt::format("<h2>Data</h2>\n<p>The examples could not be read: {}</p>\n",
                        escape_html(error.what()));
@@ -119,7 +97,8 @@ std::string training_report(const std::string& directory, bool trust_segmenter) 
   std::string body = plots(metrics) + data_sections(context, loaded, trust_segmenter) +
                      model_section(loaded, path);
   body += "<h2>Settings</h2>\n<pre>" + escape_html(training::to_toml(loaded.config)) + "</pre>\n";
-  return base::html_page("Training run " + directory, kStyle, body);
+  return base::html_page("Training run " + directory,
+                         std::string(kStyle) + std::string(api::kAnswerStyle), body);
 }
 
 }  // namespace sluice

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 
 #include "base/html.h"
 #include "decoding/attention_view.h"
 #include "decoding/token_label.h"
+#include "decoding/weight_color.h"
 
 namespace sluice::decoding {
 namespace {
@@ -23,23 +23,9 @@ constexpr double kScaleWidth = 14, kScaleHeight = 130;
 constexpr double kScaleRoom = 84;  // scale with its numbers
 constexpr std::int64_t kLongestLabel = 24;
 
-struct Color {
-  double red, green, blue;
-};
-
-/// White to dark blue: even steps of lightness, readable in grey as well.
-constexpr std::array<Color, 3> kStops{{{255, 255, 255}, {66, 146, 198}, {8, 48, 107}}};
-
 std::string color_of(double weight) {
-  const double place = (weight > 0 ? std::min(weight, 1.0) : 0.0) * (kStops.size() - 1);
-  const auto lower = std::min(static_cast<std::size_t>(place), kStops.size() - 2);
-  const double part = place - static_cast<double>(lower);
-  const auto mix = [&](double a, double b) {
-    return static_cast<int>(std::lround(a + (b - a) * part));
-  };
-  const Color &a = kStops[lower], &b = kStops[lower + 1];
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(a.red, b.red), mix(a.green, b.green),
-                     mix(a.blue, b.blue));
+  const Color color = weight_color(weight);
+  return fmt::format("#{:02x}{:02x}{:02x}", color.red, color.green, color.blue);
 }
 
 struct Labels {

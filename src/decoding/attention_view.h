@@ -21,6 +21,16 @@ struct AttentionView {
 /// in a browser.
 std::string attention_svg(const AttentionView& view);
 
+/// A picture's size in pixels and the content of its PNG file.
+struct Picture {
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::string png;
+};
+
+/// The cells of attention_svg alone, without labels, for what shows no SVG. There must be a weight.
+Picture attention_picture(const AttentionView& view);
+
 /// The same for a terminal of `columns` columns: a matrix of block shades under the source text if
 /// all source tokens are single characters and fit side by side, else for every output token the
 /// source tokens that it looked at most. Ends with a newline.

@@ -9,6 +9,7 @@
 #include "data/labelled_corpus.h"
 #include "data/table.h"
 #include "training/initial_weights.h"
+#include "training/sample_answers.h"
 #include "training/segmentation.h"
 #include "training/tokenizer_options.h"
 
@@ -71,10 +72,11 @@ std::int32_t label_of(const LabelledText& text, const data::Labels& labels) {
 }
 
 /// With a line for people on what was read.
-std::shared_ptr<const data::Examples> make_corpus(const TrainConfig& config,
-                                                  const std::vector<LabelledText>& texts,
-                                                  const Tokenizers& tokenizers, const char* name,
-                                                  std::vector<std::string>& notes) {
+std::shared_ptr<const data::LabelledCorpus> make_corpus(const TrainConfig& config,
+                                                        const std::vector<LabelledText>& texts,
+                                                        const Tokenizers& tokenizers,
+                                                        const char* name,
+                                                        std::vector<std::string>& notes) {
   const auto corpus = std::make_shared<data::LabelledCorpus>();
   const std::int64_t most = config.data.max_source_tokens;
   std::int64_t empty = 0, too_long = 0, tokens = 0;
@@ -119,10 +121,18 @@ TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* save
     data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(texts.train));
   }
   data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes);
-  if (!texts.validation.empty()) {
-    data.validation =
-        make_corpus(config, texts.validation, data.tokenizers, "validation", data.notes);
-  }
+  if (texts.validation.empty()) return data;
+  const auto held =
+      make_corpus(config, texts.validation, data.tokenizers, "validation", data.notes);
+  data.validation = held;
+  data.samples = [held, tokenizers = data.tokenizers](
+                     const Context& context, const models::Model& model, std::int64_t count) {
+    return sample_classes(context, model, tokenizers, *held, count);
+  };
+  data.confusion = [held, tokenizers = data.tokenizers](const Context& context,
+                                                        const models::Model& model) {
+    return confusion_of(context, model, tokenizers, *held);
+  };
   return data;
 }
 

@@ -263,6 +263,12 @@ const ConfigKey kKeys[] = {
      "Folder of the checkpoints (last/ to resume, best/ to use) and of tensorboard/."},
     {"output.log_every", [](C& c) -> T { return &c.output.log_every; }, kFree,
      "Steps between values for TensorBoard."},
+    {"output.histogram_every", [](C& c) -> T { return &c.output.histogram_every; }, kFree,
+     "Steps between histograms of all weights and gradients for TensorBoard, at least: they are "
+     "taken at the next validation or checkpoint, where training waits anyway. 0 takes none."},
+    {"output.attention_images", [](C& c) -> T { return &c.output.attention_images; }, kFree,
+     "Examples whose attention is drawn for TensorBoard at each validation: how far the answer's "
+     "tokens (down) looked at the input's (across). 0 draws none."},
 
     {"machine.threads", [](C& c) -> T { return &c.threads; }, kMay,
      "CPU threads; 0 takes OpenMP's own number."},

@@ -15,11 +15,11 @@ using runtime::DType;
 // Inputs decoded at a time: enough for fast products, few enough to keep the memory small.
 constexpr std::int64_t kInputs = 64;
 
-}  // namespace
-
-std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
-    const runtime::Context& context, const models::Seq2Seq& model,
-    std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop) {
+/// Of each source; `use(i, hypothesis)` is given that of sources[i]. False once `*stop` is true.
+template <typename Use>
+bool search_greedily(const runtime::Context& context, const models::Seq2Seq& model,
+                     std::span<const std::vector<std::int32_t>> sources, bool attention,
+                     const std::atomic<bool>* stop, Use&& use) {
   std::vector<data::ExampleLengths> lengths;
   std::int64_t longest = 1;
   for (const std::vector<std::int32_t>& source : sources) {
@@ -29,14 +29,14 @@ std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
   models::Seq2SeqDecoding decoder(context, model, {kInputs, longest, kInputs});
   decoding::SearchOptions greedy;
   greedy.beam = 1;
+  greedy.attention = attention;
   decoding::BeamSearch search(context, decoder, greedy, {kInputs, longest, DType::kFloat32});
   const std::size_t cells = static_cast<std::size_t>(kInputs * longest);
   const runtime::Buffer source_memory(context.device(), cells * sizeof(std::int32_t));
   const runtime::Buffer length_memory(context.device(), kInputs * sizeof(std::int32_t));
   const data::BatchOptions batches{.max_tokens = kInputs * longest, .max_rows = kInputs};
-  std::vector<std::vector<std::int32_t>> answers(sources.size());
   for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
-    if (stop != nullptr && *stop) return std::nullopt;
+    if (stop != nullptr && *stop) return false;
     const data::SourceBatch batch = data::assemble_sources(sources, rows);
     const auto source = source_memory.tensor(DType::kInt32, {batch.source_time, batch.rows});
     const auto length = length_memory.tensor(DType::kInt32, {batch.rows});
@@ -45,10 +45,33 @@ std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
     decoder.encode(context, source, length);
     auto found = decoding::fetch(context, search.run(context, batch.source_lengths));
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      answers[static_cast<std::size_t>(rows[r])] = std::move(found[r].front().tokens);
+      use(static_cast<std::size_t>(rows[r]), std::move(found[r].front()));
     }
   }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
+    const runtime::Context& context, const models::Seq2Seq& model,
+    std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop) {
+  std::vector<std::vector<std::int32_t>> answers(sources.size());
+  const bool done = search_greedily(
+      context, model, sources, false, stop,
+      [&](std::size_t i, decoding::Hypothesis found) { answers[i] = std::move(found.tokens); });
+  if (!done) return std::nullopt;
   return answers;
+}
+
+std::vector<decoding::Hypothesis> greedy_hypotheses(
+    const runtime::Context& context, const models::Seq2Seq& model,
+    std::span<const std::vector<std::int32_t>> sources) {
+  std::vector<decoding::Hypothesis> hypotheses(sources.size());
+  search_greedily(
+      context, model, sources, true, nullptr,
+      [&](std::size_t i, decoding::Hypothesis found) { hypotheses[i] = std::move(found); });
+  return hypotheses;
 }
 
 }  // namespace sluice::training

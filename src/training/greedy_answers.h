@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "decoding/hypothesis.h"
 #include "models/seq2seq.h"
 #include "runtime/context.h"
 
@@ -17,5 +18,10 @@ namespace sluice::training {
 std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
     const runtime::Context& context, const models::Seq2Seq& model,
     std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop = nullptr);
+
+/// The same with scores and attention.
+std::vector<decoding::Hypothesis> greedy_hypotheses(
+    const runtime::Context& context, const models::Seq2Seq& model,
+    std::span<const std::vector<std::int32_t>> sources);
 
 }  // namespace sluice::training

@@ -10,6 +10,7 @@
 #include "data/smiles_tokenizer.h"
 #include "data/text_corpus.h"
 #include "training/initial_weights.h"
+#include "training/sample_answers.h"
 #include "training/segmentation.h"
 #include "training/tokenizer_options.h"
 
@@ -17,6 +18,9 @@ namespace sluice::training {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
+
+// Texts kept for TrainData::samples.
+constexpr std::int64_t kMostSamples = 64;
 
 std::vector<std::string> read_texts(const std::string& path, const std::string& tokenizer_kind) {
   data::LineReader reader(path);
@@ -134,6 +138,15 @@ TrainData make_language_model_data(const TrainConfig& config, const LanguageMode
   if (text.validation.empty()) return result;
   Texts validation = encode(config, text.validation, tokenizer, "validation");
   result.notes.push_back(std::move(validation.summary));
+  std::vector<Ids> some;
+  for (const std::int64_t i : spread(std::ssize(validation.ids), kMostSamples)) {
+    some.push_back(validation.ids[static_cast<std::size_t>(i)]);
+  }
+  result.samples = [some = std::move(some), target = result.tokenizers.target](
+                       const Context& context, const models::Model& model, std::int64_t count) {
+    return sample_texts(context, dynamic_cast<const models::LanguageModel&>(model), *target, some,
+                        count);
+  };
   result.validation = examples_of(config, std::move(validation.ids));
   return result;
 }

@@ -47,13 +47,28 @@ void append_bytes(std::string& bytes, std::uint64_t field, std::string_view valu
   bytes += value;
 }
 
+void append_number(std::string& bytes, std::uint64_t field, std::int64_t number) {
+  append_key(bytes, field, Wire::kVarint);
+  append_varint(bytes, static_cast<std::uint64_t>(number));
+}
+
+void append_double(std::string& bytes, std::uint64_t field, double number) {
+  append_key(bytes, field, Wire::kFixed64);
+  append_fixed(bytes, std::bit_cast<std::uint64_t>(number));
+}
+
+// Packed, as repeated numbers are in proto3.
+void append_doubles(std::string& bytes, std::uint64_t field, const std::vector<double>& numbers) {
+  std::string packed;
+  for (const double number : numbers) append_fixed(packed, std::bit_cast<std::uint64_t>(number));
+  append_bytes(bytes, field, packed);
+}
+
 // Event: 1 wall_time (double), 2 step (int64), 3 file_version, 5 summary, 7 session_log.
 std::string event(std::int64_t step, std::uint64_t content_field, std::string_view content) {
   std::string bytes;
-  append_key(bytes, 1, Wire::kFixed64);
-  append_fixed(bytes, std::bit_cast<std::uint64_t>(wall_time()));
-  append_key(bytes, 2, Wire::kVarint);
-  append_varint(bytes, static_cast<std::uint64_t>(step));
+  append_double(bytes, 1, wall_time());
+  append_number(bytes, 2, step);
   append_bytes(bytes, content_field, content);
   return bytes;
 }
@@ -63,20 +78,54 @@ std::string version_event() { return event(0, 3, "brain.Event:2"); }
 // SessionLog: 1 status, where START is 1.
 std::string start_event(std::int64_t step) {
   std::string log;
-  append_key(log, 1, Wire::kVarint);
-  append_varint(log, 1);
+  append_number(log, 1, 1);
   return event(step, 7, log);
 }
 
-// Summary: repeated 1 value; Value: 1 tag, 2 simple_value (float).
-std::string scalar_event(std::string_view tag, std::int64_t step, double number) {
+// Summary: repeated 1 value; Value: 1 tag, and what it is of.
+std::string summary_event(std::string_view tag, std::int64_t step, std::string_view content) {
   std::string value;
   append_bytes(value, 1, tag);
-  append_key(value, 2, Wire::kFixed32);
-  append_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+  value += content;
   std::string summary;
   append_bytes(summary, 1, value);
   return event(step, 5, summary);
+}
+
+// Value: 2 simple_value (float).
+std::string scalar_of(double number) {
+  std::string value;
+  append_key(value, 2, Wire::kFixed32);
+  append_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+  return value;
+}
+
+// Value: 5 histo; HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum_squares, 6 bucket_limit,
+// 7 bucket.
+std::string histogram_of(const Histogram& histogram) {
+  std::string numbers;
+  append_double(numbers, 1, histogram.least);
+  append_double(numbers, 2, histogram.most);
+  append_double(numbers, 3, histogram.count);
+  append_double(numbers, 4, histogram.sum);
+  append_double(numbers, 5, histogram.squares);
+  append_doubles(numbers, 6, histogram.limits);
+  append_doubles(numbers, 7, histogram.counts);
+  std::string value;
+  append_bytes(value, 5, numbers);
+  return value;
+}
+
+// Value: 4 image; Image: 1 height, 2 width, 3 colorspace (3 is RGB), 4 encoded_image_string.
+std::string image_of(std::int64_t width, std::int64_t height, std::string_view png) {
+  std::string image;
+  append_number(image, 1, height);
+  append_number(image, 2, width);
+  append_number(image, 3, 3);
+  append_bytes(image, 4, png);
+  std::string value;
+  append_bytes(value, 4, image);
+  return value;
 }
 
 std::string record(std::string_view payload) {
@@ -117,7 +166,16 @@ MetricsLog::MetricsLog(const fs::path& directory, std::int64_t first_step) {
 }
 
 void MetricsLog::scalar(std::string_view tag, std::int64_t step, double value) {
-  write_event(scalar_event(tag, step, value));
+  write_event(summary_event(tag, step, scalar_of(value)));
+}
+
+void MetricsLog::histogram(std::string_view tag, std::int64_t step, const Histogram& histogram) {
+  write_event(summary_event(tag, step, histogram_of(histogram)));
+}
+
+void MetricsLog::image(std::string_view tag, std::int64_t step, std::int64_t width,
+                       std::int64_t height, std::string_view png) {
+  write_event(summary_event(tag, step, image_of(width, height, png)));
 }
 
 void MetricsLog::write_event(std::string_view event_bytes) {

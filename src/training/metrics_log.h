@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "io/file.h"
+#include "training/histogram.h"
 
 namespace sluice::training {
 
-/// Scalars for TensorBoard: one new event file a run in a folder, which is made if it is not there.
+/// Metrics for TensorBoard: one new event file a run in a folder, which is made if it is not there.
 ///
 /// The file is a row of TFRecords (length, its checksum, payload, its checksum; checksums masked),
 /// each an Event message of TensorBoard's event.proto, encoded by hand.
@@ -25,6 +26,13 @@ class MetricsLog {
 
   /// One value of the curve `tag`, such as "train/loss".
   void scalar(std::string_view tag, std::int64_t step, double value);
+
+  /// The distribution of some numbers after a step.
+  void histogram(std::string_view tag, std::int64_t step, const Histogram& histogram);
+
+  /// A picture of width x height pixels; `png` is the content of such a file.
+  void image(std::string_view tag, std::int64_t step, std::int64_t width, std::int64_t height,
+             std::string_view png);
 
   /// The file that this run writes; empty if it could not be made.
   const std::filesystem::path& path() const { return path_; }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace sluice::training {
 
@@ -53,6 +54,35 @@ void RunReport::tell(const StepReport& report) {
   hooks_.progress->update({report.epoch, report.step, report.fraction,
                            report.source_tokens + report.target_tokens, report.loss,
                            report.learning_rate, report.loss_scale, report.skipped_steps});
+}
+
+void RunReport::tell(const Context& context, const layers::Parameters& parameters,
+                     std::int64_t step) {
+  // Both at once, for each download waits.
+  const std::vector<float> values = context.download<float>(parameters.values());
+  const std::vector<float> gradients = context.download<float>(parameters.gradients());
+  for (std::size_t id = 0; id < parameters.specs().size(); ++id) {
+    const layers::ParameterSpec& spec = parameters.specs()[id];
+    const auto log = [&](const char* what, const std::vector<float>& all) {
+      const auto begin = static_cast<std::size_t>(parameters.offset(id));
+      const auto count = static_cast<std::size_t>(spec.shape.element_count());
+      const Histogram histogram = histogram_of(std::span(all).subspan(begin, count));
+      if (histogram.count > 0)
+        metrics_.histogram(fmt::format("{}/{}", what, spec.name), step, histogram);
+    };
+    log("weights", values);
+    log("gradients", gradients);
+  }
+}
+
+void RunReport::tell(std::span<const SampleAnswer> samples, std::int64_t step) {
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    // An answer may be empty.
+    if (samples[i].attention.attention.empty()) continue;
+    const decoding::Picture picture = decoding::attention_picture(samples[i].attention);
+    metrics_.image(fmt::format("attention/{}", i + 1), step, picture.width, picture.height,
+                   picture.png);
+  }
 }
 
 void RunReport::tell(const ValidationReport& report) {

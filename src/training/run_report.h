@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 
 #include "training/metrics_log.h"
 #include "training/progress.h"
@@ -35,6 +36,11 @@ class RunReport {
 
   void tell(const StepReport& report);
   void tell(const ValidationReport& report);
+  /// Histograms of all parameters and of their gradients as the last step left them: before
+  /// clipping, and times the loss scale if there is one. Waits for the device.
+  void tell(const Context& context, const layers::Parameters& parameters, std::int64_t step);
+  /// Pictures of the attention in a model's answers.
+  void tell(std::span<const SampleAnswer> samples, std::int64_t step);
 
  private:
   void log_step(const StepReport& report);

@@ -9,6 +9,7 @@
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "training/initial_weights.h"
+#include "training/sample_answers.h"
 #include "training/segmentation.h"
 #include "training/seq2seq_scorer.h"
 #include "training/tokenizer_options.h"
@@ -95,22 +96,31 @@ std::vector<std::string> kept_targets(std::span<const TextPair> pairs,
   return targets;
 }
 
+// Tokens as the vocabulary writes them.
+std::vector<std::string> pieces_of(const data::Tokenizer& tokenizer,
+                                   std::span<const std::int32_t> ids) {
+  std::vector<std::string> pieces;
+  for (const std::int32_t id : ids) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
 // Of `count` examples that are spread over all; inputs as the model reads them.
 std::vector<SampleAnswer> sample_answers(const Context& context, const models::Seq2Seq& model,
                                          const Tokenizers& tokenizers,
                                          const data::PairCorpus& examples, std::int64_t count) {
-  const std::int64_t kept = std::min(count, examples.size());
   std::vector<std::vector<std::int32_t>> sources;
   std::vector<SampleAnswer> samples;
-  for (std::int64_t i = 0; i < kept; ++i) {
-    const auto example = static_cast<std::size_t>(i * examples.size() / kept);
+  for (const std::int64_t chosen : spread(examples.size(), count)) {
+    const auto example = static_cast<std::size_t>(chosen);
     sources.push_back(examples.source[example]);
     samples.push_back({tokenizers.source->decode(sources.back()), "",
                        tokenizers.target->decode(examples.target[example])});
   }
-  const auto answers = greedy_answers(context, model, sources);
+  const auto answers = greedy_hypotheses(context, model, sources);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    samples[i].answer = tokenizers.target->decode((*answers)[i]);
+    samples[i].answer = tokenizers.target->decode(answers[i].tokens);
+    samples[i].attention = {pieces_of(*tokenizers.source, sources[i]),
+                            pieces_of(*tokenizers.target, answers[i].tokens), answers[i].attention};
   }
   return samples;
 }

@@ -82,6 +82,7 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "model.target_embeddings_from",
       "training.label_smoothing",
       "training.bleu_tokenizer",
+      "output.attention_images",
   };
   return kKeys;
 }

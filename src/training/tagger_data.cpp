@@ -7,6 +7,7 @@
 #include "data/tagged_examples.h"
 #include "data/word_tokenizer.h"
 #include "training/initial_weights.h"
+#include "training/sample_answers.h"
 #include "training/tagger_scorer.h"
 
 namespace sluice::training {
@@ -44,8 +45,8 @@ std::shared_ptr<const data::Tokenizer> make_vocabulary(const TokenizerConfig& co
       lines, {.max_size = config.source_vocabulary, .min_count = config.min_count});
 }
 
-std::shared_ptr<const data::Examples> make_examples(const TrainConfig& config, const Part& part,
-                                                    TrainData& result) {
+std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& config,
+                                                          const Part& part, TrainData& result) {
   data::TaggedReport report;
   auto examples = std::make_shared<data::TaggedExamples>(data::make_tagged_examples(
       part.sentences, *result.tokenizers.source, *result.tokenizers.labels,
@@ -82,7 +83,12 @@ TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved) {
   }
   result.train = make_examples(config, train, result);
   if (validation.sentences.empty()) return result;
-  result.validation = make_examples(config, validation, result);
+  const auto held = make_examples(config, validation, result);
+  result.validation = held;
+  result.samples = [held, tokenizers = result.tokenizers](
+                       const Context& context, const models::Model& model, std::int64_t count) {
+    return sample_labels(context, model, tokenizers, *held, count);
+  };
   result.scorer = [labels = result.tokenizers.labels] {
     return std::make_unique<TaggerScorer>(labels);
   };

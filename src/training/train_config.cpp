@@ -195,6 +195,8 @@ void TrainConfig::validate() const {
   check_task(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   check_at_least("output.log_every", output.log_every, 1);
+  check_at_least("output.histogram_every", output.histogram_every, 0);
+  check_at_least("output.attention_images", output.attention_images, 0);
   SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
                threads);
   check_one_of("machine.static_shapes", static_shapes, {"auto", "on", "off"});

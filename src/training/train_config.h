@@ -146,6 +146,8 @@ struct InitialConfig {
 struct OutputConfig {
   std::string directory = "runs/model";
   std::int64_t log_every = 20;
+  std::int64_t histogram_every = 0;
+  std::int64_t attention_images = 0;
 };
 
 /// All that decides a training run. What each key means stands in config_reference().

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/examples.h"
+#include "decoding/attention_view.h"
 #include "training/answer_scorer.h"
 #include "training/tokenizers.h"
 
@@ -16,6 +17,13 @@ struct SampleAnswer {
   std::string input;
   std::string answer;
   std::string reference;
+  decoding::AttentionView attention = {};  ///< empty for models without
+};
+
+/// How often a class was answered where another was right: counts[right * classes + answered].
+struct Confusion {
+  std::vector<std::string> classes;
+  std::vector<std::int64_t> counts;
 };
 
 /// The examples of a run, of any kind of model, as its Task makes them.
@@ -26,10 +34,12 @@ struct TrainData {
   /// Makes what scores the answers to `validation`, anew for each time; none: they can't be scored.
   std::function<std::unique_ptr<AnswerScorer>()> scorer;
   /// Answers of a model to at most so many of the examples to validate on; none: the kind of model
-  /// gives no text, or there are no such examples.
+  /// gives nothing to read, or there are no such examples.
   std::function<std::vector<SampleAnswer>(const runtime::Context&, const models::Model&,
                                           std::int64_t count)>
       samples;
+  /// Counts all examples to validate on; none: the kind of model gives no class.
+  std::function<Confusion(const runtime::Context&, const models::Model&)> confusion;
   std::vector<std::string> notes;  ///< for people, on what was read and what left out
 };
 

@@ -178,12 +178,14 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
   report_ = &report;
   stop_ = hooks.stop;
   read_time_ = steady_seconds();
+  weights_step_ = state_.step;
   const TrainOutcome outcome = loop();
   return {outcome, state_.step, state_.best};
 }
 
 TrainOutcome Trainer::loop() {
   while (true) {
+    if (state_.validation_due || checkpoint_due_ || limit_reached()) log_weights();
     if (state_.validation_due && !validate_and_note()) break;
     if (checkpoint_due_) save_last();
     if (stalled() || limit_reached()) {
@@ -258,6 +260,15 @@ void Trainer::read_steps() {
   read_time_ = steady_seconds();
 }
 
+// To be called where training waits for the device anyway.
+void Trainer::log_weights() {
+  const std::int64_t every = config_.output.histogram_every;
+  if (every == 0 || state_.step - weights_step_ < every) return;
+  read_steps();  // of a run that has diverged nothing is shown
+  report_->tell(*context_, model_->parameters(), state_.step);
+  weights_step_ = state_.step;
+}
+
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
   const runtime::Span span(*context_, "validation");
@@ -267,6 +278,9 @@ std::optional<ValidationReport> Trainer::validate() {
   std::optional<ValidationReport> report =
       validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_);
   if (!report) return std::nullopt;
+  const std::int64_t drawn = config_.output.attention_images;
+  if (drawn > 0 && data_.samples)
+    report_->tell(data_.samples(unwatched, *model_, drawn), state_.step);
   report->improved = !state_.best.known || report->metric < state_.best.value;
   if (report->improved) {
     save_model(*context_, folder_.best(), *model_, data_.tokenizers, config_);

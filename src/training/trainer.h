@@ -75,6 +75,7 @@ class Trainer {
   void after_step();
   void warn_of_other_implementations();
   void read_steps();
+  void log_weights();
   /// Absent if the run was asked to stop meanwhile. Keeps the model if it is the best so far.
   std::optional<ValidationReport> validate();
   bool validate_and_note();
@@ -101,7 +102,8 @@ class Trainer {
   bool checkpoint_due_ = false;
   bool unsaved_ = true;  ///< the state is not that of <output>/last
   bool compare_implementations_ = false;
-  double read_time_ = 0;  ///< of the last read of the step log
+  double read_time_ = 0;           ///< of the last read of the step log
+  std::int64_t weights_step_ = 0;  ///< of the last histograms, or where this run began
 };
 
 }  // namespace sluice::training

@@ -58,6 +58,57 @@ class Classify : public ::testing::Test {
   Workplace place_;
 };
 
+/// How many of the examples of valid.csv with the label `right` `sluice classify` labels
+/// `answered`.
+std::int64_t counted(const std::vector<std::string>& right, const std::vector<std::string>& answers,
+                     const std::string& label, const std::string& answer) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    count += right[i] == label && answers.at(i) == answer ? 1 : 0;
+  }
+  return count;
+}
+
+// The confusion on the page is that of the answers of `sluice classify`.
+TEST_F(Classify, ReportCountsWhichClassIsTakenForWhich) {
+  place_.train({"training.max_epochs=1"});
+  ASSERT_EQ(place_.sluice({"report", "run"}).code, 0);
+  const std::string page = place_.read("run/report.html");
+  // Labels stand at the ends of lines; texts without quotes between the first two commas.
+  std::vector<std::string> right, answers;
+  std::string texts;
+  for (const std::string& line : split(place_.read("valid.csv"), '\n')) {
+    if (line.starts_with("id,")) continue;
+    right.push_back(line.substr(line.rfind(',') + 1));
+    std::string text = line.substr(line.find(',') + 1);
+    text = text.substr(0, text.rfind(','));
+    if (text.starts_with("\"")) {
+      text = text.substr(1, text.size() - 2);
+      for (std::size_t at = 0; (at = text.find("\"\"", at)) != std::string::npos; ++at) {
+        text.erase(at, 1);
+      }
+    }
+    texts += text + "\n";
+  }
+  place_.write("texts.txt", texts);
+  for (const std::string& line :
+       split(place_.sluice({"classify", "run/best", "texts.txt"}).out, '\n')) {
+    answers.push_back(line.substr(0, line.find('\t')));
+  }
+  ASSERT_EQ(answers.size(), right.size());
+  std::string expected = "<tr><th></th><th>canine</th><th>feline</th></tr>\n";
+  for (const std::string label : {"canine", "feline"}) {
+    expected += "<tr><th>" + label + "</th>";
+    for (const std::string answer : {"canine", "feline"}) {
+      expected += std::string("<td") + (label == answer ? " class=\"right\"" : "") + ">" +
+                  std::to_string(counted(right, answers, label, answer)) + "</td>";
+    }
+    expected += "</tr>\n";
+  }
+  EXPECT_NE(page.find(expected), std::string::npos)
+      << expected << page.substr(page.find("<h2>Conf"));
+}
+
 TEST_F(Classify, LearnsAndLabels) {
   const Outcome trained = place_.sluice({"train", "task.toml"});
   ASSERT_EQ(trained.code, 0) << trained.err;

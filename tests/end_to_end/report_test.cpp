@@ -16,7 +16,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 /// Whether each element that is opened is closed, in order; no text may hold a bare '<'.
 bool is_well_formed(const std::string& page) {
-  static const std::regex tag(R"(<(/?)([a-z0-9]+)((?:\s[^<>]*?)?)(/?)>)");
+  static const std::regex tag(R"(<(/?)([a-zA-Z0-9]+)((?:\s[^<>]*?)?)(/?)>)");
   std::vector<std::string> open;
   std::size_t tags = 0;
   const std::string body = page.substr(page.find("<body>"));
@@ -56,6 +56,36 @@ TEST(Report, ShowsCurvesAnswersDataAndSettings) {
   EXPECT_TRUE(is_well_formed(page.substr(0, page.find("</html>"))));
   EXPECT_EQ(page.find("src="), std::string::npos);
   EXPECT_EQ(page.find("href="), std::string::npos);
+}
+
+TEST(Report, DrawsAttentionWithNamesOfTheirOwn) {
+  const Workplace place;
+  place.train({"training.max_epochs=4"});
+  ASSERT_EQ(place.sluice({"report", "run"}).code, 0);
+  const std::string page = place.read("run/report.html");
+  EXPECT_EQ(count(page, "<div class=\"attention\">"), 1u);
+  EXPECT_EQ(count(page, "<title>Attention of "), 2u);
+  EXPECT_EQ(count(page, "<?xml"), 0u);
+  for (const char* name : {"attention-scale-1", "attention-scale-2"}) {
+    EXPECT_EQ(count(page, std::string("id=\"") + name + "\""), 1u);
+    EXPECT_EQ(count(page, std::string("url(#") + name + ")"), 1u);
+  }
+}
+
+TEST(Report, ShowsHowALanguageModelGoesOn) {
+  const Workplace place;
+  place.train_texts();
+  ASSERT_EQ(place.sluice({"report", "text"}).code, 0);
+  const std::string page = place.read("text/report.html");
+  EXPECT_NE(page.find("goes on from the first half"), std::string::npos);
+  EXPECT_EQ(count(page, "<tr><td class=\"answer\">"), 8u);
+  EXPECT_EQ(count(page, " a square</td></tr>"), 8u);  // the second half of "49 is a square"
+  EXPECT_EQ(count(page, "different\">"), 0u);
+  EXPECT_EQ(page.find("<h2>Attention"), std::string::npos);
+  EXPECT_TRUE(is_well_formed(page.substr(0, page.find("</html>"))));
+  // Draws are those of a fixed seed.
+  ASSERT_EQ(place.sluice({"report", "text", "--html", "again.html"}).code, 0);
+  EXPECT_EQ(place.read("again.html"), page);
 }
 
 TEST(Report, SaysWhatIsMissing) {

@@ -61,6 +61,26 @@ class Tag : public ::testing::Test {
   Workplace place_;
 };
 
+// The answers of the page are those of `sluice tag`.
+TEST_F(Tag, ReportShowsLabels) {
+  place_.train({"training.max_epochs=2"});
+  ASSERT_EQ(place_.sluice({"report", "run"}).code, 0);
+  const std::string page = place_.read("run/report.html");
+  const Outcome tagged = place_.sluice({"tag", "run/best", "dev.conll"});
+  std::string words, labels;
+  for (const std::string& line : split(tagged.out, '\n')) {
+    if (line.empty()) break;
+    const std::vector<std::string> columns = split(line, '\t');
+    words += (words.empty() ? "" : " ") + columns.at(0);
+    labels += (labels.empty() ? "" : " ") + columns.at(1);
+  }
+  const std::string row = "<tr><td class=\"answer\">" + words + "</td><td class=\"answer";
+  const std::size_t at = page.find(row);
+  ASSERT_NE(at, std::string::npos) << words;
+  const std::string rest = page.substr(at + row.size(), labels.size() + 20);
+  EXPECT_NE(rest.find(">" + labels + "</td>"), std::string::npos) << rest << " lacks " << labels;
+}
+
 TEST_F(Tag, LabelsTokensAndScoresThem) {
   place_.train();
   const Outcome tagged = place_.sluice({"tag", "run/best", "test.conll"});

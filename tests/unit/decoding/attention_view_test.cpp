@@ -7,6 +7,7 @@
 #include "data/utf8.h"
 #include "decoding/token_label.h"
 #include "sluice/error.h"
+#include "unit/support/png_reader.h"
 
 namespace sluice::decoding {
 namespace {
@@ -25,6 +26,27 @@ TEST(AttentionText, ShadesCharactersInColumnsOfTheirWidth) {
             "   五月␣5\n"
             "0 │██  ░ │\n"
             "5 │▒▒   ▓│\n");
+}
+
+// A square of 16 pixels for each weight, target down, source across.
+TEST(AttentionPicture, HasASquareForEachWeight) {
+  const Picture picture = attention_picture(kDates);
+  const testing::PngPixels image = testing::read_png(picture.png);
+  EXPECT_EQ(image.width, 4u * 16);
+  EXPECT_EQ(image.height, 2u * 16);
+  EXPECT_EQ(picture.width, 4 * 16);
+  EXPECT_EQ(picture.height, 2 * 16);
+  for (std::size_t y = 0; y < image.height; ++y) {
+    for (std::size_t x = 0; x < image.width; ++x) {
+      const float weight = kDates.attention[y / 16][x / 16];
+      // The scale runs from 255 by 66 to 8 in its red part, with even steps between them.
+      const double red = weight < 0.5f ? 255 - 2 * weight * (255 - 66) : 66 - (2 * weight - 1) * 58;
+      const auto found = static_cast<unsigned char>(image.rgb[3 * (y * image.width + x)]);
+      EXPECT_NEAR(found, red, 0.51) << x << ", " << y;
+    }
+  }
+  EXPECT_THROW(attention_picture({{}, {"a"}, {{}}}), Error);
+  EXPECT_THROW(attention_picture({{"a"}, {"a"}, {{1, 0}}}), Error);
 }
 
 TEST(AttentionText, ListsWordsByWeight) {

@@ -33,6 +33,9 @@ TEST(MetricsReader, ReadsWhatTheLogWrites) {
   const TemporaryFolder folder;
   MetricsLog log(folder.path(), 1);
   for (int step = 1; step <= 300; ++step) log.scalar("train/loss", step, 1.0 / step);
+  // What is no curve is passed over.
+  log.histogram("weights/a", 300, histogram_of(std::vector<float>{1, 2, 3}));
+  log.image("attention/1", 300, 1, 1, "not looked at");
   log.scalar("validation/exact_match", 300, 0.25);
   log.scalar("validation/exact_match", 300, 0.5);  // once more at the same step
   const Metrics metrics = read_metrics(folder.path());

@@ -1,21 +1,25 @@
 // What a run shows of itself: progress lines and TensorBoard's files; and its learning rate.
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <iterator>
+#include <limits>
 #include <map>
+#include <random>
 #include <sstream>
 #include <vector>
 
+#include "io/png.h"
 #include "training/crc32c.h"
+#include "training/histogram.h"
 #include "training/learning_rate.h"
 #include "training/metrics_log.h"
 #include "training/progress.h"
+#include "unit/support/png_reader.h"
 #include "unit/support/temporary_folder.h"
+#include "unit/training/event_reader.h"
 
 namespace sluice::training {
 namespace {
@@ -180,84 +184,6 @@ TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
 }
 
-// A reader of its own for the few protocol-buffer fields that are written.
-class Message {
- public:
-  explicit Message(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const std::uint64_t key = varint(bytes);
-      std::string_view value;
-      switch (key & 7) {
-        case 0:
-          numbers[key >> 3] = varint(bytes);
-          continue;
-        case 1:
-          value = take(bytes, 8);
-          break;
-        case 2:
-          value = take(bytes, varint(bytes));
-          break;
-        case 5:
-          value = take(bytes, 4);
-          break;
-        default:
-          throw std::runtime_error("wire type");
-      }
-      fields[key >> 3] = std::string(value);
-    }
-  }
-  template <typename T>
-  T fixed(std::uint64_t field) const {
-    T value{};
-    const std::string& bytes = fields.at(field);
-    if (bytes.size() != sizeof(T)) throw std::runtime_error("size");
-    std::memcpy(&value, bytes.data(), sizeof(T));
-    return value;
-  }
-
-  static std::string_view take(std::string_view& bytes, std::uint64_t count) {
-    if (count > bytes.size()) throw std::runtime_error("truncated");
-    const std::string_view taken = bytes.substr(0, count);
-    bytes.remove_prefix(count);
-    return taken;
-  }
-  static std::uint64_t varint(std::string_view& bytes) {
-    std::uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(bytes, 1)[0]);
-      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-  }
-
-  std::map<std::uint64_t, std::uint64_t> numbers;
-  std::map<std::uint64_t, std::string> fields;
-};
-
-std::uint32_t unmasked(std::string_view bytes) {
-  std::uint32_t value = 0;
-  std::memcpy(&value, bytes.data(), 4);
-  value -= 0xa282ead8u;
-  return (value >> 17) | (value << 15);
-}
-
-std::vector<Message> read_events(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string content(std::istreambuf_iterator<char>(file), {});
-  std::string_view left = content;
-  std::vector<Message> events;
-  while (!left.empty()) {
-    const std::string_view length = Message::take(left, 8);
-    EXPECT_EQ(unmasked(Message::take(left, 4)), crc32c(length));
-    std::uint64_t size = 0;
-    std::memcpy(&size, length.data(), 8);
-    const std::string_view payload = Message::take(left, size);
-    EXPECT_EQ(unmasked(Message::take(left, 4)), crc32c(payload));
-    events.emplace_back(payload);
-  }
-  return events;
-}
-
 TEST(MetricsLog, RecordsReadBack) {
   const testing::TemporaryFolder folder;
   const MetricsLog log_path_only(folder.path() / "a" / "b", 1);
@@ -275,6 +201,72 @@ TEST(MetricsLog, RecordsReadBack) {
   EXPECT_EQ(value.fields.at(1), "train/loss");
   EXPECT_EQ(value.fixed<float>(2), 2.5f);
   EXPECT_EQ(events[3].numbers.at(2), 70000u);
+}
+
+TEST(Histogram, CountsEveryNumberOnce) {
+  std::mt19937 random(3);
+  for (const std::size_t size : {1u, 2u, 7u, 5000u}) {
+    std::vector<float> numbers(size);
+    for (float& number : numbers) number = std::normal_distribution<float>(-2, 3)(random);
+    const Histogram histogram = histogram_of(numbers);
+    EXPECT_EQ(histogram.least, *std::min_element(numbers.begin(), numbers.end()));
+    EXPECT_EQ(histogram.most, *std::max_element(numbers.begin(), numbers.end()));
+    EXPECT_EQ(histogram.count, static_cast<double>(size));
+    ASSERT_EQ(histogram.limits.size(), histogram.counts.size());
+    EXPECT_EQ(histogram.limits.back(), histogram.most);
+    double sum = 0, squares = 0, lower = -1e30;
+    for (const float number : numbers) {
+      sum += static_cast<double>(number);
+      squares += static_cast<double>(number) * static_cast<double>(number);
+    }
+    EXPECT_EQ(histogram.sum, sum);
+    EXPECT_EQ(histogram.squares, squares);
+    for (std::size_t i = 0; i < histogram.limits.size(); ++i) {
+      const double upper = histogram.limits[i];
+      EXPECT_EQ(histogram.counts[i], std::count_if(numbers.begin(), numbers.end(), [&](double n) {
+                  return n > lower && n <= upper;
+                }));
+      lower = upper;
+    }
+  }
+}
+
+TEST(Histogram, LeavesOutWhatIsNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Histogram same = histogram_of(std::vector<float>{2, nan, 2, infinity, 2});
+  EXPECT_EQ(same.limits, std::vector<double>{2});
+  EXPECT_EQ(same.counts, std::vector<double>{3});
+  EXPECT_EQ(same.sum, 6);
+  EXPECT_EQ(histogram_of(std::vector<float>{nan, -infinity}).count, 0);
+  EXPECT_EQ(histogram_of({}).count, 0);
+}
+
+TEST(MetricsLog, HistogramsAndImagesReadBack) {
+  const testing::TemporaryFolder folder;
+  MetricsLog log(folder.path(), 1);
+  const Histogram histogram = histogram_of(std::vector<float>{1, 4, 2, 2, -3});
+  log.histogram("weights/a", 9, histogram);
+  const std::string rgb(3 * 5 * 2, '\x40');
+  log.image("attention/1", 10, 5, 2, io::encode_png(5, 2, rgb));
+  const std::vector<Message> events = read_events(log.path());
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[2].numbers.at(2), 9u);
+  const Message numbers(Message(Message(events[2].fields.at(5)).fields.at(1)).fields.at(5));
+  EXPECT_EQ(numbers.fixed<double>(1), -3);
+  EXPECT_EQ(numbers.fixed<double>(2), 4);
+  EXPECT_EQ(numbers.fixed<double>(3), 5);
+  EXPECT_EQ(numbers.fixed<double>(4), 6);
+  EXPECT_EQ(numbers.fixed<double>(5), 34);
+  EXPECT_EQ(doubles_of(numbers.fields.at(6)), histogram.limits);
+  EXPECT_EQ(doubles_of(numbers.fields.at(7)), histogram.counts);
+  const Message value(Message(events[3].fields.at(5)).fields.at(1));
+  EXPECT_EQ(value.fields.at(1), "attention/1");
+  const Message image(value.fields.at(4));
+  EXPECT_EQ(image.numbers.at(1), 2u);  // height
+  EXPECT_EQ(image.numbers.at(2), 5u);
+  EXPECT_EQ(image.numbers.at(3), 3u);  // RGB
+  EXPECT_EQ(testing::read_png(image.fields.at(4)).rgb, rgb);
 }
 
 TEST(MetricsLog, GoesOnWithoutAFolder) {
@@ -299,12 +291,18 @@ TEST(MetricsLog, WritesARunForPeers) {
       log.scalar("train/loss", step, offset + 1.0 / static_cast<double>(step));
       if (step % 10 == 0) log.scalar("validation/perplexity", step, std::exp(offset));
     }
+    // Histogram and picture of the step, as the Python side makes them, too.
+    std::vector<float> numbers;
+    for (int i = 0; i <= 100; ++i) numbers.push_back(static_cast<float>(i * i));
+    log.histogram("weights/a", last, histogram_of(numbers));
+    log.image("attention/1", last, 2, 1,
+              io::encode_png(2, 1, std::string("\xff\x00\x00\x00\x00\xff", 6)));
     return log.path();
   };
   const auto first = write(1, 40, 1);
   const auto second = write(21, 60, 2);
   EXPECT_LT(first.native(), second.native());
-  EXPECT_EQ(read_events(second).size(), 2u + 40 + 4);
+  EXPECT_EQ(read_events(second).size(), 2u + 40 + 4 + 2);
 }
 
 }  // namespace

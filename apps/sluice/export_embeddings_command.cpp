@@ -1,0 +1,36 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "sluice/embeddings.h"
+
+namespace sluice::app {
+
+void add_export_embeddings(CLI::App& program) {
+  struct Options {
+    std::string model;
+    std::string directory;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand(
+      "export-embeddings", "Write a model's embeddings for TensorBoard's projector");
+  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
+      ->required();
+  command->add_option("directory", options->directory, "Folder to write into, made if missing")
+      ->required();
+  command->footer(
+      "For each vocabulary the folder gets vectors (a word a line, numbers between tabs), the "
+      "words\n"
+      "themselves as labels, and projector_config.pbtxt. In a run's tensorboard/ folder they show "
+      "under\nProjector beside its curves; other programs read the two .tsv files.\n\n"
+      "  sluice export-embeddings runs/model/best runs/model/tensorboard\n"
+      "  tensorboard --logdir runs/model/tensorboard");
+  command->callback([options] {
+    for (const auto& written : export_embeddings(options->model, options->directory)) {
+      std::printf("%s: %zu words of %zu numbers\n", written.parameter.c_str(), written.words,
+                  written.width);
+    }
+  });
+}
+
+}  // namespace sluice::app

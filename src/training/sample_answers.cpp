@@ -1,0 +1,185 @@
+#include "training/sample_answers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "data/batches.h"
+#include "decoding/sampling.h"
+#include "models/language_model_decoding.h"
+#include "models/stack_training.h"
+#include "models/tagger_training.h"
+#include "training/batch_upload.h"
+#include "training/plan_cache.h"
+
+namespace sluice::training {
+namespace {
+
+// Tokens of one batch, padding counted.
+constexpr std::int64_t kBatchTokens = 8192;
+// Texts that a language model writes are for a glance.
+constexpr std::int64_t kPrefixTokens = 32, kWrittenTokens = 64;
+
+using Ids = std::vector<std::int32_t>;
+using Use = std::function<void(models::TrainingPlan&, const runtime::Arena&, const data::Batch&)>;
+
+/// Evaluates the examples `chosen`, without dropout; `use` sees each batch after it.
+void evaluate(const Context& context, const models::Model& model, const data::Examples& examples,
+              std::span<const std::int64_t> chosen, const Use& use) {
+  const std::vector<data::ExampleLengths> all = examples.lengths();
+  std::vector<data::ExampleLengths> lengths;
+  data::BatchOptions options{.max_tokens = kBatchTokens, .max_rows = 256, .pool = 1};
+  for (const std::int64_t example : chosen) {
+    lengths.push_back(all[static_cast<std::size_t>(example)]);
+    options.max_tokens =
+        std::max(options.max_tokens, lengths.back().source + lengths.back().target);
+  }
+  PlanCache plans(model);
+  BatchUpload upload;
+  for (data::BatchRows rows : data::sorted_batches(lengths, options)) {
+    for (std::int64_t& row : rows) row = chosen[static_cast<std::size_t>(row)];
+    const data::Batch host = examples.assemble(rows);
+    const models::Batch batch = upload.upload(context, host);
+    models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
+    plan.evaluate(context, plans.arena(), batch, {});
+    use(plan, plans.arena(), host);
+  }
+}
+
+/// The likeliest class of each of the examples `chosen`, by their number.
+std::vector<std::int32_t> classes_of(const Context& context, const models::Model& model,
+                                     std::int32_t classes, const data::LabelledCorpus& examples,
+                                     std::span<const std::int64_t> chosen) {
+  std::vector<std::int32_t> found(static_cast<std::size_t>(examples.size()));
+  evaluate(context, model, examples, chosen,
+           [&](models::TrainingPlan& plan, const runtime::Arena& arena, const data::Batch& batch) {
+             const auto answers =
+                 context.download<float>(dynamic_cast<models::StackTraining&>(plan).answers(arena));
+             for (std::size_t row = 0; row < batch.global_row.size(); ++row) {
+               const float* of_row = answers.data() + row * static_cast<std::size_t>(classes);
+               found[static_cast<std::size_t>(batch.global_row[row])] =
+                   static_cast<std::int32_t>(std::max_element(of_row, of_row + classes) - of_row);
+             }
+           });
+  return found;
+}
+
+/// Names of a batch's labels [time, rows] in one row.
+std::string labels_of(const std::vector<std::int32_t>& labels, const data::Batch& batch,
+                      std::int64_t row, const data::Labels& names) {
+  std::vector<std::string_view> text;
+  for (std::int64_t t = 0; t < batch.source_lengths[static_cast<std::size_t>(row)]; ++t) {
+    text.push_back(names.name(labels[static_cast<std::size_t>(t * batch.rows + row)]));
+  }
+  return fmt::format("{}", fmt::join(text, " "));
+}
+
+Ids source_of(const data::Batch& batch, std::int64_t row) {
+  Ids ids;
+  for (std::int64_t t = 0; t < batch.source_lengths[static_cast<std::size_t>(row)]; ++t) {
+    ids.push_back(batch.source[static_cast<std::size_t>(t * batch.rows + row)]);
+  }
+  return ids;
+}
+
+/// The first half of a text, as far as the vocabulary knows its tokens.
+Ids first_half(const Ids& text) {
+  const auto end = text.begin() + std::min(std::ssize(text) / 2, kPrefixTokens);
+  return Ids(text.begin(), std::find(text.begin(), end, data::kUnknownId));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> spread(std::int64_t size, std::int64_t count) {
+  const std::int64_t kept = std::min(count, size);
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t i = 0; i < kept; ++i) chosen.push_back(i * size / kept);
+  return chosen;
+}
+
+std::vector<SampleAnswer> sample_labels(const Context& context, const models::Model& model,
+                                        const Tokenizers& tokenizers,
+                                        const data::TaggedExamples& examples, std::int64_t count) {
+  const std::vector<std::int64_t> chosen = spread(examples.size(), count);
+  std::vector<SampleAnswer> samples(chosen.size());
+  const data::Labels& names = *tokenizers.labels;
+  evaluate(context, model, examples, chosen,
+           [&](models::TrainingPlan& plan, const runtime::Arena& arena, const data::Batch& batch) {
+             const auto found = context.download<std::int32_t>(
+                 dynamic_cast<models::TaggerTraining&>(plan).labels(arena));
+             for (std::int64_t row = 0; row < batch.rows; ++row) {
+               const auto at =
+                   std::ranges::find(chosen, batch.global_row[static_cast<std::size_t>(row)]);
+               samples[static_cast<std::size_t>(at - chosen.begin())] = {
+                   tokenizers.source->decode(source_of(batch, row)),
+                   labels_of(found, batch, row, names),
+                   labels_of(batch.target_out, batch, row, names)};
+             }
+           });
+  return samples;
+}
+
+std::vector<SampleAnswer> sample_classes(const Context& context, const models::Model& model,
+                                         const Tokenizers& tokenizers,
+                                         const data::LabelledCorpus& examples, std::int64_t count) {
+  const data::Labels& names = *tokenizers.labels;
+  const std::vector<std::int64_t> chosen = spread(examples.size(), count);
+  const auto found = classes_of(context, model, names.size(), examples, chosen);
+  std::vector<SampleAnswer> samples;
+  for (const std::int64_t example : chosen) {
+    const auto at = static_cast<std::size_t>(example);
+    samples.push_back({tokenizers.source->decode(examples.source[at]), names.name(found[at]),
+                       names.name(examples.labels[at])});
+  }
+  return samples;
+}
+
+Confusion confusion_of(const Context& context, const models::Model& model,
+                       const Tokenizers& tokenizers, const data::LabelledCorpus& examples) {
+  const data::Labels& names = *tokenizers.labels;
+  const auto found =
+      classes_of(context, model, names.size(), examples, spread(examples.size(), examples.size()));
+  Confusion confusion{names.names(), {}};
+  const auto classes = static_cast<std::size_t>(names.size());
+  confusion.counts.resize(classes * classes);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ++confusion.counts[static_cast<std::size_t>(examples.labels[i]) * classes +
+                       static_cast<std::size_t>(found[i])];
+  }
+  return confusion;
+}
+
+std::vector<SampleAnswer> sample_texts(const Context& context, const models::LanguageModel& model,
+                                       const data::Tokenizer& tokenizer, std::span<const Ids> texts,
+                                       std::int64_t count) {
+  std::vector<Ids> prefixes;
+  std::vector<SampleAnswer> samples;
+  for (const std::int64_t text : spread(std::ssize(texts), count)) {
+    const Ids& ids = texts[static_cast<std::size_t>(text)];
+    prefixes.push_back(first_half(ids));
+    const auto rest = std::span(ids).subspan(prefixes.back().size());
+    samples.push_back({tokenizer.decode(prefixes.back()), "", tokenizer.decode(rest)});
+  }
+  const std::int64_t inputs = std::ssize(prefixes);
+  decoding::SamplingOptions options;
+  options.force_end = false;
+  options.max_length = options.max_length_offset = kPrefixTokens + kWrittenTokens;
+  options.max_length_factor = 0;
+  models::LanguageModelDecoding decoder(context, model, {inputs, inputs, 0});
+  models::LanguageModelDecoding::Inputs from;
+  from.count = inputs;
+  decoder.encode(context, from);
+  decoding::Sampling sampling(context, decoder, options,
+                              {.inputs = inputs, .prefix_time = kPrefixTokens});
+  const std::vector<std::int32_t> no_sources(prefixes.size());
+  const auto found = decoding::fetch(context, sampling.run(context, no_sources, {}, prefixes));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto written = std::span(found[i].front().tokens).subspan(prefixes[i].size());
+    samples[i].answer = tokenizer.decode(written);
+  }
+  return samples;
+}
+
+}  // namespace sluice::training
