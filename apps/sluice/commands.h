@@ -16,6 +16,8 @@ void add_tag(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
 void add_export_embeddings(CLI::App& program);
+/// `program` must outlive its parsing.
+void add_reference(CLI::App& program);
 void add_report(CLI::App& program);
 void add_info(CLI::App& program);
 void add_data(CLI::App& program);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 #include "sluice/text.h"
 
@@ -50,13 +49,6 @@ std::string placeholder(const CLI::Option& option) {
   return type.starts_with("FLOAT") ? "X" : "TEXT";
 }
 
-std::string described(const CLI::Option& option) {
-  const std::string& text = option.get_description();
-  const std::string value = option.get_default_str();
-  if (value.empty() || text.find("(default") != std::string::npos) return text;
-  return text + " (default: " + value + ")";
-}
-
 /// "-o, --output"
 std::string spaced_names(const CLI::Option& option) {
   std::string names = option.get_name(false, true);
@@ -66,27 +58,43 @@ std::string spaced_names(const CLI::Option& option) {
   return names;
 }
 
+}  // namespace
+
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
 }
 
-/// "sluice bench lstm"
 std::string full_name(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name()
                                      : full_name(*app.get_parent()) + " " + app.get_name();
 }
 
-}  // namespace
+std::string described(const CLI::Option& option) {
+  const std::string& text = option.get_description();
+  const std::string value = option.get_default_str();
+  if (value.empty() || text.find("(default") != std::string::npos) return text;
+  return text + " (default: " + value + ")";
+}
 
-std::string HelpFormatter::make_usage(const CLI::App* app, std::string) const {
-  std::string usage = "Usage: " + full_name(*app);
-  if (!commands_of(*app).empty()) return usage + " COMMAND\n";
+std::string spelled(const CLI::Option& option) {
+  if (option.get_positional()) return upper(option.get_name(true, false));
+  const std::string value = placeholder(option);
+  return spaced_names(option) + (value.empty() ? "" : " " + value);
+}
+
+std::string usage_of(const CLI::App& command) {
+  std::string usage = "Usage: " + full_name(command);
+  if (!commands_of(command).empty()) return usage + " COMMAND";
   for (const CLI::Option* option :
-       app->get_options([](const CLI::Option* o) { return o->get_positional(); })) {
-    const std::string name = upper(option->get_name(true, false));
+       command.get_options([](const CLI::Option* o) { return o->get_positional(); })) {
+    const std::string name = spelled(*option);
     usage += option->get_required() ? " " + name : " [" + name + "]";
   }
-  return usage + " [options]\n";
+  return usage + " [options]";
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string) const {
+  return usage_of(*app) + "\n";
 }
 
 std::string HelpFormatter::make_description(const CLI::App* app) const {
@@ -106,10 +114,8 @@ std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
   return in_columns(sub->get_name(), sub->get_description());
 }
 
-std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
-  if (is_positional) return in_columns(upper(option->get_name(true, false)), described(*option));
-  const std::string value = placeholder(*option);
-  return in_columns(spaced_names(*option) + (value.empty() ? "" : " " + value), described(*option));
+std::string HelpFormatter::make_option(const CLI::Option* option, bool) const {
+  return in_columns(spelled(*option), described(*option));
 }
 
 CommandWords command_words(const CLI::App& program, int argc, const char* const* argv) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sluice::app {
 
@@ -16,6 +17,16 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* sub) const override;
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
 };
+
+/// "--beam N" of an option, "INPUT" of what stands without a name.
+std::string spelled(const CLI::Option& option);
+/// What it is for, with its default.
+std::string described(const CLI::Option& option);
+/// "Usage: sluice decode MODEL [INPUT] [options]"
+std::string usage_of(const CLI::App& command);
+std::vector<const CLI::App*> commands_of(const CLI::App& app);
+/// "sluice bench lstm"
+std::string full_name(const CLI::App& app);
 
 /// What the words of a command line come to before any option is looked at.
 struct CommandWords {

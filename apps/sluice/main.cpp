@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
     sluice::app::add_info(program);
     sluice::app::add_data(program);
     sluice::app::add_bench(program);
+    sluice::app::add_reference(program);
     if (const auto code = answer_words(program, argc, argv)) return *code;
     program.parse(argc, argv);
     // Answers that were lost on a full disk must not look like success.

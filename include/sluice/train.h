@@ -67,4 +67,8 @@ FoldsReport train_folds(const TrainRequest& request, std::int64_t folds);
 /// Every configuration key with type, default and meaning, as a commented TOML file.
 std::string config_reference();
 
+/// The same as a page of Markdown: every key with type, default, allowed values, the kinds of
+/// models that have a use for it, and whether a resumed run may change it.
+std::string config_page();
+
 }  // namespace sluice

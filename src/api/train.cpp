@@ -5,6 +5,7 @@
 
 #include "api/train_request.h"
 #include "profiling/session.h"
+#include "training/config_page.h"
 #include "training/threads.h"
 #include "training/trainer.h"
 
@@ -28,6 +29,8 @@ constexpr profiling::StepRange kProfiledSteps{11, 15};
 }  // namespace
 
 std::string config_reference() { return training::config_reference(); }
+
+std::string config_page() { return training::config_page(); }
 
 TrainReport train(const TrainRequest& request) {
   return api::train(request, api::config_of(request));

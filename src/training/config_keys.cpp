@@ -24,7 +24,8 @@ const ConfigKey kKeys[] = {
      "File of lines 'source TAB target', plain or gzip; use it or data.source and data.target."},
     {"data.source", [](C& c) -> T { return &c.data.source; }, kFree,
      "File of source lines, plain or gzip; line i belongs to line i of data.target."},
-    {"data.target", [](C& c) -> T { return &c.data.target; }, kFree, "File of target lines."},
+    {"data.target", [](C& c) -> T { return &c.data.target; }, kFree,
+     "File of target lines, the answers to those of data.source."},
     {"data.text", [](C& c) -> T { return &c.data.text; }, kFree,
      "File of texts, one a line, plain or gzip."},
     {"data.validation_tsv", [](C& c) -> T { return &c.data.validation_tsv; }, kFree,
@@ -119,9 +120,10 @@ const ConfigKey kKeys[] = {
     {"model.forget_bias", [](C& c) -> T { return &c.initial.forget_bias; }, kStart,
      "Added to what biases of an lstm's forget gates are drawn as; 1 lets a fresh run remember."},
     {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
-     "Width of embeddings."},
+     "Width of embeddings, the vectors that tokens begin as; little data wants less."},
     {"model.hidden", [](C& c) -> T { return &c.model.hidden; }, kMust,
-     "Units of a layer, in all its directions together."},
+     "Units of a layer, in all its directions together: what a model can keep in mind, and most of "
+     "its time."},
     {"model.encoder_layers", [](C& c) -> T { return &c.model.encoder_layers; }, kMust,
      "Recurrent layers of the encoder."},
     {"model.decoder_layers", [](C& c) -> T { return &c.model.decoder_layers; }, kMust,
@@ -131,7 +133,8 @@ const ConfigKey kKeys[] = {
     {"model.attention", [](C& c) -> T { return &c.model.attention; }, kMust,
      "additive (Bahdanau) or multiplicative (Luong)."},
     {"model.dropout", [](C& c) -> T { return &c.model.dropout; }, kMust,
-     "Rate of dropout on embeddings, between layers and before the output layer."},
+     "Rate of dropout on embeddings, between layers and before the output layer; little data wants "
+     "more."},
     {"model.tie_embeddings", [](C& c) -> T { return &c.model.tie_embeddings; }, kMust,
      "Which matrices are one: none, decoder (target embedding and output layer) or all (source "
      "embedding too, with tokenizer.shared); model.embedding must then be model.hidden."},
@@ -146,7 +149,8 @@ const ConfigKey kKeys[] = {
     {"model.encoder_recurrent_dropout",
      [](C& c) -> T { return &c.model.encoder_recurrent_dropout; }, kMust,
      "Rate of dropout on the h that the encoder's recurrent product reads, one mask a sequence."},
-    {"model.layers", [](C& c) -> T { return &c.model.layers; }, kMust, "Recurrent layers."},
+    {"model.layers", [](C& c) -> T { return &c.model.layers; }, kMust,
+     "Recurrent layers, each on the outputs of the one before."},
     {"model.projections", [](C& c) -> T { return &c.model.projections; }, kMust,
      "Widths that an lstm's layers project their output to, one for all layers or one a layer, "
      "such "
@@ -179,9 +183,11 @@ const ConfigKey kKeys[] = {
     {"model.target_embeddings_from", [](C& c) -> T { return &c.initial.target_embeddings; }, kStart,
      "The same of the target embeddings."},
 
-    {"training.optimizer", [](C& c) -> T { return &c.optimizer.optimizer; }, kMust, "adam or sgd."},
+    {"training.optimizer", [](C& c) -> T { return &c.optimizer.optimizer; }, kMust,
+     "adam (a step of its own for each weight) or sgd (plain, or with training.momentum)."},
     {"training.learning_rate", [](C& c) -> T { return &c.learning_rate.learning_rate; }, kMust,
-     "The learning rate after warm-up."},
+     "The learning rate after warm-up. If a run diverges, lower it; then try factors of two or "
+     "three."},
     {"training.schedule", [](C& c) -> T { return &c.learning_rate.schedule; }, kMust,
      "After warm-up: constant, plateau (lowered when validation stalls), inverse_sqrt (falls with "
      "1/sqrt(step)), cosine (falls along half a wave) or step (lowered every so many steps)."},
@@ -209,7 +215,8 @@ const ConfigKey kKeys[] = {
     {"training.weight_decay", [](C& c) -> T { return &c.optimizer.weight_decay; }, kMust,
      "Decay of the weights, apart from the gradient with adam (AdamW), added to it with sgd."},
     {"training.clip_norm", [](C& c) -> T { return &c.optimizer.clip_norm; }, kMust,
-     "Gradients are scaled down to this global norm; 0 does not clip."},
+     "Gradients are scaled down to this global norm, for recurrent models have steps of very large "
+     "ones; 0 does not clip."},
     {"training.ema_decay", [](C& c) -> T { return &c.optimizer.ema_decay; }, kMust,
      "Decay of an exponential moving average of the weights, which is validated and kept as the "
      "best model in their place, e.g. 0.999; 0 keeps none."},
@@ -217,13 +224,16 @@ const ConfigKey kKeys[] = {
      "Parameters that are not trained: patterns with * and ?, separated by commas, such as "
      "'source_embedding.*,encoder.*'."},
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
-     "Share of the probability spread over the whole vocabulary in the training loss."},
+     "Share of the probability spread over the whole vocabulary in the training loss, against "
+     "answers that are too sure of themselves; 0.1 is usual in translation."},
     {"training.bptt", [](C& c) -> T { return &c.loop.bptt; }, kMust,
      "Not 0: the texts are one running text, trained so many steps at a time by truncated "
      "back-propagation through time: its stretches stand side by side, training.max_rows of them "
      "(and at most training.max_tokens / training.bptt), and states go on from batch to batch."},
     {"training.max_tokens", [](C& c) -> T { return &c.loop.max_tokens; }, kMust,
-     "Most source and target tokens of a batch, padding counted."},
+     "Most source and target tokens of a batch, padding counted: larger batches keep a device "
+     "busy, "
+     "and take memory."},
     {"training.max_rows", [](C& c) -> T { return &c.loop.max_rows; }, kMust,
      "Most examples of a batch."},
     {"training.accumulate", [](C& c) -> T { return &c.loop.accumulate; }, kMust,
@@ -237,7 +247,9 @@ const ConfigKey kKeys[] = {
     {"training.max_steps", [](C& c) -> T { return &c.loop.max_steps; }, kFree,
      "Stop after so many steps; 0 is no limit."},
     {"training.seed", [](C& c) -> T { return &c.loop.seed; }, kMust,
-     "Decides initial weights, order of examples and dropout."},
+     "Decides initial weights, order of examples and dropout: the same seed gives the same "
+     "weights, "
+     "to the bit, on the same machine."},
     {"training.init_from", [](C& c) -> T { return &c.initial.from; }, kStart,
      "Checkpoint folder or model.safetensors whose parameters a fresh run starts from."},
     {"training.init_only", [](C& c) -> T { return &c.initial.only; }, kStart,
@@ -271,7 +283,7 @@ const ConfigKey kKeys[] = {
      "tokens (down) looked at the input's (across). 0 draws none."},
 
     {"machine.threads", [](C& c) -> T { return &c.threads; }, kMay,
-     "CPU threads; 0 takes OpenMP's own number."},
+     "CPU threads; 0 takes OpenMP's own number, which OMP_NUM_THREADS sets."},
     {"machine.device", [](C& c) -> T { return &c.device; }, kMay,
      "Device to train on: cpu, cuda or cuda:N."},
     {"machine.precision", [](C& c) -> T { return &c.precision; }, kMay,

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <limits>
 
 #include "base/check.h"
-#include "metrics/bleu_tokens.h"
 #include "training/config_keys.h"
+#include "training/key_limits.h"
 #include "training/parameter_patterns.h"
 #include "training/task.h"
 
@@ -17,10 +15,6 @@ namespace sluice::training {
 namespace {
 
 using base::fail;
-
-constexpr double kMost = std::numeric_limits<float>::max();
-// Dropout counts steps in 32 bits.
-constexpr std::int64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
 
 // Reads all of `text`; false if it is not a number of that type.
 template <typename Number>
@@ -40,63 +34,15 @@ bool read_value(std::string_view text, bool* value) {
   return *value || text == "false";
 }
 
-void check_one_of(std::string_view key, std::string_view value,
-                  std::span<const std::string_view> allowed) {
-  for (const std::string_view one : allowed) {
-    if (value == one) return;
-  }
-  fail(ErrorCode::kInvalidArgument, "{} is '{}'; use one of: {}", key, value,
-       fmt::join(allowed, ", "));
-}
-void check_one_of(std::string_view key, std::string_view value,
-                  std::initializer_list<std::string_view> allowed) {
-  check_one_of(key, value, std::span(allowed.begin(), allowed.size()));
-}
-
-void check_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
-  SLUICE_CHECK(value >= least, "{} is {}; it must be at least {}", key, value, least);
-}
-
-// `least` itself is allowed, `most` is not.
-void check_range(std::string_view key, double value, double least, double most) {
-  SLUICE_CHECK(value >= least && value < most, "{} is {}; it must be at least {} and less than {}",
-               key, value, least, most);
-}
-
-void check_tokenizer(const TokenizerConfig& config) {
-  check_one_of("tokenizer.kind", config.kind, {"bpe", "unigram", "words", "characters", "smiles"});
-  check_at_least("tokenizer.source_vocabulary", config.source_vocabulary, 5);
-  check_at_least("tokenizer.target_vocabulary", config.target_vocabulary, 5);
-  check_at_least("tokenizer.min_count", config.min_count, 1);
-  SLUICE_CHECK(config.character_coverage > 0 && config.character_coverage <= 1,
-               "tokenizer.character_coverage is {}; it must be in (0, 1]",
-               config.character_coverage);
-}
-
 void check_optimizer(const OptimizerConfig& config) {
-  check_one_of("training.optimizer", config.optimizer, {"adam", "sgd"});
-  check_range("training.beta1", config.beta1, 0, 1);
-  check_range("training.beta2", config.beta2, 0, 1);
-  check_range("training.momentum", config.momentum, 0, 1);
-  check_range("training.epsilon", config.epsilon, 0, 1);
-  check_range("training.weight_decay", config.weight_decay, 0, kMost);
-  check_range("training.clip_norm", config.clip_norm, 0, kMost);
-  // Nearer to one, float32 would lose what a step adds.
-  check_range("training.ema_decay", config.ema_decay, 0, 0.999999);
   const ParameterPatterns freeze("training.freeze", config.freeze);
 }
 
 void check_learning_rate(const LearningRateConfig& config) {
-  check_one_of("training.schedule", config.schedule,
-               {"constant", "plateau", "inverse_sqrt", "cosine", "step"});
-  check_range("training.learning_rate", config.learning_rate, 0, kMost);
-  check_range("training.min_learning_rate", config.min_learning_rate, 0, kMost);
-  check_range("training.plateau_factor", config.plateau_factor, 0, 1);
-  check_at_least("training.warmup_steps", config.warmup_steps,
-                 config.schedule == "inverse_sqrt" ? 1 : 0);
-  check_at_least("training.plateau_patience", config.plateau_patience, 1);
-  check_range("training.decay_factor", config.decay_factor, 0, 1);
-  check_at_least("training.decay_steps", config.decay_steps, 0);
+  SLUICE_CHECK(config.schedule != "inverse_sqrt" || config.warmup_steps >= 1,
+               "training.warmup_steps is {}; training.schedule is inverse_sqrt, for which it must "
+               "be at least 1",
+               config.warmup_steps);
   const bool cosine = config.schedule == "cosine";
   SLUICE_CHECK(config.decay_steps > 0 || (!cosine && config.schedule != "step"),
                "training.schedule is {}, which needs to know over how many steps: set "
@@ -109,31 +55,11 @@ void check_learning_rate(const LearningRateConfig& config) {
 }
 
 void check_loop(const LoopConfig& config) {
-  check_range("training.label_smoothing", config.label_smoothing, 0, 1);
-  check_at_least("training.bptt", config.bptt, 0);
-  check_at_least("training.max_tokens", config.max_tokens, 1);
-  check_at_least("training.max_rows", config.max_rows, 1);
-  check_at_least("training.accumulate", config.accumulate, 1);
-  check_at_least("training.pool", config.pool, 1);
-  check_at_least("training.max_epochs", config.max_epochs, 0);
-  check_at_least("training.max_steps", config.max_steps, 0);
-  SLUICE_CHECK(config.max_steps <= kMostSteps, "training.max_steps is {}; it must be at most {}",
-               config.max_steps, kMostSteps);
   SLUICE_CHECK(config.max_epochs > 0 || config.max_steps > 0 || config.patience > 0,
                "training would never end: set training.max_epochs, max_steps or patience");
-  check_at_least("training.seed", config.seed, 0);
-  check_at_least("training.validate_every", config.validate_every, 0);
-  check_at_least("training.patience", config.patience, 0);
-  check_at_least("training.checkpoint_every", config.checkpoint_every, 0);
-  check_one_of("training.bleu_tokenizer", config.bleu_tokenizer, metrics::bleu_tokenizer_names());
 }
 
 void check_initial(const InitialConfig& config, std::string_view cell) {
-  const std::initializer_list<std::string_view> known{"uniform", "xavier_uniform", "xavier_normal",
-                                                      "orthogonal"};
-  check_one_of("model.initializer", config.initializer, known);
-  check_one_of("model.recurrent_initializer", config.recurrent_initializer, known);
-  check_range("model.forget_bias", config.forget_bias, -kMost, kMost);
   SLUICE_CHECK(config.forget_bias == 0 || cell == "lstm",
                "model.forget_bias is {}, but only an lstm has a forget gate; model.cell is {}",
                config.forget_bias, cell);
@@ -160,47 +86,31 @@ void check_task(const TrainConfig& config) {
   if (task.find_metric(config.loop.keep_best) == nullptr) {
     std::vector<std::string_view> known;
     for (const ValidationMetric& metric : task.metrics()) known.push_back(metric.key);
-    check_one_of("training.keep_best", config.loop.keep_best, known);
+    fail(ErrorCode::kInvalidArgument, "training.keep_best is '{}'; use one of: {}",
+         config.loop.keep_best, fmt::join(known, ", "));
   }
   task.check(config);
 }
 
 // ", of seq2seq" for a key that not every kind has a use for.
-std::string kinds_using(std::string_view key) {
-  std::vector<std::string_view> kinds;
-  for (const Task* task : tasks()) {
-    const auto keys = task->keys();
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) kinds.push_back(task->kind());
-  }
-  if (kinds.empty() || kinds.size() == tasks().size()) return "";
-  return fmt::format(", of {}", fmt::join(kinds, ", "));
+std::string of_kinds(std::string_view key) {
+  const std::vector<std::string_view> kinds = kinds_using(key);
+  return kinds.empty() ? "" : fmt::format(", of {}", fmt::join(kinds, ", "));
 }
 
 }  // namespace
 
 void TrainConfig::validate() const {
-  check_at_least("data.hold_out_run", data.hold_out_run, 0);
-  check_at_least("data.hold_out_every", data.hold_out_every, 0);
-  SLUICE_CHECK(data.hold_out_fold >= 0 && data.hold_out_fold <= data.hold_out_every,
+  check_limits(*this);
+  SLUICE_CHECK(data.hold_out_fold <= data.hold_out_every,
                "data.hold_out_fold is {}; it must be in 0..{}, which data.hold_out_every is",
                data.hold_out_fold, data.hold_out_every);
-  check_at_least("data.stream_vocabulary_lines", data.stream_vocabulary_lines, 1);
-  check_at_least("data.max_source_tokens", data.max_source_tokens, 0);
-  check_at_least("data.max_target_tokens", data.max_target_tokens, 0);
-  check_tokenizer(tokenizer);
   check_optimizer(optimizer);
   check_learning_rate(learning_rate);
   check_loop(loop);
   check_initial(initial, model.cell);
   check_task(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
-  check_at_least("output.log_every", output.log_every, 1);
-  check_at_least("output.histogram_every", output.histogram_every, 0);
-  check_at_least("output.attention_images", output.attention_images, 0);
-  SLUICE_CHECK(threads >= 0 && threads <= 4096, "machine.threads is {}; it must be in 0..4096",
-               threads);
-  check_one_of("machine.static_shapes", static_shapes, {"auto", "on", "off"});
-  check_one_of("machine.precision", precision, {"float32", "tf32", "bfloat16", "float16"});
   SLUICE_CHECK(precision != "float16" || device != "cpu",
                "machine.precision is 'float16', in which a CPU does not train; use bfloat16");
 }
@@ -241,7 +151,7 @@ std::string write_toml(const TrainConfig& config, Before&& before) {
 
 std::string config_reference() {
   return write_toml(TrainConfig(), [](const ConfigKey& key) {
-    return fmt::format("# {} ({}{})\n", key.help, key.type(), kinds_using(key.name));
+    return fmt::format("# {} ({}{})\n", key.help, key.type(), of_kinds(key.name));
   });
 }
 

@@ -25,10 +25,22 @@ TEST(Help, OfEachCommandTeachesByExample) {
   }
 }
 
+TEST(Help, OfCommandsThatWritePagesAndFilesTeachesByExample) {
+  const sluice::testing::TemporaryFolder folder;
+  for (const std::string command :
+       {"reference", "reference config", "reference commands", "export-embeddings"}) {
+    std::vector<std::string> arguments = split(command, ' ');
+    arguments.push_back("--help");
+    const Outcome outcome = run(folder.path(), arguments);
+    EXPECT_EQ(outcome.code, 0) << command;
+    EXPECT_NE(outcome.out.find("  sluice " + command), std::string::npos) << outcome.out;
+  }
+}
+
 TEST(Help, IsWhatTheProgramPrintsByItself) {
   const sluice::testing::TemporaryFolder folder;
   for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{}, {"bench"}, {"data"}}) {
+       std::vector<std::vector<std::string>>{{}, {"bench"}, {"data"}, {"reference"}}) {
     const Outcome bare = run(folder.path(), words);
     EXPECT_EQ(bare.code, 0) << bare.err;
     std::vector<std::string> asked = words;

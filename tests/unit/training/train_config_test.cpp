@@ -8,6 +8,7 @@
 
 #include "sluice/error.h"
 #include "training/config_keys.h"
+#include "training/key_limits.h"
 #include "training/task.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
@@ -111,6 +112,48 @@ TEST(TrainConfig, OverridesOneKey) {
   expect_contains(override_error("training.seed=1x"), "training.seed must be of type integer");
   expect_contains(override_error("training.seed"), "sets nothing");
   expect_contains(override_error("tokenizer.shared=yes"), "boolean");
+}
+
+// The table of limits is what the reference page shows, so each of them must be checked, and every
+// default must be within.
+TEST(TrainConfig, EveryLimitIsChecked) {
+  for (const KeyLimits& limits : all_limits()) {
+    SCOPED_TRACE(limits.name);
+    const ConfigKey* key = find_key(limits.name);
+    ASSERT_NE(key, nullptr);
+    EXPECT_EQ(key->type() == "string", !limits.choices.empty());
+    EXPECT_NO_THROW(check_limits(TrainConfig()));
+    const auto refuse = [&](const std::string& value, const std::string& said) {
+      TrainConfig config;
+      apply_override(config, std::string(limits.name) + "=" + value);
+      expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); }),
+                      std::string(limits.name) + said);
+    };
+    if (!limits.choices.empty()) {
+      refuse("no such thing", " is 'no such thing'; use one of: ");
+      continue;
+    }
+    const std::string allowed = "; it must be " + limits.range();
+    if (key->type() == "number") refuse("nan", " is nan" + allowed);
+    if (limits.least > -1e30) refuse("-1", " is -1" + allowed);
+    if (limits.most < 1e30) {
+      const auto above = static_cast<std::int64_t>(limits.most) + 1;
+      refuse(std::to_string(above), " is " + std::to_string(above) + allowed);
+    }
+  }
+  EXPECT_EQ(find_limits("training.beta1")->range(), "at least 0 and less than 1");
+  EXPECT_EQ(find_limits("tokenizer.character_coverage")->range(), "more than 0 and at most 1");
+  EXPECT_EQ(find_limits("training.max_steps")->range(), "at least 0 and at most 4294967295");
+  EXPECT_EQ(find_limits("training.clip_norm")->range(), "at least 0 and finite");
+  EXPECT_EQ(find_limits("training.pool")->range(), "at least 1");
+  EXPECT_EQ(find_limits("model.forget_bias")->range(), "finite");
+  EXPECT_EQ(find_limits("data.tsv"), nullptr);
+}
+
+TEST(TrainConfig, KindsThatUseAKey) {
+  EXPECT_TRUE(kinds_using("training.seed").empty());
+  EXPECT_EQ(kinds_using("data.conll"), std::vector<std::string_view>{"tagger"});
+  EXPECT_GT(kinds_using("model.embedding").size(), 2U);
 }
 
 // A value that no default equals, so that a key written or read under another's name shows.
