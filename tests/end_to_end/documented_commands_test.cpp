@@ -1,4 +1,6 @@
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "end_to_end/workplace.h"
@@ -23,6 +25,34 @@ std::vector<std::string> commands_of(const std::string& name) {
     }
   }
   return commands;
+}
+
+/// The lines of a document's blocks of code in a language, without its fences.
+std::string block_of(const std::string& name, const std::string& language) {
+  const std::string text = document(name), fence = "```" + language + "\n";
+  const std::size_t begin = text.find(fence) + fence.size();
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
+// As the guide says: one after the other, in an empty folder.
+TEST(DocumentedCommands, OfTheGuideRun) {
+  const sluice::testing::TemporaryFolder folder;
+  folder.write("dates.toml", block_of("guide.md", "toml"));
+  std::map<std::string, std::string> printed;
+  std::size_t commands = 0;
+  for (const std::string& line : split(document("guide.md"), '\n')) {
+    if (!line.starts_with("    ")) continue;
+    const std::string command = line.substr(4);
+    const Outcome outcome = run_in_shell(folder.path(), command);
+    EXPECT_EQ(outcome.code, 0) << command << '\n' << outcome.err;
+    printed[command] = outcome.out;
+    ++commands;
+  }
+  EXPECT_GE(commands, 20U);
+  // It teaches: the model can do what it was made for.
+  EXPECT_EQ(printed.at("echo '7/4/2031' | sluice decode runs/dates/best"), "2031-07-04\n");
+  EXPECT_TRUE(std::filesystem::exists(folder / "runs/dates/report.html"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "attention.svg"));
 }
 
 TEST(DocumentedCommands, OfDecodingRun) {
