@@ -76,6 +76,7 @@ std::optional<ExampleStore> ExampleStore::open(const std::filesystem::path& path
   if (!text) return std::nullopt;
   try {
     const auto examples = text->at("examples").get<std::int64_t>();
+    if (examples < 0 || static_cast<std::uint64_t>(examples) > index.size()) return std::nullopt;
     const std::uint64_t entries = static_cast<std::uint64_t>(examples) * sizeof(Entry);
     const bool whole = ids.size() == text->at("ids").get<std::uint64_t>() * sizeof(std::int32_t) &&
                        index.size() == entries + text->dump().size() + sizeof(std::uint64_t);
@@ -161,7 +162,8 @@ void ExampleStoreWriter::add(const ExampleIds& example) {
 
 // The index last: without it there is no store.
 void ExampleStoreWriter::finish(const std::string& key, const data::CorpusReport& report) {
-  index_.write(std::as_bytes(std::span(end_of_index(key, report.kept, written_, report))));
+  const std::string end = end_of_index(key, report.kept, written_, report);
+  index_.write(std::as_bytes(std::span(end)));
   ids_.commit();
   index_.commit();
 }
