@@ -10,9 +10,9 @@ namespace sluice::bench::train {
 
 /// Training configurations to measure.
 struct ConfigRequest {
-  std::vector<std::string> paths;      ///< TOML files
-  std::vector<std::string> overrides;  ///< section.key=value, of all of them
-  std::int64_t batches = 100;          ///< most batches of a round
+  std::vector<std::string> paths{};      ///< TOML files
+  std::vector<std::string> overrides{};  ///< section.key=value, of all of them
+  std::int64_t batches = 100;            ///< most batches of a round
 };
 
 /// What a round of a configuration's steps takes.

@@ -24,12 +24,13 @@ void Tokenizer::require_id(std::int32_t id) const {
 std::unique_ptr<Tokenizer> load_tokenizer(std::string_view bytes) {
   const auto [kind, payload] = kSeal.open(bytes);
   if (kind == "words") return parse_word_tokenizer(payload);
+  if (kind == "word_shapes") return parse_word_shape_tokenizer(payload);
   if (kind == "characters") return parse_char_tokenizer(payload);
   if (kind == "sentencepiece") return parse_sentencepiece(payload);
   if (kind == "smiles") return parse_smiles_tokenizer(payload);
   base::fail(ErrorCode::kFormat,
              "the stored tokenizer is of the unknown kind '{}'; this program knows words, "
-             "characters, sentencepiece and smiles",
+             "word_shapes, characters, sentencepiece and smiles",
              kind);
 }
 

@@ -39,12 +39,12 @@ class Tokenizer {
   /// How one id is written in a vocabulary listing: "<pad>", "<unk>", "<s>", "</s>" or a piece.
   virtual std::string piece(std::int32_t id) const = 0;
 
-  /// "words", "characters", "sentencepiece" or "smiles".
+  /// "words", "word_shapes", "characters", "sentencepiece" or "smiles".
   virtual std::string_view kind() const = 0;
 
   /// The bytes that a checkpoint stores and load_tokenizer() takes: one line of text (kind, payload
   /// size, CRC-32), then the payload. The payload of `words` is one word a line (and
-  /// that of `smiles` one token), that of
+  /// that of `word_shapes`, of `smiles` one token), that of
   /// `characters` the characters one after the other, both from kFirstPieceId on; that of
   /// `sentencepiece` is the library's own model file.
   std::string serialize() const;

@@ -12,8 +12,9 @@ namespace sluice::data {
 
 /// Which tokenizer to train, as a configuration says it.
 struct TokenizerOptions {
-  std::string kind = "sentencepiece";  ///< "sentencepiece", "words", "characters", "smiles"
-  VocabularyOptions vocabulary = {};   ///< of all but sentencepiece
+  std::string kind =
+      "sentencepiece";  ///< "sentencepiece", "words", "word_shapes", "characters", "smiles"
+  VocabularyOptions vocabulary = {};  ///< of all but sentencepiece
   SentencePieceOptions sentencepiece = {};
 };
 

@@ -18,6 +18,12 @@ void PieceCounts::add(std::string_view piece) {
   }
 }
 
+std::int64_t PieceCounts::largest() const {
+  std::int64_t largest = 0;
+  for (const auto& [piece, count] : counts_) largest = std::max(largest, count);
+  return largest;
+}
+
 Vocabulary::Vocabulary(const PieceCounts& counts, const VocabularyOptions& options) {
   SLUICE_CHECK(options.max_size > kFirstPieceId && options.max_size <= INT32_MAX,
                "a vocabulary's max_size must be at least {} ({} ids are special), not {}",

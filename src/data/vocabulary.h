@@ -21,6 +21,8 @@ struct VocabularyOptions {
 class PieceCounts {
  public:
   void add(std::string_view piece);
+  /// How often the most frequent one does; 0 if there is none.
+  std::int64_t largest() const;
 
  private:
   friend class Vocabulary;

@@ -22,14 +22,31 @@ void for_each_word(std::string_view text, Take&& take) {
   }
 }
 
+char class_of(char c) {
+  if (c >= 'A' && c <= 'Z') return 'X';
+  if (c >= 'a' && c <= 'z') return 'x';
+  if (c >= '0' && c <= '9') return 'd';
+  return static_cast<unsigned char>(c) < 0x80 ? c : 'u';
+}
+
+/// How the vocabulary writes a shape, marked as no word that was seen.
+std::string shape_piece(std::string_view word) {
+  return std::string(kUnknownText) + word_shape(word);
+}
+
 class WordTokenizer final : public Tokenizer {
  public:
-  explicit WordTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  WordTokenizer(Vocabulary vocabulary, bool has_shapes)
+      : vocabulary_(std::move(vocabulary)), has_shapes_(has_shapes) {}
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
     require_utf8(text, "the text to encode");
     std::vector<std::int32_t> ids;
-    for_each_word(text, [&](std::string_view word) { ids.push_back(vocabulary_.id(word)); });
+    for_each_word(text, [&](std::string_view word) {
+      const std::int32_t id = vocabulary_.id(word);
+      const bool is_new = has_shapes_ && id == kUnknownId;
+      ids.push_back(is_new ? vocabulary_.id(shape_piece(word)) : id);
+    });
     return ids;
   }
 
@@ -51,7 +68,7 @@ class WordTokenizer final : public Tokenizer {
     return vocabulary_.piece(id);
   }
 
-  std::string_view kind() const override { return "words"; }
+  std::string_view kind() const override { return has_shapes_ ? "word_shapes" : "words"; }
 
  protected:
   std::string payload() const override {
@@ -62,21 +79,36 @@ class WordTokenizer final : public Tokenizer {
 
  private:
   Vocabulary vocabulary_;
+  bool has_shapes_;
 };
 
-}  // namespace
-
-std::unique_ptr<Tokenizer> train_word_tokenizer(std::span<const std::string> lines,
-                                                const VocabularyOptions& options) {
-  PieceCounts counts;
+/// Calls `take(word)` for each word of the lines.
+template <typename Take>
+void for_each_word(std::span<const std::string> lines, Take&& take) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     require_utf8(lines[i], fmt::format("line {} of the vocabulary's text", i + 1));
-    for_each_word(lines[i], [&](std::string_view word) { counts.add(word); });
+    for_each_word(lines[i], take);
   }
-  return std::make_unique<WordTokenizer>(Vocabulary(counts, options));
 }
 
-std::unique_ptr<Tokenizer> parse_word_tokenizer(std::string_view payload) {
+Vocabulary vocabulary_of(std::span<const std::string> lines, const VocabularyOptions& options) {
+  PieceCounts counts;
+  for_each_word(lines, [&](std::string_view word) { counts.add(word); });
+  return Vocabulary(counts, options);
+}
+
+/// Pieces of the shapes of words that `words` lacks.
+std::vector<std::string> shapes_beside(const Vocabulary& words, std::span<const std::string> lines,
+                                       const VocabularyOptions& options) {
+  PieceCounts counts;
+  for_each_word(lines, [&](std::string_view word) {
+    if (words.id(word) == kUnknownId) counts.add(shape_piece(word));
+  });
+  if (counts.largest() < options.min_count) return {};
+  return Vocabulary(counts, options).pieces();
+}
+
+Vocabulary parse_words(std::string_view payload) {
   require_utf8(payload, "the stored vocabulary of words");
   std::vector<std::string> words;
   while (!payload.empty()) {
@@ -90,7 +122,53 @@ std::unique_ptr<Tokenizer> parse_word_tokenizer(std::string_view payload) {
     words.emplace_back(word);
     payload.remove_prefix(end + 1);
   }
-  return std::make_unique<WordTokenizer>(Vocabulary(std::move(words)));
+  return Vocabulary(std::move(words));
+}
+
+}  // namespace
+
+std::string word_shape(std::string_view word) {
+  constexpr std::size_t kMostRuns = 6;
+  std::string shape;
+  std::size_t runs = 0;
+  for (std::size_t begin = 0, end = 0; begin < word.size() && runs < kMostRuns; begin = end) {
+    const char kind = class_of(word[begin]);
+    while (end < word.size() && class_of(word[end]) == kind) ++end;
+    shape.append(kind == 'X' && end - begin > 1 ? 2 : 1, kind);
+    ++runs;
+  }
+  return shape;
+}
+
+std::unique_ptr<Tokenizer> train_word_tokenizer(std::span<const std::string> lines,
+                                                const VocabularyOptions& options) {
+  return std::make_unique<WordTokenizer>(vocabulary_of(lines, options), false);
+}
+
+std::unique_ptr<Tokenizer> train_word_shape_tokenizer(std::span<const std::string> lines,
+                                                      const VocabularyOptions& options) {
+  const Vocabulary words = vocabulary_of(lines, options);
+  std::vector<std::string> shapes = shapes_beside(words, lines, options);
+  std::vector<std::string> pieces = words.pieces();
+  // Words are rarer the later they stand.
+  const auto room = static_cast<std::size_t>(options.max_size - kFirstPieceId);
+  if (pieces.size() + shapes.size() > room) {
+    pieces.resize(room - std::min(room, shapes.size()));
+    shapes.resize(std::min(room, shapes.size()));
+  }
+  // A word of the text may be spelt as a shape is.
+  for (std::string& shape : shapes) {
+    if (words.id(shape) == kUnknownId) pieces.push_back(std::move(shape));
+  }
+  return std::make_unique<WordTokenizer>(Vocabulary(std::move(pieces)), true);
+}
+
+std::unique_ptr<Tokenizer> parse_word_tokenizer(std::string_view payload) {
+  return std::make_unique<WordTokenizer>(parse_words(payload), false);
+}
+
+std::unique_ptr<Tokenizer> parse_word_shape_tokenizer(std::string_view payload) {
+  return std::make_unique<WordTokenizer>(parse_words(payload), true);
 }
 
 }  // namespace sluice::data

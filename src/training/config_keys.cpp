@@ -87,8 +87,9 @@ const ConfigKey kKeys[] = {
      "As data.targets, of data.validation_features."},
 
     {"tokenizer.kind", [](C& c) -> T { return &c.tokenizer.kind; }, kMust,
-     "bpe or unigram (SentencePiece), words (between spaces), characters, or smiles (atoms, bonds "
-     "and ring numbers of molecules); a tagger takes words."},
+     "bpe or unigram (SentencePiece), words (between spaces), word_shapes (the same, but words "
+     "that are not in the vocabulary differ by what they look like), characters, or smiles (atoms, "
+     "bonds and ring numbers of molecules); a tagger takes words or word_shapes."},
     {"tokenizer.shared", [](C& c) -> T { return &c.tokenizer.shared; }, kMust,
      "One tokenizer for both sides, trained on both, of tokenizer.source_vocabulary ids."},
     {"tokenizer.source_vocabulary", [](C& c) -> T { return &c.tokenizer.source_vocabulary; }, kMust,

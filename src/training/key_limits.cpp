@@ -24,7 +24,7 @@ constexpr double kLargestWidth = 1 << 24;
 constexpr double kMostLayers = 64;
 
 constexpr Names kLabelSchemes{"as-is", "bio", "bioes"};
-constexpr Names kTokenizers{"bpe", "unigram", "words", "characters", "smiles"};
+constexpr Names kTokenizers{"bpe", "unigram", "words", "word_shapes", "characters", "smiles"};
 constexpr Names kNormalizations{"identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"};
 constexpr Names kCells{"lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu"};
 constexpr Names kInitializers{"uniform", "xavier_uniform", "xavier_normal", "orthogonal"};

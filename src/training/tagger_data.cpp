@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "data/tagged_examples.h"
-#include "data/word_tokenizer.h"
+#include "data/train_tokenizer.h"
 #include "training/initial_weights.h"
 #include "training/sample_answers.h"
 #include "training/tagger_scorer.h"
@@ -41,8 +41,9 @@ std::shared_ptr<const data::Tokenizer> make_vocabulary(const TokenizerConfig& co
   for (const TaggedSentence& sentence : train.sentences) {
     lines.push_back(fmt::format("{}", fmt::join(sentence.tokens, " ")));
   }
-  return data::train_word_tokenizer(
-      lines, {.max_size = config.source_vocabulary, .min_count = config.min_count});
+  return data::train_tokenizer(
+      lines, {.kind = config.kind,
+              .vocabulary = {.max_size = config.source_vocabulary, .min_count = config.min_count}});
 }
 
 std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& config,

@@ -82,9 +82,9 @@ std::span<const ValidationMetric> TaggerTask::metrics() const {
 void TaggerTask::check(const TrainConfig& config) const {
   // The architecture's own checks, with vocabularies that only the data will tell.
   architecture_of(config.model, 5, 2).validate();
-  SLUICE_CHECK(config.tokenizer.kind == "words",
+  SLUICE_CHECK(config.tokenizer.kind == "words" || config.tokenizer.kind == "word_shapes",
                "tokenizer.kind is '{}', but a tagger's tokens are words as they stand: set "
-               "tokenizer.kind = \"words\"",
+               "tokenizer.kind = \"words\" or \"word_shapes\"",
                config.tokenizer.kind);
   SLUICE_CHECK(config.data.token_column != 0 && config.data.tag_column != 0,
                "data.{}_column is 0; columns are counted from 1, or from the end: -1 is the last",

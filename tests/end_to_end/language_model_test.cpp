@@ -102,6 +102,38 @@ TEST(LanguageModel, LearnsMolecules) {
   place.expect_error({"score", "run/best", "more"}, {"input 2", "'!' at byte offset 1"});
 }
 
+TEST(LanguageModel, IsWrittenAsIds) {
+  const TextPlace place;
+  place.write("text", "ab\na\nb\n");
+  const auto ids_of = [&](const std::vector<std::string>& overrides) {
+    std::vector<std::string> arguments{"data", "ids", "lm.toml", "-o", "ids"};
+    for (const std::string& override : overrides) {
+      arguments.insert(arguments.end(), {"--set", override});
+    }
+    const Outcome outcome = place.sluice(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return place.read("ids/train.ids");
+  };
+  const std::string all = "data.hold_out_run=0", none = "data.hold_out_every=0";
+  // What is fed and what is wanted of each line; a is 4, b is 5.
+  EXPECT_EQ(ids_of({all, none}), "# vocabulary 6 6\n2 4 5\t4 5 3\n2 4\t4 3\n2 5\t5 3\n");
+  // As one text in two stretches, a b eos a and eos b eos, three steps at a time.
+  EXPECT_EQ(ids_of({all, none, "training.bptt=3", "training.max_rows=2"}),
+            "# vocabulary 6 6 rows 2\n2 4 5\t4 5 3\n4 2 5\t3 5 3\n2\t4\n\t\n");
+}
+
+TEST(LanguageModel, TrainingStepsAreMeasured) {
+  const TextPlace place;
+  const Outcome outcome =
+      place.sluice({"bench", "train", "--config", "lm.toml", "--set", "training.max_rows=8",
+                    "--batches", "2", "--repeats", "1", "--json", "out.json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(place.read("out.json").find("\"examples\": 16"), std::string::npos);
+  EXPECT_EQ(place.sluice({"bench", "report", "out.json"}).code, 0);
+  EXPECT_NE(place.sluice({"bench", "train"}).code, 0);
+  EXPECT_NE(place.sluice({"bench", "train", "--config", "lm.toml", "--shapes", "x"}).code, 0);
+}
+
 // As they stand, but for where the data lies and how long they run.
 TEST(LanguageModel, ExamplesTrain) {
   const TextPlace place;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -79,6 +81,30 @@ TEST_F(Tag, ReportShowsLabels) {
   ASSERT_NE(at, std::string::npos) << words;
   const std::string rest = page.substr(at + row.size(), labels.size() + 20);
   EXPECT_NE(rest.find(">" + labels + "</td>"), std::string::npos) << rest << " lacks " << labels;
+}
+
+TEST_F(Tag, WritesTokensAndLabelsAsIds) {
+  place_.write("train.conll", "b Y\nb X\n\na Y\n");
+  place_.write("dev.conll", "c X\n");
+  const Outcome outcome =
+      place_.sluice({"data", "ids", "task.toml", "-o", "ids", "--set", "training.keep_best=loss"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(place_.read("ids/train.ids"), "# vocabulary 6 2\n4 4\t1 0\n5\t1\n");
+  EXPECT_EQ(place_.read("ids/valid.ids"), "# vocabulary 6 2\n1\t0\n");
+  EXPECT_EQ(place_.read("ids/labels.txt"), "X\nY\n");
+}
+
+TEST_F(Tag, LearnsOfUnknownWordsWhatTheyLookLike) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) {
+    text += fmt::format("to O\nRome{} B-loc\n\nsee O\nit{} O\n\n", i, i);
+  }
+  place_.write("train.conll", text);
+  place_.write("dev.conll", "to O\nOslo9 B-loc\nit7 O\n\n");
+  place_.train({"tokenizer.kind=word_shapes", "tokenizer.min_count=2", "training.max_epochs=40"});
+  place_.write("test.conll", "to O\nLima3 B-loc\nit4 O\n");
+  const Outcome scored = place_.sluice({"tag", "run/best", "test.conll", "--score"});
+  EXPECT_NE(scored.out.find("F1 100.00%"), std::string::npos) << scored.out << scored.err;
 }
 
 TEST_F(Tag, LabelsTokensAndScoresThem) {

@@ -96,6 +96,25 @@ def check_training(folder):
         expect(row["milliseconds"] > 0 and abs(row["loss"] - math.log(50)) < 1, f"{row}")
 
 
+def check_configurations(folder):
+    """Steps of a training configuration, on ids as `sluice data ids` writes them."""
+    (folder / "train.ids").write_text("# vocabulary 9 9\n" + "2 5 6\t5 6 3\n2 7\t7 3\n" * 4)
+    config, out = folder / "texts.json", folder / "texts.out.json"
+    config.write_text(json.dumps({
+        "model": {"kind": "language_model", "embedding": 4, "hidden": 6, "layers": 2},
+        "training": {"max_tokens": 12}}))
+    subprocess.run([sys.executable, PEERS / "torch_config_train.py", "--config", config, "--ids", folder,
+                    "--batches", "2", "--repeats", "2", "--json", out],
+                   check=True, stdout=subprocess.DEVNULL)
+    (row,) = json.loads(out.read_text())
+    expect(row["name"] == "texts" and row["cell"] == "language_model" and row["batches"] == 2, f"{row}")
+    expect(row["source_tokens"] == 0 and row["target_tokens"] > row["examples"] > 0, f"{row}")
+    expect(row["milliseconds"] > 0 and abs(row["loss"] - math.log(9)) < 1, f"{row}")
+    sluice = ROOT / "build/sluice"
+    if sluice.exists():
+        subprocess.run([sluice, "bench", "report", out], check=True, stdout=subprocess.DEVNULL)
+
+
 def main():
     if sys.argv[1:] != ["--check"]:
         sys.exit(__doc__)
@@ -104,6 +123,7 @@ def main():
         check_parser(folder)
         check_program(folder, "torch_recurrent.py", "torch")
         check_training(folder)
+        check_configurations(folder)
         try:
             import jax  # noqa: F401
         except ImportError:

@@ -1,5 +1,6 @@
 #include "bench/train/train_bench.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -131,6 +132,89 @@ TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
   EXPECT_EQ(read.front().workload.sizes, "V20 E6 H8 L2 B16 T4+8 dropout 0.5");
   EXPECT_EQ(read.back().workload.sizes, "V20 E6 H8 L1 B16 T4+8 D2 gru multiplicative dropout 0");
   EXPECT_EQ(read.back().workload.cell, "seq2seq");
+}
+
+std::string language_model(const testing::TemporaryFolder& folder, const std::string& name,
+                           const std::string& training) {
+  std::string text;
+  for (std::size_t i = 0; i < 40; ++i) text += std::string("abcdefgh").substr(0, 1 + i % 8) + "\n";
+  const std::string path = folder.write("text", text).string();
+  return folder
+      .write(name + ".toml", "[data]\ntext = \"" + path +
+                                 "\"\n[tokenizer]\nkind = \"characters\"\n[model]\nkind = "
+                                 "\"language_model\"\nembedding = 6\nhidden = 8\ndropout = 0\n"
+                                 "[training]\nmax_tokens = 64\n" +
+                                 training)
+      .string();
+}
+
+std::string tagger(const testing::TemporaryFolder& folder) {
+  const std::string path = folder.write("tagged", "a X\nb Y\n\nc X\n\na X\nc X\nb Y\n").string();
+  return folder
+      .write("tagger.toml", "[data]\nconll = \"" + path +
+                                "\"\n[tokenizer]\nkind = \"words\"\n[model]\nkind = "
+                                "\"tagger\"\nembedding = 6\nhidden = 8\n")
+      .string();
+}
+
+TEST_P(TrainBenchOn, TrainsConfigurationsOfAnyKind) {
+  const testing::TemporaryFolder folder;
+  TrainBenchOptions options;
+  options.config.paths = {language_model(folder, "lines", ""),
+                          language_model(folder, "running", "bptt = 4\n"), tagger(folder)};
+  options.device = GetParam();
+  options.repeats = 2;
+  options.json = (folder / "out.json").string();
+  std::ostringstream out;
+  const std::vector<ConfigResult> results = run_config_bench(options, out);
+  const std::size_t each = GetParam() == std::string_view("test") ? 2 : 1;
+  ASSERT_EQ(results.size(), 3 * each);
+  const ConfigSizes &lines = results[0].sizes, &running = results[each].sizes,
+                    &sentences = results[2 * each].sizes;
+  EXPECT_EQ(lines.name, "lines");
+  EXPECT_EQ(lines.kind, "language_model");
+  EXPECT_EQ(lines.examples, 40);
+  EXPECT_EQ(lines.source_tokens, 0);
+  EXPECT_EQ(lines.target_tokens, 180 + 40);  // and their ends
+  EXPECT_EQ(running.batches, 4);             // 16 stretches of 13 or 14 tokens
+  EXPECT_EQ(running.target_tokens, lines.target_tokens);
+  EXPECT_EQ(sentences.batches, 1);
+  EXPECT_EQ(sentences.source_tokens, 6);
+  EXPECT_EQ(sentences.target_tokens, 6);
+  for (const ConfigResult& result : results) {
+    EXPECT_GT(result.parameters, 0);
+    EXPECT_TRUE(std::isfinite(result.loss));
+    EXPECT_NEAR(result.step_milliseconds() * static_cast<double>(result.sizes.batches),
+                result.milliseconds, 1e-9);
+  }
+  const auto read = report::read_results(options.json);
+  ASSERT_EQ(read.size(), results.size());
+  EXPECT_EQ(read.front().workload.cell, "language_model");
+  EXPECT_EQ(read.front().workload.sizes,
+            fmt::format("{} parameters, {} batches of 40 examples, 0+220 tokens",
+                        results[0].parameters, lines.batches));
+}
+
+TEST(TrainBench, TakesTheFirstBatchesOfAConfiguration) {
+  const testing::TemporaryFolder folder;
+  ConfigRequest request{.overrides = {"training.max_tokens=20"}, .batches = 3};
+  const std::string path = language_model(folder, "lines", "");
+  const ConfigWork work = read_config_work(request, path, "test", "bfloat16");
+  EXPECT_EQ(work.work.device, "test");
+  EXPECT_EQ(work.work.dtype, "bfloat16");
+  EXPECT_EQ(work.sizes.batches, 3);
+  const auto batches = work.work.make_batches();
+  const auto round = batches->next();
+  ASSERT_EQ(round.size(), 3u);
+  std::int64_t tokens = 0;
+  for (const data::Batch& batch : round) tokens += batch.target_tokens();
+  EXPECT_EQ(tokens, work.sizes.target_tokens);
+  EXPECT_EQ(batches->next().data(), round.data());  // and again
+
+  request.overrides = {"training.accumulate=2"};
+  EXPECT_THROW(read_config_work(request, path, "", ""), Error);
+  request = {.batches = 0};
+  EXPECT_THROW(read_config_work(request, path, "", ""), Error);
 }
 
 TEST(TrainBench, ProfilesFurtherSteps) {

@@ -45,6 +45,47 @@ TEST(WordTokenizer, EncodesAndDecodes) {
   EXPECT_THROW(words->decode(Ids{-1}), Error);
 }
 
+TEST(WordShape, IsARunOfClasses) {
+  EXPECT_EQ(word_shape("Paris"), "Xx");
+  EXPECT_EQ(word_shape("NATO"), "XX");
+  EXPECT_EQ(word_shape("I"), "X");
+  EXPECT_EQ(word_shape("iPhone6"), "xXxd");
+  EXPECT_EQ(word_shape("@NASA"), "@XX");
+  EXPECT_EQ(word_shape("12:30"), "d:d");
+  EXPECT_EQ(word_shape("caf\xC3\xA9"), "xu");
+  EXPECT_EQ(word_shape("http://a.b/c"), "x:/x.x");
+  EXPECT_EQ(word_shape(""), "");
+}
+
+TEST(WordShapeTokenizer, TellsUnknownWordsApart) {
+  const Lines lines{"go to Rome", "go to Oslo to see ABC", "Now go"};
+  const auto shapes = train_word_shape_tokenizer(lines, {.min_count = 2});
+  // "Rome", "Oslo" and "Now" look the same; of what "see" and "ABC" look like there is one each.
+  const Lines expected{"go", "to", "\xE2\x81\x87Xx"};
+  ASSERT_EQ(shapes->size(), 7);
+  for (std::int32_t id = kFirstPieceId; id < 7; ++id)
+    EXPECT_EQ(shapes->piece(id), expected[id - 4]);
+  EXPECT_EQ(shapes->encode("Lima to see"), (Ids{6, 5, kUnknownId}));
+  EXPECT_EQ(shapes->decode(Ids{6, 5}), "\xE2\x81\x87Xx to");
+  EXPECT_EQ(shapes->kind(), "word_shapes");
+  const auto read = load_tokenizer(shapes->serialize());
+  EXPECT_EQ(read->kind(), "word_shapes");
+  EXPECT_EQ(read->encode("Lima to see"), (Ids{6, 5, kUnknownId}));
+}
+
+TEST(WordShapeTokenizer, KeepsToItsSizeAndToWords) {
+  const Lines lines{"a a a b b C D"};
+  EXPECT_EQ(train_word_shape_tokenizer(lines, {.max_size = 6, .min_count = 2})->encode("a b C"),
+            (Ids{4, kUnknownId, 5}));
+  // No word is left out, or none that looks like enough others.
+  EXPECT_EQ(train_word_shape_tokenizer(lines)->size(), 8);
+  EXPECT_EQ(train_word_shape_tokenizer(lines, {.min_count = 3})->size(), 5);
+  // A text may spell what a shape is written like.
+  const Lines odd{"\xE2\x81\x87X \xE2\x81\x87X C D"};
+  EXPECT_EQ(train_word_shape_tokenizer(odd, {.min_count = 2})->size(), 5);
+  EXPECT_THROW(train_word_shape_tokenizer(lines, {.min_count = 4}), Error);
+}
+
 TEST(WordTokenizer, TextCannotSpellASpecialId) {
   EXPECT_EQ(train_word_tokenizer(kLines)->encode("</s> <pad>"), (Ids{kUnknownId, kUnknownId}));
   const auto words = train_word_tokenizer(Lines{"</s> </s> a"});
