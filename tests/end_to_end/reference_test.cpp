@@ -26,7 +26,7 @@ std::string first_difference(const std::string& page, const std::string& written
          "\n  the program: " + line(b);
 }
 
-class Reference : public testing::TestWithParam<const char*> {};
+class Reference : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Reference, IsWhatTheProgramWrites) {
   const sluice::testing::TemporaryFolder folder;
@@ -39,7 +39,7 @@ TEST_P(Reference, IsWhatTheProgramWrites) {
       << first_difference(page(GetParam()), outcome.out);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, Reference, testing::Values("config", "commands"));
+INSTANTIATE_TEST_SUITE_P(Pages, Reference, ::testing::Values("config", "commands"));
 
 // A link to a heading that is not there leads nowhere, and nobody is told.
 TEST_P(Reference, LinksLeadToHeadings) {

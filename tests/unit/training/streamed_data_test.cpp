@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "data/batches.h"
 #include "training/example_reader.h"
 #include "training/example_store.h"
 #include "training/language_model_data.h"
