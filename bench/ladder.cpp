@@ -79,6 +79,10 @@ const std::vector<Rung>& rungs() {
       {"avx2", "vectors of 8, the cell fused into the product"},
       {"avx512", "vectors of 16"},
       {"amx", "products on tile registers"},
+      {"int8-portable", "with dtype int8: products of 8 bits in plain C++"},
+      {"int8-avx2", "vectors of 8 sums, factors widened to 16 bits"},
+      {"int8-avx-vnni", "four products of 8 bits a sum and instruction"},
+      {"int8-avx512-vnni", "in vectors of 16 sums"},
   };
   return list;
 }

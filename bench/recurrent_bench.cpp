@@ -101,7 +101,7 @@ class Contest {
  private:
   static runtime::Context make_context(runtime::Device& device, const BenchShape& shape) {
     runtime::Context context(device);
-    context.set_precision({shape.dtype, shape.tf32});
+    context.set_precision({shape.dtype, shape.tf32, shape.int8});
     return context;
   }
   static HostData drawn(const runtime::Context& context, const BenchShape& shape, Pass pass) {

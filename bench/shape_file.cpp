@@ -98,7 +98,8 @@ std::string_view name_of(Pass pass) {
 
 void BenchShape::set_dtype(std::string_view type) {
   tf32 = type == "tf32";
-  dtype = tf32 ? base::DType::kFloat32 : base::parse_dtype(type);
+  int8 = type == "int8";
+  dtype = tf32 || int8 ? base::DType::kFloat32 : base::parse_dtype(type);
 }
 
 recurrent::Descriptor BenchShape::descriptor(bool training) const {
@@ -113,6 +114,7 @@ recurrent::Descriptor BenchShape::descriptor(bool training) const {
   d.rows = batch;
   d.dtype = dtype;
   d.tf32 = tf32;
+  d.int8 = int8 && !training;
   d.training = training;
   d.resets = reset > 0;
   d.peepholes = peepholes;

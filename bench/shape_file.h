@@ -28,6 +28,7 @@ struct BenchShape {
   std::vector<std::int64_t> projections;  ///< projection=P, or P,P,.. of each layer; 0: none
   base::DType dtype = base::DType::kFloat32;
   bool tf32 = false;             ///< dtype=tf32: float32 whose products may round to TF32 on a GPU
+  bool int8 = false;             ///< dtype=int8: float32 with products of 8 bits, on the CPU
   bool uniform_lengths = false;  ///< lengths=uniform: each row's on 1..time; full: all `time`
   std::uint64_t seed = 1;
   std::string device = "cpu";
@@ -44,9 +45,11 @@ struct BenchShape {
   kernels::recurrent::Descriptor descriptor(bool training) const;
   /// "float32", "tf32", … as in a shape file; anything else is refused.
   void set_dtype(std::string_view type);
-  bool has(Pass pass) const { return pass == Pass::kForward || !inference_only; }
+  bool has(Pass pass) const { return pass == Pass::kForward || !(inference_only || int8); }
   /// "float32", "tf32", …
-  std::string_view dtype_name() const { return tf32 ? "tf32" : base::name_of(dtype); }
+  std::string_view dtype_name() const {
+    return tf32 ? "tf32" : int8 ? "int8" : base::name_of(dtype);
+  }
   /// FLOPs of the products of one forward pass over full lengths: 2*T*B*G*H*(I+R) for each layer
   /// and direction, I its input width and R that of its recurrent input (H, or P with a
   /// projection P, whose own product 2*T*B*P*H is added).

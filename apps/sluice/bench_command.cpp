@@ -23,8 +23,9 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
                     "Where a named implementation declines a shape, tell why and go on");
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N instead of what the shape file says");
-  command->add_option("--dtype", options->dtype,
-                      "float32, tf32, bfloat16 or float16 instead of what the shape file says");
+  command->add_option(
+      "--dtype", options->dtype,
+      "float32, tf32, bfloat16, float16 or int8 instead of what the shape file says");
   command->add_option("--pass", options->passes, "all, forward or forward+backward")
       ->capture_default_str();
   command->add_option("--repeats", options->repeats, "Timed turns; each runs every implementation")
@@ -47,10 +48,11 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       "and what cells may have beside their equations: reset (the probability of one at a\n"
       "step), zoneout and recurrent_dropout (rates), peepholes and layer_norm (on or off),\n"
       "which no peer has.\n"
-      "dtype tf32 is float32 with products in TF32. On a GPU each implementation also runs\n"
-      "captured in a CUDA graph, as NAME+graph. Times are medians; 'of GEMM' is the share of\n"
-      "what a large product of matrices of that dtype reaches in the same run; 'vs peer' is the\n"
-      "median over turns of peer's time / own time.\n\n"
+      "dtype int8 is float32 whose products may take 8-bit integers: inference on the CPU, where\n"
+      "float32 runs beside it. dtype tf32 is float32 with products in TF32. On a GPU each\n"
+      "implementation also runs captured in a CUDA graph, as NAME+graph. Times are medians; 'of\n"
+      "GEMM' is the share of what a large product of matrices of that dtype reaches in the same\n"
+      "run; 'vs peer' is the median over turns of peer's time / own time.\n\n"
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json\n"
       "  sluice bench gru --shapes bench/shapes/deepbench.shapes --device cuda --dtype bfloat16");
   command->callback([options] { sluice::bench::run_recurrent_bench(*options, std::cout); });

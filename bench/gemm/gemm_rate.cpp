@@ -44,6 +44,7 @@ const Library& library_for(const runtime::Device& device, const Libraries& libra
 }  // namespace
 
 std::optional<GemmRate> measure_gemm_rate(const Context& context) {
+  if (context.precision().int8) return std::nullopt;  // products have no such dtype
   const runtime::Device& device = context.device();
   const base::DType dtype = context.precision().storage;
   const std::int64_t size = device.runs_host_kernels() ? kHostSize : kGpuSize;

@@ -28,6 +28,7 @@ double parse_rate(std::string_view text) {
 // "bf16" stays what a shape file may say.
 std::string parse_type(std::string_view text) {
   if (text == "tf32") return "tf32";
+  SLUICE_CHECK(text != "int8", "8-bit products are those of inference; nothing trains in them");
   const std::string name(base::name_of(base::parse_dtype(text)));
   runtime::Precision::parse(name);  // refuses what no model computes in
   return name;

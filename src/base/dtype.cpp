@@ -16,7 +16,7 @@ constexpr std::array kEntries{
     Entry{DType::kFloat64, 8, "float64", "f64"},    Entry{DType::kFloat32, 4, "float32", "f32"},
     Entry{DType::kBFloat16, 2, "bfloat16", "bf16"}, Entry{DType::kFloat16, 2, "float16", "f16"},
     Entry{DType::kInt64, 8, "int64", "i64"},        Entry{DType::kInt32, 4, "int32", "i32"},
-    Entry{DType::kUInt8, 1, "uint8", "u8"},
+    Entry{DType::kUInt8, 1, "uint8", "u8"},         Entry{DType::kInt8, 1, "int8", "i8"},
 };
 
 const Entry& entry_of(DType dtype) {

@@ -9,7 +9,16 @@
 
 namespace sluice::base {
 
-enum class DType : std::uint8_t { kFloat64, kFloat32, kBFloat16, kFloat16, kInt64, kInt32, kUInt8 };
+enum class DType : std::uint8_t {
+  kFloat64,
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kInt64,
+  kInt32,
+  kUInt8,
+  kInt8
+};
 
 std::size_t size_of(DType dtype);
 /// "float32", "bfloat16", …: the names of configuration and shape files.
@@ -118,6 +127,11 @@ constexpr DType dtype_of<std::int32_t>() {
 template <>
 constexpr DType dtype_of<std::uint8_t>() {
   return DType::kUInt8;
+}
+
+template <>
+constexpr DType dtype_of<std::int8_t>() {
+  return DType::kInt8;
 }
 
 /// Calls `body(TypeTag<float>{})` or `body(TypeTag<double>{})`: dispatch once, outside loops.

@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/quantized.h"
 #include "runtime/span.h"
 
 namespace sluice::layers {
@@ -22,15 +23,27 @@ Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t i
                                        {1 / std::sqrt(static_cast<double>(in)), 0, Role::kWeight})),
       bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {}
 
-LinearPlan::LinearPlan(const Context&, const Linear& linear, runtime::ArenaPlanner& planner,
+LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
                        std::int64_t rows, DType storage, bool training)
-    : linear_(&linear), storage_(storage), narrow_(base::policy_of(storage).master != storage) {
+    : linear_(&linear),
+      storage_(storage),
+      narrow_(base::policy_of(storage).master != storage),
+      quantized_(context.precision().int8 && storage == DType::kFloat32 && !training) {
+  if (quantized_) weight_ = planner.saved_bytes(packed_bytes());
   if (!narrow_) return;
   weight_ = planner.saved(storage, {linear.out(), linear.in()});
   if (!training) return;
   const runtime::ScratchScope scope(planner);
   dy_ = planner.scratch(storage, {rows, linear.out()});
   dx_ = planner.scratch(base::policy_of(storage).accumulate, {rows, linear.in()});
+}
+
+std::size_t LinearPlan::packed_bytes() const {
+  return kernels::matmul::quantized_bytes(linear_->out(), linear_->in());
+}
+
+Tensor LinearPlan::packed(const runtime::Arena& arena) const {
+  return {arena.data(weight_), DType::kUInt8, {static_cast<std::int64_t>(packed_bytes())}};
 }
 
 Tensor LinearPlan::weight(const runtime::Arena& arena, const Parameters& parameters) const {
@@ -40,14 +53,23 @@ Tensor LinearPlan::weight(const runtime::Arena& arena, const Parameters& paramet
 
 void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                       const Parameters& parameters) {
-  if (!narrow_) return;
+  if (!narrow_ && !quantized_) return;
   const runtime::Span span(context, linear_->name(), "pack");
+  if (quantized_) {
+    return kernels::matmul::quantize_weights(context, parameters.value(linear_->weight()),
+                                             packed(arena));
+  }
   elementwise::convert(context, parameters.value(linear_->weight()), weight(arena, parameters));
 }
 
 void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
                          const Parameters& parameters, const Tensor& x, const Tensor& y) const {
   const runtime::Span span(context, linear_->name(), "forward");
+  if (quantized_) {
+    return kernels::matmul::quantized_matmul(
+        context,
+        {.a = x, .packed = packed(arena), .c = y, .bias = parameters.value(linear_->bias())});
+  }
   matmul(context, {.a = x,
                    .b = weight(arena, parameters),
                    .c = y,

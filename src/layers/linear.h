@@ -31,7 +31,8 @@ class Linear {
 };
 
 /// A plan for a linear layer over up to `rows` rows: x in the storage type, y in that of the
-/// parameters. With a narrower storage type the weight is packed into it, and so is dy.
+/// parameters. With a narrower storage type the weight is packed into it, and so is dy; where the
+/// context's precision is int8, that of a plan which doesn't train into 8 bits.
 class LinearPlan {
  public:
   LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
@@ -50,11 +51,13 @@ class LinearPlan {
                 const Tensor& x, const Tensor& dy, const Tensor& dx) const;
 
  private:
+  std::size_t packed_bytes() const;
+  Tensor packed(const runtime::Arena& arena) const;
   Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
 
   const Linear* linear_;
   DType storage_;
-  bool narrow_;
+  bool narrow_, quantized_;
   runtime::Slot weight_, dy_, dx_;
 };
 

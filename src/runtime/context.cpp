@@ -7,8 +7,9 @@ Precision Precision::parse(std::string_view name) {
   if (name == "tf32") return {DType::kFloat32, true};
   if (name == "bfloat16") return {DType::kBFloat16, false};
   if (name == "float16") return {DType::kFloat16, false};
+  if (name == "int8") return {DType::kFloat32, false, true};
   base::fail(ErrorCode::kInvalidArgument,
-             "unknown precision '{}'; use float32, tf32, bfloat16 or float16", name);
+             "unknown precision '{}'; use float32, tf32, bfloat16, float16 or int8", name);
 }
 
 void Context::zero(const Tensor& tensor) const {

@@ -21,8 +21,11 @@ struct Precision {
   /// Whether products of float32 may round their factors to TF32 (11 significant bits) where the
   /// device has it.
   bool tf32 = false;
+  /// Whether inference multiplies by weights as 8-bit integers (docs/quantization.md): on the CPU.
+  bool int8 = false;
 
-  /// "float32", "tf32", "bfloat16" or "float16"; throws ErrorCode::kInvalidArgument for others.
+  /// "float32", "tf32", "bfloat16", "float16" or "int8"; throws ErrorCode::kInvalidArgument for
+  /// others.
   static Precision parse(std::string_view name);
 };
 

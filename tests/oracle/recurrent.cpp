@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "oracle/eight_bits.h"
 #include "oracle/layer_norm.h"
 #include "oracle/matrix.h"
 #include "oracle/size_check.h"
@@ -152,6 +153,15 @@ class Direction {
     Weights dw;
   };
 
+  /// sums [count, units] += a [count, depth] times the transpose of weights [units, depth].
+  void multiply(int64_t count, int64_t units, int64_t depth, const double* a, const double* weights,
+                double* sums) const {
+    if (!s_.eight_bits)
+      return multiply_add(count, units, depth, plain(a, depth), transposed(weights, depth), sums);
+    const Vector read = in_eight_bits(count, depth, a), w = in_eight_bits(units, depth, weights);
+    multiply_add(count, units, depth, plain(read.data(), depth), transposed(w.data(), depth), sums);
+  }
+
   int64_t time_of(int64_t step) const { return direction_ == 0 ? step : s_.time - 1 - step; }
   bool active(int64_t t, int64_t b) const { return t < lengths_[b]; }
   /// Whether an active row starts step t from zero, for a boundary lies before it.
@@ -235,8 +245,7 @@ void Direction::reset_candidates(int64_t t, const Vector& read, const Vector& fr
   for (int64_t b = 0; b < rows; ++b)
     reset(hidden, &from_input[(t * rows + b) * gates], &from_hidden[b * gates], &read[b * hidden],
           &reset_h[b * hidden]);
-  multiply_add(rows, hidden, hidden, plain(reset_h.data(), hidden),
-               transposed(&w_.weight_hh[first * hidden], hidden), product.data());
+  multiply(rows, hidden, hidden, reset_h.data(), &w_.weight_hh[first * hidden], product.data());
   for (int64_t b = 0; b < rows; ++b)
     for (int64_t j = 0; j < hidden; ++j)
       from_hidden[b * gates + first + j] = product[b * hidden + j] + w_.bias_hh[first + j];
@@ -302,8 +311,7 @@ LayerTrace Direction::forward(const Vector& x, double* h, double* c) const {
                    Vector(places * out_),
                    Vector(lstm_ ? places * hidden : 0)};
   Vector from_input(places * gates);
-  multiply_add(places, gates, input_, plain(x.data(), input_),
-               transposed(w_.weight_ih.data(), input_), from_input.data());
+  multiply(places, gates, input_, x.data(), w_.weight_ih.data(), from_input.data());
   finish_sums(places, w_.gain_ih, w_.bias_ih, from_input.data());
   for (int64_t step = 0; step < s_.time; ++step)
     step_forward(time_of(step), from_input, trace, h, c);
@@ -320,8 +328,7 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
   }
   Vector from_hidden(rows * gates);
   const Vector factor = dropped(h, rows);
-  multiply_add(rows, gates, out, plain(factor.data(), out), transposed(w_.weight_hh.data(), out),
-               from_hidden.data());
+  multiply(rows, gates, out, factor.data(), w_.weight_hh.data(), from_hidden.data());
   finish_sums(rows, w_.gain_hh, w_.bias_hh, from_hidden.data());
   if (resets_before_) reset_candidates(t, factor, from_input, from_hidden);
   double* cell_output = projects_ ? &trace.raw[t * rows * hidden] : &trace.h[t * rows * out];
@@ -334,8 +341,7 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
                  cell_output + b * hidden, extras_);
   }
   if (projects_)
-    multiply_add(rows, out, hidden, plain(cell_output, hidden),
-                 transposed(w_.weight_hr.data(), hidden), &trace.h[t * rows * out]);
+    multiply(rows, out, hidden, cell_output, w_.weight_hr.data(), &trace.h[t * rows * out]);
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;
     const int64_t place = t * rows + b;

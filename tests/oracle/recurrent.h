@@ -21,6 +21,7 @@ struct StackShape {
   std::vector<int64_t> projection = {};  ///< of each layer; empty: none
   bool peepholes = false;                ///< LSTM only
   bool layer_norm = false;               ///< LSTM only: of W x, of R h and of c on its way to h
+  bool eight_bits = false;  ///< forward: products of weights and what they read, both in 8 bits
 
   int64_t gates() const { return gate_count(cell) * hidden; }
   int64_t out(int64_t layer) const { return projection.empty() ? hidden : projection[layer]; }

@@ -38,6 +38,9 @@ void Descriptor::validate() const {
   SLUICE_CHECK(cell != CellType::kGruResetBefore,
                "an attention decoder has no {}; use gru, which resets after the product",
                recurrent::name_of(cell));
+  SLUICE_CHECK(!int8 || (dtype == DType::kFloat32 && !training),
+               "8-bit products are those of float32 inference, not of {}",
+               training ? std::string("training") : std::string(base::name_of(dtype)));
 }
 
 std::span<const Candidate> candidates(const runtime::Device& device) {
@@ -46,9 +49,13 @@ std::span<const Candidate> candidates(const runtime::Device& device) {
       .list;
 }
 
-Choice make_plan(const Context& context, const Descriptor& descriptor,
+Choice make_plan(const Context& context, const Descriptor& wanted,
                  std::string_view implementation) {
+  Descriptor descriptor = wanted;
+  const bool inference = wanted.dtype == DType::kFloat32 && !wanted.training;
+  descriptor.int8 = wanted.int8 || (inference && context.precision().int8);
   descriptor.validate();
+  recurrent::require_int8_device(descriptor.int8, context.device());
   Choice choice;
   std::string known;
   for (const Candidate& candidate : candidates(context.device())) {

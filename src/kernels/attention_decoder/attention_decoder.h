@@ -57,6 +57,8 @@ struct Descriptor {
   /// an implementation refuses what it lacks. Sums, c, softmax and gradients of weights are kept in
   /// policy_of(dtype): float32 for the 16-bit ones.
   DType dtype = DType::kFloat32;
+  /// As of a recurrent stack; attention itself stays float32.
+  bool int8 = false;
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 

@@ -85,7 +85,7 @@ void quantize_weights(const Context& context, const Tensor& weights, const Tenso
     const int threads = threads_for(n * k);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int part = 0; part < threads; ++part) {
-      cpu::best_i8_leaf().pack({source, 0, weights.stride(0), 1, n, k, 1,
+      cpu::best_i8_leaf().pack({source, 0, weights.stride(0), n, k, 1,
                                 packed.data_as<std::uint8_t>(), bound(panels, part, threads),
                                 bound(panels, part + 1, threads), source, k});
     }

@@ -96,6 +96,17 @@ void Descriptor::validate() const {
                    dtype == DType::kFloat16,
                "a recurrent stack is stored in float64, float32, bfloat16 or float16, not {}",
                base::name_of(dtype));
+  SLUICE_CHECK(!int8 || (dtype == DType::kFloat32 && !training),
+               "8-bit products are those of float32 inference, not of {}",
+               training ? std::string("training") : std::string(base::name_of(dtype)));
+}
+
+void require_int8_device(bool int8, const runtime::Device& device) {
+  if (!int8 || device.runs_host_kernels()) return;
+  base::fail(ErrorCode::kUnsupported,
+             "8-bit products run on the CPU, not on {}; there a model with 8-bit weights runs in "
+             "bfloat16",
+             device.name());
 }
 
 std::span<const Candidate> candidates(const runtime::Device& device) {
@@ -107,6 +118,9 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
   wanted.validate();
   Descriptor descriptor = wanted;
   descriptor.tf32 = wanted.dtype == DType::kFloat32 && context.tf32();
+  const bool inference = wanted.dtype == DType::kFloat32 && !wanted.training;
+  descriptor.int8 = wanted.int8 || (inference && context.precision().int8);
+  require_int8_device(descriptor.int8, context.device());
   if (implementation == "auto" && context.tuning() != nullptr) {
     if (auto choice = measured_choice(context, descriptor)) return std::move(*choice);
   }

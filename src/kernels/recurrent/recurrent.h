@@ -60,6 +60,9 @@ struct Descriptor {
   DType dtype = DType::kFloat32;
   /// Whether products of float32 round their factors to TF32; make_plan takes it from the context.
   bool tf32 = false;
+  /// Whether products may take 8-bit weights and activations (docs/quantization.md): float32
+  /// storage, inference, on the CPU. make_plan takes it from the context, too.
+  bool int8 = false;
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 
@@ -214,6 +217,9 @@ struct Choice {
   std::unique_ptr<Plan> plan;
   std::vector<Declined> declined;  ///< those asked before the chosen one, for --explain
 };
+
+/// Throws ErrorCode::kUnsupported if 8-bit products are wanted of a device that has none.
+void require_int8_device(bool int8, const runtime::Device& device);
 
 /// Picks by name, or with "auto" the first candidate that accepts; if the context has a Tuning, the
 /// one that is the fastest when measured on the spot, or that the Tuning holds from an earlier

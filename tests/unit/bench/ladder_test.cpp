@@ -42,8 +42,10 @@ TEST(FixedWorkload, IsThatOfTheShapeFile) {
 TEST(Ladder, ListsRungsFromBelowAndPeersLast) {
   const auto device = runtime::open_device("cpu");
   const std::vector<std::string> order = ladder_order(*device);
-  EXPECT_EQ(order, (std::vector<std::string>{"portable", "avx2", "avx512", "amx", "onednn",
-                                             "onednn+graph"}));
+  EXPECT_EQ(order,
+            (std::vector<std::string>{"portable", "avx2", "avx512", "amx", "int8-portable",
+                                      "int8-avx2", "int8-avx-vnni", "int8-avx512-vnni", "onednn",
+                                      "onednn+graph", "onednn-int8", "onednn-int8+graph"}));
 }
 
 TEST(Ladder, PrintsSpeedUpsOverTheLowestRung) {

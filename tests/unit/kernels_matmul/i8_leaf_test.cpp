@@ -56,8 +56,8 @@ std::vector<float> product(const I8Leaf& leaf, const Case& s, std::uint64_t seed
   // Two calls each, as two threads would.
   const std::int64_t middle = panels / 2;
   for (const auto& [begin, end] : {std::pair{std::int64_t{0}, middle}, std::pair{middle, panels}}) {
-    leaf.pack({o.weights.data(), s.units * s.whole_depth, s.whole_depth, 1, s.units, s.depth,
-               s.blocks, aligned, begin, end, o.weights.data(), s.whole_depth});
+    leaf.pack({o.weights.data(), s.units * s.whole_depth, s.whole_depth, s.units, s.depth, s.blocks,
+               aligned, begin, end, o.weights.data(), s.whole_depth});
   }
   if (!s.accumulate) std::fill(o.before.begin(), o.before.end(), std::nanf(""));
   for (const auto& [begin, end] : {std::pair{std::int64_t{0}, middle}, std::pair{middle, panels}}) {
@@ -180,7 +180,7 @@ TEST_P(I8Leaves, DoNotMixRows) {
   const auto all = product(*under_test, s, 2);
   Operands o(s, 2);
   testing::GuardedBuffer<float> packed(i8_packed_bytes(s.units, s.depth, s.blocks) / 4);
-  under_test->pack({o.weights.data(), s.units * s.depth, s.depth, 1, s.units, s.depth, s.blocks,
+  under_test->pack({o.weights.data(), s.units * s.depth, s.depth, s.units, s.depth, s.blocks,
                     packed.data(), 0, 3, o.weights.data(), s.depth});
   const std::int64_t columns = Operands::columns_of(s);
   for (std::int64_t row = 0; row < s.rows; ++row) {
@@ -201,7 +201,7 @@ TEST_P(I8Leaves, ShowWhatIsNotFinite) {
   std::vector<std::uint8_t> packed(static_cast<std::size_t>(i8_packed_bytes(16, 20, 1)) + 64);
   void* start =
       reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(packed.data()) + 63) / 64 * 64);
-  under_test->pack({weights.data(), 0, 20, 1, 16, 20, 1, start, 0, 1, weights.data(), 20});
+  under_test->pack({weights.data(), 0, 20, 16, 20, 1, start, 0, 1, weights.data(), 20});
   for (const std::size_t at : {3, 19}) {
     for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
       std::vector<float> a(20, 1.0f), out(16);

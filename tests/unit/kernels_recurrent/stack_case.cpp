@@ -48,7 +48,8 @@ oracle::StackShape shape_of(const StackCase& stack) {
           d.directions,
           projection,
           d.peepholes,
-          d.layer_norm};
+          d.layer_norm,
+          d.int8};
 }
 
 void fill_weights(std::mt19937_64& random, const StackCase& stack,

@@ -178,6 +178,7 @@ template <typename T>
 struct ForwardScratch {
   T* pre = nullptr;        ///< [T, B, panels, G, 16]: layer 0's input products
   T* pre_upper = nullptr;  ///< [B, panels, G, 16]: of the layer at work
+  T* recurrent = nullptr;  ///< 8-bit products [B, panels, G, 16]: of h, of the layer at work
   T* sums = nullptr;       ///< [B, padded(A)]: before the tanh of the output
 };
 
@@ -187,6 +188,7 @@ ForwardScratch<T> carve_forward(const Descriptor& d, const Extents& extents, Car
   const std::int64_t gates = d.gates() * padded(d.hidden);
   scratch.pre = carver.take<T>(extents.target_time * extents.rows * gates);
   if (d.layers > 1) scratch.pre_upper = carver.take<T>(extents.rows * gates);
+  if (d.int8) scratch.recurrent = carver.take<T>(extents.rows * gates);
   scratch.sums = carver.take<T>(extents.rows * padded(d.output));
   return scratch;
 }

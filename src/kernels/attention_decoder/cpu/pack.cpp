@@ -6,26 +6,27 @@ namespace sluice::kernels::attention_decoder::cpu {
 namespace {
 
 /// One packed matrix: element (k, block, unit) at source[block * block_stride + unit * unit_stride
-/// + k * depth_stride].
+/// + k * depth_stride]. `row` and `row_depth` are as in PackArgs.
 template <typename T>
 void pack_matrix(const Leaf<T>& leaf, const T* source, std::int64_t block_stride,
                  std::int64_t unit_stride, std::int64_t depth_stride, std::int64_t units,
-                 std::int64_t depth, std::int64_t blocks, T* packed) {
+                 std::int64_t depth, std::int64_t blocks, T* packed, const T* row = nullptr,
+                 std::int64_t row_depth = 0) {
   const std::int64_t panels = panels_of(units);
   const std::int64_t parts = std::min<std::int64_t>(panels, threads_for(units * depth * blocks));
 #pragma omp parallel for schedule(static) num_threads(static_cast <int>(parts))
   for (std::int64_t part = 0; part < parts; ++part) {
     const Range range = part_of(panels, parts, part);
     leaf.pack({source, block_stride, unit_stride, depth_stride, units, depth, blocks, packed,
-               range.begin, range.end});
+               range.begin, range.end, row, row_depth});
   }
 }
 
 /// weight [units, depth] with a row stride, to multiply a [rows, depth] by.
 template <typename T>
 void pack_plain(const Leaf<T>& leaf, const T* weight, std::int64_t stride, std::int64_t units,
-                std::int64_t depth, T* packed) {
-  pack_matrix(leaf, weight, 0, stride, 1, units, depth, 1, packed);
+                std::int64_t depth, T* packed, const T* row = nullptr) {
+  pack_matrix(leaf, weight, 0, stride, 1, units, depth, 1, packed, row, stride);
 }
 
 /// The same weight, to multiply gradients [rows, units] by: yields [rows, depth].
@@ -84,10 +85,11 @@ void pack_layer(const Descriptor& d, const Leaf<T>& leaf, std::int64_t l,
   const T* weight_hh = weights.weight_hh.data_as<const T>();
   const std::int64_t width = d.input_of(l), input = l == 0 ? d.embedding : d.hidden;
   const std::int64_t gates = d.gates(), depth = gates * padded(d.hidden);
-  pack_matrix(leaf, weight_ih, d.hidden * width, width, 1, d.hidden, input, gates, layer.input);
+  pack_matrix(leaf, weight_ih, d.hidden * width, width, 1, d.hidden, input, gates, layer.input,
+              weight_ih, width);
   if (l == 0) {
     pack_matrix(leaf, weight_ih + d.embedding, d.hidden * width, width, 1, d.hidden, d.output,
-                gates, packed.feed);
+                gates, packed.feed, weight_ih, width);
   }
   pack_matrix(leaf, weight_hh, d.hidden * d.hidden, d.hidden, 1, d.hidden, d.hidden, gates,
               layer.recurrent);
@@ -127,10 +129,10 @@ void pack_weights(const Descriptor& d, const Leaf<T>& leaf, const Weights& weigh
   }
   const T* context = weights.output_weight.data_as<const T>();
   const std::int64_t stride = d.memory + d.hidden;
-  pack_plain(leaf, context, stride, d.output, d.memory, packed.output_context);
+  pack_plain(leaf, context, stride, d.output, d.memory, packed.output_context, context);
   pack_back(leaf, context, stride, d.output, d.memory, packed.output_context_back);
   const T* query = context + d.memory;
-  pack_plain(leaf, query, stride, d.output, d.hidden, packed.output_query);
+  pack_plain(leaf, query, stride, d.output, d.hidden, packed.output_query, context);
   pack_back(leaf, query, stride, d.output, d.hidden, packed.output_query_back);
   copy_padded(weights.output_bias.data_as<const T>(), d.output, packed.output_bias);
 }

@@ -37,6 +37,12 @@ void ForwardRun<T>::run_cell(const Share& share, std::int64_t l, std::int64_t t,
                              const T* pre) const {
   const PackedLayer<T>& layer = weights.layers[static_cast<std::size_t>(l)];
   const bool top = l + 1 == d.layers;
+  if (d.int8) {
+    multiply(*leaf.cells,
+             {trace.h(l, t), d.hidden, d.hidden, d.hidden, d.gates(), layer.recurrent, nullptr,
+              false, scratch.recurrent},
+             share.rows(), share.panels(d.hidden));
+  }
   recurrent::cpu::StepArgs<T> args{};
   args.row_begin = share.rows().begin;
   args.row_end = share.rows().end;
@@ -48,6 +54,7 @@ void ForwardRun<T>::run_cell(const Share& share, std::int64_t l, std::int64_t t,
   args.h_prev_stride = d.hidden;
   args.packed = layer.recurrent;
   args.pre = pre;
+  args.recurrent = scratch.recurrent;
   args.bias_hn = layer.bias_hn;
   args.lengths = target_lengths;
   args.t = t;

@@ -76,21 +76,29 @@ class I8Body {
                         std::int32_t& sum, std::int8_t* weights) {
     const bool inside = unit < args.units;
     const std::int64_t at = block * args.block_stride + unit * args.unit_stride;
-    float most = 0;
-    for (std::int64_t k = 0; inside && k < args.row_depth; ++k) {
-      const float value = __builtin_fabsf(args.row[at + k * args.depth_stride]);
-      most = value > most ? value : most;
-    }
+    const float most =
+        inside ? __builtin_bit_cast(float, largest(args.row + at, args.row_depth)) : 0;
     scale = most >= kI8Least ? most / kI8Most : 0;
-    sum = 0;
-    for (std::int64_t k = 0; k < i8_padded_depth(args.depth); ++k) {
-      std::int32_t integer = 0;
-      if (scale > 0 && k < args.depth) {
-        integer = rounded(args.source[at + k * args.depth_stride] / scale);
-      }
-      sum += integer;
+    const std::int64_t depth = scale > 0 ? args.depth : 0;
+    const float* source = args.source + at;
+    const auto put = [&](std::int64_t k, std::int32_t integer) __attribute__((always_inline)) {
       weights[k / Isa::kStep * kStride + k % Isa::kStep] = static_cast<std::int8_t>(integer);
+    };
+    Ints sums = {};
+    std::int64_t k = 0;
+    for (; k + kLanes <= depth; k += kLanes) {
+      const Ints integers = rounded(load<Floats>(source + k) / scale);
+      sums += integers;
+      for (int lane = 0; lane < kLanes; ++lane) put(k + lane, integers[lane]);
     }
+    sum = 0;
+    for (int lane = 0; lane < kLanes; ++lane) sum += sums[lane];
+    for (; k < depth; ++k) {
+      const std::int32_t integer = rounded(source[k] / scale);
+      sum += integer;
+      put(k, integer);
+    }
+    for (; k < i8_padded_depth(args.depth); ++k) put(k, 0);
   }
 
   /// Largest magnitude, as bits, which order magnitudes as integers do: what is not finite is the

@@ -33,11 +33,11 @@ constexpr std::int64_t i8_packed_bytes(std::int64_t units, std::int64_t depth,
   return i8_panels(units) * i8_panel_bytes(depth, blocks);
 }
 
-/// Element (k, block, unit) of a matrix is source[block * block_stride + unit * unit_stride + k *
-/// depth_stride], which must be finite.
+/// Element (k, block, unit) of a matrix is source[block * block_stride + unit * unit_stride + k],
+/// which must be finite.
 struct I8Pack {
   const float* source;
-  std::int64_t block_stride, unit_stride, depth_stride;
+  std::int64_t block_stride, unit_stride;
   std::int64_t units, depth, blocks;
   void* packed;
   std::int64_t panel_begin, panel_end;

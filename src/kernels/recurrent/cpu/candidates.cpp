@@ -1,13 +1,22 @@
 #include "kernels/recurrent/cpu/candidates.h"
 
+#include <algorithm>
 #include <array>
 
+#include "kernels/recurrent/cpu/int8_leaf.h"
 #include "kernels/recurrent/cpu/leaves.h"
+#include "kernels/recurrent/cpu/onednn_int8.h"
 #include "kernels/recurrent/cpu/onednn_stack.h"
 #include "kernels/recurrent/cpu/sequence.h"
 
 namespace sluice::kernels::recurrent::cpu {
 namespace {
+
+/// 8 bits are allowed, not asked for: others compute in float32 throughout.
+Descriptor exact(Descriptor descriptor) {
+  descriptor.int8 = false;
+  return descriptor;
+}
 
 std::optional<std::string> refuse_portable(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype == DType::kFloat16) return "it computes float64, float32 and bfloat16";
@@ -17,7 +26,7 @@ std::optional<std::string> refuse_portable(const Descriptor& descriptor, const r
 std::unique_ptr<Plan> create_portable(const Descriptor& descriptor, const runtime::Device&) {
   return base::dispatch_storage(descriptor.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return make_sequence<T>(descriptor, "portable", portable_leaf<T>());
+    return make_sequence<T>(exact(descriptor), "portable", portable_leaf<T>());
   });
 }
 
@@ -29,6 +38,14 @@ std::optional<std::string> refuse_leaf(const Descriptor& descriptor, DType dtype
   }
   if (leaf == nullptr) return fmt::format("this machine has no {}", needs);
   return std::nullopt;
+}
+
+std::int64_t widest_input(const Descriptor& descriptor) {
+  std::int64_t widest = 0;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    widest = std::max(widest, descriptor.input_of(layer));
+  }
+  return widest;
 }
 
 std::optional<std::string> refuse_amx(const Descriptor& descriptor, const runtime::Device&) {
@@ -52,9 +69,9 @@ std::optional<std::string> refuse_amx(const Descriptor& descriptor, const runtim
 
 std::unique_ptr<Plan> create_amx(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype == DType::kFloat32) {
-    return make_sequence(descriptor, "amx", *amx_leaf_f32());
+    return make_sequence(exact(descriptor), "amx", *amx_leaf_f32());
   }
-  return make_sequence(descriptor, "amx", *amx_leaf_bf16());
+  return make_sequence(exact(descriptor), "amx", *amx_leaf_bf16());
 }
 
 std::optional<std::string> refuse_avx512(const Descriptor& descriptor, const runtime::Device&) {
@@ -66,9 +83,9 @@ std::optional<std::string> refuse_avx512(const Descriptor& descriptor, const run
 
 std::unique_ptr<Plan> create_avx512(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype == DType::kBFloat16) {
-    return make_sequence(descriptor, "avx512", *avx512_leaf_bf16());
+    return make_sequence(exact(descriptor), "avx512", *avx512_leaf_bf16());
   }
-  return make_sequence(descriptor, "avx512", *avx512_leaf_f32());
+  return make_sequence(exact(descriptor), "avx512", *avx512_leaf_f32());
 }
 
 std::optional<std::string> refuse_avx2(const Descriptor& descriptor, const runtime::Device&) {
@@ -76,15 +93,34 @@ std::optional<std::string> refuse_avx2(const Descriptor& descriptor, const runti
 }
 
 std::unique_ptr<Plan> create_avx2(const Descriptor& descriptor, const runtime::Device&) {
-  return make_sequence(descriptor, "avx2", *avx2_leaf_f32());
+  return make_sequence(exact(descriptor), "avx2", *avx2_leaf_f32());
 }
 
+template <Int8Isa kIsa>
+std::optional<std::string> refuse_int8(const Descriptor& descriptor, const runtime::Device&) {
+  if (!descriptor.int8) return "it computes with 8-bit weights, which precision int8 allows";
+  return refuse_int8_leaf(kIsa, std::max(descriptor.hidden, widest_input(descriptor)));
+}
+
+template <Int8Isa kIsa>
+std::unique_ptr<Plan> create_int8(const Descriptor& descriptor, const runtime::Device&) {
+  return make_sequence(descriptor, name_of(kIsa), *int8_leaf(kIsa));
+}
+
+template <Int8Isa kIsa>
+constexpr Candidate kInt8Candidate{name_of(kIsa), false, refuse_int8<kIsa>, create_int8<kIsa>};
+
 constexpr std::array kCandidates{
+    kInt8Candidate<Int8Isa::kAvx512Vnni>,
+    kInt8Candidate<Int8Isa::kAvxVnni>,
+    kInt8Candidate<Int8Isa::kAvx2>,
+    kInt8Candidate<Int8Isa::kPortable>,
     Candidate{"amx", false, refuse_amx, create_amx},
     Candidate{"avx512", false, refuse_avx512, create_avx512},
     Candidate{"avx2", false, refuse_avx2, create_avx2},
     Candidate{"portable", false, refuse_portable, create_portable},
     Candidate{"onednn", true, refuse_onednn, create_onednn},
+    Candidate{"onednn-int8", true, refuse_onednn_int8, create_onednn_int8},
 };
 
 }  // namespace

@@ -38,8 +38,9 @@ class DirectionForward {
     const std::int64_t chunk =
         chunk_steps(sequence_.leaf->good_rows, args_.rows, sequence_.descriptor.time);
     for (std::int64_t first = 0; first < walk_.steps; first += chunk) {
-      // A product of whole rows within the step wants all panels of the others before it.
-      if (chunk == 1 && !sizes_.norms && !sizes_.resets_before) {
+      // A product of whole rows within the step wants all panels of the others before it, and each
+      // product of 8 bits brings its rows to integers anew.
+      if (chunk == 1 && !sizes_.norms && !sizes_.resets_before && !sequence_.descriptor.int8) {
         run_alone(first);
       } else {
         run_chunk(first, std::min(chunk, walk_.steps - first));
@@ -208,10 +209,12 @@ class DirectionForward {
       return;
     }
     product.rows = share_.rows.size();
-    // A panel's weights stay in cache for all steps of the chunk.
-    for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
+    // A panel's weights stay in cache for all steps of the chunk; but a product of 8 bits brings
+    // its rows to integers first.
+    const std::int64_t together = sequence_.descriptor.int8 ? panels.size() : 1;
+    for (std::int64_t panel = panels.begin; panel < panels.end; panel += together) {
       product.panel_begin = panel;
-      product.panel_end = panel + 1;
+      product.panel_end = panel + together;
       for (std::int64_t i = 0; i < count; ++i) {
         product.a = x_ + ((t + i) * args_.rows + share_.rows.begin) * input_;
         product.out = pre_ + (i * args_.rows + share_.rows.begin) * sizes_.gate_width;

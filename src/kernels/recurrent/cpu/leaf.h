@@ -33,6 +33,10 @@ struct PackArgs {
   std::int64_t units, depth, blocks;
   T* packed;
   std::int64_t panel_begin, panel_end;
+  /// Of a leaf of 8-bit products: what a unit's scale is of, laid out as `source`, `row_depth`
+  /// elements; null: what is packed.
+  const Source* row = nullptr;
+  std::int64_t row_depth = 0;
 };
 
 /// to[i, k] = from[k, i] for k < depth, i < columns; strides in elements.

@@ -141,7 +141,7 @@ Sizes::Sizes(const Descriptor& descriptor, std::int64_t layer)
       resets_before(descriptor.cell == CellType::kGruResetBefore),
       hidden_bias(descriptor.cell == CellType::kGru),
       multiplies_apart(descriptor.peepholes || descriptor.layer_norm ||
-                       descriptor.drops_recurrent() || resets_before),
+                       descriptor.drops_recurrent() || resets_before || descriptor.int8),
       norms(descriptor.layer_norm),
       gates_apart(hidden_bias || resets_before || norms),
       fresh_cells(lstm && (descriptor.resets || descriptor.zoneout_c > 0)) {}
