@@ -22,6 +22,8 @@ class Classifier final : public Model {
                                               const Extent& capacity, bool training) const override;
 
   const ClassifierConfig& config() const { return config_; }
+  /// Of classes, in training.
+  ClassWeights& class_weights() { return output_.class_weights(); }
   const layers::Embedding& embedding() const { return embedding_; }
 
  private:

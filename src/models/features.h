@@ -35,6 +35,8 @@ class Features final : public Model {
                                       const Extent& capacity, bool training) const;
 
   const FeaturesConfig& config() const { return config_; }
+  /// Of classes, in training.
+  ClassWeights& class_weights() { return output_.class_weights(); }
   const layers::RecurrentStack& stack() const { return stack_; }
 
   /// Whether frames are normalised, by which parameters.

@@ -118,7 +118,10 @@ Tensor SequenceOutputPlan::loss(const Context& context, const runtime::Arena& ar
     args.logits = out;
     args.targets = batch.target_out.reshape({tokens});
     args.label_smoothing = pass.label_smoothing;
-    if (training_) args.d_logits = out;
+    if (training_) {
+      args.class_weights = output_->class_weights().tensor();
+      args.d_logits = out;
+    }
     loss::cross_entropy(context, args);
   } else {
     loss::SquaredErrorArgs args;

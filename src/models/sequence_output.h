@@ -4,6 +4,7 @@
 
 #include "layers/linear.h"
 #include "layers/pooling.h"
+#include "models/class_weights.h"
 #include "models/model.h"
 
 namespace sluice::models {
@@ -35,11 +36,15 @@ class SequenceOutput {
   const std::optional<layers::Linear>& linear() const { return linear_; }
   /// Steps of the outputs for that many of x.
   std::int64_t steps_of(std::int64_t time) const { return pooling_ ? 1 : time; }
+  /// Of classes, in training; plans read it in every run.
+  ClassWeights& class_weights() { return class_weights_; }
+  const ClassWeights& class_weights() const { return class_weights_; }
 
  private:
   Architecture architecture_;
   std::optional<layers::Pooling> pooling_;
   std::optional<layers::Linear> linear_;
+  ClassWeights class_weights_;
 };
 
 /// A plan for up to `time` steps of `rows` rows. Whoever owns it holds a ScratchScope: outputs live

@@ -8,6 +8,7 @@
 #include "layers/embedding.h"
 #include "layers/linear.h"
 #include "layers/recurrent_stack.h"
+#include "models/class_weights.h"
 #include "models/model.h"
 #include "models/tagger_config.h"
 
@@ -37,6 +38,9 @@ class Tagger final : public Model {
   const layers::Linear& output() const { return output_; }
   /// Null with a softmax.
   const layers::Crf* crf() const { return crf_ ? &*crf_ : nullptr; }
+  /// Of labels, in training with a softmax; plans read it in every run.
+  ClassWeights& class_weights() { return class_weights_; }
+  const ClassWeights& class_weights() const { return class_weights_; }
 
  private:
   TaggerConfig config_;
@@ -44,6 +48,7 @@ class Tagger final : public Model {
   layers::RecurrentStack stack_;
   layers::Linear output_;
   std::optional<layers::Crf> crf_;
+  ClassWeights class_weights_;
 };
 
 }  // namespace sluice::models

@@ -177,7 +177,10 @@ void TaggerTraining::Plan::compute_softmax(const Context& context, const runtime
   args.label_smoothing = pass.label_smoothing;
   args.scale = pass.scale;
   args.loss_scale = pass.loss_scale;
-  if (training) args.d_logits = args.logits;
+  if (training) {
+    args.class_weights = model->class_weights().tensor();
+    args.d_logits = args.logits;
+  }
   args.sums = sums(arena);
   args.workspace = arena.data(slots.loss_workspace);
   loss::cross_entropy(context, args);

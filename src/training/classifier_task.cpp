@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "models/classifier.h"
+#include "training/class_weights.h"
 #include "training/classifier_data.h"
 #include "training/stack_keys.h"
 
@@ -57,6 +58,7 @@ std::span<const std::string_view> ClassifierTask::keys() const {
       "model.zoneout_c",
       "model.recurrent_dropout",
       "model.source_embeddings_from",
+      "training.class_weights",
       "training.label_smoothing",
   };
   return kKeys;
@@ -80,6 +82,14 @@ std::unique_ptr<models::Model> ClassifierTask::make_model(const TrainConfig& con
                                                           const TrainData& data) const {
   return std::make_unique<models::Classifier>(architecture_of(
       config.model, data.tokenizers.source->size(), data.tokenizers.labels->size()));
+}
+
+void ClassifierTask::prepare_training(const Context& context, const TrainConfig& config,
+                                      const TrainData& data, models::Model& model) const {
+  const std::string& weights = config.loop.class_weights;
+  if (weights.empty()) return;
+  dynamic_cast<models::Classifier&>(model).class_weights().set(
+      context, class_weights_of(weights, *data.tokenizers.labels, *data.train));
 }
 
 std::unique_ptr<models::Model> ClassifierTask::saved_model(std::string_view configuration,

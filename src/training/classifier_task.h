@@ -18,6 +18,8 @@ class ClassifierTask final : public Task {
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
+  void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,
+                        models::Model& model) const override;
   std::unique_ptr<models::Model> saved_model(std::string_view configuration,
                                              const Tokenizers& tokenizers) const override;
   std::span<const WordParameter> word_parameters() const override;

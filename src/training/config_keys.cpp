@@ -224,6 +224,9 @@ const ConfigKey kKeys[] = {
     {"training.freeze", [](C& c) -> T { return &c.optimizer.freeze; }, kMust,
      "Parameters that are not trained: patterns with * and ?, separated by commas, such as "
      "'source_embedding.*,encoder.*'."},
+    {"training.class_weights", [](C& c) -> T { return &c.loop.class_weights; }, kMust,
+     "Factors of the loss of labels, 'spam=3, ham=0.5' (those left out have 1), or balanced: the "
+     "rarer a label is in training, the more it counts. Not with a CRF."},
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
      "Share of the probability spread over the whole vocabulary in the training loss, against "
      "answers that are too sure of themselves; 0.1 is usual in translation."},

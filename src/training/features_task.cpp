@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "data/frame_corpus.h"
 #include "models/features.h"
+#include "training/class_weights.h"
 #include "training/features_data.h"
 #include "training/stack_keys.h"
 
@@ -60,6 +61,7 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "model.zoneout_h",
       "model.zoneout_c",
       "model.recurrent_dropout",
+      "training.class_weights",
       "training.label_smoothing",
   };
   return kKeys;
@@ -82,6 +84,9 @@ void FeaturesTask::check(const TrainConfig& config) const {
   SLUICE_CHECK(config.loop.label_smoothing == 0,
                "training.label_smoothing is {}, but model.target is values; leave it out",
                config.loop.label_smoothing);
+  SLUICE_CHECK(config.loop.class_weights.empty(),
+               "training.class_weights is '{}', but model.target is values; leave it out",
+               config.loop.class_weights);
 }
 
 TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
@@ -105,6 +110,14 @@ void FeaturesTask::set_from_data(const Context& context, const TrainData& data,
     scale.push_back(deviation > 0 ? 1 / deviation : 1);  // what never changes is only shifted
   }
   models::Features::set_normalization(context, parameters, statistics.mean, scale);
+}
+
+void FeaturesTask::prepare_training(const Context& context, const TrainConfig& config,
+                                    const TrainData& data, models::Model& model) const {
+  const std::string& weights = config.loop.class_weights;
+  if (weights.empty()) return;
+  dynamic_cast<models::Features&>(model).class_weights().set(
+      context, class_weights_of(weights, *data.tokenizers.labels, *data.train));
 }
 
 std::unique_ptr<models::Model> FeaturesTask::saved_model(std::string_view configuration,

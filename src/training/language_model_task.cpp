@@ -117,7 +117,7 @@ std::unique_ptr<models::Model> LanguageModelTask::make_model(const TrainConfig& 
 }
 
 void LanguageModelTask::prepare_training(const Context& context, const TrainConfig& config,
-                                         models::Model& model) const {
+                                         const TrainData&, models::Model& model) const {
   if (config.loop.bptt == 0) return;
   dynamic_cast<models::LanguageModel&>(model).carry_states(context, stretches_of(config));
 }

@@ -17,7 +17,7 @@ class LanguageModelTask final : public Task {
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   /// With training.bptt: states that are carried from batch to batch.
-  void prepare_training(const Context& context, const TrainConfig& config,
+  void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,
                         models::Model& model) const override;
   std::unique_ptr<models::Model> saved_model(std::string_view configuration,
                                              const Tokenizers& tokenizers) const override;

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "data/label_spans.h"
 #include "models/tagger.h"
+#include "training/class_weights.h"
 #include "training/tagger_data.h"
 
 namespace sluice::training {
@@ -62,6 +63,7 @@ std::span<const std::string_view> TaggerTask::keys() const {
       "model.zoneout_c",
       "model.recurrent_dropout",
       "model.source_embeddings_from",
+      "training.class_weights",
       "training.label_smoothing",
   };
   return kKeys;
@@ -93,6 +95,10 @@ void TaggerTask::check(const TrainConfig& config) const {
   SLUICE_CHECK(config.loop.label_smoothing == 0 || config.model.output != "crf",
                "training.label_smoothing is {}, but a CRF has none; use model.output = \"softmax\"",
                config.loop.label_smoothing);
+  SLUICE_CHECK(config.loop.class_weights.empty() || config.model.output != "crf",
+               "training.class_weights is '{}', but a CRF scores labels together; use model.output "
+               "= \"softmax\"",
+               config.loop.class_weights);
 }
 
 TrainData TaggerTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
@@ -103,6 +109,14 @@ std::unique_ptr<models::Model> TaggerTask::make_model(const TrainConfig& config,
                                                       const TrainData& data) const {
   return std::make_unique<models::Tagger>(architecture_of(
       config.model, data.tokenizers.source->size(), data.tokenizers.labels->size()));
+}
+
+void TaggerTask::prepare_training(const Context& context, const TrainConfig& config,
+                                  const TrainData& data, models::Model& model) const {
+  const std::string& weights = config.loop.class_weights;
+  if (weights.empty()) return;
+  dynamic_cast<models::Tagger&>(model).class_weights().set(
+      context, class_weights_of(weights, *data.tokenizers.labels, *data.train));
 }
 
 std::unique_ptr<models::Model> TaggerTask::saved_model(std::string_view configuration,

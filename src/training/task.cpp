@@ -16,7 +16,8 @@ namespace sluice::training {
 
 void Task::set_from_data(const Context&, const TrainData&, const layers::Parameters&) const {}
 
-void Task::prepare_training(const Context&, const TrainConfig&, models::Model&) const {}
+void Task::prepare_training(const Context&, const TrainConfig&, const TrainData&,
+                            models::Model&) const {}
 
 const ValidationMetric* Task::find_metric(std::string_view key) const {
   for (const ValidationMetric& metric : metrics()) {

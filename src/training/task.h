@@ -49,7 +49,7 @@ class Task {
                              const layers::Parameters& parameters) const;
   /// Gives a model that is to be trained, fresh or resumed, what that takes beside parameters.
   virtual void prepare_training(const Context& context, const TrainConfig& config,
-                                models::Model& model) const;
+                                const TrainData& data, models::Model& model) const;
   /// The model of a checkpoint's Model::configuration; no memory is taken. Throws
   /// ErrorCode::kFormat, or kInvalidArgument for a value, if it is none or doesn't fit the
   /// vocabularies.

@@ -114,6 +114,7 @@ struct LearningRateConfig {
 
 struct LoopConfig {
   double label_smoothing = 0;
+  std::string class_weights;  ///< "balanced", or "label=2, other=0.5"; empty: all are 1
   std::int64_t bptt = 0;
   std::int64_t max_tokens = 4096;
   std::int64_t max_rows = 512;

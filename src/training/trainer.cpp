@@ -77,7 +77,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
 }
 
 void Trainer::make_step() {
-  task_->prepare_training(*context_, config_, *model_);
+  task_->prepare_training(*context_, config_, data_, *model_);
   TrainingStep::Options options;
   options.label_smoothing = config_.loop.label_smoothing;
   options.seed = static_cast<std::uint64_t>(config_.loop.seed);

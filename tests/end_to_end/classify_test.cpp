@@ -150,6 +150,25 @@ TEST_F(Classify, GoesOnAsIfItHadNeverStopped) {
             place_.sluice({"classify", "whole/last"}, {.input = in}).out);
 }
 
+TEST_F(Classify, ClassWeightsMoveWhatIsAnswered) {
+  // Half of the texts are of each label, and nothing in them tells which.
+  std::string text = "text,label\n";
+  for (int i = 0; i < 40; ++i) text += i % 2 == 0 ? "the old,feline\n" : "the old,canine\n";
+  place_.write("same.csv", text);
+  const auto probability_of_feline = [&](const std::string& weights) {
+    place_.train({"data.table=same.csv", "training.class_weights=" + weights,
+                  "training.learning_rate=0.05", "training.max_epochs=60",
+                  "training.keep_best=loss", "output.directory=w" + weights});
+    const Outcome said = place_.sluice({"classify", "w" + weights + "/last", "--format", "json"},
+                                       {.input = "the old\n"});
+    return nlohmann::json::parse(said.out).at("probabilities").at("feline").get<double>();
+  };
+  // The minimum of the weighted loss is at w / (w + 1).
+  EXPECT_NEAR(probability_of_feline("feline=3"), 0.75, 0.05);
+  EXPECT_NEAR(probability_of_feline("balanced"), 0.5, 0.05);
+  place_.expect_train_error({"training.class_weights=cow=2"}, {"'cow'", "canine, feline"});
+}
+
 TEST_F(Classify, EveryPoolingAndCellLearns) {
   for (const char* pooling : {"last", "mean", "max"}) {
     place_.train({std::string("model.pooling=") + pooling, "model.cell=gru",

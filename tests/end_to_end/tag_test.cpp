@@ -202,6 +202,8 @@ TEST_F(Tag, StartsFromWordVectors) {
 }
 
 TEST_F(Tag, RefusesBadInput) {
+  place_.expect_train_error({"training.class_weights=balanced"},
+                            {"training.class_weights is 'balanced'", "CRF"});
   place_.write("bad.conll", "mr\tO\nna\n");
   place_.expect_train_error({"data.conll=bad.conll"},
                             {"'bad.conll' line 2", "has 1 columns", "has 2"});

@@ -20,7 +20,7 @@ BATCHES, ROWS, TIME = 5, 8, 9
 TOKENS = dict(model="classifier", vocabulary=37, embedding=10, outputs=5, hidden=16, layers=1,
               cell="lstm", bidirectional=False, projections=[], target="classes",
               output_layer=True, features=0, label_smoothing=0.0, optimizer="adam",
-              learning_rate=3e-3, clip_norm=1.0, seed=7)
+              learning_rate=3e-3, clip_norm=1.0, seed=7, class_weights=[])
 FRAMES = {**TOKENS, "model": "features", "features": 6, "vocabulary": 0, "embedding": 0}
 CASES = [
     dict(TOKENS, name="lstm_attention", pooling="attention", bidirectional=True, layers=2,
@@ -35,6 +35,10 @@ CASES = [
     dict(FRAMES, name="frame_classes", pooling="none", bidirectional=True),
     dict(FRAMES, name="gru_sequence_values", pooling="attention", cell="gru", target="values",
          outputs=3, optimizer="sgd", learning_rate=0.3),
+    dict(TOKENS, name="gru_weighted_classes", pooling="mean", cell="gru",
+         class_weights=[0.5, 2.0, 1.0, 0.0, 3.5]),
+    dict(FRAMES, name="weighted_frame_classes", pooling="none",
+         class_weights=[0.25, 1.0, 4.0, 1.5, 0.75]),
 ]
 
 
@@ -127,7 +131,9 @@ class Model(torch.nn.Module):
         outputs = self(source)
         if self.case["target"] == "values":
             return ((outputs - target) ** 2).mean(dim=1).sum()
+        weights = self.case["class_weights"]
         return torch.nn.functional.cross_entropy(outputs, target, reduction="sum",
+                                                 weight=torch.tensor(weights) if weights else None,
                                                  label_smoothing=self.case["label_smoothing"])
 
 

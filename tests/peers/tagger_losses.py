@@ -13,7 +13,8 @@ import torch
 
 import losses
 
-COMMON = dict(vocabulary=37, labels=9, embedding=24, hidden=32, seed=7, rows=8, time=11, batches=5)
+COMMON = dict(vocabulary=37, labels=9, embedding=24, hidden=32, seed=7, rows=8, time=11, batches=5,
+              class_weights=[])
 CASES = [
     dict(name="lstm_crf", cell="lstm", output="crf", bidirectional=True, layers=1, optimizer="adam",
          learning_rate=3e-3, label_smoothing=0.0, clip_norm=5.0),
@@ -21,6 +22,9 @@ CASES = [
          optimizer="adam", learning_rate=3e-3, label_smoothing=0.1, clip_norm=1.0),
     dict(name="gru_crf_unidirectional", cell="gru", output="crf", bidirectional=False, layers=2,
          optimizer="sgd", learning_rate=0.3, label_smoothing=0.0, clip_norm=0.5),
+    dict(name="lstm_softmax_weighted", cell="lstm", output="softmax", bidirectional=True, layers=1,
+         optimizer="adam", learning_rate=3e-3, label_smoothing=0.0, clip_norm=1.0,
+         class_weights=[0.1, 2.0, 3.0, 0.0, 1.0, 1.0, 5.0, 0.5, 1.0]),
 ]
 
 
@@ -67,8 +71,10 @@ class Tagger(torch.nn.Module):
         emissions = self.output(hidden[:, 0])
         labels = torch.tensor(labels)
         if self.case["output"] == "softmax":
+            weights = self.case["class_weights"]
             return torch.nn.functional.cross_entropy(
-                emissions, labels, reduction="sum", label_smoothing=self.case["label_smoothing"])
+                emissions, labels, reduction="sum", label_smoothing=self.case["label_smoothing"],
+                weight=torch.tensor(weights) if weights else None)
         transitions, start, end = (self.crf[name] for name in ("transitions", "start", "end"))
         score = start[labels[0]] + emissions[range(len(labels)), labels].sum() + end[labels[-1]]
         score = score + transitions[labels[:-1], labels[1:]].sum()

@@ -76,6 +76,10 @@ void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
                  base::name_of(args.logits.dtype()));
     check_tensor(args.d_logits, dtype, args.logits.shape(), "cross_entropy", "d_logits");
   }
+  if (args.class_weights) {
+    check_tensor(args.class_weights, DType::kFloat32, Shape{args.logits.size(1)}, "cross_entropy",
+                 "class_weights");
+  }
   check_loss(args, "cross_entropy");
   leaves(context).cross_entropy(context.stream(), args);
 }

@@ -41,6 +41,10 @@ struct CrossEntropyArgs {
   Tensor targets;              ///< int32 [time * rows]
   Tensor lengths;              ///< int32 [rows]; absent: every token counts
   double label_smoothing = 0;  ///< in [0, 1)
+  /// float32 [V], finite and not negative: a token's loss is multiplied by that of its target (but
+  /// for label smoothing the `weight` of torch.nn.CrossEntropyLoss; kNll and the rest of the sums
+  /// are as without). Absent: all are 1.
+  Tensor class_weights;
   /// out like logits, or bfloat16 or float16 (rounded once) for logits of float32; optional: the
   /// gradient of scale * (sum of losses). May be logits itself. Overwritten, zero where a token
   /// doesn't count.

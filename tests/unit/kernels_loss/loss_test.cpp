@@ -20,10 +20,14 @@ struct Problem {
   double smoothing, scale;
   std::vector<double> logits;
   std::vector<std::int32_t> targets, lengths;
+  std::vector<float> weights{};  ///< of classes; empty: all are 1
 
   std::int64_t tokens() const { return time * rows; }
   bool counts(std::int64_t n) const {
     return n / rows < lengths[static_cast<std::size_t>(n % rows)];
+  }
+  double weight(std::int32_t target) const {
+    return weights.empty() ? 1 : static_cast<double>(weights[static_cast<std::size_t>(target)]);
   }
   const double* row(std::int64_t n) const { return logits.data() + n * vocabulary; }
 };
@@ -59,7 +63,7 @@ Expected expect(const Problem& p) {
     const double* x = p.row(n);
     const auto target = p.targets[static_cast<std::size_t>(n)];
     const double z = log_sum(x, p.vocabulary);
-    e.sums[kLoss] += token_loss(x, p.vocabulary, target, p.smoothing);
+    e.sums[kLoss] += p.weight(target) * token_loss(x, p.vocabulary, target, p.smoothing);
     e.sums[kNll] += z - x[target];
     e.sums[kTokens] += 1;
     e.sums[kCorrect] += std::max_element(x, x + p.vocabulary) == x + target ? 1 : 0;
@@ -67,7 +71,7 @@ Expected expect(const Problem& p) {
       const double goal =
           (j == target ? 1 - p.smoothing : 0) + p.smoothing / static_cast<double>(p.vocabulary);
       e.gradient[static_cast<std::size_t>(n * p.vocabulary + j)] =
-          p.scale * (std::exp(x[j] - z) - goal);
+          p.weight(target) * p.scale * (std::exp(x[j] - z) - goal);
     }
   }
   return e;
@@ -111,6 +115,7 @@ class Loss : public testing::OnDevice {
     args.targets = put(p.targets);
     args.lengths = put(p.lengths);
     args.label_smoothing = p.smoothing;
+    if (!p.weights.empty()) args.class_weights = put(p.weights);
     constexpr double kLossScale = 8;  // the gradient has both factors
     args.scale = put_number(p.scale / kLossScale);
     args.loss_scale = put_number(kLossScale);
@@ -168,6 +173,38 @@ TEST_P(Loss, Float64EqualsTheDefinition) {
   if (!try_float64([&] { check_all<double>(); })) {
     GTEST_SKIP() << "this device takes no float64";
   }
+}
+
+TEST_P(Loss, ClassWeightsMultiplyLossAndGradient) {
+  std::mt19937_64 engine(5);
+  for (const std::int64_t vocabulary : {1, 3, 17, 1029}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      Problem p =
+          make<float>(6, 5, vocabulary, smoothing, 11 + static_cast<std::uint64_t>(vocabulary));
+      for (std::int64_t j = 0; j < vocabulary; ++j) {
+        // Between 0 and 2, as some classes have none.
+        p.weights.push_back(static_cast<float>(engine() % 9) / 4);
+      }
+      CrossEntropyArgs args = arguments<float>(p);
+      cross_entropy(context_, args);
+      check_results<float>(p, args);
+      args.d_logits = args.logits;
+      args.sums = poisoned(DType::kFloat64, {kSums});
+      cross_entropy(context_, args);
+      check_results<float>(p, args);
+    }
+  }
+  // All of them 1 change no bit.
+  Problem p = make<float>(4, 3, 21, 0.1, 3);
+  const CrossEntropyArgs plain = arguments<float>(p);
+  cross_entropy(context_, plain);
+  p.weights.assign(21, 1.0F);
+  CrossEntropyArgs weighted = arguments<float>(p);
+  cross_entropy(context_, weighted);
+  EXPECT_TRUE(same_bits(get<float>(plain.d_logits), get<float>(weighted.d_logits)));
+  EXPECT_TRUE(same_bits(get<double>(plain.sums), get<double>(weighted.sums)));
+  weighted.class_weights = put(std::vector<float>(20, 1.0F));
+  EXPECT_THROW(cross_entropy(context_, weighted), Error);
 }
 
 // So many that whoever works on one has to go on with another.

@@ -49,6 +49,16 @@ std::unique_ptr<Model> model_of(const Json& golden) {
   return std::make_unique<Features>(config);
 }
 
+void set_class_weights(const Context& context, const Json& golden, Model& model) {
+  const auto weights = golden.value("class_weights", std::vector<float>());
+  if (weights.empty()) return;
+  if (auto* classifier = dynamic_cast<Classifier*>(&model)) {
+    classifier->class_weights().set(context, weights);
+  } else {
+    dynamic_cast<Features&>(model).class_weights().set(context, weights);
+  }
+}
+
 /// As the script sets them.
 void set_normalization(const Context& context, const Model& model) {
   const auto* features = dynamic_cast<const Features*>(&model);
@@ -160,6 +170,7 @@ class StackLosses : public sluice::testing::OnDevice {
     model->parameters().allocate(context_, DType::kFloat32, true);
     parameters.initialize(context_, golden.at("seed"));
     set_normalization(context_, *model);
+    set_class_weights(context_, golden, *model);
     std::vector<Put> batches;
     for (std::int64_t i = 0; i < golden.at("batches"); ++i) batches.push_back(put_batch(golden, i));
     const sluice::testing::GoldenOptimizer optimizer(context_, golden, parameters);
@@ -186,7 +197,7 @@ class StackLosses : public sluice::testing::OnDevice {
 TEST_P(StackLosses, EqualTorchOverAHundredSteps) {
   std::ifstream file(sluice::testing::source_path("tests/peers/goldens/stack_losses.json"));
   const Json cases = Json::parse(file).at("cases");
-  ASSERT_EQ(cases.size(), 7u);
+  ASSERT_EQ(cases.size(), 9u);
   for (const Json& golden : cases) {
     const auto expected = golden.at("losses").get<std::vector<double>>();
     ASSERT_EQ(expected.size(), 100u);

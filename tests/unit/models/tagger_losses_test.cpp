@@ -67,6 +67,8 @@ class TaggerLosses : public sluice::testing::OnDevice {
     const layers::Parameters& parameters = model.parameters();
     model.parameters().allocate(context_, DType::kFloat32, true);
     parameters.initialize(context_, golden.at("seed"));
+    const auto weights = golden.value("class_weights", std::vector<float>());
+    if (!weights.empty()) model.class_weights().set(context_, weights);
     std::vector<Batch> batches;
     for (std::int64_t i = 0; i < golden.at("batches"); ++i) batches.push_back(batch_of(golden, i));
     const sluice::testing::GoldenOptimizer optimizer(context_, golden, parameters);
@@ -97,7 +99,7 @@ class TaggerLosses : public sluice::testing::OnDevice {
 TEST_P(TaggerLosses, EqualOverAHundredSteps) {
   std::ifstream file(sluice::testing::source_path("tests/peers/goldens/tagger_losses.json"));
   const Json cases = Json::parse(file).at("cases");
-  ASSERT_EQ(cases.size(), 3u);
+  ASSERT_EQ(cases.size(), 4u);
   for (const Json& golden : cases) {
     const auto expected = golden.at("losses").get<std::vector<double>>();
     ASSERT_EQ(expected.size(), 100u);

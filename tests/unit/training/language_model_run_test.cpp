@@ -124,7 +124,7 @@ TEST_P(LanguageModelRun, ValidatesRunningText) {
     cut.loop.bptt = bptt;
     cut.loop.max_tokens = 100000;
     const TrainData data = make_language_model_data(cut, counting());
-    loaded.task->prepare_training(context_, cut, *loaded.model);
+    loaded.task->prepare_training(context_, cut, data, *loaded.model);
     PlanCache plans(*loaded.model);
     const Validation validation(data, {}, *loaded.task, "loss");
     return validation.run(context_, *loaded.model, plans, 1, nullptr)->loss;

@@ -15,6 +15,7 @@ namespace {
 struct Weights {
   double smoothing;
   double scale;
+  double target;  ///< of the target's class
 };
 
 template <typename T>
@@ -37,11 +38,13 @@ TokenResult token_loss(const SoftmaxRows<T>& rows, const T* x, std::int64_t voca
       weights.smoothing == 0 ? 0 : weights.smoothing * log_sum - uniform * sums.values;
   const double nll = log_sum - x_target;
   if (d != nullptr) {
-    rows.scale_and_shift(d, vocabulary, static_cast<T>(weights.scale / sums.exponentials),
-                         static_cast<T>(weights.scale * uniform));
-    d[target] -= static_cast<T>(weights.scale * (1 - weights.smoothing));
+    const double scale = weights.scale * weights.target;
+    rows.scale_and_shift(d, vocabulary, static_cast<T>(scale / sums.exponentials),
+                         static_cast<T>(scale * uniform));
+    d[target] -= static_cast<T>(scale * (1 - weights.smoothing));
   }
-  return {(1 - weights.smoothing) * nll + smoothing_part, nll, 1, correct ? 1.0 : 0.0};
+  const double loss = (1 - weights.smoothing) * nll + smoothing_part;
+  return {weights.target * loss, nll, 1, correct ? 1.0 : 0.0};
 }
 
 /// G: what the gradient is stored in.
@@ -55,7 +58,8 @@ void run(const CrossEntropyArgs& args) {
   const auto* logits = args.logits.data_as<const T>();
   auto* gradient = args.d_logits.data_as<G>();
   auto* results = static_cast<TokenResult*>(args.workspace);
-  const Weights weights{args.label_smoothing, scale_of(args)};
+  const auto* class_weights = args.class_weights.data_as<const float>();
+  const double scale = scale_of(args);
   const SoftmaxRows<T>& rows = softmax_rows<T>();
   // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
 #pragma omp parallel if (count * vocabulary > 16384)
@@ -69,10 +73,14 @@ void run(const CrossEntropyArgs& args) {
       results[n] = {};
       if (tokens.counts(n)) {
         const T* x = logits + n * vocabulary;
+        const std::int32_t target = tokens.targets[n];
+        const Weights weights{
+            args.label_smoothing, scale,
+            class_weights != nullptr ? static_cast<double>(class_weights[target]) : 1};
         if constexpr (std::is_same_v<T, G>) {
-          results[n] = token_loss(rows, x, vocabulary, tokens.targets[n], weights, d);
+          results[n] = token_loss(rows, x, vocabulary, target, weights, d);
         } else {
-          results[n] = token_loss(rows, x, vocabulary, tokens.targets[n], weights,
+          results[n] = token_loss(rows, x, vocabulary, target, weights,
                                   d != nullptr ? wide.data() : nullptr);
           if (d != nullptr)
             std::transform(wide.begin(), wide.end(), d, [](T value) { return G(value); });

@@ -23,12 +23,18 @@ struct Problem {
   G* gradient;  ///< may be the logits, or null
   TokenResult* results;
   double smoothing;
+  const float* class_weights;  ///< or null
   Scale scale;
   bool aligned;
   bool cached;  ///< whether a block keeps its row in shared memory
 
   /// Whether a block fetches its next row while it writes a gradient.
   __device__ bool fetches() const { return cached && aligned; }
+  /// 1 for a target outside the vocabulary, whose loss is NaN anyway.
+  __device__ double weight_of(std::int32_t target) const {
+    const bool has_weight = class_weights != nullptr && target >= 0 && target < vocabulary;
+    return has_weight ? static_cast<double>(class_weights[target]) : 1;
+  }
 };
 
 /// The row that a block works on next.
@@ -135,7 +141,8 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& 
   }
   const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
   const bool writes = p.gradient != nullptr;
-  const double scale = p.scale.value();
+  const double weight = p.weight_of(target);
+  const double scale = p.scale.value() * weight;
   const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
@@ -161,7 +168,7 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& 
   const double smoothing_part =
       p.smoothing == 0 ? 0 : p.smoothing * log_sum - uniform * sums.values;
   const bool correct = x_target == largest && !sums.earlier;
-  return {(1 - p.smoothing) * nll + smoothing_part, nll, 1, correct ? 1.0 : 0.0};
+  return {weight * ((1 - p.smoothing) * nll + smoothing_part), nll, 1, correct ? 1.0 : 0.0};
 }
 
 template <typename T, typename G, int kSize>
@@ -203,8 +210,9 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   const auto& gpu = runtime::cuda::gpu_of(stream);
   const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
-  const Problem<T, G> p{Tokens(args),         vocabulary,  logits,  gradient, results,
-                        args.label_smoothing, Scale(args), aligned, cached};
+  const auto* class_weights = args.class_weights.data_as<const float>();
+  const Problem<T, G> p{Tokens(args),         vocabulary,    logits,      gradient, results,
+                        args.label_smoothing, class_weights, Scale(args), aligned,  cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, G, kWarp> : cross_entropy_kernel<T, G, kRowThreads>,
