@@ -30,7 +30,7 @@ gru cell=gru directions=2 attention=multiplicative vocabulary=50 embedding=8 hid
 REFUSED = {"a hiden=3": "a:1: hiden", "a time": "key=value", "a time=0": "at least 1",
            "a time=-1": "at least 1", "a time=1.5": "at least 1", "time=3": "start with a name",
            "a lengths=some": "full, uniform", "a directions=3": "1, 2", "a dtype=int8": "float32",
-           "a pass=backward": "all, forward", "a cell=gru projection=3": "no projection",
+           "a pass=backward": "all, forward", "a cell=gru projection=3": "only the LSTM has a projection",
            "a name=b": "no such key", "# nothing": "no shape"}
 # What bench/bench_json.cpp writes, but for the rate of products of matrices and the versions of libraries.
 KEYS = {"name", "cell", "time", "batch", "input", "hidden", "layers", "directions", "projection",
