@@ -22,6 +22,7 @@ void describe_model(const Options& options) {
   std::printf("kind              %s\n", info.kind.c_str());
   std::printf("configuration     %s\n", info.configuration.c_str());
   std::printf("parameters        %lld\n", static_cast<long long>(info.parameters));
+  std::printf("matrices stored   %s\n", info.stored.c_str());
   for (const auto& [name, size] : info.vocabularies) {
     std::printf("%-17s %s\n", name.c_str(), size.c_str());
   }

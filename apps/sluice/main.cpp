@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
     sluice::app::add_tag(program);
     sluice::app::add_evaluate(program);
     sluice::app::add_average(program);
+    sluice::app::add_quantize(program);
     sluice::app::add_report(program);
     sluice::app::add_export_embeddings(program);
     sluice::app::add_info(program);

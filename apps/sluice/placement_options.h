@@ -12,7 +12,8 @@ inline void add_placement_options(CLI::App& command, Placement& placement) {
       ->capture_default_str();
   command
       .add_option("--precision", placement.precision,
-                  "float32; on a GPU also tf32, bfloat16 or float16, which are faster")
+                  "float32; on a GPU also tf32, bfloat16 or float16, which are faster; on the CPU "
+                  "int8; auto is float32, or what the model was quantized for")
       ->capture_default_str();
 }
 

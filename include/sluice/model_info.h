@@ -11,8 +11,10 @@ namespace sluice {
 struct Placement {
   std::string device = "cpu";  ///< cpu, cuda or cuda:N
   /// float32; on a GPU also tf32 (products round to TF32), bfloat16 or float16 (activations stored
-  /// in 16 bits).
-  std::string precision = "float32";
+  /// in 16 bits); on the CPU also int8 (products of 8-bit weights). auto is float32, but for a
+  /// model that is stored in fewer bits: int8 on the CPU what is stored in 8, and bfloat16 on a
+  /// GPU.
+  std::string precision = "auto";
 };
 
 /// What a checkpoint holds, for people.
@@ -21,6 +23,7 @@ struct ModelInfo {
   std::string kind;           ///< model.kind: "seq2seq"
   std::string configuration;  ///< JSON
   std::int64_t parameters = 0;
+  std::string stored;  ///< what matrices are stored in: "float32", "bfloat16" or "int8"
   /// "source tokenizer" and its kind and size, and so on.
   std::vector<std::pair<std::string, std::string>> vocabularies;
   std::vector<std::pair<std::string, std::string>> tensors;  ///< name, shape

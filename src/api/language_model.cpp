@@ -17,7 +17,7 @@ struct LanguageModel::State {
   State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
       : path(path_in),
         device(runtime::open_device(placement.device)),
-        context(api::context_on(*device, placement)),
+        context(api::context_on(*device, placement, path_in)),
         loaded(training::load_model(context, path_in)),
         segmentation(path_in, loaded.config, choice) {
     api::require_kind(path, loaded, models::LanguageModelConfig::kKind);

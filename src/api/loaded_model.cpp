@@ -3,12 +3,31 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "io/checkpoint.h"
 
 namespace sluice {
 
-runtime::Context api::context_on(runtime::Device& device, const Placement& placement) {
+namespace {
+
+/// What "auto" stands for.
+std::string_view automatic_precision(const runtime::Device& device, const std::string& path) {
+  const base::DType stored = io::narrowest_dtype(path);
+  if (stored == base::DType::kFloat32) return "float32";
+  if (!device.runs_host_kernels()) return "bfloat16";
+  return stored == base::DType::kInt8 ? "int8" : "float32";
+}
+
+}  // namespace
+
+runtime::Context api::context_on(runtime::Device& device, const Placement& placement,
+                                 const std::string& path) {
   runtime::Context context(device);
-  context.set_precision(runtime::Precision::parse(placement.precision));
+  context.set_precision(runtime::Precision::parse(
+      placement.precision == "auto" ? automatic_precision(device, path) : placement.precision));
+  SLUICE_CHECK(!context.precision().int8 || device.runs_host_kernels(),
+               "precision int8 is the CPU's; {} runs a model with 8-bit weights in bfloat16, which "
+               "auto chooses",
+               device.name());
   return context;
 }
 
@@ -28,6 +47,7 @@ ModelInfo api::model_info(const runtime::Context& context, const std::string& pa
   info.kind = loaded.task->kind();
   info.configuration = loaded.model->configuration();
   info.parameters = parameters.element_count();
+  info.stored = base::name_of(loaded.stored);
   for (const training::Vocabulary vocabulary : training::kVocabularies) {
     if (!loaded.tokenizers.has(vocabulary)) continue;
     const bool labels = vocabulary == training::Vocabulary::kLabels;
@@ -45,7 +65,7 @@ ModelInfo api::model_info(const runtime::Context& context, const std::string& pa
 
 ModelInfo describe_model(const std::string& path, const Placement& placement) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(placement.device);
-  const runtime::Context context = api::context_on(*device, placement);
+  const runtime::Context context = api::context_on(*device, placement, path);
   return api::model_info(context, path, training::load_model(context, path));
 }
 

@@ -8,8 +8,10 @@
 
 namespace sluice::api {
 
-/// A context on `device` whose numbers round as `placement` says.
-runtime::Context context_on(runtime::Device& device, const Placement& placement);
+/// A context on `device` whose numbers round as `placement` says for the model at `path`. Throws
+/// ErrorCode::kInvalidArgument for a precision that the device lacks.
+runtime::Context context_on(runtime::Device& device, const Placement& placement,
+                            const std::string& path);
 
 /// Throws ErrorCode::kInvalidArgument, with the commands that use such a model, unless the model
 /// read from `path` is of this kind.

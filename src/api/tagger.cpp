@@ -49,7 +49,7 @@ struct Tagger::State {
   State(const std::string& path_in, const Placement& placement)
       : path(path_in),
         device(runtime::open_device(placement.device)),
-        context(api::context_on(*device, placement)),
+        context(api::context_on(*device, placement, path_in)),
         loaded(training::load_model(context, path_in)) {
     api::require_kind(path, loaded, models::TaggerConfig::kKind);
     training::use_threads(context, 0);

@@ -80,17 +80,24 @@ fs::path resolve_file(const fs::path& path, const Kind& kind) {
   return fs::is_directory(path, ignored) ? path / kind.file_name : path;
 }
 
-Container read_container(const fs::path& path, const Kind& kind) {
-  const SafetensorsFile file = SafetensorsFile::open(resolve_file(path, kind));
+/// Opens a file of that kind; `revision` may be null.
+SafetensorsFile open_container(const fs::path& path, const Kind& kind, int* revision) {
+  SafetensorsFile file = SafetensorsFile::open(resolve_file(path, kind));
   checked_version(file, "sluice_container", kContainerVersion);
-  Container container;
-  container.origin = file.path().native();
-  container.revision = checked_version(file, "model_revision", kModelRevision);
+  const int found_revision = checked_version(file, "model_revision", kModelRevision);
+  if (revision != nullptr) *revision = found_revision;
   const std::string& found = require_metadata(file, "sluice_kind");
   if (found != kind.name) {
-    fail(ErrorCode::kFormat, "'{}' holds a {} and not a {}", container.origin, quote_name(found),
-         kind.name);
+    fail(ErrorCode::kFormat, "'{}' holds a {} and not a {}", file.path().native(),
+         quote_name(found), kind.name);
   }
+  return file;
+}
+
+Container read_container(const fs::path& path, const Kind& kind) {
+  Container container;
+  const SafetensorsFile file = open_container(path, kind, &container.revision);
+  container.origin = file.path().native();
   container.text = require_metadata(file, kind.text_key);
   for (const SafetensorsEntry& entry : file.tensors()) {
     if (entry.dtype != DType::kUInt8) {
@@ -114,9 +121,11 @@ std::vector<std::string_view> names_of(const TensorTable& tensors) {
 
 void write_model(const fs::path& path, const Container& model) {
   for (const auto& [name, tensor] : model.tensors) {
-    SLUICE_CHECK(tensor.dtype == DType::kFloat32,
-                 "parameter {} is {}; a model file holds canonical float32", quote_name(name),
-                 base::name_of(tensor.dtype));
+    const bool narrow = tensor.dtype == DType::kBFloat16 || tensor.dtype == DType::kInt8;
+    SLUICE_CHECK(tensor.dtype == DType::kFloat32 || (narrow && model.revision >= 2),
+                 "parameter {} is {}; a model file of revision {} holds canonical float32{}",
+                 quote_name(name), base::name_of(tensor.dtype), model.revision,
+                 model.revision >= 2 ? ", bfloat16 or int8" : "");
   }
   write_container(path, model, kModel);
 }
@@ -134,6 +143,16 @@ Container read_model(const fs::path& path) { return read_container(path, kModel)
 Container read_state(const fs::path& path) { return read_container(path, kState); }
 
 Container read_stream(const fs::path& path) { return read_container(path, kStream); }
+
+DType narrowest_dtype(const fs::path& path) {
+  DType narrowest = DType::kFloat32;
+  const SafetensorsFile file = open_container(path, kModel, nullptr);
+  for (const SafetensorsEntry& entry : file.tensors()) {
+    if (!entry.dtype || *entry.dtype == DType::kUInt8) continue;
+    if (base::size_of(*entry.dtype) < base::size_of(narrowest)) narrowest = *entry.dtype;
+  }
+  return narrowest;
+}
 
 void write_checkpoint(const fs::path& directory, const Container& model, const Container* state) {
   AtomicDirectory folder(directory);

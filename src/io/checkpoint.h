@@ -22,7 +22,8 @@ namespace sluice::io {
 /// Raised when the layout of the files above changes.
 inline constexpr int kContainerVersion = 1;
 /// Raised when the meaning of a parameter's name, shape or layout or of the configuration changes.
-inline constexpr int kModelRevision = 1;
+/// 2: matrices may be stored in fewer bits; files without such ones stay at 1.
+inline constexpr int kModelRevision = 2;
 
 inline constexpr std::string_view kModelFileName = "model.safetensors";
 inline constexpr std::string_view kStateFileName = "training_state.safetensors";
@@ -31,11 +32,12 @@ inline constexpr std::string_view kStateFileName = "training_state.safetensors";
 struct Container {
   /// The configuration (model), or step, data position, seeds and choices (training state).
   std::string text;
-  /// Parameters, canonical float32 (model), or optimiser moments and the like (state); not U8.
+  /// Parameters, canonical float32 (model; in revision 2 also bfloat16, or int8 with scales), or
+  /// optimiser moments and the like (state); not U8.
   TensorTable tensors;
   /// "tokenizer.source", "tokenizer.target", …: bytes of any kind. No name of a tensor.
   std::map<std::string, std::string> blobs;
-  int revision = kModelRevision;
+  int revision = 1;
   /// Where it was read from, for messages.
   std::string origin = "(in memory)";
 };
@@ -53,6 +55,10 @@ void write_stream(const std::filesystem::path& path, const Container& stream);
 Container read_model(const std::filesystem::path& path);
 Container read_state(const std::filesystem::path& path);
 Container read_stream(const std::filesystem::path& path);
+
+/// The dtype of the fewest bits among a model file's parameters, from its header alone; errors as
+/// read_model.
+DType narrowest_dtype(const std::filesystem::path& path);
 
 /// Writes both files (`state` may be null) as one folder through AtomicDirectory.
 void write_checkpoint(const std::filesystem::path& directory, const Container& model,

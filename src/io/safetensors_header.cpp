@@ -29,7 +29,7 @@ constexpr std::array kDTypes{
     FormatDType{"I32", 4, DType::kInt32},
     FormatDType{"U8", 1, DType::kUInt8},
     FormatDType{"BOOL", 1, {}},
-    FormatDType{"I8", 1, {}},
+    FormatDType{"I8", 1, DType::kInt8},
     FormatDType{"I16", 2, {}},
     FormatDType{"U16", 2, {}},
     FormatDType{"U32", 4, {}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "io/directory_swap.h"
 #include "io/safetensors_header.h"
 #include "kernels/elementwise/elementwise.h"
+#include "training/stored_weights.h"
 
 namespace sluice::training {
 namespace {
@@ -19,27 +21,6 @@ namespace fs = std::filesystem;
 using base::fail;
 using runtime::DType;
 using runtime::Tensor;
-
-io::Container model_container(const Context& context, const models::Model& model,
-                              const Tokenizers& tokenizers, const TrainConfig& config) {
-  io::Container container;
-  container.text = to_json(ModelText{model.configuration(), to_toml(config)});
-  const layers::Parameters& parameters = model.parameters();
-  for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
-    const layers::ParameterSpec& spec = parameters.specs()[id];
-    const std::vector<float> values = parameters.download<float>(context, id);
-    // A model that diverged must not take the place of the last good one.
-    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
-      fail(ErrorCode::kNumeric,
-           "training diverged: {} holds values that are not finite, so it is not saved; lower "
-           "training.learning_rate or training.clip_norm",
-           io::quote_name(spec.name));
-    }
-    container.tensors.add(spec.name, io::HostTensor::copy_of<float>(values, spec.shape));
-  }
-  container.blobs = to_blobs(tokenizers);
-  return container;
-}
 
 // The kind of model that a configuration is of.
 const Task& task_of_configuration(const io::Container& container, const std::string& json) {
@@ -70,11 +51,15 @@ std::unique_ptr<models::Model> model_of(const io::Container& container, const Ta
 void read_parameters(const Context& context, const io::Container& container,
                      const layers::Parameters& parameters) {
   std::vector<std::string_view> names;
+  std::deque<std::string> scale_names;
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
     const layers::ParameterSpec& spec = parameters.specs()[id];
-    const io::HostTensor& tensor = io::require_tensor(container, spec.name, spec.shape);
-    parameters.upload<float>(context, id, tensor.values<float>());
+    const std::vector<float> values = stored_values(container, spec.name, spec.shape);
+    parameters.upload<float>(context, id, values);
     names.push_back(spec.name);
+    if (container.tensors.find(spec.name)->dtype == DType::kInt8) {
+      names.push_back(scale_names.emplace_back(scale_name(spec.name)));
+    }
   }
   io::refuse_other_tensors(container, names);
 }
@@ -113,8 +98,33 @@ void load_carried(const Context& context, const io::Container& container,
 
 }  // namespace
 
+io::Container model_container(const Context& context, const models::Model& model,
+                              const Tokenizers& tokenizers, const TrainConfig& config) {
+  io::Container container;
+  container.text = to_json(ModelText{model.configuration(), to_toml(config)});
+  const layers::Parameters& parameters = model.parameters();
+  for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
+    const layers::ParameterSpec& spec = parameters.specs()[id];
+    const std::vector<float> values = parameters.download<float>(context, id);
+    // A model that diverged must not take the place of the last good one.
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+      fail(ErrorCode::kNumeric,
+           "training diverged: {} holds values that are not finite, so it is not saved; lower "
+           "training.learning_rate or training.clip_norm",
+           io::quote_name(spec.name));
+    }
+    container.tensors.add(spec.name, io::HostTensor::copy_of<float>(values, spec.shape));
+  }
+  container.blobs = to_blobs(tokenizers);
+  return container;
+}
+
 LoadedModel load_model(const Context& context, const fs::path& path, bool with_gradients) {
-  const io::Container container = io::read_model(path);
+  return load_model(context, io::read_model(path), with_gradients);
+}
+
+LoadedModel load_model(const Context& context, const io::Container& container,
+                       bool with_gradients) {
   const ModelText text = parse_model_text(container.text, container.origin);
   LoadedModel loaded;
   loaded.config = parse_train_config(text.run, container.origin);
@@ -124,8 +134,9 @@ LoadedModel load_model(const Context& context, const fs::path& path, bool with_g
   layers::Parameters& parameters = loaded.model->parameters();
   // A configuration that lies about sizes is caught before memory is taken for it.
   for (const layers::ParameterSpec& spec : parameters.specs()) {
-    io::require_tensor(container, spec.name, spec.shape);
+    require_stored(container, spec.name, spec.shape);
   }
+  loaded.stored = stored_dtype(container);
   parameters.allocate(context, DType::kFloat32, with_gradients);
   read_parameters(context, container, parameters);
   return loaded;

@@ -21,6 +21,8 @@ struct LoadedModel {
   std::unique_ptr<models::Model> model;  ///< parameters on the context's device
   Tokenizers tokenizers;
   TrainConfig config;  ///< of the run that trained it
+  /// What its matrices are stored in; in memory parameters are float32.
+  runtime::DType stored = runtime::DType::kFloat32;
 };
 
 /// Reads a checkpoint folder or a model.safetensors. Every tensor must be there with the name and
@@ -28,6 +30,10 @@ struct LoadedModel {
 /// none, ErrorCode::kFormat for what is damaged, does not fit together, is newer than this program
 /// or of a kind of model that it doesn't know.
 LoadedModel load_model(const Context& context, const std::filesystem::path& path,
+                       bool with_gradients = false);
+
+/// The same of a container that has been read, or is to be written.
+LoadedModel load_model(const Context& context, const io::Container& container,
                        bool with_gradients = false);
 
 /// The task of the kind of model that a checkpoint holds. Throws as load_model.
@@ -42,6 +48,11 @@ Tokenizers load_run_tokenizers(const std::filesystem::path& path, const Task& ta
 /// A model of new weights for these examples, of the kind that the configuration asks for.
 std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,
                                           const TrainData& data);
+
+/// What save_model writes. Waits for the device. Throws ErrorCode::kNumeric for weights that are
+/// not finite.
+io::Container model_container(const Context& context, const models::Model& model,
+                              const Tokenizers& tokenizers, const TrainConfig& config);
 
 /// Writes model.safetensors as a folder, whole or not at all (io::AtomicDirectory): float32
 /// tensors, configuration, tokenizers. Waits for the device. Throws ErrorCode::kIo if the disk

@@ -66,7 +66,7 @@ TEST_F(BadCheckpoint, Lying) {
 
 TEST_F(BadCheckpoint, NewerRevision) {
   refuse(altered("\"model_revision\":\"1\"", "\"model_revision\":\"7\""),
-         {"7", "knows up to 1", "newer Sluice"});
+         {"7", "knows up to 2", "newer Sluice"});
 }
 
 TEST_F(BadCheckpoint, NoneThere) {

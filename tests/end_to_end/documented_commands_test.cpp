@@ -71,5 +71,21 @@ TEST(DocumentedCommands, OfDecodingRun) {
   }
 }
 
+TEST(DocumentedCommands, OfQuantizationRun) {
+  const Workplace place;
+  place.train();
+  place.write("in.txt", "a b c\nd\n");
+  const std::vector<std::string> commands = commands_of("quantization.md");
+  EXPECT_GE(commands.size(), 4U);
+  for (std::string command : commands) {
+    // So little trained, a model has no BLEU to lose.
+    if (command.find("quantize") != std::string::npos) command += " --metric loss";
+    const Outcome outcome = run_in_shell(place.path(), command);
+    EXPECT_EQ(outcome.code, 0) << command << '\n' << outcome.err;
+    EXPECT_EQ(outcome.err, "") << command;
+    EXPECT_NE(outcome.out, "") << command;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::end_to_end

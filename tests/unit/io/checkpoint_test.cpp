@@ -123,7 +123,7 @@ TEST(Checkpoint, RefusesNewerAndForeignFiles) {
   const std::vector<Case> cases{
       {"sluice_container", "2", {"/f'", "sluice_container '2'", "up to 1", "newer Sluice"}},
       {"sluice_container", "99999999999999999999", {"'99999999999999999999'", "up to 1"}},
-      {"model_revision", "7", {"model_revision '7'", "up to 1", "newer"}},
+      {"model_revision", "7", {"model_revision '7'", "up to 2", "newer"}},
       {"sluice_container", "0", {"'0' instead of a number from 1 to 1"}},
       {"sluice_container", "-1", {"'-1' instead of"}},
       {"sluice_container", "-99999999999999999999", {"instead of a number"}},

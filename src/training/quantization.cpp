@@ -1,0 +1,187 @@
+#include "training/quantization.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "data/batches.h"
+#include "kernels/loss/loss.h"
+#include "training/batch_upload.h"
+#include "training/plan_cache.h"
+#include "training/stored_weights.h"
+
+namespace sluice::training {
+namespace {
+
+using io::DType;
+using layers::ParameterId;
+
+constexpr std::array kClips{0.95, 0.9, 0.8, 0.7};
+/// Less is chance.
+constexpr double kBetter = 1e-4;
+/// Spread over all lengths of the examples.
+constexpr std::size_t kBatches = 8;
+
+/// The files that a kind of model reads.
+struct Files {
+  using File = std::string DataConfig::*;
+  std::string_view kind, metric;
+  File train, validation;
+  File train_targets = nullptr, validation_targets = nullptr;
+};
+
+constexpr std::array kFiles{
+    Files{"seq2seq", "bleu", &DataConfig::source, &DataConfig::validation_source,
+          &DataConfig::target, &DataConfig::validation_target},
+    Files{"language_model", "perplexity", &DataConfig::text, &DataConfig::validation_text},
+    Files{"tagger", "f1", &DataConfig::conll, &DataConfig::validation_conll},
+    Files{"classifier", "accuracy", &DataConfig::table, &DataConfig::validation_table},
+    Files{"features", "loss", &DataConfig::features, &DataConfig::validation_features,
+          &DataConfig::targets, &DataConfig::validation_targets},
+};
+
+const Files& files_of(const LoadedModel& loaded) {
+  const auto* found = std::find_if(kFiles.begin(), kFiles.end(), [&](const Files& files) {
+    return files.kind == loaded.task->kind();
+  });
+  SLUICE_ASSERT(found != kFiles.end());
+  return *found;
+}
+
+/// What a parameter's values become in 8 bits.
+std::vector<float> through_int8(const layers::ParameterSpec& spec, std::span<const float> values,
+                                double clip) {
+  io::Container container;
+  add_stored(container, spec.name, spec.shape, values, DType::kInt8, clip);
+  return stored_values(container, spec.name, spec.shape);
+}
+
+/// The loss of a few batches.
+class Loss {
+ public:
+  Loss(const Context& context, const LoadedModel& loaded, const data::Examples& examples)
+      : context_(context), examples_(examples), plans_(*loaded.model) {
+    const LoopConfig& loop = loaded.config.loop;
+    const data::BatchOptions options{loop.max_tokens, loop.max_rows, loop.pool};
+    auto all = data::sorted_batches(examples.lengths(), data::in_their_order(examples, options));
+    const std::size_t count = std::min(kBatches, all.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      batches_.push_back(std::move(all[i * all.size() / count]));
+    }
+  }
+
+  double measure() {
+    double loss = 0, targets = 0;
+    for (const data::BatchRows& rows : batches_) {
+      const models::Batch batch = upload_.upload(context_, examples_.assemble(rows));
+      models::TrainingPlan& plan = plans_.plan(context_, batch.extent, false);
+      const auto sums =
+          context_.download<double>(plan.evaluate(context_, plans_.arena(), batch, {}));
+      loss += sums[kernels::loss::kNll];
+      targets += sums[kernels::loss::kTokens];
+    }
+    return loss / targets;
+  }
+
+ private:
+  const Context& context_;
+  const data::Examples& examples_;
+  PlanCache plans_;
+  BatchUpload upload_;
+  std::vector<data::BatchRows> batches_;
+};
+
+}  // namespace
+
+bool is_quantized(const Task& task, const layers::ParameterSpec& parameter) {
+  if (parameter.shape.rank() != 2) return false;
+  const layers::Role role = parameter.initializer.role;
+  if (role == layers::Role::kWeight || role == layers::Role::kRecurrentWeight) return true;
+  const auto words = task.word_parameters();
+  return std::any_of(words.begin(), words.end(), [&](const WordParameter& word) {
+    return word.name == parameter.name && parameter.name.ends_with("embedding.weight");
+  });
+}
+
+std::vector<double> calibrate(const Context& context, const LoadedModel& loaded,
+                              const data::Examples& examples) {
+  SLUICE_CHECK(context.precision().int8, "calibration takes a context of precision int8");
+  const layers::Parameters& parameters = loaded.model->parameters();
+  const auto& specs = parameters.specs();
+  std::vector<double> clips(specs.size(), 1);
+  std::vector<std::vector<float>> originals;
+  const auto set = [&](ParameterId id, double clip) {
+    parameters.upload<float>(context, id, through_int8(specs[id], originals[id], clip));
+  };
+  for (ParameterId id = 0; id < specs.size(); ++id) {
+    originals.push_back(parameters.download<float>(context, id));
+    if (is_quantized(*loaded.task, specs[id])) set(id, 1);
+  }
+  Loss loss(context, loaded, examples);
+  double least = loss.measure();
+  for (ParameterId id = 0; id < specs.size(); ++id) {
+    if (!is_quantized(*loaded.task, specs[id])) continue;
+    for (const double clip : kClips) {
+      set(id, clip);
+      const double now = loss.measure();
+      if (!(now < least * (1 - kBetter))) continue;
+      least = now;
+      clips[id] = clip;
+    }
+    set(id, clips[id]);
+  }
+  for (ParameterId id = 0; id < specs.size(); ++id) {
+    parameters.upload<float>(context, id, originals[id]);
+  }
+  return clips;
+}
+
+io::Container quantized_container(const Context& context, const LoadedModel& loaded, DType dtype,
+                                  const std::vector<double>& clips) {
+  io::Container container =
+      model_container(context, *loaded.model, loaded.tokenizers, loaded.config);
+  io::TensorTable whole = std::exchange(container.tensors, {});
+  const auto& specs = loaded.model->parameters().specs();
+  SLUICE_ASSERT(clips.empty() || clips.size() == specs.size());
+  for (ParameterId id = 0; id < specs.size(); ++id) {
+    const layers::ParameterSpec& spec = specs[id];
+    add_stored(container, spec.name, spec.shape, whole.find(spec.name)->values<float>(),
+               is_quantized(*loaded.task, spec) ? dtype : DType::kFloat32,
+               clips.empty() ? 1 : clips[id]);
+  }
+  return container;
+}
+
+TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
+                           const std::string& targets) {
+  const Files& files = files_of(loaded);
+  SLUICE_CHECK(targets.empty() || files.train_targets != nullptr,
+               "a model of kind {} is judged by one file; leave '{}' out", files.kind, targets);
+  TrainConfig config = loaded.config;
+  const DataConfig before = std::exchange(config.data, {});
+  config.data.token_column = before.token_column;
+  config.data.tag_column = before.tag_column;
+  config.data.label_scheme = before.label_scheme;
+  config.data.text_column = before.text_column;
+  config.data.label_column = before.label_column;
+  config.initial = {};
+  config.loop.bptt = 0;  // states that batches carry are a run's own
+  if (targets.empty() && files.kind == "seq2seq") {
+    config.data.tsv = config.data.validation_tsv = data;
+    return config;
+  }
+  config.data.*files.train = config.data.*files.validation = data;
+  if (!targets.empty()) {
+    config.data.*files.train_targets = config.data.*files.validation_targets = targets;
+  }
+  return config;
+}
+
+std::string_view usual_metric(const LoadedModel& loaded) {
+  // Frames that have labels are right or wrong.
+  if (loaded.task->kind() == "features" && loaded.tokenizers.labels) return "accuracy";
+  return files_of(loaded).metric;
+}
+
+}  // namespace sluice::training
