@@ -191,10 +191,10 @@ std::string quantize_table(const QuantizeReport& report) {
                   static_cast<double>(before.bytes) / static_cast<double>(after.bytes)));
   for (std::size_t i = 0; i < before.metrics.size(); ++i) {
     const auto& [name, value] = before.metrics[i];
-    const std::string change =
-        name != report.metric ? ""
-        : report.lost > 0     ? fmt::format("{:.2f}% lost", 100 * report.lost)
-                              : fmt::format("nothing lost ({:.2f}% better)", -100 * report.lost);
+    const std::string change = name != report.metric ? ""
+                               : report.lost > 0 ? fmt::format("{:.2f}% lost", 100 * report.lost)
+                                                 : fmt::format("nothing lost ({:.2f}% better)",
+                                                               100 * std::abs(report.lost));
     row(name, value, after.metrics[i].second, change);
   }
   row("examples a second", rate(before), rate(after),
