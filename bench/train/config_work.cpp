@@ -88,7 +88,7 @@ ConfigWork read_config_work(const ConfigRequest& request, const std::string& pat
   work.make_model = [config, data, &task](const runtime::Context& context) {
     training::use_threads(context, config->threads);
     std::unique_ptr<models::Model> model = training::make_model(context, *config, *data);
-    task.prepare_training(context, *config, *model);
+    task.prepare_training(context, *config, *data, *model);
     return model;
   };
   work.make_batches = [batches] { return std::make_unique<RepeatedBatches>(batches); };
