@@ -69,7 +69,8 @@ class Training:
         self.examples = examples
         rows = batches_of_epoch(examples, self.options, 0)[:arguments.batches]
         self.rows, self.batches = rows, [self.pinned(Batch(examples, own, "cpu")) for own in rows]
-        self.loss = None
+        # Of its own, so that no replay of another graph writes over it.
+        self.loss = torch.zeros((), device=self.device)
 
     def pinned(self, batch):
         for name in batch.TENSORS if self.on_gpu else ():
@@ -86,7 +87,7 @@ class Training:
         if self.options["clip_norm"] > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options["clip_norm"])
         self.optimizer.step()
-        self.loss = loss.detach()
+        self.loss.copy_(loss.detach())
 
     def eager_round(self):
         for batch in self.batches:

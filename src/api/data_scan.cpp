@@ -81,6 +81,7 @@ ScannedTexts scan_aligned(const std::string& source, const std::string& target,
     const std::size_t surplus = texts.sides[side].size() - common;
     if (surplus > 0) {
       part.bad_lines += static_cast<std::int64_t>(surplus);
+      if (part.bad.size() == kBadLines) part.bad.pop_back();
       part.bad.push_back(
           {part.files[side], static_cast<std::int64_t>(common) + 1,
            fmt::format("'{}' has {} lines more than '{}', from line {} on", part.files[side],

@@ -31,8 +31,7 @@ ScannedTexts scan_table(const std::string& path, const std::string& text_column,
 ScannedTexts scan_conll(const std::string& path, const data::ConllOptions& options,
                         PartStatistics& part);
 
-/// What configured files of a kind of model hold; nothing if none is named. `prefix` is "" or
-/// "validation_".
+/// What configured files of a kind of model hold; nothing if none is named.
 struct ConfiguredFiles {
   std::string tsv, source, target, text, table, conll;
 };

@@ -156,11 +156,14 @@ void ChildProcess::close_input() {
 std::string ChildProcess::wait() {
   int status = 0;
   const auto latest = std::chrono::steady_clock::now() + kLongestEnd;
-  while (::waitpid(process_, &status, WNOHANG) == 0) {
+  pid_t ended = 0;
+  while ((ended = ::waitpid(process_, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
     if (std::chrono::steady_clock::now() > latest) ::kill(-process_, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   process_ = -1;
+  // Where a program ignores SIGCHLD, the system throws away how its children ended.
+  if (ended < 0) return "an unknown end";
   if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
   exit_code_ = WEXITSTATUS(status);
   return fmt::format("exit code {}", exit_code_);

@@ -13,7 +13,8 @@ namespace sluice::data {
 
 /// A command of the shell (/bin/sh -c) whose standard input and output are pipes to this object;
 /// standard error stays that of the program. What it starts is a process group, which is ended with
-/// this object. Reading and writing never wait; only ready() and wait() do.
+/// this object unless wait() has seen the command's end. Reading and writing never wait; only
+/// ready() and wait() do.
 class ChildProcess {
  public:
   /// Throws ErrorCode::kIo if the system refuses a pipe or a process.
@@ -35,7 +36,7 @@ class ChildProcess {
   /// "exit code 1" or "signal 9", once the command has ended; waits for that, but ends it
   /// if it takes long.
   std::string wait();
-  /// Of what wait() saw; -1 for a signal.
+  /// Of what wait() saw; -1 for a signal or an unknown end.
   int exit_code() const { return exit_code_; }
 
  private:

@@ -42,7 +42,8 @@ struct Segmenter::Started {
   explicit Started(const std::string& command) : process(command) {}
 
   ChildProcess process;
-  std::string heard;  ///< of an answer that isn't whole yet
+  std::string heard;   ///< of an answer that isn't whole yet
+  bool spoke = false;  ///< it has answered something
 };
 
 /// The questions of one call and what has been answered.
@@ -62,7 +63,7 @@ class Segmenter::Exchange {
   void refuse_leftovers() {
     read_what_came();
     if (ended_) return;
-    if (answered_ > 0 || !segmenter_.started_->heard.empty()) refuse_surplus();
+    if (!segmenter_.started_->heard.empty()) refuse_surplus();
   }
   bool ended() const { return ended_; }
 
@@ -91,7 +92,10 @@ class Segmenter::Exchange {
 
   milliseconds longest_wait() const {
     const SegmenterPatience& patience = segmenter_.patience_;
-    return wrote_all() && !is_last_ ? patience.by_line : patience.silence;
+    if (!wrote_all() || is_last_) return patience.silence;
+    // Until the first answer it may be loading a model.
+    constexpr int kStart = 6;
+    return segmenter_.started_->spoke ? patience.by_line : kStart * patience.by_line;
   }
 
   /// Nothing came for as long as was to be waited.
@@ -142,6 +146,7 @@ class Segmenter::Exchange {
 
   void answer(std::string_view line) {
     if (answered_ == asked_.size()) refuse_surplus();
+    segmenter_.started_->spoke = true;
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::size_t place = asked_[answered_++];
     if (find_invalid_utf8(line) < line.size()) {

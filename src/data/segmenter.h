@@ -14,7 +14,7 @@ namespace sluice::data {
 /// How long a Segmenter waits for its command.
 struct SegmenterPatience {
   /// For the answer to all that was asked, before it ends the command's input: there are commands
-  /// that answer only then.
+  /// that answer only then. Six times as long for its first answer, before which it starts.
   std::chrono::milliseconds by_line{5000};
   /// For any sign of life, before it gives up.
   std::chrono::milliseconds silence{300'000};

@@ -28,7 +28,8 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
     : linear_(&linear),
       storage_(storage),
       narrow_(base::policy_of(storage).master != storage),
-      quantized_(context.precision().int8 && storage == DType::kFloat32 && !training) {
+      quantized_(context.precision().int8 && storage == DType::kFloat32 && !training &&
+                 kernels::matmul::can_quantize(linear.in())) {
   if (quantized_) weight_ = planner.saved_bytes(packed_bytes());
   if (!narrow_) return;
   weight_ = planner.saved(storage, {linear.out(), linear.in()});

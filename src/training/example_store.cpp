@@ -149,7 +149,7 @@ void ExampleStoreWriter::Buffered::commit() {
 }
 
 ExampleStoreWriter::ExampleStoreWriter(const std::filesystem::path& path)
-    : ids_(with(path, ".ids")), index_(with(path, ".index")) {}
+    : path_of_index_(with(path, ".index")), ids_(with(path, ".ids")), index_(path_of_index_) {}
 
 void ExampleStoreWriter::add(const ExampleIds& example) {
   const ExampleStore::Entry entry{written_, static_cast<std::int32_t>(example.source.size()),
@@ -164,6 +164,9 @@ void ExampleStoreWriter::add(const ExampleIds& example) {
 void ExampleStoreWriter::finish(const std::string& key, const data::CorpusReport& report) {
   const std::string end = end_of_index(key, report.kept, written_, report);
   index_.write(std::as_bytes(std::span(end)));
+  // One from before would tell of other ids, should this be the last thing that happens.
+  std::error_code none;
+  std::filesystem::remove(path_of_index_, none);
   ids_.commit();
   index_.commit();
 }

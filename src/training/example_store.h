@@ -78,6 +78,7 @@ class ExampleStoreWriter {
     std::vector<std::byte> buffer;
   };
 
+  std::filesystem::path path_of_index_;
   Buffered ids_;
   Buffered index_;
   std::int64_t written_ = 0;

@@ -77,9 +77,14 @@ void RunReport::tell(const Context& context, const layers::Parameters& parameter
 
 void RunReport::tell(std::span<const SampleAnswer> samples, std::int64_t step) {
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    // An answer may be empty.
-    if (samples[i].attention.attention.empty()) continue;
-    const decoding::Picture picture = decoding::attention_picture(samples[i].attention);
+    // An answer may be empty, or so long that nobody could see anything.
+    constexpr std::ptrdiff_t kMostTokens = 4096;
+    const decoding::AttentionView& view = samples[i].attention;
+    if (view.attention.empty() || std::ssize(view.source) > kMostTokens ||
+        std::ssize(view.target) > kMostTokens) {
+      continue;
+    }
+    const decoding::Picture picture = decoding::attention_picture(view);
     metrics_.image(fmt::format("attention/{}", i + 1), step, picture.width, picture.height,
                    picture.png);
   }

@@ -71,8 +71,11 @@ void segment(const DataConfig& data, const char* what, std::vector<TextPair>& pa
 std::string key_of(const TrainConfig& config, const Tokenizers& tokenizers) {
   std::string key = "1";
   for (const std::string& path : ExampleReader::files(config)) {
-    key += fmt::format("; {} {} {}", path, fs::file_size(path),
-                       fs::last_write_time(path).time_since_epoch().count());
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    const auto changed = error ? fs::file_time_type{} : fs::last_write_time(path, error);
+    if (error) base::fail(ErrorCode::kIo, "'{}' can't be read: {}", path, error.message());
+    key += fmt::format("; {} {} {}", path, size, changed.time_since_epoch().count());
   }
   for (const ConfigKey& setting : config_keys()) {
     const bool matters = setting.section() == "data" || setting.name == "training.bptt";
@@ -121,7 +124,12 @@ void write_chunk(const TrainConfig& config, const Tokenizers& tokenizers, Keep k
 
 void prepare(const TrainConfig& config, const Tokenizers& tokenizers, Keep keep,
              const fs::path& path, const std::string& key) {
-  fs::create_directories(path.parent_path());
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) {
+    base::fail(ErrorCode::kIo, "the folder '{}' can't be made: {}", path.parent_path().string(),
+               error.message());
+  }
   ExampleStoreWriter writer(path);
   ExampleReader reader(config);
   data::CorpusReport report;

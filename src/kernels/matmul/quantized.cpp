@@ -67,8 +67,10 @@ void run(const QuantizedArgs& args) {
 
 }  // namespace
 
+bool can_quantize(std::int64_t k) { return k <= cpu::kI8MostDepth; }
+
 std::size_t quantized_bytes(std::int64_t n, std::int64_t k) {
-  if (k > cpu::kI8MostDepth) {
+  if (!can_quantize(k)) {
     base::fail(ErrorCode::kUnsupported, "8-bit products are at most {} deep, not {}",
                cpu::kI8MostDepth, k);
   }

@@ -12,6 +12,9 @@ namespace sluice::kernels::matmul {
 using runtime::Context;
 using runtime::Tensor;
 
+/// Whether products may be k deep.
+bool can_quantize(std::int64_t k);
+
 /// Bytes that weights [n, k] take packed. Throws ErrorCode::kUnsupported if k is too large.
 std::size_t quantized_bytes(std::int64_t n, std::int64_t k);
 

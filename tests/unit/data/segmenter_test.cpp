@@ -36,7 +36,7 @@ TEST(Segmenter, AnswersEachTextInItsPlace) {
 TEST(Segmenter, CommandThatAnswersByLineIsStartedOnce) {
   const TemporaryFolder folder;
   const std::string starts = (folder / "starts").string();
-  Segmenter segmenter("echo >>" + starts + "; sed -u 's/^/x /'", kShort);
+  Segmenter segmenter("echo >>" + starts + "; sed -u 's/^/x /'");
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(segmenter.segment(Lines{"a", "b"}), (Lines{"x a", "x b"}));
   }

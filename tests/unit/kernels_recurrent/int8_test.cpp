@@ -67,8 +67,8 @@ class RecurrentInt8 : public ::testing::TestWithParam<Subject> {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecurrentInt8);
 INSTANTIATE_TEST_SUITE_P(, RecurrentInt8, ::testing::ValuesIn(int8_subjects()),
-                         [](const auto& info) {
-                           std::string name = info.param.implementation;
+                         [](const auto& subject) {
+                           std::string name = subject.param.implementation;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
@@ -106,12 +106,12 @@ TEST_P(RecurrentInt8, HasTheSameBitsForAnyNumberOfThreads) {
 
 TEST_P(RecurrentInt8, GivesARowTheSameBitsInAnyBatch) {
   for (int trial = 0; trial < 10; ++trial) {
-    const StackCase stack = draw({DType::kFloat32, 9, 20, 40});
+    StackCase stack = draw({DType::kFloat32, 9, 20, 40});
+    stack.want_states = true;
     SCOPED_TRACE(describe(stack));
     const Tensors batch = run(stack, options());
     const auto row = static_cast<std::int64_t>(random_() % stack.rows);
     const Tensors single = run(single_row(stack, row), options());
-    if (!stack.want_states) continue;
     EXPECT_EQ(single.at("hn"), state_of_row(stack.descriptor, batch.at("hn"), stack.rows, row));
   }
 }
