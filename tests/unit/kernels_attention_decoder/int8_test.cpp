@@ -39,17 +39,29 @@ class DecoderInt8Test : public DecoderTest<float> {
 
 INSTANTIATE_TEST_SUITE_P(, DecoderInt8Test, testing::host_devices(), testing::device_name);
 
+/// Of the differences, relative to the largest number that is wanted, at least 1e-3.
+double root_mean_square(const std::vector<double>& got, const std::vector<double>& want) {
+  EXPECT_EQ(got.size(), want.size());
+  double squares = 0, largest = 1e-3;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    squares += (got[i] - want[i]) * (got[i] - want[i]);
+    largest = std::max(largest, std::abs(want[i]));
+  }
+  return std::sqrt(squares / static_cast<double>(want.size())) / largest;
+}
+
 // Either side of a product is rounded by up to a 254th of the largest of its row, independently:
 // in the mean square a 440th, and both a 311th. A number passes some four products a step and
-// layer, each of which hands on what those before were off by; four standard deviations.
+// layer, each of which hands on what those before were off by, plain cells more than once. One
+// number may be off by more.
 TEST_P(DecoderInt8Test, IsCloseToTheOracle) {
   each_case(6, [&](const DecoderCase& c, const std::string& name, std::uint64_t seed) {
     const Sample<float> sample(c, seed);
     const ForwardArgs got = run(c, name, sample);
     const auto want = oracle::forward(sample.shape, sample.weights, sample.input);
-    const double steps = static_cast<double>(4 * c.time * (c.d.layers + 1));
-    expect_near(numbers(got.a), want.a, "a", 4 * std::sqrt(steps) / 311);
-    expect_near(numbers(got.hn), want.hn, "hn", 4 * std::sqrt(steps) / 311);
+    const double rounding = 2 * std::sqrt(static_cast<double>(4 * c.time * (c.d.layers + 1))) / 311;
+    EXPECT_LE(root_mean_square(numbers(got.a), want.a), rounding);
+    EXPECT_LE(root_mean_square(numbers(got.hn), want.hn), rounding);
   });
 }
 
