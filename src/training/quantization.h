@@ -17,7 +17,8 @@ bool is_quantized(const Task& task, const layers::ParameterSpec& parameter);
 /// spread over (add_stored); 1 for those that are not quantized. One after the other takes the
 /// share under which the loss of `examples` is the least while those before it have theirs and
 /// those after it have 1; a smaller share must be better by a ten-thousandth. `context` is of
-/// precision int8. The model has its own weights again afterwards, unless it throws. Waits for the device.
+/// precision int8. The model has its own weights again afterwards, unless it throws. Waits for the
+/// device.
 std::vector<double> calibrate(const Context& context, const LoadedModel& loaded,
                               const data::Examples& examples);
 
