@@ -1,7 +1,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <sstream>
 
 #include "end_to_end/workplace.h"
@@ -50,9 +49,8 @@ TEST(DocumentedCommands, OfTheGuideRun) {
     ++commands;
   }
   EXPECT_GE(commands, 20U);
-  // It teaches: the model has learnt at least what its answers look like.
-  const std::string answer = printed.at("echo '7/4/2031' | sluice decode runs/dates/best");
-  EXPECT_TRUE(std::regex_match(answer, std::regex(R"(\d{4}-\d\d-\d\d\n)"))) << answer;
+  // It teaches: the model can do what it was made for.
+  EXPECT_EQ(printed.at("echo '7/4/2031' | sluice decode runs/dates/best"), "2031-07-04\n");
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/dates/report.html"));
   EXPECT_TRUE(std::filesystem::exists(folder / "attention.svg"));
 }

@@ -88,6 +88,16 @@ TEST(Report, ShowsHowALanguageModelGoesOn) {
   EXPECT_EQ(place.read("again.html"), page);
 }
 
+TEST(Report, MakesNoFilesOfAStreamedRun) {
+  const Workplace place;
+  place.train({"training.max_steps=3", "data.stream=true", "output.directory=streamed",
+               "data.tsv=valid.tsv"});
+  std::filesystem::remove_all(place / "streamed/prepared");
+  ASSERT_EQ(place.sluice({"report", "streamed"}).code, 0);
+  EXPECT_NE(place.read("streamed/report.html").find("data.stream is on"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(place / "streamed/prepared"));
+}
+
 TEST(Report, SaysWhatIsMissing) {
   const Workplace place;
   place.train({"training.max_steps=3", "output.log_every=1"});

@@ -45,6 +45,11 @@ TEST(AttentionPicture, HasASquareForEachWeight) {
       EXPECT_NEAR(found, red, 0.51) << x << ", " << y;
     }
   }
+  // Long ones have smaller squares: no picture grows without bounds.
+  const std::vector<std::string> longest(1025, "a");
+  const Picture wide = attention_picture({longest, {"b"}, {std::vector<float>(1025, 0.5f)}});
+  EXPECT_EQ(wide.width, 3 * 1025);
+  EXPECT_EQ(wide.height, 3);
   EXPECT_THROW(attention_picture({{}, {"a"}, {{}}}), Error);
   EXPECT_THROW(attention_picture({{"a"}, {"a"}, {{1, 0}}}), Error);
 }
