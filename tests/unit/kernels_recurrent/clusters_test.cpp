@@ -57,11 +57,13 @@ class RecurrentClusters : public OnCandidate<Parameter> {
     d.input = draw(6, 40);
     d.hidden = draw(0, 1) == 0 ? size.most_units : draw(size.fewest_units, size.most_units);
     d.time = draw(3, 6);
-    d.rows = 1;
     d.dtype = precision_.storage;
+    d.rows = fewest_rows();
     d.training = true;
     return d;
   }
+  /// Fewer of float32 are the whole GPU's (persistent-grid).
+  std::int64_t fewest_rows() const { return precision_.storage == DType::kFloat32 ? 5 : 1; }
   RunOptions options() const {
     return {std::get<0>(GetParam()), std::string(kName), 1, precision_.tf32};
   }
@@ -85,18 +87,18 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
   for (const ClusterSize& size : kSizes) {
     for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
       for (const std::int64_t directions : {1, 2}) {
-        const Descriptor one_row = layer_of(size, cell, directions);
-        if (gpu_lacks(one_row)) continue;
-        const int most_tiles = size.most_tiles(one_row.dtype);
+        const Descriptor few_rows = layer_of(size, cell, directions);
+        if (gpu_lacks(few_rows)) continue;
+        const int most_tiles = size.most_tiles(few_rows.dtype);
         for (int tiles = 1; tiles <= most_tiles; ++tiles) {
           const std::int64_t most = size.most_rows(directions, tiles);
           StackCase stack;
-          stack.descriptor = one_row;
-          stack.time = draw(3, one_row.time);
+          stack.descriptor = few_rows;
+          stack.time = draw(3, few_rows.time);
           stack.rows =
               draw(0, 2) == 0 ? most : draw(size.most_rows(directions, tiles - 1) + 1, most);
-          stack.descriptor.rows =
-              std::min(stack.rows + draw(0, 3), size.most_rows(directions, most_tiles));
+          stack.descriptor.rows = std::clamp(stack.rows + draw(0, 3), fewest_rows(),
+                                             size.most_rows(directions, most_tiles));
           fill_case(random_, stack);
           SCOPED_TRACE(fmt::format("{} blocks, {} tiles: {}", size.blocks, tiles, describe(stack)));
           ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
@@ -249,6 +251,21 @@ TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
     }
   }
   if (asked == 0) GTEST_SKIP();
+}
+
+TEST_P(RecurrentClusters, LeaveFewRowsOfFloat32ToTheWholeGpu) {
+  if (precision_.storage != DType::kFloat32) GTEST_SKIP();
+  Descriptor layer = layer_of(kSizes.back(), CellType::kLstm, 1);
+  if (gpu_lacks(layer)) GTEST_SKIP();
+  layer.rows = 4;
+  layer.tf32 = precision_.tf32;
+  EXPECT_EQ(refusal(layer).has_value(), !precision_.tf32);
+  layer.tf32 = false;
+  layer.resets = true;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.resets = false;
+  layer.hidden = 256;
+  EXPECT_EQ(refusal(layer), std::nullopt);
 }
 
 TEST_P(RecurrentClusters, RefuseLayerNorm) {

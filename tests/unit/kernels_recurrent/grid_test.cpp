@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <tuple>
@@ -29,6 +32,9 @@ constexpr std::array kRanges{
     Range{520, 1024, 1, 8, 1},  Range{520, 1024, 9, 16, 1},        Range{520, 1024, 17, 32, 1},
     Range{520, 1024, 1, 16, 2}, Range{1025, 1536, 1, 8, 1},        Range{1025, 1536, 9, 16, 1},
     Range{1025, 1536, 1, 8, 2}, Range{1537, 2048, 1, 8, 1, false}, Range{130, 250, 60, 120, 1}};
+/// Float32: one group, two for rows or for directions, four.
+constexpr std::array kFloat32Ranges{Range{520, 1024, 1, 8, 1}, Range{260, 480, 1, 16, 1},
+                                    Range{260, 480, 1, 8, 2}, Range{70, 240, 17, 32, 1}};
 
 /// Layers in one launch over the whole GPU: only on devices that have it.
 template <typename Parameter>
@@ -102,6 +108,12 @@ INSTANTIATE_TEST_SUITE_P(, RecurrentGridRange,
                                             ::testing::ValuesIn(kRanges)),
                          range_name);
 
+INSTANTIATE_TEST_SUITE_P(Float32, RecurrentGridRange,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values(DType::kFloat32),
+                                            ::testing::ValuesIn(kFloat32Ranges)),
+                         range_name);
+
 TEST_P(RecurrentGridRange, EqualsOracle) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     const StackCase stack = case_of(layer_of(cell, range()));
@@ -116,6 +128,32 @@ TEST_P(RecurrentGridRange, RepeatsToTheBit) {
       case_of(layer_of(draw(0, 1) == 0 ? CellType::kLstm : CellType::kGru, range()));
   SCOPED_TRACE(describe(stack));
   EXPECT_EQ(run(stack, options()), run(stack, options()));
+}
+
+/// Which no row waits for forever, and which stays in its row.
+TEST_P(RecurrentGridRange, TellsNaNsOfAllBits) {
+  Descriptor layer = layer_of(CellType::kLstm, range());
+  layer.layers = layer.directions = 1;
+  layer.training = false;
+  StackCase stack = case_of(layer);
+  stack.input.lengths.clear();
+  stack.input.h0.assign(static_cast<std::size_t>(stack.rows * layer.hidden), 0.25);
+  stack.input.h0.front() = std::bit_cast<double>(~std::uint64_t{0});
+  const Tensors got = run(stack, options());
+  for (std::int64_t i = 0; i < stack.rows * layer.hidden; ++i) {
+    ASSERT_EQ(std::isnan(got.at("y")[static_cast<std::size_t>(i)]), i < layer.hidden) << i;
+  }
+}
+
+TEST_P(RecurrentGrid, RefusesFloat32OfMoreRowsThanOneGroup) {
+  Descriptor layer = layer_of(CellType::kLstm, {1024, 1024, 8, 8, 1});
+  layer.dtype = DType::kFloat32;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 9;
+  EXPECT_TRUE(refusal(layer).has_value());
+  layer.rows = 1;
+  layer.hidden = 1032;
+  EXPECT_TRUE(refusal(layer).has_value());
 }
 
 TEST_P(RecurrentGrid, RefusesWhatTheGpuDoesNotHold) {

@@ -66,6 +66,14 @@ std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Dev
   return refuse_persistent<refuse_launch>(descriptor, device);
 }
 
+std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const Device& device) {
+  if (persistent_grid::beats_cluster(descriptor) &&
+      !refuse_spread<persistent_grid::refuse>(descriptor, device)) {
+    return "so few rows of float32 are faster spread over the whole GPU";
+  }
+  return refuse_persistent<persistent::refuse>(descriptor, device);
+}
+
 /// Where backward's weights don't stay on chip, or better don't.
 std::optional<std::string> refuse_persistent_forward(const Descriptor& descriptor,
                                                      const Device& device) {
@@ -108,7 +116,7 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
 }
 
 constexpr std::array kList{
-    rung<kPersistentCluster>(refuse_persistent<persistent::refuse>),
+    rung<kPersistentCluster>(refuse_cluster),
     rung<kPersistentGrid>(refuse_spread<persistent_grid::refuse>),
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),

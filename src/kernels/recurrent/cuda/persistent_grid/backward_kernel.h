@@ -2,6 +2,7 @@
 
 #include "kernels/recurrent/cuda/persistent/backward_cell.h"
 #include "kernels/recurrent/cuda/persistent_grid/cluster_total.h"
+#include "kernels/recurrent/cuda/persistent_grid/float32_product.h"
 #include "kernels/recurrent/cuda/persistent_grid/product.h"
 
 /// The gradients of gates and of initial states over the whole sequence. The depth, all gates, is
@@ -14,8 +15,9 @@ template <typename Cell, typename T, int kUnits, int kCluster, int kLoads>
 struct BackwardMemory {
   using Place = persistent_grid::Place<kUnits>;
   using State = persistent::BackwardCell<Cell, T, 1>;
-  static constexpr int kBands = (kCluster * kUnits + 15) / 16;
-  using Product = persistent_grid::Product<T, kBands, 1, kLoads>;
+  static constexpr int kBands =
+      (kCluster * kUnits + band_rows(sizeof(T)) - 1) / band_rows(sizeof(T));
+  using Product = ProductOf<T, kBands, 1, kLoads>;
   using Sums = typename Product::Sums;
   using Total = ClusterTotal<kCluster, Place>;
   static constexpr int kSums = 0;  ///< two of them take turns
@@ -26,11 +28,11 @@ struct BackwardMemory {
 
 /// Sends the gate gradients of the unit and row that a thread owns. Of a pair of threads the
 /// first sends gates 0 and 1 of both units, the second the others.
-template <int kGates>
+template <typename T, int kGates>
 class GateSender {
  public:
   template <typename Place>
-  __device__ GateSender(const Exchange& exchange, const Place& place, int rank, int octets)
+  __device__ GateSender(const Exchange<T>& exchange, const Place& place, int rank, int octets)
       : exchange_(exchange), sends_(place.sends), first_(place.first) {
     const int unit = rank * Place::kBlockUnits + place.unit;
 #pragma unroll
@@ -67,9 +69,47 @@ class GateSender {
     if (kGates > 3 || first_) tell(to + offset_[1], other);
   }
 
-  const Exchange& exchange_;
+  const Exchange<T>& exchange_;
   const bool sends_, first_;
   int offset_[2];
+};
+
+/// The same of float32: each thread sends all gates.
+template <int kGates>
+class GateSender<float, kGates> {
+ public:
+  template <typename Place>
+  __device__ GateSender(const Exchange<float>& exchange, const Place& place, int rank, int octets)
+      : exchange_(exchange), sends_(place.sends) {
+    const int unit = rank * Place::kBlockUnits + place.unit;
+#pragma unroll
+    for (int g = 0; g < kGates; ++g) {
+      offset_[g] = exchange.layout().offset(g * octets + unit / kOctet, place.owner.row) +
+                   unit % kOctet * static_cast<int>(sizeof(float));
+    }
+  }
+
+  template <typename State>
+  __device__ void send(const State& state, int turn) const {
+    tell_all(state, turn, [&](int g) { return word_of(state.recurrent(0, g)); });
+  }
+  template <typename State>
+  __device__ void clear(const State& state, int turn) const {
+    tell_all(state, turn, [](int) { return kAbsent; });
+  }
+
+ private:
+  template <typename State, typename Word>
+  __device__ void tell_all(const State& state, int turn, const Word& word) const {
+    if (!sends_ || !state.has_row(0)) return;
+    std::byte* to = exchange_.buffer(turn);
+#pragma unroll
+    for (int g = 0; g < kGates; ++g) tell(to + offset_[g], word(g));
+  }
+
+  const Exchange<float>& exchange_;
+  const bool sends_;
+  int offset_[kGates];
 };
 
 template <typename Cell, typename T, int kUnits, int kCluster, int kLoads>
@@ -87,8 +127,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Share share(args.extent, grid.spread, group);
   const int octets = octets_of(args.extent.hidden);
   const Place place(rank, args.extent.hidden);
-  const Exchange exchange(grid, share, group, kGates * octets);
-  const GateSender<kGates> sender(exchange, place, rank, octets);
+  const Exchange<T> exchange(grid, share, group, kGates * octets);
+  const GateSender<T, kGates> sender(exchange, place, rank, octets);
   const typename Memory::Total total(shared + Memory::kTotal, share.rows);
   const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;

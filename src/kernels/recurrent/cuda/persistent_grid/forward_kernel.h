@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/persistent/forward_cell.h"
+#include "kernels/recurrent/cuda/persistent_grid/float32_product.h"
 #include "kernels/recurrent/cuda/persistent_grid/product.h"
 
 /// Forward over the whole sequence.
@@ -13,8 +14,9 @@ struct ForwardMemory {
   static_assert(kUnits % kOctet == 0);
   using Place = persistent_grid::Place<kUnits>;
   using State = persistent::ForwardCell<Cell, T, 1>;
-  static constexpr int kBands = (Cell::kGates * kUnits + 15) / 16;
-  using Product = persistent_grid::Product<T, kBands, Cell::kGates, kLoads>;
+  static constexpr int kBands =
+      (Cell::kGates * kUnits + band_rows(sizeof(T)) - 1) / band_rows(sizeof(T));
+  using Product = ProductOf<T, kBands, Cell::kGates, kLoads>;
   using Sums = typename Product::Sums;
   static constexpr int kSums = 0;  ///< two of them take turns
   static constexpr int kInputs = 2 * Sums::kBytes;
@@ -27,19 +29,26 @@ template <typename T>
 class StateSender {
  public:
   template <typename Place>
-  __device__ StateSender(const Exchange& exchange, const Place& place, int rank)
-      : exchange_(exchange), sends_(place.sends && place.first) {
+  __device__ StateSender(const Exchange<T>& exchange, const Place& place, int rank)
+      : exchange_(exchange), sends_(place.sends && (kAlone || place.first)) {
     const int unit = rank * Place::kBlockUnits + place.unit;
-    offset_ = exchange.layout().offset(unit / kOctet, place.owner.row) + unit % kOctet * 2;
+    offset_ = exchange.layout().offset(unit / kOctet, place.owner.row) +
+              unit % kOctet * static_cast<int>(sizeof(T));
   }
 
   template <typename State>
   __device__ void send(const State& state, int turn) const {
     if (!state.warp_has_row(0)) return;
-    T stored;
-    store(&stored, state.h(0));
-    const std::uint32_t bits = bits_of(stored), next = neighbours(bits);
-    if (sends_ && state.has_row(0)) tell(exchange_.buffer(turn) + offset_, bits | next << 16);
+    std::uint32_t word;
+    if constexpr (kAlone) {
+      word = word_of(state.h(0));
+    } else {
+      T stored;
+      store(&stored, state.h(0));
+      word = bits_of(stored);
+      word |= neighbours(word) << 16;
+    }
+    if (sends_ && state.has_row(0)) tell(exchange_.buffer(turn) + offset_, word);
   }
   template <typename State>
   __device__ void clear(const State& state, int turn) const {
@@ -47,7 +56,9 @@ class StateSender {
   }
 
  private:
-  const Exchange& exchange_;
+  static constexpr bool kAlone = sizeof(T) == 4;  ///< each value is a word
+
+  const Exchange<T>& exchange_;
   const bool sends_;
   int offset_;
 };
@@ -64,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int group = static_cast<int>(blockIdx.x) / grid.blocks;
   const Share share(args.extent, grid.spread, group);
   const Place place(rank, args.extent.hidden);
-  const Exchange exchange(grid, share, group, octets_of(args.extent.hidden));
+  const Exchange<T> exchange(grid, share, group, octets_of(args.extent.hidden));
   const StateSender<T> sender(exchange, place, rank);
   const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;

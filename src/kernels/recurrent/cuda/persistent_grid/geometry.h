@@ -41,13 +41,13 @@ struct Place {
   }
 };
 
-/// Sums of one step in shared memory, a set a warp. Rows of the product come in eights, kGates of
+/// Sums of one step in shared memory, a set a warp. Rows of the product come in kEights, kGates of
 /// them for each octet of units: [warp][four rows][unit][row][gate], four numbers for several gates
 /// and one for one. Fours of rows are padded, so that a warp writes both into different banks.
-template <int kBands, int kGates>
+template <int kEights, int kGates>
 struct SumBuffer {
   using Value = std::conditional_t<kGates == 1, float, float4>;
-  static constexpr int kOctets = 2 * kBands / kGates;
+  static constexpr int kOctets = kEights / kGates;
   static constexpr int kUnit = 4 * sizeof(Value) / 4;  ///< of four rows
   static constexpr int kHalf = kOctets * kOctet * kUnit + (kGates == 1 ? 16 : 4);
   static constexpr int kWarp = 2 * kHalf;
@@ -55,7 +55,7 @@ struct SumBuffer {
   static constexpr int kBytes = kFloats * 4;
 
   /// Leaves a warp's sums of 16 rows each, as thread 4g + q has them (tensor_core.h).
-  __device__ static void leave(const float (&sums)[kBands][4], float* buffer) {
+  __device__ static void leave(const float (&sums)[kEights / 2][4], float* buffer) {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     float* to =
         buffer + warp * kWarp + lane % 4 / 2 * kHalf + lane / 4 * kUnit + lane % 2 * (kUnit / 2);

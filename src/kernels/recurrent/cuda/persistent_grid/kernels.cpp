@@ -12,6 +12,7 @@ extern const Kernels gru_bf16_narrow, gru_bf16_wide, gru_bf16_dense;
 extern const Kernels gru_bf16_deep, gru_bf16_deep_dense, gru_bf16_deepest;
 extern const Kernels gru_f16_narrow, gru_f16_wide, gru_f16_dense;
 extern const Kernels gru_f16_deep, gru_f16_deep_dense, gru_f16_deepest;
+extern const Kernels lstm_f32_narrow, gru_f32_narrow;
 
 namespace {
 
@@ -28,6 +29,10 @@ constexpr ByForm kGruF16{&gru_f16_narrow, &gru_f16_wide,       &gru_f16_dense,
 }  // namespace
 
 const Kernels& kernels_of(const CellKind& kind, const Form& form) {
+  if (kind.storage == DType::kFloat32) {
+    SLUICE_ASSERT(form.name == kForms.front().name);
+    return kind.cell == CellType::kLstm ? lstm_f32_narrow : gru_f32_narrow;
+  }
   const bool bf16 = kind.storage == DType::kBFloat16;
   SLUICE_ASSERT(bf16 || kind.storage == DType::kFloat16);
   const ByForm& forms = kind.cell == CellType::kLstm ? bf16 ? kLstmBf16 : kLstmF16

@@ -29,9 +29,9 @@ struct Form {
   /// Depth that a warp takes, in loads of 32.
   constexpr int forward_loads() const { return loads(most_hidden, forward); }
   constexpr int backward_loads(int gates) const { return loads(gates * most_hidden, backward); }
-  /// Sixteens of rows of a block's matrix.
-  constexpr int forward_bands(int gates) const { return (gates * forward.units + 15) / 16; }
-  constexpr int backward_bands() const { return (backward.cluster * backward.units + 15) / 16; }
+  /// Rows of a block's matrix.
+  constexpr int forward_rows(int gates) const { return gates * forward.units; }
+  constexpr int backward_rows() const { return backward.cluster * backward.units; }
 
  private:
   static constexpr int loads(int depth, const PassForm& pass) {
@@ -40,13 +40,14 @@ struct Form {
 };
 /// In the order in which they are tried: the fewer units a block has, the less it has to multiply,
 /// the more, the fewer blocks wait for each other and the fewer rows have they. Where registers
-/// don't hold them, half of the weights are in shared memory. The last is for inference.
+/// don't hold them, half of the weights are in shared memory. The last is for inference. Float32,
+/// whose weights fill twice the registers, has the first alone.
 inline constexpr std::array kForms{
     Form{"narrow", {8, 1}, {10, 4}, 1024},      Form{"wide", {16, 1}, {18, 4}, 1024},
     Form{"dense", {32, 1}, {32, 2}, 1024},      Form{"deep", {16, 1}, {14, 4}, 1536},
     Form{"deep_dense", {24, 1}, {24, 2}, 1536}, Form{"deepest", {16, 1}, {0, 0}, 2048}};
 
-/// Those of a cell and storage (bfloat16 or float16).
+/// Those of a cell and storage that has the form.
 const Kernels& kernels_of(const CellKind& kind, const Form& form);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid

@@ -55,6 +55,7 @@ std::optional<Spread> spread_of(const PassForm& pass, std::int64_t hidden, std::
 /// The first that takes all rows.
 const Form* form_of(const Descriptor& descriptor, const Way& way) {
   for (const Form& form : kForms) {
+    if (descriptor.dtype == DType::kFloat32 && &form != &kForms.front()) break;
     const PassForm& pass = form.*way.form;
     if (descriptor.hidden > form.most_hidden || pass.units == 0) continue;
     if (spread_of(pass, descriptor.hidden, descriptor.directions, descriptor.rows)) return &form;
@@ -65,16 +66,20 @@ const Form* form_of(const Descriptor& descriptor, const Way& way) {
 CellKind kind_of(const Descriptor& descriptor) { return {descriptor.cell, descriptor.dtype}; }
 
 /// Bytes of the exchange of so many groups, `values` a unit.
-std::int64_t exchange_bytes(std::int64_t groups, std::int64_t values, std::int64_t hidden) {
-  const BufferLayout buffer{kGroupRows, static_cast<int>(values) * octets_of(hidden)};
-  return groups * kBuffers * buffer.bytes();
+std::int64_t exchange_bytes(const Descriptor& descriptor, std::int64_t groups,
+                            std::int64_t values) {
+  const int octets = static_cast<int>(values) * octets_of(descriptor.hidden);
+  const int bytes = descriptor.dtype == DType::kFloat32
+                        ? BufferLayout<4>{kGroupRows, octets}.bytes()
+                        : BufferLayout<2>{kGroupRows, octets}.bytes();
+  return groups * kBuffers * bytes;
 }
 
 /// For all runs of the plan: those of fewer rows may be spread over more groups.
 std::int64_t most_exchange_bytes(const Descriptor& descriptor, const Way& way,
                                  std::int64_t values) {
   const PassForm& pass = form_of(descriptor, way)->*way.form;
-  return exchange_bytes(groups_of(pass, descriptor.hidden), values, descriptor.hidden);
+  return exchange_bytes(descriptor, groups_of(pass, descriptor.hidden), values);
 }
 
 using Attributes = std::array<cudaLaunchAttribute, 3>;
@@ -118,14 +123,14 @@ int blocks_on_gpu(const Pass& pass, int cluster, int processors) {
   return count * cluster;
 }
 
-/// `values` of a unit are multiplied.
-Residence residence_of(const PassForm& pass, std::int64_t hidden, int values, int bands,
+/// `values` of a unit are multiplied, `rows` of weights with each.
+Residence residence_of(const Descriptor& descriptor, const PassForm& pass, int values, int rows,
                        int most_loads) {
   return {pass.units,
-          blocks_of(pass, hidden),
+          blocks_of(pass, descriptor.hidden),
           pass.cluster,
-          bands,
-          divided_up(values * octets_of(hidden), 4 * kWarps * pass.cluster),
+          divided_up(rows, band_rows(base::size_of(descriptor.dtype))),
+          divided_up(values * octets_of(descriptor.hidden), 4 * kWarps * pass.cluster),
           most_loads};
 }
 
@@ -139,7 +144,7 @@ void launch_layer(const LaunchQueue& queue, const Descriptor& descriptor, const 
       spread_of(form.*way.form, extent.hidden, extent.directions, extent.rows).value();
   const Pass& pass = kernels_of(kind_of(descriptor), form).*way.kernel;
   const std::int64_t groups = std::int64_t{spread.clusters} * extent.directions;
-  const auto bytes = static_cast<std::size_t>(exchange_bytes(groups, values, extent.hidden));
+  const auto bytes = static_cast<std::size_t>(exchange_bytes(descriptor, groups, values));
   check(cudaMemsetAsync(exchange, 0xFF, bytes, queue.stream),
         "clear the exchange of a recurrent layer");
   allow(pass);
@@ -162,9 +167,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (!device.gpu().code.hopper) {
     return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
   }
-  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
-    return "it computes bfloat16 and float16";
-  }
+  if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   if (descriptor.projects()) return "it has no projection";
   constexpr int kMostLayers = 2;
   if (descriptor.layers > kMostLayers) {
@@ -183,6 +186,14 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
           descriptor.hidden, descriptor.directions, descriptor.rows);
     }
     const PassForm& pass = form->*way.form;
+    // Measured (docs/performance/float32-and-tf32.md).
+    constexpr int kMostRowsInTf32 = 4;
+    if (descriptor.tf32 &&
+        spread_of(pass, descriptor.hidden, descriptor.directions, descriptor.rows)->rows >
+            kMostRowsInTf32) {
+      return "it computes products of float32 row by row, of which TF32 on tensor cores is faster "
+             "for many";
+    }
     // Runs of fewer rows may take more groups.
     const std::int64_t each = groups_of(pass, descriptor.hidden) / descriptor.directions;
     const auto groups = static_cast<int>(std::min(each, descriptor.rows) * descriptor.directions);
@@ -195,17 +206,24 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   return std::nullopt;
 }
 
+bool beats_cluster(const Descriptor& descriptor) {
+  // Measured: docs/performance/float32-and-tf32.md.
+  constexpr std::int64_t kMostHiddenOfCluster = 256, kMostRows = 4;
+  return descriptor.dtype == DType::kFloat32 && !descriptor.tf32 &&
+         descriptor.hidden > kMostHiddenOfCluster &&
+         descriptor.rows * descriptor.directions <= kMostRows;
+}
+
 Residence forward_residence(const Descriptor& descriptor) {
   const Form& form = *form_of(descriptor, kForward);
   const int gates = static_cast<int>(descriptor.gates());
-  return residence_of(form.forward, descriptor.hidden, 1, form.forward_bands(gates),
-                      form.forward_loads());
+  return residence_of(descriptor, form.forward, 1, form.forward_rows(gates), form.forward_loads());
 }
 
 Residence backward_residence(const Descriptor& descriptor) {
   const Form& form = *form_of(descriptor, kBackward);
   const int gates = static_cast<int>(descriptor.gates());
-  return residence_of(form.backward, descriptor.hidden, gates, form.backward_bands(),
+  return residence_of(descriptor, form.backward, gates, form.backward_rows(),
                       form.backward_loads(gates));
 }
 

@@ -17,6 +17,10 @@ namespace sluice::kernels::recurrent::cuda::persistent_grid {
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device);
 
+/// Whether layers that a cluster holds as well are faster spread over the whole GPU: those of
+/// float32 with few rows, for a cluster takes as long for one row as for eight.
+bool beats_cluster(const Descriptor& descriptor);
+
 /// How a layer's weights are packed for forward, and for backward.
 Residence forward_residence(const Descriptor& descriptor);
 Residence backward_residence(const Descriptor& descriptor);

@@ -73,6 +73,46 @@ __global__ void pack_kernel(const PackWeights args) {
   }
 }
 
+/// What a row of a block's matrix multiplies of the depth, zero where there is nothing.
+template <bool kBackward>
+__device__ float weight(const PackWeights& args, int block, int row, int depth) {
+  const Residence& r = args.residence;
+  if constexpr (kBackward) {
+    const int units = octets_of(args.hidden) * kOctet, gate = depth / units, unit = depth % units;
+    const int column = block / r.cluster * r.cluster * r.units + row;
+    if (row >= r.cluster * r.units || column >= args.hidden) return 0;
+    return gate < args.gates && unit < args.hidden ? *element(args, gate, unit, column) : 0.0f;
+  } else {
+    const int eight = row / kOctet, of_block = eight / args.gates * kOctet + row % kOctet;
+    const int unit = block * r.units + of_block;
+    if (of_block >= r.units || unit >= args.hidden || depth >= args.hidden) return 0;
+    return *element(args, eight % args.gates, unit, depth);
+  }
+}
+
+/// [block][warp][load][row of a quarter][lane], as ProductInFloat32 loads them: four of the depth.
+/// A thread has two rows. A grid of (blocks, most_loads * bands).
+template <bool kBackward>
+__global__ void pack_float32_kernel(const PackWeights args) {
+  const Residence& r = args.residence;
+  const int block = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int load = static_cast<int>(blockIdx.y) / r.bands, band = blockIdx.y % r.bands;
+  const int depth = ((block % r.cluster * kWarps + warp) * r.loads + load) * 32 + lane % 8 * 4;
+  const int rows = 2 * r.bands;  // of a quarter
+  float4* to =
+      static_cast<float4*>(args.to) + lane +
+      ((static_cast<std::int64_t>(block) * kWarps + warp) * r.most_loads + load) * rows * 32;
+#pragma unroll
+  for (int of_quarter = band * 2; of_quarter < band * 2 + 2; ++of_quarter) {
+    const auto value = [&](int k) {
+      if (load >= r.loads) return 0.0f;
+      return weight<kBackward>(args, block, lane / 8 * rows + of_quarter, depth + k);
+    };
+    to[of_quarter * 32] = make_float4(value(0), value(1), value(2), value(3));
+  }
+}
+
 template <bool kBackward>
 void pack(cudaStream_t stream, DType storage, const PackWeights& args) {
   const Residence& r = args.residence;
@@ -81,7 +121,9 @@ void pack(cudaStream_t stream, DType storage, const PackWeights& args) {
                      reinterpret_cast<std::uintptr_t>(args.from) % sizeof(float4) == 0;
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 4) {
+      pack_float32_kernel<kBackward><<<grid, kThreads, 0, stream>>>(args);
+    } else {
       const auto kernel =
           whole ? pack_kernel<T, kBackward, !kBackward> : pack_kernel<T, kBackward, false>;
       kernel<<<grid, kThreads, 0, stream>>>(args);

@@ -8,7 +8,7 @@ namespace sluice::kernels::recurrent::cuda::persistent_grid {
 struct Residence {
   int units, blocks;      ///< of a block, of the group
   int cluster;            ///< blocks that share the depth
-  int bands;              ///< sixteens of rows of a block's matrix
+  int bands;              ///< of a block's matrix (band_rows)
   int loads, most_loads;  ///< 32 of the depth a warp: in use, and compiled
 
   std::int64_t bytes() const { return std::int64_t{blocks} * bands * most_loads * 8 * 2 * 32 * 16; }

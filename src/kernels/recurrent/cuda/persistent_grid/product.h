@@ -14,7 +14,7 @@ namespace sluice::kernels::recurrent::cuda::persistent_grid {
 template <typename T, int kBands, int kGates, int kLoads>
 class Product {
  public:
-  using Sums = SumBuffer<kBands, kGates>;
+  using Sums = SumBuffer<2 * kBands, kGates>;
   /// Sums that don't wait for each other: a product's latency is that of four or five.
   static constexpr int kChains = kBands < 4 ? 2 : 1;
   /// Of a thread, for weights, beside what is on its way and sums.
@@ -25,7 +25,7 @@ class Product {
   static constexpr int kBytes = kShared * kLoads * kThreads * 16;  ///< of shared memory
 
   /// `weights` as packed; `part` of the depth is this warp's.
-  __device__ Product(const void* weights, const Grid& grid, const Exchange& exchange, int part,
+  __device__ Product(const void* weights, const Grid& grid, const Exchange<T>& exchange, int part,
                      std::byte* shared)
       : address_(shared_address(shared) + threadIdx.x * 16) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -47,7 +47,7 @@ class Product {
         }
       }
     }
-    const BufferLayout& layout = exchange.layout();
+    const auto& layout = exchange.layout();
     const int first = part * grid.loads * 4 + lane % 4, row = lane / 4;
     // What doesn't exist is zero, and so never looked for.
     mine_ = row < layout.rows ? min((layout.octets - first + 3) / 4, grid.loads) : 0;
@@ -68,7 +68,7 @@ class Product {
     const auto look_for = [&](int first) {
 #pragma unroll
       for (int i = first; i < kLoads; ++i) {
-        if (lacks(b[i])) b[i] = look(from + i * BufferLayout::kPitch);
+        if (lacks(b[i])) b[i] = look(from + i * Exchange<T>::Layout::kPitch);
       }
     };
     // Any of those that are awaited together.
