@@ -21,8 +21,8 @@ import sys
 
 import torch
 
-from torch_models.check import (check_crf, check_goldens, check_padded, check_run,
-                                check_tagger_run)
+from torch_models.check import (check_crf, check_goldens, check_masks, check_padded,
+                                check_run, check_tagger_run)
 from torch_models.config import read_config
 from torch_models.data import read_ids
 from torch_models.training import Run
@@ -42,7 +42,9 @@ def compare(arguments):
     if config["training"]["keep_best"] == "f1" and not labels:
         sys.exit("training.keep_best is f1, which takes --labels")
     device = torch.device(arguments.device)
-    run = Run(config, train, valid, device, labels)
+    if arguments.captured and (device.type != "cuda" or config["training"]["bptt"]):
+        sys.exit("--captured wants a GPU, and examples whose states don't go on")
+    run = Run(config, train, valid, device, labels, arguments.captured)
     run.run()
     report(run, len(valid))
     results = dict(final=run.validations[-1], best=run.best)
@@ -78,6 +80,8 @@ def main(argv=None):
                         help="override one key of the configuration")
     parser.add_argument("--epochs", type=int, help="as --set training.max_epochs=N")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--captured", action="store_true",
+                        help="steps as CUDA graphs: faster, and the same but for the order of sums")
     parser.add_argument("--json", type=pathlib.Path, metavar="OUT", help="write the figures there")
     parser.add_argument("--check", action="store_true", help="test this program and stop")
     arguments = parser.parse_args(argv)
@@ -89,6 +93,7 @@ def main(argv=None):
         check_goldens()
         check_crf()
         check_padded()
+        check_masks()
         check_run(main)
         check_tagger_run(main)
         return

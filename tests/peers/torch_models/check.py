@@ -7,6 +7,7 @@ import tempfile
 
 import torch
 
+from .captured import padded
 from .config import DEFAULTS
 from .data import Batch, Examples, SplitMix, batches_of_epoch, read_ids
 from .tagger import Crf
@@ -104,6 +105,23 @@ def check_padded():
     cpu = torch.device("cpu")
     losses = [model(Batch(examples, [0, 1], cpu, capacity), 0)[0] for capacity in (None, (0, 4, 16))]
     assert abs(losses[0] / losses[1] - 1) < 1e-6
+
+
+def check_masks():
+    """So has one with masks, in both directions: loss and gradients of sentences and of pairs."""
+    cpu = torch.device("cpu")
+    pairs = [([5, 6, 4, 7], [1, 0, 2, 1]), ([4, 8], [0, 2]), ([6], [1])]
+    for kind, own in [("tagger", dict(layers=2)), ("tagger", dict(cell="gru", output="softmax")),
+                      ("seq2seq", dict(encoder_layers=2, decoder_layers=2))]:
+        examples = Examples(kind, (9, 9 if kind == "seq2seq" else 3), pairs)
+        config = config_of(dict(hidden=8, embedding=4, **own), kind)
+        model = make_model(config, examples.vocabularies)
+        found = []
+        for batch in (Batch(examples, [0, 1, 2], cpu), padded(examples, [0, 1, 2], cpu)[1]):
+            loss = model(batch, 0)[0]
+            found.append([loss.detach()[None], *(gradient.flatten() for gradient in
+                                                 torch.autograd.grad(loss, [*model.parameters()]))])
+        assert all(torch.allclose(*both, rtol=1e-4, atol=1e-6) for both in zip(*found)), own
 
 
 def check_run(main):

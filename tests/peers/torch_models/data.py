@@ -143,15 +143,16 @@ class Batch:
 
     source, target_in [time, rows]; target_out the same with IGNORED where there is none; padding
     [rows, source time] true where there is none, or None if there always is; source_lengths [rows]
-    on the host, for packing, or None if all are equal; begins: rows start anew.
+    on the host, for packing, or None if all are equal; stops_by_masks: recurrent layers look at
+    padding instead; begins: rows start anew.
     """
 
     TENSORS = ("source", "target_in", "target_out", "padding")
 
-    def __init__(self, examples, rows, device, capacity=None):
+    def __init__(self, examples, rows, device, capacity=None, masks=False):
         """capacity (source time, target time, rows): pads to it and takes no lengths, for work that
-        is captured once for many batches. A row of padding then has one source token, or attention
-        would have nothing to look at."""
+        is captured once for many batches; with `masks` for right results, too. A row of padding then
+        has one source token, or attention would have nothing to look at."""
         columns = [examples.columns(row) for row in rows]
         source, fed, wanted = ([column[side] for column in columns] for side in range(3))
         self.source_tokens, self.target_tokens = sum(map(len, source)), sum(map(len, wanted))
@@ -169,6 +170,7 @@ class Batch:
         self.target_in = matrix(fed, times[1], 0)
         self.target_out = matrix(wanted, times[1], IGNORED)
         self.source_lengths = self.padding = None
+        self.stops_by_masks = masks and self.source is not None
         lengths = [len(ids) for ids in source] + [1] * (count - len(rows))
         if capacity or len(set(lengths)) > 1:
             if self.source is not None:

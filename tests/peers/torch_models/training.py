@@ -7,6 +7,7 @@ import time
 import torch
 from torch import nn
 
+from .captured import CapturedSteps
 from .data import IGNORED, Batch, batches_of_epoch, sorted_batches
 from .entities import f1
 from .language_model import LanguageModel
@@ -58,18 +59,23 @@ def make_optimizer(parameters, options, **how):
                            weight_decay=options["weight_decay"], **how)
 
 
-def train_step(model, optimizer, batch, options, learning_rate):
-    """The loss per target token before the update, on the device."""
-    model.train()
+def update(model, optimizer, batch, options, factor):
+    """A step; the batch's loss times `factor` before it, on the device."""
     optimizer.zero_grad(set_to_none=True)
-    loss = model(batch, options["label_smoothing"])[0] / batch.target_tokens
+    loss = model(batch, options["label_smoothing"])[0] * factor
     loss.backward()
     if options["clip_norm"] > 0:
         nn.utils.clip_grad_norm_(model.parameters(), options["clip_norm"])
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate
     optimizer.step()
     return loss.detach()
+
+
+def train_step(model, optimizer, batch, options, learning_rate):
+    """The loss per target token before the update, on the device."""
+    model.train()
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    return update(model, optimizer, batch, options, 1 / batch.target_tokens)
 
 
 def labels_of(batch, given, names):
@@ -101,14 +107,15 @@ def validate(model, examples, options, device, labels=None):
 
 
 class Run:
-    def __init__(self, config, train, valid, device, labels=None):
-        """`labels`: names of a tagger's."""
+    def __init__(self, config, train, valid, device, labels=None, captured=False):
+        """`labels`: names of a tagger's. `captured`: steps are CUDA graphs."""
         self.options = config["training"]
         self.train, self.valid, self.device, self.labels = train, valid, device, labels
         torch.manual_seed(self.options["seed"])
         self.model = make_model(config, train.vocabularies).to(device)
         self.optimizer = make_optimizer(self.model.parameters(), self.options)
         self.learning_rate = LearningRate(self.options)
+        self.captured = CapturedSteps(self.update, self.optimizer, device) if captured else None
         self.step, self.seconds, self.tokens = 0, 0.0, 0
         self.validations, self.best, self.best_weights = [], None, None
         self.stalled, self.step_losses = 0, []
@@ -126,7 +133,7 @@ class Run:
             epoch += 1
             batches = batches_of_epoch(self.train, options, epoch - 1)
             for number, rows in enumerate(batches, start=1):
-                self.train_batch(Batch(self.train, rows, self.device))
+                self.train_rows(rows)
                 if self.step % every == 0 if every else number == len(batches):
                     self.note(epoch)
                 if self.done():
@@ -134,11 +141,20 @@ class Run:
         if self.losses:
             self.note(epoch, scheduled=False)
 
-    def train_batch(self, batch):
+    def update(self, batch, factor):
+        return update(self.model, self.optimizer, batch, self.options, factor)
+
+    def train_rows(self, rows):
         self.step += 1
-        self.losses.append(train_step(self.model, self.optimizer, batch, self.options,
-                                      self.learning_rate.at(self.step)))
-        self.tokens += batch.source_tokens + batch.target_tokens
+        rate = self.learning_rate.at(self.step)
+        if self.captured:
+            self.model.train()
+            loss = self.captured(self.train, rows, rate)
+        else:
+            batch = Batch(self.train, rows, self.device)
+            loss = train_step(self.model, self.optimizer, batch, self.options, rate)
+        self.losses.append(loss)
+        self.tokens += sum(len(column) for row in rows for column in self.train.columns(row)[::2])
 
     def minimised(self, metrics):
         key = self.options["keep_best"]
