@@ -32,8 +32,9 @@ void add_quantize(CLI::App& program) {
                    "Percent of that metric that may be lost; if it is more, nothing is written")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("!--no-calibration", request->calibrate,
-                    "int8: spread 8 bits over the whole range of each row, whatever the loss says");
+  command->add_flag(
+      "!--no-calibration", request->calibrate,
+      "int8: spread 8 bits over the whole range of each row, whatever is nearest to float32");
   command->footer(
       "Matrices become integers with a scale a row; a CPU multiplies them as such, a GPU expands\n"
       "them. Every command takes the new checkpoint as it takes the old one. Examples should not "

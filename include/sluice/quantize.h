@@ -21,7 +21,7 @@ struct QuantizeRequest {
   /// Validation metric to judge by; empty: BLEU of a seq2seq, F1 of a tagger, accuracy of labels,
   /// perplexity of a language model, loss of values.
   std::string metric;
-  bool calibrate = true;    ///< int8: whether ranges are chosen by the loss on examples of `data`
+  bool calibrate = true;    ///< int8: whether ranges are chosen by examples of `data`
   double most_lost = 0.02;  ///< of the metric, relative: more is refused and nothing written
 };
 

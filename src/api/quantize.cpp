@@ -136,8 +136,11 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   const bool int8 = request.dtype == "int8";
   Context narrow(*device);
   narrow.set_precision(Precision::parse(int8 ? "int8" : "float32"));
-  std::vector<double> clips;
-  if (int8 && request.calibrate) clips = training::calibrate(narrow, loaded, *data.validation);
+  training::Calibration calibration;
+  if (int8 && request.calibrate) {
+    calibration = training::calibrate(narrow, loaded, *data.validation);
+  }
+  const std::vector<double>& clips = calibration.clips;
   const io::Container container =
       training::quantized_container(context, loaded, int8 ? DType::kInt8 : DType::kBFloat16, clips);
   const training::LoadedModel quantized = training::load_model(narrow, container);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -19,9 +20,9 @@ using layers::ParameterId;
 
 constexpr std::array kClips{0.95, 0.9, 0.8, 0.7};
 /// Less is chance.
-constexpr double kBetter = 1e-4;
+constexpr double kBetter = 0.02;
 /// Spread over all lengths of the examples.
-constexpr std::size_t kBatches = 8;
+constexpr std::size_t kExamples = 128;
 
 /// The files that a kind of model reads.
 struct Files {
@@ -57,39 +58,61 @@ std::vector<float> through_int8(const layers::ParameterSpec& spec, std::span<con
   return stored_values(container, spec.name, spec.shape);
 }
 
-/// The loss of a few batches.
-class Loss {
+/// The losses of a few examples, each by itself.
+class Losses {
  public:
-  Loss(const Context& context, const LoadedModel& loaded, const data::Examples& examples)
-      : context_(context), examples_(examples), plans_(*loaded.model) {
+  Losses(const LoadedModel& loaded, const data::Examples& examples)
+      : examples_(examples), plans_(*loaded.model) {
     const LoopConfig& loop = loaded.config.loop;
-    const data::BatchOptions options{loop.max_tokens, loop.max_rows, loop.pool};
+    const data::BatchOptions options{loop.max_tokens, 1, loop.pool};
     auto all = data::sorted_batches(examples.lengths(), data::in_their_order(examples, options));
-    const std::size_t count = std::min(kBatches, all.size());
+    const std::size_t count = std::min(kExamples, all.size());
     for (std::size_t i = 0; i < count; ++i) {
       batches_.push_back(std::move(all[i * all.size() / count]));
     }
   }
 
-  double measure() {
-    double loss = 0, targets = 0;
+  std::vector<double> measure(const Context& context) {
+    std::vector<double> losses;
     for (const data::BatchRows& rows : batches_) {
-      const models::Batch batch = upload_.upload(context_, examples_.assemble(rows));
-      models::TrainingPlan& plan = plans_.plan(context_, batch.extent, false);
-      const auto sums =
-          context_.download<double>(plan.evaluate(context_, plans_.arena(), batch, {}));
-      loss += sums[kernels::loss::kNll];
-      targets += sums[kernels::loss::kTokens];
+      const models::Batch batch = upload_.upload(context, examples_.assemble(rows));
+      models::TrainingPlan& plan = plans_.plan(context, batch.extent, false);
+      const auto sums = context.download<double>(plan.evaluate(context, plans_.arena(), batch, {}));
+      losses.push_back(sums[kernels::loss::kNll]);
     }
-    return loss / targets;
+    return losses;
   }
 
  private:
-  const Context& context_;
   const data::Examples& examples_;
   PlanCache plans_;
   BatchUpload upload_;
   std::vector<data::BatchRows> batches_;
+};
+
+/// How far a model in 8 bits is from what it was in float32: by how much the log p of an example
+/// differs, in the mean.
+class Distance {
+ public:
+  /// `context` is of precision int8. The model has its own weights now.
+  Distance(const Context& context, const LoadedModel& loaded, const data::Examples& examples)
+      : context_(context), losses_(loaded, examples) {
+    Context whole = context;
+    whole.set_precision({});
+    right_ = Losses(loaded, examples).measure(whole);
+  }
+
+  double measure() {
+    const std::vector<double> losses = losses_.measure(context_);
+    double sum = 0;
+    for (std::size_t i = 0; i < losses.size(); ++i) sum += std::abs(losses[i] - right_[i]);
+    return sum / static_cast<double>(losses.size());
+  }
+
+ private:
+  const Context& context_;
+  Losses losses_;
+  std::vector<double> right_;
 };
 
 }  // namespace
@@ -104,37 +127,37 @@ bool is_quantized(const Task& task, const layers::ParameterSpec& parameter) {
   });
 }
 
-std::vector<double> calibrate(const Context& context, const LoadedModel& loaded,
-                              const data::Examples& examples) {
+Calibration calibrate(const Context& context, const LoadedModel& loaded,
+                      const data::Examples& examples) {
   SLUICE_CHECK(context.precision().int8, "calibration takes a context of precision int8");
   const layers::Parameters& parameters = loaded.model->parameters();
   const auto& specs = parameters.specs();
-  std::vector<double> clips(specs.size(), 1);
+  Calibration found{std::vector<double>(specs.size(), 1)};
   std::vector<std::vector<float>> originals;
   const auto set = [&](ParameterId id, double clip) {
     parameters.upload<float>(context, id, through_int8(specs[id], originals[id], clip));
   };
+  Distance distance(context, loaded, examples);
   for (ParameterId id = 0; id < specs.size(); ++id) {
     originals.push_back(parameters.download<float>(context, id));
     if (is_quantized(*loaded.task, specs[id])) set(id, 1);
   }
-  Loss loss(context, loaded, examples);
-  double least = loss.measure();
+  found.before = found.after = distance.measure();
   for (ParameterId id = 0; id < specs.size(); ++id) {
     if (!is_quantized(*loaded.task, specs[id])) continue;
     for (const double clip : kClips) {
       set(id, clip);
-      const double now = loss.measure();
-      if (!(now < least * (1 - kBetter))) continue;
-      least = now;
-      clips[id] = clip;
+      const double now = distance.measure();
+      if (!(now < found.after * (1 - kBetter))) continue;
+      found.after = now;
+      found.clips[id] = clip;
     }
-    set(id, clips[id]);
+    set(id, found.clips[id]);
   }
   for (ParameterId id = 0; id < specs.size(); ++id) {
     parameters.upload<float>(context, id, originals[id]);
   }
-  return clips;
+  return found;
 }
 
 io::Container quantized_container(const Context& context, const LoadedModel& loaded, DType dtype,

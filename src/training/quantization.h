@@ -13,17 +13,27 @@ namespace sluice::training {
 /// and embeddings.
 bool is_quantized(const Task& task, const layers::ParameterSpec& parameter);
 
-/// Of each parameter of a model, in order: the share of the range of its rows that 8 bits are
-/// spread over (add_stored); 1 for those that are not quantized. One after the other takes the
-/// share under which the loss of `examples` is the least while those before it have theirs and
-/// those after it have 1; a smaller share must be better by a ten-thousandth. `context` is of
-/// precision int8. The model has its own weights again afterwards, unless it throws. Waits for the
-/// device.
-std::vector<double> calibrate(const Context& context, const LoadedModel& loaded,
-                              const data::Examples& examples);
+/// What 8 bits are spread over, and how far the model is then from what it is in float32: the mean
+/// over examples of by how much their log p differs.
+struct Calibration {
+  /// Of each parameter, in order: the share of the range of its rows (add_stored); 1 for those that
+  /// are not quantized.
+  std::vector<double> clips;
+  double before = 0;  ///< with all shares 1
+  double after = 0;   ///< with these
+};
+
+/// One parameter after the other takes the share under which the model is the nearest to itself in
+/// float32, on some of `examples`, while those before it have theirs and those after it have 1; a
+/// smaller share must bring it nearer by a fiftieth. The least loss would be another aim: shares
+/// below 1 shrink weights, which cures an overconfident model of some loss and of right answers.
+/// `context` is of precision int8. The model has its own weights again afterwards, unless it
+/// throws. Waits for the device.
+Calibration calibrate(const Context& context, const LoadedModel& loaded,
+                      const data::Examples& examples);
 
 /// The model as save_model would write it, with its matrices in `dtype`: bfloat16, or int8 with
-/// these shares of the ranges (as calibrate returns; empty: all of them).
+/// these shares of the ranges (Calibration; empty: all of them).
 io::Container quantized_container(const Context& context, const LoadedModel& loaded,
                                   io::DType dtype, const std::vector<double>& clips = {});
 
