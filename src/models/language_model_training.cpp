@@ -18,6 +18,7 @@ namespace {
 // Streams of the dropout keys; layer l of the stack adds l.
 constexpr std::uint32_t kEmbeddingStream = 0;
 constexpr std::uint32_t kOutputStream = 1;
+constexpr std::uint32_t kSamplingStream = 2;  // coins of scheduled sampling
 constexpr std::uint32_t kStackStream = 100;
 
 }  // namespace
@@ -27,7 +28,7 @@ struct LanguageModelTraining::Plan {
     runtime::Slot h, c;
   };
   struct Slots {
-    runtime::Slot embedded, y, y_dropped;
+    runtime::Slot fed, embedded, y, y_dropped;
     runtime::Slot d_y, d_embedded;
     States start, end, d_start;
   };
@@ -62,6 +63,8 @@ struct LanguageModelTraining::Plan {
   // Everything up to the output layer's input [target_time, rows, width].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                  const Pass& pass);
+  Tensor run(const Context& context, const runtime::Arena& arena, const Batch& batch,
+             const Pass& pass, const Tensor& tokens);
   void set_start(const Context& context, const runtime::Arena& arena, const Batch& batch);
   void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                 const Pass& pass, const Tensor& d_activations);
@@ -77,6 +80,7 @@ struct LanguageModelTraining::Plan {
   layers::RecurrentStackPlan stack;
   OutputLoss output;
   recurrent::ForwardArgs last;  // of the last forward, for backward
+  Tensor fed;                   // the tokens that it was fed
 };
 
 LanguageModelTraining::Plan::States LanguageModelTraining::Plan::book_states(
@@ -103,6 +107,7 @@ LanguageModelTraining::Plan::Slots LanguageModelTraining::Plan::book(
   if (has_features() || carried != nullptr) booked.start = book_states(planner, false);
   if (carried != nullptr) booked.end = book_states(planner, false);
   if (!training) return booked;
+  booked.fed = planner.saved(DType::kInt32, {capacity.target_time, capacity.rows});
   // Dropout may not overwrite y: the stack's backward reads it.
   if (drops) booked.y_dropped = planner.saved(storage, y);
   booked.d_y = planner.scratch(storage, y);
@@ -177,8 +182,6 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
   last.time = time;
   last.rows = rows;
   last.x = arena.tensor(slots.embedded, storage, {time, rows, config.embedding});
-  model->embedding().forward(context, model->parameters(), batch.target_in, last.x);
-  if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
   last.lengths = batch.target_lengths;
   set_start(context, arena, batch);
   last.y = arena.tensor(slots.y, storage, {time, rows, config.width()});
@@ -189,9 +192,26 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
   }
   last.row_ids = batch.row_ids;
   last.dropout = pass.dropout.shifted(kStackStream);
-  stack.forward(context, arena, last);
+  Tensor activations = run(context, arena, batch, pass, batch.target_in);
+  if (training && pass.sampling) {
+    const Tensor mixed = arena.tensor(slots.fed, DType::kInt32, {time, rows});
+    context.copy(mixed, batch.target_in);
+    output.schedule_inputs(context, arena, model->parameters(), activations, mixed, batch, pass,
+                           kSamplingStream);
+    activations = run(context, arena, batch, pass, mixed);
+  }
   if (carried != nullptr) carried->store(context, {last.hn, last.cn});
+  return activations;
+}
 
+// The stack's run over `tokens`, with what `last` says already.
+Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::Arena& arena,
+                                        const Batch& batch, const Pass& pass,
+                                        const Tensor& tokens) {
+  fed = tokens;
+  model->embedding().forward(context, model->parameters(), fed, last.x);
+  if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
+  stack.forward(context, arena, last);
   if (!drops) return last.y;
   const Tensor dropped = arena.tensor(slots.y_dropped, storage, last.y.shape());
   dropout(context, last.y, dropped, batch, pass, kOutputStream);
@@ -214,7 +234,7 @@ void LanguageModelTraining::Plan::backward(const Context& context, const runtime
   }
   stack.backward(context, arena, model->parameters(), args);
   if (drops) dropout(context, args.dx, args.dx, batch, pass, kEmbeddingStream);
-  model->embedding().backward(context, model->parameters(), batch.target_in, args.dx);
+  model->embedding().backward(context, model->parameters(), fed, args.dx);
   if (has_features()) features.backward(context, arena, d_start);
 }
 

@@ -43,6 +43,9 @@ struct Pass {
   Tensor scale;            ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / targets
   Tensor loss_scale = {};  ///< float64 [1]: another factor of it (dynamic loss scaling); absent: 1
   runtime::DropoutSource dropout = {};  ///< seed and step; the streams are the model's own
+  /// float64 [1]: in training, how likely a model that predicts tokens is fed its own prediction in
+  /// place of a target (scheduled sampling, OutputLoss::schedule_inputs); absent: never.
+  Tensor sampling = {};
 };
 
 /// A plan to train or evaluate at one capacity; its memory is booked with the planner. Several

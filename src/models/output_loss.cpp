@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/loss/loss.h"
+#include "kernels/sampling/scheduled.h"
 #include "runtime/span.h"
 
 namespace sluice::models {
@@ -103,6 +104,27 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
   };
   for_parts(context, arena, parameters, input, use);
   return sums(arena);
+}
+
+void OutputLoss::schedule_inputs(const Context& context, const runtime::Arena& arena,
+                                 const layers::Parameters& parameters, const Tensor& activations,
+                                 const Tensor& tokens, const Batch& batch, const Pass& pass,
+                                 std::uint32_t stream) const {
+  const auto use = [&](const Part& part) {
+    kernels::sampling::ScheduledInputsArgs args;
+    args.first_time = part.first;
+    args.time = part.steps;
+    args.rows = activations.size(1);
+    args.logits = part.logits;
+    args.tokens = tokens;
+    args.lengths = batch.target_lengths;
+    args.row_ids = batch.row_ids;
+    args.probability = pass.sampling;
+    args.source = pass.dropout.shifted(stream);
+    const runtime::Span span(context, "scheduled_sampling");
+    kernels::sampling::schedule_inputs(context, args);
+  };
+  for_parts(context, arena, parameters, {activations, tokens, batch.target_lengths}, use);
 }
 
 Tensor OutputLoss::score(const Context& context, const runtime::Arena& arena,

@@ -32,6 +32,15 @@ class OutputLoss {
   Tensor loss(const Context& context, const runtime::Arena& arena,
               const layers::Parameters& parameters, const Input& input, const Pass& pass,
               const Tensor& d_activations) const;
+  /// Scheduled sampling in two passes (Mihaylova and Martins, "Scheduled sampling for
+  /// transformers", ACL SRW 2019): given the activations of a pass over `tokens`, int32 [time,
+  /// rows], replaces tokens by what the step before predicts, each with the probability
+  /// pass.sampling (kernels/sampling/scheduled.h). A second pass is then fed them. `stream` keys
+  /// the coins.
+  void schedule_inputs(const Context& context, const runtime::Arena& arena,
+                       const layers::Parameters& parameters, const Tensor& activations,
+                       const Tensor& tokens, const Batch& batch, const Pass& pass,
+                       std::uint32_t stream) const;
   /// log p(target) of every target: float64 [time, rows], zero past a row's end. A view of the
   /// arena, valid until the next call. Of a plan that doesn't train.
   Tensor score(const Context& context, const runtime::Arena& arena,

@@ -10,6 +10,7 @@ struct Seq2SeqDropout {
   static constexpr std::uint32_t kSourceEmbedding = 0;
   static constexpr std::uint32_t kTargetEmbedding = 1;
   static constexpr std::uint32_t kOutput = 2;
+  static constexpr std::uint32_t kSampling = 3;  ///< coins of scheduled sampling
   static constexpr std::uint32_t kEncoder = 100;
   static constexpr std::uint32_t kDecoder = 200;
 };

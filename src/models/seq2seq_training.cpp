@@ -15,7 +15,7 @@ namespace elementwise = kernels::elementwise;
 
 struct Seq2SeqTraining::Plan {
   struct Slots {
-    runtime::Slot embedded, a, a_dropped;
+    runtime::Slot fed, embedded, a, a_dropped;
     runtime::Slot d_a, d_embedded;
   };
 
@@ -52,6 +52,8 @@ struct Seq2SeqTraining::Plan {
   // Everything up to the output layer's input [target_time, rows, hidden].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                  const Pass& pass);
+  Tensor decode(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                const Pass& pass, const Tensor& tokens);
   void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                 const Pass& pass, const Tensor& d_activations);
 
@@ -64,6 +66,7 @@ struct Seq2SeqTraining::Plan {
   layers::AttentionDecoderPlan decoder;
   OutputLoss output;
   attention::ForwardArgs last;  // of the last forward, for backward
+  Tensor fed;                   // the tokens that it was fed
 };
 
 Seq2SeqTraining::Plan::Slots Seq2SeqTraining::Plan::book(runtime::ArenaPlanner& planner) const {
@@ -75,6 +78,7 @@ Seq2SeqTraining::Plan::Slots Seq2SeqTraining::Plan::book(runtime::ArenaPlanner& 
   booked.a = planner.saved(storage, activations);
   if (training) {
     // Dropout may not overwrite a: the decoder feeds on it and its backward reads it.
+    booked.fed = planner.saved(DType::kInt32, {capacity.target_time, capacity.rows});
     booked.a_dropped = planner.saved(storage, activations);
     booked.d_a = planner.scratch(storage, activations);
     booked.d_embedded = planner.scratch(storage, embedded);
@@ -107,8 +111,6 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
 
   last = {};
   last.emb = tensor(arena, slots.embedded, {time, rows, config.embedding});
-  model->target_embedding().forward(context, model->parameters(), batch.target_in, last.emb);
-  dropout(context, last.emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
   last.target_time = time;
   last.source_time = batch.extent.source_time;
   last.rows = rows;
@@ -120,8 +122,23 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
   last.a = tensor(arena, slots.a, {time, rows, config.hidden});
   last.row_ids = batch.row_ids;
   last.dropout = pass.dropout.shifted(Seq2SeqDropout::kDecoder);
-  decoder.forward(context, arena, last);
+  const Tensor activations = decode(context, arena, batch, pass, batch.target_in);
+  if (!training || !pass.sampling) return activations;
 
+  const Tensor mixed = arena.tensor(slots.fed, DType::kInt32, {time, rows});
+  context.copy(mixed, batch.target_in);
+  output.schedule_inputs(context, arena, model->parameters(), activations, mixed, batch, pass,
+                         Seq2SeqDropout::kSampling);
+  return decode(context, arena, batch, pass, mixed);
+}
+
+// The decoder's run over `tokens`, with what `last` says already.
+Tensor Seq2SeqTraining::Plan::decode(const Context& context, const runtime::Arena& arena,
+                                     const Batch& batch, const Pass& pass, const Tensor& tokens) {
+  fed = tokens;
+  model->target_embedding().forward(context, model->parameters(), fed, last.emb);
+  dropout(context, last.emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
+  decoder.forward(context, arena, last);
   if (!training) return last.a;
   const Tensor dropped = tensor(arena, slots.a_dropped, last.a.shape());
   context.copy(dropped, last.a);
@@ -144,7 +161,7 @@ void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Aren
   decoder.backward(context, arena, model->parameters(), args);
 
   dropout(context, args.d_emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
-  model->target_embedding().backward(context, model->parameters(), batch.target_in, args.d_emb);
+  model->target_embedding().backward(context, model->parameters(), fed, args.d_emb);
   encoder.backward(context, arena);
 }
 

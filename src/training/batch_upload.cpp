@@ -131,6 +131,7 @@ UploadedStep BatchUpload::upload(const Context& context, const data::Batch& batc
   const Place step = staging.add(std::vector{numbers.step}, 1);
   const Place learning_rate = staging.add(numbers.learning_rate);
   const Place scale = staging.add(numbers.scale);
+  const Place sampling = staging.add(numbers.sampling);
 
   const std::size_t bytes = staging_.size() * sizeof(std::int32_t);
   if (memory_.bytes() < bytes) {
@@ -149,6 +150,7 @@ UploadedStep BatchUpload::upload(const Context& context, const data::Batch& batc
   uploaded.step = view(step);
   uploaded.learning_rate = view(learning_rate);
   uploaded.scale = view(scale);
+  uploaded.sampling = view(sampling);
   return uploaded;
 }
 

@@ -18,6 +18,7 @@ struct StepNumbers {
   std::int64_t step = 1;     ///< counted from 1
   double learning_rate = 0;  ///< of the optimiser
   double scale = 1;          ///< factor of the loss sum's gradient
+  double sampling = 0;       ///< probability of scheduled sampling
 };
 
 /// A batch and the numbers of its step on the device.
@@ -26,6 +27,7 @@ struct UploadedStep {
   Tensor step;           ///< int32 [1]
   Tensor learning_rate;  ///< float64 [1]
   Tensor scale;          ///< float64 [1]
+  Tensor sampling;       ///< float64 [1]
 };
 
 models::Extent extent_of(const data::Batch& batch);

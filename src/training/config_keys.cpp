@@ -230,6 +230,14 @@ const ConfigKey kKeys[] = {
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
      "Share of the probability spread over the whole vocabulary in the training loss, against "
      "answers that are too sure of themselves; 0.1 is usual in translation."},
+    {"training.scheduled_sampling", [](C& c) -> T { return &c.sampling.schedule; }, kMust,
+     "How the share of tokens rises that a model is fed by its own prediction in training: none, "
+     "linear, exponential or inverse_sigmoid. It costs a second pass forward."},
+    {"training.sampling_steps", [](C& c) -> T { return &c.sampling.steps; }, kMust,
+     "k of that schedule, which i steps bring to i/k (linear), 1 - exp(-i/k) (exponential) or 1 - "
+     "k/(k + exp(i/k)) (inverse_sigmoid)."},
+    {"training.sampling_max", [](C& c) -> T { return &c.sampling.most; }, kMust,
+     "The share does not rise above this."},
     {"training.bptt", [](C& c) -> T { return &c.loop.bptt; }, kMust,
      "Not 0: the texts are one running text, trained so many steps at a time by truncated "
      "back-propagation through time: its stretches stand side by side, training.max_rows of them "

@@ -35,6 +35,7 @@ constexpr Names kTargets{"values", "classes"};
 constexpr Names kOutputs{"crf", "softmax"};
 constexpr Names kOptimizers{"adam", "sgd"};
 constexpr Names kSchedules{"constant", "plateau", "inverse_sqrt", "cosine", "step"};
+constexpr Names kSamplings{"none", "linear", "exponential", "inverse_sigmoid"};
 constexpr Names kStaticShapes{"auto", "on", "off"};
 constexpr Names kPrecisions{"float32", "tf32", "bfloat16", "float16"};
 
@@ -109,6 +110,9 @@ const KeyLimits kLimits[] = {
     rate("training.decay_factor"),
     at_least("training.decay_steps", 0),
     rate("training.label_smoothing"),
+    one_of("training.scheduled_sampling", kSamplings),
+    at_least("training.sampling_steps", 0),
+    from_to("training.sampling_max", 0, 1),
     at_least("training.bptt", 0),
     at_least("training.max_tokens", 1),
     at_least("training.max_rows", 1),

@@ -78,6 +78,9 @@ std::span<const std::string_view> LanguageModelTask::keys() const {
       "model.recurrent_dropout",
       "model.target_embeddings_from",
       "training.label_smoothing",
+      "training.scheduled_sampling",
+      "training.sampling_steps",
+      "training.sampling_max",
       "training.bptt",
   };
   return kKeys;

@@ -81,6 +81,9 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "model.source_embeddings_from",
       "model.target_embeddings_from",
       "training.label_smoothing",
+      "training.scheduled_sampling",
+      "training.sampling_steps",
+      "training.sampling_max",
       "training.bleu_tokenizer",
       "output.attention_images",
   };

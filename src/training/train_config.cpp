@@ -54,6 +54,13 @@ void check_learning_rate(const LearningRateConfig& config) {
                config.min_learning_rate, config.learning_rate);
 }
 
+void check_sampling(const SamplingConfig& config) {
+  SLUICE_CHECK(config.schedule == "none" || config.steps > 0,
+               "training.scheduled_sampling is {}, which needs to know over how many steps: set "
+               "training.sampling_steps",
+               config.schedule);
+}
+
 void check_loop(const LoopConfig& config) {
   SLUICE_CHECK(config.max_epochs > 0 || config.max_steps > 0 || config.patience > 0,
                "training would never end: set training.max_epochs, max_steps or patience");
@@ -107,6 +114,7 @@ void TrainConfig::validate() const {
                data.hold_out_fold, data.hold_out_every);
   check_optimizer(optimizer);
   check_learning_rate(learning_rate);
+  check_sampling(sampling);
   check_loop(loop);
   check_initial(initial, model.cell);
   check_task(*this);

@@ -112,6 +112,13 @@ struct LearningRateConfig {
   double min_learning_rate = 0;
 };
 
+/// Scheduled sampling (ScheduledSampling).
+struct SamplingConfig {
+  std::string schedule = "none";
+  std::int64_t steps = 0;
+  double most = 1;
+};
+
 struct LoopConfig {
   double label_smoothing = 0;
   std::string class_weights;  ///< "balanced", or "label=2, other=0.5"; empty: all are 1
@@ -158,6 +165,7 @@ struct TrainConfig {
   ModelConfig model;
   OptimizerConfig optimizer;
   LearningRateConfig learning_rate;
+  SamplingConfig sampling;
   LoopConfig loop;
   InitialConfig initial;
   OutputConfig output;

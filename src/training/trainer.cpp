@@ -81,6 +81,7 @@ void Trainer::make_step() {
   TrainingStep::Options options;
   options.label_smoothing = config_.loop.label_smoothing;
   options.seed = static_cast<std::uint64_t>(config_.loop.seed);
+  options.sampling = ScheduledSampling(config_.sampling);
   options.static_shapes = config_.static_shapes == "auto" ? context_->stream().can_capture()
                                                           : config_.static_shapes == "on";
   options.loss_scaling = context_->precision().storage == runtime::DType::kFloat16;

@@ -28,7 +28,8 @@ StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> 
   SLUICE_ASSERT(!batches.empty());
   std::int64_t tokens = 0;
   for (const data::Batch& batch : batches) tokens += batch.target_tokens();
-  const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(tokens)};
+  const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(tokens),
+                            options_.sampling.at(step)};
   const Tensor loss = batches.size() == 1 ? run_alone(context, batches[0], numbers)
                                           : run_one_by_one(context, batches, numbers);
   return {loss, optimizer_.sum_of_squares(), optimizer_.loss_scale()};
@@ -88,6 +89,7 @@ void TrainingStep::forward_backward(const Context& context, models::TrainingPlan
                                                     kernels::optimizer::kScale + 1);
   }
   pass.dropout = {options_.seed, uploaded.step.data_as<const std::int32_t>(), 0};
+  if (options_.sampling.is_used()) pass.sampling = uploaded.sampling;
   plan.forward_backward(context, plans_.arena(), uploaded.batch, pass);
 }
 

@@ -10,6 +10,7 @@
 #include "training/batch_upload.h"
 #include "training/optimizer.h"
 #include "training/plan_cache.h"
+#include "training/scheduled_sampling.h"
 #include "training/step_log.h"
 
 namespace sluice::training {
@@ -21,13 +22,14 @@ class TrainingStep {
  public:
   struct Options {
     double label_smoothing = 0;
-    std::uint64_t seed = 0;  ///< of dropout
+    std::uint64_t seed = 0;  ///< of dropout and scheduled sampling
     /// Whether a batch is padded to the capacity of its plan, so that all batches of a plan are one
     /// to the device. Where its stream can capture, steps are then captured and launched whole.
     bool static_shapes = false;
     /// Dynamic loss scaling (kernels/optimizer/loss_scale.h), without which float16 loses
     /// gradients.
     bool loss_scaling = false;
+    ScheduledSampling sampling = {};
   };
 
   /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.

@@ -52,13 +52,15 @@ class LanguageModelTest : public LanguageModelFixture {
   }
 };
 
-// Dropout masks depend on seed, step and row only, so the loss under one mask has a derivative.
+// Dropout masks depend on seed, step and row only, so the loss under one mask has a derivative; and
+// what a step predicts changes by leaps alone.
 TEST_P(LanguageModelTest, GradientEqualsFiniteDifference) {
   constexpr double kScale = 0.5;
   const Tensor step = put<std::int32_t>({1}, {4});
   const Pass pass{.label_smoothing = 0.1,
                   .scale = put<double>({1}, {kScale}),
-                  .dropout = {11, step.data_as<const std::int32_t>(), 0}};
+                  .dropout = {11, step.data_as<const std::int32_t>(), 0},
+                  .sampling = put<double>({1}, {0.4})};
   const Batch batch = whole();
   expect_gradients(kScale, [&] { return loss(batch, true, pass); });
 }

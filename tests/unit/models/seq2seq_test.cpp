@@ -110,13 +110,15 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
   std::vector<std::int32_t> target_in_, target_out_;
 };
 
-// Dropout masks depend on seed, step and row only, so the loss under one mask has a derivative.
+// Dropout masks depend on seed, step and row only, so the loss under one mask has a derivative; and
+// what a step predicts changes by leaps alone.
 TEST_P(Seq2SeqTest, GradientEqualsFiniteDifference) {
   constexpr double kScale = 0.5;
   const Tensor step = put<std::int32_t>({1}, {4});
   const Pass pass{.label_smoothing = 0.1,
                   .scale = put<double>({1}, {kScale}),
-                  .dropout = {11, step.data_as<const std::int32_t>(), 0}};
+                  .dropout = {11, step.data_as<const std::int32_t>(), 0},
+                  .sampling = put<double>({1}, {0.4})};
   std::mt19937 random(1);
   const layers::Parameters& parameters = model_.parameters();
   for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {

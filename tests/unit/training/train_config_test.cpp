@@ -66,6 +66,25 @@ TEST(TrainConfig, UnknownKeysNameFileLineAndNearestKey) {
   expect_contains(parse_error("[model]\nseed = 1\n"), "did you mean 'training.seed'?");
 }
 
+TEST(TrainConfig, ScheduledSamplingWantsItsStepsAndAModelThatPredictsTokens) {
+  TrainConfig config;
+  config.sampling.schedule = "linear";
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); }),
+                  "training.scheduled_sampling is linear, which needs to know over how many steps: "
+                  "set training.sampling_steps");
+  config.sampling.steps = 10;
+  EXPECT_NO_THROW(config.validate());
+  config.model.kind = "language_model";
+  EXPECT_NO_THROW(config.validate());
+  config.model.kind = "tagger";
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); }),
+                  "training.scheduled_sampling");
+  config.model.kind = "seq2seq";
+  config.sampling.schedule = "sigmoid";
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); }),
+                  "use one of: none, linear, exponential, inverse_sigmoid");
+}
+
 TEST(TrainConfig, WrongTypesSayWhatIsExpected) {
   expect_contains(parse_error("[training]\n\nmax_tokens = 'many'\n"),
                   "'a.toml', line 3: training.max_tokens must be of type integer, such as 4096");

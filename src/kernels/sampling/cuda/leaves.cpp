@@ -2,6 +2,6 @@
 
 namespace sluice::kernels::sampling::cuda {
 
-const Leaves kLeaves{start, advance};
+const Leaves kLeaves{start, advance, schedule_inputs};
 
 }  // namespace sluice::kernels::sampling::cuda
