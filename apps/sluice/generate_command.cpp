@@ -21,6 +21,7 @@ struct Options {
   BeamOptions beam;
   bool search = false;
   GenerateOptions generate;
+  std::string features;
 };
 
 std::string format_text(const Options& options, const Hypothesis& text) {
@@ -35,6 +36,7 @@ void run(const Options& options) {
   LanguageModel model = LanguageModel::load(options.model, options.placement, options.segmenters);
   GenerateOptions generate = options.generate;
   if (options.search) generate.search = options.beam;
+  if (!options.features.empty()) generate.features = read_feature_vectors(options.features);
   std::string all;
   for (const Hypothesis& text : model.generate(generate)) all += format_text(options, text);
   if (options.output.empty()) {
@@ -80,6 +82,10 @@ void add_options(CLI::App& command, Options& options) {
   CLI::Option* seed = command.get_option("--seed");
   CLI::Option* prefix =
       command.add_option("--prefix", generate.prefix, "What every text has to begin with");
+  CLI::Option* features =
+      command.add_option("--features", options.features,
+                         "Vectors that texts begin from, of a model trained with data.features: a "
+                         ".npy or .npz\nfile or a folder; --samples texts are drawn for each");
   command.add_option("--min-length", generate.min_length, "Fewest tokens of a text")
       ->capture_default_str();
   command
@@ -92,7 +98,8 @@ void add_options(CLI::App& command, Options& options) {
                                        "Go on with the texts of a file that --save-state wrote")
                            ->excludes(samples)
                            ->excludes(seed)
-                           ->excludes(prefix);
+                           ->excludes(prefix)
+                           ->excludes(features);
   command.add_option(
       "--save-state", generate.save_state,
       "Write to this file how texts that were cut can be gone on with, on any device");
@@ -116,7 +123,8 @@ void add_generate(CLI::App& program) {
       "  sluice generate runs/charlm/best --prefix 'ROMEO:' --temperature 0.8 --seed 7\n"
       "  sluice generate runs/charlm/best --max-length 500 --save-state play.state\n"
       "  sluice generate runs/charlm/best --max-length 500 --state play.state\n"
-      "  sluice generate runs/smiles/best --beam 10 --nbest 10 --scores");
+      "  sluice generate runs/smiles/best --beam 10 --nbest 10 --scores\n"
+      "  sluice generate runs/captions/best --features images.npy --beam 5");
   command->callback([command, options] {
     options->search = command->count("--beam") > 0;
     run(*options);

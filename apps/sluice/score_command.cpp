@@ -19,6 +19,7 @@ struct Options {
   SegmenterChoice segmenters;
   std::string source;
   std::string target;
+  std::string features;
   bool quiet = false;
 };
 
@@ -28,6 +29,10 @@ bool is_language_model(const Options& options) {
 
 std::vector<Scored> scores_of(const Options& options, bool language_model) {
   if (!language_model) {
+    if (!options.features.empty()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "only texts of a language model begin from features; leave out --features");
+    }
     SequenceModel model = SequenceModel::load(options.model, options.placement, options.segmenters);
     return model.score(read_pairs(options.source, options.target));
   }
@@ -37,7 +42,9 @@ std::vector<Scored> scores_of(const Options& options, bool language_model) {
                     options.target + "'");
   }
   LanguageModel model = LanguageModel::load(options.model, options.placement, options.segmenters);
-  return model.score(read_lines(options.source));
+  const FeatureVectors features =
+      options.features.empty() ? FeatureVectors{} : read_feature_vectors(options.features);
+  return model.score(read_lines(options.source), features);
 }
 
 void run(const Options& options) {
@@ -74,13 +81,17 @@ void add_score(CLI::App& program) {
   command->add_option("target", options->target, "Targets, line by line");
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, true);
+  command->add_option("--features", options->features,
+                      "Vectors that texts of a language model begin from, one for each: .npy or "
+                      ".npz");
   command->add_flag("--quiet", options->quiet, "Only the summary");
   command->footer(
       "Prints `log p TAB tokens` for each pair or text (natural logarithm, end mark counted),\n"
       "then a line with the perplexity of all.\n\n"
       "  sluice score runs/de/best pairs.tsv\n"
       "  sluice score runs/de/best test.en test.de --quiet\n"
-      "  sluice score runs/smiles/best molecules.smi");
+      "  sluice score runs/smiles/best molecules.smi\n"
+      "  sluice score runs/captions/best captions.txt --features images.npy");
   command->callback([options] { run(*options); });
 }
 

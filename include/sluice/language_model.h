@@ -13,6 +13,17 @@
 
 namespace sluice {
 
+/// Vectors that texts are conditioned on: the numbers of each, one behind the other.
+struct FeatureVectors {
+  std::int64_t width = 0;  ///< numbers of a vector
+  std::vector<float> values;
+};
+
+/// Reads float32 or float64 arrays of NumPy, [vectors, features] or [features], from a .npy file, a
+/// .npz file or a folder of .npy files, in their order. Throws ErrorCode::kFormat for what is none
+/// or holds numbers that are not finite, with their place.
+FeatureVectors read_feature_vectors(const std::string& path);
+
 /// How to search for the likeliest texts rather than draw some.
 struct BeamOptions {
   std::int64_t beam = 5;
@@ -25,6 +36,9 @@ struct GenerateOptions {
   SampleOptions sample{};  ///< how to draw; a text follows from the seed and its number
   std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
   std::string prefix{};                 ///< what texts begin with; scores count it
+  /// Of a model on features: `sample.samples` texts, or `search->nbest`, are written for each
+  /// vector, in their order.
+  FeatureVectors features{};
   std::int64_t min_length = 0;
   /// Drawn texts are cut there; those of a search end there, whatever that costs their score.
   std::int64_t max_length = 256;
@@ -54,9 +68,14 @@ class LanguageModel {
   /// damaged state or one of another model, kIo if the state can't be written.
   std::vector<Hypothesis> generate(const GenerateOptions& options);
 
-  /// log p of each text and its end, each by itself: of an empty text that of its end. Throws
-  /// ErrorCode::kFormat for text that the tokenizer can't take, with its number and place.
-  std::vector<Scored> score(std::span<const std::string> texts);
+  /// log p of each text and its end, each by itself: of an empty text that of its end. A model on
+  /// features takes a vector for each text. Throws ErrorCode::kFormat for text that the tokenizer
+  /// can't take, with its number and place; kInvalidArgument for vectors that don't fit.
+  std::vector<Scored> score(std::span<const std::string> texts,
+                            const FeatureVectors& features = {});
+
+  /// Numbers of the vector that its texts are conditioned on; 0: they aren't.
+  std::int64_t features() const;
 
   ModelInfo info() const;
 

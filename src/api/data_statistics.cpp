@@ -175,6 +175,11 @@ ScannedTexts hold_out(const TrainConfig& config, ScannedTexts& train, PartStatis
   return held_out;
 }
 
+/// Vectors that texts are conditioned on.
+void add_vectors(const std::string& path, PartStatistics& part) {
+  if (!path.empty()) part.arrays.push_back(api::scan_arrays("features", path, part).statistics);
+}
+
 void add_texts(const TrainConfig& config, DataStatistics& result) {
   const training::DataConfig& data = config.data;
   PartStatistics train_part{.name = "training"}, validation_part{.name = "validation"};
@@ -187,6 +192,8 @@ void add_texts(const TrainConfig& config, DataStatistics& result) {
                             data.validation_text, data.validation_table, data.validation_conll},
                            validation_part);
   if (validation.sides.empty()) validation = hold_out(config, train, validation_part);
+  add_vectors(data.features, train_part);
+  add_vectors(data.validation_features, validation_part);
   segment(config, train);
   segment(config, validation);
   const SideTokenizers tokenizers = make_tokenizers(config, train);

@@ -7,6 +7,7 @@
 #include "api/text_segmentation.h"
 #include "api/tokenize.h"
 #include "base/check.h"
+#include "data/feature_vectors.h"
 #include "data/text_corpus.h"
 #include "models/language_model.h"
 #include "training/threads.h"
@@ -22,6 +23,10 @@ struct LanguageModel::State {
         segmentation(path_in, loaded.config, choice) {
     api::require_kind(path, loaded, models::LanguageModelConfig::kKind);
     training::use_threads(context, 0);
+  }
+
+  const models::LanguageModel& model() const {
+    return dynamic_cast<const models::LanguageModel&>(*loaded.model);
   }
 
   std::string path;
@@ -41,10 +46,20 @@ LanguageModel LanguageModel::load(const std::string& path, const Placement& plac
   return LanguageModel(std::make_unique<State>(path, placement, segmenters));
 }
 
-std::vector<Scored> LanguageModel::score(std::span<const std::string> texts) {
+std::vector<Scored> LanguageModel::score(std::span<const std::string> texts,
+                                         const FeatureVectors& features) {
+  api::require_features(state_->model().config(), features);
   const data::TextCorpus corpus(
-      api::tokenize(state_->segmentation.target(texts), *state_->loaded.tokenizers.target));
+      api::tokenize(state_->segmentation.target(texts), *state_->loaded.tokenizers.target),
+      {features.width, features.values});
   return api::score(state_->context, *state_->loaded.model, corpus);
+}
+
+std::int64_t LanguageModel::features() const { return state_->model().config().features; }
+
+FeatureVectors read_feature_vectors(const std::string& path) {
+  data::FeatureVectors read = data::read_feature_vectors(path);
+  return {read.width, std::move(read.values)};
 }
 
 ModelInfo LanguageModel::info() const {
@@ -58,8 +73,7 @@ std::vector<Hypothesis> LanguageModel::generate(const GenerateOptions& options) 
     const auto segmented = state_->segmentation.target({&options.prefix, 1});
     prefix = api::tokenize_prefixes(segmented, 1, tokenizer, options.max_length).front();
   }
-  const auto& model = dynamic_cast<const models::LanguageModel&>(*state_->loaded.model);
-  api::TextGeneration generation(state_->context, model, options, std::move(prefix));
+  api::TextGeneration generation(state_->context, state_->model(), options, std::move(prefix));
   std::vector<Hypothesis> texts;
   for (const decoding::Hypothesis& found : generation.run()) {
     texts.push_back(api::hypothesis_of(tokenizer, found));

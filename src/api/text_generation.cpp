@@ -1,11 +1,13 @@
 #include "api/text_generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
 #include "base/check.h"
-#include "models/language_model_decoding.h"
+#include "runtime/buffer.h"
 
 namespace sluice::api {
 namespace {
@@ -21,6 +23,8 @@ void check(const GenerateOptions& options) {
                "what a search finds has ended, so it has no state to save or to go on from");
   SLUICE_CHECK(options.state.empty() || options.prefix.empty(),
                "texts that go on from a state have begun, so they can't be given a prefix");
+  SLUICE_CHECK(options.state.empty() || options.features.values.empty(),
+               "texts that go on from a state have begun, so they can't be given features");
   SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
   SLUICE_CHECK(options.sample.samples >= 1, "samples is {}; it must be at least 1",
                options.sample.samples);
@@ -39,13 +43,6 @@ std::vector<std::int32_t> no_sources(std::int64_t inputs) {
   return std::vector<std::int32_t>(static_cast<std::size_t>(inputs));
 }
 
-/// Texts begin from zero states.
-void begin(const runtime::Context& context, LanguageModelDecoding& decoding, std::int64_t inputs) {
-  LanguageModelDecoding::Inputs from;
-  from.count = inputs;
-  decoding.encode(context, from);
-}
-
 std::vector<Hypothesis> joined(std::vector<std::vector<Hypothesis>> of_inputs) {
   std::vector<Hypothesis> all;
   for (auto& found : of_inputs) std::move(found.begin(), found.end(), std::back_inserter(all));
@@ -54,10 +51,46 @@ std::vector<Hypothesis> joined(std::vector<std::vector<Hypothesis>> of_inputs) {
 
 }  // namespace
 
+void require_features(const models::LanguageModelConfig& config, const FeatureVectors& features) {
+  SLUICE_CHECK(config.features > 0 || features.values.empty(),
+               "the model was trained without features, so its texts can't be given any");
+  SLUICE_CHECK(
+      config.features == features.width,
+      "the model's texts begin from vectors of {} features, but {}", config.features,
+      features.width == 0 ? "none are given" : fmt::format("those given have {}", features.width));
+}
+
 TextGeneration::TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
                                const GenerateOptions& options, std::vector<std::int32_t> prefix)
     : context_(context), model_(model), options_(options), prefix_(std::move(prefix)) {
   check(options);
+  if (options.state.empty()) require_features(model.config(), options.features);
+}
+
+std::int64_t TextGeneration::vectors() const {
+  const FeatureVectors& features = options_.features;
+  return features.width == 0 ? 1 : std::ssize(features.values) / features.width;
+}
+
+// From zero states, or from those that the vectors make. Of texts that have begun the vectors are
+// unknown and their states come later.
+void TextGeneration::begin(LanguageModelDecoding& decoding, std::int64_t first, std::int64_t count,
+                           std::int64_t texts) const {
+  const std::int64_t width = model_.config().features;
+  std::vector<float> values(static_cast<std::size_t>(count * width));
+  for (std::int64_t i = 0; i < count && options_.state.empty(); ++i) {
+    std::copy_n(options_.features.values.begin() + (first + i) / texts * width, width,
+                values.begin() + i * width);
+  }
+  const runtime::Buffer memory(context_.device(), values.size() * sizeof(float));
+  LanguageModelDecoding::Inputs from;
+  from.count = count;
+  if (width > 0) {
+    from.features = memory.tensor(runtime::DType::kFloat32, {count, width});
+    context_.upload<float>(from.features, values);
+  }
+  decoding.encode(context_, from);
+  context_.synchronize();  // the memory goes
 }
 
 std::vector<Hypothesis> TextGeneration::run() {
@@ -72,12 +105,22 @@ std::vector<Hypothesis> TextGeneration::search() {
   options.nbest = options_.search->nbest;
   options.length_penalty = options_.search->length_penalty;
   set_lengths(options, options_);
-  LanguageModelDecoding decoding(context_, model_, {1, options.beam, 0});
-  begin(context_, decoding, 1);
+  std::vector<Hypothesis> texts;
+  for (std::int64_t first = 0; first < vectors(); first += options_.batch) {
+    auto some = search(options, first, std::min(options_.batch, vectors() - first));
+    std::move(some.begin(), some.end(), std::back_inserter(texts));
+  }
+  return texts;
+}
+
+std::vector<Hypothesis> TextGeneration::search(const decoding::SearchOptions& options,
+                                               std::int64_t first, std::int64_t count) {
+  LanguageModelDecoding decoding(context_, model_, {count, count * options.beam, 0});
+  begin(decoding, first, count, 1);
   BeamSearch search(context_, decoding, options,
-                    {.inputs = 1, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
-  const std::vector<std::vector<std::int32_t>> prefixes(1, prefix_);
-  return joined(fetch(context_, search.run(context_, no_sources(1), prefixes)));
+                    {.inputs = count, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
+  const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count), prefix_);
+  return joined(fetch(context_, search.run(context_, no_sources(count), prefixes)));
 }
 
 decoding::SamplingOptions TextGeneration::sampling_options() const {
@@ -93,7 +136,7 @@ decoding::SamplingOptions TextGeneration::sampling_options() const {
 
 std::vector<Hypothesis> TextGeneration::draw() {
   // One state is of one batch.
-  const std::int64_t samples = options_.sample.samples;
+  const std::int64_t samples = options_.sample.samples * vectors();
   const std::int64_t batch = options_.save_state.empty() ? options_.batch : samples;
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < samples; first += batch) {
@@ -105,7 +148,7 @@ std::vector<Hypothesis> TextGeneration::draw() {
 
 std::vector<Hypothesis> TextGeneration::draw(std::int64_t first, std::int64_t count) {
   LanguageModelDecoding decoding(context_, model_, {count, count, 0});
-  begin(context_, decoding, count);
+  begin(decoding, first, count, options_.sample.samples);
   Sampling sampling(context_, decoding, sampling_options(),
                     {.inputs = count, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
@@ -121,7 +164,7 @@ std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& stat
   decoding::SamplingOptions options = sampling_options();
   options.seed = state.seed;
   LanguageModelDecoding decoding(context_, model_, {count, count, 0});
-  begin(context_, decoding, count);
+  begin(decoding, 0, count, 1);
   Sampling sampling(context_, decoding, options, {.inputs = count});
   auto found = fetch(context_, sampling.resume(context_, no_sources(count), state));
   keep(sampling);

@@ -5,9 +5,14 @@
 #include "decoding/sampling.h"
 #include "decoding/search.h"
 #include "models/language_model.h"
+#include "models/language_model_decoding.h"
 #include "sluice/language_model.h"
 
 namespace sluice::api {
+
+/// Throws ErrorCode::kInvalidArgument, with both widths, if these aren't vectors that a model
+/// takes.
+void require_features(const models::LanguageModelConfig& config, const FeatureVectors& features);
 
 /// Texts of a language model, as GenerateOptions ask for. Throws as LanguageModel::generate.
 class TextGeneration {
@@ -20,11 +25,19 @@ class TextGeneration {
 
  private:
   std::vector<decoding::Hypothesis> search();
+  /// Of the vectors first to first + count - 1.
+  std::vector<decoding::Hypothesis> search(const decoding::SearchOptions& options,
+                                           std::int64_t first, std::int64_t count);
   std::vector<decoding::Hypothesis> draw();
   /// Texts first to first + count - 1.
   std::vector<decoding::Hypothesis> draw(std::int64_t first, std::int64_t count);
   std::vector<decoding::Hypothesis> resume(const decoding::StreamState& state);
   decoding::SamplingOptions sampling_options() const;
+  /// Vectors that texts are written for; of a model that takes none 1.
+  std::int64_t vectors() const;
+  /// Makes `count` inputs begin: number i from the vector (first + i) / texts.
+  void begin(models::LanguageModelDecoding& decoding, std::int64_t first, std::int64_t count,
+             std::int64_t texts) const;
   void keep(const decoding::Sampling& sampling) const;
 
   const runtime::Context& context_;

@@ -1,6 +1,7 @@
 #include "data/text_corpus.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "data/corpus.h"
@@ -54,6 +55,12 @@ class TextInMemory final : public RunningText {
 
 }  // namespace
 
+TextCorpus::TextCorpus(std::vector<std::vector<std::int32_t>> texts_in, FeatureVectors vectors_in)
+    : texts(std::move(texts_in)), vectors(std::move(vectors_in)) {
+  SLUICE_CHECK(vectors.width == 0 || vectors.size() == size(),
+               "there are {} feature vectors for {} texts; each needs one", vectors.size(), size());
+}
+
 std::vector<ExampleLengths> TextCorpus::lengths() const {
   std::vector<ExampleLengths> lengths;
   lengths.reserve(texts.size());
@@ -79,12 +86,17 @@ Batch TextCorpus::assemble(std::span<const std::int64_t> rows) const {
     batch.target_lengths.push_back(static_cast<std::int32_t>(text.size()) + 1);
     batch.global_row.push_back(rows[r]);
   }
+  if (vectors.width == 0) return batch;
+  batch.source_time = 1;
+  batch.source_lengths.assign(rows.size(), 0);  // they aren't steps
+  batch.features = vectors.select(rows).values;
   return batch;
 }
 
 std::uint64_t TextCorpus::fingerprint() const {
   std::uint64_t hash = begin_fingerprint(size());
   for (const auto& text : texts) hash = absorb_text(hash, text);
+  for (const float value : vectors.values) hash = absorb(hash, std::bit_cast<std::uint32_t>(value));
   return hash;
 }
 

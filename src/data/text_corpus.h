@@ -5,15 +5,18 @@
 #include <vector>
 
 #include "data/examples.h"
+#include "data/feature_vectors.h"
 
 namespace sluice::data {
 
 /// Texts as ids, without bos and eos, each an example of a language model: bos and the tokens are
-/// fed, the tokens and eos are to be predicted.
+/// fed, the tokens and eos are to be predicted. Each may have a vector that it is conditioned on:
+/// Batch::features [1, rows, width].
 struct TextCorpus final : Examples {
   TextCorpus() = default;
-  explicit TextCorpus(std::vector<std::vector<std::int32_t>> texts_in)
-      : texts(std::move(texts_in)) {}
+  /// `vectors_in`: one for each text, or none at all.
+  explicit TextCorpus(std::vector<std::vector<std::int32_t>> texts_in,
+                      FeatureVectors vectors_in = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(texts.size()); }
   std::vector<ExampleLengths> lengths() const override;
@@ -21,6 +24,7 @@ struct TextCorpus final : Examples {
   std::uint64_t fingerprint() const override;
 
   std::vector<std::vector<std::int32_t>> texts;
+  FeatureVectors vectors;
 };
 
 /// TextCorpus::fingerprint() of a text more; it begins with data::begin_fingerprint().

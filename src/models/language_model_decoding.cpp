@@ -122,7 +122,7 @@ void LanguageModelDecoding::Plan::check(const Inputs& given) const {
   if (!given.states.h && model->config().features > 0) {
     const Shape wanted{given.count, model->config().features};
     SLUICE_CHECK(given.features && given.features.shape() == wanted,
-                 "a language model with model.features decodes from a vector an input, {}, not {}",
+                 "a language model on features decodes from a vector an input, {}, not {}",
                  wanted.to_string(),
                  given.features ? given.features.shape().to_string() : std::string("none"));
   }

@@ -135,7 +135,7 @@ void LanguageModelTraining::Plan::check(const Batch& batch) const {
   if (has_features()) {
     const Shape wanted{1, extent.rows, model->config().features};
     SLUICE_CHECK(batch.source && batch.source.shape() == wanted,
-                 "a language model with model.features takes a vector a row, {}, not {}",
+                 "a language model on features takes a vector a row, {}, not {}",
                  wanted.to_string(),
                  batch.source ? batch.source.shape().to_string() : std::string("none"));
   } else if (carried != nullptr) {

@@ -78,7 +78,8 @@ const ConfigKey kKeys[] = {
     {"data.label_column", [](C& c) -> T { return &c.data.label_column; }, kFree,
      "The table's column of labels."},
     {"data.features", [](C& c) -> T { return &c.data.features; }, kFree,
-     "Sequences of frames: a .npy file, a .npz file or a folder of .npy files."},
+     "Sequences of frames: a .npy file, a .npz file or a folder of .npy files. Of a language model "
+     "the vectors that its texts begin from, one for each: arrays [texts, features]."},
     {"data.targets", [](C& c) -> T { return &c.data.targets; }, kFree,
      "What is wanted of data.features, of each frame or of each sequence: values, or classes."},
     {"data.validation_features", [](C& c) -> T { return &c.data.validation_features; }, kFree,

@@ -40,21 +40,50 @@ void hold_out(const DataConfig& config, LanguageModelText& text) {
   const std::span<const std::string> all = text.train;
   text.validation = data::select(all, split.held_out);
   text.train = data::select(all, split.train);
+  if (text.train_features.width == 0) return;
+  text.validation_features = text.train_features.select(split.held_out);
+  text.train_features = text.train_features.select(split.train);
+}
+
+data::FeatureVectors read_vectors(const std::string& path, const std::string& text_path,
+                                  std::size_t texts) {
+  if (path.empty()) return {};
+  data::FeatureVectors vectors = data::read_feature_vectors(path);
+  if (vectors.size() != static_cast<std::int64_t>(texts)) {
+    base::fail(ErrorCode::kFormat,
+               "'{}' has {} feature vectors for the {} lines of '{}'; it needs "
+               "one for each",
+               path, vectors.size(), texts, text_path);
+  }
+  return vectors;
+}
+
+void read_features(const DataConfig& config, LanguageModelText& text) {
+  text.train_features = read_vectors(config.features, config.text, text.train.size());
+  if (config.validation_text.empty()) return;
+  text.validation_features =
+      read_vectors(config.validation_features, config.validation_text, text.validation.size());
+  SLUICE_CHECK(text.validation_features.width == text.train_features.width,
+               "the vectors to validate on have {} features, those to train on {}",
+               text.validation_features.width, text.train_features.width);
 }
 
 /// Texts as ids, and what people are told of them.
 struct Texts {
   std::vector<Ids> ids;
+  data::FeatureVectors vectors;
   std::string summary;
 };
 
 Texts encode(const TrainConfig& config, std::span<const std::string> texts,
-             const data::Tokenizer& tokenizer, const char* part) {
+             const data::FeatureVectors& vectors, const data::Tokenizer& tokenizer,
+             const char* part) {
   const std::int64_t longest = config.data.max_target_tokens;
   std::int64_t tokens = 0, unknown = 0, too_long = 0, empty = 0;
   Texts result;
-  for (const std::string& text : texts) {
-    Ids ids = tokenizer.encode(text);
+  std::vector<std::int64_t> kept;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Ids ids = tokenizer.encode(texts[i]);
     if (ids.empty() && config.loop.bptt == 0) {
       ++empty;
     } else if (longest > 0 && std::ssize(ids) > longest) {
@@ -63,8 +92,10 @@ Texts encode(const TrainConfig& config, std::span<const std::string> texts,
       tokens += std::ssize(ids);
       unknown += std::count(ids.begin(), ids.end(), data::kUnknownId);
       result.ids.push_back(std::move(ids));
+      kept.push_back(static_cast<std::int64_t>(i));
     }
   }
+  if (vectors.width > 0) result.vectors = vectors.select(kept);
   SLUICE_CHECK(!result.ids.empty(),
                "of the {} {} texts none is left: {} have more than data.max_target_tokens = {} "
                "tokens, {} are empty",
@@ -73,10 +104,11 @@ Texts encode(const TrainConfig& config, std::span<const std::string> texts,
   return result;
 }
 
-std::shared_ptr<const data::Examples> examples_of(const TrainConfig& config,
-                                                  std::vector<Ids> texts) {
-  if (config.loop.bptt == 0) return std::make_shared<data::TextCorpus>(std::move(texts));
-  return std::make_shared<data::StretchCorpus>(texts, stretches_of(config), config.loop.bptt);
+std::shared_ptr<const data::Examples> examples_of(const TrainConfig& config, Texts texts) {
+  if (config.loop.bptt == 0) {
+    return std::make_shared<data::TextCorpus>(std::move(texts.ids), std::move(texts.vectors));
+  }
+  return std::make_shared<data::StretchCorpus>(texts.ids, stretches_of(config), config.loop.bptt);
 }
 
 }  // namespace
@@ -106,6 +138,7 @@ LanguageModelText read_language_model_text(const TrainConfig& config) {
   LanguageModelText text;
   text.train = read_texts(config.data.text, config.tokenizer.kind);
   text.validation = read_validation_texts(config);
+  read_features(config.data, text);
   if (config.data.hold_out_run != 0 || config.data.hold_out_every != 0) {
     hold_out(config.data, text);
     segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
@@ -131,23 +164,26 @@ TrainData make_language_model_data(const TrainConfig& config, const LanguageMode
       saved != nullptr ? *saved : make_language_model_tokenizers(config, text.train);
   const data::Tokenizer& tokenizer = *result.tokenizers.target;
   if (!text.train.empty()) {
-    Texts train = encode(config, text.train, tokenizer, "training");
+    Texts train = encode(config, text.train, text.train_features, tokenizer, "training");
     result.notes.push_back(std::move(train.summary));
-    result.train = examples_of(config, std::move(train.ids));
+    result.train = examples_of(config, std::move(train));
   }
   if (text.validation.empty()) return result;
-  Texts validation = encode(config, text.validation, tokenizer, "validation");
+  Texts validation =
+      encode(config, text.validation, text.validation_features, tokenizer, "validation");
   result.notes.push_back(std::move(validation.summary));
-  std::vector<Ids> some;
-  for (const std::int64_t i : spread(std::ssize(validation.ids), kMostSamples)) {
-    some.push_back(validation.ids[static_cast<std::size_t>(i)]);
+  data::TextCorpus some;
+  const auto shown = spread(std::ssize(validation.ids), kMostSamples);
+  for (const std::int64_t i : shown) {
+    some.texts.push_back(validation.ids[static_cast<std::size_t>(i)]);
   }
+  if (validation.vectors.width > 0) some.vectors = validation.vectors.select(shown);
   result.samples = [some = std::move(some), target = result.tokenizers.target](
                        const Context& context, const models::Model& model, std::int64_t count) {
     return sample_texts(context, dynamic_cast<const models::LanguageModel&>(model), *target, some,
                         count);
   };
-  result.validation = examples_of(config, std::move(validation.ids));
+  result.validation = examples_of(config, std::move(validation));
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/feature_vectors.h"
 #include "training/train_config.h"
 #include "training/train_data.h"
 
@@ -13,11 +14,16 @@ namespace sluice::training {
 struct LanguageModelText {
   std::vector<std::string> train;
   std::vector<std::string> validation;  ///< may be empty
+  // Vectors that texts are conditioned on, one each; or none.
+  data::FeatureVectors train_features = {};
+  data::FeatureVectors validation_features = {};
 };
 
-/// Reads data.text and data.validation_text, or holds out of the former what [data] says. Throws
-/// ErrorCode::kInvalidArgument if data.text is not set or validation is set twice; as LineReader;
-/// with tokenizer.kind smiles ErrorCode::kFormat with file and line of what is none.
+/// Reads data.text and data.validation_text, or holds out of the former what [data] says, and the
+/// vectors of data.features likewise. Throws ErrorCode::kInvalidArgument if data.text is not set or
+/// validation is set twice; kFormat if there are not as many vectors as texts; as LineReader and
+/// read_feature_vectors; with tokenizer.kind smiles ErrorCode::kFormat with file and line of what
+/// is none.
 LanguageModelText read_language_model_text(const TrainConfig& config);
 
 /// The texts to validate on that data.validation_text names, segmented; errors likewise.

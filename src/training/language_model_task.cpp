@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "base/check.h"
+#include "data/text_corpus.h"
 #include "models/language_model.h"
 #include "training/language_model_data.h"
 #include "training/stack_keys.h"
@@ -22,10 +23,12 @@ std::int64_t projection_of(const ModelConfig& model) {
   return widths.front();
 }
 
-models::LanguageModelConfig architecture_of(const ModelConfig& model, std::int64_t vocabulary) {
+models::LanguageModelConfig architecture_of(const ModelConfig& model, std::int64_t vocabulary,
+                                            std::int64_t features = 0) {
   models::LanguageModelConfig config;
   config.cell = model.cell;
   config.vocabulary = vocabulary;
+  config.features = features;
   config.embedding = model.embedding;
   config.hidden = model.hidden;
   config.layers = model.layers;
@@ -40,6 +43,22 @@ models::LanguageModelConfig architecture_of(const ModelConfig& model, std::int64
   return config;
 }
 
+void check_features(const TrainConfig& config) {
+  const DataConfig& data = config.data;
+  const bool given = !data.features.empty();
+  SLUICE_CHECK(given || data.validation_features.empty(),
+               "data.validation_features is set, but data.features is not");
+  if (!given) return;
+  SLUICE_CHECK(data.validation_text.empty() == data.validation_features.empty(),
+               "data.validation_text and data.validation_features belong together where "
+               "data.features is set, but only one is");
+  SLUICE_CHECK(config.loop.bptt == 0,
+               "training.bptt is {}, but a running text has no use for data.features, a vector for "
+               "each text",
+               config.loop.bptt);
+  SLUICE_CHECK(!data.stream, "data.stream does not keep vectors; leave out it or data.features");
+}
+
 }  // namespace
 
 std::string_view LanguageModelTask::kind() const { return models::LanguageModelConfig::kKind; }
@@ -48,6 +67,8 @@ std::span<const std::string_view> LanguageModelTask::keys() const {
   static constexpr std::string_view kKeys[] = {
       "data.text",
       "data.validation_text",
+      "data.features",
+      "data.validation_features",
       "data.target_segmenter",
       "data.stream",
       "data.stream_vocabulary_lines",
@@ -100,6 +121,7 @@ std::span<const ValidationMetric> LanguageModelTask::metrics() const {
 }
 
 void LanguageModelTask::check(const TrainConfig& config) const {
+  check_features(config);
   // The architecture's own checks, with a vocabulary that only the data will tell.
   architecture_of(config.model, 5).validate();
   SLUICE_CHECK(config.loop.bptt <= config.loop.max_tokens,
@@ -115,8 +137,9 @@ TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenize
 
 std::unique_ptr<models::Model> LanguageModelTask::make_model(const TrainConfig& config,
                                                              const TrainData& data) const {
-  return std::make_unique<models::LanguageModel>(
-      architecture_of(config.model, data.tokenizers.target->size()));
+  const auto* texts = dynamic_cast<const data::TextCorpus*>(data.train.get());
+  return std::make_unique<models::LanguageModel>(architecture_of(
+      config.model, data.tokenizers.target->size(), texts == nullptr ? 0 : texts->vectors.width));
 }
 
 void LanguageModelTask::prepare_training(const Context& context, const TrainConfig& config,

@@ -152,12 +152,13 @@ Confusion confusion_of(const Context& context, const models::Model& model,
 }
 
 std::vector<SampleAnswer> sample_texts(const Context& context, const models::LanguageModel& model,
-                                       const data::Tokenizer& tokenizer, std::span<const Ids> texts,
-                                       std::int64_t count) {
+                                       const data::Tokenizer& tokenizer,
+                                       const data::TextCorpus& texts, std::int64_t count) {
   std::vector<Ids> prefixes;
   std::vector<SampleAnswer> samples;
-  for (const std::int64_t text : spread(std::ssize(texts), count)) {
-    const Ids& ids = texts[static_cast<std::size_t>(text)];
+  const std::vector<std::int64_t> chosen = spread(texts.size(), count);
+  for (const std::int64_t text : chosen) {
+    const Ids& ids = texts.texts[static_cast<std::size_t>(text)];
     prefixes.push_back(first_half(ids));
     const auto rest = std::span(ids).subspan(prefixes.back().size());
     samples.push_back({tokenizer.decode(prefixes.back()), "", tokenizer.decode(rest)});
@@ -170,6 +171,12 @@ std::vector<SampleAnswer> sample_texts(const Context& context, const models::Lan
   models::LanguageModelDecoding decoder(context, model, {inputs, inputs, 0});
   models::LanguageModelDecoding::Inputs from;
   from.count = inputs;
+  const data::FeatureVectors vectors = texts.vectors.select(chosen);
+  const runtime::Buffer features(context.device(), vectors.values.size() * sizeof(float));
+  if (vectors.width > 0) {
+    from.features = features.tensor(runtime::DType::kFloat32, {inputs, vectors.width});
+    context.upload<float>(from.features, vectors.values);
+  }
   decoder.encode(context, from);
   decoding::Sampling sampling(context, decoder, options,
                               {.inputs = inputs, .prefix_time = kPrefixTokens});

@@ -7,6 +7,7 @@
 #include "data/examples.h"
 #include "data/labelled_corpus.h"
 #include "data/tagged_examples.h"
+#include "data/text_corpus.h"
 #include "models/language_model.h"
 #include "training/train_data.h"
 
@@ -33,7 +34,6 @@ Confusion confusion_of(const Context& context, const models::Model& model,
 /// References are the second halves.
 std::vector<SampleAnswer> sample_texts(const Context& context, const models::LanguageModel& model,
                                        const data::Tokenizer& tokenizer,
-                                       std::span<const std::vector<std::int32_t>> texts,
-                                       std::int64_t count);
+                                       const data::TextCorpus& texts, std::int64_t count);
 
 }  // namespace sluice::training

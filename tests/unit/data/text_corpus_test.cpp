@@ -46,6 +46,17 @@ TEST(TextCorpus, FingerprintSeesWhereTextsEnd) {
   EXPECT_EQ(TextCorpus({{5, 6}, {7}}).fingerprint(), TextCorpus({{5, 6}, {7}}).fingerprint());
 }
 
+TEST(TextCorpus, BringsItsVectorsAlong) {
+  const TextCorpus corpus({{5, 6, 7}, {8}, {}}, {2, {1, 2, 3, 4, 5, 6}});
+  const Batch batch = corpus.assemble(std::vector<std::int64_t>{2, 0});
+  EXPECT_EQ(batch.source_time, 1);
+  EXPECT_EQ(batch.features, (std::vector<float>{5, 6, 1, 2}));
+  EXPECT_EQ(batch.source_tokens(), 0);
+  const TextCorpus others({{5, 6, 7}, {8}, {}}, {2, {1, 2, 3, 4, 5, 7}});
+  EXPECT_NE(corpus.fingerprint(), others.fingerprint());
+  EXPECT_THROW(TextCorpus({{5, 6, 7}, {8}}, {2, {1, 2, 3, 4, 5, 6}}), Error);
+}
+
 TEST(StretchCorpus, StandsSideBySide) {
   // With an end each, eight tokens: two stretches of four.
   const std::vector<Ids> texts{{5, 6}, {7}, {8, 9}};
