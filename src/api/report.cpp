@@ -60,10 +60,9 @@ std::string data_sections(const runtime::Context& context, const training::Loade
         trust_segmenter || (files.source_segmenter.empty() && files.target_segmenter.empty()),
         "the run has texts segmented by a command (see its settings), which is not run "
         "without your word: --trust-segmenter");
-    SLUICE_CHECK(!files.stream,
-                 "data.stream is on, and a report prepares no files as large as the data");
-    const training::TrainData data = loaded.task->read_data(loaded.config, &loaded.tokenizers);
+    const training::TrainData data = loaded.task->read_validation(loaded.config, loaded.tokenizers);
     std::string text;
+    if (files.stream) text = "<p>training: streamed, and not counted anew</p>\n";
     for (const std::string& note : data.notes) text += "<p>" + escape_html(note) + "</p>\n";
     return api::answer_sections(context, data, *loaded.model) + "<h2>Data</h2>\n" + text;
   } catch (const Error& error) {

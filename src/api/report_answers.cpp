@@ -37,6 +37,10 @@ std::string_view lead(std::string_view kind) {
     return "What the model answers, by greedy search, to some of the examples that it is validated "
            "on.";
   }
+  if (kind == "features") {
+    return "What the model answers to some of the sequences that it is validated on: of values the "
+           "first frames, split by ';', of classes how many frames in a row have each.";
+  }
   return "What the model answers to some of the examples that it is validated on.";
 }
 
@@ -45,10 +49,9 @@ std::string cell(std::string_view text, std::string_view style = "") {
 }
 
 std::string table_of(const std::vector<SampleAnswer>& samples, std::string_view kind) {
-  const bool compares = kind != "language_model";
   std::string rows;
   for (const SampleAnswer& sample : samples) {
-    const bool differs = compares && sample.answer != sample.reference;
+    const bool differs = sample.exact && sample.answer != sample.reference;
     rows += fmt::format("<tr>{}{}{}</tr>\n", cell(sample.input),
                         cell(sample.answer, differs ? " different" : ""), cell(sample.reference));
   }
@@ -101,7 +104,8 @@ std::vector<std::size_t> largest(const Confusion& confusion) {
 std::string confusion_table(const Confusion& confusion) {
   const std::vector<std::size_t> shown = largest(confusion);
   std::string text =
-      "<h2>Confusion</h2>\n<p>How many of the examples of a class (a row) got which answer (a "
+      "<h2>Confusion</h2>\n<p>How many of the examples (or frames) of a class (a row) got which "
+      "answer (a "
       "column).";
   if (shown.size() < confusion.classes.size()) {
     text += fmt::format(" Of {} classes those {} with the most examples.", confusion.classes.size(),

@@ -9,6 +9,7 @@
 #include "data/frame_corpus.h"
 #include "data/line_reader.h"
 #include "training/initial_weights.h"
+#include "training/sample_answers.h"
 
 namespace sluice::training {
 namespace {
@@ -226,7 +227,18 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved)
   }
   data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
   if (validation.size() > 0) {
-    data.validation = usable(validation, files.max_source_tokens, "validation", data.notes);
+    const auto held = usable(validation, files.max_source_tokens, "validation", data.notes);
+    data.validation = held;
+    data.samples = [held, tokenizers = data.tokenizers](
+                       const Context& context, const models::Model& model, std::int64_t count) {
+      return sample_frames(context, model, tokenizers, *held, count);
+    };
+    if (classes) {
+      data.confusion = [held, tokenizers = data.tokenizers](const Context& context,
+                                                            const models::Model& model) {
+        return confusion_of(context, model, tokenizers, *held);
+      };
+    }
   }
   return data;
 }

@@ -135,6 +135,12 @@ TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenize
   return make_language_model_data(config, read_language_model_text(config), saved);
 }
 
+TrainData LanguageModelTask::read_validation(const TrainConfig& config,
+                                             const Tokenizers& saved) const {
+  if (config.data.stream) return streamed_language_model_validation(config, saved);
+  return read_data(config, &saved);
+}
+
 std::unique_ptr<models::Model> LanguageModelTask::make_model(const TrainConfig& config,
                                                              const TrainData& data) const {
   const auto* texts = dynamic_cast<const data::TextCorpus*>(data.train.get());

@@ -21,6 +21,8 @@ namespace {
 constexpr std::int64_t kBatchTokens = 8192;
 // Texts that a language model writes are for a glance.
 constexpr std::int64_t kPrefixTokens = 32, kWrittenTokens = 64;
+// Of the values of frames, and of the runs of their classes.
+constexpr std::size_t kShownFrames = 16, kShownRuns = 40;
 
 using Ids = std::vector<std::int32_t>;
 using Use = std::function<void(models::TrainingPlan&, const runtime::Arena&, const data::Batch&)>;
@@ -82,6 +84,63 @@ Ids source_of(const data::Batch& batch, std::int64_t row) {
     ids.push_back(batch.source[static_cast<std::size_t>(t * batch.rows + row)]);
   }
   return ids;
+}
+
+/// What a model on features says of one example: [steps, outputs].
+using UseFrames = std::function<void(std::int64_t example, std::span<const float> answers)>;
+
+/// Shows the answers to the examples `chosen`, in the order of batches.
+void for_frames(const Context& context, const models::Model& model,
+                const data::FrameCorpus& examples, std::span<const std::int64_t> chosen,
+                const UseFrames& show) {
+  evaluate(context, model, examples, chosen,
+           [&](models::TrainingPlan& plan, const runtime::Arena& arena, const data::Batch& batch) {
+             const Tensor answers = dynamic_cast<models::StackTraining&>(plan).answers(arena);
+             const std::vector<float> all = context.download<float>(answers);
+             const auto outputs = answers.size(2), rows = answers.size(1);
+             for (std::int64_t row = 0; row < batch.rows; ++row) {
+               const auto r = static_cast<std::size_t>(row);
+               std::vector<float> of_row;
+               for (std::int64_t t = 0; t < batch.target_lengths[r]; ++t) {
+                 const auto step = all.begin() + (t * rows + row) * outputs;
+                 of_row.insert(of_row.end(), step, step + outputs);
+               }
+               show(batch.global_row[r], of_row);
+             }
+           });
+}
+
+std::vector<std::int32_t> largest(std::span<const float> answers, std::size_t classes) {
+  std::vector<std::int32_t> found;
+  for (; !answers.empty(); answers = answers.subspan(classes)) {
+    const auto step = answers.first(classes);
+    found.push_back(
+        static_cast<std::int32_t>(std::max_element(step.begin(), step.end()) - step.begin()));
+  }
+  return found;
+}
+
+std::string runs_of(const std::vector<std::int32_t>& classes, const data::Labels& names) {
+  if (classes.size() == 1) return names.name(classes[0]);
+  std::vector<std::string> runs;
+  for (auto at = classes.begin(); at != classes.end();) {
+    const auto end = std::find_if(at, classes.end(), [&](std::int32_t c) { return c != *at; });
+    runs.push_back(fmt::format("{} x{}", names.name(*at), end - at));
+    at = end;
+  }
+  const bool cut = runs.size() > kShownRuns;
+  if (cut) runs.resize(kShownRuns);
+  return fmt::format("{}{}", fmt::join(runs, " "), cut ? " ..." : "");
+}
+
+std::string values_of(std::span<const float> values, std::size_t width) {
+  std::string text;
+  const std::size_t steps = values.size() / width;
+  for (std::size_t t = 0; t < std::min(steps, kShownFrames); ++t) {
+    text += fmt::format("{}{:.4g}", t == 0 ? "" : "; ",
+                        fmt::join(values.subspan(t * width, width), " "));
+  }
+  return text + (steps > kShownFrames ? "; ..." : "");
 }
 
 /// The first half of a text, as far as the vocabulary knows its tokens.
@@ -151,6 +210,48 @@ Confusion confusion_of(const Context& context, const models::Model& model,
   return confusion;
 }
 
+std::vector<SampleAnswer> sample_frames(const Context& context, const models::Model& model,
+                                        const Tokenizers& tokenizers,
+                                        const data::FrameCorpus& examples, std::int64_t count) {
+  const std::vector<std::int64_t> chosen = spread(examples.size(), count);
+  std::vector<SampleAnswer> samples(chosen.size());
+  for_frames(context, model, examples, chosen, [&](std::int64_t i, std::span<const float> found) {
+    SampleAnswer& sample =
+        samples[static_cast<std::size_t>(std::ranges::find(chosen, i) - chosen.begin())];
+    const auto at = static_cast<std::size_t>(i);
+    sample.input =
+        fmt::format("{}: {} frames", examples.frames.names[at], examples.frames.length(i));
+    if (tokenizers.labels) {
+      const auto classes = static_cast<std::size_t>(tokenizers.labels->size());
+      sample.answer = runs_of(largest(found, classes), *tokenizers.labels);
+      sample.reference = runs_of(examples.labels[at], *tokenizers.labels);
+    } else {
+      const auto width = static_cast<std::size_t>(examples.values.width);
+      sample.answer = values_of(found, width);
+      sample.reference = values_of(examples.values.frames(i), width);
+      sample.exact = false;
+    }
+  });
+  return samples;
+}
+
+Confusion confusion_of(const Context& context, const models::Model& model,
+                       const Tokenizers& tokenizers, const data::FrameCorpus& examples) {
+  const data::Labels& names = *tokenizers.labels;
+  const auto classes = static_cast<std::size_t>(names.size());
+  Confusion confusion{names.names(), std::vector<std::int64_t>(classes * classes)};
+  const auto all = spread(examples.size(), examples.size());
+  for_frames(context, model, examples, all, [&](std::int64_t i, std::span<const float> answers) {
+    const std::vector<std::int32_t> found = largest(answers, classes);
+    const std::vector<std::int32_t>& right = examples.labels[static_cast<std::size_t>(i)];
+    for (std::size_t t = 0; t < found.size(); ++t) {
+      ++confusion.counts[static_cast<std::size_t>(right[t]) * classes +
+                         static_cast<std::size_t>(found[t])];
+    }
+  });
+  return confusion;
+}
+
 std::vector<SampleAnswer> sample_texts(const Context& context, const models::LanguageModel& model,
                                        const data::Tokenizer& tokenizer,
                                        const data::TextCorpus& texts, std::int64_t count) {
@@ -185,6 +286,7 @@ std::vector<SampleAnswer> sample_texts(const Context& context, const models::Lan
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto written = std::span(found[i].front().tokens).subspan(prefixes[i].size());
     samples[i].answer = tokenizer.decode(written);
+    samples[i].exact = false;
   }
   return samples;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/examples.h"
+#include "data/frame_corpus.h"
 #include "data/labelled_corpus.h"
 #include "data/tagged_examples.h"
 #include "data/text_corpus.h"
@@ -29,6 +30,16 @@ std::vector<SampleAnswer> sample_classes(const Context& context, const models::M
 /// A classifier's answers to all texts.
 Confusion confusion_of(const Context& context, const models::Model& model,
                        const Tokenizers& tokenizers, const data::LabelledCorpus& examples);
+
+/// What a model on features says of some sequences: values, frame by frame as far as they can be
+/// read, or classes, where a frame's is followed by how many frames have it: "a x3 b x12".
+std::vector<SampleAnswer> sample_frames(const Context& context, const models::Model& model,
+                                        const Tokenizers& tokenizers,
+                                        const data::FrameCorpus& examples, std::int64_t count);
+
+/// A model's classes of all frames, or of all sequences if it pools.
+Confusion confusion_of(const Context& context, const models::Model& model,
+                       const Tokenizers& tokenizers, const data::FrameCorpus& examples);
 
 /// How a language model goes on from the first half of some texts, drawing with a fixed seed.
 /// References are the second halves.

@@ -176,7 +176,9 @@ Seq2SeqData make_seq2seq_data(const TrainConfig& config, const TextData& text,
 TrainData to_train_data(const TrainConfig& config, Seq2SeqData data) {
   TrainData result;
   result.tokenizers = data.tokenizers;
-  result.notes.push_back(summary("training", data.train_report));
+  if (data.train_report.kept > 0) {
+    result.notes.push_back(summary("training", data.train_report));
+  }
   result.train = std::make_shared<data::PairCorpus>(std::move(data.train));
   if (data.validation.size() == 0) return result;
   result.notes.push_back(summary("validation", data.validation_report));

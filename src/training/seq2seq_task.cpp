@@ -119,6 +119,11 @@ TrainData Seq2SeqTask::read_data(const TrainConfig& config, const Tokenizers* sa
   return make_train_data(config, read_text_data(config.data), saved);
 }
 
+TrainData Seq2SeqTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
+  if (config.data.stream) return streamed_seq2seq_validation(config, saved);
+  return read_data(config, &saved);
+}
+
 std::unique_ptr<models::Model> Seq2SeqTask::make_model(const TrainConfig& config,
                                                        const TrainData& data) const {
   return std::make_unique<models::Seq2Seq>(architecture_of(

@@ -14,6 +14,7 @@ class Seq2SeqTask final : public Task {
   std::span<const ValidationMetric> metrics() const override;
   void check(const TrainConfig& config) const override;
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   std::unique_ptr<models::Model> saved_model(std::string_view configuration,

@@ -172,20 +172,47 @@ std::vector<std::string> targets_of(std::vector<TextPair> pairs) {
   return texts;
 }
 
+Seq2SeqData validation_pairs(const TrainConfig& config, const Tokenizers& tokenizers,
+                             std::vector<TextPair> held_out) {
+  TextData text{{}, read_validation_pairs(config.data)};
+  if (holds_out(config.data)) {
+    text.validation = std::move(held_out);
+    segment(config.data, "to validate on", text.validation);
+  }
+  return make_seq2seq_data(config, text, &tokenizers);
+}
+
+TrainData validation_texts(const TrainConfig& config, const Tokenizers& tokenizers,
+                           std::vector<TextPair> held_out) {
+  LanguageModelText text{{}, read_validation_texts(config)};
+  if (holds_out(config.data)) {
+    text.validation = targets_of(std::move(held_out));
+    segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
+  }
+  return make_language_model_data(config, text, &tokenizers);
+}
+
 }  // namespace
+
+TrainData streamed_seq2seq_validation(const TrainConfig& config, const Tokenizers& tokenizers) {
+  TrainData result = to_train_data(
+      config, validation_pairs(config, tokenizers, read_once(config, false).held_out));
+  result.train = nullptr;
+  return result;
+}
+
+TrainData streamed_language_model_validation(const TrainConfig& config,
+                                             const Tokenizers& tokenizers) {
+  return validation_texts(config, tokenizers, read_once(config, false).held_out);
+}
 
 TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved) {
   FirstReading first = read_once(config, saved == nullptr);
   segment(config.data, "to train on", first.sample);
-  TextData text{{}, read_validation_pairs(config.data)};
-  if (holds_out(config.data)) {
-    text.validation = std::move(first.held_out);
-    segment(config.data, "to validate on", text.validation);
-  }
   const Tokenizers tokenizers =
       saved != nullptr ? *saved : make_seq2seq_tokenizers(config, first.sample);
   first.sample.clear();
-  Seq2SeqData data = make_seq2seq_data(config, text, &tokenizers);
+  Seq2SeqData data = validation_pairs(config, tokenizers, std::move(first.held_out));
   const auto store = store_of(config, tokenizers, keep_pair);
   data.train_report = store->report();
   TrainData result = to_train_data(config, std::move(data));
@@ -196,16 +223,12 @@ TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved
 
 TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved) {
   FirstReading first = read_once(config, saved == nullptr);
-  LanguageModelText text{targets_of(std::move(first.sample)), read_validation_texts(config)};
-  if (holds_out(config.data)) text.validation = targets_of(std::move(first.held_out));
-  segment_texts(config.data.target_segmenter, "texts to train on", text.train);
-  if (holds_out(config.data)) {
-    segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
-  }
+  std::vector<std::string> sample = targets_of(std::move(first.sample));
+  segment_texts(config.data.target_segmenter, "texts to train on", sample);
   const Tokenizers tokenizers =
-      saved != nullptr ? *saved : make_language_model_tokenizers(config, text.train);
-  text.train.clear();
-  TrainData result = make_language_model_data(config, text, &tokenizers);
+      saved != nullptr ? *saved : make_language_model_tokenizers(config, sample);
+  sample.clear();
+  TrainData result = validation_texts(config, tokenizers, std::move(first.held_out));
   const auto store = store_of(config, tokenizers, keep_text);
   const std::int64_t vocabulary = tokenizers.target->size();
   const data::CorpusReport& report = store->report();

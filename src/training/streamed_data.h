@@ -15,4 +15,10 @@ namespace sluice::training {
 TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved);
 TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved);
 
+/// The examples of the same files to validate on alone: nothing is prepared, and the files to train
+/// on are read, some lines at a time, only if some of them are held out. TrainData::train is null.
+TrainData streamed_seq2seq_validation(const TrainConfig& config, const Tokenizers& tokenizers);
+TrainData streamed_language_model_validation(const TrainConfig& config,
+                                             const Tokenizers& tokenizers);
+
 }  // namespace sluice::training

@@ -14,6 +14,10 @@
 
 namespace sluice::training {
 
+TrainData Task::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
+  return read_data(config, &saved);
+}
+
 void Task::set_from_data(const Context&, const TrainData&, const layers::Parameters&) const {}
 
 void Task::prepare_training(const Context&, const TrainConfig&, const TrainData&,

@@ -41,6 +41,10 @@ class Task {
   /// as initial_tokenizers() or from the training examples. Throws what the readers throw.
   virtual TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const = 0;
 
+  /// The examples to validate on, for who looks at answers: those to train on may be absent, and
+  /// nothing is written to the disk.
+  virtual TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const;
+
   /// A model for these examples; no memory is taken.
   virtual std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                                     const TrainData& data) const = 0;

@@ -18,9 +18,11 @@ struct SampleAnswer {
   std::string answer;
   std::string reference;
   decoding::AttentionView attention = {};  ///< empty for models without
+  bool exact = true;  ///< whether only the reference is right; else there is more or less
 };
 
-/// How often a class was answered where another was right: counts[right * classes + answered].
+/// How often, in examples or in frames, a class was answered where another was right:
+/// counts[right * classes + answered].
 struct Confusion {
   std::vector<std::string> classes;
   std::vector<std::int64_t> counts;

@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "end_to_end/workplace.h"
+#include "unit/support/npy_file.h"
 
 namespace sluice::end_to_end {
 namespace {
@@ -88,14 +89,121 @@ TEST(Report, ShowsHowALanguageModelGoesOn) {
   EXPECT_EQ(place.read("again.html"), page);
 }
 
+/// A report without its title, the settings, the model's place and the note on training examples.
+std::string answers_of(const std::string& page) {
+  const std::size_t begin = page.find("<h2>Answers</h2>");
+  return begin == std::string::npos ? "" : page.substr(begin, page.find("<h2>Data</h2>") - begin);
+}
+
+// The same answers as without data.stream, from files to validate on and from what is held out.
 TEST(Report, MakesNoFilesOfAStreamedRun) {
   const Workplace place;
-  place.train({"training.max_steps=3", "data.stream=true", "output.directory=streamed",
-               "data.tsv=valid.tsv"});
-  std::filesystem::remove_all(place / "streamed/prepared");
-  ASSERT_EQ(place.sluice({"report", "streamed"}).code, 0);
-  EXPECT_NE(place.read("streamed/report.html").find("data.stream is on"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(place / "streamed/prepared"));
+  const auto report = [&](const std::string& run) {
+    const Outcome outcome = place.sluice({"report", run});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return place.read(run + "/report.html");
+  };
+  const std::vector<std::string> held_out{"data.validation_tsv=", "data.hold_out_run=10",
+                                          "data.hold_out_every=5"};
+  for (const bool holds_out : {false, true}) {
+    std::vector<std::string> streamed{"training.max_steps=3", "data.stream=true",
+                                      "output.directory=streamed"};
+    std::vector<std::string> whole{"training.max_steps=3", "output.directory=whole"};
+    if (holds_out) {
+      streamed.insert(streamed.end(), held_out.begin(), held_out.end());
+      whole.insert(whole.end(), held_out.begin(), held_out.end());
+    }
+    place.train(streamed);
+    place.train(whole);
+    std::filesystem::remove_all(place / "streamed/prepared");
+    const std::string page = report("streamed");
+    EXPECT_EQ(count(page, "<tr><td class=\"answer\">"), 8u);
+    EXPECT_EQ(answers_of(page), answers_of(report("whole")));
+    EXPECT_NE(page.find("training: streamed"), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(place / "streamed/prepared"));
+    for (const char* run : {"streamed", "whole"}) std::filesystem::remove_all(place / run);
+  }
+  place.train_texts({"training.max_steps=3", "data.stream=true"});
+  std::filesystem::remove_all(place / "text/prepared");
+  EXPECT_NE(report("text").find("goes on from the first half"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(place / "text/prepared"));
+}
+
+/// Sequences whose frames are 1 or -1 for a stretch; the classes are the signs, the values half of
+/// the frames.
+class ReportOfFrames : public ::testing::Test {
+ protected:
+  ReportOfFrames() {
+    std::vector<float> frames, values;
+    std::vector<std::int32_t> classes;
+    for (int i = 0; i < 30 * 6; ++i) {
+      const bool high = i / 6 * 7 % 5 < 2 ? i % 6 < 2 : i % 6 >= 4;
+      frames.push_back(high ? 1 : -1);
+      values.push_back(high ? 0.5F : -0.5F);
+      classes.push_back(high ? 1 : 0);
+    }
+    place_.write("frames.npy", sluice::testing::npy_file({30, 6, 1}, frames));
+    place_.write("values.npy", sluice::testing::npy_file({30, 6, 1}, values));
+    place_.write("classes.npy", sluice::testing::npy_file({30, 6}, classes));
+    std::string names;
+    for (int i = 0; i < 30; ++i) names += i % 5 * 7 % 5 < 2 ? "early\n" : "late\n";
+    place_.write("names.txt", names);
+  }
+  std::string page_of(const std::vector<std::string>& settings) const {
+    place_.write("frames.toml", R"([data]
+features = "frames.npy"
+hold_out_run = 1
+hold_out_every = 5
+[model]
+kind = "features"
+hidden = 8
+dropout = 0.0
+[training]
+learning_rate = 0.05
+max_epochs = 60
+[output]
+directory = "frames"
+)");
+    std::filesystem::remove_all(place_ / "frames");
+    std::vector<std::string> arguments{"train", "frames.toml", "--quiet"};
+    for (const std::string& set : settings) arguments.insert(arguments.end(), {"--set", set});
+    const Outcome trained = place_.sluice(arguments);
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    const Outcome outcome = place_.sluice({"report", "frames"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::string page = place_.read("frames/report.html");
+    EXPECT_TRUE(is_well_formed(page.substr(0, page.find("</html>"))));
+    return page;
+  }
+  Workplace place_;
+};
+
+TEST_F(ReportOfFrames, ShowsClassesOfFrames) {
+  const std::string page = page_of({"data.targets=classes.npy", "model.target=classes"});
+  EXPECT_EQ(count(page, "<tr><td class=\"answer\">"), 6u);
+  EXPECT_NE(page.find("&#39;frames.npy&#39; sequence 4: 6 frames"), std::string::npos) << page;
+  // All 36 frames held out are right, as this is learnt.
+  EXPECT_EQ(
+      count(page, "<td class=\"answer\">0 x4 1 x2</td><td class=\"answer\">0 x4 1 x2</td>") +
+          count(page, "<td class=\"answer\">1 x2 0 x4</td><td class=\"answer\">1 x2 0 x4</td>"),
+      6u);
+  EXPECT_NE(page.find("<td class=\"right\">24</td><td>0</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>0</td><td class=\"right\">12</td>"), std::string::npos);
+}
+
+TEST_F(ReportOfFrames, ShowsValuesAndClassesOfSequences) {
+  const std::string values = page_of({"data.targets=values.npy"});
+  EXPECT_EQ(count(values, "<tr><td class=\"answer\">"), 6u);
+  EXPECT_GE(count(values, "<td class=\"answer\">-0.5; -0.5; -0.5; -0.5; 0.5; 0.5</td></tr>"), 1u);
+  EXPECT_EQ(count(values, "different\">"), 0u);
+  EXPECT_EQ(values.find("<h2>Confusion"), std::string::npos);
+
+  const std::string names =
+      page_of({"data.targets=names.txt", "model.target=classes", "model.pooling=mean",
+               "data.hold_out_run=5", "data.hold_out_every=6"});
+  EXPECT_EQ(count(names, "<tr><td class=\"answer\">"), 5u);
+  EXPECT_EQ(count(names, ">early</td></tr>") + count(names, ">late</td></tr>"), 5u);
+  EXPECT_NE(names.find("<h2>Confusion"), std::string::npos);
 }
 
 TEST(Report, SaysWhatIsMissing) {
