@@ -1,4 +1,5 @@
 #include "base/dtype.h"
+#include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/elementwise/cuda/groups.h"
 #include "runtime/cuda/numbers.h"
@@ -6,75 +7,138 @@
 namespace sluice::kernels::elementwise::cuda {
 namespace {
 
+using runtime::cuda::Wide;
+
+/// Groups of four elements that a thread has on their way at once.
+constexpr int kTogether = 4;
+
 template <typename T>
 struct Masked {
   const T* x;
   T* y;                ///< may be x
   std::int64_t count;  ///< time * rows
   std::int64_t rows, features;
+  std::uint32_t first_time;
   const std::int32_t* row_ids;  ///< or null
   runtime::DropoutSource source;
   std::uint32_t threshold;
-  runtime::cuda::Wide<T> factor;
-  bool aligned;  ///< every group of four elements of a row may be moved at once
+  Wide<T> factor;
+  bool aligned;   ///< every group of four elements of a row may be moved at once
+  int team_bits;  ///< 2^team_bits threads share a row at a time
 };
 
 /// An element, if its word keeps it.
 template <typename T>
 __device__ T masked(const Masked<T>& m, std::uint32_t word, T x) {
-  using runtime::cuda::Wide;
   const Wide<T> kept = runtime::cuda::widened(x) * m.factor;
   return runtime::cuda::narrowed<T>(word >= m.threshold ? kept : Wide<T>{0});
 }
 
-/// A thread a group of four neighbouring elements, which share a draw.
+/// Some groups of a row at a time, `step` apart from `first` on.
+template <typename T>
+struct SomeGroups {
+  const Masked<T>& m;
+  std::int64_t at;  ///< the row's first element
+  int first, step;
+
+  template <typename Use>
+  __device__ void for_each(const Use& use) const {
+    const int groups = static_cast<int>((m.features + 3) / 4);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const int group = first + k * step;
+      if (group < groups) use(k, group, at + 4 * group);
+    }
+  }
+  __device__ void load(Group<T> (&values)[kTogether]) const {
+    for_each([&](int k, int group, std::int64_t place) {
+      if (m.aligned) {
+        values[k] = *reinterpret_cast<const Group<T>*>(m.x + place);
+        return;
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (4 * group + j < m.features) values[k].at[j] = m.x[place + j];
+      }
+    });
+  }
+  __device__ void store(const Group<T> (&values)[kTogether]) const {
+    for_each([&](int k, int group, std::int64_t place) {
+      if (m.aligned) {
+        *reinterpret_cast<Group<T>*>(m.y + place) = values[k];
+        return;
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (4 * group + j < m.features) m.y[place + j] = values[k].at[j];
+      }
+    });
+  }
+};
+
+/// A team of threads takes rows, so that their places are reckoned once for many elements; a thread
+/// has groups of four neighbouring elements, which share a draw.
 template <typename T>
 __global__ void __launch_bounds__(kBlock) dropout_kernel(Masked<T> m) {
-  const std::int64_t groups = (m.features + 3) / 4;
+  const int team = 1 << m.team_bits, rank = static_cast<int>(threadIdx.x) & (team - 1);
+  const int groups = static_cast<int>((m.features + 3) / 4);
   const runtime::DropoutKey key = m.source.key();
-  for (std::int64_t n = first_of_grid(); n < m.count * groups; n += grid_stride()) {
-    const std::int64_t i = n / groups, group = n % groups, row = i % m.rows;
+  for (std::int64_t i = first_of_grid() >> m.team_bits; i < m.count;
+       i += grid_stride() >> m.team_bits) {
+    const std::int64_t row = i % m.rows;
+    const std::uint32_t time = m.first_time + static_cast<std::uint32_t>(i / m.rows);
     const auto id = static_cast<std::uint32_t>(m.row_ids != nullptr ? m.row_ids[row] : row);
-    const auto words =
-        key.words(id, static_cast<std::uint32_t>(i / m.rows), static_cast<std::uint32_t>(group));
-    const std::int64_t at = i * m.features + 4 * group;
-    if (m.aligned) {
-      Group<T> values = *reinterpret_cast<const Group<T>*>(m.x + at);
+    for (int first = rank; first < groups; first += kTogether * team) {
+      const SomeGroups<T> some{m, i * m.features, first, team};
+      Group<T> values[kTogether];
+      some.load(values);
+      some.for_each([&](int k, int group, std::int64_t) {
+        const auto words = key.words(id, time, static_cast<std::uint32_t>(group));
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        values.at[j] = masked(m, words[j], values.at[j]);
-      }
-      *reinterpret_cast<Group<T>*>(m.y + at) = values;
-    } else {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (4 * group + j >= m.features) break;
-        m.y[at + j] = masked(m, words[j], m.x[at + j]);
-      }
+        for (int j = 0; j < 4; ++j) values[k].at[j] = masked(m, words[j], values[k].at[j]);
+      });
+      some.store(values);
     }
   }
 }
 
+/// The least power of two of threads that covers a row, up to a warp.
+int team_bits_for(std::int64_t groups) {
+  int bits = 0;
+  while (bits < 5 && (std::int64_t{1} << bits) < groups) ++bits;
+  return bits;
+}
+
 }  // namespace
 
-void dropout(Stream& stream, const DropoutArgs& args) {
-  base::dispatch_float(args.x.dtype(), [&](auto tag) {
+void drop_out(cudaStream_t stream, base::DType dtype, const Dropped& args) {
+  if (args.time * args.rows * args.features == 0) return;
+  base::dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Masked<T> m{};
-    m.x = args.x.data_as<const T>();
-    m.y = args.y.data_as<T>();
-    m.rows = args.x.size(1);
-    m.count = args.x.size(0) * m.rows;
-    m.features = args.x.size(2);
-    m.row_ids = args.row_ids.data_as<const std::int32_t>();
+    m.x = static_cast<const T*>(args.x);
+    m.y = static_cast<T*>(args.y);
+    m.rows = args.rows;
+    m.count = args.time * args.rows;
+    m.features = args.features;
+    m.first_time = static_cast<std::uint32_t>(args.first_time);
+    m.row_ids = args.row_ids;
     m.source = args.source;
     m.threshold = runtime::dropout_threshold(args.rate);
-    m.factor = static_cast<runtime::cuda::Wide<T>>(1 / (1 - args.rate));
+    m.factor = static_cast<Wide<T>>(1 / (1 - args.rate));
     m.aligned = m.features % 4 == 0 && is_aligned(m.x) && is_aligned(m.y);
-    runtime::cuda::launch(stream, "drop elements out", dropout_kernel<T>,
-                          runtime::cuda::blocks_for(m.count * ((m.features + 3) / 4), kBlock),
-                          kBlock, 0, m);
+    m.team_bits = team_bits_for((m.features + 3) / 4);
+    const unsigned blocks = runtime::cuda::blocks_for(m.count << m.team_bits, kBlock);
+    dropout_kernel<T><<<blocks, kBlock, 0, stream>>>(m);
+    runtime::cuda::check(cudaGetLastError(), "drop elements out");
   });
+}
+
+void dropout(Stream& stream, const DropoutArgs& args) {
+  const runtime::cuda::CurrentDevice current(runtime::cuda::gpu_of(stream).ordinal);
+  drop_out(runtime::cuda::handle_of(stream), args.x.dtype(),
+           {args.x.data(), args.y.data(), 0, args.x.size(0), args.x.size(1), args.x.size(2),
+            args.row_ids.data_as<const std::int32_t>(), args.rate, args.source});
 }
 
 }  // namespace sluice::kernels::elementwise::cuda

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/blas.h"
 
@@ -106,16 +107,10 @@ StateRules Run::rules(std::int64_t layer, std::int64_t direction, std::int64_t s
 
 void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
                std::int64_t steps) const {
-  Dropout dropout{};
-  dropout.values = values;
-  dropout.t = t;
-  dropout.steps = steps;
-  dropout.rows = args.rows;
-  dropout.width = engine.descriptor.input_of(layer + 1);
-  dropout.source = args.dropout.shifted(static_cast<std::uint32_t>(layer));
-  dropout.row_ids = row_ids();
-  dropout.rate = engine.descriptor.dropout;
-  apply_dropout(stream, engine.descriptor.dtype, dropout);
+  elementwise::cuda::drop_out(
+      stream, engine.descriptor.dtype,
+      {values, values, t, steps, args.rows, engine.descriptor.input_of(layer + 1), row_ids(),
+       engine.descriptor.dropout, args.dropout.shifted(static_cast<std::uint32_t>(layer))});
 }
 
 std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {

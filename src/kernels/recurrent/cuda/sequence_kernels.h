@@ -6,7 +6,7 @@
 
 #include "kernels/recurrent/recurrent.h"
 
-/// The kernels beside the cells: packing, projection, dropout, sums of columns. Each is queued on
+/// The kernels beside the cells: packing, projection, sums of columns. Each is queued on
 /// the stream. Pointers to void are in storage.
 namespace sluice::kernels::recurrent::cuda {
 
@@ -56,16 +56,6 @@ struct SplitGradient {
   float* past;    ///< out [rows, P]
 };
 void split_gradient(cudaStream_t stream, DType storage, const SplitGradient& args);
-
-/// Multiplies values [steps, rows, width], which begin at time t, by the dropout mask.
-struct Dropout {
-  void* values;
-  std::int64_t t, steps, rows, width;
-  runtime::DropoutSource source;
-  const std::int32_t* row_ids;  ///< null: the row index
-  double rate;
-};
-void apply_dropout(cudaStream_t stream, DType storage, const Dropout& args);
 
 /// targets[i][column] += the sum of values' column, times the factors, over `depth` rows, in an
 /// order that depends on the shape alone.
