@@ -27,8 +27,8 @@ struct GatherBackwardArgs {
   std::int32_t padding = -1;
 };
 
-/// d_table[tokens[i]] += d_out[i], in rising i for each element: the same bits for any number of
-/// threads.
+/// d_table[tokens[i]] += d_out[i], in rising i for each element, or on a GPU, where a table has few
+/// rows, in an order that depends on the shapes alone: the same bits for any number of threads.
 void gather_backward(const Context& context, const GatherBackwardArgs& args);
 
 }  // namespace sluice::kernels::embedding

@@ -2,8 +2,8 @@
 
 #include "kernels/embedding/leaves.h"
 
-/// The CUDA leaves of embedding.h: shapes and dtypes are checked already. Both give the bits of the
-/// cpu leaves.
+/// The CUDA leaves of embedding.h: shapes and dtypes are checked already. They give the bits of the
+/// cpu leaves, but for gradients of a table of few rows (few_rows.h).
 namespace sluice::kernels::embedding::cuda {
 
 void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "kernels/embedding/cuda/embedding.h"
+#include "kernels/embedding/cuda/few_rows.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/cuda/numbers.h"
 #include "runtime/cuda/reduce.h"
@@ -356,7 +357,6 @@ void add_back(Stream& stream, const GatherBackwardArgs& args) {
   p.d_table = args.d_table.data_as<T>();
   p.vocabulary = args.d_table.size(0);
   p.features = args.d_table.size(1);
-  if (p.count == 0 || p.features == 0 || p.vocabulary == 0) return;
   const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
   p.bin_bits = bin_bits_for(p.vocabulary, chunks);
   const bool aligned =
@@ -372,6 +372,8 @@ void add_back(Stream& stream, const GatherBackwardArgs& args) {
 }  // namespace
 
 void gather_backward(Stream& stream, const GatherBackwardArgs& args) {
+  if (args.tokens.element_count() == 0 || args.d_table.element_count() == 0) return;
+  if (add_to_few_rows(stream, args)) return;
   switch (args.d_out.dtype()) {
     case base::DType::kFloat64:
       return add_back<double, double>(stream, args);
