@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains in torch what `sluice train` trains, to compare how good the models are.
 
-Models are those of docs/equations.md (seq2seq, language_model, tagger) with the same initial
-weights, the batches come in the same order, and optimiser, clipping, schedule and label smoothing
+Models are those of docs/equations.md (seq2seq, language_model, tagger, classifier) with the same
+initial weights, the batches come in the same order, and optimiser, clipping, schedule and label smoothing
 read the same configuration; only dropout draws other masks. It needs torch alone, on a CPU or a GPU.
 
     sluice data ids examples/zh_chat.toml -o zh.ids

@@ -41,13 +41,15 @@ def check_goldens():
     import language_model_losses
     import losses
     import seq2seq_losses
+    import stack_losses
     import tagger_losses
     for kind, goldens, batches_of in [("seq2seq", seq2seq_losses, pair_batches),
                                       ("language_model", language_model_losses, text_batches),
-                                      ("tagger", tagger_losses, tagged_batches)]:
+                                      ("tagger", tagger_losses, tagged_batches),
+                                      ("classifier", stack_losses, classified_batches)]:
         for case in losses.golden_of(goldens.__file__)["cases"]:
-            if case.get("features"):
-                continue  # this peer's language models start from zero
+            if case.get("features") or case.get("projections") or case.get("class_weights"):
+                continue  # these models read tokens, start from zero, and have neither of the others
             config = config_of(case, kind)
             config["model"]["tie_embeddings"] = "decoder" if case.get("tied") else "none"
             examples = batches_of(goldens, case)
@@ -78,6 +80,12 @@ def tagged_batches(goldens, case):
     return Examples("tagger", (case["vocabulary"], case["labels"]), pairs)
 
 
+def classified_batches(goldens, case):
+    pairs = [tuple(side.tolist() for side in row) for batch in range(case["batches"])
+             for row in goldens.examples(case, batch)]
+    return Examples("classifier", (case["vocabulary"], case["outputs"]), pairs)
+
+
 def check_crf():
     """Partition and best path against all paths, one by one; rows of many lengths."""
     torch.manual_seed(3)
@@ -98,13 +106,22 @@ def check_crf():
 
 
 def check_padded():
-    """A batch padded to a capacity has the loss of the one without."""
-    examples = Examples("language_model", (9, 9), [([2, 5, 6], [5, 6, 3]), ([2, 7], [7, 3])])
-    config = config_of(dict(hidden=8, embedding=4), "language_model")
-    model = make_model(config, examples.vocabularies)
+    """A batch padded to a capacity has the loss of the one without, where no layer runs backwards."""
+    one_way = dict(hidden=8, embedding=4, bidirectional=False)
+    same_when_padded(one_way, "language_model", [([2, 5, 6], [5, 6, 3]), ([2, 7], [7, 3])], (0, 4, 16))
+    tagged, classified = [([5, 6, 4], [1, 0, 2]), ([7], [2])], [([5, 6, 4], [1]), ([7], [2])]
+    for output in ("crf", "softmax"):
+        same_when_padded({**one_way, "output": output}, "tagger", tagged, (4, 4, 16))
+    for pooling in ("last", "mean", "max", "attention"):
+        same_when_padded({**one_way, "pooling": pooling}, "classifier", classified, (4, 1, 16))
+
+
+def same_when_padded(case, kind, pairs, padded):
+    examples = Examples(kind, (9, 9), pairs)
+    model = make_model(config_of(case, kind), examples.vocabularies)
     cpu = torch.device("cpu")
-    losses = [model(Batch(examples, [0, 1], cpu, capacity), 0)[0] for capacity in (None, (0, 4, 16))]
-    assert abs(losses[0] / losses[1] - 1) < 1e-6
+    losses = [model(Batch(examples, [0, 1], cpu, capacity), 0)[0] for capacity in (None, padded)]
+    assert losses[0] > 0 and abs(losses[0] / losses[1] - 1) < 1e-6, case
 
 
 def check_masks():

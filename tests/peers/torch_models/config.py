@@ -6,7 +6,7 @@ import sys
 DEFAULTS = {
     "model": dict(kind="seq2seq", cell="lstm", embedding=256, hidden=256, layers=1,
                   encoder_layers=1, decoder_layers=1, bidirectional=True, attention="additive",
-                  output="crf", tie_embeddings="none", dropout=0.2),
+                  output="crf", pooling="auto", tie_embeddings="none", dropout=0.2),
     "training": dict(optimizer="adam", learning_rate=1e-3, schedule="constant", warmup_steps=0,
                      plateau_factor=0.5, plateau_patience=2, decay_steps=0, min_learning_rate=0.0,
                      beta1=0.9, beta2=0.999, epsilon=1e-8, momentum=0.0, weight_decay=0.0,
@@ -14,7 +14,7 @@ DEFAULTS = {
                      pool=8192, max_epochs=20, max_steps=0, seed=1, validate_every=0,
                      keep_best="loss", patience=0),
 }
-KINDS = ("seq2seq", "language_model", "tagger")
+KINDS = ("seq2seq", "language_model", "tagger", "classifier")
 
 
 def read_config(path, assignments):
@@ -50,7 +50,8 @@ def check(config):
     kind = config["model"]["kind"]
     if kind not in KINDS:
         sys.exit(f"models of the kind {kind} are not known here, only {', '.join(KINDS)}")
-    known = ["loss", "perplexity", "bits_per_token"] + (["f1"] if kind == "tagger" else [])
+    known = ["loss", "perplexity", "bits_per_token",
+             *dict(tagger=["f1"], classifier=["accuracy"]).get(kind, [])]
     if config["training"]["keep_best"] not in known:
         sys.exit(f"training.keep_best may only be {', '.join(known)} here")
     if config["training"]["schedule"] == "step":

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from .captured import CapturedSteps
+from .classifier import Classifier
 from .data import IGNORED, Batch, batches_of_epoch, sorted_batches
 from .entities import f1
 from .language_model import LanguageModel
@@ -19,7 +20,8 @@ def make_model(config, vocabularies):
     model, seed = config["model"], config["training"]["seed"]
     if model["kind"] == "language_model":
         return LanguageModel(model, vocabularies[1], seed, carries=config["training"]["bptt"] > 0)
-    return (Tagger if model["kind"] == "tagger" else Seq2Seq)(model, *vocabularies, seed)
+    kinds = dict(seq2seq=Seq2Seq, tagger=Tagger, classifier=Classifier)
+    return kinds[model["kind"]](model, *vocabularies, seed)
 
 
 class LearningRate:
@@ -88,19 +90,23 @@ def labels_of(batch, given, names):
 
 
 def validate(model, examples, options, device, labels=None):
-    """Per target, without smoothing: loss (-log p) and what follows from it; with the names of
-    labels the F1 of entities, too."""
+    """Per target, without smoothing: loss (-log p) and what follows from it; the accuracy of a
+    classifier; with the names of labels the F1 of entities, too."""
     model.eval()
-    total, tokens, tagged = 0.0, 0, []
+    total, tokens, correct, tagged = 0.0, 0, 0, []
     with torch.no_grad():
         for rows in sorted_batches(examples, options):
             batch = Batch(examples, rows, device)
             total += model(batch, 0)[1].double()
             tokens += batch.target_tokens
+            if examples.kind == "classifier":
+                correct += (model.best_labels(batch) == batch.target_out).sum().item()
             if labels:
                 tagged += labels_of(batch, model.best_labels(batch), labels)
     loss = float(total) / tokens
     metrics = dict(loss=loss, perplexity=math.exp(loss), bits_per_token=loss / math.log(2))
+    if examples.kind == "classifier":
+        metrics["accuracy"] = correct / tokens
     if labels:
         metrics["f1"] = f1(*zip(*tagged))
     return metrics
@@ -158,7 +164,7 @@ class Run:
 
     def minimised(self, metrics):
         key = self.options["keep_best"]
-        return -metrics[key] if key == "f1" else metrics[key]
+        return -metrics[key] if key in ("f1", "accuracy") else metrics[key]
 
     def note(self, epoch, scheduled=True):
         """Validates; off the schedule, at the end of a run, with no bearing on rate and patience."""
