@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "segmenter_options.h"
 #include "sluice/quantize.h"
 
 namespace sluice::app {
@@ -19,7 +20,9 @@ void add_quantize(CLI::App& program) {
                    "text, CoNLL columns, a table, or features")
       ->required();
   command->add_option("--targets", request->targets,
-                      "The second file, where sources and targets or features and targets are two");
+                      "The second file, where sources and targets or features and targets are two, "
+                      "or a language model's features");
+  add_segmenter_options(*command, request->segmenters, true, true);
   command->add_option("-o,--output", request->output, "Checkpoint folder to make")->required();
   command->add_option("--dtype", request->dtype, "int8 or bfloat16")
       ->check(CLI::IsMember({"int8", "bfloat16"}))

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <string_view>
 
 namespace sluice::app {
 namespace {
@@ -17,12 +18,26 @@ sigset_t stop_set() {
   return set;
 }
 
+/// As the last act of a process whose other threads are at work.
+[[noreturn]] void end_now() {
+  constexpr std::string_view kText =
+      "stopped while data were being prepared; the same command begins anew\n";
+  if (::write(STDOUT_FILENO, kText.data(), kText.size()) < 0) ::_exit(1);
+  ::_exit(0);
+}
+
 }  // namespace
 
 StopSignals::StopSignals() {
   const sigset_t set = stop_set();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);  // threads started from now on inherit it
   thread_ = std::jthread([this](const std::stop_token& token) { wait_for_signals(token); });
+}
+
+// Each side sets its flag before it looks at the other's, so a signal in between is not missed.
+void StopSignals::end_at_once(bool now) {
+  at_once_ = now;
+  if (now && requested_) end_now();
 }
 
 void StopSignals::wait_for_signals(const std::stop_token& token) {
@@ -35,6 +50,7 @@ void StopSignals::wait_for_signals(const std::stop_token& token) {
     if (signal == SIGINT && interrupted) ::_exit(130);
     interrupted = interrupted || signal == SIGINT;
     requested_ = true;
+    if (at_once_) end_now();
   }
 }
 

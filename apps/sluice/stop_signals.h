@@ -19,11 +19,15 @@ class StopSignals {
   ~StopSignals() = default;  // asks the thread to stop and joins it
 
   const std::atomic<bool>& requested() const { return requested_; }
+  /// While `now`, a signal ends the program at once, with 0 as after any stop that was asked for:
+  /// for work that looks at no flag and can be cut short.
+  void end_at_once(bool now);
 
  private:
   void wait_for_signals(const std::stop_token& token);
 
   std::atomic<bool> requested_{false};
+  std::atomic<bool> at_once_{false};
   std::jthread thread_;
 };
 

@@ -18,8 +18,9 @@ std::string joined(const std::vector<std::string>& patterns) {
 }
 
 void run(TrainRequest request) {
-  const StopSignals signals;
+  StopSignals signals;
   request.stop = &signals.requested();
+  request.preparing = [&signals](bool now) { signals.end_at_once(now); };
   const TrainReport report = train(request);
   std::printf("%s after step %lld (%lld epochs), %.1f s", report.stopped ? "stopped" : "finished",
               static_cast<long long>(report.steps), static_cast<long long>(report.epochs),
@@ -31,8 +32,9 @@ void run(TrainRequest request) {
 }
 
 void run_folds(TrainRequest request, std::int64_t folds) {
-  const StopSignals signals;
+  StopSignals signals;
   request.stop = &signals.requested();
+  request.preparing = [&signals](bool now) { signals.end_at_once(now); };
   const FoldsReport report = train_folds(request, folds);
   if (report.stopped) {
     std::printf("stopped in fold %zu of %lld after step %lld, %.1f s\n", report.folds.size(),
@@ -85,10 +87,10 @@ void add_train(CLI::App& program) {
                       "steps as the progress counts them (default: the 11th to 15th of this run)");
   command->footer(
       "The output folder gets last/ (to go on from), best/ (to use) and tensorboard/.\n"
-      "SIGTERM and Ctrl-C save and end; the same command goes on to the same weights, to the bit,\n"
-      "as if it had never stopped. With --folds there is such a folder for each fold, fold-1/ and\n"
-      "so on, and at the end a table and folds.json: each fold's best validation, mean and "
-      "spread.\n\n"
+      "SIGTERM and Ctrl-C save and end (at once while data are being prepared); the same command\n"
+      "goes on to the same weights, to the bit, as if it had never stopped. With --folds there is\n"
+      "such a folder for each fold, fold-1/ and so on, and at the end a table and folds.json: each\n"
+      "fold's best validation, mean and spread.\n\n"
       "  sluice train --example > task.toml\n"
       "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a\n"
       "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/segmenters.h"
+
 namespace sluice {
 
 /// A trained model to be stored, and run on the CPU, in fewer bits.
@@ -17,7 +19,10 @@ struct QuantizeRequest {
   /// Examples as the kind of model is validated on: pairs (TSV), a text, CoNLL columns, a table or
   /// frames. Quality is measured on all of them, and some are calibrated on.
   std::string data;
-  std::string targets;  ///< second file, of pairs of files and of frames; or empty
+  /// Second file, of pairs of files, of frames and of a language model's features; or empty.
+  std::string targets;
+  /// What segments the texts of `data`, where the model was trained on segmented ones.
+  SegmenterChoice segmenters{};
   /// Validation metric to judge by; empty: BLEU of a seq2seq, F1 of a tagger, accuracy of labels,
   /// perplexity of a language model, loss of values.
   std::string metric;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct TrainRequest {
   /// When it becomes true, training saves and returns; may be null. Must outlive the call. Any
   /// thread may set it, or a signal handler.
   const std::atomic<bool>* stop = nullptr;
+  /// Called with true before data are read and prepared, which does not look at `stop`, and with
+  /// false after. Nothing but what is prepared is written in between, and that may be cut short at
+  /// any moment: the same request begins it anew.
+  std::function<void(bool)> preparing{};
   /// No progress on standard error.
   bool quiet = false;
   /// Steps are counted over every resumption, as TrainReport's; by default the 11th to 15th of this

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "api/text_segmentation.h"
 #include "base/check.h"
 #include "io/checkpoint.h"
 #include "training/quantization.h"
@@ -127,8 +128,10 @@ QuantizeReport quantize(const QuantizeRequest& request) {
                "'{}' is stored as {} already; quantize the model that it was made from",
                request.model, base::name_of(loaded.stored));
   const training::ValidationMetric& metric = metric_of(loaded, request.metric);
-  const training::TrainConfig config =
-      training::config_to_read(loaded, request.data, request.targets);
+  training::TrainConfig config = training::config_to_read(loaded, request.data, request.targets);
+  const api::TextSegmentation segmentation(request.model, loaded.config, request.segmenters);
+  config.data.source_segmenter = segmentation.source_command();
+  config.data.target_segmenter = segmentation.target_command();
   const training::TrainData data = loaded.task->read_data(config, &loaded.tokenizers);
   const data::BatchOptions batches{config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
   const training::Validation validation(data, batches, *loaded.task, metric.key);

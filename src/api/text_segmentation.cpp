@@ -37,6 +37,11 @@ void TextSegmentation::Side::require(const std::string& path) const {
                path, name, io::quote_name(refused), name, name);
 }
 
+std::string TextSegmentation::Side::command(const std::string& path) const {
+  require(path);
+  return segmenter ? segmenter->command() : "";
+}
+
 std::vector<std::string> TextSegmentation::Side::apply(const std::string& path,
                                                        std::span<const std::string> texts) const {
   require(path);

@@ -22,6 +22,10 @@ class TextSegmentation {
   /// that the user didn't say a word about.
   void require_source() const { source_.require(path_); }
 
+  /// The commands that the user chose, empty for none; errors likewise.
+  std::string source_command() const { return source_.command(path_); }
+  std::string target_command() const { return target_.command(path_); }
+
   /// Errors as require_source() and data::Segmenter.
   std::vector<std::string> source(std::span<const std::string> texts) const {
     return source_.apply(path_, texts);
@@ -37,6 +41,7 @@ class TextSegmentation {
     std::shared_ptr<data::Segmenter> segmenter;  ///< null: texts stay as they are
 
     void require(const std::string& path) const;
+    std::string command(const std::string& path) const;
     std::vector<std::string> apply(const std::string& path,
                                    std::span<const std::string> texts) const;
   };

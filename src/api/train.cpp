@@ -56,7 +56,9 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   if (request.resume && training::has_checkpoint(folder.last())) {
     saved = training::load_run_tokenizers(folder.last(), task);
   }
+  if (request.preparing) request.preparing(true);
   training::TrainData data = task.read_data(config, saved ? &*saved : nullptr);
+  if (request.preparing) request.preparing(false);
 
   if (progress) {
     for (const std::string& line : data.notes) progress->message(line);

@@ -44,6 +44,7 @@ struct Segmenter::Started {
   ChildProcess process;
   std::string heard;   ///< of an answer that isn't whole yet
   bool spoke = false;  ///< it has answered something
+  bool is_new = true;  ///< no call has been answered line by line
 };
 
 /// The questions of one call and what has been answered.
@@ -81,7 +82,13 @@ class Segmenter::Exchange {
         sign_of_life = Clock::now();
       }
     }
-    if (ended_) check_end();
+    if (ended_) {
+      check_end();
+    } else if (std::exchange(segmenter_.started_->is_new, false)) {
+      if (process_.ready(false, segmenter_.patience_.surplus)) refuse_leftovers();
+    } else {
+      refuse_leftovers();
+    }
   }
 
  private:

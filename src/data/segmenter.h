@@ -18,6 +18,9 @@ struct SegmenterPatience {
   std::chrono::milliseconds by_line{5000};
   /// For any sign of life, before it gives up.
   std::chrono::milliseconds silence{300'000};
+  /// After the first call that it answers line by line, for a line too many: one that begins with a
+  /// line of its own answers each text with the answer to the one before.
+  std::chrono::milliseconds surplus{100};
 };
 
 /// A command from outside that segments texts: it reads lines and writes each with spaces between
@@ -33,9 +36,10 @@ class Segmenter {
 
   /// Each of `texts` segmented. Texts of white space alone are not asked about and come out empty;
   /// line ends within a text become spaces. Throws ErrorCode::kFormat for other than one line of
-  /// UTF-8 an answer, with the text's number, from 1; ErrorCode::kNotFound if the shell doesn't
-  /// find the command; ErrorCode::kIo if it ends before its time, fails, or says nothing for too
-  /// long. It is started anew after an error.
+  /// UTF-8 an answer, with the text's number, from 1 (a line too many is noticed by the next call,
+  /// if it comes later than patience.surplus after the first); ErrorCode::kNotFound if the shell
+  /// doesn't find the command; ErrorCode::kIo if it ends before its time, fails, or says nothing
+  /// for too long. It is started anew after an error.
   std::vector<std::string> segment(std::span<const std::string> texts);
   /// The same of texts after which no others come soon, such as a file's: ends the command.
   std::vector<std::string> segment_file(std::span<const std::string> texts);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "data/batches.h"
 #include "kernels/loss/loss.h"
+#include "models/language_model.h"
 #include "training/batch_upload.h"
 #include "training/plan_cache.h"
 #include "training/stored_weights.h"
@@ -35,7 +36,8 @@ struct Files {
 constexpr std::array kFiles{
     Files{"seq2seq", "bleu", &DataConfig::source, &DataConfig::validation_source,
           &DataConfig::target, &DataConfig::validation_target},
-    Files{"language_model", "perplexity", &DataConfig::text, &DataConfig::validation_text},
+    Files{"language_model", "perplexity", &DataConfig::text, &DataConfig::validation_text,
+          &DataConfig::features, &DataConfig::validation_features},
     Files{"tagger", "f1", &DataConfig::conll, &DataConfig::validation_conll},
     Files{"classifier", "accuracy", &DataConfig::table, &DataConfig::validation_table},
     Files{"features", "loss", &DataConfig::features, &DataConfig::validation_features,
@@ -48,6 +50,12 @@ const Files& files_of(const LoadedModel& loaded) {
   });
   SLUICE_ASSERT(found != kFiles.end());
   return *found;
+}
+
+bool takes_targets(const LoadedModel& loaded) {
+  const auto* model = dynamic_cast<const models::LanguageModel*>(loaded.model.get());
+  if (model != nullptr) return model->config().features > 0;
+  return files_of(loaded).train_targets != nullptr;
 }
 
 /// What a parameter's values become in 8 bits.
@@ -179,7 +187,7 @@ io::Container quantized_container(const Context& context, const LoadedModel& loa
 TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
                            const std::string& targets) {
   const Files& files = files_of(loaded);
-  SLUICE_CHECK(targets.empty() || files.train_targets != nullptr,
+  SLUICE_CHECK(targets.empty() || takes_targets(loaded),
                "a model of kind {} is judged by one file; leave '{}' out", files.kind, targets);
   TrainConfig config = loaded.config;
   const DataConfig before = std::exchange(config.data, {});

@@ -174,6 +174,19 @@ TEST_F(FeatureTexts, AreScoredGivenTheVectors) {
   EXPECT_GT(total("right"), total("wrong") + 5);
 }
 
+TEST_F(FeatureTexts, AreQuantizedWithTheirVectors) {
+  ASSERT_EQ(train().code, 0);
+  const Arguments command{"quantize", "run/best", "--data", "dev.txt", "-o", "int8"};
+  place_.expect_error(command, {"a language model on features takes a vector a row"});
+  Arguments with_vectors = command;
+  with_vectors.insert(with_vectors.end(), {"--targets", "dev.npy", "--max-loss", "50"});
+  const Outcome quantized = place_.sluice(with_vectors);
+  EXPECT_EQ(quantized.code, 0) << quantized.err;
+  write_prompts("prompts.npy");
+  EXPECT_EQ(place_.sluice({"generate", "int8", "--features", "prompts.npy", "--beam", "3"}).out,
+            "a circle\na square\na line\na dot\n");
+}
+
 TEST_F(FeatureTexts, GoOnFromAStateWithoutTheVectors) {
   ASSERT_EQ(train().code, 0);
   write_prompts("prompts.npy");

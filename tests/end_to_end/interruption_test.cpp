@@ -51,6 +51,29 @@ TEST(Interruption, TermSavesAndTheSameCommandGoesOn) {
   expect_same_models(place, uninterrupted);
 }
 
+// A command that segments for long stands for data that take long.
+TEST(Interruption, TermEndsWhileDataAreBeingPrepared) {
+  for (const bool streams : {false, true}) {
+    const Workplace place;
+    std::vector<std::string> slow = kRun;
+    slow.push_back("data.source_segmenter=touch begun; sleep 20; cat");
+    if (streams) slow.push_back("data.stream=true");
+    const auto start = std::chrono::steady_clock::now();
+    Running running(place.path(), train_arguments(slow));
+    while (!std::filesystem::exists(place / "begun")) sleep_milliseconds(5);
+    running.send(SIGTERM);
+    const Outcome outcome = running.wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err << " signal " << outcome.signal;
+    EXPECT_EQ(outcome.out,
+              "stopped while data were being prepared; the same command begins anew\n");
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(19));
+    EXPECT_FALSE(std::filesystem::exists(place / "run/last"));
+    std::vector<std::string> again = kRun;
+    if (streams) again.push_back("data.stream=true");
+    place.train(again);
+  }
+}
+
 TEST(Interruption, KilledAnywhereItEndsWithTheSameBytes) {
   const Workplace uninterrupted, place;
   uninterrupted.train(kRun);

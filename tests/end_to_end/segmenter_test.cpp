@@ -69,6 +69,40 @@ TEST_F(SegmenterCommand, OfACheckpointIsNotRunWithoutAWord) {
   EXPECT_TRUE(std::filesystem::remove(trace));
 }
 
+TEST_F(SegmenterCommand, SegmentsWhatAModelIsQuantizedBy) {
+  const auto quantize = [](const std::string& data, const std::string& output) {
+    return std::vector<std::string>{"quantize",   "joined/best", "--data",          data,
+                                    "-o",         output,        "--metric",        "loss",
+                                    "--max-loss", "50",          "--no-calibration"};
+  };
+  const auto with = [](std::vector<std::string> arguments, const std::vector<std::string>& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  place_.expect_error(quantize("joined.tsv", "none"), {"--trust-segmenter", "--source-segmenter"});
+  const Outcome trusted = place_.sluice(with(quantize("joined.tsv", "q"), {"--trust-segmenter"}));
+  ASSERT_EQ(trusted.code, 0) << trusted.err;
+
+  // The same as of texts that are segmented already, but for the time it takes.
+  std::string lines;
+  for (const auto& [source, target] : reversals(200, 3)) lines += source + "\t" + target + "\n";
+  place_.write("spaced.tsv", lines);
+  const Outcome spaced =
+      place_.sluice(with(quantize("spaced.tsv", "spaced"), {"--source-segmenter", ""}));
+  ASSERT_EQ(spaced.code, 0) << spaced.err;
+  const auto row_of = [](const std::string& table, const std::string& name) {
+    for (const std::string& line : split(table, '\n')) {
+      if (line.find(name) != std::string::npos) return line;
+    }
+    return std::string();
+  };
+  EXPECT_NE(row_of(trusted.out, "loss"), "") << trusted.out;
+  EXPECT_EQ(row_of(trusted.out, "loss"), row_of(spaced.out, "loss"));
+
+  // What was quantized still names its command.
+  place_.expect_error({"decode", "q", "joined.tsv"}, {"--trust-segmenter"});
+}
+
 TEST_F(SegmenterCommand, ThatFailsStopsTheRun) {
   const Outcome missing = train("no_such_segmenter 2>/dev/null", "none");
   EXPECT_EQ(missing.code, 1);

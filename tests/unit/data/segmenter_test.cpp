@@ -109,6 +109,18 @@ TEST(Segmenter, SurplusOfAnEarlierCallIsNoAnswer) {
               HasSubstr("more lines than it is asked"));
 }
 
+// Each text would get the answer to the one before, and the last answer comes a little later.
+TEST(Segmenter, GreetingBeforeAllAnswersIsNoticedInTheFirstCall) {
+  SegmenterPatience patient = kShort;
+  patient.surplus = milliseconds(2000);
+  Segmenter segmenter("echo hello; while read -r line; do sleep 0.02; echo \"$line\"; done",
+                      patient);
+  EXPECT_THAT(error_of([&] {
+                segmenter.segment(Lines{"a", "b", "c"});
+              }).what(),
+              HasSubstr("more lines than it is asked"));
+}
+
 TEST(Segmenter, NeedsACommand) {
   EXPECT_EQ(error_of([] { Segmenter(" "); }).code(), ErrorCode::kInvalidArgument);
 }
