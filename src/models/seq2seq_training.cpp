@@ -43,10 +43,13 @@ struct Seq2SeqTraining::Plan {
   // In place, unless evaluating.
   void dropout(const Context& context, const Tensor& x, const Batch& batch, const Pass& pass,
                std::uint32_t stream) const {
-    if (!training) return;
+    if (training) dropout(context, x, x, batch, pass, stream);
+  }
+  void dropout(const Context& context, const Tensor& x, const Tensor& y, const Batch& batch,
+               const Pass& pass, std::uint32_t stream) const {
     const runtime::Span span(context, "dropout");
     elementwise::dropout(
-        context, {x, x, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
+        context, {x, y, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
   }
 
   // Everything up to the output layer's input [target_time, rows, hidden].
@@ -141,8 +144,7 @@ Tensor Seq2SeqTraining::Plan::decode(const Context& context, const runtime::Aren
   decoder.forward(context, arena, last);
   if (!training) return last.a;
   const Tensor dropped = tensor(arena, slots.a_dropped, last.a.shape());
-  context.copy(dropped, last.a);
-  dropout(context, dropped, batch, pass, Seq2SeqDropout::kOutput);
+  dropout(context, last.a, dropped, batch, pass, Seq2SeqDropout::kOutput);
   return dropped;
 }
 

@@ -70,12 +70,16 @@ void add_weight(const BackwardRun<S>& run, std::int64_t l, bool recurrent, const
   });
 }
 
+/// `other`, which may be absent, has the same gradient.
 template <typename S>
-void add_bias(const BackwardRun<S>& run, std::int64_t l, bool recurrent, const Tensor& gradient) {
+void add_bias(const BackwardRun<S>& run, std::int64_t l, bool recurrent, const Tensor& gradient,
+              const Tensor& other = {}) {
   if (!gradient) return;
   for_gates(run, recurrent, [&](std::int64_t block, std::int64_t gate, std::int64_t width) {
+    const std::int64_t first = gate * run.d.hidden;
     add_columns(run.stream(), run.steps(), width, run.d_gates(l, 0) + block * run.w.hidden,
-                run.w.gates(), data_of<Wide<S>>(gradient) + gate * run.d.hidden);
+                run.w.gates(), data_of<Wide<S>>(gradient) + first,
+                offset_or_null(data_of<Wide<S>>(other), first));
   });
 }
 
@@ -106,6 +110,9 @@ void add_cell(const BackwardRun<S>& run, std::int64_t l, const recurrent::LayerW
   if (gradient.weight_hh) {
     add_weight(run, l, true, joint + w.x(l), w.joint(l), d.hidden, data_of<W>(gradient.weight_hh),
                d.hidden);
+  }
+  if (d.cell != CellType::kGru && gradient.bias_ih) {
+    return add_bias(run, l, false, gradient.bias_ih, gradient.bias_hh);
   }
   add_bias(run, l, false, gradient.bias_ih);
   add_bias(run, l, true, gradient.bias_hh);

@@ -53,16 +53,27 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(CopyArgs<From, To> args)
   });
 }
 
-template <typename S>
+/// A thread for kWidth neighbours, which are then the same row's on both sides.
+template <typename S, int kWidth>
 __global__ void __launch_bounds__(kThreads) clean_kernel(CleanArgs<S> args) {
-  for_each(args.time * args.rows * args.target_width, [&](std::int64_t i) {
+  struct alignas(kWidth * sizeof(S)) Values {
+    S at[kWidth];
+  };
+  for_each(args.time * args.rows * args.target_width / kWidth, [&](std::int64_t unit) {
+    const std::int64_t i = unit * kWidth;
     const std::int64_t column = i % args.target_width, entry = i / args.target_width;
     const std::int64_t row = args.row_major ? entry / args.time : entry % args.rows;
     const std::int64_t t = args.row_major ? entry % args.time : entry / args.rows;
     const bool used = args.lengths == nullptr || t < args.lengths[row];
-    args.target[i] = used && column < args.width
-                         ? args.source[(t * args.rows + row) * args.width + column]
-                         : static_cast<S>(0.0f);
+    Values values;
+    if (used && column < args.width) {
+      values = *reinterpret_cast<const Values*>(args.source + (t * args.rows + row) * args.width +
+                                                column);
+    } else {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) values.at[k] = static_cast<S>(0.0f);
+    }
+    *reinterpret_cast<Values*>(args.target + i) = values;
   });
 }
 
@@ -110,12 +121,13 @@ constexpr int kRowGroups = 32;
 /// A block for 32 columns: each of its warps sums every 32nd row, then the first warp the warps.
 template <typename T, typename W>
 __global__ void __launch_bounds__(kColumns* kRowGroups)
-    columns_kernel(std::int64_t rows, std::int64_t width, const T* x, std::int64_t stride,
-                   W* sums) {
+    columns_kernel(std::int64_t rows, std::int64_t width, const T* x, std::int64_t stride, W* sums,
+                   W* others) {
   __shared__ W parts[kRowGroups][kColumns];
   const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
   W sum = 0;
   if (column < width) {
+#pragma unroll 8
     for (std::int64_t row = threadIdx.y; row < rows; row += kRowGroups) {
       sum += static_cast<W>(x[row * stride + column]);
     }
@@ -125,6 +137,7 @@ __global__ void __launch_bounds__(kColumns* kRowGroups)
   if (threadIdx.y != 0 || column >= width) return;
   for (int group = 1; group < kRowGroups; ++group) sum += parts[group][threadIdx.x];
   sums[column] += sum;
+  if (others != nullptr) others[column] += sum;
 }
 
 }  // namespace
@@ -152,8 +165,13 @@ void copy_rows(Stream& stream, const CopyArgs<From, To>& args) {
 
 template <typename S>
 void clean_sequence(Stream& stream, const CleanArgs<S>& args) {
-  launch(stream, "copy a decoder's input", clean_kernel<S>,
-         blocks_for(args.time * args.rows * args.target_width, kThreads), kThreads, 0, args);
+  constexpr int kWide = 16 / sizeof(S);
+  const auto bits =
+      reinterpret_cast<std::uintptr_t>(args.source) | reinterpret_cast<std::uintptr_t>(args.target);
+  const bool wide = (args.width | args.target_width) % kWide == 0 && bits % 16 == 0;
+  const std::int64_t count = args.time * args.rows * args.target_width / (wide ? kWide : 1);
+  launch(stream, "copy a decoder's input", wide ? clean_kernel<S, kWide> : clean_kernel<S, 1>,
+         blocks_for(count, kThreads), kThreads, 0, args);
 }
 
 template <typename S>
@@ -176,11 +194,11 @@ void add_rows(Stream& stream, const AddArgs<S>& args) {
 
 template <typename T, typename W>
 void add_columns(Stream& stream, std::int64_t rows, std::int64_t width, const T* x,
-                 std::int64_t stride, W* sums) {
+                 std::int64_t stride, W* sums, W* others) {
   if (rows == 0) return;
   const dim3 grid(static_cast<unsigned>((width + kColumns - 1) / kColumns));
   launch(stream, "sum a decoder's gradients", columns_kernel<T, W>, grid,
-         dim3(kColumns, kRowGroups), 0, rows, width, x, stride, sums);
+         dim3(kColumns, kRowGroups), 0, rows, width, x, stride, sums, others);
 }
 
 template void pack(Stream&, const std::vector<PackJob<double, double>>&);
@@ -189,7 +207,7 @@ template void clean_sequence(Stream&, const CleanArgs<double>&);
 template void make_output(Stream&, const OutputArgs<double>&);
 template void output_backward(Stream&, const OutputBackwardArgs<double>&);
 template void add_rows(Stream&, const AddArgs<double>&);
-template void add_columns(Stream&, std::int64_t, std::int64_t, const double*, std::int64_t,
+template void add_columns(Stream&, std::int64_t, std::int64_t, const double*, std::int64_t, double*,
                           double*);
 template void pack(Stream&, const std::vector<PackJob<float, float>>&);
 template void copy_rows(Stream&, const CopyArgs<float, float>&);
@@ -197,7 +215,8 @@ template void clean_sequence(Stream&, const CleanArgs<float>&);
 template void make_output(Stream&, const OutputArgs<float>&);
 template void output_backward(Stream&, const OutputBackwardArgs<float>&);
 template void add_rows(Stream&, const AddArgs<float>&);
-template void add_columns(Stream&, std::int64_t, std::int64_t, const float*, std::int64_t, float*);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const float*, std::int64_t, float*,
+                          float*);
 template void pack(Stream&, const std::vector<PackJob<float, __nv_bfloat16>>&);
 template void copy_rows(Stream&, const CopyArgs<__nv_bfloat16, float>&);
 template void copy_rows(Stream&, const CopyArgs<float, __nv_bfloat16>&);
@@ -207,7 +226,7 @@ template void make_output(Stream&, const OutputArgs<__nv_bfloat16>&);
 template void output_backward(Stream&, const OutputBackwardArgs<__nv_bfloat16>&);
 template void add_rows(Stream&, const AddArgs<__nv_bfloat16>&);
 template void add_columns(Stream&, std::int64_t, std::int64_t, const __nv_bfloat16*, std::int64_t,
-                          float*);
+                          float*, float*);
 template void pack(Stream&, const std::vector<PackJob<float, __half>>&);
 template void copy_rows(Stream&, const CopyArgs<__half, float>&);
 template void copy_rows(Stream&, const CopyArgs<float, __half>&);
@@ -216,6 +235,7 @@ template void clean_sequence(Stream&, const CleanArgs<__half>&);
 template void make_output(Stream&, const OutputArgs<__half>&);
 template void output_backward(Stream&, const OutputBackwardArgs<__half>&);
 template void add_rows(Stream&, const AddArgs<__half>&);
-template void add_columns(Stream&, std::int64_t, std::int64_t, const __half*, std::int64_t, float*);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const __half*, std::int64_t, float*,
+                          float*);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -49,29 +49,47 @@ void gather_as(Stream& stream, const Tensor& table, const Tensor& tokens, const 
                         table.size(0), units, count);
 }
 
-/// As gather_kernel, into a narrower type; an element a thread.
-template <typename From, typename To>
+/// As gather_kernel, into a narrower type; kWide neighbours a thread, of rows of whole such.
+template <typename From, typename To, int kWide>
 __global__ void gather_narrow_kernel(const From* table, const std::int32_t* tokens, To* out,
                                      std::int64_t vocabulary, std::int64_t features,
                                      std::int64_t count) {
-  const std::int64_t j = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
+  struct alignas(kWide * sizeof(From)) Wide {
+    From at[kWide];
+  };
+  struct alignas(kWide * sizeof(To)) Narrow {
+    To at[kWide];
+  };
+  const std::int64_t j = (std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x) * kWide;
   if (j >= features) return;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
     const std::int32_t token = tokens[i];
     const bool known = token >= 0 && token < vocabulary;
-    const From value = known ? table[token * features + j] : __int_as_float(-1);
-    out[i * features + j] = runtime::cuda::narrowed<To>(value);
+    Wide values;
+    if (known) values = *reinterpret_cast<const Wide*>(table + token * features + j);
+    Narrow narrow;
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      narrow.at[k] = runtime::cuda::narrowed<To>(known ? values.at[k] : __int_as_float(-1));
+    }
+    *reinterpret_cast<Narrow*>(out + i * features + j) = narrow;
   }
 }
 
 template <typename To>
 void gather_narrow(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  const std::int64_t count = tokens.element_count();
-  runtime::cuda::launch(stream, "gather rows of a table", gather_narrow_kernel<float, To>,
-                        grid_for(table.size(1), count), dim3(kTileUnits, kTileTokens), 0,
-                        table.data_as<const float>(), tokens.data_as<const std::int32_t>(),
-                        out.data_as<To>(), table.size(0), table.size(1), count);
+  constexpr int kWide = 4;
+  const std::int64_t count = tokens.element_count(), features = table.size(1);
+  const auto bits =
+      reinterpret_cast<std::uintptr_t>(table.data()) | reinterpret_cast<std::uintptr_t>(out.data());
+  const bool wide = features % kWide == 0 && bits % 16 == 0;
+  runtime::cuda::launch(
+      stream, "gather rows of a table",
+      wide ? gather_narrow_kernel<float, To, kWide> : gather_narrow_kernel<float, To, 1>,
+      grid_for(wide ? features / kWide : features, count), dim3(kTileUnits, kTileTokens), 0,
+      table.data_as<const float>(), tokens.data_as<const std::int32_t>(), out.data_as<To>(),
+      table.size(0), features, count);
 }
 
 }  // namespace
