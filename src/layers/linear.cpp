@@ -1,8 +1,11 @@
 #include "layers/linear.h"
 
+#include <array>
 #include <cmath>
 
+#include "base/check.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/matmul/halved.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/quantized.h"
 #include "runtime/span.h"
@@ -10,7 +13,18 @@
 namespace sluice::layers {
 
 namespace elementwise = kernels::elementwise;
+using kernels::matmul::AlphaArgs;
+using kernels::matmul::kAlphaNumbers;
+using kernels::matmul::kScaleNumbers;
 using kernels::matmul::matmul;
+
+namespace {
+
+/// Of a gradient of at most 1 that is kept as float16: it uses the whole range, as a factor that
+/// was halved.
+constexpr double kGradientFactor = 1 << 14;
+
+}  // namespace
 
 Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t in, std::int64_t out,
                std::optional<ParameterId> shared)
@@ -24,13 +38,21 @@ Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t i
       bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {}
 
 LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
-                       std::int64_t rows, DType storage, bool training)
+                       std::int64_t rows, DType storage, bool training, Gradient gradient)
     : linear_(&linear),
       storage_(storage),
       narrow_(base::policy_of(storage).master != storage),
       quantized_(context.precision().int8 && storage == DType::kFloat32 && !training &&
-                 kernels::matmul::can_quantize(linear.in())) {
+                 kernels::matmul::can_quantize(linear.in())),
+      halved_(training && gradient == Gradient::kBounded && storage == DType::kFloat32 &&
+              kernels::matmul::halves(context, rows, linear.out(), linear.in())) {
   if (quantized_) weight_ = planner.saved_bytes(packed_bytes());
+  if (halved_) {
+    weight_ = planner.saved(DType::kFloat16, {linear.out(), linear.in()});
+    scales_ = planner.saved(DType::kFloat32, {2 * kScaleNumbers + 4 * kAlphaNumbers});
+    x_ = planner.scratch(DType::kFloat16, {rows, linear.in()});
+    dy_ = planner.scratch(DType::kFloat16, {rows, linear.out()});
+  }
   if (!narrow_) return;
   weight_ = planner.saved(storage, {linear.out(), linear.in()});
   if (!training) return;
@@ -47,15 +69,40 @@ Tensor LinearPlan::packed(const runtime::Arena& arena) const {
   return {arena.data(weight_), DType::kUInt8, {static_cast<std::int64_t>(packed_bytes())}};
 }
 
+LinearPlan::Scales LinearPlan::scales(const runtime::Arena& arena) const {
+  const Tensor all =
+      arena.tensor(scales_, DType::kFloat32, {2 * kScaleNumbers + 4 * kAlphaNumbers});
+  std::int64_t next = 0;
+  const auto take = [&](std::int64_t count) {
+    next += count;
+    return all.slice(0, next - count, next);
+  };
+  Scales scales;
+  for (Tensor* factor : {&scales.weight, &scales.x}) *factor = take(kScaleNumbers);
+  for (Tensor* product : {&scales.y, &scales.d_weight, &scales.d_bias, &scales.dx}) {
+    *product = take(kAlphaNumbers);
+  }
+  return scales;
+}
+
+Tensor LinearPlan::halved_x(const runtime::Arena& arena, const Tensor& x) const {
+  return arena.tensor(x_, DType::kFloat16, x.shape());
+}
+
 Tensor LinearPlan::weight(const runtime::Arena& arena, const Parameters& parameters) const {
+  if (halved_) return arena.tensor(weight_, DType::kFloat16, {linear_->out(), linear_->in()});
   if (!narrow_) return parameters.value(linear_->weight());
   return arena.tensor(weight_, storage_, {linear_->out(), linear_->in()});
 }
 
 void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                       const Parameters& parameters) {
-  if (!narrow_ && !quantized_) return;
+  if (!narrow_ && !quantized_ && !halved_) return;
   const runtime::Span span(context, linear_->name(), "pack");
+  if (halved_) {
+    return kernels::matmul::halve(context, {parameters.value(linear_->weight()),
+                                            weight(arena, parameters), scales(arena).weight});
+  }
   if (quantized_) {
     return kernels::matmul::quantize_weights(context, parameters.value(linear_->weight()),
                                              packed(arena));
@@ -71,6 +118,7 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
         context,
         {.a = x, .packed = packed(arena), .c = y, .bias = parameters.value(linear_->bias())});
   }
+  if (halved_) return forward_halved(context, arena, parameters, x, y);
   matmul(context, {.a = x,
                    .b = weight(arena, parameters),
                    .c = y,
@@ -78,14 +126,34 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
                    .bias = parameters.value(linear_->bias())});
 }
 
+void LinearPlan::forward_halved(const Context& context, const runtime::Arena& arena,
+                                const Parameters& parameters, const Tensor& x,
+                                const Tensor& y) const {
+  const Scales scale = scales(arena);
+  kernels::matmul::halve(context, {x, halved_x(arena, x), scale.x});
+  const AlphaArgs alpha{
+      .left = scale.x, .right = scale.weight, .factor = {}, .times = 1, .alpha = scale.y};
+  kernels::matmul::make_alphas(context, {&alpha, 1});
+  kernels::matmul::halved_matmul(context, {.a = halved_x(arena, x),
+                                           .b = weight(arena, parameters),
+                                           .c = y,
+                                           .transpose_b = true,
+                                           .alpha = scale.y,
+                                           .bias = parameters.value(linear_->bias())});
+}
+
 Tensor LinearPlan::narrow_gradient(const runtime::Arena& arena, std::int64_t n) const {
+  if (halved_) return arena.tensor(dy_, DType::kFloat16, {n, linear_->out()});
   return narrow_ ? arena.tensor(dy_, storage_, {n, linear_->out()}) : Tensor();
 }
 
+double LinearPlan::gradient_factor() const { return halved_ ? kGradientFactor : 0; }
+
 void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
                           const Parameters& parameters, const Tensor& x, const Tensor& dy,
-                          const Tensor& dx) const {
+                          const Tensor& dx, const Tensor& scale) const {
   const runtime::Span span(context, linear_->name(), "backward");
+  if (halved_) return backward_halved(context, arena, parameters, x, dy, dx, scale);
   elementwise::column_sums(context, dy, parameters.gradient(linear_->bias()), true);
   Tensor stored = dy;
   if (dy.dtype() != storage_) {
@@ -102,6 +170,30 @@ void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
   const Tensor sums = narrow_ ? arena.tensor(dx_, parameters.dtype(), dx.shape()) : dx;
   matmul(context, {.a = stored, .b = weight(arena, parameters), .c = sums, .bias = {}});
   if (narrow_) elementwise::convert(context, sums, dx);
+}
+
+void LinearPlan::backward_halved(const Context& context, const runtime::Arena& arena,
+                                 const Parameters& parameters, const Tensor& x, const Tensor& dy,
+                                 const Tensor& dx, const Tensor& scale) const {
+  SLUICE_ASSERT(dy.dtype() == DType::kFloat16);
+  const Scales of = scales(arena);
+  const auto alpha = [&](const Tensor& factor, const Tensor& out) {
+    return AlphaArgs{
+        .left = factor, .right = {}, .factor = scale, .times = 1 / kGradientFactor, .alpha = out};
+  };
+  kernels::matmul::make_alphas(
+      context, std::array{alpha(of.x, of.d_weight), alpha({}, of.d_bias), alpha(of.weight, of.dx)});
+  elementwise::column_sums(context, dy, parameters.gradient(linear_->bias()), true, of.d_bias);
+  kernels::matmul::halved_matmul(context, {.a = dy,
+                                           .b = halved_x(arena, x),
+                                           .c = parameters.gradient(linear_->weight()),
+                                           .transpose_a = true,
+                                           .alpha = of.d_weight,
+                                           .accumulate = true,
+                                           .bias = {}});
+  if (!dx) return;
+  kernels::matmul::halved_matmul(
+      context, {.a = dy, .b = weight(arena, parameters), .c = dx, .alpha = of.dx, .bias = {}});
 }
 
 }  // namespace sluice::layers

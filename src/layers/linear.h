@@ -35,30 +35,51 @@ class Linear {
 /// context's precision is int8, that of a plan which doesn't train into 8 bits.
 class LinearPlan {
  public:
+  /// What is known of dy: kBounded says that it comes in narrow_gradient() wherever there is one,
+  /// multiplied by gradient_factor(), and without that is at most 1 in magnitude.
+  enum class Gradient { kAny, kBounded };
+
   LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
-             std::int64_t rows, DType storage, bool training);
+             std::int64_t rows, DType storage, bool training, Gradient gradient = Gradient::kAny);
 
   /// To be called whenever the parameters have changed.
   void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
   /// x [n, in], storage -> y [n, out], overwritten.
   void forward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                const Tensor& x, const Tensor& y) const;
-  /// Where dy [n, out] is best put in the storage type; empty if that is the parameters'. Scratch.
+  /// Where dy [n, out] is best put in two bytes a number; empty if it is best left like y. Scratch.
   Tensor narrow_gradient(const runtime::Arena& arena, std::int64_t n) const;
+  /// What dy in narrow_gradient() is multiplied by instead of the loss's own scale, which backward
+  /// is given; 0 if that scale is in dy.
+  double gradient_factor() const;
   /// dy like y, or narrow_gradient(). Overwrites dx [n, in], storage (optional), and adds to the
-  /// gradients of weight and bias.
+  /// gradients of weight and bias. `scale`, float64 [1] on the device: what dy lacks where there is
+  /// a gradient_factor(); absent: 1. That of the same x came before.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
-                const Tensor& x, const Tensor& dy, const Tensor& dx) const;
+                const Tensor& x, const Tensor& dy, const Tensor& dx,
+                const Tensor& scale = {}) const;
 
  private:
+  /// Scales of factors and of products where those are halved, each float32.
+  struct Scales {
+    Tensor weight, x;                ///< [kernels::matmul::kScaleNumbers]
+    Tensor y, d_weight, d_bias, dx;  ///< [kernels::matmul::kAlphaNumbers]
+  };
+  Scales scales(const runtime::Arena& arena) const;
+  Tensor halved_x(const runtime::Arena& arena, const Tensor& x) const;
+  void forward_halved(const Context& context, const runtime::Arena& arena,
+                      const Parameters& parameters, const Tensor& x, const Tensor& y) const;
+  void backward_halved(const Context& context, const runtime::Arena& arena,
+                       const Parameters& parameters, const Tensor& x, const Tensor& dy,
+                       const Tensor& dx, const Tensor& scale) const;
   std::size_t packed_bytes() const;
   Tensor packed(const runtime::Arena& arena) const;
   Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
 
   const Linear* linear_;
   DType storage_;
-  bool narrow_, quantized_;
-  runtime::Slot weight_, dy_, dx_;
+  bool narrow_, quantized_, halved_;
+  runtime::Slot weight_, dy_, dx_, x_, scales_;
 };
 
 }  // namespace sluice::layers

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/loss/loss.h"
 #include "kernels/sampling/scheduled.h"
 #include "runtime/span.h"
@@ -36,7 +37,8 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
       sums_(planner.saved(DType::kFloat64, {loss::kSums})),
       logits_(planner.scratch(logits, {most_logits(), output.out()})),
       workspace_(planner.scratch_bytes(loss::cross_entropy_workspace_bytes(most_logits()))),
-      plan_(context, output, planner, most_logits(), storage, training) {
+      plan_(context, output, planner, most_logits(), storage, training,
+            layers::LinearPlan::Gradient::kBounded) {
   if (!training) scores_ = planner.saved(DType::kFloat64, {time, rows});
 }
 
@@ -92,6 +94,12 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
     if (d_activations) {
       args.d_logits = plan_.narrow_gradient(arena, part.logits.size(0));
       if (!args.d_logits) args.d_logits = part.logits;
+      if (plan_.gradient_factor() != 0) {
+        // p less the target: the scale is for the layer to add.
+        SLUICE_ASSERT(!pass.loss_scale);
+        args.scale = {};
+        args.gradient_factor = plan_.gradient_factor();
+      }
     }
     {
       const runtime::Span span(context, "loss");
@@ -100,7 +108,7 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
     if (!d_activations) return;
     const Tensor d_part = d_activations.slice(0, part.first, part.first + part.steps)
                               .reshape(part.activations.shape());
-    plan_.backward(context, arena, parameters, part.activations, args.d_logits, d_part);
+    plan_.backward(context, arena, parameters, part.activations, args.d_logits, d_part, pass.scale);
   };
   for_parts(context, arena, parameters, input, use);
   return sums(arena);

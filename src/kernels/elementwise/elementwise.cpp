@@ -109,11 +109,13 @@ void standardize(const Context& context, const StandardizeArgs& args) {
   leaves(context).standardize(context.stream(), args);
 }
 
-void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate) {
+void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate,
+                 const Tensor& factor) {
   check_storage(x, "column_sums");
   check_matrix(x, "column_sums", "x");
   check_tensor(sums, base::policy_of(x.dtype()).master, Shape{x.size(1)}, "column_sums", "sums");
-  leaves(context).column_sums(context.stream(), x, sums, accumulate);
+  if (factor) check_tensor(factor, DType::kFloat32, factor.shape(), "column_sums", "factor");
+  leaves(context).column_sums(context.stream(), x, sums, accumulate, factor);
 }
 
 void concatenate(const Context& context, std::span<const Tensor> parts, const Tensor& whole) {

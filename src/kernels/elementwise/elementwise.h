@@ -50,8 +50,10 @@ void standardize(const Context& context, const StandardizeArgs& args);
 
 /// sums [n] = (accumulate ? sums : 0) + the sum of x [rows, n] over rows, in float64 and rounded
 /// once to the master type of x: the gradient of a bias. In rising order on the host, on a GPU in
-/// an order that depends on the shape alone. x is a matrix.
-void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate);
+/// an order that depends on the shape alone. x is a matrix. `factor`, float32 on the device, has in
+/// its first element what the sum is multiplied by before it is rounded; absent: 1.
+void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bool accumulate,
+                 const Tensor& factor = {});
 
 /// whole [rows, n_0 + n_1 + ...] = parts [rows, n_i] side by side; all are matrices, none overlap.
 void concatenate(const Context& context, std::span<const Tensor> parts, const Tensor& whole);

@@ -51,6 +51,7 @@ struct CrossEntropyArgs {
   Tensor d_logits;
   Tensor scale;                  ///< float64 [1], e.g. 1 / number of target tokens; absent: 1
   Tensor loss_scale;             ///< float64 [1], multiplies `scale`; absent: 1
+  double gradient_factor = 1;    ///< multiplies `scale` too
   Tensor sums;                   ///< out float64 [kSums]
   bool accumulate_sums = false;  ///< add to sums instead of overwriting
   void* workspace = nullptr;     ///< cross_entropy_workspace_bytes(time * rows), aligned to 8

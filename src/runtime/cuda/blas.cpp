@@ -215,22 +215,26 @@ void LtProduct::choose_algorithm() {
   workspace_bytes_ = best.workspaceSize;
 }
 
+void LtProduct::set_bias(const void* bias) const {
+  const BlasLibrary& lt = blas_->library();
+  if (!spec_.bias) return;
+  lt.check(
+      lt.operation_set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
+      "set a bias");
+}
+
 void LtProduct::run(CudaStream& stream, double alpha, const void* a, const void* b, double beta,
                     const void* c, void* d, const void* bias) const {
-  const BlasLibrary& lt = blas_->library();
-  if (spec_.bias) {
-    lt.check(
-        lt.operation_set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
-        "set a bias");
-  }
+  set_bias(bias);
   if (spec_.input == base::DType::kFloat64) return multiply(stream, &alpha, a, b, &beta, c, d);
   const auto narrow_alpha = static_cast<float>(alpha), narrow_beta = static_cast<float>(beta);
   multiply(stream, &narrow_alpha, a, b, &narrow_beta, c, d);
 }
 
 void LtProduct::run(CudaStream& stream, const float* alpha, const void* a, const void* b,
-                    const float* beta, const void* c, void* d) const {
-  SLUICE_ASSERT(spec_.device_scalars && !spec_.bias);
+                    const float* beta, const void* c, void* d, const void* bias) const {
+  SLUICE_ASSERT(spec_.device_scalars);
+  set_bias(bias);
   multiply(stream, alpha, a, b, beta, c, d);
 }
 

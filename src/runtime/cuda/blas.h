@@ -84,9 +84,9 @@ class LtProduct {
   /// (CudaStream::workspace). c may be d, and is not read if beta is 0.
   void run(CudaStream& stream, double alpha, const void* a, const void* b, double beta,
            const void* c, void* d, const void* bias = nullptr) const;
-  /// The same with alpha and beta in device memory, of a spec that says so and has no bias.
+  /// The same with alpha and beta in device memory, of a spec that says so.
   void run(CudaStream& stream, const float* alpha, const void* a, const void* b, const float* beta,
-           const void* c, void* d) const;
+           const void* c, void* d, const void* bias = nullptr) const;
 
   const ProductSpec& spec() const { return spec_; }
 
@@ -105,6 +105,7 @@ class LtProduct {
   Layout make_layout(base::DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                      std::int64_t stride) const;
   void choose_algorithm();
+  void set_bias(const void* bias) const;
   void multiply(CudaStream& stream, const void* alpha, const void* a, const void* b,
                 const void* beta, const void* c, void* d) const;
 

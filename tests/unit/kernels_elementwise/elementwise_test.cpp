@@ -230,6 +230,10 @@ TEST_P(Elementwise, ColumnSumsOfNarrowTypesAreThoseOfTheirValues) {
 TEST_P(Elementwise, ColumnSumsOfNoRowsAreZero) {
   const Tensor sums = poisoned(DType::kFloat32, {4});
   column_sums(context_, poisoned(DType::kFloat32, {0, 4}), sums, false);
+  const Tensor ones = put(std::vector<float>(12, 1.0f), Shape{3, 4});
+  column_sums(context_, ones, sums, true, put(std::vector<float>{0.25f, 7.0f}));
+  EXPECT_EQ(get<float>(sums), std::vector<float>(4, 0.75f));
+  column_sums(context_, poisoned(DType::kFloat32, {0, 4}), sums, false);
   EXPECT_EQ(get<float>(sums), std::vector<float>(4, 0.0f));
 }
 

@@ -146,7 +146,8 @@ class Loss : public testing::OnDevice {
   template <typename T>
   void check_all() {
     std::uint64_t seed = 1;
-    for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 33, 1000, 1024, 2077, 52000}) {
+    for (const std::int64_t vocabulary :
+         {1, 2, 15, 16, 17, 33, 1000, 1024, 2077, 2080, 32000, 52000}) {
       for (const double smoothing : {0.0, 0.1}) {
         const std::int64_t rows = vocabulary > 9999 ? 1 : vocabulary > 999 ? 3 : 7;
         const Problem p = make<T>(5, rows, vocabulary, smoothing, ++seed);
@@ -172,6 +173,37 @@ TEST_P(Loss, Float32EqualsTheDefinition) { check_all<float>(); }
 TEST_P(Loss, Float64EqualsTheDefinition) {
   if (!try_float64([&] { check_all<double>(); })) {
     GTEST_SKIP() << "this device takes no float64";
+  }
+}
+
+// More rows than a GPU has blocks for at a time, so that each fetches one while it works on
+// another.
+TEST_P(Loss, ManyRows) {
+  for (const std::int64_t vocabulary : {1100, 9000}) {
+    const Problem p = make<float>(5, vocabulary > 8192 ? 31 : 120, vocabulary, 0.1, 21);
+    CrossEntropyArgs args = arguments<float>(p);
+    cross_entropy(context_, args);
+    check_results<float>(p, args);
+    args.d_logits = args.logits;
+    args.sums = poisoned(DType::kFloat64, {kSums});
+    cross_entropy(context_, args);
+    check_results<float>(p, args);
+  }
+}
+
+TEST_P(Loss, AFactorMultipliesTheGradientAlone) {
+  const Problem p = make<float>(3, 4, 2080, 0.1, 8);
+  CrossEntropyArgs args = arguments<float>(p);
+  cross_entropy(context_, args);
+  const auto gradient = get<float>(args.d_logits);
+  const auto sums = get<double>(args.sums);
+  args.gradient_factor = 1 << 14;
+  args.sums = poisoned(DType::kFloat64, {kSums});
+  cross_entropy(context_, args);
+  const auto larger = get<float>(args.d_logits);
+  EXPECT_EQ(get<double>(args.sums), sums);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    ASSERT_NEAR(larger[i], gradient[i] * (1 << 14), 1e-6 * (1 << 14)) << "at " << i;
   }
 }
 

@@ -15,7 +15,8 @@ void tanh_forward(Stream& stream, const Tensor& x, const Tensor& y);
 void tanh_backward(Stream& stream, const Tensor& y, const Tensor& dy, const Tensor& dx);
 void add_bias(Stream& stream, const Tensor& bias, const Tensor& x);
 void standardize(Stream& stream, const StandardizeArgs& args);
-void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate);
+void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate,
+                 const Tensor& factor);
 void concatenate(Stream& stream, std::vector<Tensor> parts, const Tensor& whole);
 void split(Stream& stream, const Tensor& whole, std::vector<Tensor> parts);
 void dropout(Stream& stream, const DropoutArgs& args);

@@ -27,7 +27,7 @@ constexpr std::int64_t kColumnBlock = 64;
 
 template <typename X, typename T>
 void sum_columns(const Rows<const X>& x, std::int64_t begin, std::int64_t end, T* sums,
-                 bool accumulate) {
+                 bool accumulate, const float* factor) {
   double block[kColumnBlock] = {};
   const std::int64_t width = end - begin;
   for (std::int64_t row = 0; row < x.count; ++row) {
@@ -37,7 +37,7 @@ void sum_columns(const Rows<const X>& x, std::int64_t begin, std::int64_t end, T
     }
   }
   for (std::int64_t j = 0; j < width; ++j) {
-    const T sum = static_cast<T>(block[j]);
+    const T sum = static_cast<T>(factor != nullptr ? block[j] * *factor : block[j]);
     sums[begin + j] = accumulate ? sums[begin + j] + sum : sum;
   }
 }
@@ -78,14 +78,16 @@ void add_bias(Stream& stream, const Tensor& bias, const Tensor& x) {
   });
 }
 
-void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate) {
+void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate,
+                 const Tensor& factor) {
   base::dispatch_float(x.dtype(), [&](auto tag) {
     using X = typename decltype(tag)::type;
     using T = std::conditional_t<std::is_same_v<X, double>, double, float>;
-    stream.launch([x = Rows<const X>(x), sums = sums.data_as<T>(), accumulate] {
+    stream.launch([x = Rows<const X>(x), sums = sums.data_as<T>(), accumulate,
+                   times = factor.data_as<const float>()] {
 #pragma omp parallel for schedule(static) if (x.count * x.columns > kChunk)
       for (std::int64_t begin = 0; begin < x.columns; begin += kColumnBlock) {
-        sum_columns(x, begin, std::min(begin + kColumnBlock, x.columns), sums, accumulate);
+        sum_columns(x, begin, std::min(begin + kColumnBlock, x.columns), sums, accumulate, times);
       }
     });
   });

@@ -66,7 +66,8 @@ __global__ void add_bias_kernel(const Unit* bias, Rows<Unit> x) {
 /// their sums in rising order.
 template <typename X, int kColumns, int kRows>
 __global__ void __launch_bounds__(kColumns* kRows)
-    column_sums_kernel(Rows<const X> x, runtime::cuda::Wide<X>* sums, bool accumulate) {
+    column_sums_kernel(Rows<const X> x, runtime::cuda::Wide<X>* sums, bool accumulate,
+                       const float* factor) {
   __shared__ double parts[kRows][kColumns];
   const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
   double sum = 0;
@@ -81,16 +82,17 @@ __global__ void __launch_bounds__(kColumns* kRows)
   if (threadIdx.y != 0 || column >= x.columns) return;
   double total = 0;
   for (int part = 0; part < kRows; ++part) total += parts[part][threadIdx.x];
+  if (factor != nullptr) total *= static_cast<double>(*factor);
   const auto rounded = static_cast<runtime::cuda::Wide<X>>(total);
   sums[column] = accumulate ? sums[column] + rounded : rounded;
 }
 
 template <typename X, int kColumns, int kRows>
 void launch_sums(Stream& stream, const Rows<const X>& x, runtime::cuda::Wide<X>* sums,
-                 bool accumulate) {
+                 bool accumulate, const float* factor) {
   const auto blocks = static_cast<unsigned>((x.columns + kColumns - 1) / kColumns);
   runtime::cuda::launch(stream, "add up columns", column_sums_kernel<X, kColumns, kRows>, blocks,
-                        dim3(kColumns, kRows), 0, x, sums, accumulate);
+                        dim3(kColumns, kRows), 0, x, sums, accumulate, factor);
 }
 
 constexpr int kMostParts = 8;
@@ -189,14 +191,16 @@ void add_bias(Stream& stream, const Tensor& bias, const Tensor& x) {
   });
 }
 
-void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate) {
+void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate,
+                 const Tensor& factor) {
   constexpr std::int64_t kMany = 8192;  // few columns must still make many blocks
   base::dispatch_float(x.dtype(), [&](auto tag) {
     using X = typename decltype(tag)::type;
     const Rows<const X> rows(x);
     auto* out = sums.data_as<runtime::cuda::Wide<X>>();
-    if (rows.columns >= kMany) return launch_sums<X, 32, 32>(stream, rows, out, accumulate);
-    launch_sums<X, 16, 64>(stream, rows, out, accumulate);
+    const auto* times = factor.data_as<const float>();
+    if (rows.columns >= kMany) return launch_sums<X, 32, 32>(stream, rows, out, accumulate, times);
+    launch_sums<X, 16, 64>(stream, rows, out, accumulate, times);
   });
 }
 

@@ -59,7 +59,7 @@ void run(const CrossEntropyArgs& args) {
   auto* gradient = args.d_logits.data_as<G>();
   auto* results = static_cast<TokenResult*>(args.workspace);
   const auto* class_weights = args.class_weights.data_as<const float>();
-  const double scale = scale_of(args);
+  const double scale = scale_of(args) * args.gradient_factor;
   const SoftmaxRows<T>& rows = softmax_rows<T>();
   // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
 #pragma omp parallel if (count * vocabulary > 16384)

@@ -25,6 +25,7 @@ struct Problem {
   double smoothing;
   const float* class_weights;  ///< or null
   Scale scale;
+  double gradient_factor;
   bool aligned;
   bool cached;  ///< whether a block keeps its row in shared memory
 
@@ -142,7 +143,7 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& 
   const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
   const bool writes = p.gradient != nullptr;
   const double weight = p.weight_of(target);
-  const double scale = p.scale.value() * weight;
+  const double scale = p.scale.value() * p.gradient_factor * weight;
   const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
@@ -211,8 +212,10 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
   const auto* class_weights = args.class_weights.data_as<const float>();
-  const Problem<T, G> p{Tokens(args),         vocabulary,    logits,      gradient, results,
-                        args.label_smoothing, class_weights, Scale(args), aligned,  cached};
+  const Problem<T, G> p{Tokens(args),  vocabulary,  logits,
+                        gradient,      results,     args.label_smoothing,
+                        class_weights, Scale(args), args.gradient_factor,
+                        aligned,       cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, G, kWarp> : cross_entropy_kernel<T, G, kRowThreads>,

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/matmul/cuda/finish_rows.h"
+#include "kernels/matmul/cuda/halved.h"
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -19,7 +20,8 @@ std::int64_t leading_dimension(const Tensor& matrix) {
 }
 
 /// The largest power of two up to 16 that divides all addresses.
-std::uint32_t alignment_of(const MatmulArgs& args) {
+template <typename Args>
+std::uint32_t alignment_of(const Args& args) {
   std::uintptr_t bits = 16;
   for (const Tensor& tensor : {args.a, args.b, args.c, args.bias}) {
     bits |= reinterpret_cast<std::uintptr_t>(tensor.data());
@@ -27,7 +29,8 @@ std::uint32_t alignment_of(const MatmulArgs& args) {
   return 1u << std::countr_zero(bits);
 }
 
-ProductSpec spec_of(const Context& context, const MatmulArgs& args, bool bias) {
+template <typename Args>
+ProductSpec spec_of(const Args& args, bool bias) {
   ProductSpec spec;
   spec.m = args.c.size(0);
   spec.n = args.c.size(1);
@@ -40,7 +43,6 @@ ProductSpec spec_of(const Context& context, const MatmulArgs& args, bool bias) {
   spec.ldb = leading_dimension(args.b);
   spec.ldc = leading_dimension(args.c);
   spec.bias = bias;
-  spec.tf32 = context.tf32() && spec.input == base::DType::kFloat32;
   spec.alignment = alignment_of(args);
   return spec;
 }
@@ -53,14 +55,27 @@ void multiply(const Context& context, const MatmulArgs& args) {
   // cuBLASLt adds no bias to float64.
   const bool fused = args.bias && args.c.dtype() != base::DType::kFloat64;
   runtime::cuda::Blas& blas = runtime::cuda::device_of(context).blas();
-  blas.product(spec_of(context, args, fused))
-      .run(static_cast<CudaStream&>(context.stream()), args.alpha, args.a.data(), args.b.data(),
-           args.beta, args.c.data(), args.c.data(), args.bias.data());
+  ProductSpec spec = spec_of(args, fused);
+  spec.tf32 = context.tf32() && spec.input == base::DType::kFloat32;
+  blas.product(spec).run(static_cast<CudaStream&>(context.stream()), args.alpha, args.a.data(),
+                         args.b.data(), args.beta, args.c.data(), args.c.data(), args.bias.data());
   if (args.bias && !fused) finish_rows(context.stream(), args.c, 1, args.bias);
 }
 
+void multiply_halved(const Context& context, const HalvedMatmulArgs& args) {
+  ProductSpec spec = spec_of(args, static_cast<bool>(args.bias));
+  spec.device_scalars = true;
+  const auto* alpha = args.alpha.data_as<const float>();
+  const float* beta = alpha + (args.accumulate ? 2 : 1);
+  runtime::cuda::device_of(context).blas().product(spec).run(
+      static_cast<CudaStream&>(context.stream()), alpha, args.a.data(), args.b.data(), beta,
+      args.c.data(), args.c.data(), args.bias.data());
+}
+
+constexpr HalvedLeaves kHalved{halve, make_alphas, multiply_halved};
+
 }  // namespace
 
-const Leaves kLeaves{multiply};
+const Leaves kLeaves{multiply, &kHalved};
 
 }  // namespace sluice::kernels::matmul::cuda

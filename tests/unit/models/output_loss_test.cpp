@@ -1,0 +1,91 @@
+#include "models/output_loss.h"
+
+#include <cmath>
+#include <memory>
+
+#include "kernels/loss/loss.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::models {
+namespace {
+
+using testing::random_values;
+
+class OutputLossTest : public testing::OnDevice {
+ protected:
+  struct Outcome {
+    std::vector<double> sums;
+    std::vector<float> gradients, d_activations;
+  };
+
+  /// Loss and gradients of a layer of `vocabulary` in a precision; always the same numbers.
+  Outcome run(std::string_view precision, std::int64_t time, std::int64_t rows, std::int64_t width,
+              std::int64_t vocabulary) {
+    context_.set_precision(runtime::Precision::parse(precision));
+    std::mt19937_64 engine(3);
+    layers::Parameters parameters;
+    const layers::Linear layer(parameters, "output", width, vocabulary);
+    parameters.allocate(context_, DType::kFloat32, true);
+    parameters.initialize(context_, 5);
+    runtime::ArenaPlanner planner;
+    const auto scope = std::make_unique<runtime::ScratchScope>(planner);
+    OutputLoss output(context_, layer, planner, time, rows, DType::kFloat32, DType::kFloat32, true);
+    const runtime::Arena arena(*device_, planner);
+    context_.zero(parameters.gradients());
+    OutputLoss::Input input;
+    input.activations =
+        put(random_values<float>(engine, time * rows * width), Shape{time, rows, width});
+    std::vector<std::int32_t> targets(static_cast<std::size_t>(time * rows)), lengths;
+    for (auto& target : targets) {
+      target = static_cast<std::int32_t>(engine() % static_cast<std::uint64_t>(vocabulary));
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+      lengths.push_back(static_cast<std::int32_t>(time - r % 2));
+    }
+    input.targets = put(targets, Shape{time, rows});
+    input.lengths = put(lengths);
+    const Tensor d_activations = poisoned(DType::kFloat32, input.activations.shape());
+    Pass pass;
+    pass.label_smoothing = 0.1;
+    pass.scale = put(std::vector<double>{1.0 / static_cast<double>(time * rows)});
+    output.pack(context_, arena, parameters);
+    const Tensor sums = output.loss(context_, arena, parameters, input, pass, d_activations);
+    return {context_.download<double>(sums), context_.download<float>(parameters.gradients()),
+            context_.download<float>(d_activations)};
+  }
+};
+
+/// How far two are apart, over the length of the first.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double apart = 0, length = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    apart += (x - y) * (x - y);
+    length += x * x;
+  }
+  return std::sqrt(apart / length);
+}
+
+// On a GPU large layers are products of float16 in TF32, in more than one part.
+TEST_P(OutputLossTest, Tf32IsCloseToFloat32) {
+  const bool small = device_->runs_host_kernels();
+  const std::int64_t time = small ? 3 : 17, rows = small ? 5 : 300, width = small ? 16 : 256;
+  const std::int64_t vocabulary = small ? 40 : 32000;
+  const Outcome exact = run("float32", time, rows, width, vocabulary);
+  const Outcome rounded = run("tf32", time, rows, width, vocabulary);
+  const double loss = exact.sums[kernels::loss::kLoss];
+  EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_NEAR(rounded.sums[kernels::loss::kLoss], loss, 1e-4 * loss);
+  EXPECT_EQ(rounded.sums[kernels::loss::kTokens], exact.sums[kernels::loss::kTokens]);
+  // Eleven bits of each factor: 2^-12 in the mean.
+  EXPECT_LT(distance(exact.gradients, rounded.gradients), 1e-3);
+  EXPECT_LT(distance(exact.d_activations, rounded.d_activations), 1e-3);
+  const Outcome again = run("tf32", time, rows, width, vocabulary);
+  EXPECT_EQ(again.gradients, rounded.gradients);
+  EXPECT_EQ(again.d_activations, rounded.d_activations);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OutputLossTest, testing::devices(), testing::device_name);
+
+}  // namespace
+}  // namespace sluice::models
