@@ -81,7 +81,7 @@ def main(argv=None):
     parser.add_argument("--epochs", type=int, help="as --set training.max_epochs=N")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--captured", action="store_true",
-                        help="steps as CUDA graphs: faster, and the same but for the order of sums")
+                        help="steps as CUDA graphs, the same but for the order of sums")
     parser.add_argument("--json", type=pathlib.Path, metavar="OUT", help="write the figures there")
     parser.add_argument("--check", action="store_true", help="test this program and stop")
     arguments = parser.parse_args(argv)
