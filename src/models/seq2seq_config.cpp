@@ -52,7 +52,8 @@ void check_rate(std::string_view key, double value) {
 }  // namespace
 
 void Seq2SeqConfig::validate() const {
-  constexpr std::array<std::string_view, 4> kCells{"lstm", "gru", "rnn_tanh", "rnn_relu"};
+  constexpr std::array<std::string_view, 5> kCells{"lstm", "gru", "gru_reset_before", "rnn_tanh",
+                                                   "rnn_relu"};
   SLUICE_CHECK(std::ranges::find(kCells, cell) != kCells.end(),
                "model.cell is '{}'; a model with an attention decoder has {}", cell,
                fmt::join(kCells, ", "));

@@ -10,7 +10,7 @@ namespace sluice::models {
 struct Seq2SeqConfig {
   static constexpr std::string_view kKind = "seq2seq";  ///< Model::kind
 
-  std::string cell = "lstm";  ///< lstm, gru, rnn_tanh or rnn_relu
+  std::string cell = "lstm";  ///< of kernels/recurrent
   std::int64_t source_vocabulary = 0;
   std::int64_t target_vocabulary = 0;
   std::int64_t embedding = 256;  ///< width of source and target embeddings

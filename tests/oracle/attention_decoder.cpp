@@ -35,7 +35,6 @@ void check_lengths(const char* name, const std::vector<int>& lengths, int64_t ro
 }
 
 void check(const DecoderShape& s, const DecoderWeights& weights, const DecoderInput& in) {
-  if (s.cell == Cell::kGruResetBefore) fail("a decoder's GRU resets after the product");
   if (s.cell != Cell::kLstm && !in.c0.empty()) fail("only the LSTM has a c0");
   check_weights(s, weights);
   check_size("embedded", in.embedded.size(), s.time * s.rows * s.embedding);
@@ -71,6 +70,7 @@ class Decoder {
       : s_(shape),
         attention_(shape.attention_shape()),
         lstm_(shape.cell == Cell::kLstm),
+        resets_before_(shape.cell == Cell::kGruResetBefore),
         width_(shape.memory + shape.hidden),
         w_(weights),
         in_(input),
@@ -103,6 +103,12 @@ class Decoder {
 
   void feed(int64_t t, DecoderOutput& out) const;
   void step_cell(int64_t t, int64_t layer, DecoderOutput& out) const;
+  /// With resets before the product: from_hidden [B, G*H] of n is that of r * h instead of h.
+  void reset_candidates(int64_t layer, const double* h, const Vector& from_input,
+                        Vector& from_hidden) const;
+  /// Through that product: the gradients of r, and what flows into h directly [B, H].
+  void reset_candidates_backward(int64_t t, int64_t layer, const DecoderOutput& out, Tape& tape,
+                                 Vector& direct) const;
   void combine(int64_t t, DecoderOutput& out) const;
   void keep_final_states(DecoderOutput& out) const;
 
@@ -118,6 +124,7 @@ class Decoder {
   const DecoderShape& s_;
   const AttentionShape attention_;
   const bool lstm_;
+  const bool resets_before_;
   const int64_t width_;  ///< of [ctx ; q]
   const DecoderWeights& w_;
   const DecoderInput& in_;
@@ -199,6 +206,7 @@ void Decoder::step_cell(int64_t t, int64_t layer, DecoderOutput& out) const {
                transposed(w.weight_ih.data(), input), from_input.data());
   multiply_add(s_.rows, gates, hidden, plain(h, hidden), transposed(w.weight_hh.data(), hidden),
                from_hidden.data());
+  if (resets_before_) reset_candidates(layer, h, from_input, from_hidden);
   for (int64_t b = 0; b < s_.rows; ++b) {
     if (!active(t, b)) continue;
     const int64_t place = t * s_.rows + b;
@@ -209,6 +217,42 @@ void Decoder::step_cell(int64_t t, int64_t layer, DecoderOutput& out) const {
     double* above = &out.inputs[layer + 1][place * hidden];
     for (int64_t j = 0; j < hidden; ++j)
       above[j] = new_h[j] * (in_.dropout.empty() ? 1.0 : in_.dropout[layer][place * hidden + j]);
+  }
+}
+
+void Decoder::reset_candidates(int64_t layer, const double* h, const Vector& from_input,
+                               Vector& from_hidden) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden;
+  const Weights& w = w_.cells[layer];
+  for (int64_t b = 0; b < s_.rows; ++b) {
+    Vector reset(hidden);
+    for (int64_t j = 0; j < hidden; ++j) {
+      const double sum = from_input[b * gates + j] + from_hidden[b * gates + j];
+      reset[j] = h[b * hidden + j] / (1 + std::exp(-sum));
+    }
+    double* candidate = &from_hidden[b * gates + 2 * hidden];
+    std::copy_n(&w.bias_hh[2 * hidden], hidden, candidate);
+    multiply_add(1, hidden, hidden, plain(reset.data(), hidden),
+                 transposed(&w.weight_hh[2 * hidden * hidden], hidden), candidate);
+  }
+}
+
+void Decoder::reset_candidates_backward(int64_t t, int64_t layer, const DecoderOutput& out,
+                                        Tape& tape, Vector& direct) const {
+  const int64_t gates = s_.gates(), hidden = s_.hidden;
+  const LayerTrace& trace = out.traces[layer];
+  const double* h = before(h0_, trace.h, layer, t);
+  for (int64_t b = 0; b < s_.rows; ++b) {
+    const int64_t place = (t * s_.rows + b) * gates;
+    Vector d(hidden);
+    multiply_add(1, hidden, hidden, plain(&tape.d_hidden[layer][place + 2 * hidden], hidden),
+                 plain(&w_.cells[layer].weight_hh[2 * hidden * hidden], hidden), d.data());
+    for (int64_t j = 0; j < hidden && active(t, b); ++j) {
+      const double r = trace.gates[place + j];
+      tape.d_input[layer][place + j] = tape.d_hidden[layer][place + j] =
+          d[j] * h[b * hidden + j] * r * (1 - r);
+      direct[b * hidden + j] += d[j] * r;
+    }
   }
 }
 
@@ -320,7 +364,8 @@ Vector Decoder::cell_backward_at(int64_t t, int64_t layer, const DecoderOutput& 
                   lstm_ ? carried_dc + b * hidden : nullptr, d_input + b * gates,
                   d_hidden + b * gates, &direct[b * hidden]);
   }
-  multiply_add(s_.rows, hidden, gates, plain(d_hidden, gates),
+  if (resets_before_) reset_candidates_backward(t, layer, out, tape, direct);
+  multiply_add(s_.rows, hidden, resets_before_ ? 2 * hidden : gates, plain(d_hidden, gates),
                plain(w_.cells[layer].weight_hh.data(), hidden), through.data());
   multiply_add(s_.rows, input, gates, plain(d_input, gates),
                plain(w_.cells[layer].weight_ih.data(), input), dx.data());
@@ -340,10 +385,19 @@ void Decoder::weight_gradients(const DecoderOutput& out, const Tape& tape,
     const Vector& d_hidden = tape.d_hidden[layer];
     multiply_add(gates, input, places, transposed(d_input.data(), gates),
                  plain(out.inputs[layer].data(), input), dw.cells[layer].weight_ih.data());
-    for (int64_t t = 0; t < s_.time; ++t)
-      multiply_add(gates, hidden, s_.rows, transposed(&d_hidden[t * s_.rows * gates], gates),
-                   plain(before(h0_, out.traces[layer].h, layer, t), hidden),
-                   dw.cells[layer].weight_hh.data());
+    const int64_t of_h = resets_before_ ? 2 * hidden : gates;
+    for (int64_t t = 0; t < s_.time; ++t) {
+      const double* h = before(h0_, out.traces[layer].h, layer, t);
+      const double* d = &d_hidden[t * s_.rows * gates];
+      double* gradient = dw.cells[layer].weight_hh.data();
+      multiply_add(of_h, hidden, s_.rows, transposed(d, gates), plain(h, hidden), gradient);
+      if (!resets_before_) continue;
+      Vector reset(h, h + s_.rows * hidden);
+      for (int64_t i = 0; i < s_.rows * hidden; ++i)
+        reset[i] *= out.traces[layer].gates[(t * s_.rows + i / hidden) * gates + i % hidden];
+      multiply_add(hidden, hidden, s_.rows, transposed(d + of_h, gates),
+                   plain(reset.data(), hidden), gradient + of_h * hidden);
+    }
     add_column_sums(places, gates, d_input.data(), dw.cells[layer].bias_ih.data());
     add_column_sums(places, gates, d_hidden.data(), dw.cells[layer].bias_hh.data());
   }

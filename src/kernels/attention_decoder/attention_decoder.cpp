@@ -35,9 +35,6 @@ void Descriptor::validate() const {
     SLUICE_CHECK(key == 0, "multiplicative attention has no key width; {} given", key);
   }
   SLUICE_CHECK(dropout >= 0 && dropout < 1, "a dropout rate lies in [0, 1), not {}", dropout);
-  SLUICE_CHECK(cell != CellType::kGruResetBefore,
-               "an attention decoder has no {}; use gru, which resets after the product",
-               recurrent::name_of(cell));
   SLUICE_CHECK(!int8 || (dtype == DType::kFloat32 && !training),
                "8-bit products are those of float32 inference, not of {}",
                training ? std::string("training") : std::string(base::name_of(dtype)));

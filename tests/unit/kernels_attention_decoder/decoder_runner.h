@@ -52,6 +52,13 @@ class DecoderTest : public testing::OnDevice {
   /// row. On a GPU products may be blocked by the number of rows.
   bool rows_are_alone() const { return this->device_->runs_host_kernels(); }
   std::string rowwise() const { return rows_are_alone() ? "portable" : "auto"; }
+  /// Those with gates that the device has.
+  std::vector<CellType> gated_cells() const {
+    std::vector<CellType> cells{CellType::kLstm, CellType::kGru};
+    if (device_->runs_host_kernels()) cells.push_back(CellType::kGruResetBefore);
+    return cells;
+  }
+
   /// The same bits where rows are alone, else within `relative`.
   void expect_same(const std::vector<double>& got, const std::vector<double>& want,
                    const std::string& name, double relative) {

@@ -9,7 +9,8 @@ class DecoderInt8Test : public DecoderTest<float> {
   template <typename Body>
   void each_case(int count, const Body& body) {
     std::mt19937_64 engine(21);
-    for (const CellType cell : {CellType::kLstm, CellType::kGru, CellType::kRnnTanh}) {
+    for (const CellType cell :
+         {CellType::kLstm, CellType::kGru, CellType::kGruResetBefore, CellType::kRnnTanh}) {
       for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
         for (int i = 0; i < count; ++i) {
           DecoderCase c = random_case(engine, cell, attention, DType::kFloat32);

@@ -84,7 +84,8 @@ class OracleTest : public DecoderTest<T> {
   void check_random(int count, double dropout, Tolerance tolerance) {
     std::mt19937_64 engine(dropout > 0 ? 11 : 12);
     // No relu, whose kink a rounding may pass.
-    for (const CellType cell : {CellType::kLstm, CellType::kGru, CellType::kRnnTanh}) {
+    for (const CellType cell :
+         {CellType::kLstm, CellType::kGru, CellType::kGruResetBefore, CellType::kRnnTanh}) {
       for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
         for (int i = 0; i < count; ++i) {
           DecoderCase c = random_case(engine, cell, attention, base::dtype_of<T>());

@@ -185,11 +185,10 @@ class StepTest : public DecoderTest<T> {
 using StepTestFloat64 = StepTest<double>;
 using StepTestFloat32 = StepTest<float>;
 
-constexpr CellType kCells[] = {CellType::kLstm, CellType::kGru};
 constexpr AttentionType kAttentions[] = {AttentionType::kAdditive, AttentionType::kMultiplicative};
 
 TEST_P(StepTestFloat32, StepsEqualForward) {
-  for (const CellType cell : kCells) {
+  for (const CellType cell : gated_cells()) {
     for (const AttentionType attention : kAttentions) {
       for (const std::int64_t rows : {1, 5, 33}) this->check_steps(cell, attention, rows);
     }
@@ -197,11 +196,11 @@ TEST_P(StepTestFloat32, StepsEqualForward) {
 }
 
 TEST_P(StepTestFloat64, StepsEqualForward) {
-  for (const CellType cell : kCells) check_steps(cell, AttentionType::kAdditive, 7);
+  for (const CellType cell : gated_cells()) check_steps(cell, AttentionType::kAdditive, 7);
 }
 
 TEST_P(StepTestFloat64, CarriedStateContinuesARun) {
-  for (const CellType cell : kCells) {
+  for (const CellType cell : gated_cells()) {
     for (const AttentionType attention : kAttentions) check_carried_state(cell, attention);
   }
 }

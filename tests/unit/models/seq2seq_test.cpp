@@ -206,6 +206,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cpu", "lstm", "multiplicative", true, 2, 1},
                     Case{"cpu", "gru", "additive", false, 1, 2},
                     Case{"test", "lstm", "additive", true, 2, 2},
+                    Case{"cpu", "gru_reset_before", "multiplicative", true, 1, 2},
+                    Case{"test", "gru_reset_before", "additive", false, 1, 1},
                     Case{"test", "gru", "multiplicative", true, 1, 1},
                     Case{"cpu", "rnn_tanh", "additive", true, 2, 2},
                     Case{"test", "rnn_relu", "multiplicative", false, 1, 1},

@@ -70,7 +70,8 @@ Case random_case(Cell cell, Attention attention, RandomValues& random) {
 
 void for_each_case(const std::function<void(Case&, RandomValues&)>& check) {
   RandomValues random(11);
-  for (const Cell cell : {Cell::kLstm, Cell::kGru, Cell::kRnnTanh, Cell::kRnnRelu})
+  for (const Cell cell :
+       {Cell::kLstm, Cell::kGru, Cell::kGruResetBefore, Cell::kRnnTanh, Cell::kRnnRelu})
     for (const Attention attention : {Attention::kAdditive, Attention::kMultiplicative})
       for (int trial = 0; trial < 6; ++trial) {
         Case c = random_case(cell, attention, random);

@@ -274,9 +274,6 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { rising.validate(); }),
                   "training.min_learning_rate is 0.5");
   refuse("model.cell=rnn", "model.cell is 'rnn'");
-  refuse("model.cell=gru_reset_before",
-         "model.cell is 'gru_reset_before'; a model with an attention decoder has lstm, gru, "
-         "rnn_tanh, rnn_relu");
   refuse("model.initializer=xavier",
          "model.initializer is 'xavier'; use one of: uniform, xavier_uniform, xavier_normal, "
          "orthogonal");

@@ -132,7 +132,8 @@ void BackwardRun<T>::query_gradient(const Share& share, std::int64_t t) const {
 }
 
 template <typename T>
-void BackwardRun<T>::cell_gradient(const Share& share, std::int64_t l, std::int64_t t) const {
+recurrent::cpu::StepBackwardArgs<T> BackwardRun<T>::step_args(const Share& share, std::int64_t l,
+                                                              std::int64_t t) const {
   recurrent::cpu::StepBackwardArgs<T> step_args{};
   step_args.row_begin = share.rows().begin;
   step_args.row_end = share.rows().end;
@@ -144,22 +145,58 @@ void BackwardRun<T>::cell_gradient(const Share& share, std::int64_t l, std::int6
   step_args.saved = trace.saved(l, t);
   step_args.h_prev = trace.h(l, t);
   step_args.h_prev_stride = d.hidden;
-  step_args.dh = dh(l, t + 1);
-  step_args.dh_direct = dh(l, t);
   step_args.d_gates_input = d_gates(l, t);
-  if (d.cell == CellType::kLstm) {
-    step_args.c_prev = trace.c(l, t);
-    step_args.c = trace.c(l, t + 1);
-    step_args.dc = scratch.dc + l * rows() * padded(d.hidden);
-  } else if (d.cell == CellType::kGru) {
+  if (d.cell == CellType::kGru || resets_before(d)) {
     step_args.d_gates_hidden = d_gates_hidden(l, t);
   }
-  recurrent::cpu::steps_of(*leaf.cells, d.cell).backward(step_args);
+  if (resets_before(d)) step_args.d_hidden_stride = rows() * padded(d.hidden);
+  return step_args;
+}
+
+template <typename T>
+void BackwardRun<T>::cell_gradient(const Share& share, std::int64_t l, std::int64_t t) const {
+  recurrent::cpu::StepBackwardArgs<T> step = step_args(share, l, t);
+  step.dh = dh(l, t + 1);
+  step.dh_direct = dh(l, t);
+  if (d.cell == CellType::kLstm) {
+    step.c_prev = trace.c(l, t);
+    step.c = trace.c(l, t + 1);
+    step.dc = scratch.dc + l * rows() * padded(d.hidden);
+  }
+  recurrent::cpu::steps_of(*leaf.cells, d.cell).backward(step);
+}
+
+/// With resets before the product: through that of n to r * h, which gives r its gradient, and
+/// through those of r and z, on top of the direct part.
+template <typename T>
+void BackwardRun<T>::carry_gate_by_gate(const Share& share, std::int64_t l, std::int64_t t) const {
+  const PackedLayer<T>& layer = weights.layers[static_cast<std::size_t>(l)];
+  const std::int64_t width = padded(d.hidden);
+  const auto multiply_gate = [&](std::int64_t gate, bool accumulate, T* out) {
+    multiply(*leaf.cells,
+             {d_gates_hidden(l, t) + gate * rows() * width, width, width, d.hidden, 1,
+              layer.recurrent_back + gate * layer.gate_size_back, nullptr, accumulate, out},
+             share.rows(), share.panels(d.hidden));
+  };
+  multiply_gate(2, false, scratch.d_reset);
+  recurrent::cpu::StepBackwardArgs<T> reset = step_args(share, l, t);
+  reset.dh = reset.dh_direct = scratch.d_reset;
+  leaf.cells->reset.backward(reset);
+  share.barrier();
+  multiply_gate(0, true, dh(l, t));
+  multiply_gate(1, true, dh(l, t));
+  const Range panels = share.panels(d.hidden);
+  for (std::int64_t row = share.rows().begin; row < share.rows().end; ++row) {
+    for (std::int64_t i = panels.begin * kPanel; i < panels.end * kPanel; ++i) {
+      dh(l, t)[row * width + i] += scratch.d_reset[row * width + i];
+    }
+  }
 }
 
 /// The previous h's gradient through the recurrent product, on top of the direct part.
 template <typename T>
 void BackwardRun<T>::carry_hidden(const Share& share, std::int64_t l, std::int64_t t) const {
+  if (resets_before(d)) return carry_gate_by_gate(share, l, t);
   multiply(*leaf.cells,
            {d_gates_hidden(l, t), gate_width(), gate_width(), d.hidden, 1,
             weights.layers[static_cast<std::size_t>(l)].recurrent_back, nullptr, true, dh(l, t)},

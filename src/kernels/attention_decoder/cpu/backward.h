@@ -50,8 +50,11 @@ struct BackwardRun {
   void output_gradient(const Share& share, std::int64_t t) const;
   void attention_gradient(const Share& share, std::int64_t t) const;
   void query_gradient(const Share& share, std::int64_t t) const;
+  recurrent::cpu::StepBackwardArgs<T> step_args(const Share& share, std::int64_t l,
+                                                std::int64_t t) const;
   void cell_gradient(const Share& share, std::int64_t l, std::int64_t t) const;
   void carry_hidden(const Share& share, std::int64_t l, std::int64_t t) const;
+  void carry_gate_by_gate(const Share& share, std::int64_t l, std::int64_t t) const;
   void pass_below(const Share& share, std::int64_t l, std::int64_t t) const;
 };
 

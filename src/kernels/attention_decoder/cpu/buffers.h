@@ -19,16 +19,20 @@ using recurrent::cpu::panels_of;
 
 constexpr std::int64_t padded(std::int64_t units) { return panels_of(units) * kPanel; }
 
+/// Whether recurrent products are made gate by gate, that of n after the others.
+inline bool resets_before(const Descriptor& d) { return d.cell == CellType::kGruResetBefore; }
+
 /// Packed matrices of one layer; see Leaf. "_back" ones, for training only, multiply gradients of
 /// gates in panel order and yield gradients of what the forward one multiplies.
 template <typename T>
 struct PackedLayer {
   T* input = nullptr;      ///< of x; in layer 0 of emb only
-  T* recurrent = nullptr;  ///< of h
+  T* recurrent = nullptr;  ///< of h; with resets before the product each gate's for itself
   T* bias = nullptr;       ///< [panels, G, 16]: both biases, but not the GRU's b_hn
   T* bias_hn = nullptr;    ///< GRU: [panels, 16]
   T* input_back = nullptr;
-  T* recurrent_back = nullptr;
+  T* recurrent_back = nullptr;                     ///< likewise
+  std::int64_t gate_size = 0, gate_size_back = 0;  ///< elements from gate to gate of these two
 };
 
 template <typename T>
@@ -63,11 +67,21 @@ PackedWeights<T> carve_packed(const Descriptor& d, const Leaf<T>& leaf, Carver& 
     PackedLayer<T>& layer = w.layers[static_cast<std::size_t>(l)];
     const std::int64_t input = l == 0 ? d.embedding : d.hidden;
     layer.input = matrix(d.hidden, input, d.gates());
-    layer.recurrent = matrix(d.hidden, d.hidden, d.gates());
+    if (resets_before(d)) {
+      layer.gate_size = leaf.packed_size(d.hidden, d.hidden, 1);
+      layer.recurrent = carver.take<T>(d.gates() * layer.gate_size);
+    } else {
+      layer.recurrent = matrix(d.hidden, d.hidden, d.gates());
+    }
     layer.bias = carver.take<T>(gate_depth);
     if (d.cell == CellType::kGru) layer.bias_hn = carver.take<T>(padded(d.hidden));
     layer.input_back = back(input, gate_depth);
-    layer.recurrent_back = back(d.hidden, gate_depth);
+    if (resets_before(d) && d.training) {
+      layer.gate_size_back = leaf.packed_size(d.hidden, padded(d.hidden), 1);
+      layer.recurrent_back = carver.take<T>(d.gates() * layer.gate_size_back);
+    } else {
+      layer.recurrent_back = back(d.hidden, gate_depth);
+    }
   }
   w.feed = matrix(d.hidden, d.output, d.gates());
   w.feed_back = back(d.output, gate_depth);
@@ -99,6 +113,7 @@ struct Trace {
   T* h_base = nullptr;                ///< [L, state_slots, B, H]; slot t: before step t
   T* c_base = nullptr;                ///< LSTM [L, cell_slots, B, padded(H)]
   T* saved_base = nullptr;            ///< training [L, T, B, panels, saved, 16]
+  T* reset_base = nullptr;            ///< resets before: [L, step_slots, B, H], r * h
   T* y_base = nullptr;                ///< [L-1, step_slots, B, H]: input of the layer above
   std::uint8_t* mask_base = nullptr;  ///< with dropout [L-1, T, B, H]: 1 where kept
   T* combined_base = nullptr;         ///< [step_slots, B, M+H]: [context ; q]
@@ -119,6 +134,9 @@ struct Trace {
     if (saved_base == nullptr) return nullptr;
     return saved_base + (l * extents.target_time + t) * rows() * padded(d->hidden) *
                             recurrent::saved_of(d->cell);
+  }
+  T* reset(std::int64_t l, std::int64_t t) const {
+    return reset_base + (l * step_slots + t % step_slots) * rows() * d->hidden;
   }
   T* y(std::int64_t l, std::int64_t t) const {
     return y_base + (l * step_slots + t % step_slots) * rows() * d->hidden;
@@ -159,6 +177,9 @@ Trace<T> carve_trace(const Descriptor& d, const Extents& extents, bool training,
     trace.saved_base =
         carver.take<T>(d.layers * time * rows * padded(d.hidden) * recurrent::saved_of(d.cell));
   }
+  if (resets_before(d)) {
+    trace.reset_base = carver.take<T>(d.layers * trace.step_slots * rows * d.hidden);
+  }
   trace.y_base = carver.take<T>((d.layers - 1) * trace.step_slots * rows * d.hidden);
   if (training && d.dropout > 0 && d.layers > 1) {
     trace.mask_base = carver.take<std::uint8_t>((d.layers - 1) * time * rows * d.hidden);
@@ -178,8 +199,10 @@ template <typename T>
 struct ForwardScratch {
   T* pre = nullptr;        ///< [T, B, panels, G, 16]: layer 0's input products
   T* pre_upper = nullptr;  ///< [B, panels, G, 16]: of the layer at work
-  T* recurrent = nullptr;  ///< 8-bit products [B, panels, G, 16]: of h, of the layer at work
-  T* sums = nullptr;       ///< [B, padded(A)]: before the tanh of the output
+  /// Products made apart (in 8 bits, or gate by gate): [B, panels, G, 16] or with resets before the
+  /// product [G, B, panels, 16], of the layer at work.
+  T* recurrent = nullptr;
+  T* sums = nullptr;  ///< [B, padded(A)]: before the tanh of the output
 };
 
 template <typename T>
@@ -188,7 +211,7 @@ ForwardScratch<T> carve_forward(const Descriptor& d, const Extents& extents, Car
   const std::int64_t gates = d.gates() * padded(d.hidden);
   scratch.pre = carver.take<T>(extents.target_time * extents.rows * gates);
   if (d.layers > 1) scratch.pre_upper = carver.take<T>(extents.rows * gates);
-  if (d.int8) scratch.recurrent = carver.take<T>(extents.rows * gates);
+  if (d.int8 || resets_before(d)) scratch.recurrent = carver.take<T>(extents.rows * gates);
   scratch.sums = carver.take<T>(extents.rows * padded(d.output));
   return scratch;
 }
@@ -197,21 +220,24 @@ ForwardScratch<T> carve_forward(const Descriptor& d, const Extents& extents, Car
 /// products over all time need afterwards.
 template <typename T>
 struct BackwardScratch {
-  T* dh[2] = {};                ///< [L, B, padded(H)], in turn
-  T* dc = nullptr;              ///< LSTM [L, B, padded(H)]
-  T* d_feed = nullptr;          ///< [B, padded(A)]: of a_{t-1} through the cell
-  T* d_below = nullptr;         ///< with dropout [B, padded(H)]
-  T* d_query = nullptr;         ///< [T, B, key_stride]
-  T* d_output = nullptr;        ///< [T, B, A]: before the tanh
-  T* d_context = nullptr;       ///< [T, B, value_stride]
-  T* d_scores = nullptr;        ///< [T, B, S]
-  T* d_gates = nullptr;         ///< [L, T, B, panels, G, 16]: of the input products
-  T* d_gates_hidden = nullptr;  ///< of the recurrent products; the LSTM's are the same array
-  T* d_keys = nullptr;          ///< [B, S, key_stride]
-  T* d_values = nullptr;        ///< [B, S, value_stride]
-  T* d_vector = nullptr;        ///< additive [B, key_stride]: of the score vector, by row
-  T* canonical = nullptr;       ///< [T*B, max(G*H, padded(E))]
-  T* emb = nullptr;             ///< [T, B, E]: a copy with zeros past the rows' ends
+  T* dh[2] = {};           ///< [L, B, padded(H)], in turn
+  T* dc = nullptr;         ///< LSTM [L, B, padded(H)]
+  T* d_feed = nullptr;     ///< [B, padded(A)]: of a_{t-1} through the cell
+  T* d_below = nullptr;    ///< with dropout [B, padded(H)]
+  T* d_reset = nullptr;    ///< resets before: [B, padded(H)], of r * h
+  T* d_query = nullptr;    ///< [T, B, key_stride]
+  T* d_output = nullptr;   ///< [T, B, A]: before the tanh
+  T* d_context = nullptr;  ///< [T, B, value_stride]
+  T* d_scores = nullptr;   ///< [T, B, S]
+  T* d_gates = nullptr;    ///< [L, T, B, panels, G, 16]: of the input products
+  /// Of the recurrent products: the LSTM's are the same array, and with resets before the product
+  /// each step's are [G, B, panels, 16].
+  T* d_gates_hidden = nullptr;
+  T* d_keys = nullptr;     ///< [B, S, key_stride]
+  T* d_values = nullptr;   ///< [B, S, value_stride]
+  T* d_vector = nullptr;   ///< additive [B, key_stride]: of the score vector, by row
+  T* canonical = nullptr;  ///< [T*B, max(G*H, padded(E))]
+  T* emb = nullptr;        ///< [T, B, E]: a copy with zeros past the rows' ends
 };
 
 template <typename T>
@@ -225,13 +251,15 @@ BackwardScratch<T> carve_backward(const Descriptor& d, const Extents& extents, C
   if (d.cell == CellType::kLstm) s.dc = carver.take<T>(state);
   s.d_feed = carver.take<T>(rows * padded(d.output));
   if (d.layers > 1 && d.dropout > 0) s.d_below = carver.take<T>(rows * padded(d.hidden));
+  if (resets_before(d)) s.d_reset = carver.take<T>(rows * padded(d.hidden));
   s.d_query = carver.take<T>(steps * padded(d.key_width()));
   s.d_output = carver.take<T>(steps * d.output);
   s.d_context = carver.take<T>(steps * padded(d.memory));
   s.d_scores = carver.take<T>(steps * extents.source_time);
   const std::int64_t gates = d.layers * steps * d.gates() * padded(d.hidden);
   s.d_gates = carver.take<T>(gates);
-  s.d_gates_hidden = d.cell == CellType::kGru ? carver.take<T>(gates) : s.d_gates;
+  const bool apart = d.cell == CellType::kGru || resets_before(d);
+  s.d_gates_hidden = apart ? carver.take<T>(gates) : s.d_gates;
   s.d_keys = carver.take<T>(entries * padded(d.key_width()));
   s.d_values = carver.take<T>(entries * padded(d.memory));
   if (d.attention == AttentionType::kAdditive) s.d_vector = carver.take<T>(rows * padded(d.key));

@@ -63,6 +63,10 @@ struct ForwardRun {
 
  private:
   void run_cell(const Share& share, std::int64_t layer, std::int64_t t, const T* pre) const;
+  /// With resets before the product: the recurrent products of r and z, r * h and the product of n.
+  /// `args` are those of the cell's step.
+  void multiply_gate_by_gate(const Share& share, std::int64_t layer, std::int64_t t,
+                             const recurrent::cpu::StepArgs<T>& args) const;
   void drop(const Share& share, std::int64_t layer, std::int64_t t) const;
   void make_query(const Share& share, std::int64_t t) const;
   void attend(const Share& share, std::int64_t t) const;

@@ -102,8 +102,14 @@ void add_cell(const BackwardRun<T>& run, std::int64_t l, const recurrent::LayerW
   }
   if (d.cell == CellType::kGru) to_canonical(run, run.d_gates_hidden(l, 0));
   if (gradient.weight_hh) {
-    add_outer(run.steps(), width, d.hidden, run.scratch.canonical, width, run.trace.h(l, 0),
-              d.hidden, gradient.weight_hh.template data_as<T>(), d.hidden);
+    T* target = gradient.weight_hh.template data_as<T>();
+    const std::int64_t of_h = resets_before(d) ? 2 * d.hidden : width;  // the others are of r * h
+    add_outer(run.steps(), of_h, d.hidden, run.scratch.canonical, width, run.trace.h(l, 0),
+              d.hidden, target, d.hidden);
+    if (of_h < width) {
+      add_outer(run.steps(), width - of_h, d.hidden, run.scratch.canonical + of_h, width,
+                run.trace.reset(l, 0), d.hidden, target + of_h * d.hidden, d.hidden);
+    }
   }
   if (gradient.bias_hh) {
     add_columns(run.steps(), width, run.scratch.canonical, width,

@@ -43,14 +43,15 @@ void copy_padded(const T* source, std::int64_t count, T* target) {
   std::fill(target + count, target + padded(count), T(0));
 }
 
-/// Rows of a gate matrix in panel order [panels, G, 16], zero for padded units.
+/// Rows of a matrix of some gates in panel order [panels, gates, 16], zero for padded units.
 template <typename T>
-void to_panel_rows(const Descriptor& d, const T* weight, std::int64_t width, T* panels) {
-  const std::int64_t count = d.gates() * padded(d.hidden);
+void to_panel_rows(const Descriptor& d, std::int64_t gates, const T* weight, std::int64_t width,
+                   T* panels) {
+  const std::int64_t count = gates * padded(d.hidden);
 #pragma omp parallel for schedule(static) if (count * width > 65536)
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t unit = i / (d.gates() * kPanel) * kPanel + i % kPanel;
-    const std::int64_t row = i / kPanel % d.gates() * d.hidden + unit;
+    const std::int64_t unit = i / (gates * kPanel) * kPanel + i % kPanel;
+    const std::int64_t row = i / kPanel % gates * d.hidden + unit;
     if (unit < d.hidden) {
       std::copy_n(weight + row * width, width, panels + i * width);
     } else {
@@ -77,6 +78,21 @@ void pack_bias(const Descriptor& d, const T* bias_ih, const T* bias_hh,
 }
 
 template <typename T>
+void pack_recurrent(const Descriptor& d, const Leaf<T>& leaf, const T* weight,
+                    const PackedLayer<T>& layer, T* scratch) {
+  const std::int64_t gates = resets_before(d) ? 1 : d.gates();
+  for (std::int64_t gate = 0; gate < d.gates(); gate += gates) {
+    const T* from = weight + gate * d.hidden * d.hidden;
+    pack_matrix(leaf, from, d.hidden * d.hidden, d.hidden, 1, d.hidden, d.hidden, gates,
+                layer.recurrent + gate * layer.gate_size);
+    if (!d.training) continue;
+    to_panel_rows(d, gates, from, d.hidden, scratch);
+    pack_back(leaf, scratch, d.hidden, gates * padded(d.hidden), d.hidden,
+              layer.recurrent_back + gate * layer.gate_size_back);
+  }
+}
+
+template <typename T>
 void pack_layer(const Descriptor& d, const Leaf<T>& leaf, std::int64_t l,
                 const recurrent::LayerWeights& weights, const PackedWeights<T>& packed,
                 T* scratch) {
@@ -91,15 +107,12 @@ void pack_layer(const Descriptor& d, const Leaf<T>& leaf, std::int64_t l,
     pack_matrix(leaf, weight_ih + d.embedding, d.hidden * width, width, 1, d.hidden, d.output,
                 gates, packed.feed, weight_ih, width);
   }
-  pack_matrix(leaf, weight_hh, d.hidden * d.hidden, d.hidden, 1, d.hidden, d.hidden, gates,
-              layer.recurrent);
+  pack_recurrent(d, leaf, weight_hh, layer, scratch);
   pack_bias(d, weights.bias_ih.data_as<const T>(), weights.bias_hh.data_as<const T>(), layer);
   if (!d.training) return;
-  to_panel_rows(d, weight_ih, width, scratch);
+  to_panel_rows(d, gates, weight_ih, width, scratch);
   pack_back(leaf, scratch, width, depth, input, layer.input_back);
   if (l == 0) pack_back(leaf, scratch + d.embedding, width, depth, d.output, packed.feed_back);
-  to_panel_rows(d, weight_hh, d.hidden, scratch);
-  pack_back(leaf, scratch, d.hidden, depth, d.hidden, layer.recurrent_back);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void ForwardRun<T>::run_cell(const Share& share, std::int64_t l, std::int64_t t,
                              const T* pre) const {
   const PackedLayer<T>& layer = weights.layers[static_cast<std::size_t>(l)];
   const bool top = l + 1 == d.layers;
-  if (d.int8) {
+  if (d.int8 && !resets_before(d)) {
     multiply(*leaf.cells,
              {trace.h(l, t), d.hidden, d.hidden, d.hidden, d.gates(), layer.recurrent, nullptr,
               false, scratch.recurrent},
@@ -65,8 +65,32 @@ void ForwardRun<T>::run_cell(const Share& share, std::int64_t l, std::int64_t t,
   args.y = top ? trace.combined(t) + d.memory : trace.y(l, t);
   args.y_stride = top ? trace.combined_width() : d.hidden;
   args.saved = trace.saved(l, t);
+  if (resets_before(d)) {
+    args.recurrent_stride = rows() * padded(d.hidden);
+    multiply_gate_by_gate(share, l, t, args);
+  }
   recurrent::cpu::steps_of(*leaf.cells, d.cell).forward(args);
   if (!top) drop(share, l, t);
+}
+
+template <typename T>
+void ForwardRun<T>::multiply_gate_by_gate(const Share& share, std::int64_t l, std::int64_t t,
+                                          const recurrent::cpu::StepArgs<T>& args) const {
+  const PackedLayer<T>& layer = weights.layers[static_cast<std::size_t>(l)];
+  const auto multiply_gate = [&](const T* h, std::int64_t gate) {
+    multiply(*leaf.cells,
+             {h, d.hidden, d.hidden, d.hidden, 1, layer.recurrent + gate * layer.gate_size, nullptr,
+              false, scratch.recurrent + gate * args.recurrent_stride},
+             share.rows(), share.panels(d.hidden));
+  };
+  multiply_gate(trace.h(l, t), 0);
+  multiply_gate(trace.h(l, t), 1);
+  recurrent::cpu::StepArgs<T> reset = args;
+  reset.h_next = trace.reset(l, t);
+  reset.y = nullptr;
+  leaf.cells->reset.forward(reset);
+  share.barrier();
+  multiply_gate(trace.reset(l, t), 2);
 }
 
 template <typename T>
