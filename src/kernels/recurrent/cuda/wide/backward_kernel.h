@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         wait_for_phase(barriers.parts_full(turn.buffer), turn.parity);
         if (place.thread() == 0) expect_parts(barriers, turn.buffer);
         sums = cell.sum_of(parts + turn.buffer * (BlockMemory::kPartsBytes / 16), tile);
-        __syncwarp();
-        if (empty != 0) arrive_in_cluster(empty + turn.buffer * 8);
+        arrive_after_loads(empty == 0 ? 0 : empty + turn.buffer * 8);
         turn.next();
       }
       if (!steps_on) {
@@ -159,6 +158,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       for (int i = 0; i < 2; ++i) half[(2 - 2 * role + i) * 128] = row_by_row(other + 4 * i);
       persistent::meet(1 + warp, 64);
       wait_for_phase(barriers.parts_empty(turn.buffer), turn.parity ^ 1);
+      follow_loads();
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const float4 mine = row_by_row(own + 4 * i), theirs = half[(2 * role + i) * 128];
