@@ -48,10 +48,11 @@ class RecurrentScaledGradients : public OnCandidate<Parameter> {
     return stack;
   }
 
-  Tensors run_by(const StackCase& stack, std::string_view implementation) const {
+  Tensors run_by(const StackCase& stack, std::string_view implementation, int rounds = 1) const {
     RunOptions options = OnCandidate::options();
     options.implementation = implementation;
     options.tf32 = true;
+    options.rounds = rounds;
     return run(stack, options);
   }
   void compare(const StackCase& stack) const {
@@ -75,6 +76,35 @@ TEST_P(RecurrentScaledGradients, EqualThoseOfTf32) {
       SCOPED_TRACE(describe(stack));
       if (gpu_lacks(stack.descriptor)) continue;
       compare(stack);
+    }
+  }
+}
+
+// Of several layers the products of one run beside launches of the next; of so many rows a layer
+// takes several launches, the last one for fewer rows, beside which inputs' gradients are
+// multiplied.
+TEST_P(RecurrentScaledGradients, EqualThoseOfTf32BesideLaunches) {
+  if (std::get<1>(GetParam()) != std::string_view("persistent-wide")) GTEST_SKIP();
+  for (const std::int64_t rows : {draw(100, 128), draw(260, 350)}) {
+    for (const bool ends : {false, true}) {
+      StackCase stack;
+      Descriptor& d = stack.descriptor;
+      d.input = d.hidden = 1024;
+      d.layers = draw(2, 3);
+      d.dropout = draw(0, 1) * 0.3;
+      d.tf32 = d.training = true;
+      d.rows = stack.rows = rows;
+      d.time = stack.time = draw(9, 11);
+      fill_case(random_, stack);
+      stack.input.lengths.clear();
+      for (std::int64_t i = 0; ends && i < rows; ++i) {
+        stack.input.lengths.push_back(static_cast<int>(draw(1, stack.time)));
+      }
+      SCOPED_TRACE(describe(stack));
+      if (gpu_lacks(stack.descriptor)) return;
+      compare(stack);
+      EXPECT_EQ(run_by(stack, "persistent-wide", 3), run_by(stack, "persistent-wide"))
+          << "captured";
     }
   }
 }

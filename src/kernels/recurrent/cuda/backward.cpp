@@ -1,9 +1,19 @@
+#include <algorithm>
+
 #include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/scaled_gradients.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/span.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
+
+/// Where the gradient of a layer's input goes, [time, rows, input].
+std::byte* gradient_of_input(const Run& run, const BackwardArgs& args, std::int64_t layer) {
+  if (layer == 0) return static_cast<std::byte*>(args.dx.data());
+  const BackwardLayout& layout = run.engine.workspace.backward;
+  return run.workspace<std::byte>(layout.dy[static_cast<std::size_t>(layer - 1)]);
+}
 
 /// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy. Of
 /// dx, which no steps wait for, all turns at once, unless launches leave room for a product beside
@@ -20,13 +30,17 @@ void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args,
   const std::int64_t rows = run.args.rows, first = time - part.end;
   const PackedMatrix& matrix = engine.packed.layers[l].weight_ih;
   const BackwardLayout& layout = engine.workspace.backward;
-  std::byte* base = layer == 0 ? static_cast<std::byte*>(args.dx.data())
-                               : run.workspace<std::byte>(layout.dy[l - 1]);
+  std::byte* base = gradient_of_input(run, args, layer);
   std::byte* to = run.element(base, first * rows * matrix.columns);
-  const std::byte* gates =
-      run.element(run.workspace<const std::byte>(layout.d_input[l]), first * rows * matrix.rows);
-  multiply(run, lane, part.size() * rows, matrix.columns, matrix.rows, {gates, matrix.rows},
-           backward_factor(run, matrix), {to, matrix.columns, engine.descriptor.dtype});
+  if (ScaledGradients::by_launch(run)) {
+    ScaledGradients::multiply_input_weights(run, lane, layer, {first, time - part.begin}, {0, rows},
+                                            reinterpret_cast<float*>(base));
+  } else {
+    const std::byte* gates =
+        run.element(run.workspace<const std::byte>(layout.d_input[l]), first * rows * matrix.rows);
+    multiply(run, lane, part.size() * rows, matrix.columns, matrix.rows, {gates, matrix.rows},
+             backward_factor(run, matrix), {to, matrix.columns, engine.descriptor.dtype});
+  }
   if (layer > 0 && run.drops(layer - 1)) {
     run.drop(run.engine.lanes[lane], layer - 1, to, first, part.size());
   }
@@ -58,6 +72,62 @@ std::int64_t early_turns(const Run& run) {
   return turns * run.args.rows >= kFewestRows && can_await_turns(run) ? turns : 0;
 }
 
+/// Those of all layers that give a gradient to their input, beside the first launch.
+void scale_input_weights(const Run& run, std::int64_t lane, const BackwardArgs& args) {
+  for (std::int64_t layer = run.engine.sizes.layers - 1; layer >= (args.dx ? 0 : 1); --layer) {
+    ScaledGradients::scale_input_weights(run, lane, layer);
+  }
+  run.engine.lanes.mark(lane);
+}
+
+/// Of a layer with several launches: the gradient of its input for the rows of the launch that
+/// begins with row `first`. Dropout comes when all rows are there.
+void input_gradient_of_launch(const Run& run, std::int64_t lane, const BackwardArgs& args,
+                              std::int64_t layer, std::int64_t first) {
+  if (layer == 0 && !args.dx) return;
+  const std::int64_t count = std::min(launch_rows(run), run.args.rows - first);
+  ScaledGradients::multiply_input_weights(
+      run, lane, layer, {0, run.args.time}, {first, count},
+      reinterpret_cast<float*>(gradient_of_input(run, args, layer)));
+}
+std::int64_t first_row_of_last_launch(const Run& run) {
+  const std::int64_t each = launch_rows(run);
+  return (run.args.rows - 1) / each * each;
+}
+/// Whether that of a layer's last launch is multiplied beside the first launch of the layer below,
+/// which is for other rows; without dropout, that is.
+bool defers_last_rows(const Run& run, std::int64_t layer) {
+  return launch_rows(run) < run.args.rows && layer > 0 && !run.drops(layer - 1);
+}
+
+/// A layer's launches after the first, each for some of the rows. Beside them the input's gradient
+/// of the rows of the launch before is multiplied.
+void run_other_launches(const Run& run, const BackwardArgs& args, std::int64_t layer) {
+  Lanes& lanes = run.engine.lanes;
+  const std::int64_t steps = run.lane_of(0, 0), products = run.product_lane_of(0);
+  const std::int64_t time = run.args.time, rows = run.args.rows, each = launch_rows(run);
+  if (layer + 1 < run.engine.sizes.layers && defers_last_rows(run, layer + 1)) {
+    lanes.follow_mark(steps);
+  }
+  for (std::int64_t first = each; first < rows; first += each) {
+    lanes.follow(products, steps);
+    run_persistent_layer(run, args, layer, {0, time}, lanes.begun(),
+                         static_cast<int>(first / each));
+    lanes.follow_begun(products);
+    input_gradient_of_launch(run, products, args, layer, first - each);
+  }
+  const std::int64_t last = first_row_of_last_launch(run);
+  if (layer == 0) {
+    lanes.follow(products, steps);
+    return input_gradient_of_launch(run, products, args, layer, last);
+  }
+  // The next launch writes where products of the weight gradients have read.
+  lanes.follow(steps, products);
+  if (defers_last_rows(run, layer)) return;
+  input_gradient_of_launch(run, steps, args, layer, last);
+  run.drop(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0, time);
+}
+
 /// Layers of a launch each, one after the other. On the multiprocessors that a launch leaves free
 /// run what no launch waits for, the products of the weight gradients of the layer above, and the
 /// first part of what the next one waits for.
@@ -66,25 +136,39 @@ void run_launches(const Run& run, const BackwardArgs& args) {
   Lanes& lanes = engine.lanes;
   const std::int64_t steps = run.lane_of(0, 0), products = run.product_lane_of(0);
   const std::int64_t time = run.args.time, top = engine.sizes.layers - 1;
+  const bool several = launch_rows(run) < run.args.rows;
   for (std::int64_t layer = top; layer >= 0; --layer) {
     const std::int64_t early = layer > 0 || args.dx ? early_turns(run) : 0;
-    const bool beside = layer < top || early > 0;
+    const bool scales = layer == top && ScaledGradients::by_launch(run);
+    const bool beside = layer < top || early > 0 || scales;
     {
       const runtime::LayerSpan span(run.context.profiler(), layer);
       if (beside) lanes.follow(products, steps);
-      run_persistent_layer(run, args, layer, {0, time}, beside ? lanes.begun() : nullptr);
+      run_persistent_layer(run, args, layer, {0, time}, beside ? lanes.begun() : nullptr,
+                           several ? 0 : -1);
       if (beside) lanes.follow_begun(products);
+      if (scales) scale_input_weights(run, products, args);
+    }
+    if (layer < top && defers_last_rows(run, layer + 1)) {
+      const runtime::LayerSpan span(run.context.profiler(), layer + 1);
+      input_gradient_of_launch(run, products, args, layer + 1, first_row_of_last_launch(run));
+      lanes.mark(products);
     }
     if (layer < top) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
       add_weight_gradients(run, args.gradients, layer + 1);
     }
     const runtime::LayerSpan span(run.context.profiler(), layer);
+    if (several) {
+      run_other_launches(run, args, layer);
+      continue;
+    }
     if (early > 0) {
       await_turns(run, products, early);
       input_gradient(run, products, args, layer, {0, early});
     }
     if (layer == 0) lanes.follow(products, steps);
+    if (scales) lanes.follow_mark(steps);
     input_gradient(run, layer > 0 ? steps : products, args, layer, {early, time});
     // The next launch writes where products of the weight gradients have read.
     if (layer > 0) lanes.follow(steps, products);

@@ -1,4 +1,5 @@
 #include "kernels/recurrent/cuda/neighbours.h"
+#include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/launch.h"
@@ -22,7 +23,7 @@ __device__ void add_to_targets(const ColumnSums& args, std::int64_t column, floa
 /// Each block sums its columns over one part of the depth; a thread has kWide neighbours. The sums
 /// of the only part are added at once.
 template <typename T, typename Factor, int kWide>
-__global__ void part_kernel(const ColumnSums args) {
+__global__ void part_kernel(const ColumnSums args, const float* row_scales) {
   constexpr int kColumns = kLanes * kWide;
   __shared__ float sums[kRows][kColumns];
   const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(kColumns);
@@ -40,9 +41,11 @@ __global__ void part_kernel(const ColumnSums args) {
       if (args.factors) {
         factor = *reinterpret_cast<const Neighbours<Factor, kWide>*>(factors + i * args.columns);
       }
+      const float row_scale = row_scales ? row_scales[i] : 1.0f;
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
-        sum[k] += args.factors ? load(value.at + k) * load(factor.at + k) : load(value.at + k);
+        const float number = load(value.at + k) * row_scale;
+        sum[k] += args.factors ? number * load(factor.at + k) : number;
       }
     }
   }
@@ -59,12 +62,13 @@ __global__ void part_kernel(const ColumnSums args) {
 }
 
 template <typename T, int kWide>
-void queue_parts(cudaStream_t stream, const ColumnSums& args, std::int64_t parts) {
+void queue_parts(cudaStream_t stream, const ColumnSums& args, const float* row_scales,
+                 std::int64_t parts) {
   constexpr int kColumns = kLanes * kWide;
   const dim3 grid(static_cast<unsigned>((args.columns + kColumns - 1) / kColumns),
                   static_cast<unsigned>(parts));
   const auto kernel = args.stored_factors ? part_kernel<T, T, kWide> : part_kernel<T, float, kWide>;
-  kernel<<<grid, dim3(kLanes, kRows), 0, stream>>>(args);
+  kernel<<<grid, dim3(kLanes, kRows), 0, stream>>>(args, row_scales);
 }
 
 __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
@@ -78,9 +82,8 @@ __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
 
 constexpr int kBlock = 256;
 
-}  // namespace
-
-void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args) {
+void queue_sums(cudaStream_t stream, DType storage, const ColumnSums& args,
+                const float* row_scales) {
   const std::int64_t parts = parts_of(args.depth);
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -91,12 +94,22 @@ void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args)
             : is_aligned(static_cast<const float*>(args.factors), args.columns, kWide);
     const bool whole =
         is_aligned(static_cast<const T*>(args.values), args.stride, kWide) && factors;
-    whole ? queue_parts<T, kWide>(stream, args, parts) : queue_parts<T, 1>(stream, args, parts);
+    whole ? queue_parts<T, kWide>(stream, args, row_scales, parts)
+          : queue_parts<T, 1>(stream, args, row_scales, parts);
   });
   runtime::cuda::check(cudaGetLastError(), "queue the gradients of recurrent biases");
   if (parts == 1) return;
   add_kernel<<<runtime::cuda::blocks_for(args.columns, kBlock), kBlock, 0, stream>>>(args, parts);
   runtime::cuda::check(cudaGetLastError(), "queue the gradients of recurrent biases");
+}
+
+}  // namespace
+
+void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args) {
+  queue_sums(stream, storage, args, nullptr);
+}
+void add_scaled_column_sums(cudaStream_t stream, const ColumnSums& args, const float* row_scales) {
+  queue_sums(stream, DType::kFloat16, args, row_scales);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

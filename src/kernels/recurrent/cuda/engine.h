@@ -49,6 +49,11 @@ struct Piece {
   std::int64_t size() const { return end - begin; }
 };
 
+/// Rows of the batch.
+struct RowRange {
+  std::int64_t first, count;
+};
+
 /// Whether tensor copies can begin there.
 bool can_copy(const void* data);
 
@@ -168,10 +173,14 @@ void run_backward(Engine& engine, const Context& context, const BackwardArgs& ar
                   const Memory& memory);
 
 /// The steps that a piece of one layer has, or turns of backward, in one launch, between the
-/// products of its input and those of its gradients. `begun`: LaunchQueue.
+/// products of its input and those of its gradients. `begun`, `part`: LaunchQueue.
 void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece);
 void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer,
-                          const Piece& turns, cudaEvent_t begun = nullptr);
+                          const Piece& turns, cudaEvent_t begun = nullptr, int part = -1);
+
+/// Rows that each launch of a layer's backward is for, the last one perhaps for fewer, if launches
+/// are queued one by one; else all.
+std::int64_t launch_rows(const Run& run);
 
 /// Whether await_turns can tell how far a launch of backward is.
 bool can_await_turns(const Run& run);

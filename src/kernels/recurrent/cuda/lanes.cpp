@@ -11,6 +11,7 @@ Lanes::Lanes(std::int64_t count) : sides_(static_cast<std::size_t>(count - 1)) {
 
 Lanes::~Lanes() {
   if (event_ != nullptr) cudaEventDestroy(event_);
+  if (mark_ != nullptr) cudaEventDestroy(mark_);
   if (begun_ != nullptr) cudaEventDestroy(begun_);
   if (gate_ != nullptr) cudaStreamDestroy(gate_);
 }
@@ -24,6 +25,14 @@ void Lanes::follow(std::int64_t waiter, std::int64_t leader) {
   // A wait holds on to what was recorded when it was queued, so one event serves all.
   check(cudaEventRecord(event_, (*this)[leader]), "record a CUDA event");
   check(cudaStreamWaitEvent((*this)[waiter], event_), "wait for a CUDA event");
+}
+
+void Lanes::mark(std::int64_t lane) {
+  check(cudaEventRecord(mark_, (*this)[lane]), "record a CUDA event");
+}
+
+void Lanes::follow_mark(std::int64_t waiter) {
+  check(cudaStreamWaitEvent((*this)[waiter], mark_), "wait for a CUDA event");
 }
 
 void Lanes::follow_begun(std::int64_t waiter) {
@@ -43,7 +52,7 @@ void Lanes::follow_begun(std::int64_t waiter) {
 }
 
 void Lanes::take(const Context& context) {
-  for (cudaEvent_t* event : {&event_, &begun_}) {
+  for (cudaEvent_t* event : {&event_, &mark_, &begun_}) {
     if (*event != nullptr) continue;
     check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "create a CUDA event");
   }

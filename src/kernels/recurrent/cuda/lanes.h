@@ -29,6 +29,10 @@ class Lanes {
   /// What is queued on lane `waiter` from now on waits for what lane `leader` has been given.
   void follow(std::int64_t waiter, std::int64_t leader);
 
+  /// What follow_mark() waits for: what the lane has been given by now.
+  void mark(std::int64_t lane);
+  void follow_mark(std::int64_t waiter);
+
   /// For the next launch of many steps (LaunchQueue).
   cudaEvent_t begun() const { return begun_; }
   /// What is queued on lane `waiter` from now on begins when all blocks of the launch that was
@@ -42,7 +46,7 @@ class Lanes {
  private:
   CudaStream* main_ = nullptr;
   std::vector<CudaStream*> sides_;
-  cudaEvent_t event_ = nullptr, begun_ = nullptr;
+  cudaEvent_t event_ = nullptr, mark_ = nullptr, begun_ = nullptr;
   cudaStream_t gate_ = nullptr;
 };
 

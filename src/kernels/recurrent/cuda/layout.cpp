@@ -30,7 +30,7 @@ class Booking {
   std::size_t total_ = 0;
 };
 
-constexpr std::int64_t kFloat = sizeof(float);
+constexpr std::int64_t kFloat = sizeof(float), kHalf = 2;
 
 PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows,
                          std::int64_t columns, bool with_transpose) {
@@ -133,12 +133,13 @@ std::int64_t held_d_inputs(const Descriptor& descriptor, const Rung& rung) {
   return defers_gradients(descriptor, rung) ? 2 : 1;
 }
 
-ScaledLayout book_scaled(Booking& booking, const Descriptor& descriptor, std::int64_t input) {
-  constexpr std::int64_t kHalf = 2;
+/// `gates`: of the gates' gradients, too.
+ScaledLayout book_scaled(Booking& booking, const Descriptor& descriptor, std::int64_t input,
+                         bool gates) {
   const Sizes sizes(descriptor);
   const std::int64_t steps = descriptor.time * descriptor.rows, width = sizes.gate_width;
   ScaledLayout layout;
-  layout.d_input = booking.take(kHalf, {steps, sizes.directions * width});
+  if (gates) layout.d_input = booking.take(kHalf, {steps, sizes.directions * width});
   layout.input = booking.take(kHalf, {steps, input});
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     layout.h.push_back(booking.take(kHalf, {steps, sizes.hidden}));
@@ -156,12 +157,21 @@ std::vector<ScaledLayout> book_scaled(Booking& booking, const Descriptor& descri
   const auto layers = static_cast<std::size_t>(descriptor.layers);
   if (is_layered(descriptor, rung)) {
     for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
-      layouts.push_back(book_scaled(booking, descriptor, descriptor.input_of(layer)));
+      layouts.push_back(book_scaled(booking, descriptor, descriptor.input_of(layer), true));
     }
     return layouts;
   }
   const std::int64_t above = descriptor.layers > 1 ? descriptor.input_of(1) : 0;
-  layouts.assign(layers, book_scaled(booking, descriptor, std::max(descriptor.input_of(0), above)));
+  const std::int64_t input = std::max(descriptor.input_of(0), above);
+  if (!launches_scale(descriptor, rung)) {
+    layouts.assign(layers, book_scaled(booking, descriptor, input, true));
+    return layouts;
+  }
+  // The first layer's are scaled beside the products of the layer above.
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    layouts.push_back(layer < 2 ? book_scaled(booking, descriptor, input, false)
+                                : layouts[layer - 2]);
+  }
   return layouts;
 }
 
@@ -170,12 +180,21 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t lanes = lane_count(descriptor, rung);
   const std::int64_t held = held_d_inputs(descriptor, rung);
+  const bool scaled = launches_scale(descriptor, rung);
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    layout.d_input.push_back(
-        layer < held
-            ? booking.take(sizes.storage, {time, rows, sizes.directions * sizes.gate_width})
-            : layout.d_input[static_cast<std::size_t>(layer - held)]);
+    const auto shared = static_cast<std::size_t>(layer - held);
+    layout.d_input.push_back(layer < held
+                                 ? booking.take(scaled ? kHalf : sizes.storage,
+                                                {time, rows, sizes.directions, sizes.gate_width})
+                                 : layout.d_input[shared]);
+    if (scaled) {
+      layout.row_scales.push_back(layer < held ? booking.take(kFloat, {time, rows})
+                                               : layout.row_scales[shared]);
+      layout.weight_ih.push_back(
+          {booking.take(kHalf, {sizes.gate_width, descriptor.input_of(layer)}),
+           booking.take(sizeof(FactorScales), {1})});
+    }
     if (layer + 1 < sizes.layers) {
       layout.dy.push_back(
           booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
@@ -237,7 +256,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
   for (std::int64_t l = 0; l < sizes.layers; ++l) {
     PackedLayer layer;
     const std::int64_t all = sizes.directions * sizes.gate_width;
-    layer.weight_ih = book_matrix(booking, sizes, all, descriptor.input_of(l), with_transpose);
+    layer.weight_ih = book_matrix(booking, sizes, all, descriptor.input_of(l),
+                                  with_transpose && !launches_scale(descriptor, rung));
     layer.bias = booking.take(kFloat, {all});
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
@@ -312,6 +332,22 @@ bool scales_gradients(const Descriptor& descriptor, const Rung& rung) {
   return rung.scaled_gradients && descriptor.tf32 && descriptor.training &&
          descriptor.cell != CellType::kGruResetBefore && !descriptor.projects() &&
          descriptor.input % kAligned == 0 && descriptor.hidden % kAligned == 0;
+}
+
+bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps) {
+  constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+  const std::int64_t width = descriptor.directions * descriptor.gates() * descriptor.hidden;
+  return steps * width * (descriptor.input_of(layer) + descriptor.hidden) >= kFewest;
+}
+
+bool launches_scale(const Descriptor& descriptor, const Rung& rung) {
+  if (!scales_gradients(descriptor, rung) || rung.residence != Residence::kWide) return false;
+  if (!rung.persistent_backward() || descriptor.cell != CellType::kLstm) return false;
+  if (descriptor.directions > 1) return false;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    if (!pays_to_scale(descriptor, layer, descriptor.time * descriptor.rows)) return false;
+  }
+  return true;
 }
 
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {

@@ -93,15 +93,24 @@ struct ForwardLayout {
 
 /// In TF32, factors of weight gradients as float16; layers may share it.
 struct ScaledLayout {
-  std::size_t d_input = 0, input = 0;    ///< [time, rows, D*G*H], [time, rows, input]
+  std::size_t d_input = 0, input = 0;    ///< [time, rows, D*G*H] (unless launches scale), [time,
+                                         ///< rows, input]
   std::vector<std::size_t> h;            ///< a direction: [time, rows, output]
   std::vector<std::size_t> d_recurrent;  ///< likewise, where it is not d_input: [time, rows, G*H]
   std::size_t scales = 0;                ///< FactorScales (scaled_factors.h)
 };
 
+/// A factor as float16, and its FactorScales.
+struct ScaledMatrix {
+  std::size_t values = 0, scales = 0;
+};
+
 struct BackwardLayout {
-  /// A layer: storage [time, rows, D*G*H]. Layers may share it.
+  /// A layer: [time, rows, D*G*H], in storage or, where launches scale, float16. Layers may share
+  /// it.
   std::vector<std::size_t> d_input;
+  std::vector<std::size_t> row_scales;   ///< likewise, where launches scale: float32 [time, rows]
+  std::vector<ScaledMatrix> weight_ih;   ///< likewise: of backward's products
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
                                          ///< apart: storage [time, rows, G*H]
   std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
@@ -132,6 +141,12 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
 bool is_layered(const Descriptor& descriptor, const Rung& rung);
 /// Whether weight gradients may be products of scaled float16.
 bool scales_gradients(const Descriptor& descriptor, const Rung& rung);
+/// Whether launches of backward leave gate gradients as scaled float16, each row by its own scale,
+/// of which the gradients of all weights and inputs are products then.
+bool launches_scale(const Descriptor& descriptor, const Rung& rung);
+/// Whether weight gradients of a layer have so many multiplications that scaling factors pays
+/// (docs/performance/float32-and-tf32.md), with so many steps times rows.
+bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps);
 /// Whether products of weight gradients run beside the launches of the layers below, which don't
 /// wait for them.
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung);

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/scaled_gradients.h"
 #include "kernels/recurrent/cuda/streamed/launch.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 
@@ -106,9 +107,9 @@ persistent::LayerBackwardWithExtras with_extras(const Run& run, std::int64_t lay
 /// Queues the launch on the layer's stream.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange,
-            cudaEvent_t begun = nullptr) {
+            cudaEvent_t begun = nullptr, int part = -1) {
   const Engine& engine = run.engine;
-  const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun};
+  const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun, part};
   if (engine.rung.residence == Residence::kGrid) {
     persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kWide) {
@@ -158,14 +159,14 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
 }
 
 void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer,
-                          const Piece& turns, cudaEvent_t begun) {
+                          const Piece& turns, cudaEvent_t begun, int part) {
   Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   const auto l = static_cast<std::size_t>(layer);
   const PackedLayer& packed = engine.packed.layers[l];
   const BackwardLayout& layout = engine.workspace.backward;
   const std::int64_t state = run.args.rows * sizes.hidden;
-  persistent::LayerBackward args{};
+  wide::LayerBackward args{};
   args.extent = extent_of(run, run.args.time - turns.end, run.args.time - turns.begin);
   args.dy =
       layer + 1 == sizes.layers ? backward.dy.data() : run.workspace<const void>(layout.dy[l]);
@@ -173,7 +174,12 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
   args.dcn = part_of<const float>(run, backward.dcn, layer, state);
   args.dh0 = stored_part_of(run, backward.dh0, layer, state);
   args.dc0 = part_of<float>(run, backward.dc0, layer, state);
-  args.d_input = run.workspace<void>(layout.d_input[l]);
+  if (layout.row_scales.empty()) {
+    args.d_input = run.workspace<void>(layout.d_input[l]);
+  } else {
+    args.d_scaled = run.workspace<void>(layout.d_input[l]);
+    args.row_scales = run.workspace<float>(layout.row_scales[l]);
+  }
   for (std::size_t d = 0; d < packed.directions.size(); ++d) {
     const std::size_t i = l * packed.directions.size() + d;
     const StateLayout& kept = engine.reserve.states[i];
@@ -197,7 +203,12 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     args.dh_before = dh;
     args.dc0 = dc;
   }
-  launch(run, layer, args, layout.exchange, begun);
+  launch(run, layer, args, layout.exchange, begun, part);
+}
+
+std::int64_t launch_rows(const Run& run) {
+  if (!ScaledGradients::by_launch(run)) return run.args.rows;
+  return wide::backward_launch_rows(run.engine.descriptor, run.args.rows);
 }
 
 bool can_await_turns(const Run& run) {

@@ -23,7 +23,8 @@ __device__ Group load_group(const float* from) {
 }
 
 /// Calls body(i, group) for each group of this block's factor, which begins at number i; with zeros
-/// past a row's end. A warp takes a line at a time, and several groups of it are on their way.
+/// past a row's end, and times the row's scale. A warp takes a line at a time, and several groups
+/// of it are on their way.
 template <typename Body>
 __device__ void for_groups(const ScaledFactors& args, const Body& body) {
   constexpr int kAhead = 4, kStep = kLanes * kFactorGroup;
@@ -32,6 +33,7 @@ __device__ void for_groups(const ScaledFactors& args, const Body& body) {
        line += gridDim.x * kWarps) {
     const bool counts = !factor.ends || args.lengths == nullptr ||
                         line / args.rows < args.lengths[line % args.rows];
+    const float row_scale = args.row_scales ? args.row_scales[line] : 1.0f;
     const std::int64_t begin = line * factor.width, end = begin + factor.width;
     std::int64_t first = begin + threadIdx.x * kFactorGroup;
     for (; first < end; first += kAhead * kStep) {
@@ -43,7 +45,10 @@ __device__ void for_groups(const ScaledFactors& args, const Body& body) {
       }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        if (first + k * kStep < end) body(first + k * kStep, groups[k]);
+        if (first + k * kStep >= end) continue;
+#pragma unroll
+        for (float& number : groups[k].at) number *= row_scale;
+        body(first + k * kStep, groups[k]);
       }
     }
   }
@@ -78,18 +83,45 @@ __global__ void scale_kernel(const ScaledFactors args) {
   if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y > 0) return;
   for (int i = 0; i < args.product_count; ++i) {
     const auto [left, right] = args.products[i];
-    scales.alphas[i] = persistent::Scale(scales.largest[left]).down *
-                       persistent::Scale(scales.largest[right]).down;
+    scales.alphas[i] = persistent::Scale(scales.largest[right]).down;
+    if (left != ScaledFactors::kRowByRow) {
+      scales.alphas[i] *= persistent::Scale(scales.largest[left]).down;
+    }
   }
   scales.one = 1;
+  scales.zero = 0;
+}
+
+/// A warp takes a line at a time.
+__global__ void rows_kernel(const ScaledRows args) {
+  constexpr int kWide = 4;
+  const bool aligned = is_aligned(args.values, args.width, kWide);
+  for (std::int64_t i = blockIdx.x * kWarps + threadIdx.y; i < args.steps * args.rows;
+       i += gridDim.x * kWarps) {
+    const std::int64_t line = i / args.rows * args.step_rows + i % args.rows;
+    const float scale = args.scales[line];
+    float* row = args.values + line * args.width;
+    for (std::int64_t k = threadIdx.x * kWide; k < args.width; k += kLanes * kWide) {
+      if (aligned) {
+        auto& four = *reinterpret_cast<float4*>(row + k);
+        four = make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) row[k + j] *= scale;
+      }
+    }
+  }
+}
+
+constexpr std::int64_t kMostBlocks = 1024;
+unsigned blocks_for(std::int64_t depth) {
+  return static_cast<unsigned>(std::min(kMostBlocks, (depth + kWarps - 1) / kWarps));
 }
 
 }  // namespace
 
 void scale_factors(cudaStream_t stream, const ScaledFactors& args) {
-  constexpr std::int64_t kMostBlocks = 1024;
-  const dim3 grid(static_cast<unsigned>(std::min(kMostBlocks, (args.depth + kWarps - 1) / kWarps)),
-                  static_cast<unsigned>(args.count));
+  const dim3 grid(blocks_for(args.depth), static_cast<unsigned>(args.count));
   const dim3 block(kLanes, kWarps);
   runtime::cuda::check(
       cudaMemsetAsync(args.scales->largest, 0, sizeof(args.scales->largest), stream),
@@ -97,6 +129,11 @@ void scale_factors(cudaStream_t stream, const ScaledFactors& args) {
   largest_kernel<<<grid, block, 0, stream>>>(args);
   scale_kernel<<<grid, block, 0, stream>>>(args);
   runtime::cuda::check(cudaGetLastError(), "queue the scaling of a product's factors");
+}
+
+void scale_rows(cudaStream_t stream, const ScaledRows& args) {
+  rows_kernel<<<blocks_for(args.steps * args.rows), dim3(kLanes, kWarps), 0, stream>>>(args);
+  runtime::cuda::check(cudaGetLastError(), "queue the scaling of a product's rows");
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -10,10 +10,12 @@ GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_
   const BackwardLayout& layout = run.engine.workspace.backward;
   const StateLayout& state = run.engine.reserve.states[i];
   const std::int64_t output = run.engine.descriptor.output_of(layer);
+  const auto l = static_cast<std::size_t>(layer);
   input_stride = sizes.directions * sizes.gate_width;
   d_input =
-      run.element(run.workspace<const std::byte>(layout.d_input[static_cast<std::size_t>(layer)]),
-                  direction * sizes.gate_width);
+      run.element(run.workspace<const std::byte>(layout.d_input[l]), direction * sizes.gate_width);
+  row_scales =
+      layout.row_scales.empty() ? nullptr : run.workspace<const float>(layout.row_scales[l]);
   d_recurrent = sizes.gates_apart ? run.workspace<const std::byte>(layout.d_recurrent[i]) : d_input;
   recurrent_stride = sizes.gates_apart ? sizes.gate_width : input_stride;
   // The state before time t is in row t, or in row t + 1 of the direction that comes from there.
@@ -26,19 +28,24 @@ GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_
 bool ScaledGradients::pay(const Run& run, std::int64_t layer) {
   const Engine& engine = run.engine;
   if (engine.workspace.backward.scaled.empty() || !run.context.tf32()) return false;
-  // Multiplications; measured (docs/performance/float32-and-tf32.md).
-  constexpr std::int64_t kFewest = std::int64_t{1} << 32;
-  const std::int64_t width = engine.sizes.directions * engine.sizes.gate_width;
-  const std::int64_t across = engine.descriptor.input_of(layer) + engine.sizes.hidden;
-  return run.args.time * run.args.rows * width * across >= kFewest;
+  return by_launch(run) || pays_to_scale(engine.descriptor, layer, run.args.time * run.args.rows);
+}
+
+bool ScaledGradients::by_launch(const Run& run) {
+  return !run.engine.workspace.backward.row_scales.empty();
 }
 
 ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_t lane)
     : run_(run),
       layout_(run.engine.workspace.backward.scaled[static_cast<std::size_t>(layer)]),
+      d_input_(half(by_launch(run)
+                        ? run.engine.workspace.backward.d_input[static_cast<std::size_t>(layer)]
+                        : layout_.d_input)),
       depth_(run.args.time * run.args.rows) {
   const Sizes& sizes = run.engine.sizes;
+  const GradientFactors launched(run, layer, 0);
   ScaledFactors args{};
+  args.row_scales = launched.row_scales;
   args.depth = depth_;
   args.rows = run.args.rows;
   args.lengths = run.lengths();
@@ -48,8 +55,10 @@ ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_
     return args.count++;
   };
   // Both directions' gate gradients, side by side.
-  const int d_input = scale(GradientFactors(run, layer, 0).d_input, layout_.d_input,
-                            sizes.directions * sizes.gate_width);
+  int d_input = ScaledFactors::kRowByRow;
+  if (!by_launch(run)) {
+    d_input = scale(launched.d_input, layout_.d_input, sizes.directions * sizes.gate_width);
+  }
   const int input =
       scale(run.input_of(layer), layout_.input, run.engine.descriptor.input_of(layer));
   args.factors[input].ends = layer == 0;
@@ -69,10 +78,9 @@ ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_
 void ScaledGradients::add_input_product(std::int64_t lane, const Tensor& target,
                                         std::int64_t direction) const {
   const Sizes& sizes = run_.engine.sizes;
-  add_product(
-      lane, target,
-      {half(layout_.d_input) + direction * sizes.gate_width, sizes.directions * sizes.gate_width},
-      half(layout_.input), 0);
+  add_product(lane, target,
+              {d_input_ + direction * sizes.gate_width, sizes.directions * sizes.gate_width},
+              half(layout_.input), 0);
 }
 
 void ScaledGradients::add_recurrent_product(std::int64_t lane, const Tensor& target,
@@ -80,7 +88,7 @@ void ScaledGradients::add_recurrent_product(std::int64_t lane, const Tensor& tar
   const Sizes& sizes = run_.engine.sizes;
   const auto i = static_cast<std::size_t>(direction);
   const Half gates = sizes.gates_apart ? Half{half(layout_.d_recurrent[i]), sizes.gate_width}
-                                       : Half{half(layout_.d_input) + direction * sizes.gate_width,
+                                       : Half{d_input_ + direction * sizes.gate_width,
                                               sizes.directions * sizes.gate_width};
   add_product(lane, target, gates, half(layout_.h[i]), 1 + static_cast<int>(direction));
 }
@@ -105,6 +113,57 @@ void ScaledGradients::add_product(std::int64_t lane, const Tensor& target, const
       .product(spec)
       .run(run_.engine.lanes.stream(lane), scales->alphas + product, left.data, right, &scales->one,
            target.data(), target.data());
+}
+
+void ScaledGradients::scale_input_weights(const Run& run, std::int64_t lane, std::int64_t layer) {
+  const auto l = static_cast<std::size_t>(layer);
+  const ScaledMatrix& to = run.engine.workspace.backward.weight_ih[l];
+  const PackedMatrix& from = run.engine.packed.layers[l].weight_ih;
+  ScaledFactors args{};
+  args.factors[0] = {run.packed<const float>(from.plain), run.workspace<void>(to.values),
+                     from.columns, false};
+  args.count = 1;
+  args.products[0] = {ScaledFactors::kRowByRow, 0};
+  args.product_count = 1;
+  args.depth = args.rows = from.rows;
+  args.scales = run.workspace<FactorScales>(to.scales);
+  scale_factors(run.engine.lanes[lane], args);
+}
+
+void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,
+                                             const Piece& times, const RowRange& rows, float* to) {
+  const auto l = static_cast<std::size_t>(layer);
+  const BackwardLayout& layout = run.engine.workspace.backward;
+  const PackedMatrix& matrix = run.engine.packed.layers[l].weight_ih;
+  const std::int64_t all = run.args.rows, first = times.begin * all + rows.first;
+  const auto* gates = run.workspace<const std::uint16_t>(layout.d_input[l]) + first * matrix.rows;
+  const auto* weights = run.workspace<const std::uint16_t>(layout.weight_ih[l].values);
+  const auto* scales = run.workspace<const FactorScales>(layout.weight_ih[l].scales);
+  to += first * matrix.columns;
+  runtime::cuda::ProductSpec spec;
+  // Of all rows one product, of some one a step.
+  spec.batch = rows.count == all ? 1 : times.size();
+  spec.m = times.size() * rows.count / spec.batch;
+  spec.n = spec.ldb = spec.ldc = matrix.columns;
+  spec.k = spec.lda = matrix.rows;
+  spec.stride_a = spec.batch > 1 ? all * matrix.rows : 0;
+  spec.stride_c = spec.batch > 1 ? all * matrix.columns : 0;
+  spec.input = DType::kFloat16;
+  spec.output = DType::kFloat32;
+  spec.alignment = alignment_of({gates, weights, to});
+  spec.device_scalars = true;
+  runtime::cuda::device_of(run.context)
+      .blas()
+      .product(spec)
+      .run(run.engine.lanes.stream(lane), scales->alphas, gates, weights, &scales->zero, to, to);
+  ScaledRows product{};
+  product.values = to;
+  product.scales = run.workspace<const float>(layout.row_scales[l]) + first;
+  product.steps = times.size();
+  product.rows = rows.count;
+  product.step_rows = all;
+  product.width = matrix.columns;
+  scale_rows(run.engine.lanes[lane], product);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -10,6 +10,7 @@ struct GradientFactors {
   GradientFactors(const Run& run, std::int64_t layer, std::int64_t direction);
 
   const std::byte* d_input;  ///< [depth, G*H], of rows of D*G*H
+  const float* row_scales;   ///< [depth]: d_input is float16 that they scale back; null: in storage
   std::int64_t input_stride;
   const std::byte* d_recurrent;  ///< [depth, G*H]; d_input, where it is the same
   std::int64_t recurrent_stride;
@@ -21,6 +22,16 @@ class ScaledGradients {
  public:
   /// Whether a run's products are so large that this is faster.
   static bool pay(const Run& run, std::int64_t layer);
+
+  /// Whether launches leave gate gradients scaled, row by row: then inputs' gradients are products
+  /// of float16, too.
+  static bool by_launch(const Run& run);
+  /// Queues the scaling of a layer's input weights.
+  static void scale_input_weights(const Run& run, std::int64_t lane, std::int64_t layer);
+  /// Queues to [time, rows, input] = gate gradients * input weights, of the times of a piece and of
+  /// some of the rows, once the lane follows the weights' scaling.
+  static void multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,
+                                     const Piece& times, const RowRange& rows, float* to);
 
   /// Queues the scaling on the lane, which has all factors.
   ScaledGradients(const Run& run, std::int64_t layer, std::int64_t lane);
@@ -41,6 +52,7 @@ class ScaledGradients {
 
   const Run& run_;
   const ScaledLayout& layout_;
+  const std::uint16_t* const d_input_;
   const std::int64_t depth_;
 };
 

@@ -23,8 +23,10 @@ struct Gradients {
              {target.data_as<float>() + first * columns, columns, DType::kFloat32, true});
   }
 
+  /// `row_scales`: of values that are float16 then, or null.
   void add_sums(std::int64_t lane, const std::byte* values, std::int64_t stride,
-                const Tensor& first, const Tensor& second) const {
+                const Tensor& first, const Tensor& second,
+                const float* row_scales = nullptr) const {
     if (!first && !second) return;
     ColumnSums sums{};
     sums.values = values;
@@ -34,7 +36,12 @@ struct Gradients {
     sums.partial = partial(lane);
     sums.targets[0] = first.data_as<float>();
     sums.targets[1] = second.data_as<float>();
-    add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
+    const cudaStream_t stream = run.engine.lanes[lane];
+    if (row_scales) {
+      add_scaled_column_sums(stream, sums, row_scales);
+    } else {
+      add_column_sums(stream, run.engine.descriptor.dtype, sums);
+    }
   }
 
   /// target [columns] += the sum of values [depth, columns] times factors, which are in storage.
@@ -111,7 +118,8 @@ void add_column_gradients(const Gradients& all, const GradientFactors& factors,
     add(gradients.gain_c, d_norm_c, state.norm_c);
     all.add_products(lane, gradients.shift_c, d_norm_c, nullptr);
   } else if (!sizes.gates_apart) {
-    all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, gradients.bias_hh);
+    all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, gradients.bias_hh,
+                 factors.row_scales);
   } else {
     all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, {});
     all.add_sums(lane, factors.d_recurrent, factors.recurrent_stride, gradients.bias_hh, {});
@@ -156,7 +164,10 @@ void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradi
   Lanes& streams = run.engine.lanes;
   const Gradients all{run, run.args.time * run.args.rows};
   std::optional<ScaledGradients> scaled;
-  const std::int64_t scaling = lanes_of(run, layer, 0).inputs;
+  // Where launches scale, layers next to each other have memory of their own for it, so that it
+  // need not wait for products of the layer above.
+  const GradientLanes first = lanes_of(run, layer, 0);
+  const std::int64_t scaling = ScaledGradients::by_launch(run) ? first.rest : first.inputs;
   if (ScaledGradients::pay(run, layer)) scaled.emplace(run, layer, scaling);
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     const auto i = static_cast<std::size_t>(layer * sizes.directions + d);

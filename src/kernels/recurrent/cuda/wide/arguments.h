@@ -10,8 +10,14 @@
 namespace sluice::kernels::recurrent::cuda::wide {
 
 using persistent::Extent;
-using persistent::LayerBackward;
 using persistent::LayerForward;
+
+struct LayerBackward : persistent::LayerBackward {
+  /// Instead of d_input, of an LSTM with one direction in TF32: float16 [time, rows, 4*H], each row
+  /// multiplied by a power of two, and what takes that back, [time, rows]; may be null.
+  void* d_scaled;
+  float* row_scales;
+};
 
 /// Units whose cells a block evaluates, rows that it does at once, and units whose values a line of
 /// the exchange has.

@@ -14,6 +14,7 @@ static_assert(sizeof(BackwardState) == backward_bytes(2).state);
 template <typename Cell, typename Arithmetic, bool kEven>
 class BackwardCell {
   using T = typename Arithmetic::Storage;
+  static constexpr bool kWritesScaled = Arithmetic::kScaled && Cell::kHasCellState;
 
  public:
   __device__ BackwardCell(const LayerBackward& args, const Geometry& geometry,
@@ -55,7 +56,11 @@ class BackwardCell {
       float c_before = 0, c_after = 0, h_before = 0;
       if constexpr (Cell::kHasCellState) {
         c_before = inputs_.c_before(slot)[u];
-        c_after = inputs_.c_after(slot)[u];
+        if constexpr (BackwardInputs<T>::kReadsAfter) {
+          c_after = inputs_.c_after(slot)[u];
+        } else {
+          c_after = Cell::next_c(factors.values, c_before);
+        }
         factors.dc_of_dh = Cell::whole_dc(factors.values, c_after, 1.0f, 0.0f);
       } else {
         h_before = load(inputs_.h_before(slot) + u);
@@ -147,7 +152,7 @@ class BackwardCell {
   }
 
   __device__ void write(int tile, int time) const {
-    if (!place_.has_row(tile)) return;
+    if (!place_.has_row(tile) || args_.d_input == nullptr) return;
     const int hidden = args_.extent.hidden;
     T* to = static_cast<T*>(args_.d_input) + place_.template gate_at<Cell::kGates>(time, tile);
 #pragma unroll
@@ -167,7 +172,10 @@ class BackwardCell {
   __device__ void finish(int tile, int steps) {
 #pragma unroll
     for (int g = 0; g < Cell::kGates; ++g) d_gates_[g] = d_recurrent_[g] = {};
-    for (int t = steps; t < args_.extent.time; ++t) write(tile, t);
+    for (int t = steps; t < args_.extent.time; ++t) {
+      write(tile, t);
+      if constexpr (kWritesScaled) clear_scaled(tile, t);
+    }
     const State& state = states_[tile];
     const std::int64_t at = place_.at(direction_, tile);
 #pragma unroll
@@ -180,6 +188,18 @@ class BackwardCell {
 
  private:
   using State = BackwardState;
+
+  /// Where there are no gradients.
+  __device__ void clear_scaled(int tile, int time) const {
+    if (args_.d_scaled == nullptr || !place_.has_row(tile) || !place_.has_unit(0)) return;
+    // The rows have an even number of units.
+    auto* to =
+        reinterpret_cast<std::uint32_t*>(static_cast<typename Arithmetic::Factor*>(args_.d_scaled) +
+                                         place_.template gate_at<Cell::kGates>(time, tile));
+#pragma unroll
+    for (int g = 0; g < Cell::kGates; ++g) to[g * args_.extent.hidden / 2] = 0;
+    if (place_.unit() == 0) args_.row_scales[place_.line(time, tile)] = 0;
+  }
 
   __device__ void lay_down(const Item& item) const {
     if (!place_.has_line()) return;

@@ -117,7 +117,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         continue;
       }
       cell.step(tile, sums);
-      if (item.number < items.count(tile)) cell.hand_on(item);
+      const bool scaled_all = Arithmetic::kScaled && args.d_scaled;
+      if (scaled_all || item.number < items.count(tile)) cell.hand_on(item);
       // await_turns counts on it that this comes before the next step is handed on.
       cell.write(tile, time);
     }
@@ -184,8 +185,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (warp > 0 && warp <= kAnnouncing) {
       if constexpr (Arithmetic::kScaled) {
         const ScaledValues scaled(shared + memory.waiting, shared + memory.scales);
-        announce_scaled_items<typename Arithmetic::Factor, Cell::kGates, kAnnouncing>(
-            geometry, extent.directions, part, items, scaled, barriers, warp - 1);
+        announce_scaled_items<typename Arithmetic::Factor, Cell, kAnnouncing>(
+            args, geometry, part, Items(args.d_scaled ? steps : counts, part.tiles), items, steps,
+            scaled, barriers, warp - 1);
       } else {
         announce_items(geometry, part, items, barriers);
       }

@@ -11,9 +11,9 @@ struct CellBytes {
 };
 /// By the bytes of an element in storage.
 constexpr CellBytes forward_bytes(int element) { return {8 + 2 * element, 32, 0}; }
-/// Gradients of TF32 wait for their scale.
+/// Gradients of TF32 wait for their scale, and a cell's new state is made of what was saved.
 constexpr CellBytes backward_bytes(int element) {
-  return {16, 16 + 10 * element, element == 4 ? 32 : 0};
+  return element == 4 ? CellBytes{16, 48, 32} : CellBytes{16, 16 + 10 * element, 0};
 }
 
 /// Barriers of a block, and one more of each tile.

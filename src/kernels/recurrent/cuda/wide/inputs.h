@@ -38,6 +38,8 @@ template <typename T>
 struct BackwardInputs {
   using Saved = typename persistent::Four<T>::Bits;
   static constexpr int kStates = 2 * sizeof(Saved);  ///< behind what was saved
+  /// In float32 the gates were saved as they were, and make the cell's new state once more.
+  static constexpr bool kReadsAfter = sizeof(T) < 4;
   InputMemory memory;
 
   __device__ BackwardInputs(std::byte* inputs, int thread)
@@ -46,7 +48,9 @@ struct BackwardInputs {
   __device__ float* c_before(int slot) const { return memory.pair<float>(slot, kStates); }
   __device__ float* c_after(int slot) const { return memory.pair<float>(slot, kStates + 8); }
   __device__ T* h_before(int slot) const { return memory.pair<T>(slot, kStates); }
-  __device__ T* dy(int slot) const { return memory.pair<T>(slot, kStates + 16); }
+  __device__ T* dy(int slot) const {
+    return memory.pair<T>(slot, kStates + (kReadsAfter ? 16 : 8));
+  }
 };
 
 /// One of the threads that read, of so many warps: for four of those that evaluate cells, whose
@@ -140,10 +144,12 @@ __device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& p
   reader.copy(inputs.saved(slot),
               static_cast<const Saved*>(args.saved[direction]) + place.at(time, tile), hidden);
   if constexpr (Cell::kHasCellState) {
-    const std::int64_t after = place.at(place.reversed() ? time : time + 1, tile);
     const float* c = args.c_states[direction];
     reader.copy(inputs.c_before(slot), c + before, hidden);
-    reader.copy(inputs.c_after(slot), c + after, hidden);
+    if constexpr (BackwardInputs<T>::kReadsAfter) {
+      const std::int64_t after = place.at(place.reversed() ? time : time + 1, tile);
+      reader.copy(inputs.c_after(slot), c + after, hidden);
+    }
   } else {
     reader.copy(inputs.h_before(slot), static_cast<const T*>(args.h_states[direction]) + before,
                 hidden);

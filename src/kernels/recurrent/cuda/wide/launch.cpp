@@ -195,8 +195,10 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   geometry.largest_h0 = reinterpret_cast<float*>(memory + flags.largest_h0);
   geometry.exponents = reinterpret_cast<std::uint16_t*>(memory + flags.exponents);
   geometry.exchange = memory + flags.bytes;
-  check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(flags.bytes), queue.stream),
-        "clear the counters of a recurrent layer");
+  if (queue.part <= 0) {
+    check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(flags.bytes), queue.stream),
+          "clear the counters of a recurrent layer");
+  }
   if constexpr (std::is_same_v<Args, LayerForward>) {
     if (kind.storage == DType::kFloat32 && args.h0) {
       persistent::find_largest(queue.stream, static_cast<const float*>(args.h0),
@@ -211,12 +213,14 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   void* values[]{&copy, &geometry, &layout};  // backward's kernel takes all of them
   const int groups = geometry.groups;
   for (int i = 0; i < spread.launches; ++i) {
+    if (queue.part >= 0 && queue.part != i) continue;
     geometry.first_tile = i * groups * geometry.tiles_each;
     const int rest = geometry.tiles - geometry.first_tile;
     SLUICE_ASSERT(rest > 0);
     geometry.groups = std::min(groups, static_cast<int>(parts(rest, geometry.tiles_each)));
     // What may begin with a layer does with its first launch.
-    Configuration configuration(spread, bytes, i == 0 ? queue : LaunchQueue{queue.stream});
+    const bool begins = i == std::max(queue.part, 0);
+    Configuration configuration(spread, bytes, begins ? queue : LaunchQueue{queue.stream});
     check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
           "queue the kernel of a recurrent layer");
   }
@@ -310,6 +314,13 @@ std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows) 
                    descriptor.directions)
       .value()
       .launches;
+}
+
+std::int64_t backward_launch_rows(const Descriptor& descriptor, std::int64_t rows) {
+  const Spread spread =
+      spread_of(Pass::kBackward, descriptor.gates(), descriptor.hidden, rows, descriptor.directions)
+          .value();
+  return std::int64_t{spread.geometry.groups} * spread.geometry.tiles_each * kTileRows;
 }
 
 std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows) {

@@ -42,21 +42,34 @@ __device__ inline Part keep(Part part) {
 }
 
 /// One of the announcing warps, of values that are scaled, which take tiles in turns: see
-/// announce_items.
-template <typename T, int kGates, int kWarps>
-__device__ void announce_scaled_items(const Geometry& geometry, int directions, const Part& all,
-                                      const Items& items, const ScaledValues& scaled,
+/// announce_items. They go where weight gradients are multiplied, too, with all `items`, of which
+/// those that are `announced` go to other blocks.
+template <typename T, typename Cell, int kWarps>
+__device__ void announce_scaled_items(const LayerBackward& args, const Geometry& geometry,
+                                      const Part& all, const Items& items, const Items& announced,
+                                      const int* steps, const ScaledValues& scaled,
                                       const Barriers& barriers, int warp) {
+  constexpr int kGates = Cell::kGates;
+  constexpr bool kWrites = Cell::kHasCellState;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (Item item = items.first(); items.has(item); item = items.after(item)) {
     if (item.tile % kWarps != warp) continue;
     const Part part = keep(all);
     wait_for_phase(barriers.written(item.tile), item.number % 2);
+    const int directions = args.extent.directions;
     const persistent::Scale scale(
         RowExponents(geometry, directions, part).largest(item.number, item.tile));
     scaled.down(item.tile, lane) = scale.down;
+    const bool hands_on = item.number < announced.count(item.tile);
     std::byte* to_tile =
         Values(geometry, directions, part, part.chunk, 0).at(item.number, item.tile);
+    // Of the tile's first row at that time.
+    const int first_row = (part.first_tile + item.tile) * kTileRows;
+    const int line = (steps[item.tile] - 1 - item.number) * args.extent.rows + first_row;
+    const int rows = kWrites && args.d_scaled ? args.extent.rows - first_row : 0;
+    if (kWrites && part.block() == 0 && row_at(lane) < rows) {
+      args.row_scales[line + row_at(lane)] = scale.down;
+    }
     // Two lanes have a row's units of a gate.
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -64,15 +77,20 @@ __device__ void announce_scaled_items(const Geometry& geometry, int directions, 
       const float up = __shfl_sync(~0u, scale.up, place);
       if (place / 8 * 8 >= geometry.lines) continue;
       std::byte* to = to_tile + row * 128 + ((part.quarter * 2 + eight) ^ row % 8) * 16;
+      const int unit = part.block() * kUnits + eight * 8, hidden = args.extent.hidden;
+      const bool writes = kWrites && row < rows && unit < hidden;
+      T* beside = static_cast<T*>(args.d_scaled) + multiply_wide(line + row, kGates * hidden, unit);
 #pragma unroll
       for (int g = 0; g < kGates; ++g) {
-        *reinterpret_cast<uint4*>(to) =
-            scale_eight<T>(scaled.at(item.tile, g, place, eight * 8), up);
+        const uint4 values = scale_eight<T>(scaled.at(item.tile, g, place, eight * 8), up);
+        if (hands_on) *reinterpret_cast<uint4*>(to) = values;
+        if (writes) *reinterpret_cast<uint4*>(beside) = values;
         to += geometry.chunks * geometry.chunk_bytes();
+        beside += hidden;
       }
     }
     __syncwarp();
-    if (lane == 0) announce(Announced(geometry, part, part.chunk).counter(item.tile));
+    if (lane == 0 && hands_on) announce(Announced(geometry, part, part.chunk).counter(item.tile));
   }
 }
 
