@@ -45,9 +45,11 @@ function(sluice_cuda_room name)
   # other rooms, such as Philox, run in kernels too.
   target_compile_definitions(sluice_cuda_${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
-  # Machine code shrinks to a fifth; a driver unpacks it in milliseconds when it first needs a kernel.
+  # Machine code shrinks to a fifth; a driver unpacks it in milliseconds when it first needs a kernel. What queues
+  # kernels is compiled for size, as steps are captured once and replayed.
   target_compile_options(sluice_cuda_${name} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --compress-mode=size>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --compress-mode=size>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Os>)
   target_link_libraries(sluice_cuda_${name} PUBLIC fmt::fmt CUDA::cudart_static)
   set_property(GLOBAL APPEND PROPERTY SLUICE_CUDA_ROOMS sluice_cuda_${name})
 endfunction()
