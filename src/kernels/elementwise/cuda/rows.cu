@@ -193,13 +193,15 @@ void add_bias(Stream& stream, const Tensor& bias, const Tensor& x) {
 
 void column_sums(Stream& stream, const Tensor& x, const Tensor& sums, bool accumulate,
                  const Tensor& factor) {
-  constexpr std::int64_t kMany = 8192;  // few columns must still make many blocks
+  // Few columns must still make many blocks, and very few fetch far apart rows at once.
+  constexpr std::int64_t kMany = 8192, kFew = 256;
   base::dispatch_float(x.dtype(), [&](auto tag) {
     using X = typename decltype(tag)::type;
     const Rows<const X> rows(x);
     auto* out = sums.data_as<runtime::cuda::Wide<X>>();
     const auto* times = factor.data_as<const float>();
     if (rows.columns >= kMany) return launch_sums<X, 32, 32>(stream, rows, out, accumulate, times);
+    if (rows.columns <= kFew) return launch_sums<X, 4, 256>(stream, rows, out, accumulate, times);
     launch_sums<X, 16, 64>(stream, rows, out, accumulate, times);
   });
 }
