@@ -72,6 +72,7 @@ class Tokens:
     """A batch on the device, always in the same memory, without padding."""
 
     source_lengths = padding = None
+    stops_by_masks = False
 
     def __init__(self, shape, device):
         self.shape = shape
