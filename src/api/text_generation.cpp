@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -58,6 +59,13 @@ void require_features(const models::LanguageModelConfig& config, const FeatureVe
       config.features == features.width,
       "the model's texts begin from vectors of {} features, but {}", config.features,
       features.width == 0 ? "none are given" : fmt::format("those given have {}", features.width));
+  if (features.width == 0) return;
+  SLUICE_CHECK(!features.values.empty() && std::ssize(features.values) % features.width == 0,
+               "{} numbers make no vectors of {} features", features.values.size(), features.width);
+  const auto wrong =
+      std::ranges::find_if_not(features.values, [](float v) { return std::isfinite(v); });
+  SLUICE_CHECK(wrong == features.values.end(), "number {} of the features is {}",
+               wrong - features.values.begin(), *wrong);
 }
 
 TextGeneration::TextGeneration(const runtime::Context& context, const models::LanguageModel& model,

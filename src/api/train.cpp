@@ -26,6 +26,22 @@ namespace {
 // The first are slower: memory is touched, plans are made, libraries opened.
 constexpr profiling::StepRange kProfiledSteps{11, 15};
 
+/// While it lives data are being prepared, however that ends.
+class Preparing {
+ public:
+  explicit Preparing(const std::function<void(bool)>& tell) : tell_(tell) { say(true); }
+  ~Preparing() { say(false); }
+  Preparing(const Preparing&) = delete;
+  Preparing& operator=(const Preparing&) = delete;
+
+ private:
+  void say(bool now) const {
+    if (tell_) tell_(now);
+  }
+
+  const std::function<void(bool)>& tell_;
+};
+
 }  // namespace
 
 std::string config_reference() { return training::config_reference(); }
@@ -56,9 +72,10 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   if (request.resume && training::has_checkpoint(folder.last())) {
     saved = training::load_run_tokenizers(folder.last(), task);
   }
-  if (request.preparing) request.preparing(true);
-  training::TrainData data = task.read_data(config, saved ? &*saved : nullptr);
-  if (request.preparing) request.preparing(false);
+  training::TrainData data = [&] {
+    const Preparing preparing(request.preparing);
+    return task.read_data(config, saved ? &*saved : nullptr);
+  }();
 
   if (progress) {
     for (const std::string& line : data.notes) progress->message(line);

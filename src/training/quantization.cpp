@@ -189,6 +189,11 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
   const Files& files = files_of(loaded);
   SLUICE_CHECK(targets.empty() || takes_targets(loaded),
                "a model of kind {} is judged by one file; leave '{}' out", files.kind, targets);
+  SLUICE_CHECK(
+      !targets.empty() || files.kind != "language_model" || !takes_targets(loaded),
+      "the model's texts begin from vectors of features: give the file of those of '{}' as "
+      "--targets",
+      data);
   TrainConfig config = loaded.config;
   const DataConfig before = std::exchange(config.data, {});
   config.data.token_column = before.token_column;

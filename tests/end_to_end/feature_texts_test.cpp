@@ -127,6 +127,12 @@ TEST_F(FeatureTexts, AreLearntFromTheVectors) {
   Arguments found;
   for (const Hypothesis& text : model.generate(options)) found.push_back(text.text);
   EXPECT_EQ(found, right);
+  for (const FeatureVectors& wrong :
+       {FeatureVectors{6, {1, 2, 3, 4, 5, 6, 7}}, FeatureVectors{6, {}},
+        FeatureVectors{3, {1, 2, 3}}, FeatureVectors{6, {1, 2, 3, 4, 5, NAN}}}) {
+    options.features = wrong;
+    EXPECT_THROW(model.generate(options), Error) << wrong.values.size();
+  }
   const auto part = [&](std::size_t begin, std::size_t end) {
     return std::vector<float>(prompts.begin() + static_cast<std::ptrdiff_t>(6 * begin),
                               prompts.begin() + static_cast<std::ptrdiff_t>(6 * end));
@@ -177,7 +183,7 @@ TEST_F(FeatureTexts, AreScoredGivenTheVectors) {
 TEST_F(FeatureTexts, AreQuantizedWithTheirVectors) {
   ASSERT_EQ(train().code, 0);
   const Arguments command{"quantize", "run/best", "--data", "dev.txt", "-o", "int8"};
-  place_.expect_error(command, {"a language model on features takes a vector a row"});
+  place_.expect_error(command, {"begin from vectors", "dev.txt", "--targets"});
   Arguments with_vectors = command;
   with_vectors.insert(with_vectors.end(), {"--targets", "dev.npy", "--max-loss", "50"});
   const Outcome quantized = place_.sluice(with_vectors);

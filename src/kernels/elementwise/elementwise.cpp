@@ -114,7 +114,10 @@ void column_sums(const Context& context, const Tensor& x, const Tensor& sums, bo
   check_storage(x, "column_sums");
   check_matrix(x, "column_sums", "x");
   check_tensor(sums, base::policy_of(x.dtype()).master, Shape{x.size(1)}, "column_sums", "sums");
-  if (factor) check_tensor(factor, DType::kFloat32, factor.shape(), "column_sums", "factor");
+  if (factor) {
+    check_tensor(factor, DType::kFloat32, factor.shape(), "column_sums", "factor");
+    SLUICE_CHECK(factor.element_count() > 0, "column_sums: factor has no number");
+  }
   leaves(context).column_sums(context.stream(), x, sums, accumulate, factor);
 }
 

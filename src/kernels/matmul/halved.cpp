@@ -53,6 +53,7 @@ void halve(const Context& context, const HalveArgs& args) {
 void make_alphas(const Context& context, std::span<const AlphaArgs> alphas) {
   SLUICE_CHECK(alphas.size() <= kMostAlphas, "make_alphas: makes {} at a time, not {}", kMostAlphas,
                alphas.size());
+  if (alphas.empty()) return;
   for (const AlphaArgs& args : alphas) check(args);
   leaves(context).make_alphas(context, alphas);
 }

@@ -41,8 +41,13 @@ std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
 class RecurrentStack : public ::testing::TestWithParam<Parameter> {
  protected:
   const Subject& subject() const { return std::get<0>(GetParam()); }
-  /// A peer's arithmetic is not ours to vouch for.
-  double tolerance() const { return tolerance_of(dtype()) * (subject().candidate().peer ? 4 : 1); }
+  /// A peer's arithmetic is not ours to vouch for, and cuDNN's PERSIST_STATIC errs by up to
+  /// twelve times what float32 does elsewhere (docs/performance/float32-and-tf32.md).
+  double tolerance() const {
+    if (!is_peer()) return tolerance_of(dtype());
+    const bool rough = dtype() == DType::kFloat32 && implementation() == "cudnn-persist-static";
+    return tolerance_of(dtype()) * (rough ? 12 : 2);
+  }
   const std::string& implementation() const { return subject().implementation; }
   bool on_host() const { return subject().device == "cpu"; }
   DType dtype() const { return std::get<1>(GetParam()); }

@@ -85,6 +85,13 @@ TEST_P(LanguageModelRun, ResumesWithCarriedStates) {
   expect_resumes(config_of("", 7), folder.path());
 }
 
+TEST_P(LanguageModelRun, ResumesWithCarriedStatesOfItsOwnPredictions) {
+  const testing::TemporaryFolder folder;
+  TrainConfig config = config_of("", 7);
+  config.sampling = {"linear", 20, 0.9};
+  expect_resumes(config, folder.path());
+}
+
 TEST_P(LanguageModelRun, ResumesCapturedStepsOfSeveralBatches) {
   const testing::TemporaryFolder folder;
   TrainConfig config = config_of("", 6);

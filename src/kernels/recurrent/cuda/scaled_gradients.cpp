@@ -27,8 +27,10 @@ GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_
 
 bool ScaledGradients::pay(const Run& run, std::int64_t layer) {
   const Engine& engine = run.engine;
+  // What launches leave has no other form.
+  if (by_launch(run)) return true;
   if (engine.workspace.backward.scaled.empty() || !run.context.tf32()) return false;
-  return by_launch(run) || pays_to_scale(engine.descriptor, layer, run.args.time * run.args.rows);
+  return pays_to_scale(engine.descriptor, layer, run.args.time * run.args.rows);
 }
 
 bool ScaledGradients::by_launch(const Run& run) {
