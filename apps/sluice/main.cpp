@@ -34,7 +34,8 @@ std::optional<int> answer_words(const CLI::App& program, int argc, char** argv) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App program("Sluice trains and runs recurrent sequence models (LSTM, GRU).", "sluice");
+  CLI::App program("Sluice trains and runs recurrent sequence models (LSTM, GRU, plain RNN).",
+                   "sluice");
   program.formatter(std::make_shared<sluice::app::HelpFormatter>());
   program.set_help_flag("-h,--help", "Print this help");
   program.require_subcommand(1);

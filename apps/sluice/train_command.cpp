@@ -22,11 +22,13 @@ void run(TrainRequest request) {
   request.stop = &signals.requested();
   request.preparing = [&signals](bool now) { signals.end_at_once(now); };
   const TrainReport report = train(request);
-  std::printf("%s after step %lld (%lld epochs), %.1f s", report.stopped ? "stopped" : "finished",
-              static_cast<long long>(report.steps), static_cast<long long>(report.epochs),
-              report.seconds);
+  std::printf("%s after step %lld (%lld whole epochs), %.1f s",
+              report.stopped ? "stopped" : "finished", static_cast<long long>(report.steps),
+              static_cast<long long>(report.epochs), report.seconds);
   if (!report.best_metric_name.empty()) {
     std::printf("; best %s %.5g", report.best_metric_name.c_str(), report.best_metric);
+  } else {
+    std::printf("; not validated, so there is last/ and no best/ (data.hold_out_every)");
   }
   std::printf("\n");
 }

@@ -198,6 +198,7 @@ std::string quantize_table(const QuantizeReport& report) {
   for (std::size_t i = 0; i < before.metrics.size(); ++i) {
     const auto& [name, value] = before.metrics[i];
     const std::string change = name != report.metric ? ""
+                               : report.lost == 0    ? "nothing lost"
                                : report.lost > 0 ? fmt::format("{:.2f}% lost", 100 * report.lost)
                                                  : fmt::format("nothing lost ({:.2f}% better)",
                                                                100 * std::abs(report.lost));

@@ -140,8 +140,9 @@ std::uint64_t PairCorpus::fingerprint() const {
 
 void require_split(std::int64_t count, std::int64_t run, std::int64_t every, std::int64_t which) {
   SLUICE_CHECK(count >= 0 && run > 0 && every > 1,
-               "a split by runs needs a positive run and every > 1, not run {} and every {}", run,
-               every);
+               "holding out runs of examples wants data.hold_out_run of 1 or more and "
+               "data.hold_out_every of 2 or more, not {} and {}",
+               run, every);
   SLUICE_CHECK(which >= 0 && which <= every,
                "of every {} runs the one to hold out must be in 0..{}, not {}", every, every,
                which);

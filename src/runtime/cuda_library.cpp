@@ -55,8 +55,10 @@ std::unique_ptr<Device> open_cuda_device(int ordinal) {
     return std::unique_ptr<Device>(cuda_part().open(ordinal));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kDevice) throw;
-    base::fail(ErrorCode::kDevice, "device cuda:{} can't be had: {}; or use --device cpu", ordinal,
-               error.what());
+    base::fail(ErrorCode::kDevice,
+               "device cuda:{} can't be had: {}; or use --device cpu (sluice train: --set "
+               "machine.device=cpu)",
+               ordinal, error.what());
   }
 }
 
