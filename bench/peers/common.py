@@ -249,7 +249,8 @@ def measure(arguments, contest_of, library, cells=("lstm", "gru")):
 
     contest_of(shape, pass) gives an object with `device`, `device_model`, `threads` and
     `runner(implementation)`, which returns a function that runs once and returns milliseconds, or
-    raises Declined. `cells` are those that the library has.
+    raises Declined. `cells` are those that the library has. If it has refuse(shape), that says why
+    it doesn't run a shape.
     """
     results = []
     print(f"{'shape':<22} {'dtype':<9} {'pass':<17} {library:<25} {'ms':>10} {'GFLOP/s':>9}")
@@ -272,9 +273,15 @@ def measure(arguments, contest_of, library, cells=("lstm", "gru")):
     return results
 
 
+def refuse_extras(shape):
+    """Why a library's layers don't run a shape, if they don't."""
+    return "its cells have nothing beside their equations" if shape.has_extras else None
+
+
 def measure_one(arguments, contest_of, library, shape, pass_name):
-    if shape.has_extras:
-        print(f"# {shape.name} {pass_name}: {library} declines: its cells have nothing beside their equations")
+    reason = contest_of.refuse(shape) if hasattr(contest_of, "refuse") else refuse_extras(shape)
+    if reason:
+        print(f"# {shape.name} {pass_name}: {library} declines: {reason}")
         return []
     runners = {}
     contest = contest_of(shape, pass_name)

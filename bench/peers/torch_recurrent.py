@@ -85,10 +85,13 @@ class Contest:
     def prepare(self):
         generator = torch.Generator().manual_seed(self.shape.seed)
         torch.manual_seed(self.shape.seed)
-        self.module = make_module(self.shape, self.target)
+        self.module = self.make_module()
         self.module.train(self.backward)
         count = common.set_count(self.shape, self.cache_bytes())
         self.sets = [Set(self.shape, generator, self.target, self.backward) for _ in range(count)]
+
+    def make_module(self):
+        return make_module(self.shape, self.target)
 
     def cache_bytes(self):
         if not self.on_gpu:

@@ -15,8 +15,10 @@ std::int64_t parts_of(std::int64_t depth) {
 }
 
 __device__ void add_to_targets(const ColumnSums& args, std::int64_t column, float sum) {
+  const std::int64_t place =
+      column % args.gates * (args.columns / args.gates) + column / args.gates;
   for (float* target : args.targets) {
-    if (target) target[column] += sum;
+    if (target) target[place] += sum;
   }
 }
 

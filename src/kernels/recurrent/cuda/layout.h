@@ -69,8 +69,8 @@ struct StateLayout {
   std::size_t h_dropped = 0;  ///< as h, what products read of it; with recurrent dropout
   std::size_t h_reset = 0;    ///< r * h, if it resets before: as h_full
   std::size_t c_fresh = 0;    ///< float32 [time, rows, H]; training with fresh cells
-  /// Training with layer norm: storage [time, rows, 4*H] twice, [time, rows, H], and float32 [time,
-  /// rows, 3].
+  /// Training with layer norm: storage [time, rows, 4*H] twice (of launches [time, rows, H, 4]),
+  /// [time, rows, H], and float32 [time, rows, 3].
   std::size_t norm_ih = 0, norm_hh = 0, norm_c = 0, inverses = 0;
 };
 
@@ -119,7 +119,7 @@ struct BackwardLayout {
   std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
   std::vector<std::size_t> product;      ///< likewise, recurrent dropout or resets before the
                                          ///< product: float32 [rows, output]
-  std::vector<std::size_t> d_sums;       ///< likewise, layer norm: storage [time, rows, 4*H]
+  std::vector<std::size_t> d_sums;       ///< likewise, layer norm: as norm_ih
   std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
   std::vector<std::size_t> dc_whole;     ///< likewise

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
+#include "kernels/recurrent/cuda/persistent_norm.h"
 #include "kernels/recurrent/cuda/scaled_gradients.h"
 #include "kernels/recurrent/cuda/streamed/launch.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
@@ -104,6 +105,21 @@ persistent::LayerBackwardWithExtras with_extras(const Run& run, std::int64_t lay
   return args;
 }
 
+persistent::LayerForwardWithNorm with_norm(const Run& run, std::int64_t layer,
+                                           const persistent::LayerForward& plain) {
+  persistent::LayerForwardWithNorm args{};
+  static_cast<persistent::LayerForwardWithExtras&>(args) = with_extras(run, layer, plain);
+  bind_norm(run, layer, args);
+  return args;
+}
+persistent::LayerBackwardWithNorm with_norm(const Run& run, std::int64_t layer,
+                                            const persistent::LayerBackward& plain) {
+  persistent::LayerBackwardWithNorm args{};
+  static_cast<persistent::LayerBackwardWithExtras&>(args) = with_extras(run, layer, plain);
+  bind_norm(run, layer, args);
+  return args;
+}
+
 /// Queues the launch on the layer's stream.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange,
@@ -117,6 +133,9 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
     wide::launch(queue, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kStreamed) {
     streamed::launch(queue, run.kind(), args, run.workspace<void>(exchange));
+  } else if (engine.sizes.norms) {
+    persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
+                       with_norm(run, layer, args));
   } else if (engine.descriptor.has_extras()) {
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_extras(run, layer, args));
@@ -155,6 +174,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
     args.saved[d] = run.reserve<void>(kept.saved);
   }
   carry_states(run, layer, piece, args);
+  if (sizes.norms) normalise_inputs(run, layer, piece);
   launch(run, layer, args, engine.workspace.forward.exchange);
 }
 
@@ -204,6 +224,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     args.dc0 = dc;
   }
   launch(run, layer, args, layout.exchange, begun, part);
+  if (sizes.norms) normalise_input_gradients(run, layer, turns);
 }
 
 std::int64_t launch_rows(const Run& run) {

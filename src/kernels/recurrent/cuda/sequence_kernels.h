@@ -64,8 +64,9 @@ struct ColumnSums {
   const void* factors;  ///< [depth, columns], without a stride; null: one
   bool stored_factors;  ///< they are in storage, not float32
   std::int64_t stride, depth, columns;
-  float* partial;     ///< scratch [kColumnParts, columns]
-  float* targets[2];  ///< null: unwanted
+  std::int64_t gates;  ///< columns are [columns / gates, gates], targets [gates, columns / gates]
+  float* partial;      ///< scratch [kColumnParts, columns]
+  float* targets[2];   ///< null: unwanted
 };
 inline constexpr std::int64_t kColumnParts = 64;
 void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args);

@@ -23,9 +23,10 @@ struct Gradients {
              {target.data_as<float>() + first * columns, columns, DType::kFloat32, true});
   }
 
-  /// `row_scales`: of values that are float16 then, or null.
+  /// `gates`: those of a unit that lie together. `row_scales`: of values that are float16 then, or
+  /// null.
   void add_sums(std::int64_t lane, const std::byte* values, std::int64_t stride,
-                const Tensor& first, const Tensor& second,
+                const Tensor& first, const Tensor& second, std::int64_t gates = 1,
                 const float* row_scales = nullptr) const {
     if (!first && !second) return;
     ColumnSums sums{};
@@ -33,6 +34,7 @@ struct Gradients {
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.gate_width;
+    sums.gates = gates;
     sums.partial = partial(lane);
     sums.targets[0] = first.data_as<float>();
     sums.targets[1] = second.data_as<float>();
@@ -46,7 +48,7 @@ struct Gradients {
 
   /// target [columns] += the sum of values [depth, columns] times factors, which are in storage.
   void add_products(std::int64_t lane, const Tensor& target, const std::byte* values,
-                    const std::byte* factors) const {
+                    const std::byte* factors, std::int64_t gates) const {
     if (!target) return;
     ColumnSums sums{};
     sums.values = values;
@@ -55,6 +57,7 @@ struct Gradients {
     sums.stride = target.size(0);
     sums.depth = depth;
     sums.columns = target.size(0);
+    sums.gates = gates;
     sums.partial = partial(lane);
     sums.targets[0] = target.data_as<float>();
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
@@ -69,6 +72,7 @@ struct Gradients {
     sums.stride = stride;
     sums.depth = depth;
     sums.columns = run.engine.sizes.hidden;
+    sums.gates = 1;
     sums.partial = partial(lane);
     sums.targets[0] = target;
     add_column_sums(run.engine.lanes[lane], run.engine.descriptor.dtype, sums);
@@ -109,17 +113,19 @@ void add_column_gradients(const Gradients& all, const GradientFactors& factors,
   if (sizes.norms) {
     const auto* d_sums = run.workspace<const std::byte>(layout.d_sums[i]);
     const auto* d_norm_c = run.workspace<const std::byte>(layout.d_norm_c[i]);
-    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t with) {
-      all.add_products(lane, target, values, run.reserve<const std::byte>(with));
+    const std::int64_t together = run.engine.rung.persistent() ? sizes.gates : 1;
+    const auto add = [&](const Tensor& target, const std::byte* values, std::size_t with,
+                         std::int64_t gates) {
+      all.add_products(lane, target, values, run.reserve<const std::byte>(with), gates);
     };
-    all.add_sums(lane, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh);
-    add(gradients.gain_ih, d_sums, state.norm_ih);
-    add(gradients.gain_hh, d_sums, state.norm_hh);
-    add(gradients.gain_c, d_norm_c, state.norm_c);
-    all.add_products(lane, gradients.shift_c, d_norm_c, nullptr);
+    all.add_sums(lane, d_sums, sizes.gate_width, gradients.bias_ih, gradients.bias_hh, together);
+    add(gradients.gain_ih, d_sums, state.norm_ih, together);
+    add(gradients.gain_hh, d_sums, state.norm_hh, together);
+    add(gradients.gain_c, d_norm_c, state.norm_c, 1);
+    all.add_products(lane, gradients.shift_c, d_norm_c, nullptr, 1);
   } else if (!sizes.gates_apart) {
     all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, gradients.bias_hh,
-                 factors.row_scales);
+                 1, factors.row_scales);
   } else {
     all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, {});
     all.add_sums(lane, factors.d_recurrent, factors.recurrent_stride, gradients.bias_hh, {});

@@ -10,9 +10,12 @@ namespace sluice::kernels::recurrent::cuda::persistent {
 template <typename Cell, typename T, int kTiles>
 class BackwardCell {
  public:
+  static constexpr int kSharedBytes = 0;  ///< of a block, from `memory` on
+  static constexpr int kAside = 0;        ///< fragments that leave it their registers
+
   /// `end` is the time behind the last step of the piece.
   __device__ BackwardCell(const LayerBackward& args, const Share& share, int rank,
-                          const Owner& owner, int end)
+                          const Owner& owner, int end, std::uint32_t /*memory*/)
       : args_(args),
         share_(share),
         owner_(owner),

@@ -13,8 +13,8 @@ class BackwardCellWithExtras : public BackwardCell<Cell, T, kTiles> {
 
  public:
   __device__ BackwardCellWithExtras(const LayerBackwardWithExtras& args, const Share& share,
-                                    int rank, const Owner& owner, int end)
-      : Base(args, share, rank, owner, end),
+                                    int rank, const Owner& owner, int end, std::uint32_t memory)
+      : Base(args, share, rank, owner, end, memory),
         extras_(args),
         shares_(args.rules, share, rank, owner) {
     const float* peepholes = args.peepholes[share.direction];
@@ -118,7 +118,7 @@ class BackwardCellWithExtras : public BackwardCell<Cell, T, kTiles> {
     Base::write_first_state();
   }
 
- private:
+ protected:
   const LayerBackwardWithExtras& extras_;
   ZoneoutShares<Cell::kHasCellState, kTiles> shares_;
   float peepholes_[3];
@@ -129,8 +129,8 @@ class BackwardCellWithExtras : public BackwardCell<Cell, T, kTiles> {
   bool cut_[kTiles];                 ///< whether nothing comes from the step after
 };
 
-template <typename Cell, typename T, int kTiles>
-struct BackwardStateOf<LayerBackwardWithExtras, Cell, T, kTiles> {
+template <typename Cell, typename T, int kBlocks, int kTiles>
+struct BackwardStateOf<LayerBackwardWithExtras, Cell, T, kBlocks, kTiles> {
   using type = BackwardCellWithExtras<Cell, T, kTiles>;
 };
 

@@ -7,28 +7,31 @@
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// What threads keep, by what the kernel is given.
-template <typename Args, typename Cell, typename T, int kTiles>
+template <typename Args, typename Cell, typename T, int kBlocks, int kTiles>
 struct BackwardStateOf {
   using type = BackwardCell<Cell, T, kTiles>;
 };
 
 /// Where things lie in a block's shared memory, in bytes. Of parts and of gates there are two,
 /// which take turns.
-template <typename Cell, typename Arithmetic, int kBlocks, int kTiles>
+template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 struct BackwardMemory {
-  using Product = BackwardProduct<Arithmetic, Cell::kGates, kBlocks, kTiles>;
+  using State =
+      typename BackwardStateOf<Args, Cell, typename Arithmetic::Storage, kBlocks, kTiles>::type;
+  using Product = BackwardProduct<Arithmetic, Cell::kGates, kBlocks, kTiles, State::kAside>;
   static constexpr int kParts = 0;
   static constexpr int kGates = kParts + 2 * Product::Parts::kBytes;
   static constexpr int kWeights = kGates + 2 * Product::Gates::kBytes;
   static constexpr int kBarriers = kWeights + Product::Weights::kBytes;
-  static constexpr int kBytes = kBarriers + 2 * 8;
+  static constexpr int kState = kBarriers + 2 * 8;
+  static constexpr int kBytes = kState + State::kSharedBytes;
 };
 
 /// `Args` is LayerBackward, or what adds to it.
 template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ Args args, const Spread spread) {
-  using Memory = BackwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
+  using Memory = BackwardMemory<Args, Cell, Arithmetic, kBlocks, kTiles>;
   using Product = typename Memory::Product;
   using Parts = typename Product::Parts;
   using Gates = typename Product::Gates;
@@ -58,8 +61,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const bool reverse = share.direction == 1;
   const bool wants_dh = args.dh0 || args.dh_before;
   const auto time_of = [&](int turn) { return begin + (reverse ? turn : steps - 1 - turn); };
-  using State = typename BackwardStateOf<Args, Cell, typename Arithmetic::Storage, kTiles>::type;
-  State cell(args, share, rank, owner, begin + steps);
+  typename Memory::State cell(args, share, rank, owner, begin + steps, base + Memory::kState);
   cell.move_to(time_of(0));
   if (steps > 0) cell.read(0);
   cluster_arrive();

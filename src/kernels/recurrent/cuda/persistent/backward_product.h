@@ -101,7 +101,8 @@ struct PartBuffer {
   }
 };
 
-template <typename Arithmetic, int kGates, int kBlocks, int kTiles>
+/// Of the weights' fragments, kAside stay in shared memory that would find a place in registers.
+template <typename Arithmetic, int kGates, int kBlocks, int kTiles, int kAside = 0>
 class BackwardProduct {
  public:
   using Gates = GateBuffer<Arithmetic, kGates, kTiles>;
@@ -114,7 +115,7 @@ class BackwardProduct {
   static constexpr int kPartFragments = kBands * kDepth;
   static constexpr int kPackedPart = backward_fragments(kBlocks, kGates) * 32;
   /// What else a thread needs leaves so many.
-  static constexpr int kInRegisters = kParts == 1 ? kPartFragments : kTiles == 1 ? 36 : 32;
+  static constexpr int kInRegisters = kParts == 1 ? kPartFragments - kAside : kTiles == 1 ? 36 : 32;
 
  public:
   using Weights = Fragments<kParts * kPartFragments, kInRegisters>;

@@ -29,4 +29,28 @@ struct LayerBackwardWithExtras : LayerBackward {
   const float* c_fresh[2];  ///< as forward left it; null: the states themselves
 };
 
+/// Layer norm beside resets, zoneout and recurrent dropout. The input's products come normalised,
+/// times their gains (norm_kernels.h). What forward leaves of rows past their length is zero.
+struct LayerForwardWithNorm : LayerForwardWithExtras {
+  const float* gain_hh[2];  ///< [4*H]
+  const float* gain_c[2];   ///< [H]
+  const float* shift_c[2];
+  void* norm_hh[2];    ///< out [time, rows, H, 4]: products, normalised; null in inference
+  void* norm_c[2];     ///< out [time, rows, H]: c as steps make it, likewise
+  float* inverses[2];  ///< out [time, rows, 3]: of the input's, of these two, 1 / their deviation
+};
+
+struct LayerBackwardWithNorm : LayerBackwardWithExtras {
+  const float* gain_hh[2];
+  const float* gain_c[2];
+  const float* shift_c[2];
+  const void* norm_hh[2];  ///< as forward left them
+  const void* norm_c[2];
+  const float* inverses[2];
+  /// Out: the gradients of the gates' sums, [time, rows, H, 4], and of what tanh takes, [time,
+  /// rows, H]. The input's gradients are left to be made of them; d_recurrent is written.
+  void* d_sums[2];
+  void* d_norm_c[2];
+};
+
 }  // namespace sluice::kernels::recurrent::cuda::persistent

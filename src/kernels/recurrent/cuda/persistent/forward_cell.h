@@ -18,6 +18,7 @@ class ForwardCell {
   static constexpr bool kByOctet = kBlockUnits > kUnits;
   static constexpr int kAhead = kStepsAhead;  ///< whose input products are on their way or there
   static constexpr int kInputBytes = kAhead * (kByOctet ? 4 : Cell::kGates) * kTiles * kThreads * 4;
+  static constexpr int kSharedBytes = kInputBytes;  ///< of a block
 
   /// `first` is the first step's place among the input products.
   __device__ ForwardCell(const LayerForward& args, const Share& share, int rank, const Owner& owner,

@@ -109,7 +109,7 @@ class ForwardCellWithExtras : public ForwardCell<Cell, T, kTiles, kStepsAhead> {
     }
   }
 
- private:
+ protected:
   /// A step ahead: what nobody has read for long takes half a step to come.
   __device__ void read_resets() {
     const int boundary = boundary_behind(extras_.extent, reverse_, next_time_);
@@ -162,8 +162,8 @@ class ForwardCellWithExtras : public ForwardCell<Cell, T, kTiles, kStepsAhead> {
   bool cut_[kTiles];  ///< whether no state goes on from the step evaluated
 };
 
-template <typename Cell, typename T, int kTiles, int kStepsAhead>
-struct ForwardStateOf<LayerForwardWithExtras, Cell, T, kTiles, kStepsAhead, kUnits> {
+template <typename Cell, typename T, int kBlocks, int kTiles, int kStepsAhead>
+struct ForwardStateOf<LayerForwardWithExtras, Cell, T, kBlocks, kTiles, kStepsAhead, kUnits> {
   using type = ForwardCellWithExtras<Cell, T, kTiles, kStepsAhead>;
 };
 

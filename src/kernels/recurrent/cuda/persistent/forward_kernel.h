@@ -7,7 +7,8 @@
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// What threads keep, by what the kernel is given.
-template <typename Args, typename Cell, typename T, int kTiles, int kStepsAhead, int kBlockUnits>
+template <typename Args, typename Cell, typename T, int kBlocks, int kTiles, int kStepsAhead,
+          int kBlockUnits>
 struct ForwardStateOf {
   using type = ForwardCell<Cell, T, kTiles, kStepsAhead, kBlockUnits>;
 };
@@ -21,14 +22,14 @@ struct ForwardMemory {
   using Sender = StateSender<Arithmetic, kBlocks, kTiles, kBlockUnits>;
   /// float32's steps take long.
   static constexpr int kStepsAhead = Arithmetic::kParts == 1 ? 4 : 2;
-  using State = typename ForwardStateOf<Args, Cell, typename Arithmetic::Storage, Product::kOwned,
-                                        kStepsAhead, kBlockUnits>::type;
+  using State = typename ForwardStateOf<Args, Cell, typename Arithmetic::Storage, kBlocks,
+                                        Product::kOwned, kStepsAhead, kBlockUnits>::type;
   static constexpr int kState = 0;  ///< two of them take turns
   static constexpr int kWeights = kState + 2 * Buffer::kBytes;
   static constexpr int kExchange = kWeights + Product::Weights::kBytes;
   static constexpr int kExchangeBytes = Product::kExchange * 16;
   static constexpr int kInputs = kExchange + 2 * kExchangeBytes;
-  static constexpr int kOutgoing = kInputs + State::kInputBytes;
+  static constexpr int kOutgoing = kInputs + State::kSharedBytes;
   static constexpr int kBarriers = kOutgoing + Sender::kOutgoingBytes;
   static constexpr int kBytes = kBarriers + 2 * Product::kGroups * 8;
 };

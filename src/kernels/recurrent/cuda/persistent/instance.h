@@ -25,7 +25,7 @@ Kernels instance() {
     }
   } else {
     using Forward = ForwardMemory<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>;
-    using Backward = BackwardMemory<Cell, Arithmetic, kBlocks, kTiles>;
+    using Backward = BackwardMemory<BackwardArgs, Cell, Arithmetic, kBlocks, kTiles>;
     if constexpr (Forward::kBytes <= kMostBytes && Backward::kBytes <= kMostBytes) {
       return {reinterpret_cast<const void*>(
                   forward_kernel<ForwardArgs, Cell, Arithmetic, kBlocks, kTiles, kBlockUnits>),

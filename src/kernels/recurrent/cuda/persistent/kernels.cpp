@@ -17,6 +17,7 @@ extern const TileKernels gru_f32_4, gru_f32_8, gru_f32_16;
 
 extern const SizeKernels lstm_bf16_extras, lstm_f16_extras, lstm_tf32_extras, lstm_f32_extras;
 extern const SizeKernels gru_bf16_extras, gru_f16_extras, gru_tf32_extras, gru_f32_extras;
+extern const SizeKernels lstm_bf16_norm, lstm_f16_norm;
 
 namespace {
 
@@ -37,6 +38,7 @@ constexpr ExtrasByArithmetic kLstmExtras{&lstm_bf16_extras, &lstm_f16_extras, &l
                                          &lstm_f32_extras};
 constexpr ExtrasByArithmetic kGruExtras{&gru_bf16_extras, &gru_f16_extras, &gru_tf32_extras,
                                         &gru_f32_extras};
+constexpr ExtrasByArithmetic kLstmNorm{&lstm_bf16_norm, &lstm_f16_norm, nullptr, nullptr};
 
 std::size_t index_of(const CellKind& kind) {
   if (kind.storage == DType::kBFloat16) return 0;
@@ -47,14 +49,18 @@ std::size_t index_of(const CellKind& kind) {
 
 }  // namespace
 
-const TileKernels& kernels_of(const CellKind& kind, bool extras, const Cluster& cluster) {
+const TileKernels& kernels_of(const CellKind& kind, Form form, const Cluster& cluster) {
   // kHalved is none of them.
   const auto found = std::find(kClusters.begin(), kClusters.end(), cluster);
   const auto size = static_cast<std::size_t>(found - kClusters.begin());
   const bool lstm = kind.cell == CellType::kLstm;
-  if (extras) {
-    SLUICE_ASSERT(found != kClusters.end());
-    return (*(lstm ? kLstmExtras : kGruExtras)[index_of(kind)])[size];
+  if (form != Form::kPlain) {
+    SLUICE_ASSERT(found != kClusters.end() && (lstm || form == Form::kExtras));
+    const SizeKernels* kernels = (form == Form::kNorm ? kLstmNorm
+                                  : lstm              ? kLstmExtras
+                                                      : kGruExtras)[index_of(kind)];
+    SLUICE_ASSERT(kernels != nullptr);
+    return (*kernels)[size];
   }
   const TileKernels* kernels = (lstm ? kLstm : kGru)[index_of(kind)][size];
   SLUICE_ASSERT(kernels != nullptr);

@@ -5,15 +5,19 @@
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
 /// The kernels that are compiled, a source file each cell, arithmetic and cluster (instance.cu.in),
-/// and with extras each cell and arithmetic (extras_instance.cu.in).
+/// and with extras or layer norm each cell and arithmetic (extras_instance.cu.in,
+/// norm_instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// One cluster and number of tiles; null where there is none, or shared memory doesn't suffice.
 struct Kernels {
-  const void* forward;                ///< of (LayerForward or with extras, Spread)
-  const void* backward;               ///< of (LayerBackward or with extras, Spread)
+  const void* forward;                ///< of (LayerForward or what adds to it, Spread)
+  const void* backward;               ///< of (LayerBackward or what adds to it, Spread)
   int forward_bytes, backward_bytes;  ///< of shared memory
 };
+
+/// What cells have beside their equations.
+enum class Form { kPlain, kExtras, kNorm };
 
 /// Tiles of 8 rows that a cluster can take at most, from one on.
 inline constexpr int kMostTiles = 3;
@@ -27,7 +31,7 @@ using TileKernels = std::array<Kernels, kMostTiles>;
 /// Of kClusters.
 using SizeKernels = std::array<TileKernels, kClusters.size()>;
 
-/// Those of a cell and its arithmetic, by number of tiles.
-const TileKernels& kernels_of(const CellKind& kind, bool extras, const Cluster& cluster);
+/// Those of a cell and its arithmetic, by number of tiles. Layer norm is the LSTM's, in 16 bits.
+const TileKernels& kernels_of(const CellKind& kind, Form form, const Cluster& cluster);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -45,9 +45,14 @@ Spread spread_of(const Cluster& cluster, std::int64_t directions, std::int64_t a
 
 int tiles_of(const Spread& spread) { return static_cast<int>((spread.rows + kTile - 1) / kTile); }
 
+Form form_of(const Descriptor& descriptor) {
+  if (descriptor.layer_norm) return Form::kNorm;
+  return descriptor.has_extras() ? Form::kExtras : Form::kPlain;
+}
+
 /// Tiles that a cluster can take.
-int most_tiles(const CellKind& kind, bool extras, const Cluster& cluster) {
-  const TileKernels& all = kernels_of(kind, extras, cluster);
+int most_tiles(const CellKind& kind, Form form, const Cluster& cluster) {
+  const TileKernels& all = kernels_of(kind, form, cluster);
   return static_cast<int>(
       std::count_if(all.begin(), all.end(), [](const Kernels& k) { return k.forward != nullptr; }));
 }
@@ -100,12 +105,17 @@ template <typename Args>
 void launch_layer(const LaunchQueue& queue, const CellKind& kind, const Cluster& cluster,
                   std::int64_t abreast, const Args& args, const void* Kernels::*kernel,
                   int Kernels::*bytes) {
-  constexpr bool kExtras =
-      std::is_same_v<Args, LayerForwardWithExtras> || std::is_same_v<Args, LayerBackwardWithExtras>;
+  constexpr Form kForm = std::is_base_of_v<LayerForwardWithNorm, Args> ||
+                                 std::is_base_of_v<LayerBackwardWithNorm, Args>
+                             ? Form::kNorm
+                         : std::is_base_of_v<LayerForwardWithExtras, Args> ||
+                                 std::is_base_of_v<LayerBackwardWithExtras, Args>
+                             ? Form::kExtras
+                             : Form::kPlain;
   const Extent& extent = args.extent;
   Spread spread = spread_of(cluster, extent.directions, abreast, extent.rows);
   const Kernels& kernels =
-      kernels_of(kind, kExtras, cluster)[static_cast<std::size_t>(tiles_of(spread) - 1)];
+      kernels_of(kind, kForm, cluster)[static_cast<std::size_t>(tiles_of(spread) - 1)];
   allow(kernels.*kernel, kernels.*bytes);
   Attributes attributes{};
   cudaLaunchConfig_t config = configuration(cluster.blocks, spread.clusters * extent.directions,
@@ -167,7 +177,9 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   }
   if (descriptor.dtype == DType::kFloat64) return "it computes float32, bfloat16 and float16";
   if (descriptor.projects()) return "it has no projection";
-  if (descriptor.layer_norm) return "it has no layer norm";
+  if (descriptor.layer_norm && descriptor.dtype == DType::kFloat32) {
+    return "with layer norm it computes bfloat16 and float16";
+  }
   const auto cluster = smallest_cluster(descriptor.hidden);
   if (!cluster) {
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
@@ -178,8 +190,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
       spread_of(*cluster, descriptor.directions, most_abreast(descriptor), descriptor.rows);
   // What runs in float32 may run in TF32 another time, which takes no fewer rows.
   CellKind kind{descriptor.cell, descriptor.dtype};
-  const bool extras = descriptor.has_extras();
-  const int most = most_tiles(kind, extras, *cluster);
+  const Form form = form_of(descriptor);
+  const int most = most_tiles(kind, form, *cluster);
   if (tiles_of(spread) > most) {
     return fmt::format("its clusters take {} rows at once, not {}",
                        clusters_for_direction(blocks, descriptor.directions) * kTile * most,
@@ -192,7 +204,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     // Runs of fewer rows take fewer tiles.
     for (int tiles = 1; tiles <= tiles_of(spread); ++tiles) {
       const Kernels& kernels =
-          kernels_of(kind, extras, *cluster)[static_cast<std::size_t>(tiles - 1)];
+          kernels_of(kind, form, *cluster)[static_cast<std::size_t>(tiles - 1)];
       if (!runs(kernels.forward, blocks, kernels.forward_bytes) ||
           !runs(kernels.backward, blocks, kernels.backward_bytes)) {
         return fmt::format("this GPU can't run {} blocks as a cluster", blocks);
@@ -202,7 +214,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   const Cluster forward = forward_cluster(descriptor);
   if (forward != *cluster) {
     kind.tf32 = false;
-    const Kernels& kernels = kernels_of(kind, extras, forward).front();
+    const Kernels& kernels = kernels_of(kind, form, forward).front();
     if (!runs(kernels.forward, forward.blocks, kernels.forward_bytes)) {
       return fmt::format("this GPU can't run {} blocks as a cluster", forward.blocks);
     }
@@ -210,28 +222,28 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   return std::nullopt;
 }
 
+template <typename Args>
 void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerForward& args) {
-  launch_layer(queue, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
-               &Kernels::forward_bytes);
+            std::int64_t abreast, const Args& args) {
+  if constexpr (std::is_base_of_v<LayerForward, Args>) {
+    launch_layer(queue, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
+                 &Kernels::forward_bytes);
+  } else {
+    launch_layer(queue, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
+                 &Kernels::backward_bytes);
+  }
 }
-
-void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerBackward& args) {
-  launch_layer(queue, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
-               &Kernels::backward_bytes);
-}
-
-void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerForwardWithExtras& args) {
-  launch_layer(queue, kind, forward_cluster(descriptor), abreast, args, &Kernels::forward,
-               &Kernels::forward_bytes);
-}
-
-void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerBackwardWithExtras& args) {
-  launch_layer(queue, kind, backward_cluster(descriptor), abreast, args, &Kernels::backward,
-               &Kernels::backward_bytes);
-}
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const LayerForward&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const LayerBackward&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const LayerForwardWithExtras&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const LayerBackwardWithExtras&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const LayerForwardWithNorm&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const LayerBackwardWithNorm&);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -22,14 +22,10 @@ std::optional<std::string> refuse_size(const Descriptor& descriptor);
 Cluster forward_cluster(const Descriptor& descriptor);
 Cluster backward_cluster(const Descriptor& descriptor);
 
-/// `abreast`: layers that run beside each other and share the GPU.
+/// Queues forward or backward of a layer: `Args` is LayerForward, LayerBackward or what adds to
+/// one. `abreast`: layers that run beside each other and share the GPU.
+template <typename Args>
 void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerForward& args);
-void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerBackward& args);
-void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerForwardWithExtras& args);
-void launch(const LaunchQueue& queue, const CellKind& kind, const Descriptor& descriptor,
-            std::int64_t abreast, const LayerBackwardWithExtras& args);
+            std::int64_t abreast, const Args& args);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int steps = persistent::steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int turn) { return reverse ? turn : steps - 1 - turn; };
-  State state(args, share, 0, place.owner, steps);
+  State state(args, share, 0, place.owner, steps, 0);
   state.move_to(time_of(0));
   if (place.owns_warp && steps > 0) state.read(0);
   const typename Memory::Product product(
