@@ -140,7 +140,10 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_extras(run, layer, args));
   } else {
-    persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(), args);
+    // A cluster takes nothing of what wide launches add.
+    using Plain = std::conditional_t<std::is_base_of_v<persistent::LayerForward, Args>,
+                                     persistent::LayerForward, persistent::LayerBackward>;
+    persistent::launch<Plain>(queue, run.kind(), engine.descriptor, run.abreast(), args);
   }
 }
 
