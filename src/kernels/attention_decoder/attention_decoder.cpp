@@ -51,6 +51,7 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
   Descriptor descriptor = wanted;
   const bool inference = wanted.dtype == DType::kFloat32 && !wanted.training;
   descriptor.int8 = wanted.int8 || (inference && context.precision().int8);
+  descriptor.tf32 = wanted.dtype == DType::kFloat32 && context.tf32();
   descriptor.validate();
   recurrent::require_int8_device(descriptor.int8, context.device());
   Choice choice;

@@ -59,6 +59,10 @@ struct Descriptor {
   DType dtype = DType::kFloat32;
   /// As of a recurrent stack; attention itself stays float32.
   bool int8 = false;
+  /// Whether products of float32 round their factors to TF32; make_plan takes it from the context.
+  /// What is kept of a run that trains may be rounded to as many bits of float16, for which numbers
+  /// of emb, memory, h0 and a0 from 65,520 on are infinite.
+  bool tf32 = false;
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 

@@ -6,8 +6,9 @@ namespace sluice::kernels::attention_decoder::cuda {
 
 template <typename S>
 BackwardRun<S>::BackwardRun(const Context& on, const Descriptor& descriptor, const Memory& memory,
-                            const BackwardArgs& given, const Trace<S>& of_forward)
-    : Run<S>(on, descriptor, memory), args(given), trace(of_forward) {
+                            const BackwardArgs& given, const float* weights_factor,
+                            const Trace<S>& of_forward)
+    : Run<S>(on, descriptor, memory), args(given), factor(weights_factor), trace(of_forward) {
   Carver workspace(memory.workspace);
   scratch = carve_backward<S>(d, trace.extents, workspace);
   attended.rows = rows();
@@ -113,10 +114,10 @@ void BackwardRun<S>::finish() const {
 
 template <typename S>
 void run_backward(const Context& context, const Descriptor& d, const BackwardArgs& args,
-                  const Memory& memory) {
+                  const Memory& memory, const float* factor) {
   Carver reserve(memory.reserve);
   const Extents extents{args.forward.target_time, args.forward.source_time, args.forward.rows};
-  const BackwardRun<S> run(context, d, memory, args,
+  const BackwardRun<S> run(context, d, memory, args, factor,
                            carve_trace<S>(d, extents, true, true, reserve));
   run.start();
   for (std::int64_t t = extents.target_time; t-- > 0;) run.step(t);
@@ -126,12 +127,12 @@ void run_backward(const Context& context, const Descriptor& d, const BackwardArg
 }
 
 template void run_backward<double>(const Context&, const Descriptor&, const BackwardArgs&,
-                                   const Memory&);
+                                   const Memory&, const float*);
 template void run_backward<float>(const Context&, const Descriptor&, const BackwardArgs&,
-                                  const Memory&);
+                                  const Memory&, const float*);
 template void run_backward<__nv_bfloat16>(const Context&, const Descriptor&, const BackwardArgs&,
-                                          const Memory&);
+                                          const Memory&, const float*);
 template void run_backward<__half>(const Context&, const Descriptor&, const BackwardArgs&,
-                                   const Memory&);
+                                   const Memory&, const float*);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -14,12 +14,13 @@ struct BackwardRun : Run<S> {
   using Run<S>::stream;
 
   const BackwardArgs& args;
+  const float* factor;  ///< of the weights' gradients, as Product::alpha
   Trace<S> trace;
   BackwardScratch<S> scratch;
   Attended<S> attended;
 
   BackwardRun(const Context& on, const Descriptor& descriptor, const Memory& memory,
-              const BackwardArgs& given, const Trace<S>& of_forward);
+              const BackwardArgs& given, const float* weights_factor, const Trace<S>& of_forward);
 
   std::int64_t rows() const { return trace.rows(); }
   std::int64_t steps() const { return trace.extents.target_time * rows(); }

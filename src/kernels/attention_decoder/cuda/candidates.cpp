@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "kernels/attention_decoder/cuda/attention_decoder.h"
 #include "kernels/attention_decoder/cuda/attention_kernels.h"
+#include "kernels/attention_decoder/cuda/float16_plan.h"
 #include "kernels/attention_decoder/cuda/plan.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -49,7 +50,20 @@ std::unique_ptr<Plan> create_stepwise(const Descriptor& d, const runtime::Device
   }
 }
 
-constexpr std::array kList{Candidate{"stepwise", refuse_stepwise, create_stepwise}};
+constexpr std::string_view kFloat16 = "stepwise-float16";
+
+std::optional<std::string> refuse_stepwise_float16(const Descriptor& d,
+                                                   const runtime::Device& device) {
+  auto reason = refuse_float16(d);
+  return reason ? reason : refuse_stepwise(d, device);
+}
+
+std::unique_ptr<Plan> create_stepwise_float16(const Descriptor& d, const runtime::Device&) {
+  return make_float16_plan(d, kFloat16);
+}
+
+constexpr std::array kList{Candidate{kFloat16, refuse_stepwise_float16, create_stepwise_float16},
+                           Candidate{"stepwise", refuse_stepwise, create_stepwise}};
 
 }  // namespace
 

@@ -29,8 +29,17 @@ template <typename S>
 void add_outer(const BackwardRun<S>& run, std::int64_t steps, std::int64_t width, std::int64_t n,
                const S* left, std::int64_t left_stride, const S* right, std::int64_t right_stride,
                Wide<S>* gradient, std::int64_t stride) {
-  run.product(width, n, steps, {left, left_stride, true}, {right, right_stride}, gradient, stride,
-              true);
+  multiply(run.context, {width,
+                         n,
+                         steps,
+                         {left, left_stride, true},
+                         {right, right_stride},
+                         gradient,
+                         stride,
+                         true,
+                         run.factor,
+                         storage_dtype<S>(),
+                         storage_dtype<Wide<S>>()});
 }
 
 /// Some gates' gradients, blocks of padded width, and the rows of a gradient that they go to.
@@ -78,7 +87,7 @@ void add_bias(const BackwardRun<S>& run, std::int64_t l, bool recurrent, const T
   for_gates(run, recurrent, [&](std::int64_t block, std::int64_t gate, std::int64_t width) {
     const std::int64_t first = gate * run.d.hidden;
     add_columns(run.stream(), run.steps(), width, run.d_gates(l, 0) + block * run.w.hidden,
-                run.w.gates(), data_of<Wide<S>>(gradient) + first,
+                run.w.gates(), run.factor, data_of<Wide<S>>(gradient) + first,
                 offset_or_null(data_of<Wide<S>>(other), first));
   });
 }
@@ -137,7 +146,7 @@ void add_attention(const BackwardRun<S>& run) {
   }
   if (gradients.score_vector) {
     add_columns<W, W>(run.stream(), run.rows() * source_tiles(source_time), d.key,
-                      run.scratch.d_vector, w.key, data_of<W>(gradients.score_vector));
+                      run.scratch.d_vector, w.key, run.factor, data_of<W>(gradients.score_vector));
   }
 }
 
@@ -159,7 +168,7 @@ void add_output(const BackwardRun<S>& run) {
     }
   }
   if (gradients.output_bias) {
-    add_columns(run.stream(), run.steps(), d.output, run.scratch.d_output, w.output,
+    add_columns(run.stream(), run.steps(), d.output, run.scratch.d_output, w.output, run.factor,
                 data_of<W>(gradients.output_bias));
   }
 }

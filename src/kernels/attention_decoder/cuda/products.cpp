@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "base/check.h"
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -40,9 +41,14 @@ void multiply(const runtime::Context& context, const Product& p) {
   spec.ldc = p.stride;
   spec.tf32 = context.tf32();
   spec.alignment = alignment_of(p);
-  runtime::cuda::device_of(context).blas().product(spec).run(
-      static_cast<runtime::cuda::CudaStream&>(context.stream()), 1.0, p.a.data, p.b.data,
-      p.accumulate ? 1.0 : 0.0, p.c, p.c);
+  spec.device_scalars = p.alpha != nullptr;
+  auto& stream = static_cast<runtime::cuda::CudaStream&>(context.stream());
+  const auto& product = runtime::cuda::device_of(context).blas().product(spec);
+  if (p.alpha == nullptr) {
+    return product.run(stream, 1.0, p.a.data, p.b.data, p.accumulate ? 1.0 : 0.0, p.c, p.c);
+  }
+  SLUICE_ASSERT(p.accumulate);
+  product.run(stream, p.alpha, p.a.data, p.b.data, p.alpha + 1, p.c, p.c);
 }
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -18,6 +18,9 @@ struct Product {
   void* c = nullptr;
   std::int64_t stride = 0;  ///< of c
   bool accumulate = false;
+  /// What a product that is added is multiplied by, and the number 1 behind it: float32 [2] in
+  /// device memory. Null: 1.
+  const float* alpha = nullptr;
   base::DType input = base::DType::kFloat32;
   base::DType output = base::DType::kFloat32;
 };

@@ -121,8 +121,8 @@ constexpr int kRowGroups = 32;
 /// A block for 32 columns: each of its warps sums every 32nd row, then the first warp the warps.
 template <typename T, typename W>
 __global__ void __launch_bounds__(kColumns* kRowGroups)
-    columns_kernel(std::int64_t rows, std::int64_t width, const T* x, std::int64_t stride, W* sums,
-                   W* others) {
+    columns_kernel(std::int64_t rows, std::int64_t width, const T* x, std::int64_t stride,
+                   const float* factor, W* sums, W* others) {
   __shared__ W parts[kRowGroups][kColumns];
   const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
   W sum = 0;
@@ -136,6 +136,7 @@ __global__ void __launch_bounds__(kColumns* kRowGroups)
   __syncthreads();
   if (threadIdx.y != 0 || column >= width) return;
   for (int group = 1; group < kRowGroups; ++group) sum += parts[group][threadIdx.x];
+  if (factor != nullptr) sum *= static_cast<W>(*factor);
   sums[column] += sum;
   if (others != nullptr) others[column] += sum;
 }
@@ -194,11 +195,11 @@ void add_rows(Stream& stream, const AddArgs<S>& args) {
 
 template <typename T, typename W>
 void add_columns(Stream& stream, std::int64_t rows, std::int64_t width, const T* x,
-                 std::int64_t stride, W* sums, W* others) {
+                 std::int64_t stride, const float* factor, W* sums, W* others) {
   if (rows == 0) return;
   const dim3 grid(static_cast<unsigned>((width + kColumns - 1) / kColumns));
   launch(stream, "sum a decoder's gradients", columns_kernel<T, W>, grid,
-         dim3(kColumns, kRowGroups), 0, rows, width, x, stride, sums, others);
+         dim3(kColumns, kRowGroups), 0, rows, width, x, stride, factor, sums, others);
 }
 
 template void pack(Stream&, const std::vector<PackJob<double, double>>&);
@@ -207,16 +208,16 @@ template void clean_sequence(Stream&, const CleanArgs<double>&);
 template void make_output(Stream&, const OutputArgs<double>&);
 template void output_backward(Stream&, const OutputBackwardArgs<double>&);
 template void add_rows(Stream&, const AddArgs<double>&);
-template void add_columns(Stream&, std::int64_t, std::int64_t, const double*, std::int64_t, double*,
-                          double*);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const double*, std::int64_t,
+                          const float*, double*, double*);
 template void pack(Stream&, const std::vector<PackJob<float, float>>&);
 template void copy_rows(Stream&, const CopyArgs<float, float>&);
 template void clean_sequence(Stream&, const CleanArgs<float>&);
 template void make_output(Stream&, const OutputArgs<float>&);
 template void output_backward(Stream&, const OutputBackwardArgs<float>&);
 template void add_rows(Stream&, const AddArgs<float>&);
-template void add_columns(Stream&, std::int64_t, std::int64_t, const float*, std::int64_t, float*,
-                          float*);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const float*, std::int64_t,
+                          const float*, float*, float*);
 template void pack(Stream&, const std::vector<PackJob<float, __nv_bfloat16>>&);
 template void copy_rows(Stream&, const CopyArgs<__nv_bfloat16, float>&);
 template void copy_rows(Stream&, const CopyArgs<float, __nv_bfloat16>&);
@@ -226,7 +227,7 @@ template void make_output(Stream&, const OutputArgs<__nv_bfloat16>&);
 template void output_backward(Stream&, const OutputBackwardArgs<__nv_bfloat16>&);
 template void add_rows(Stream&, const AddArgs<__nv_bfloat16>&);
 template void add_columns(Stream&, std::int64_t, std::int64_t, const __nv_bfloat16*, std::int64_t,
-                          float*, float*);
+                          const float*, float*, float*);
 template void pack(Stream&, const std::vector<PackJob<float, __half>>&);
 template void copy_rows(Stream&, const CopyArgs<__half, float>&);
 template void copy_rows(Stream&, const CopyArgs<float, __half>&);
@@ -235,7 +236,7 @@ template void clean_sequence(Stream&, const CleanArgs<__half>&);
 template void make_output(Stream&, const OutputArgs<__half>&);
 template void output_backward(Stream&, const OutputBackwardArgs<__half>&);
 template void add_rows(Stream&, const AddArgs<__half>&);
-template void add_columns(Stream&, std::int64_t, std::int64_t, const __half*, std::int64_t, float*,
-                          float*);
+template void add_columns(Stream&, std::int64_t, std::int64_t, const __half*, std::int64_t,
+                          const float*, float*, float*);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

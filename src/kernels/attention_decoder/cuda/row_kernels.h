@@ -101,10 +101,10 @@ struct AddArgs {
 template <typename S>
 void add_rows(Stream& stream, const AddArgs<S>& args);
 
-/// sums[i] += the sum over rows of x[row, i], i < width, in a fixed order; also to `others`, unless
-/// null: an LSTM has two biases of one gradient.
+/// sums[i] += the sum over rows of x[row, i], i < width, in a fixed order, times *factor unless
+/// that is null; also to `others`, unless null: an LSTM has two biases of one gradient.
 template <typename T, typename W>
 void add_columns(Stream& stream, std::int64_t rows, std::int64_t width, const T* x,
-                 std::int64_t stride, W* sums, W* others = nullptr);
+                 std::int64_t stride, const float* factor, W* sums, W* others = nullptr);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

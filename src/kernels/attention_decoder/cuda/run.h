@@ -42,8 +42,8 @@ struct Run {
   template <typename C>
   void product(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
                C* c, std::int64_t stride, bool accumulate = false) const {
-    multiply(context,
-             {m, n, k, a, b, c, stride, accumulate, storage_dtype<S>(), storage_dtype<C>()});
+    multiply(context, {m, n, k, a, b, c, stride, accumulate, nullptr, storage_dtype<S>(),
+                       storage_dtype<C>()});
   }
 
   Query<S> query_of(const Trace<S>& trace, std::int64_t t) const {
@@ -68,9 +68,10 @@ void pack_weights(const Context& context, const Descriptor& d, const Weights& we
 template <typename S>
 void run_forward(const Context& context, const Descriptor& d, const ForwardArgs& args,
                  const Memory& memory);
+/// `factor`: what gradients of weights are multiplied by before they are added, as Product::alpha.
 template <typename S>
 void run_backward(const Context& context, const Descriptor& d, const BackwardArgs& args,
-                  const Memory& memory);
+                  const Memory& memory, const float* factor = nullptr);
 template <typename S>
 void run_prepare(const Context& context, const Descriptor& d, const PrepareArgs& args,
                  const Memory& memory);

@@ -1,0 +1,142 @@
+#include "unit/kernels_attention_decoder/decoder_runner.h"
+
+/// Training in TF32 by the steps of float16, on GPUs; oracle_test.cpp has its random shapes.
+namespace sluice::kernels::attention_decoder {
+namespace {
+
+class Float16Test : public DecoderTest<float> {
+ protected:
+  void SetUp() override {
+    DecoderTest<float>::SetUp();
+    if (device_->runs_host_kernels()) GTEST_SKIP() << "this device has no TF32";
+    context_.set_precision({DType::kFloat32, true});
+  }
+
+  static DecoderCase wide(AttentionType attention) {
+    DecoderCase c;
+    c.d = {CellType::kLstm,
+           attention,
+           2,
+           60,
+           90,
+           50,
+           attention == AttentionType::kAdditive ? 40 : 0,
+           70};
+    c.d.target_time = c.time = 6;
+    c.d.source_time = c.source = 9;
+    c.d.rows = c.rows = 33;
+    c.d.training = true;
+    return c;
+  }
+
+  /// Outputs of forward, then of backward, then gradients of weights, which begin at zero.
+  std::vector<std::vector<double>> run(const DecoderCase& c, const Sample<float>& sample,
+                                       const std::string& name) {
+    auto planned = plan(c.d, name, sample.weights);
+    const ForwardArgs forward = forward_args(c, sample.input);
+    const BackwardArgs backward = backward_args(c, forward, sample.input, sample.gradients,
+                                                oracle::zero_weights(sample.shape));
+    planned.plan->forward(context_, forward, planned.memory);
+    planned.plan->backward(context_, backward, planned.memory);
+    std::vector<std::vector<double>> all;
+    for (const Tensor& tensor : {forward.a, forward.alpha, forward.hn, forward.cn}) {
+      all.push_back(numbers(tensor));
+    }
+    for (const Tensor& tensor :
+         {backward.d_emb, backward.d_memory, backward.dh0, backward.dc0, backward.da0}) {
+      all.push_back(numbers(tensor));
+    }
+    for (const Tensor& tensor : tensors(backward.gradients)) all.push_back(numbers(tensor));
+    return all;
+  }
+  static constexpr std::size_t kForwardOutputs = 4;
+
+  static std::vector<std::vector<double>> expected(const Sample<float>& sample) {
+    const auto forward = oracle::forward(sample.shape, sample.weights, sample.input);
+    auto backward =
+        oracle::backward(sample.shape, sample.weights, sample.input, forward, sample.gradients);
+    std::vector<std::vector<double>> all{forward.a,    forward.alpha,      forward.hn,
+                                         forward.cn,   backward.dembedded, backward.dmemory,
+                                         backward.dh0, backward.dc0,       {}};
+    for (const auto* array : Sample<float>::arrays(backward.weights)) all.push_back(*array);
+    return all;
+  }
+
+  /// In the mean of squares; from zero, if `want` is empty.
+  static double distance(const std::vector<double>& got, const std::vector<double>& want) {
+    double sum = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double error = got[i] - (want.empty() ? 0 : want[i]);
+      sum += error * error;
+    }
+    return std::sqrt(sum / static_cast<double>(got.size()));
+  }
+};
+
+/// Both round numbers to eleven bits: TF32 the factors of products, whose errors a sum of many
+/// terms averages, these also keys, gates and gradients where they are kept. By one rounding of its
+/// own a number errs by as much as by its product's; two or three such in a chain, independent and
+/// of either sign, are sqrt(6) of one's error at most.
+TEST_P(Float16Test, ErrsAsTf32Does) {
+  for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
+    const DecoderCase c = wide(attention);
+    const Sample<float> sample(c, 17);
+    const auto want = expected(sample);
+    const auto rounded = run(c, sample, "stepwise"), halves = run(c, sample, "stepwise-float16");
+    ASSERT_EQ(halves.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      if (want[i].empty()) continue;
+      const double error = distance(halves[i], want[i]), allowed = distance(rounded[i], want[i]);
+      EXPECT_GT(allowed, 0) << "output " << i;
+      EXPECT_LE(error, 0x1p-9 * distance(want[i], {})) << "output " << i << " of " << describe(c);
+      EXPECT_LE(error, 2.5 * allowed) << "output " << i << " of " << describe(c);
+    }
+  }
+}
+
+/// The power of two takes gradients of any size to the same numbers.
+TEST_P(Float16Test, TinyAndLargeGradientsAreScaledExactly) {
+  const DecoderCase c = wide(AttentionType::kAdditive);
+  const Sample<float> sample(c, 18);
+  const auto want = run(c, sample, "stepwise-float16");
+  for (const double factor : {0x1p-60, 0x1p-21, 0x1p40}) {
+    Sample<float> scaled = sample;
+    for (auto* array : {&scaled.gradients.da, &scaled.gradients.dhn, &scaled.gradients.dcn}) {
+      for (double& number : *array) number *= factor;
+    }
+    const auto got = run(c, scaled, "stepwise-float16");
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const double by = i < kForwardOutputs ? 1 : factor;
+      for (std::size_t k = 0; k < want[i].size(); ++k) {
+        ASSERT_EQ(got[i][k], want[i][k] * by) << "output " << i << ", times " << factor;
+      }
+    }
+  }
+}
+
+TEST_P(Float16Test, HasNoSingleSteps) {
+  const DecoderCase c = wide(AttentionType::kAdditive);
+  auto planned = plan(c.d, "stepwise-float16", Sample<float>(c, 19).weights);
+  EXPECT_EQ(planned.plan->implementation(), "stepwise-float16");
+  EXPECT_THROW(planned.plan->step(context_, {}, planned.memory), Error);
+  EXPECT_THROW(planned.plan->prepare_memory(context_, {}, planned.memory), Error);
+}
+
+TEST_P(Float16Test, IsForTrainingAnLstmInTf32) {
+  DecoderCase c = wide(AttentionType::kAdditive);
+  const auto chosen = [&] { return std::string(make_plan(context_, c.d).plan->implementation()); };
+  EXPECT_EQ(chosen(), "stepwise-float16");
+  c.d.training = false;
+  EXPECT_EQ(chosen(), "stepwise");
+  c.d.training = true;
+  c.d.cell = CellType::kGru;
+  EXPECT_EQ(chosen(), "stepwise");
+  c.d.cell = CellType::kLstm;
+  context_.set_precision({DType::kFloat32, false});
+  EXPECT_EQ(chosen(), "stepwise");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Float16Test, testing::devices(), testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::attention_decoder
