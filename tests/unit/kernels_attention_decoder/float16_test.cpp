@@ -114,6 +114,32 @@ TEST_P(Float16Test, TinyAndLargeGradientsAreScaledExactly) {
   }
 }
 
+/// Small states and large weights of the output: what flows in grows some 20,000 times, beyond
+/// float16 where it is kept, while float32 has room.
+TEST_P(Float16Test, GradientsThatGrowAreCutOff) {
+  for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
+    const DecoderCase c = wide(attention);
+    Sample<float> sample(c, 20);
+    for (auto* array :
+         {&sample.input.embedded, &sample.input.memory, &sample.input.h0, &sample.input.c0}) {
+      for (double& number : *array) number *= 0x1p-20;
+    }
+    for (oracle::Weights& cell : sample.weights.cells) {
+      for (auto* bias : {&cell.bias_ih, &cell.bias_hh}) std::fill(bias->begin(), bias->end(), 0.0);
+    }
+    for (double& number : sample.weights.combine) number *= 0x1p13;
+    std::fill(sample.weights.combine_bias.begin(), sample.weights.combine_bias.end(), 0.0);
+    double largest = 0;
+    for (const std::vector<double>& output : run(c, sample, "stepwise-float16")) {
+      for (const double number : output) {
+        ASSERT_TRUE(std::isfinite(number));
+        largest = std::max(largest, std::abs(number));
+      }
+    }
+    EXPECT_GT(largest, 2000);
+  }
+}
+
 TEST_P(Float16Test, HasNoSingleSteps) {
   const DecoderCase c = wide(AttentionType::kAdditive);
   auto planned = plan(c.d, "stepwise-float16", Sample<float>(c, 19).weights);

@@ -202,7 +202,11 @@ __global__ void __launch_bounds__(kMostAttendThreads)
           add_query_gradient<S>(key, shared.scores[s], shared.query.load(k / kWidest<S>),
                                 shared.vector.load(k / kWidest<S>), sum);
         },
-        [&](int k, const Part& sum) { store(args.d_query + view.row * key_width + k, sum); });
+        [&](int k, Part sum) {
+#pragma unroll
+          for (W& number : sum.x) number = within(number, args.limit);
+          store(args.d_query + view.row * key_width + k, sum);
+        });
     return;
   }
   sum_columns(

@@ -49,6 +49,7 @@ struct AttendBackwardArgs {
   Wide<S>* d_scores = nullptr;  ///< out [rows, source_time]
   S* d_query = nullptr;         ///< additive: out [rows, key_width], of W_q q
   Wide<S>* d_state = nullptr;   ///< multiplicative: added to, of q, rows every d_context_stride
+  float limit = INFINITY;       ///< of d_query's magnitude
 };
 
 /// Of the keys, after the time loop: query, d_scores are those of step 0, all steps behind.
@@ -60,6 +61,7 @@ struct KeyGradientArgs {
   const Wide<S>* d_scores = nullptr;  ///< [target_time, rows, source_time]
   S* d_keys = nullptr;                ///< out [rows, source_time, key_width]
   Wide<S>* d_vector = nullptr;        ///< additive: out [rows, source tiles, key_width]
+  float limit = INFINITY;             ///< of d_keys' magnitude
 };
 
 /// d_memory[s, row] = through_keys[row, s] + sum over t of alpha d_context, zero past the ends.

@@ -47,7 +47,8 @@ void BackwardRun<S>::step(std::int64_t t) const {
                                 data_of<const S>(args.da) + at,
                                 d_joint(0),
                                 w.joint(0),
-                                d_output});
+                                d_output,
+                                limit()});
   this->product(rows(), w.combined(), w.output, {d_output, w.output},
                 {weights.output, w.combined()}, d_combined(t), w.combined());
   step_attention(t);
@@ -62,7 +63,7 @@ void BackwardRun<S>::step_attention(std::int64_t t) const {
   S* d_query = offset_or_null(scratch.d_query, t * rows() * w.key);
   attend_backward<S>(
       stream(), {attended, t, this->query_of(trace, t), trace.alpha(t), d_combined(t), w.combined(),
-                 scratch.d_scores + t * entries, d_query, d_state});
+                 scratch.d_scores + t * entries, d_query, d_state, limit()});
   if (!this->is_additive()) return;
   this->product(rows(), w.hidden, w.key, {d_query, w.key}, {weights.query, w.hidden}, d_state,
                 w.combined(), true);
@@ -90,6 +91,7 @@ void BackwardRun<S>::step_layer(std::int64_t l, std::int64_t t) const {
   cell.d_hidden = scratch.d_hidden + l * rows() * w.hidden;
   cell.d_cell = offset_or_null(scratch.d_cell, l * rows() * w.hidden);
   cell.d_gates = d_gates(l, t);
+  cell.limit = limit();
   run_cell_backward(stream(), d.cell, cell);
   this->product(rows(), width, w.gates(), {cell.d_gates, w.gates()},
                 {weights.layers[static_cast<std::size_t>(l)].joint, width}, d_joint(l), width);

@@ -22,6 +22,9 @@ struct BackwardRun : Run<S> {
   BackwardRun(const Context& on, const Descriptor& descriptor, const Memory& memory,
               const BackwardArgs& given, const float* weights_factor, const Trace<S>& of_forward);
 
+  /// Of the magnitude of gradients that are kept in storage: those that `factor` takes back were
+  /// brought into the range of S, and stay there.
+  float limit() const { return factor == nullptr ? INFINITY : kMostFloat16; }
   std::int64_t rows() const { return trace.rows(); }
   std::int64_t steps() const { return trace.extents.target_time * rows(); }
   W* d_joint(std::int64_t l) const { return scratch.d_joint + w.joints_below(l) * rows(); }

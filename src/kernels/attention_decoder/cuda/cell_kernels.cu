@@ -168,7 +168,9 @@ __global__ void __launch_bounds__(kThreads) cell_backward_kernel(CellBackwardArg
       Cell::backward(gates.x, h_prev.x[i], c_prev.x[i], c.x[i], dh.x[i], dc.x[i], direct.x[i],
                      sums);
 #pragma unroll
-      for (int block = 0; block < Cell::kBlocks; ++block) d_gates[block].x[i] = sums[block];
+      for (int block = 0; block < Cell::kBlocks; ++block) {
+        d_gates[block].x[i] = within(sums[block], args.limit);
+      }
     }
     store_four(args.d_hidden + at, direct);
     if constexpr (Cell::kHasCellState) store_four(args.d_cell + at, dc);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "kernels/attention_decoder/cuda/numbers.h"
 #include "kernels/recurrent/recurrent.h"
 #include "runtime/device.h"
@@ -68,6 +70,7 @@ struct CellBackwardArgs {
   Wide<S>* d_hidden = nullptr;  ///< in: of h past the next step's product; out: of h_prev likewise
   Wide<S>* d_cell = nullptr;    ///< LSTM, in: of c; out: of c_prev
   S* d_gates = nullptr;         ///< out [rows, blocks*H]: of the sums before activation
+  float limit = INFINITY;       ///< of their magnitude; what is beyond becomes that
 };
 
 template <typename S>

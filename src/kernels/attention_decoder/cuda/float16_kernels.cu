@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(AllLines all, Gradien
 }
 
 /// What brings numbers of up to `largest` to less than 2^5, and back; both are normal numbers. That
-/// leaves gradients room to grow 2,000 times on their way, and those that are 2^-18 of the largest
-/// have all of eleven bits.
+/// leaves gradients room to grow 2,000 times on their way, where they are cut off, and those that
+/// are 2^-18 of the largest have all of eleven bits.
 struct Power {
   float up, down;
 
@@ -69,6 +69,14 @@ struct alignas(kGroup * sizeof(T)) Group {
   T at[kGroup];
 };
 
+/// Gradients that grew out of float16 are as large as it has them.
+template <typename To, typename From>
+__device__ To converted(From from, float factor) {
+  auto number = static_cast<float>(from);
+  if constexpr (std::is_same_v<From, __half>) number = within(number, kMostFloat16);
+  return static_cast<To>(number * factor);
+}
+
 template <typename From, typename To>
 __device__ void convert_all(const Job& job, float factor) {
   const auto* from = static_cast<const From*>(job.from);
@@ -81,12 +89,12 @@ __device__ void convert_all(const Job& job, float factor) {
       Group<To> out;
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) {
-        out.at[k] = static_cast<To>(static_cast<float>(group.at[k]) * factor);
+        out.at[k] = converted<To>(group.at[k], factor);
       }
       *reinterpret_cast<Group<To>*>(to + i) = out;
     } else {
       for (int k = 0; k < kGroup && i + k < job.count; ++k) {
-        to[i + k] = static_cast<To>(static_cast<float>(from[i + k]) * factor);
+        to[i + k] = converted<To>(from[i + k], factor);
       }
     }
   }

@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(kThreads) additive_keys_kernel(KeyGradientArgs
 #pragma unroll
   for (int i = 0; i < kTile; ++i) {
     if (i >= positions) break;
-    args.d_keys[(entry + i) * a.key_width + place.column] = static_cast<S>(sums[i] * factor);
+    args.d_keys[(entry + i) * a.key_width + place.column] =
+        static_cast<S>(within(sums[i] * factor, args.limit));
   }
   args.d_vector[(place.row * gridDim.y + blockIdx.y) * a.key_width + place.column] = d_vector;
 }
@@ -104,7 +105,8 @@ __global__ void __launch_bounds__(kThreads) multiplicative_keys_kernel(KeyGradie
 #pragma unroll
   for (int i = 0; i < kTile; ++i) {
     if (i >= positions) break;
-    args.d_keys[(entry + i) * a.key_width + place.column] = static_cast<S>(sums[i]);
+    args.d_keys[(entry + i) * a.key_width + place.column] =
+        static_cast<S>(within(sums[i], args.limit));
   }
 }
 

@@ -182,9 +182,9 @@ void finish_inputs(const BackwardRun<S>& run) {
                 {run.weights.emb, run.w.emb}, data_of<S>(run.args.d_emb), run.d.embedding);
   }
   if (!needs_keys(run)) return;
-  gather_key_gradients<S>(run.stream(),
-                          {run.attended, run.trace.extents.target_time, run.query_of(run.trace, 0),
-                           run.scratch.d_scores, run.scratch.d_keys, run.scratch.d_vector});
+  gather_key_gradients<S>(
+      run.stream(), {run.attended, run.trace.extents.target_time, run.query_of(run.trace, 0),
+                     run.scratch.d_scores, run.scratch.d_keys, run.scratch.d_vector, run.limit()});
   if (run.args.d_memory) store_memory_gradient(run);
 }
 

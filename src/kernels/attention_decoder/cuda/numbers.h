@@ -41,6 +41,16 @@ constexpr base::DType storage_dtype<__half>() {
   return base::DType::kFloat16;
 }
 
+/// The largest of float16's numbers.
+constexpr float kMostFloat16 = 65504;
+
+/// The nearest number within [-limit, limit]; NaN stays.
+template <typename W>
+__device__ inline W within(W x, float limit) {
+  const W most = limit;
+  return x > most ? most : x < -most ? -most : x;
+}
+
 /// Whole vectors, so that every row of an array starts aligned: rows of internal arrays are padded
 /// with zeros to multiples of this.
 constexpr std::int64_t kPad = 8;

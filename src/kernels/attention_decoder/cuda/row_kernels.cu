@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads) output_backward_kernel(OutputBackwar
       value =
           (static_cast<W>(args.da[at]) + args.fed[row * args.fed_stride + column]) * (W(1) - a * a);
     }
-    args.d_output[i] = static_cast<S>(value);
+    args.d_output[i] = static_cast<S>(within(value, args.limit));
   });
 }
 

@@ -81,7 +81,8 @@ struct OutputBackwardArgs {
   const S* da = nullptr;         ///< [rows, width]
   const Wide<S>* fed = nullptr;  ///< rows every fed_stride
   std::int64_t fed_stride = 0;
-  S* d_output = nullptr;  ///< out [rows, padded]
+  S* d_output = nullptr;   ///< out [rows, padded]
+  float limit = INFINITY;  ///< of its magnitude
 };
 
 template <typename S>
