@@ -57,6 +57,9 @@ struct Layer {
   /// are read anew in each task. Of those as many as the ring has stages come before all others, so
   /// that the next ones travel while others are multiplied.
   std::int32_t kept, resident, streamed, ring;
+  /// Depths of the input, if the layer waits for the one below so long that its tasks begin with
+  /// the state, and its weights come when the first layer has its own; else 0.
+  std::int32_t put_off;
   const float* c0;         ///< [rows, H]
   const void* h0;          ///< [rows, P]
   void *y, *hn;            ///< y of the last layer: [time, rows, P]; [rows, P]
@@ -64,6 +67,11 @@ struct Layer {
 
   constexpr int first() const { return streamed < ring ? streamed : ring; }
   constexpr int depths() const { return (input_pieces + state_pieces) / 2; }
+  constexpr bool waits() const { return put_off > 0; }
+  /// Where the weights of the i-th depth that a task multiplies are.
+  constexpr int depth_at(int i) const {
+    return i + put_off < depths() ? i + put_off : i + put_off - depths();
+  }
 };
 
 struct Stack {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/cluster.h"
+#include "kernels/recurrent/cuda/load_order.h"
 #include "kernels/recurrent/cuda/projected/block_memory.h"
 #include "kernels/recurrent/cuda/storage.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
@@ -49,6 +50,10 @@ struct Block {
   Barriers barriers;
   bool last;  ///< layer of the stack
 
+  /// Its weights of the gates: [depth / 32][kGatesBytes].
+  __device__ const std::byte* gates() const {
+    return layer.gates + static_cast<std::int64_t>(rank) * layer.depths() * kGatesBytes;
+  }
   /// Whether its cluster has features of the projection.
   __device__ bool projects() const { return rank < layer.state_pieces; }
 };
@@ -70,6 +75,12 @@ __device__ inline void arrive_in_all(std::uint32_t barrier) {
   __syncwarp();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < kCluster) arrive_in_cluster(address_in(lane, barrier));
+}
+
+/// The same, and what they have loaded from shared memory may be overwritten.
+__device__ inline void arrive_in_all_after_loads(std::uint32_t barrier) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  arrive_after_loads(lane < kCluster ? address_in(lane, barrier) : 0);
 }
 
 /// Where an element of a tile of values is: `feature` in 16s from `piece` on.

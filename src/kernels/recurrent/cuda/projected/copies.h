@@ -25,6 +25,11 @@ __device__ inline void copy_to_block(std::uint32_t to, const std::byte* from, in
       : "memory");
 }
 
+/// Has the second cache read what threads will load.
+__device__ inline void prefetch(const std::byte* from, int bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 /// Brings values to the block, whose ring goes with that of the other blocks of its cluster.
 class ValueCopies {
  public:
@@ -83,13 +88,21 @@ __device__ inline void copy_values(const Block& block, int octets) {
   const auto blocks = static_cast<std::uint32_t>(stack.blocks);
   const auto inputs = static_cast<std::uint32_t>(layer.input_pieces);
   const auto states = static_cast<std::uint32_t>(layer.state_pieces);
+  const auto copy_input = [&](int t, int tile) {
+    const std::int64_t index = static_cast<std::int64_t>(t) * stack.tiles + tile;
+    if (layer.input_done) wait_for_count(counter_of(layer.input_done, tile), inputs * (t + 1));
+    copies.copy_to_all(layer.input + index * layer.input_pieces * piece, layer.input_pieces);
+  };
+  const auto copy_state = [&](int t, int tile) {
+    const std::int64_t index = static_cast<std::int64_t>(t) * stack.tiles + tile;
+    if (t > 0) wait_for_count(counter_of(layer.state_done, tile), states * t);
+    copies.copy_to_all(layer.state + index * layer.state_pieces * piece, layer.state_pieces);
+  };
   for (int t = 0; t < stack.time; ++t) {
     for (int tile = 0; tile < stack.tiles; ++tile) {
-      const std::int64_t index = static_cast<std::int64_t>(t) * stack.tiles + tile;
-      if (layer.input_done) wait_for_count(counter_of(layer.input_done, tile), inputs * (t + 1));
-      copies.copy_to_all(layer.input + index * layer.input_pieces * piece, layer.input_pieces);
-      if (t > 0) wait_for_count(counter_of(layer.state_done, tile), states * t);
-      copies.copy_to_all(layer.state + index * layer.state_pieces * piece, layer.state_pieces);
+      if (!layer.waits()) copy_input(t, tile);
+      copy_state(t, tile);
+      if (layer.waits()) copy_input(t, tile);
     }
     for (int tile = 0; tile < stack.tiles && block.projects(); ++tile) {
       wait_for_count(counter_of(layer.units_done, tile), blocks * (t + 1));
@@ -118,14 +131,21 @@ __device__ inline void announce(const Block& block) {
 __device__ inline void copy_weights(const Block& block) {
   const Stack& stack = block.stack;
   const Layer& layer = block.layer;
-  const std::byte* gates =
-      layer.gates + static_cast<std::int64_t>(block.rank) * layer.depths() * kGatesBytes;
+  const std::byte* gates = block.gates();
   const int projection = block.projects() ? stack.own_pieces() * kProjectionBytes : 0;
   arrive_and_expect(block.barriers.resident(), layer.resident * kGatesBytes + projection);
   const int first = layer.first(), behind = first + layer.kept;
+  if (layer.waits()) {
+    wait_for_kernel_ahead();
+    wait_for_count(counter_of(stack.layers[0].units_done, 0), 1);
+    for (int i = first; i < behind; ++i) {
+      prefetch(gates + layer.depth_at(i) * kGatesBytes, kGatesBytes);
+    }
+  }
   for (int i = 0; i < layer.resident; ++i) {
     copy_to_block(block.memory + block.places.gates + i * kGatesBytes,
-                  gates + (behind + i) * kGatesBytes, kGatesBytes, block.barriers.resident());
+                  gates + layer.depth_at(behind + i) * kGatesBytes, kGatesBytes,
+                  block.barriers.resident());
   }
   if (block.projects()) {
     copy_to_block(block.memory + block.places.projection,
@@ -140,7 +160,7 @@ __device__ inline void copy_weights(const Block& block) {
       const std::uint32_t full = block.barriers.weights_full(place.stage);
       arrive_and_expect(full, kGatesBytes);
       copy_to_block(block.memory + block.places.weights + place.stage * kGatesBytes,
-                    gates + depth * kGatesBytes, kGatesBytes, full);
+                    gates + layer.depth_at(depth) * kGatesBytes, kGatesBytes, full);
       place.advance(layer.ring);
     }
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/projected/block.h"
 #include "kernels/recurrent/cuda/projected/products.h"
@@ -16,18 +18,18 @@ class Gates {
         warp_(own_warp() % 4),
         group_(own_warp() / 4) {
     const Layer& layer = block.layer;
+    if (layer.waits()) wait_for_phase(block.barriers.resident(), 0);
     const std::byte* from =
-        layer.gates +
-        (static_cast<std::int64_t>(block.rank) * layer.depths() + layer.first()) * kGatesBytes +
-        group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
+        block.gates() + group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
+      const int step = 2 * layer.depth_at(layer.first() + i / 2) + i % 2;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const int matrix = k / 2 * 8 + k % 2;
         kept_[i][k] = 0;
         if (layer.kept > 0) {
-          kept_[i][k] = *reinterpret_cast<const std::uint32_t*>(from + i * kStepBytes +
+          kept_[i][k] = *reinterpret_cast<const std::uint32_t*>(from + step * kStepBytes +
                                                                 matrix * kMatrixBytes);
         }
       }
@@ -78,11 +80,13 @@ class Gates {
     return static_cast<std::int64_t>(row) * block_.stack.hidden + unit();
   }
 
-  /// Goes through the chunks of values: those of the input, then those of the state.
+  /// Goes through the chunks of values: those of the input, then those of the state, or the other
+  /// way round.
   struct Walk {
     std::uint64_t values;  ///< of the next depth of 32
     int left;              ///< depths of the chunk
     int pieces;            ///< of the input or the state, that are still to come
+    int then;              ///< of the other
     bool behind;           ///< another chunk, which is to be released
   };
   /// Of values and of weights, in descriptors of factors.
@@ -94,7 +98,7 @@ class Gates {
                                  const Weights& second, Walk& walk, ValueRing& ring) const {
     const bool fresh = walk.left == 0;
     if (fresh) {
-      if (walk.pieces == 0) walk.pieces = block_.layer.state_pieces;
+      if (walk.pieces == 0) walk.pieces = walk.then;
       walk.values = factor_at(ring.take(), kOctets * kMatrixBytes);
       walk.left = min(walk.pieces, chunk_pieces(kOctets)) / 2;
       walk.pieces -= 2 * walk.left;
@@ -142,7 +146,8 @@ class Gates {
   template <bool kDeep>
   __device__ void multiply(float (&sums)[kOctets * 4], ValueRing& ring) {
     const Layer& layer = block_.layer;
-    Walk walk{0, 0, layer.input_pieces, false};
+    Walk walk{0, 0, layer.input_pieces, layer.state_pieces, false};
+    if (layer.waits()) std::swap(walk.pieces, walk.then);
     multiply_streamed(sums, layer.first(), walk, ring);
     if constexpr (kDeep) {
 #pragma unroll

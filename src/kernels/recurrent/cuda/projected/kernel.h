@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constan
     Gates<T, kOctets> gates(block);
     Projection<T, kOctets> projection(block);
     ValueRing ring(block);
-    wait_for_kernel_ahead();
     gates.rehearse();
+    wait_for_kernel_ahead();
     for (int t = 0; t < stack.time; ++t) {
       for (int tile = 0; tile < stack.tiles; ++tile) gates.run(t, tile, ring);
       for (int tile = 0; tile < stack.tiles; ++tile) projection.run(t, tile, ring);

@@ -121,6 +121,8 @@ struct Binding {
     layer.resident = std::min(rest, static_cast<std::int32_t>(residence.resident));
     layer.streamed = rest - layer.resident;
     layer.ring = weight_ring(static_cast<int>(tiles.octets));
+    // With several tiles a layer waits long for the first of the one below.
+    if (l > 0 && tiles.count > 1) layer.put_off = layer.input_pieces / 2;
     layer.h0 = part<const void>(args.h0, h);
     layer.hn = part<void>(args.hn, h);
     layer.c0 = part<const float>(args.c0, c);
@@ -280,7 +282,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
                        descriptor.widest_output());
   }
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
-  if (descriptor.time * descriptor.rows * descriptor.hidden >= kMostElements) {
+  if (descriptor.time * descriptor.rows * std::max(descriptor.hidden, descriptor.input) >=
+      kMostElements) {
     return "it counts times, rows and units in 32 bits";
   }
   const CurrentDevice current(gpu.ordinal);

@@ -69,37 +69,40 @@ __global__ void bias_kernel(const PackWeights args) {
   args.bias[index] = unit < args.hidden ? args.bias_ih[at] + args.bias_hh[at] : 0.0f;
 }
 
-__global__ void arrange_kernel(const Arrange args) {
+/// A row of blocks each part. The next kernel's blocks find no room before these have ended, so
+/// they count in 32 bits: divisions of 64 take longer than all else here.
+__global__ void arrange_kernel(const __grid_constant__ Arrange args) {
   let_next_kernel_begin();
-  const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(kBlock) + threadIdx.x;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kBlock;
-  for (std::int64_t i = first; i < args.counter_words; i += stride) args.counters[i] = 0;
-  for (int p = 0; p < args.count; ++p) {
-    const Arrange::Part& part = args.parts[p];
-    const std::int64_t pieces = static_cast<std::int64_t>(part.steps) * args.tiles * part.pieces;
-    for (std::int64_t i = first; i < pieces * args.octets * kRowsOfPiece; i += stride) {
-      const int octet = static_cast<int>(i / 8 % args.octets);
-      std::int64_t rest = i / 8 / args.octets;
-      const int half = static_cast<int>(rest % 2);
-      rest /= 2;
-      const int piece = static_cast<int>(rest % part.pieces);
-      rest /= part.pieces;
-      const int tile = static_cast<int>(rest % args.tiles);
-      const std::int64_t step = rest / args.tiles;
-      const int row = (tile * args.octets + octet) * 8 + static_cast<int>(i % 8);
-      const int feature = piece * 16 + half * 8;
-      const auto* from = static_cast<const std::uint16_t*>(part.from);
-      std::uint32_t words[4] = {};
-      if (part.from && row < args.rows) {
-        from += (step * args.rows + row) * part.width;
+  const unsigned first = blockIdx.x * kBlock + threadIdx.x, stride = gridDim.x * kBlock;
+  const auto words = static_cast<unsigned>(args.counter_words);
+  for (unsigned i = first; blockIdx.y == 0 && i < words; i += stride) args.counters[i] = 0;
+  const Arrange::Part& part = args.parts[blockIdx.y];
+  const auto octets = static_cast<unsigned>(args.octets);
+  const auto tiles = static_cast<unsigned>(args.tiles);
+  const auto pieces = static_cast<unsigned>(part.pieces);
+  const unsigned count = static_cast<unsigned>(part.steps) * tiles * pieces * octets * kRowsOfPiece;
+  for (unsigned i = first; i < count; i += stride) {
+    unsigned rest = i / 8;
+    const unsigned octet = rest % octets;
+    rest /= octets;
+    const unsigned half = rest % 2;
+    rest /= 2;
+    const unsigned piece = rest % pieces;
+    rest /= pieces;
+    const unsigned tile = rest % tiles, step = rest / tiles;
+    const int row = static_cast<int>((tile * octets + octet) * 8 + i % 8);
+    const int feature = static_cast<int>(piece * 16 + half * 8);
+    std::uint32_t values[4] = {};
+    if (part.from && row < args.rows) {
+      const auto* from = static_cast<const std::uint16_t*>(part.from) +
+                         (static_cast<std::int64_t>(step) * args.rows + row) * part.width + feature;
 #pragma unroll
-        for (int k = 0; k < 8; ++k) {
-          const std::uint32_t value = feature + k < part.width ? from[feature + k] : 0;
-          words[k / 2] |= value << (k % 2 * 16);
-        }
+      for (int k = 0; k < 8; ++k) {
+        const std::uint32_t value = feature + k < part.width ? from[k] : 0;
+        values[k / 2] |= value << (k % 2 * 16);
       }
-      reinterpret_cast<uint4*>(part.to)[i] = make_uint4(words[0], words[1], words[2], words[3]);
     }
+    reinterpret_cast<uint4*>(part.to)[i] = make_uint4(values[0], values[1], values[2], values[3]);
   }
 }
 
@@ -130,8 +133,9 @@ void arrange(cudaStream_t stream, const Arrange& args) {
     most = std::max(
         most, std::int64_t{part.steps} * args.tiles * part.pieces * args.octets * kRowsOfPiece);
   }
-  constexpr unsigned kMostBlocks = 1024;
-  arrange_kernel<<<std::min(kMostBlocks, blocks_for(most)), kBlock, 0, stream>>>(args);
+  constexpr unsigned kMostBlocks = 256;
+  const dim3 grid(std::min(kMostBlocks, blocks_for(most)), static_cast<unsigned>(args.count));
+  arrange_kernel<<<grid, kBlock, 0, stream>>>(args);
   runtime::cuda::check(cudaGetLastError(), "queue the arrangement of a recurrent input");
 }
 

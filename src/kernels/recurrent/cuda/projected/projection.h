@@ -25,7 +25,7 @@ class Projection {
     if (warp_ < kOctets) hand_on(t, tile, h);
     parity_ ^= 1;
     meet();
-    if (warp_ < kOctets && (block_.layer.hn || block_.last)) put_out(t, tile, h);
+    if (warp_ < kOctets && puts_out(t)) put_out(t, tile, h);
   }
 
  private:
@@ -112,6 +112,7 @@ class Projection {
     // Of the 64 rows those of the first warps are features.
     if (!kRowsFirst && warp >= kCluster) return;
     wait_for_phase(block_.barriers.sums_empty(), parity_ ^ 1);
+    follow_loads();
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       const int eight = i / 4, k = i % 4;
@@ -146,7 +147,7 @@ class Projection {
 #pragma unroll
       for (int k = 0; k < 4; ++k) h[k] += sums[k * 32];
     }
-    arrive_in_all(block_.barriers.sums_empty());
+    arrive_in_all_after_loads(block_.barriers.sums_empty());
     const std::int64_t tiles = static_cast<std::int64_t>(t + 1) * block_.stack.tiles + tile;
     std::byte* state = layer.state + tiles * layer.state_pieces * kOctets * kPieceBytes;
 #pragma unroll
@@ -155,28 +156,31 @@ class Projection {
     }
   }
 
-  __device__ void put_out(int t, int tile, const float (&h)[4]) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      put_out(t, (tile * kOctets + warp_) * 8 + row(i), block_.rank * kFeatures + feature(i), h[i]);
-    }
+  /// Whether anybody wants what a step comes to: the last layer's, and that of a row's last step.
+  __device__ bool puts_out(int t) const {
+    const Stack& stack = block_.stack;
+    return block_.last || (block_.layer.hn && (stack.lengths || t + 1 == stack.time));
   }
 
-  __device__ void put_out(int t, int row, int feature, float value) const {
-    const Stack& stack = block_.stack;
+  __device__ void put_out(int t, int tile, const float (&h)[4]) const {
+    // Parameters, which are far away, are asked once.
     const Layer& layer = block_.layer;
-    if (row >= stack.rows || feature >= layer.output) return;
-    const int length = stack.lengths ? stack.lengths[row] : stack.time;
-    const std::int64_t at = static_cast<std::int64_t>(row) * layer.output + feature;
-    if (block_.last) {
-      const std::int64_t step = static_cast<std::int64_t>(t) * stack.rows * layer.output;
-      store(static_cast<T*>(layer.y) + step + at, t < length ? value : 0.0f);
-    }
-    if (!layer.hn) return;
-    T* hn = static_cast<T*>(layer.hn) + at;
-    if (t + 1 == length) store(hn, value);
-    if (t == 0 && length == 0) {
-      store(hn, layer.h0 ? load(static_cast<const T*>(layer.h0) + at) : 0.0f);
+    const int rows = block_.stack.rows, output = layer.output, time = block_.stack.time;
+    const std::int32_t* lengths = block_.stack.lengths;
+    T* y = block_.last ? static_cast<T*>(layer.y) + static_cast<std::int64_t>(t) * rows * output
+                       : nullptr;
+    T* hn = static_cast<T*>(layer.hn);
+    const T* h0 = static_cast<const T*>(layer.h0);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int own = (tile * kOctets + warp_) * 8 + row(i);
+      const int column = block_.rank * kFeatures + feature(i);
+      if (own >= rows || column >= output) continue;
+      const int length = lengths ? lengths[own] : time;
+      const std::int64_t at = static_cast<std::int64_t>(own) * output + column;
+      if (y) store(y + at, t < length ? h[i] : 0.0f);
+      if (hn && t + 1 == length) store(hn + at, h[i]);
+      if (hn && t == 0 && length == 0) store(hn + at, h0 ? load(h0 + at) : 0.0f);
     }
   }
 

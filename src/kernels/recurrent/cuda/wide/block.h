@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/cluster.h"
+#include "kernels/recurrent/cuda/load_order.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 
@@ -146,21 +147,6 @@ __device__ inline void arrive(std::uint32_t barrier) {
 __device__ inline void arrive_in_cluster(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// The same of what a warp's threads have loaded from the block's shared memory, which an arrival
-/// alone may overtake; the fence is for that memory alone. Called by the whole warp, by threads
-/// that don't arrive with zero.
-__device__ inline void arrive_after_loads(std::uint32_t barrier) {
-  asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
-  __syncwarp();
-  if (barrier == 0) return;
-  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
-}
-/// What was so loaded may be overwritten by this thread, which has waited for the arrivals.
-__device__ inline void follow_loads() {
-  asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
-}
-
 /// Blocks of the cluster that share copies: every `stride`-th from `first` on.
 struct Sharers {
   int count, first, stride, mine;
