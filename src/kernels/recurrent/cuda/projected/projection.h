@@ -25,6 +25,8 @@ class Projection {
     if (warp_ < kOctets) hand_on(t, tile, h);
     parity_ ^= 1;
     meet();
+    // Not before: what is announced then is waited for, these sums' places not yet.
+    if (warp_ < kOctets) arrive_in_all_after_loads(block_.barriers.sums_empty());
     if (warp_ < kOctets && puts_out(t)) put_out(t, tile, h);
   }
 
@@ -147,7 +149,6 @@ class Projection {
 #pragma unroll
       for (int k = 0; k < 4; ++k) h[k] += sums[k * 32];
     }
-    arrive_in_all_after_loads(block_.barriers.sums_empty());
     const std::int64_t tiles = static_cast<std::int64_t>(t + 1) * block_.stack.tiles + tile;
     std::byte* state = layer.state + tiles * layer.state_pieces * kOctets * kPieceBytes;
 #pragma unroll
