@@ -45,7 +45,9 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
       quantized_(context.precision().int8 && storage == DType::kFloat32 && !training &&
                  kernels::matmul::can_quantize(linear.in())),
       halved_(training && gradient == Gradient::kBounded && storage == DType::kFloat32 &&
-              kernels::matmul::halves(context, rows, linear.out(), linear.in())) {
+              kernels::matmul::halves(context, rows, linear.out(), linear.in())),
+      columns_(narrow_ && training && gradient == Gradient::kBounded ? most_columns(linear.out())
+                                                                     : linear.out()) {
   if (quantized_) weight_ = planner.saved_bytes(packed_bytes());
   if (halved_) {
     weight_ = planner.saved(DType::kFloat16, {linear.out(), linear.in()});
@@ -54,11 +56,19 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
     dy_ = planner.scratch(DType::kFloat16, {rows, linear.out()});
   }
   if (!narrow_) return;
-  weight_ = planner.saved(storage, {linear.out(), linear.in()});
+  weight_ = planner.saved(storage, {columns_, linear.in()});
+  if (pads()) bias_ = planner.saved(base::policy_of(storage).master, {columns_});
   if (!training) return;
   const runtime::ScratchScope scope(planner);
-  dy_ = planner.scratch(storage, {rows, linear.out()});
-  dx_ = planner.scratch(base::policy_of(storage).accumulate, {rows, linear.in()});
+  dy_ = planner.scratch(storage, {rows, columns_});
+  if (context.device().runs_host_kernels()) {
+    dx_ = planner.scratch(base::policy_of(storage).accumulate, {rows, linear.in()});
+  }
+}
+
+std::int64_t LinearPlan::most_columns(std::int64_t out) {
+  constexpr std::int64_t kPiece = 8;  // 16 bytes of two each, which aligned loads take
+  return (out + kPiece - 1) / kPiece * kPiece;
 }
 
 std::size_t LinearPlan::packed_bytes() const {
@@ -95,6 +105,10 @@ Tensor LinearPlan::weight(const runtime::Arena& arena, const Parameters& paramet
   return arena.tensor(weight_, storage_, {linear_->out(), linear_->in()});
 }
 
+Tensor LinearPlan::padded_weight(const runtime::Arena& arena) const {
+  return arena.tensor(weight_, storage_, {columns_, linear_->in()});
+}
+
 void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                       const Parameters& parameters) {
   if (!narrow_ && !quantized_ && !halved_) return;
@@ -108,6 +122,12 @@ void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                                              packed(arena));
   }
   elementwise::convert(context, parameters.value(linear_->weight()), weight(arena, parameters));
+  if (!pads()) return;
+  const std::int64_t out = linear_->out();
+  const Tensor bias = arena.tensor(bias_, parameters.dtype(), {columns_});
+  context.zero(padded_weight(arena).slice(0, out, columns_));
+  context.copy(bias.slice(0, 0, out), parameters.value(linear_->bias()));
+  context.zero(bias.slice(0, out, columns_));
 }
 
 void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
@@ -119,11 +139,13 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
         {.a = x, .packed = packed(arena), .c = y, .bias = parameters.value(linear_->bias())});
   }
   if (halved_) return forward_halved(context, arena, parameters, x, y);
+  const bool pads = y.size(1) != linear_->out();
   matmul(context, {.a = x,
-                   .b = weight(arena, parameters),
+                   .b = pads ? padded_weight(arena) : weight(arena, parameters),
                    .c = y,
                    .transpose_b = true,
-                   .bias = parameters.value(linear_->bias())});
+                   .bias = pads ? arena.tensor(bias_, parameters.dtype(), {columns_})
+                                : parameters.value(linear_->bias())});
 }
 
 void LinearPlan::forward_halved(const Context& context, const runtime::Arena& arena,
@@ -144,7 +166,7 @@ void LinearPlan::forward_halved(const Context& context, const runtime::Arena& ar
 
 Tensor LinearPlan::narrow_gradient(const runtime::Arena& arena, std::int64_t n) const {
   if (halved_) return arena.tensor(dy_, DType::kFloat16, {n, linear_->out()});
-  return narrow_ ? arena.tensor(dy_, storage_, {n, linear_->out()}) : Tensor();
+  return narrow_ ? arena.tensor(dy_, storage_, {n, columns_}) : Tensor();
 }
 
 double LinearPlan::gradient_factor() const { return halved_ ? kGradientFactor : 0; }
@@ -154,11 +176,12 @@ void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
                           const Tensor& dx, const Tensor& scale) const {
   const runtime::Span span(context, linear_->name(), "backward");
   if (halved_) return backward_halved(context, arena, parameters, x, dy, dx, scale);
-  elementwise::column_sums(context, dy, parameters.gradient(linear_->bias()), true);
-  Tensor stored = dy;
+  const Tensor own = dy.slice(1, 0, linear_->out());
+  elementwise::column_sums(context, own, parameters.gradient(linear_->bias()), true);
+  Tensor stored = own;
   if (dy.dtype() != storage_) {
-    stored = narrow_gradient(arena, dy.size(0));
-    elementwise::convert(context, dy, stored);
+    stored = arena.tensor(dy_, storage_, own.shape());
+    elementwise::convert(context, own, stored);
   }
   matmul(context, {.a = stored,
                    .b = x,
@@ -167,9 +190,14 @@ void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
                    .beta = 1,
                    .bias = {}});
   if (!dx) return;
-  const Tensor sums = narrow_ ? arena.tensor(dx_, parameters.dtype(), dx.shape()) : dx;
-  matmul(context, {.a = stored, .b = weight(arena, parameters), .c = sums, .bias = {}});
-  if (narrow_) elementwise::convert(context, sums, dx);
+  const bool widens = narrow_ && context.device().runs_host_kernels();
+  const Tensor sums = widens ? arena.tensor(dx_, parameters.dtype(), dx.shape()) : dx;
+  const bool pads = dy.size(1) != linear_->out();
+  matmul(context, {.a = pads ? dy : stored,
+                   .b = pads ? padded_weight(arena) : weight(arena, parameters),
+                   .c = sums,
+                   .bias = {}});
+  if (widens) elementwise::convert(context, sums, dx);
 }
 
 void LinearPlan::backward_halved(const Context& context, const runtime::Arena& arena,

@@ -44,17 +44,23 @@ class LinearPlan {
 
   /// To be called whenever the parameters have changed.
   void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
-  /// x [n, in], storage -> y [n, out], overwritten.
+  /// x [n, in], storage -> y [n, out] or [n, columns()], overwritten.
   void forward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                const Tensor& x, const Tensor& y) const;
-  /// Where dy [n, out] is best put in two bytes a number; empty if it is best left like y. Scratch.
+  /// Columns that y and dy may have for products to be fastest: `out`, or up to most_columns() that
+  /// make rows whole pieces of memory. What stands in y's further ones means nothing.
+  std::int64_t columns() const { return columns_; }
+  static std::int64_t most_columns(std::int64_t out);
+  /// Where dy is best put in two bytes a number, [n, columns()]; empty if it is best left like y.
+  /// Scratch.
   Tensor narrow_gradient(const runtime::Arena& arena, std::int64_t n) const;
   /// What dy in narrow_gradient() is multiplied by instead of the loss's own scale, which backward
   /// is given; 0 if that scale is in dy.
   double gradient_factor() const;
-  /// dy like y, or narrow_gradient(). Overwrites dx [n, in], storage (optional), and adds to the
-  /// gradients of weight and bias. `scale`, float64 [1] on the device: what dy lacks where there is
-  /// a gradient_factor(); absent: 1. That of the same x came before.
+  /// dy like y, or narrow_gradient(), whose further columns are zero. Overwrites dx [n, in],
+  /// storage (optional), and adds to the gradients of weight and bias. `scale`, float64 [1] on the
+  /// device: what dy lacks where there is a gradient_factor(); absent: 1. That of the same x came
+  /// before.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 const Tensor& x, const Tensor& dy, const Tensor& dx,
                 const Tensor& scale = {}) const;
@@ -74,12 +80,16 @@ class LinearPlan {
                        const Tensor& dx, const Tensor& scale) const;
   std::size_t packed_bytes() const;
   Tensor packed(const runtime::Arena& arena) const;
+  bool pads() const { return columns_ != linear_->out(); }
   Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
+  /// With zeros below: [columns(), in].
+  Tensor padded_weight(const runtime::Arena& arena) const;
 
   const Linear* linear_;
   DType storage_;
   bool narrow_, quantized_, halved_;
-  runtime::Slot weight_, dy_, dx_, x_, scales_;
+  std::int64_t columns_;
+  runtime::Slot weight_, bias_, dy_, dx_, x_, scales_;
 };
 
 }  // namespace sluice::layers

@@ -35,7 +35,8 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
       training_(training),
       logit_tokens_(logit_tokens(context, output.out())),
       sums_(planner.saved(DType::kFloat64, {loss::kSums})),
-      logits_(planner.scratch(logits, {most_logits(), output.out()})),
+      logits_(
+          planner.scratch(logits, {most_logits(), layers::LinearPlan::most_columns(output.out())})),
       workspace_(planner.scratch_bytes(loss::cross_entropy_workspace_bytes(most_logits()))),
       plan_(context, output, planner, most_logits(), storage, training,
             layers::LinearPlan::Gradient::kBounded) {
@@ -55,9 +56,10 @@ Tensor OutputLoss::sums(const runtime::Arena& arena) const {
   return arena.tensor(sums_, DType::kFloat64, {loss::kSums});
 }
 
-// Calls use for each part in turn, with its logits.
+// Calls use for each part in turn, with its logits, which lie in so many columns.
 void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
                            const layers::Parameters& parameters, const Input& input,
+                           std::int64_t columns,
                            const std::function<void(const Part&)>& use) const {
   const std::int64_t time = input.activations.size(0), rows = input.activations.size(1);
   const std::int64_t most = std::max<std::int64_t>(1, logit_tokens_ / rows);
@@ -68,8 +70,9 @@ void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
     const std::int64_t tokens = part.steps * rows, end = first + part.steps;
     part.activations = input.activations.slice(0, first, end).reshape({tokens, output_->in()});
     part.targets = input.targets.slice(0, first, end).reshape({tokens});
-    part.logits = arena.tensor(logits_, logits_type_, {tokens, output_->out()});
-    plan_.forward(context, arena, parameters, part.activations, part.logits);
+    const Tensor logits = arena.tensor(logits_, logits_type_, {tokens, columns});
+    part.logits = logits.slice(1, 0, output_->out());
+    plan_.forward(context, arena, parameters, part.activations, logits);
     use(part);
   }
 }
@@ -110,7 +113,7 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
                               .reshape(part.activations.shape());
     plan_.backward(context, arena, parameters, part.activations, args.d_logits, d_part, pass.scale);
   };
-  for_parts(context, arena, parameters, input, use);
+  for_parts(context, arena, parameters, input, plan_.columns(), use);
   return sums(arena);
 }
 
@@ -132,7 +135,8 @@ void OutputLoss::schedule_inputs(const Context& context, const runtime::Arena& a
     const runtime::Span span(context, "scheduled_sampling");
     kernels::sampling::schedule_inputs(context, args);
   };
-  for_parts(context, arena, parameters, {activations, tokens, batch.target_lengths}, use);
+  for_parts(context, arena, parameters, {activations, tokens, batch.target_lengths}, output_->out(),
+            use);
 }
 
 Tensor OutputLoss::score(const Context& context, const runtime::Arena& arena,
@@ -153,7 +157,7 @@ Tensor OutputLoss::score(const Context& context, const runtime::Arena& arena,
     const runtime::Span span(context, "loss", "score");
     loss::score_targets(context, args);
   };
-  for_parts(context, arena, parameters, input, use);
+  for_parts(context, arena, parameters, input, output_->out(), use);
   return scores;
 }
 

@@ -58,7 +58,7 @@ class OutputLoss {
 
   std::int64_t most_logits() const;
   void for_parts(const Context& context, const runtime::Arena& arena,
-                 const layers::Parameters& parameters, const Input& input,
+                 const layers::Parameters& parameters, const Input& input, std::int64_t columns,
                  const std::function<void(const Part&)>& use) const;
 
   const layers::Linear* output_;

@@ -21,6 +21,8 @@ void check_logits(const Tensor& logits, std::string_view operation) {
   SLUICE_CHECK(logits.rank() == 2 && logits.size(1) > 0,
                "{}: logits must be [tokens, vocabulary], not {}", operation,
                logits.shape().to_string());
+}
+void check_contiguous(const Tensor& logits, std::string_view operation) {
   SLUICE_CHECK(logits.is_contiguous(), "{}: logits must be contiguous", operation);
 }
 
@@ -67,6 +69,7 @@ std::size_t cross_entropy_workspace_bytes(std::int64_t tokens) {
 
 void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
   check_tokens(args, "cross_entropy");
+  check_matrix(args.logits, "cross_entropy", "logits");
   SLUICE_CHECK(args.label_smoothing >= 0 && args.label_smoothing < 1,
                "cross_entropy: label smoothing must be in [0, 1), not {}", args.label_smoothing);
   if (args.d_logits) {
@@ -74,7 +77,11 @@ void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
     SLUICE_CHECK(base::policy_of(dtype).master == args.logits.dtype(),
                  "cross_entropy: d_logits can't be {} for logits of {}", base::name_of(dtype),
                  base::name_of(args.logits.dtype()));
-    check_tensor(args.d_logits, dtype, args.logits.shape(), "cross_entropy", "d_logits");
+    check_matrix(args.d_logits, "cross_entropy", "d_logits");
+    SLUICE_CHECK(args.d_logits.size(0) == args.logits.size(0) &&
+                     args.d_logits.size(1) >= args.logits.size(1),
+                 "cross_entropy: d_logits must have {} rows of at least {}, not shape {}",
+                 args.logits.size(0), args.logits.size(1), args.d_logits.shape().to_string());
   }
   if (args.class_weights) {
     check_tensor(args.class_weights, DType::kFloat32, Shape{args.logits.size(1)}, "cross_entropy",
@@ -107,6 +114,7 @@ void squared_error(const Context& context, const SquaredErrorArgs& args) {
 
 void score_targets(const Context& context, const TargetScoreArgs& args) {
   check_tokens(args, "score_targets");
+  check_contiguous(args.logits, "score_targets");
   check_tensor(args.token_scores, DType::kFloat64, args.targets.shape(), "score_targets",
                "token_scores");
   if (args.row_scores) {
@@ -117,6 +125,7 @@ void score_targets(const Context& context, const TargetScoreArgs& args) {
 
 void log_softmax(const Context& context, const Tensor& logits, const Tensor& out) {
   check_logits(logits, "log_softmax");
+  check_contiguous(logits, "log_softmax");
   check_tensor(out, logits.dtype(), logits.shape(), "log_softmax", "out");
   leaves(context).log_softmax(context.stream(), logits, out);
 }

@@ -8,7 +8,8 @@
 /// Losses of training and what goes with them: softmax over a vocabulary with its scores of given
 /// targets and log-probabilities, and the squared error of values.
 ///
-/// logits are [time * rows, V], float32 or float64, contiguous, time-major; token n = t * rows + r
+/// logits are [time * rows, V], float32 or float64, contiguous but for cross entropy's, whose rows
+/// may be strided, time-major; token n = t * rows + r
 /// belongs to row r at time first_time + t and counts if that is below lengths[r]. Targets are in
 /// [0, V) where they count (a cpu leaf throws ErrorCode::kInvalidArgument for others; on a device
 /// without a host their loss is NaN). Log-sums are taken around the row's largest logit, so no
@@ -46,8 +47,8 @@ struct CrossEntropyArgs {
   /// are as without). Absent: all are 1.
   Tensor class_weights;
   /// out like logits, or bfloat16 or float16 (rounded once) for logits of float32; optional: the
-  /// gradient of scale * (sum of losses). May be logits itself. Overwritten, zero where a token
-  /// doesn't count.
+  /// gradient of scale * (sum of losses). May be logits itself, may be strided, and may have more
+  /// columns. Overwritten, zero in those and where a token doesn't count.
   Tensor d_logits;
   Tensor scale;                  ///< float64 [1], e.g. 1 / number of target tokens; absent: 1
   Tensor loss_scale;             ///< float64 [1], multiplies `scale`; absent: 1

@@ -284,6 +284,37 @@ TEST_P(Loss, NarrowGradientsAreTheWideOnesRounded) {
   }
 }
 
+// Rows that are further apart than they are long: logits as they were, a gradient with zeros
+// behind.
+TEST_P(Loss, PaddedRowsHaveTheSameResults) {
+  for (const std::int64_t vocabulary : {35, 36, 1029, 2077}) {
+    const std::int64_t columns = (vocabulary + 7) / 8 * 8;
+    const Problem p = make<float>(5, 7, vocabulary, 0.1, 22);
+    CrossEntropyArgs args = arguments<float>(p);
+    args.d_logits = poisoned(DType::kBFloat16, args.logits.shape());
+    cross_entropy(context_, args);
+    const auto gradient = get<base::BFloat16>(args.d_logits);
+    const auto sums = get<double>(args.sums);
+    std::vector<float> apart(static_cast<std::size_t>(p.tokens() * columns), NAN);
+    for (std::int64_t n = 0; n < p.tokens(); ++n) {
+      std::copy_n(p.row(n), vocabulary, apart.begin() + n * columns);
+    }
+    args.logits = put(apart, Shape{p.tokens(), columns}).slice(1, 0, vocabulary);
+    args.d_logits = poisoned(DType::kBFloat16, {p.tokens(), columns});
+    args.sums = poisoned(DType::kFloat64, {kSums});
+    cross_entropy(context_, args);
+    EXPECT_TRUE(same_bits(get<double>(args.sums), sums));
+    const auto padded = get<base::BFloat16>(args.d_logits);
+    for (std::int64_t n = 0; n < p.tokens(); ++n) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const auto bits = padded[static_cast<std::size_t>(n * columns + j)].bits;
+        const auto at = static_cast<std::size_t>(n * vocabulary + j);
+        ASSERT_EQ(bits, j < vocabulary ? gradient[at].bits : 0) << "token " << n << " at " << j;
+      }
+    }
+  }
+}
+
 TEST_P(Loss, GradientEqualsFiniteDifferences) {
   const bool ran = try_float64([&] {
     Problem p = make<double>(3, 4, 13, 0.1, 99);
@@ -417,6 +448,9 @@ TEST_P(Loss, RefusesBadArguments) {
   EXPECT_THROW(cross_entropy(context_, bad), Error);
   bad = good;
   bad.sums = poisoned(DType::kFloat64, {1});
+  EXPECT_THROW(cross_entropy(context_, bad), Error);
+  bad = good;
+  bad.d_logits = poisoned(DType::kFloat32, {6, 9});
   EXPECT_THROW(cross_entropy(context_, bad), Error);
   bad = good;
   bad.workspace = nullptr;

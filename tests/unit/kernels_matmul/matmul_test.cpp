@@ -176,6 +176,33 @@ TEST_P(Matmul, Tf32EqualsTheSum) {
   check_all<float>(2 * 0x1p-10);
 }
 
+// On a GPU sums may be rounded as they are written; rows of 40 and of 35, aligned and not.
+TEST_P(Matmul, NarrowResultsAreTheWideOnesRounded) {
+  const auto check_narrow = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (const std::int64_t depth : {40, 35}) {
+      const Operands o = make<T>({70, 24, depth, false, false, 1, 0, false, 0}, 3);
+      MatmulArgs narrow = o.args;
+      narrow.c = poisoned(base::dtype_of<T>(), o.args.c.shape());
+      if (device_->runs_host_kernels()) {
+        EXPECT_THROW(matmul(context_, narrow), Error);
+        continue;
+      }
+      matmul(context_, o.args);
+      matmul(context_, narrow);
+      const auto wide = get<float>(o.args.c);
+      const auto result = widened(get<T>(narrow.c));
+      for (std::size_t i = 0; i < wide.size(); ++i) {
+        // The two may add in another order: one rounding, to 8 bits at worst, and a little.
+        const double value = static_cast<double>(wide[i]);
+        ASSERT_NEAR(result[i], value, 0x1p-8 * std::fabs(value) + 1e-5) << "at " << i;
+      }
+    }
+  };
+  check_narrow(base::TypeTag<BFloat16>{});
+  if (!device_->runs_host_kernels()) check_narrow(base::TypeTag<base::Float16>{});
+}
+
 TEST_P(Matmul, EmptySizes) {
   check_empty<float>();
   check_empty<double>();

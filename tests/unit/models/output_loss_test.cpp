@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/loss/loss.h"
 #include "unit/support/on_device.h"
 
@@ -18,9 +19,10 @@ class OutputLossTest : public testing::OnDevice {
     std::vector<float> gradients, d_activations;
   };
 
-  /// Loss and gradients of a layer of `vocabulary` in a precision; always the same numbers.
+  /// Loss and gradients of a layer of `vocabulary` in a precision; always the same numbers, but for
+  /// what storing them rounds.
   Outcome run(std::string_view precision, std::int64_t time, std::int64_t rows, std::int64_t width,
-              std::int64_t vocabulary) {
+              std::int64_t vocabulary, DType storage = DType::kFloat32) {
     context_.set_precision(runtime::Precision::parse(precision));
     std::mt19937_64 engine(3);
     layers::Parameters parameters;
@@ -29,12 +31,12 @@ class OutputLossTest : public testing::OnDevice {
     parameters.initialize(context_, 5);
     runtime::ArenaPlanner planner;
     const auto scope = std::make_unique<runtime::ScratchScope>(planner);
-    OutputLoss output(context_, layer, planner, time, rows, DType::kFloat32, DType::kFloat32, true);
+    OutputLoss output(context_, layer, planner, time, rows, storage, DType::kFloat32, true);
     const runtime::Arena arena(*device_, planner);
     context_.zero(parameters.gradients());
     OutputLoss::Input input;
-    input.activations =
-        put(random_values<float>(engine, time * rows * width), Shape{time, rows, width});
+    input.activations = stored(
+        put(random_values<float>(engine, time * rows * width), Shape{time, rows, width}), storage);
     std::vector<std::int32_t> targets(static_cast<std::size_t>(time * rows)), lengths;
     for (auto& target : targets) {
       target = static_cast<std::int32_t>(engine() % static_cast<std::uint64_t>(vocabulary));
@@ -44,14 +46,21 @@ class OutputLossTest : public testing::OnDevice {
     }
     input.targets = put(targets, Shape{time, rows});
     input.lengths = put(lengths);
-    const Tensor d_activations = poisoned(DType::kFloat32, input.activations.shape());
+    const Tensor d_activations = poisoned(storage, input.activations.shape());
     Pass pass;
     pass.label_smoothing = 0.1;
     pass.scale = put(std::vector<double>{1.0 / static_cast<double>(time * rows)});
     output.pack(context_, arena, parameters);
     const Tensor sums = output.loss(context_, arena, parameters, input, pass, d_activations);
     return {context_.download<double>(sums), context_.download<float>(parameters.gradients()),
-            context_.download<float>(d_activations)};
+            context_.download<float>(stored(d_activations, DType::kFloat32))};
+  }
+
+ private:
+  Tensor stored(const Tensor& values, DType dtype) {
+    const Tensor converted = poisoned(dtype, values.shape());
+    kernels::elementwise::convert(context_, values, converted);
+    return converted;
   }
 };
 
@@ -81,6 +90,21 @@ TEST_P(OutputLossTest, Tf32IsCloseToFloat32) {
   EXPECT_LT(distance(exact.gradients, rounded.gradients), 1e-3);
   EXPECT_LT(distance(exact.d_activations, rounded.d_activations), 1e-3);
   const Outcome again = run("tf32", time, rows, width, vocabulary);
+  EXPECT_EQ(again.gradients, rounded.gradients);
+  EXPECT_EQ(again.d_activations, rounded.d_activations);
+}
+
+// Rows of 35 logits and gradients lie in 40 columns there.
+TEST_P(OutputLossTest, BFloat16OfAnOddVocabularyIsCloseToFloat32) {
+  const Outcome exact = run("float32", 4, 9, 24, 35);
+  const Outcome rounded = run("bfloat16", 4, 9, 24, 35, DType::kBFloat16);
+  const double loss = exact.sums[kernels::loss::kLoss];
+  EXPECT_NEAR(rounded.sums[kernels::loss::kLoss], loss, 2e-3 * loss);
+  EXPECT_EQ(rounded.sums[kernels::loss::kTokens], exact.sums[kernels::loss::kTokens]);
+  // Eight bits of each factor, of the gradient of logits and of the result: 2^-9 at most of each.
+  EXPECT_LT(distance(exact.gradients, rounded.gradients), 4 * 0x1p-9);
+  EXPECT_LT(distance(exact.d_activations, rounded.d_activations), 4 * 0x1p-9);
+  const Outcome again = run("bfloat16", 4, 9, 24, 35, DType::kBFloat16);
   EXPECT_EQ(again.gradients, rounded.gradients);
   EXPECT_EQ(again.d_activations, rounded.d_activations);
 }

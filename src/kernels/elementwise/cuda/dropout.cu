@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/elementwise/cuda/elementwise.h"
@@ -16,7 +20,7 @@ template <typename T>
 struct Masked {
   const T* x;
   T* y;                ///< may be x
-  std::int64_t count;  ///< time * rows
+  std::int64_t count;  ///< time * rows, below 2^32: each has a time and a row of 32 bits
   std::int64_t rows, features;
   std::uint32_t first_time;
   const std::int32_t* row_ids;  ///< or null
@@ -85,8 +89,9 @@ __global__ void __launch_bounds__(kBlock) dropout_kernel(Masked<T> m) {
   const runtime::DropoutKey key = m.source.key();
   for (std::int64_t i = first_of_grid() >> m.team_bits; i < m.count;
        i += grid_stride() >> m.team_bits) {
-    const std::int64_t row = i % m.rows;
-    const std::uint32_t time = m.first_time + static_cast<std::uint32_t>(i / m.rows);
+    // 64 bits would take as long as two draws.
+    const auto place = static_cast<std::uint32_t>(i), rows = static_cast<std::uint32_t>(m.rows);
+    const std::uint32_t time = m.first_time + place / rows, row = place % rows;
     const auto id = static_cast<std::uint32_t>(m.row_ids != nullptr ? m.row_ids[row] : row);
     for (int first = rank; first < groups; first += kTogether * team) {
       const SomeGroups<T> some{m, i * m.features, first, team};
@@ -113,6 +118,7 @@ int team_bits_for(std::int64_t groups) {
 
 void drop_out(cudaStream_t stream, base::DType dtype, const Dropped& args) {
   if (args.time * args.rows * args.features == 0) return;
+  SLUICE_ASSERT(args.time * args.rows <= std::numeric_limits<std::uint32_t>::max());
   base::dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Masked<T> m{};
@@ -128,7 +134,10 @@ void drop_out(cudaStream_t stream, base::DType dtype, const Dropped& args) {
     m.factor = static_cast<Wide<T>>(1 / (1 - args.rate));
     m.aligned = m.features % 4 == 0 && is_aligned(m.x) && is_aligned(m.y);
     m.team_bits = team_bits_for((m.features + 3) / 4);
-    const unsigned blocks = runtime::cuda::blocks_for(m.count << m.team_bits, kBlock);
+    // Where there are many rows, teams take several: what comes before the first takes as long.
+    constexpr unsigned kMostBlocks = 2048;
+    const unsigned blocks =
+        std::min(kMostBlocks, runtime::cuda::blocks_for(m.count << m.team_bits, kBlock));
     dropout_kernel<T><<<blocks, kBlock, 0, stream>>>(m);
     runtime::cuda::check(cudaGetLastError(), "drop elements out");
   });

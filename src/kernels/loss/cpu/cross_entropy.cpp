@@ -57,6 +57,9 @@ void run(const CrossEntropyArgs& args) {
   tokens.check_targets(vocabulary);
   const auto* logits = args.logits.data_as<const T>();
   auto* gradient = args.d_logits.data_as<G>();
+  const std::int64_t logit_stride = args.logits.stride(0);
+  const std::int64_t gradient_stride = gradient != nullptr ? args.d_logits.stride(0) : 0;
+  const std::int64_t columns = gradient != nullptr ? args.d_logits.size(1) : vocabulary;
   auto* results = static_cast<TokenResult*>(args.workspace);
   const auto* class_weights = args.class_weights.data_as<const float>();
   const double scale = scale_of(args) * args.gradient_factor;
@@ -69,10 +72,10 @@ void run(const CrossEntropyArgs& args) {
       wide.resize(static_cast<std::size_t>(vocabulary));
 #pragma omp for schedule(static, 4)
     for (std::int64_t n = 0; n < count; ++n) {
-      G* d = gradient != nullptr ? gradient + n * vocabulary : nullptr;
+      G* d = gradient != nullptr ? gradient + n * gradient_stride : nullptr;
       results[n] = {};
       if (tokens.counts(n)) {
-        const T* x = logits + n * vocabulary;
+        const T* x = logits + n * logit_stride;
         const std::int32_t target = tokens.targets[n];
         const Weights weights{
             args.label_smoothing, scale,
@@ -88,6 +91,7 @@ void run(const CrossEntropyArgs& args) {
       } else if (d != nullptr) {
         std::fill(d, d + vocabulary, G(T{0}));
       }
+      if (d != nullptr) std::fill(d + vocabulary, d + columns, G(T{0}));
     }
   }
   add_up(results, count, args.sums.data_as<double>(), args.accumulate_sums);

@@ -19,6 +19,8 @@ template <typename T, typename G>
 struct Problem {
   Tokens tokens;
   std::int64_t vocabulary;
+  std::int64_t logit_stride, gradient_stride;  ///< from a row to the next
+  std::int64_t columns;  ///< of the gradient: as many as the vocabulary, or more
   const T* logits;
   G* gradient;  ///< may be the logits, or null
   TokenResult* results;
@@ -31,6 +33,7 @@ struct Problem {
 
   /// Whether a block fetches its next row while it writes a gradient.
   __device__ bool fetches() const { return cached && aligned; }
+  __device__ G* gradient_of(std::int64_t n) const { return gradient + n * gradient_stride; }
   /// 1 for a target outside the vocabulary, whose loss is NaN anyway.
   __device__ double weight_of(std::int32_t target) const {
     const bool has_weight = class_weights != nullptr && target >= 0 && target < vocabulary;
@@ -46,7 +49,7 @@ struct NextRow {
   template <typename G>
   __device__ NextRow(const Problem<T, G>& p, std::int64_t n)
       : logits(p.fetches() && n < p.tokens.count() && p.tokens.counts(n)
-                   ? p.logits + n * p.vocabulary
+                   ? p.logits + n * p.logit_stride
                    : nullptr) {}
   /// Each thread fetches what it will read itself, so no other has to be waited for.
   __device__ void fetch(Group<T>* cache, int g) const {
@@ -133,7 +136,7 @@ __device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T larges
 template <int kSize, typename T, typename G>
 __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& p, std::int64_t n,
                                   Group<T>* cache, const NextRow<T>& next) {
-  Row<T> row{p.logits + n * p.vocabulary, static_cast<int>(p.vocabulary), p.aligned};
+  Row<T> row{p.logits + n * p.logit_stride, static_cast<int>(p.vocabulary), p.aligned};
   const std::int32_t target = p.tokens.targets[n];
   const T x_target = target_logit(row.data, p.vocabulary, target);
   if (p.fetches()) {
@@ -148,7 +151,7 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& 
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
     // It may take the place of the logits; by now all threads have read the target's.
-    const Gradient<T, G> gradient{p.gradient + n * p.vocabulary,
+    const Gradient<T, G> gradient{p.gradient_of(n),
                                   static_cast<int>(p.vocabulary),
                                   target,
                                   static_cast<T>(scale / sums.exponentials),
@@ -187,8 +190,11 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(Problem<T, G
     if (p.tokens.counts(n)) {
       result = token_loss(team, p, n, cache, next);
     } else {
-      if (p.gradient != nullptr) write_zeros(team, p.gradient + n * p.vocabulary, p.vocabulary);
+      if (p.gradient != nullptr) write_zeros(team, p.gradient_of(n), p.vocabulary);
       next.fetch_all(team, p, cache);
+    }
+    if (p.columns > p.vocabulary) {
+      write_zeros(team, p.gradient_of(n) + p.vocabulary, p.columns - p.vocabulary);
     }
     if (team.rank == 0) p.results[n] = result;
   }
@@ -206,16 +212,20 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   const std::int64_t vocabulary = args.logits.size(1);
   const auto* logits = args.logits.data_as<const T>();
   auto* gradient = args.d_logits.data_as<G>();
-  const bool aligned = rows_are_aligned(logits, vocabulary) &&
-                       (gradient == nullptr || rows_are_aligned(gradient, vocabulary));
+  const std::int64_t logit_stride = args.logits.stride(0);
+  const std::int64_t gradient_stride = gradient != nullptr ? args.d_logits.stride(0) : 0;
+  const std::int64_t columns = gradient != nullptr ? args.d_logits.size(1) : vocabulary;
+  const bool aligned = vocabulary % 4 == 0 && rows_are_aligned(logits, logit_stride) &&
+                       (gradient == nullptr || rows_are_aligned(gradient, gradient_stride));
   const auto& gpu = runtime::cuda::gpu_of(stream);
   const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
   const bool cached = launch.cache_bytes > 0;
   const auto* class_weights = args.class_weights.data_as<const float>();
-  const Problem<T, G> p{Tokens(args),  vocabulary,  logits,
-                        gradient,      results,     args.label_smoothing,
-                        class_weights, Scale(args), args.gradient_factor,
-                        aligned,       cached};
+  const Problem<T, G> p{Tokens(args),    vocabulary,  logit_stride,
+                        gradient_stride, columns,     logits,
+                        gradient,        results,     args.label_smoothing,
+                        class_weights,   Scale(args), args.gradient_factor,
+                        aligned,         cached};
   runtime::cuda::launch(
       stream, "take the cross entropy",
       launch.by_warp ? cross_entropy_kernel<T, G, kWarp> : cross_entropy_kernel<T, G, kRowThreads>,

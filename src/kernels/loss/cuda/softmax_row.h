@@ -43,10 +43,10 @@ struct Row {
   }
 };
 
-/// Whether all rows of a matrix without gaps are aligned to groups.
+/// Whether all rows of a matrix, so many elements apart, are aligned to groups.
 template <typename T>
-bool rows_are_aligned(const T* data, std::int64_t columns) {
-  return columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % alignof(Group<T>) == 0;
+bool rows_are_aligned(const T* data, std::int64_t stride) {
+  return stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % alignof(Group<T>) == 0;
 }
 
 /// Calls body(g, load(g)) for this thread's groups, in rising order; several are on their way at
