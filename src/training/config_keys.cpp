@@ -112,8 +112,7 @@ const ConfigKey kKeys[] = {
      "frames of "
      "numbers)."},
     {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust,
-     "lstm, gru, gru_reset_before (the original; attention decoders have it on a CPU alone), "
-     "rnn_tanh or rnn_relu."},
+     "lstm, gru, gru_reset_before (the original), rnn_tanh or rnn_relu."},
     {"model.initializer", [](C& c) -> T { return &c.initial.initializer; }, kStart,
      "How matrices of a fresh run are drawn, but embeddings and recurrent ones: uniform (in +- "
      "1/sqrt of a width), xavier_uniform, xavier_normal or orthogonal, each gate for itself."},

@@ -19,8 +19,9 @@ using Sources = std::vector<std::vector<std::int32_t>>;
 
 constexpr std::int32_t kVocabulary = 23;
 
-models::Seq2SeqConfig small_config() {
+models::Seq2SeqConfig small_config(const char* cell) {
   models::Seq2SeqConfig config;
+  config.cell = cell;
   config.source_vocabulary = config.target_vocabulary = kVocabulary;
   config.embedding = 7;
   config.hidden = 10;
@@ -32,7 +33,7 @@ models::Seq2SeqConfig small_config() {
 // The search over a real model with random weights.
 class Seq2SeqSearch : public testing::OnDevice {
  protected:
-  Seq2SeqSearch() : model_(small_config()) {}
+  explicit Seq2SeqSearch(const char* cell = "lstm") : model_(small_config(cell)) {}
 
   void make_model(DType dtype) {
     model_.parameters().allocate(context_, dtype, false);
@@ -96,7 +97,15 @@ class Seq2SeqSearch : public testing::OnDevice {
     return std::accumulate(scores.begin(), scores.end(), 0.0);
   }
 
+  void expect_scores_of_teacher_forcing();
+
   models::Seq2Seq model_;
+};
+
+/// A step of its decoder has two products after each other.
+class ResetBeforeSearch : public Seq2SeqSearch {
+ protected:
+  ResetBeforeSearch() : Seq2SeqSearch("gru_reset_before") {}
 };
 
 const Sources kSources{{5, 9, 4, 22, 7}, {6}, {10, 11, 12, 13, 14, 15, 16, 17}, {4, 4}, {20, 8, 5}};
@@ -143,7 +152,7 @@ TEST_P(Seq2SeqSearch, BatchedNearlyEqualsSingleInFloat32) {
 }
 
 // In float32 logits around 10 are off by some 1e-5, and so is each of up to 13 tokens' log p.
-TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) {
+void Seq2SeqSearch::expect_scores_of_teacher_forcing() {
   const bool wide = device_->runs_host_kernels();  // a GPU's recurrent layers take no float64
   const double tolerance = wide ? 1e-10 : 2e-4;
   make_model(wide ? DType::kFloat64 : DType::kFloat32);
@@ -160,6 +169,9 @@ TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) {
   EXPECT_NE(*std::min_element(lengths.begin(), lengths.end()),
             *std::max_element(lengths.begin(), lengths.end()));
 }
+
+TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(); }
+TEST_P(ResetBeforeSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(); }
 
 TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
   make_model(DType::kFloat32);
@@ -224,6 +236,7 @@ TEST_P(Seq2SeqSearch, StepsCanBeCaptured) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, ResetBeforeSearch, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::decoding

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -11,6 +12,8 @@
 namespace sluice::kernels::attention_decoder {
 
 using testing::Shape;
+
+inline constexpr std::array kGatedCells{CellType::kLstm, CellType::kGru, CellType::kGruResetBefore};
 
 /// A plan with poisoned memory of its own and the device's copy of some weights.
 template <typename T>
@@ -52,13 +55,6 @@ class DecoderTest : public testing::OnDevice {
   /// row. On a GPU products may be blocked by the number of rows.
   bool rows_are_alone() const { return this->device_->runs_host_kernels(); }
   std::string rowwise() const { return rows_are_alone() ? "portable" : "auto"; }
-  /// Those with gates that the device has.
-  std::vector<CellType> gated_cells() const {
-    std::vector<CellType> cells{CellType::kLstm, CellType::kGru};
-    if (device_->runs_host_kernels()) cells.push_back(CellType::kGruResetBefore);
-    return cells;
-  }
-
   /// The same bits where rows are alone, else within `relative`.
   void expect_same(const std::vector<double>& got, const std::vector<double>& want,
                    const std::string& name, double relative) {

@@ -53,7 +53,7 @@ std::vector<V> row_of(const std::vector<V>& values, std::int64_t rows, std::int6
 }
 
 TEST_P(PlanTest, ARowHasTheSameBitsAloneAndInABatch) {
-  for (const CellType cell : gated_cells()) {
+  for (const CellType cell : kGatedCells) {
     for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
       const DecoderCase batch = wide(cell, attention, 35);
       SCOPED_TRACE(describe(batch));
@@ -150,7 +150,7 @@ TEST_P(PlanTest, InferencePlanGivesTheSameBits) {
 
 /// Forward and backward again, with other memory, and captured in a graph where there are graphs.
 TEST_P(PlanTest, RepeatsToTheBit) {
-  for (const CellType cell : gated_cells()) {
+  for (const CellType cell : kGatedCells) {
     for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
       DecoderCase c = wide(cell, attention, 35);
       SCOPED_TRACE(describe(c));
@@ -222,15 +222,6 @@ TEST_P(PlanTest, RefusesWhatDoesNotFit) {
   d.dtype = DType::kInt32;
   EXPECT_THROW(make_plan(context_, d), Error);
   EXPECT_THROW(make_plan(context_, c.d, "nameless"), Error);
-  d = c.d;
-  d.cell = CellType::kGruResetBefore;
-  if (device_->runs_host_kernels()) {
-    EXPECT_NO_THROW(make_plan(context_, d));
-  } else {
-    const Error error = testing::error_of([&] { make_plan(context_, d); });
-    EXPECT_NE(std::string(error.what()).find("it has no gru_reset_before"), std::string::npos)
-        << error.what();
-  }
   EXPECT_THROW(parse_attention("dot"), Error);
   EXPECT_EQ(parse_attention(name_of(AttentionType::kAdditive)), AttentionType::kAdditive);
 }

@@ -188,7 +188,7 @@ using StepTestFloat32 = StepTest<float>;
 constexpr AttentionType kAttentions[] = {AttentionType::kAdditive, AttentionType::kMultiplicative};
 
 TEST_P(StepTestFloat32, StepsEqualForward) {
-  for (const CellType cell : gated_cells()) {
+  for (const CellType cell : kGatedCells) {
     for (const AttentionType attention : kAttentions) {
       for (const std::int64_t rows : {1, 5, 33}) this->check_steps(cell, attention, rows);
     }
@@ -196,11 +196,11 @@ TEST_P(StepTestFloat32, StepsEqualForward) {
 }
 
 TEST_P(StepTestFloat64, StepsEqualForward) {
-  for (const CellType cell : gated_cells()) check_steps(cell, AttentionType::kAdditive, 7);
+  for (const CellType cell : kGatedCells) check_steps(cell, AttentionType::kAdditive, 7);
 }
 
 TEST_P(StepTestFloat64, CarriedStateContinuesARun) {
-  for (const CellType cell : gated_cells()) {
+  for (const CellType cell : kGatedCells) {
     for (const AttentionType attention : kAttentions) check_carried_state(cell, attention);
   }
 }

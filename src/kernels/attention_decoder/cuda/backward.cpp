@@ -92,9 +92,16 @@ void BackwardRun<S>::step_layer(std::int64_t l, std::int64_t t) const {
   cell.d_cell = offset_or_null(scratch.d_cell, l * rows() * w.hidden);
   cell.d_gates = d_gates(l, t);
   cell.limit = limit();
+  cell.d_reset = scratch.d_reset;
   run_cell_backward(stream(), d.cell, cell);
-  this->product(rows(), width, w.gates(), {cell.d_gates, w.gates()},
-                {weights.layers[static_cast<std::size_t>(l)].joint, width}, d_joint(l), width);
+  const PackedLayer<S>& layer = weights.layers[static_cast<std::size_t>(l)];
+  if (resets_before(d)) {
+    this->product(rows(), w.hidden, w.hidden, {cell.d_gates + 2 * w.hidden, w.gates()},
+                  {layer.reset, w.hidden}, scratch.d_reset, w.hidden);
+    reset_state_backward(stream(), cell);
+  }
+  this->product(rows(), width, w.gates(), {cell.d_gates, w.gates()}, {layer.joint, width},
+                d_joint(l), width);
 }
 
 template <typename S>

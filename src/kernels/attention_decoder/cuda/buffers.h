@@ -12,7 +12,9 @@
 ///
 /// The LSTM and the GRU have four blocks of sums: i,f,g,o, and of the GRU r, z, the input's part of
 /// n and the hidden part of n, whose weights are zero where the other part's product would be. A
-/// plain RNN has one. So each step has one product for each layer, of its joint input [x ; h].
+/// plain RNN has one. So each step has one product for each layer, of its joint input [x ; h]. The
+/// GRU that resets before the product has three and a product more: that of r * h is added to n's,
+/// where the joint weights of h are zero.
 namespace sluice::kernels::attention_decoder::cuda {
 
 /// Source positions that one block of threads gathers gradients for.
@@ -26,7 +28,7 @@ struct Widths {
         memory(padded(d.memory)),
         key(padded(d.key_width())),
         output(padded(d.output)),
-        blocks(d.gates() == 3 ? 4 : d.gates()),
+        blocks(d.cell == CellType::kGru ? 4 : d.gates()),
         input_gates(d.gates() * hidden) {}
 
   std::int64_t emb, hidden, memory, key, output;
@@ -45,9 +47,12 @@ struct Widths {
   std::int64_t joints_below(std::int64_t layer) const { return layer == 0 ? 0 : joints(layer); }
 };
 
+inline bool resets_before(const Descriptor& d) { return d.cell == CellType::kGruResetBefore; }
+
 template <typename S>
 struct PackedLayer {
   S* joint = nullptr;       ///< [blocks*H, x ; H]
+  S* reset = nullptr;       ///< resets before: [H, H], n's weights of r * h
   Wide<S>* bias = nullptr;  ///< [blocks*H]: both biases, those of the GRU's n apart
 };
 
@@ -67,8 +72,10 @@ PackedWeights<S> carve_packed(const Descriptor& d, Carver& carver) {
   const Widths w(d);
   PackedWeights<S> packed;
   for (std::int64_t l = 0; l < d.layers; ++l) {
-    packed.layers.push_back(
-        {carver.take<S>(w.gates() * w.joint(l)), carver.take<Wide<S>>(w.gates())});
+    PackedLayer<S>& layer = packed.layers.emplace_back();
+    layer.joint = carver.take<S>(w.gates() * w.joint(l));
+    if (resets_before(d)) layer.reset = carver.take<S>(w.hidden * w.hidden);
+    layer.bias = carver.take<Wide<S>>(w.gates());
   }
   packed.emb = carver.take<S>(w.input_gates * w.emb);
   if (d.attention == AttentionType::kAdditive) {
@@ -97,6 +104,7 @@ struct Trace {
   S* joint_base = nullptr;        ///< [L, joint_slots, B, x ; H]; slot t: the input of step t
   Wide<S>* c_base = nullptr;      ///< LSTM [L, cell_slots, B, H]; slot t: before step t
   S* saved_base = nullptr;        ///< training [L, T, B, blocks*H]: gates after activation
+  S* reset_base = nullptr;        ///< resets before: [L, step_slots, B, H], r * h
   S* combined_base = nullptr;     ///< [step_slots, B, M ; H]: [context ; q]
   Wide<S>* query_base = nullptr;  ///< additive [step_slots, B, K]
   Wide<S>* alpha_base = nullptr;  ///< [step_slots, B, S]
@@ -116,6 +124,10 @@ struct Trace {
   S* saved(std::int64_t l, std::int64_t t) const {
     if (saved_base == nullptr) return nullptr;
     return saved_base + (l * extents.target_time + t) * rows() * w.gates();
+  }
+  S* reset(std::int64_t l, std::int64_t t) const {
+    if (reset_base == nullptr) return nullptr;
+    return reset_base + (l * step_slots + t % step_slots) * rows() * w.hidden;
   }
   S* combined(std::int64_t t) const {
     return combined_base + t % step_slots * rows() * w.combined();
@@ -147,6 +159,9 @@ Trace<S> carve_trace(const Descriptor& d, const Extents& extents, bool training,
     trace.c_base = carver.take<Wide<S>>(d.layers * trace.cell_slots * rows * w.hidden);
   }
   if (training) trace.saved_base = carver.take<S>(d.layers * time * rows * w.gates());
+  if (resets_before(d)) {
+    trace.reset_base = carver.take<S>(d.layers * trace.step_slots * rows * w.hidden);
+  }
   trace.combined_base = carver.take<S>(trace.step_slots * rows * w.combined());
   if (d.attention == AttentionType::kAdditive) {
     trace.query_base = carver.take<Wide<S>>(trace.step_slots * rows * w.key);
@@ -187,6 +202,7 @@ struct BackwardScratch {
   Wide<S>* d_joint = nullptr;     ///< [L, B, x ; H]: of the joint inputs of the step before
   Wide<S>* d_hidden = nullptr;    ///< [L, B, H]: of h past the products
   Wide<S>* d_cell = nullptr;      ///< LSTM [L, B, H]
+  Wide<S>* d_reset = nullptr;     ///< resets before: [B, H], of r * h of the layer at work
   S* d_output = nullptr;          ///< [T, B, A]: before the tanh
   Wide<S>* d_combined = nullptr;  ///< [T, B, M ; H]
   S* d_query = nullptr;           ///< additive [T, B, K]
@@ -212,6 +228,7 @@ BackwardScratch<S> carve_backward(const Descriptor& d, const Extents& extents, C
   s.d_joint = carver.take<Wide<S>>(rows * w.joints(d.layers));
   s.d_hidden = carver.take<Wide<S>>(d.layers * rows * w.hidden);
   if (d.cell == CellType::kLstm) s.d_cell = carver.take<Wide<S>>(d.layers * rows * w.hidden);
+  if (resets_before(d)) s.d_reset = carver.take<Wide<S>>(rows * w.hidden);
   s.d_output = carver.take<S>(steps * w.output);
   s.d_combined = carver.take<Wide<S>>(steps * w.combined());
   if (additive) s.d_query = carver.take<S>(steps * w.key);

@@ -21,9 +21,6 @@ std::optional<std::string> refuse_stepwise(const Descriptor& d, const runtime::D
       return fmt::format("it computes float64, float32, bfloat16 or float16, not {}",
                          base::name_of(d.dtype));
   }
-  if (d.cell == CellType::kGruResetBefore) {
-    return "it has no gru_reset_before, which the CPU has; use gru, which resets after the product";
-  }
   constexpr std::int64_t kMostRows = 65535;  // of a grid's second dimension
   if (d.rows > kMostRows) return fmt::format("it takes {} rows, not {}", kMostRows, d.rows);
   const std::size_t shared =

@@ -31,22 +31,20 @@ __device__ Four<W> factors_of(const Dropout& dropout, std::int64_t row, std::int
   return factors;
 }
 
-/// The sums of four units for each block.
+/// The sums of four units for one block.
 template <typename Cell, typename S>
-__device__ void load_sums(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
-                          Four<Wide<S>> (&sums)[Cell::kBlocks]) {
+__device__ Four<Wide<S>> load_sums(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
+                                   int block) {
+  const std::int64_t at = block * args.hidden + unit;
+  Four<Wide<S>> sums = load_four(args.sums + row * Cell::kBlocks * args.hidden + at);
+  const Four<Wide<S>> bias = load_four(args.bias + at);
 #pragma unroll
-  for (int block = 0; block < Cell::kBlocks; ++block) {
-    const std::int64_t at = block * args.hidden + unit;
-    sums[block] = load_four(args.sums + row * Cell::kBlocks * args.hidden + at);
-    const Four<Wide<S>> bias = load_four(args.bias + at);
+  for (int i = 0; i < kVector; ++i) sums.x[i] += bias.x[i];
+  if (args.pre == nullptr || (Cell::kHasHiddenBlock && block + 1 == Cell::kBlocks)) return sums;
+  const Four<Wide<S>> pre = load_four(args.pre + row * args.pre_stride + at);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) sums[block].x[i] += bias.x[i];
-    if (args.pre == nullptr || (Cell::kHasHiddenBlock && block + 1 == Cell::kBlocks)) continue;
-    const Four<Wide<S>> pre = load_four(args.pre + row * args.pre_stride + at);
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) sums[block].x[i] += pre.x[i];
-  }
+  for (int i = 0; i < kVector; ++i) sums.x[i] += pre.x[i];
+  return sums;
 }
 
 /// What four units of a row write.
@@ -79,7 +77,10 @@ __device__ Outcome<Wide<S>, Cell::kBlocks> outcome_of(const CellArgs<S>& args, s
     return out;
   }
   Four<W> sums[Cell::kBlocks];
-  load_sums<Cell>(args, row, unit, sums);
+#pragma unroll
+  for (int block = 0; block < Cell::kBlocks; ++block) {
+    sums[block] = load_sums<Cell>(args, row, unit, block);
+  }
   const Four<W> factors = factors_of<W>(args.dropout, row, args.active.t, unit);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
@@ -181,15 +182,53 @@ __global__ void __launch_bounds__(kThreads) cell_backward_kernel(CellBackwardArg
   }
 }
 
+template <typename S>
+__global__ void __launch_bounds__(kThreads) reset_kernel(CellArgs<S> args) {
+  using W = Wide<S>;
+  const std::int64_t unit = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kVector;
+  const std::int64_t row = blockIdx.y;
+  if (unit >= args.hidden) return;
+  Four<W> reset;
+  if (args.active.at(row)) {
+    const Four<W> sums = load_sums<GruResetBefore>(args, row, unit, 0);
+    const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) reset.x[i] = sigmoid(sums.x[i]) * h_prev.x[i];
+  }
+  store_four(args.reset + row * args.hidden + unit, reset);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads) reset_backward_kernel(CellBackwardArgs<S> args) {
+  using W = Wide<S>;
+  const std::int64_t unit = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kVector;
+  const std::int64_t row = blockIdx.y;
+  if (unit >= args.hidden || !args.active.at(row)) return;
+  const std::int64_t at = row * args.hidden + unit;
+  const std::int64_t gate = row * GruResetBefore::kBlocks * args.hidden + unit;
+  const Four<W> r = load_four(args.saved + gate);
+  const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
+  const Four<W> d_reset = load_four(args.d_reset + at);
+  Four<W> dh = load_four(args.d_hidden + at), d_gate;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    dh.x[i] += d_reset.x[i] * r.x[i];
+    d_gate.x[i] = d_reset.x[i] * h_prev.x[i] * r.x[i] * (W(1) - r.x[i]);
+  }
+  store_four(args.d_hidden + at, dh);
+  store_four(args.d_gates + gate, d_gate);
+}
+
 dim3 grid_of(std::int64_t rows, std::int64_t width) {
   return {runtime::cuda::blocks_for(width / kVector, kThreads), static_cast<unsigned>(rows)};
 }
 
-/// Calls body(Cell{}); a decoder has no other cells.
+/// Calls body(Cell{}).
 template <typename Body>
 auto with_cell(CellType cell, const Body& body) {
   if (cell == CellType::kLstm) return body(Lstm{});
   if (cell == CellType::kGru) return body(Gru{});
+  if (cell == CellType::kGruResetBefore) return body(GruResetBefore{});
   if (cell == CellType::kRnnTanh) return body(Rnn<Tanh>{});
   SLUICE_ASSERT(cell == CellType::kRnnRelu);
   return body(Rnn<Relu>{});
@@ -212,13 +251,33 @@ void run_cell_backward(Stream& stream, CellType cell, const CellBackwardArgs<S>&
                         grid_of(args.rows, args.hidden), kThreads, 0, args);
 }
 
+template <typename S>
+void reset_state(Stream& stream, const CellArgs<S>& args) {
+  runtime::cuda::launch(stream, "reset a decoder's state", reset_kernel<S>,
+                        grid_of(args.rows, args.hidden), kThreads, 0, args);
+}
+
+template <typename S>
+void reset_state_backward(Stream& stream, const CellBackwardArgs<S>& args) {
+  runtime::cuda::launch(stream, "reset a decoder's state backward", reset_backward_kernel<S>,
+                        grid_of(args.rows, args.hidden), kThreads, 0, args);
+}
+
 template void run_cell(Stream&, CellType, const CellArgs<double>&);
 template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<double>&);
+template void reset_state(Stream&, const CellArgs<double>&);
+template void reset_state_backward(Stream&, const CellBackwardArgs<double>&);
 template void run_cell(Stream&, CellType, const CellArgs<float>&);
 template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<float>&);
+template void reset_state(Stream&, const CellArgs<float>&);
+template void reset_state_backward(Stream&, const CellBackwardArgs<float>&);
 template void run_cell(Stream&, CellType, const CellArgs<__nv_bfloat16>&);
 template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<__nv_bfloat16>&);
+template void reset_state(Stream&, const CellArgs<__nv_bfloat16>&);
+template void reset_state_backward(Stream&, const CellBackwardArgs<__nv_bfloat16>&);
 template void run_cell(Stream&, CellType, const CellArgs<__half>&);
 template void run_cell_backward(Stream&, CellType, const CellBackwardArgs<__half>&);
+template void reset_state(Stream&, const CellArgs<__half>&);
+template void reset_state_backward(Stream&, const CellBackwardArgs<__half>&);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -46,6 +46,7 @@ struct CellArgs {
   const Wide<S>* c_prev = nullptr;  ///< LSTM [rows, H]
   Wide<S>* c = nullptr;             ///< out; may be c_prev
   S* saved = nullptr;               ///< out, training [rows, blocks*H]
+  S* reset = nullptr;               ///< out of reset_state [rows, H]
   S* y = nullptr;                   ///< out: h after dropout, 0 in inactive rows
   std::int64_t y_stride = 0;
   Dropout dropout;
@@ -71,11 +72,20 @@ struct CellBackwardArgs {
   Wide<S>* d_cell = nullptr;    ///< LSTM, in: of c; out: of c_prev
   S* d_gates = nullptr;         ///< out [rows, blocks*H]: of the sums before activation
   float limit = INFINITY;       ///< of their magnitude; what is beyond becomes that
+  const Wide<S>* d_reset = nullptr;  ///< in of reset_state_backward [rows, H]
 };
 
 template <typename S>
 void run_cell(Stream& stream, CellType cell, const CellArgs<S>& args);
 template <typename S>
 void run_cell_backward(Stream& stream, CellType cell, const CellBackwardArgs<S>& args);
+
+/// Of the GRU that resets before the product, ahead of run_cell: reset = r * h_prev, 0 in inactive
+/// rows. Of the sums it reads those of r; those of n want the product of `reset` then.
+template <typename S>
+void reset_state(Stream& stream, const CellArgs<S>& args);
+/// After run_cell_backward, which knows nothing of r: adds to d_hidden and overwrites d_gates of r.
+template <typename S>
+void reset_state_backward(Stream& stream, const CellBackwardArgs<S>& args);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

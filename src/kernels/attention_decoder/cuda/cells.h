@@ -70,6 +70,30 @@ struct Gru {
   }
 };
 
+/// Its r has been used up: sums[2] has the product of r * h_prev, and what flows back into r comes
+/// by way of that product.
+struct GruResetBefore {
+  static constexpr int kBlocks = 3;
+  static constexpr bool kHasCellState = false;
+  static constexpr bool kHasHiddenBlock = false;
+
+  template <typename W>
+  static __device__ CellOut<W, 3> forward(const W (&sums)[3], W h_prev, W) {
+    const W r = sigmoid(sums[0]), z = sigmoid(sums[1]), n = tanh(sums[2]);
+    return {{r, z, n}, W(0), n + z * (h_prev - n)};
+  }
+
+  template <typename W>
+  static __device__ void backward(const W (&gates)[3], W h_prev, W, W, W dh, W&, W& direct,
+                                  W (&d_sums)[3]) {
+    const W z = gates[1], n = gates[2];
+    d_sums[0] = W(0);
+    d_sums[1] = dh * (h_prev - n) * z * (W(1) - z);
+    d_sums[2] = dh * (W(1) - z) * (W(1) - n * n);
+    direct = dh * z;
+  }
+};
+
 struct Tanh {
   template <typename W>
   static __device__ W value(W sum) {

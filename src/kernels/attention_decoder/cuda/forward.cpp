@@ -115,7 +115,13 @@ struct ForwardRun : Run<S> {
     cell.saved = trace.saved(l, t);
     cell.y = top ? trace.top(t) : trace.joint(l + 1, t);
     cell.y_stride = top ? w.combined() : w.joint(l + 1);
+    cell.reset = trace.reset(l, t);
     if (dropout != nullptr) cell.dropout = this->dropout_of(*dropout, l);
+    if (resets_before(d)) {
+      reset_state(stream(), cell);
+      this->product(rows(), w.hidden, w.hidden, {cell.reset, w.hidden},
+                    {layer.reset, w.hidden, true}, scratch.sums + 2 * w.hidden, w.gates(), true);
+    }
     run_cell(stream(), d.cell, cell);
   }
 };

@@ -47,8 +47,9 @@ struct GateBlocks {
   std::int64_t first_block = 0, first_gate = 0, count = 0;
 };
 
-/// Those of the input's or of the recurrent product.
+/// Those of the input's product or of h's.
 std::vector<GateBlocks> blocks_of(CellType cell, bool recurrent) {
+  if (recurrent && cell == CellType::kGruResetBefore) return {{0, 0, 2}};
   if (cell != CellType::kGru) return {{0, 0, recurrent::gates_of(cell)}};
   if (!recurrent) return {{0, 0, 3}};
   return {{0, 0, 2}, {3, 2, 1}};
@@ -119,6 +120,11 @@ void add_cell(const BackwardRun<S>& run, std::int64_t l, const recurrent::LayerW
   if (gradient.weight_hh) {
     add_weight(run, l, true, joint + w.x(l), w.joint(l), d.hidden, data_of<W>(gradient.weight_hh),
                d.hidden);
+  }
+  if (gradient.weight_hh && resets_before(d)) {
+    add_outer(run, run.steps(), d.hidden, d.hidden, run.d_gates(l, 0) + 2 * w.hidden, w.gates(),
+              run.trace.reset(l, 0), w.hidden,
+              data_of<W>(gradient.weight_hh) + 2 * d.hidden * d.hidden, d.hidden);
   }
   if (d.cell != CellType::kGru && gradient.bias_ih) {
     return add_bias(run, l, false, gradient.bias_ih, gradient.bias_hh);

@@ -43,12 +43,14 @@ class Packer {
     for (std::int64_t block = 0; block < w_.blocks; ++block) {
       // Of the GRU's n the third block is the input's part, the fourth the hidden one.
       const bool has_input = !gru || block < 3, has_hidden = !gru || block != 2;
+      // The product of h before the reset has no part in n.
+      const bool reads_h = has_hidden && !(resets_before(d_) && block == 2);
       const std::int64_t first = (gru ? std::min<std::int64_t>(block, 2) : block) * d_.hidden;
       S* target = to.joint + block * w_.hidden * w_.joint(l);
       add_matrix(has_input ? weight_ih + first * input + skipped : nullptr, input, d_.hidden, x,
                  target, w_.joint(l));
-      add_matrix(has_hidden ? weight_hh + first * d_.hidden : nullptr, d_.hidden, d_.hidden,
-                 d_.hidden, target + w_.x(l), w_.joint(l));
+      add_matrix(reads_h ? weight_hh + first * d_.hidden : nullptr, d_.hidden, d_.hidden, d_.hidden,
+                 target + w_.x(l), w_.joint(l));
       add_vector(has_input ? bias_ih + first : nullptr, has_hidden ? bias_hh + first : nullptr,
                  d_.hidden, to.bias + block * w_.hidden);
       if (l == 0 && has_input) {
@@ -56,6 +58,9 @@ class Packer {
                    packed_.emb + block * w_.hidden * w_.emb, w_.emb);
       }
     }
+    if (!resets_before(d_)) return;
+    add_matrix(weight_hh + 2 * d_.hidden * d_.hidden, d_.hidden, d_.hidden, d_.hidden, to.reset,
+               w_.hidden);
   }
 
   void add_attention() {
