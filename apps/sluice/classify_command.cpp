@@ -6,7 +6,9 @@
 #include "placement_options.h"
 #include "segmenter_options.h"
 #include "sluice/classifier.h"
+#include "sluice/error.h"
 #include "sluice/text.h"
+#include "state_options.h"
 
 namespace sluice::app {
 namespace {
@@ -18,6 +20,7 @@ struct Options {
   std::string input = "-";
   std::string output;
   std::string format = "text";
+  StateFiles states;
 };
 
 std::string as_text(const Classified& answer, const std::vector<std::string>& labels) {
@@ -36,10 +39,29 @@ std::string as_json(const Classified& answer, const std::vector<std::string>& la
   return json.dump() + "\n";
 }
 
+/// Lines as parts of one text: what it is taken for after each.
+std::vector<Classified> classify_more(Classifier& model, const std::vector<std::string>& lines,
+                                      const StateFiles& states) {
+  std::vector<Classified> answers;
+  with_states(model, states, [&] {
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      try {
+        answers.push_back(model.classify_part(lines[i]));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kFormat) throw;
+        throw Error(error.code(), "line " + std::to_string(i + 1) + ": " + error.what());
+      }
+    }
+  });
+  return answers;
+}
+
 void run(const Options& options) {
   Classifier model = Classifier::load(options.model, options.placement, options.segmenters);
+  const std::vector<std::string> lines = read_lines(options.input);
   std::string text;
-  for (const Classified& answer : model.classify(read_lines(options.input))) {
+  for (const Classified& answer :
+       options.states.any() ? classify_more(model, lines, options.states) : model.classify(lines)) {
     text += options.format == "json" ? as_json(answer, model.labels())
                                      : as_text(answer, model.labels());
   }
@@ -69,13 +91,18 @@ void add_classify(CLI::App& program) {
                    "text: label TAB probability; json: an object a line, with all probabilities")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+  add_state_options(*command, options->states, "text");
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, false);
   command->footer(
       "The model is one of model.kind = \"classifier\". A line without words gets what the model\n"
-      "says of nothing.\n\n"
+      "says of nothing. With a state, lines are parts of one text, and answers are about all of it "
+      "so\n"
+      "far; models of one direction with pooling last take texts so.\n\n"
       "  echo 'the plot is thin' | sluice classify runs/reviews/best\n"
-      "  sluice classify runs/reviews/best test.txt --format json -o labels.jsonl");
+      "  sluice classify runs/reviews/best test.txt --format json -o labels.jsonl\n"
+      "  sluice classify runs/live/best begun.txt --save-state text.state\n"
+      "  sluice classify runs/live/best more.txt --state text.state");
   command->callback([options] { run(*options); });
 }
 

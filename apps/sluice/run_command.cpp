@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "placement_options.h"
 #include "sluice/feature_model.h"
+#include "state_options.h"
 
 namespace sluice::app {
 namespace {
@@ -13,11 +14,12 @@ struct Options {
   std::string input;
   std::string output;
   std::int64_t part = 0;
+  StateFiles states;
 };
 
 void run(const Options& options) {
   FeatureModel model = FeatureModel::load(options.model, options.placement);
-  run_file(model, options.input, options.output, options.part);
+  run_file(model, options.input, options.output, options.part, options.states);
 }
 
 }  // namespace
@@ -44,6 +46,7 @@ void add_run(CLI::App& program) {
                    "0: whole")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  add_state_options(*command, options->states, "sequence");
   add_placement_options(*command, options->placement);
   command->footer(
       "The model is one of model.kind = \"features\". It answers with values or with "
@@ -52,7 +55,9 @@ void add_run(CLI::App& program) {
       "[sequences, outputs].\n\n"
       "  sluice run runs/phones/best utterance.npy phones.npy\n"
       "  sluice run runs/phones/best dev/ phones/\n"
-      "  sluice run runs/sensor/best day.npy forecast.npy --part 100");
+      "  sluice run runs/sensor/best day.npy forecast.npy --part 100\n"
+      "  sluice run runs/sensor/best monday.npy monday_out.npy --save-state sensor.state\n"
+      "  sluice run runs/sensor/best tuesday.npy tuesday_out.npy --state sensor.state");
   command->callback([options] { run(*options); });
 }
 

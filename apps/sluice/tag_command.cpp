@@ -7,6 +7,7 @@
 #include "sluice/error.h"
 #include "sluice/tagger.h"
 #include "sluice/text.h"
+#include "state_options.h"
 
 namespace sluice::app {
 namespace {
@@ -20,6 +21,7 @@ struct Options {
   ConllColumns columns{.token = 1, .label = -1};
   bool score = false;
   TagOptions tag;
+  StateFiles states;
 };
 
 std::string score_line(const EntityScores::Type& type) {
@@ -45,14 +47,35 @@ std::string show(const EntityScores& scores, std::size_t sentences) {
   return text + line;
 }
 
+/// The input as more of one sentence.
+std::vector<TaggedSentence> tag_more(Tagger& tagger, const std::vector<TaggedSentence>& read,
+                                     const Options& options) {
+  if (read.size() > 1) {
+    throw Error(ErrorCode::kInvalidArgument, "a state is of one sentence, but '" + options.input +
+                                                 "' holds " + std::to_string(read.size()) +
+                                                 "; blank lines end sentences");
+  }
+  std::vector<TaggedSentence> tagged;
+  with_states(tagger, options.states, [&] {
+    for (const TaggedSentence& part : read) tagged.push_back(tagger.tag_part(part.tokens));
+  });
+  return tagged;
+}
+
+std::vector<TaggedSentence> tag_all(Tagger& tagger, const std::vector<TaggedSentence>& read,
+                                    const Options& options) {
+  std::vector<std::vector<std::string>> sentences;
+  for (const TaggedSentence& sentence : read) sentences.push_back(sentence.tokens);
+  return tagger.tag(sentences, options.tag);
+}
+
 void run(const Options& options) {
   Tagger tagger = Tagger::load(options.model, options.placement);
   ConllColumns columns = options.columns;
   if (!options.score) columns.label = 0;
   const std::vector<TaggedSentence> read = read_conll(options.input, columns);
-  std::vector<std::vector<std::string>> sentences;
-  for (const TaggedSentence& sentence : read) sentences.push_back(sentence.tokens);
-  const std::vector<TaggedSentence> tagged = tagger.tag(sentences, options.tag);
+  const std::vector<TaggedSentence> tagged =
+      options.states.any() ? tag_more(tagger, read, options) : tag_all(tagger, read, options);
   std::string text;
   if (options.score) {
     if (read.empty()) throw Error(ErrorCode::kInvalidArgument, "there is nothing to score");
@@ -97,6 +120,7 @@ void add_tag(CLI::App& program) {
       ->add_option("--label-column", options->columns.label,
                    "With --score: column of the right label, counted in the same way")
       ->capture_default_str();
+  add_state_options(*command, options->states, "sentence");
   add_placement_options(*command, options->placement);
   command->add_option("--batch", options->tag.batch, "Sentences tagged together")
       ->capture_default_str();
@@ -104,11 +128,14 @@ void add_tag(CLI::App& program) {
                       "batches of sentences, the longest first (default: 1:5)");
   command->footer(
       "Entities are what labels such as B-person, I-person and O spell; precision, recall and F1\n"
-      "of them are those of conlleval and of the seqeval package.\n\n"
+      "of them are those of conlleval and of the seqeval package. Models of one direction with a\n"
+      "softmax take a sentence in parts.\n\n"
       "  printf 'Ann\\nsees\\nRome\\n' | sluice tag runs/ner/best\n"
       "  sluice tag runs/ner/best test.conll -o tagged.conll\n"
       "  sluice tag runs/ner/best test.conll --format json\n"
-      "  sluice tag runs/ner/best test.conll --score");
+      "  sluice tag runs/ner/best test.conll --score\n"
+      "  sluice tag runs/stream/best begun.txt --save-state sentence.state\n"
+      "  sluice tag runs/stream/best more.txt --state sentence.state");
   command->callback([options] { run(*options); });
 }
 

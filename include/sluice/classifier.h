@@ -33,6 +33,23 @@ class Classifier {
   /// that is not UTF-8, with its place.
   std::vector<Classified> classify(std::span<const std::string> texts);
 
+  /// Why a text can't be given in parts; empty if it can: by a model of one direction that pools by
+  /// the last token.
+  std::string refuse_parts() const;
+  /// What a text is taken for as far as it has come; this is its next part, tokenized by itself, so
+  /// parts are best cut between words. After all parts it is what `classify` says of the tokens
+  /// together. Errors as `classify`, and ErrorCode::kInvalidArgument if refuse_parts() says
+  /// something.
+  Classified classify_part(const std::string& text);
+  /// The next part begins a new text.
+  void begin_text();
+  /// Writes where the text stands to a file, for this model on any device to go on from. Throws
+  /// ErrorCode::kIo if the disk refuses, and as classify_part.
+  void save_state(const std::string& path);
+  /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
+  /// one that is damaged or of another model, and as classify_part.
+  void load_state(const std::string& path);
+
   ModelInfo info() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sluice/model_info.h"
+#include "sluice/state_files.h"
 
 namespace sluice {
 
@@ -48,6 +49,12 @@ class FeatureModel {
   Frames run_part(const Frames& frames);
   /// The next part begins a new sequence.
   void begin_sequence();
+  /// Writes where the sequence stands to a file, for this model on any device to go on from. Throws
+  /// ErrorCode::kIo if the disk refuses, and as run_part.
+  void save_state(const std::string& path);
+  /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
+  /// one that is damaged or of another model, and as run_part.
+  void load_state(const std::string& path);
 
   ModelInfo info() const;
 
@@ -62,9 +69,9 @@ class FeatureModel {
 /// a folder of .npy files. `output` is a .npy file with the same axes before the outputs; of
 /// several arrays, a folder with a .npy file for each. Answers to whole sequences are one .npy file
 /// [sequences, outputs] in any case. With `part` frames at a time (0: all), a sequence goes through
-/// in parts. Throws ErrorCode::kFormat for numbers that are not finite, with their place; and as
-/// FeatureModel.
+/// in parts. With files of states the input is one sequence, or more of it. Throws
+/// ErrorCode::kFormat for numbers that are not finite, with their place; and as FeatureModel.
 void run_file(FeatureModel& model, const std::string& input, const std::string& output,
-              std::int64_t part = 0);
+              std::int64_t part = 0, const StateFiles& states = {});
 
 }  // namespace sluice

@@ -49,6 +49,22 @@ class Tagger {
   std::vector<TaggedSentence> tag(std::span<const std::vector<std::string>> sentences,
                                   const TagOptions& options = {});
 
+  /// Why a sentence can't be given in parts; empty if it can: by a model of one direction with a
+  /// softmax.
+  std::string refuse_parts() const;
+  /// Labels of the next tokens of one sentence, whose state is kept from call to call: those of all
+  /// parts together are what `tag` gives of the whole. Entities are those that the part's labels
+  /// spell. Errors as `tag`, and ErrorCode::kInvalidArgument if refuse_parts() says something.
+  TaggedSentence tag_part(std::span<const std::string> tokens);
+  /// The next part begins a new sentence.
+  void begin_sentence();
+  /// Writes where the sentence stands to a file, for this model on any device to go on from. Throws
+  /// ErrorCode::kIo if the disk refuses, and as tag_part.
+  void save_state(const std::string& path);
+  /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
+  /// one that is damaged or of another model, and as tag_part.
+  void load_state(const std::string& path);
+
   /// The labels it gives.
   const std::vector<std::string>& labels() const;
   ModelInfo info() const;

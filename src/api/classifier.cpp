@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "api/loaded_model.h"
+#include "api/part_stream.h"
 #include "api/text_segmentation.h"
 #include "base/check.h"
 #include "data/batches.h"
@@ -17,6 +18,16 @@
 namespace sluice {
 namespace {
 
+/// Of log-probabilities.
+Classified classified(std::span<const float> answer) {
+  Classified result;
+  result.label = static_cast<std::size_t>(std::ranges::max_element(answer) - answer.begin());
+  for (const float value : answer) {
+    result.probabilities.push_back(std::exp(static_cast<double>(value)));
+  }
+  return result;
+}
+
 // Tokens of one batch, padding counted.
 constexpr std::int64_t kTokens = 8192;
 
@@ -28,16 +39,27 @@ struct Classifier::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(training::load_model(context, path_in)),
+        stream(context, model(), model().stack().architecture()),
         segmentation(path_in, loaded.config, choice) {
-    api::require_kind(path, loaded, models::ClassifierConfig::kKind);
     segmentation.require_source();
     training::use_threads(context, 0);
+  }
+
+  const models::Classifier& model() const {
+    api::require_kind(path, loaded, models::ClassifierConfig::kKind);
+    return dynamic_cast<const models::Classifier&>(*loaded.model);
+  }
+  void require_parts() const {
+    const std::string reason = model().config().refuse_parts();
+    SLUICE_CHECK(reason.empty(), "a text can't be given in parts: {}", reason);
   }
 
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
+  api::PartStream stream;
+  std::vector<float> so_far;  ///< log-probabilities after all parts; empty: no token yet
   api::TextSegmentation segmentation;
 };
 
@@ -81,15 +103,44 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
     plan.evaluate(state_->context, plans.arena(), batch, {});
     const auto answers = state_->context.download<float>(plan.answers(plans.arena()));
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      Classified& result = results[static_cast<std::size_t>(rows[r])];
-      const auto* row = answers.data() + r * classes;
-      result.label = static_cast<std::size_t>(std::max_element(row, row + classes) - row);
-      for (std::size_t j = 0; j < classes; ++j) {
-        result.probabilities.push_back(std::exp(static_cast<double>(row[j])));
-      }
+      results[static_cast<std::size_t>(rows[r])] =
+          classified(std::span(answers).subspan(r * classes, classes));
     }
   }
   return results;
+}
+
+std::string Classifier::refuse_parts() const { return state_->model().config().refuse_parts(); }
+
+Classified Classifier::classify_part(const std::string& text) {
+  state_->require_parts();
+  const std::vector<std::string> segmented = state_->segmentation.source({&text, 1});
+  const auto tokens = state_->loaded.tokenizers.source->encode(segmented.front());
+  state_->stream.run(tokens, [&](const runtime::Tensor& answer) {
+    state_->so_far = state_->context.download<float>(answer);
+  });
+  if (state_->so_far.empty()) return classify({&text, 1}).front();
+  return classified(state_->so_far);
+}
+
+void Classifier::begin_text() {
+  state_->so_far.clear();
+  state_->stream.begin();
+}
+
+void Classifier::save_state(const std::string& path) {
+  state_->require_parts();
+  state_->stream.save(path, state_->so_far);
+}
+
+void Classifier::load_state(const std::string& path) {
+  state_->require_parts();
+  std::vector<float> answer = state_->stream.load(path);
+  if (!answer.empty() && answer.size() != labels().size()) {
+    base::fail(ErrorCode::kFormat, "'{}' has an answer of {} numbers, but there are {} labels",
+               path, answer.size(), labels().size());
+  }
+  state_->so_far = std::move(answer);
 }
 
 ModelInfo Classifier::info() const {

@@ -44,10 +44,10 @@ std::vector<Array> read_arrays(const std::string& input) {
   return arrays;
 }
 
+/// From where the model stands.
 Frames run_in_parts(FeatureModel& model, const Frames& sequence, std::int64_t part) {
   Frames answers{model.outputs(), {}};
-  model.begin_sequence();
-  const std::int64_t numbers = part * sequence.width;
+  const std::int64_t numbers = std::max<std::int64_t>(part * sequence.width, 1);
   for (std::int64_t at = 0; at < std::ssize(sequence.values); at += numbers) {
     const auto begin = sequence.values.begin() + at;
     const auto end = begin + std::min(numbers, std::ssize(sequence.values) - at);
@@ -64,6 +64,7 @@ std::vector<float> run_array(FeatureModel& model, const Array& array, std::int64
     answers = model.run(array.sequences);
   } else {
     for (const Frames& sequence : array.sequences) {
+      model.begin_sequence();
       answers.push_back(run_in_parts(model, sequence, part));
     }
   }
@@ -82,13 +83,32 @@ std::vector<std::int64_t> shape_of_answers(const Array& array, std::int64_t outp
   return shape;
 }
 
+std::vector<float> run_more(FeatureModel& model, const std::string& input,
+                            const std::vector<Array>& arrays, std::int64_t part,
+                            const StateFiles& states) {
+  SLUICE_CHECK(arrays.size() == 1 && arrays.front().sequences.size() == 1,
+               "a state is of one sequence, but '{}' holds {}", input,
+               arrays.size() == 1 ? fmt::format("{} of them", arrays.front().sequences.size())
+                                  : fmt::format("{} arrays", arrays.size()));
+  const Frames& sequence = arrays.front().sequences.front();
+  if (states.from.empty()) {
+    model.begin_sequence();
+  } else {
+    model.load_state(states.from);
+  }
+  const Frames answers = run_in_parts(model, sequence, part == 0 ? sequence.time() : part);
+  if (!states.to.empty()) model.save_state(states.to);
+  return answers.values;
+}
+
 }  // namespace
 
 void run_file(FeatureModel& model, const std::string& input, const std::string& output,
-              std::int64_t part) {
+              std::int64_t part, const StateFiles& states) {
   SLUICE_CHECK(part >= 0, "parts have {} frames; they must have at least 1", part);
   const std::string reason = model.refuse_parts();
-  SLUICE_CHECK(part == 0 || reason.empty(), "sequences can't go through in parts: {}", reason);
+  SLUICE_CHECK((part == 0 && !states.any()) || reason.empty(),
+               "sequences can't go through in parts: {}", reason);
   const std::vector<Array> arrays = read_arrays(input);
   if (!model.answers_each_frame()) {
     std::vector<float> values;
@@ -98,6 +118,10 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
     }
     const auto sequences = static_cast<std::int64_t>(values.size()) / model.outputs();
     return write_npy(output, std::vector{sequences, model.outputs()}, values);
+  }
+  if (states.any()) {
+    const std::vector<float> values = run_more(model, input, arrays, part, states);
+    return write_npy(output, shape_of_answers(arrays.front(), model.outputs()), values);
   }
   const bool is_one_file = fs::path(input).extension() != ".npz" && !fs::is_directory(input);
   if (!is_one_file) fs::create_directories(output);

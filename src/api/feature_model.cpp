@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "api/loaded_model.h"
+#include "api/part_stream.h"
 #include "base/check.h"
 #include "data/batches.h"
 #include "data/frame_corpus.h"
-#include "models/feature_stream.h"
+#include "models/features.h"
+#include "models/stack_training.h"
 #include "training/batch_upload.h"
 #include "training/plan_cache.h"
 #include "training/threads.h"
@@ -26,15 +27,20 @@ struct FeatureModel::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)) {
-    api::require_kind(path, loaded, models::FeaturesConfig::kKind);
+        loaded(training::load_model(context, path_in)),
+        stream(context, model(), model().stack().architecture()) {
     training::use_threads(context, 0);
   }
 
   const models::Features& model() const {
+    api::require_kind(path, loaded, models::FeaturesConfig::kKind);
     return dynamic_cast<const models::Features&>(*loaded.model);
   }
   const models::FeaturesConfig& config() const { return model().config(); }
+  void require_parts() const {
+    const std::string reason = config().refuse_parts();
+    SLUICE_CHECK(reason.empty(), "a sequence can't be given in parts: {}", reason);
+  }
   void check_width(const Frames& frames) const {
     SLUICE_CHECK(frames.values.empty() || frames.width == config().features,
                  "frames have {} features, but '{}' was trained on frames of {}", frames.width,
@@ -50,8 +56,7 @@ struct FeatureModel::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
-  std::optional<models::FeatureStream> stream;
-  runtime::Buffer part;  ///< frames of one part
+  api::PartStream stream;
 };
 
 FeatureModel::FeatureModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -114,45 +119,31 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
   return results;
 }
 
-std::string FeatureModel::refuse_parts() const {
-  if (!answers_each_frame()) return "the model answers whole sequences, not each frame";
-  if (state_->config().stack.bidirectional) {
-    return "the model is bidirectional, so its first answer depends on the last frame";
-  }
-  return "";
-}
+std::string FeatureModel::refuse_parts() const { return state_->config().refuse_parts(); }
 
 Frames FeatureModel::run_part(const Frames& frames) {
-  const std::string reason = refuse_parts();
-  SLUICE_CHECK(reason.empty(), "a sequence can't be given in parts: {}", reason);
+  state_->require_parts();
   state_->check_width(frames);
   Frames result;
   result.width = outputs();
-  const runtime::Context& context = state_->context;
-  // Parts that are longer than the first go through in several.
-  if (!state_->stream) {
-    if (frames.time() == 0) return result;
-    state_->stream.emplace(context, state_->model(), frames.time());
-    state_->part = runtime::Buffer(*state_->device, frames.values.size() * sizeof(float));
-  }
-  const std::int64_t most = state_->stream->capacity();
-  for (std::int64_t first = 0; first < frames.time(); first += most) {
-    const std::int64_t time = std::min(most, frames.time() - first);
-    const auto values = std::span(frames.values)
-                            .subspan(static_cast<std::size_t>(first * features()),
-                                     static_cast<std::size_t>(time * features()));
-    const runtime::Tensor part =
-        state_->part.tensor(runtime::DType::kFloat32, {time, 1, features()});
-    context.upload<float>(part, values);
-    auto answers = context.download<float>(state_->stream->run(context, part));
+  state_->stream.run(frames.values, features(), [&](const runtime::Tensor& found) {
+    auto answers = state_->context.download<float>(found);
     state_->finish(answers);
     result.values.insert(result.values.end(), answers.begin(), answers.end());
-  }
+  });
   return result;
 }
 
-void FeatureModel::begin_sequence() {
-  if (state_->stream) state_->stream->begin(state_->context);
+void FeatureModel::begin_sequence() { state_->stream.begin(); }
+
+void FeatureModel::save_state(const std::string& path) {
+  state_->require_parts();
+  state_->stream.save(path);
+}
+
+void FeatureModel::load_state(const std::string& path) {
+  state_->require_parts();
+  state_->stream.load(path);
 }
 
 ModelInfo FeatureModel::info() const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/loaded_model.h"
+#include "api/part_stream.h"
 #include "data/batches.h"
 #include "data/tagged_examples.h"
 #include "data/utf8.h"
@@ -50,9 +51,18 @@ struct Tagger::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)) {
-    api::require_kind(path, loaded, models::TaggerConfig::kKind);
+        loaded(training::load_model(context, path_in)),
+        stream(context, model(), model().stack().architecture()) {
     training::use_threads(context, 0);
+  }
+
+  const models::Tagger& model() const {
+    api::require_kind(path, loaded, models::TaggerConfig::kKind);
+    return dynamic_cast<const models::Tagger&>(*loaded.model);
+  }
+  void require_parts() const {
+    const std::string reason = model().config().refuse_parts();
+    SLUICE_CHECK(reason.empty(), "a sentence can't be given in parts: {}", reason);
   }
 
   /// The labels of one batch's rows, into results[place[row]].
@@ -63,6 +73,7 @@ struct Tagger::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
+  api::PartStream stream;
 };
 
 void Tagger::State::read_labels(const std::vector<std::int32_t>& found, const data::Batch& batch,
@@ -125,6 +136,34 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
   }
   profile.finish();
   return results;
+}
+
+std::string Tagger::refuse_parts() const { return state_->model().config().refuse_parts(); }
+
+TaggedSentence Tagger::tag_part(std::span<const std::string> tokens) {
+  state_->require_parts();
+  TaggedSentence result;
+  result.tokens.assign(tokens.begin(), tokens.end());
+  const auto ids = encode(tokens, 0, *state_->loaded.tokenizers.source);
+  state_->stream.run(ids, [&](const runtime::Tensor& found) {
+    for (const std::int32_t label : state_->context.download<std::int32_t>(found)) {
+      result.labels.push_back(state_->loaded.tokenizers.labels->name(label));
+    }
+  });
+  result.entities = entities_of(result.labels);
+  return result;
+}
+
+void Tagger::begin_sentence() { state_->stream.begin(); }
+
+void Tagger::save_state(const std::string& path) {
+  state_->require_parts();
+  state_->stream.save(path);
+}
+
+void Tagger::load_state(const std::string& path) {
+  state_->require_parts();
+  state_->stream.load(path);
 }
 
 const std::vector<std::string>& Tagger::labels() const {

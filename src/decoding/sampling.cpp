@@ -175,7 +175,7 @@ SearchResults Sampling::Plan::run(const Context& context,
 
 void Sampling::Plan::resume(const Context& context, const Views& views,
                             const StreamState& from) const {
-  upload_state(context, *model, from.model);
+  upload_state(context, model->state(), from.model);
   std::vector<std::int32_t> status = from.status, lengths(status.size());
   for (std::size_t row = 0; row < status.size(); ++row) {
     if (status[row] == kernel::kCut) status[row] = kernel::kLive;
@@ -287,7 +287,7 @@ StreamState Sampling::stream_state(const Context& context) const {
   stream.tokens = context.download<std::int32_t>(state.tokens);
   stream.status = context.download<std::int32_t>(state.status);
   stream.scores = context.download<double>(state.scores);
-  stream.model = download_state(context, *plan.model);
+  stream.model = download_state(context, plan.model->state());
   return stream;
 }
 

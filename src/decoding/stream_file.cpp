@@ -14,6 +14,7 @@ using io::HostTensor;
 using nlohmann::json;
 
 constexpr std::string_view kModelPrefix = "model.";
+constexpr std::int64_t kMost = 1 << 24;  // inputs, samples, classes
 
 template <typename T>
 void add(io::Container& file, const char* name, const std::vector<T>& values) {
@@ -29,21 +30,42 @@ std::vector<T> take(const io::Container& file, const char* name, std::int64_t co
 }
 
 struct Text {
-  std::string model;
   std::uint64_t seed = 0;
   std::int64_t inputs = 0, samples = 0;
   std::int32_t steps = 0;
 };
 
-Text parse(const io::Container& file) {
+/// The file's description, given to `read` once it is known to be of this model.
+template <typename Read>
+auto parse(const io::Container& file, const std::string& model_identity, Read&& read) {
   try {
     const json text = json::parse(file.text);
-    return {text.at("model"), text.at("seed"), text.at("inputs"), text.at("samples"),
-            text.at("steps")};
+    const std::string model = text.at("model");
+    if (model != model_identity) {
+      base::fail(ErrorCode::kFormat,
+                 "'{}' was saved from the model '{}', and this one is '{}': go on with the one it "
+                 "came from",
+                 file.origin, model, model_identity);
+    }
+    return read(text);
   } catch (const json::exception& error) {
     base::fail(ErrorCode::kFormat, "'{}': its description is damaged: {}", file.origin,
                error.what());
   }
+}
+
+void add_model(io::Container& file, const io::TensorTable& state) {
+  for (const auto& [name, tensor] : state) {
+    file.tensors.add(std::string(kModelPrefix) + name, tensor);
+  }
+}
+
+io::TensorTable take_model(const io::Container& file) {
+  io::TensorTable state;
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name.starts_with(kModelPrefix)) state.add(name.substr(kModelPrefix.size()), tensor);
+  }
+  return state;
 }
 
 void check_rows(const io::Container& file, const StreamState& state) {
@@ -73,22 +95,15 @@ void save_stream(const std::filesystem::path& path, const StreamState& state,
   add(file, "tokens", state.tokens);
   add(file, "status", state.status);
   add(file, "scores", state.scores);
-  for (const auto& [name, tensor] : state.model) {
-    file.tensors.add(std::string(kModelPrefix) + name, tensor);
-  }
+  add_model(file, state.model);
   io::write_stream(path, file);
 }
 
 StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity) {
   const io::Container file = io::read_stream(path);
-  const Text text = parse(file);
-  if (text.model != model_identity) {
-    base::fail(ErrorCode::kFormat,
-               "'{}' was saved from the model '{}', and this one is '{}': go on with the one it "
-               "came from",
-               file.origin, text.model, model_identity);
-  }
-  constexpr std::int64_t kMost = 1 << 24;
+  const Text text = parse(file, model_identity, [](const json& t) {
+    return Text{t.at("seed"), t.at("inputs"), t.at("samples"), t.at("steps")};
+  });
   if (text.inputs < 1 || text.inputs > kMost || text.samples < 1 || text.samples > kMost ||
       text.steps < 0) {
     base::fail(ErrorCode::kFormat, "'{}' can't be: {} samples of {} inputs after {} tokens",
@@ -104,9 +119,29 @@ StreamState load_stream(const std::filesystem::path& path, const std::string& mo
   state.status = take<std::int32_t>(file, "status", rows);
   state.scores = take<double>(file, "scores", rows);
   check_rows(file, state);
-  for (const auto& [name, tensor] : file.tensors) {
-    if (name.starts_with(kModelPrefix)) state.model.add(name.substr(kModelPrefix.size()), tensor);
+  state.model = take_model(file);
+  return state;
+}
+
+void save_sequence(const std::filesystem::path& path, const SequenceState& state,
+                   const std::string& model_identity) {
+  io::Container file;
+  file.text = json{{"model", model_identity}, {"answers", state.answer.size()}}.dump();
+  add(file, "answer", state.answer);
+  add_model(file, state.model);
+  io::write_stream(path, file);
+}
+
+SequenceState load_sequence(const std::filesystem::path& path, const std::string& model_identity) {
+  const io::Container file = io::read_stream(path);
+  const auto answers = parse(file, model_identity,
+                             [](const json& t) { return t.at("answers").get<std::int64_t>(); });
+  if (answers < 0 || answers > kMost) {
+    base::fail(ErrorCode::kFormat, "'{}' can't be: an answer of {} numbers", file.origin, answers);
   }
+  SequenceState state;
+  state.answer = take<float>(file, "answer", answers);
+  state.model = take_model(file);
   return state;
 }
 

@@ -67,17 +67,16 @@ std::uint64_t digest(std::uint64_t hash, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-io::TensorTable download_state(const Context& context, const models::StepModel& model) {
+io::TensorTable download_state(const Context& context, std::span<const StateTensor> tensors) {
   io::TensorTable state;
-  for (const StateTensor& tensor : model.state()) {
+  for (const StateTensor& tensor : tensors) {
     state.add(tensor.name, download(context, tensor.value));
   }
   return state;
 }
 
-void upload_state(const Context& context, const models::StepModel& model,
+void upload_state(const Context& context, std::span<const StateTensor> tensors,
                   const io::TensorTable& state) {
-  const std::vector<StateTensor> tensors = model.state();
   SLUICE_CHECK(state.size() == tensors.size(),
                "the saved state has {} tensors, but this model's has {}", state.size(),
                tensors.size());

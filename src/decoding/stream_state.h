@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,18 @@ struct StreamState {
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
+/// Where one sequence that comes in parts (models::SequenceStream) stands.
+struct SequenceState {
+  io::TensorTable model;      ///< its state by name, as above
+  std::vector<float> answer;  ///< to all so far, if the model gives one and has seen any
+};
+
 /// The state of a model's rows, on the host. Waits for the device.
-io::TensorTable download_state(const models::Context& context, const models::StepModel& model);
+io::TensorTable download_state(const models::Context& context,
+                               std::span<const models::StateTensor> tensors);
 /// Into a model that has been started with as many rows. Throws ErrorCode::kInvalidArgument if
 /// names, shapes or kinds of numbers differ, with the tensor and both shapes.
-void upload_state(const models::Context& context, const models::StepModel& model,
+void upload_state(const models::Context& context, std::span<const models::StateTensor> tensors,
                   const io::TensorTable& state);
 
 /// Tells models apart: a digest of configuration and weights. Waits for the device.
@@ -45,5 +53,10 @@ void save_stream(const std::filesystem::path& path, const StreamState& state,
 /// Throws ErrorCode::kNotFound if there is no file, kFormat for what is damaged, of another kind,
 /// newer than this program or saved from a model of another identity.
 StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity);
+
+/// The same of one sequence.
+void save_sequence(const std::filesystem::path& path, const SequenceState& state,
+                   const std::string& model_identity);
+SequenceState load_sequence(const std::filesystem::path& path, const std::string& model_identity);
 
 }  // namespace sluice::decoding

@@ -25,6 +25,7 @@ class Classifier final : public Model {
   /// Of classes, in training.
   ClassWeights& class_weights() { return output_.class_weights(); }
   const layers::Embedding& embedding() const { return embedding_; }
+  const layers::RecurrentStack& stack() const { return stack_; }
 
  private:
   ClassifierConfig config_;

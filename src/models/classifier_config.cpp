@@ -1,5 +1,7 @@
 #include "models/classifier_config.h"
 
+#include <fmt/format.h>
+
 #include "kernels/pooling/pooling.h"
 #include "models/config_json.h"
 
@@ -24,6 +26,15 @@ void ClassifierConfig::validate() const {
   check_width("embedding", embedding);
   stack.validate();
   kernels::pooling::parse_kind(pooling);
+}
+
+std::string ClassifierConfig::refuse_parts() const {
+  if (pooling != "last") {
+    return fmt::format("the model pools by {} over all tokens; one with pooling last can go on",
+                       pooling);
+  }
+  if (!stack.bidirectional) return "";
+  return "the model is bidirectional, so its answer depends on the last token from the first on";
 }
 
 std::string ClassifierConfig::to_json() const {

@@ -19,6 +19,9 @@ struct ClassifierConfig {
   StackConfig stack = {.bidirectional = true};
   std::string pooling = "attention";  ///< last, mean, max or attention
 
+  /// Why its sequences can't come in parts, each answered before the next is there; empty if they
+  /// can.
+  std::string refuse_parts() const;
   /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
   void validate() const;
   /// JSON text as stored in the checkpoint; from_json refuses missing, unknown or mistyped keys.

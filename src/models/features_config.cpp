@@ -33,6 +33,12 @@ void FeaturesConfig::validate() const {
                outputs, stack.output_width());
 }
 
+std::string FeaturesConfig::refuse_parts() const {
+  if (!is_per_frame()) return "the model answers whole sequences, not each frame";
+  if (!stack.bidirectional) return "";
+  return "the model is bidirectional, so its first answer depends on the last frame";
+}
+
 std::string FeaturesConfig::to_json() const {
   return write_config(kKind, [&](auto&& visit) { visit_keys(*this, visit); });
 }

@@ -27,6 +27,9 @@ struct FeaturesConfig {
 
   bool has_classes() const { return target == "classes"; }
   bool is_per_frame() const { return pooling == "none"; }
+  /// Why its sequences can't come in parts, each answered before the next is there; empty if they
+  /// can.
+  std::string refuse_parts() const;
   /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
   void validate() const;
   /// JSON text as stored in the checkpoint; from_json refuses missing, unknown or mistyped keys.

@@ -1,16 +1,21 @@
-#include "models/feature_stream.h"
+#include "models/sequence_stream.h"
+
+#include <utility>
+
+#include "base/check.h"
 
 namespace sluice::models {
 
-FeatureStream::FeatureStream(const Context& context, const Features& model, std::int64_t time)
+SequenceStream::SequenceStream(const Context& context, const Model& model,
+                               const kernels::recurrent::Descriptor& stack, std::int64_t time)
     : time_(time) {
-  SLUICE_ASSERT(model.config().is_per_frame() && !model.config().stack.bidirectional);
+  SLUICE_ASSERT(stack.directions == 1);
   runtime::ArenaPlanner planner;
-  plan_ = model.plan(context, planner, {1, time, time}, false);
+  plan_ = model.training_plan(context, planner, {1, time, time}, false);
+  parts_ = &dynamic_cast<PartPlan&>(*plan_);
   arena_ = runtime::Arena(context.device(), planner);
-  plan_->pack(context, arena_);
+  parts_->pack(context, arena_);
 
-  const kernels::recurrent::Descriptor& stack = model.stack().architecture();
   const DType storage = model.parameters().storage(context);
   const DType cell = base::policy_of(storage).cell_state;
   const Shape h = stack.h_shape(1), c{stack.layers, 1, stack.hidden};
@@ -31,18 +36,24 @@ FeatureStream::FeatureStream(const Context& context, const Features& model, std:
   begin(context);
 }
 
-void FeatureStream::begin(const Context& context) const {
+void SequenceStream::begin(const Context& context) const {
   context.zero(from_.h);
   if (from_.c) context.zero(from_.c);
 }
 
-Tensor FeatureStream::run(const Context& context, const Tensor& frames) {
+Tensor SequenceStream::run(const Context& context, const Tensor& source) {
   Batch part;
-  part.extent = {1, frames.size(0), 0};
-  part.source = frames;
-  plan_->run(context, arena_, part, from_, to_);
+  part.extent = {1, source.size(0), 0};
+  part.source = source;
+  const Tensor answers = parts_->run_part(context, arena_, part, from_, to_);
   std::swap(from_, to_);
-  return plan_->answers(arena_);
+  return answers;
+}
+
+std::vector<StateTensor> SequenceStream::state() const {
+  std::vector<StateTensor> state{{"h", from_.h, 1}};
+  if (from_.c) state.push_back({"c", from_.c, 1});
+  return state;
 }
 
 }  // namespace sluice::models

@@ -1,30 +1,35 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
-#include "models/features.h"
-#include "models/stack_training.h"
+#include "kernels/recurrent/recurrent.h"
+#include "models/part_plan.h"
+#include "models/step_model.h"
 
 namespace sluice::models {
 
-/// One sequence that comes in parts, through a model that answers each frame and reads forward
-/// only. Owns its memory; weights are packed once, when it is made, so the parameters must not
-/// change while it lives.
-class FeatureStream {
+/// One sequence that comes in parts, through a model that reads forward only and whose plans are
+/// PartPlans: a tagger, a classifier, or a stack on features. Owns its memory; weights are packed
+/// once, when it is made, so the parameters must not change while it lives.
+class SequenceStream {
  public:
-  /// For parts of up to `time` frames.
-  FeatureStream(const Context& context, const Features& model, std::int64_t time);
+  /// For parts of up to `time` steps; `stack` is the architecture of the model's.
+  SequenceStream(const Context& context, const Model& model,
+                 const kernels::recurrent::Descriptor& stack, std::int64_t time);
 
   std::int64_t capacity() const { return time_; }
   /// The next part begins a new sequence.
   void begin(const Context& context) const;
-  /// frames float32 [time, 1, features] -> the answers, as StackTraining has them, until the next
-  /// call.
-  Tensor run(const Context& context, const Tensor& frames);
+  /// The model's source of one row [time, 1, ..] -> PartPlan::run_part.
+  Tensor run(const Context& context, const Tensor& source);
+  /// Where the sequence stands; views stay valid until the next call.
+  std::vector<StateTensor> state() const;
 
  private:
   std::int64_t time_;
-  std::unique_ptr<StackTraining> plan_;
+  std::unique_ptr<TrainingPlan> plan_;
+  PartPlan* parts_;
   runtime::Arena arena_;
   runtime::Buffer memory_;
   StackStates from_, to_;

@@ -97,12 +97,13 @@ Tensor StackTraining::forward_backward(const Context& context, const runtime::Ar
   return sums(arena);
 }
 
-void StackTraining::run(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                        const StackStates& from, const StackStates& to) {
+Tensor StackTraining::run_part(const Context& context, const runtime::Arena& arena,
+                               const Batch& part, const StackStates& from, const StackStates& to) {
   SLUICE_ASSERT(!training_);
-  check(batch);
-  forward(context, arena, batch, {}, from, to);
+  check(part);
+  forward(context, arena, part, {}, from, to);
   output_.finish(context, arena);
+  return answers(arena);
 }
 
 std::string StackTraining::implementations() const {

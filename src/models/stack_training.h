@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "layers/recurrent_stack.h"
+#include "models/part_plan.h"
 #include "models/sequence_output.h"
 
 namespace sluice::models {
@@ -24,14 +25,6 @@ class StackInput {
   virtual void backward(const Context&, const runtime::Arena&, const Batch&, const Pass&) {}
 };
 
-/// States that a stack starts from, or ended in; h [layers * directions, rows, output of a layer]
-/// (kernels::recurrent::Descriptor::h_shape) in storage, c [.., rows, hidden] in the cell-state
-/// dtype, absent if the cell has none.
-struct StackStates {
-  Tensor h;
-  Tensor c;
-};
-
 /// The plan of a model that is a recurrent stack between an input and an output, trained or
 /// evaluated at one capacity:
 ///
@@ -39,7 +32,7 @@ struct StackStates {
 ///
 /// Of a batch the input reads source; the output target_out and target_lengths, whose time is the
 /// source's, or 1 if the output pools. Evaluation without target_out leaves the sums zero.
-class StackTraining final : public TrainingPlan {
+class StackTraining final : public TrainingPlan, public PartPlan {
  public:
   /// Streams of the dropout keys; layer l of the stack adds l.
   static constexpr std::uint32_t kInputDropout = 0;
@@ -58,17 +51,16 @@ class StackTraining final : public TrainingPlan {
   Tensor forward_backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                           const Pass& pass) override;
   Tensor sums(const runtime::Arena& arena) const override { return output_.sums(arena); }
-  /// After `evaluate` or `run`, until the next call: what the model says of each step, or of each
-  /// sequence (then time is 1): values, or log-probabilities of classes. [time, rows, outputs] in
-  /// the parameters' dtype; past a row's end it means nothing.
+  /// After `evaluate` or `run_part`, until the next call: what the model says of each step, or of
+  /// each sequence (then time is 1): values, or log-probabilities of classes. [time, rows, outputs]
+  /// in the parameters' dtype; past a row's end it means nothing.
   Tensor answers(const runtime::Arena& arena) const { return output_.outputs(arena); }
 
-  /// Sequences that come in parts, by a plan that doesn't train: `answers` of one part, from where
-  /// the one before ended (absent: zero) to where this ends; `to` may not be `from`. Takes the
-  /// weights as `pack` last saw them.
-  void run(const Context& context, const runtime::Arena& arena, const Batch& batch,
-           const StackStates& from, const StackStates& to);
-  void pack(const Context& context, const runtime::Arena& arena);
+  /// Of a model that gives an answer to each step: to those of the part; of one that pools by the
+  /// last step, to all so far.
+  Tensor run_part(const Context& context, const runtime::Arena& arena, const Batch& part,
+                  const StackStates& from, const StackStates& to) override;
+  void pack(const Context& context, const runtime::Arena& arena) override;
 
   std::string implementations() const override;
   std::string explain() const override;

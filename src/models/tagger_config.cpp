@@ -75,6 +75,12 @@ void TaggerConfig::validate() const {
   check_cell(*this);
 }
 
+std::string TaggerConfig::refuse_parts() const {
+  if (has_crf()) return "the model scores all labels of a sentence together, by a CRF";
+  if (!bidirectional) return "";
+  return "the model is bidirectional, so its first label depends on the last token";
+}
+
 std::string TaggerConfig::to_json() const {
   ordered_json json;
   json["model"] = kKind;

@@ -30,6 +30,9 @@ struct TaggerConfig {
 
   bool has_crf() const { return output == "crf"; }
 
+  /// Why its sequences can't come in parts, each answered before the next is there; empty if they
+  /// can.
+  std::string refuse_parts() const;
   /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
   void validate() const;
   /// JSON text as stored in the checkpoint; from_json refuses unknown or mistyped keys.

@@ -66,9 +66,13 @@ struct TaggerTraining::Plan {
         context, {x, y, batch.row_ids, model->config().dropout, pass.dropout.shifted(stream)});
   }
 
+  void pack(const Context& context, const runtime::Arena& arena) {
+    stack.pack(context, arena, model->parameters());
+    output.pack(context, arena, model->parameters());
+  }
   /// What the output layer reads [time, rows, hidden].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                 const Pass& pass);
+                 const Pass& pass, const StackStates& from = {}, const StackStates& to = {});
   /// [time, rows, labels] in the type of the parameters.
   Tensor emit(const Context& context, const runtime::Arena& arena, const Tensor& hidden);
   /// Fills in sums and, unless training with a softmax, best labels. If training, the gradient of
@@ -134,12 +138,10 @@ void TaggerTraining::Plan::check(const Batch& batch, const Pass& pass) const {
 }
 
 Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Arena& arena,
-                                     const Batch& batch, const Pass& pass) {
+                                     const Batch& batch, const Pass& pass, const StackStates& from,
+                                     const StackStates& to) {
   check(batch, pass);
   const TaggerConfig& config = model->config();
-  stack.pack(context, arena, model->parameters());
-  output.pack(context, arena, model->parameters());
-
   last = {};
   last.time = batch.extent.source_time;
   last.rows = batch.extent.rows;
@@ -147,6 +149,10 @@ Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Aren
   model->embedding().forward(context, model->parameters(), batch.source, last.x);
   if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
   last.lengths = batch.source_lengths;
+  last.h0 = from.h;
+  last.c0 = from.c;
+  last.hn = to.h;
+  last.cn = to.c;
   last.y = tensor(arena, slots.y, config.hidden);
   last.row_ids = batch.row_ids;
   last.dropout = pass.dropout.shifted(kStackStream);
@@ -264,6 +270,7 @@ TaggerTraining::~TaggerTraining() = default;
 Tensor TaggerTraining::evaluate(const Context& context, const runtime::Arena& arena,
                                 const Batch& batch, const Pass& pass) {
   SLUICE_ASSERT(!plan_->training);
+  plan_->pack(context, arena);
   const Tensor hidden = plan_->forward(context, arena, batch, pass);
   plan_->compute_loss(context, arena, batch, pass, plan_->emit(context, arena, hidden));
   return plan_->sums(arena);
@@ -272,11 +279,24 @@ Tensor TaggerTraining::evaluate(const Context& context, const runtime::Arena& ar
 Tensor TaggerTraining::forward_backward(const Context& context, const runtime::Arena& arena,
                                         const Batch& batch, const Pass& pass) {
   SLUICE_ASSERT(plan_->training);
+  plan_->pack(context, arena);
   const Tensor hidden = plan_->forward(context, arena, batch, pass);
   const Tensor emissions = plan_->emit(context, arena, hidden);
   plan_->compute_loss(context, arena, batch, pass, emissions);
   plan_->backward(context, arena, batch, pass, hidden, emissions);
   return plan_->sums(arena);
+}
+
+void TaggerTraining::pack(const Context& context, const runtime::Arena& arena) {
+  plan_->pack(context, arena);
+}
+
+Tensor TaggerTraining::run_part(const Context& context, const runtime::Arena& arena,
+                                const Batch& part, const StackStates& from, const StackStates& to) {
+  SLUICE_ASSERT(!plan_->training && plan_->model->crf() == nullptr);
+  const Tensor hidden = plan_->forward(context, arena, part, {}, from, to);
+  plan_->find_best(context, arena, part, plan_->emit(context, arena, hidden));
+  return labels(arena);
 }
 
 Tensor TaggerTraining::sums(const runtime::Arena& arena) const { return plan_->sums(arena); }

@@ -2,13 +2,14 @@
 
 #include <memory>
 
+#include "models/part_plan.h"
 #include "models/tagger.h"
 
 namespace sluice::models {
 
 /// The plan of a Tagger (TrainingPlan says what its calls do). kCorrect counts labels where the
 /// model's best sequence has the target.
-class TaggerTraining final : public TrainingPlan {
+class TaggerTraining final : public TrainingPlan, public PartPlan {
  public:
   /// As Model::training_plan; the capacity's source_time bounds labels, too.
   TaggerTraining(const Context& context, const Tagger& model, runtime::ArenaPlanner& planner,
@@ -22,6 +23,10 @@ class TaggerTraining final : public TrainingPlan {
   Tensor forward_backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                           const Pass& pass) override;
   Tensor sums(const runtime::Arena& arena) const override;
+  /// The best labels of the part, as `labels`; of a model with a softmax.
+  Tensor run_part(const Context& context, const runtime::Arena& arena, const Batch& part,
+                  const StackStates& from, const StackStates& to) override;
+  void pack(const Context& context, const runtime::Arena& arena) override;
   std::string implementations() const override;
   std::string explain() const override;
 

@@ -150,6 +150,32 @@ TEST_F(Classify, GoesOnAsIfItHadNeverStopped) {
             place_.sluice({"classify", "whole/last"}, {.input = in}).out);
 }
 
+TEST_F(Classify, GoesOnWithATextFromAState) {
+  place_.train({"model.pooling=last", "model.bidirectional=false"});
+  const auto answers = [&](const std::vector<std::string>& arguments, const std::string& input) {
+    std::vector<std::string> all{"classify", "run/best"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Outcome said = place_.sluice(all, {.input = input});
+    EXPECT_EQ(said.code, 0) << said.err;
+    return said.out;
+  };
+  const std::string expected =
+      answers({}, "\nthe old\nthe old cat\nthe old cat\nthe old cat and\n");
+  std::string found = answers({"--save-state", "s"}, "\nthe old\n");
+  found += answers({"--state", "s", "--save-state", "s"}, "cat\n");
+  found += answers({"--state", "s"}, "\nand\n");  // a part without words changes nothing
+  EXPECT_EQ(found, expected);
+
+  place_.train({"model.pooling=last", "output.directory=both", "training.max_epochs=1"});
+  place_.expect_error({"classify", "both/best", "--save-state", "t"}, {"bidirectional"},
+                      {.input = "a\n"});
+  place_.expect_error({"classify", "both/best", "--state", "s"}, {"bidirectional"},
+                      {.input = "a\n"});
+  place_.train({"output.directory=all", "training.max_epochs=1"});
+  place_.expect_error({"classify", "all/best", "--save-state", "t"}, {"pools by attention"},
+                      {.input = "a\n"});
+}
+
 TEST_F(Classify, ClassWeightsMoveWhatIsAnswered) {
   // Half of the texts are of each label, and nothing in them tells which.
   std::string text = "text,label\n";

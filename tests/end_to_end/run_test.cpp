@@ -127,6 +127,40 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
   EXPECT_NE(info.out.find("input.mean"), std::string::npos) << info.out << info.err;
 }
 
+TEST_F(Run, GoesOnWithASequenceFromAState) {
+  place_.train({"model.cell=gru", "training.max_epochs=1"});
+  const Sequence s = sequence(30, 999);
+  const auto frames = [&](std::int64_t begin, std::int64_t end) {
+    return npy_file({end - begin, 2},
+                    std::vector<float>(s.frames.begin() + 2 * begin, s.frames.begin() + 2 * end));
+  };
+  place_.write("in.npy", frames(0, 30));
+  place_.write("a.npy", frames(0, 9));
+  place_.write("b.npy", frames(9, 30));
+  place_.write("none.npy", frames(9, 9));
+  const auto run = [&](const std::string& in, const std::vector<std::string>& more) {
+    std::vector<std::string> all{"run", "run/best", in, "out.npy"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome said = place_.sluice(all);
+    EXPECT_EQ(said.code, 0) << said.err;
+    return answers("out.npy").floats;
+  };
+  const auto whole = run("in.npy", {});
+  auto parts = run("a.npy", {"--save-state", "s"});
+  EXPECT_TRUE(run("none.npy", {"--state", "s", "--save-state", "s"}).empty());
+  const auto rest = run("b.npy", {"--state", "s", "--part", "4"});
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  ASSERT_EQ(parts.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5);
+  EXPECT_NE(run("b.npy", {}), rest);
+
+  place_.expect_error({"run", "run/best", "train.npz", "o", "--state", "s"},
+                      {"one sequence", "'train.npz' holds 40 arrays"});
+  place_.train({"model.bidirectional=true", "output.directory=both", "training.max_epochs=1"});
+  place_.expect_error({"run", "both/best", "in.npy", "o.npy", "--save-state", "t"},
+                      {"bidirectional"});
+}
+
 TEST_F(Run, AStackWithProjectionsPutsOutWhatItProjects) {
   // Two numbers in, two out: the frames themselves, a stack of four layers in between.
   place_.train({"data.targets=train.npz", "model.layers=4", "model.projections=3,3 3,2",

@@ -201,6 +201,38 @@ TEST_F(Tag, StartsFromWordVectors) {
       << outcome.out << outcome.err;
 }
 
+TEST_F(Tag, GoesOnWithASentenceFromAState) {
+  place_.train({"model.output=softmax", "model.bidirectional=false"});
+  const auto lines = [&](const std::vector<std::string>& arguments, const std::string& input) {
+    std::vector<std::string> all{"tag", "run/best"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Outcome said = place_.sluice(all, {.input = input});
+    EXPECT_EQ(said.code, 0) << said.err;
+    return said.out.substr(0, said.out.size() - 1);  // without the empty line
+  };
+  const std::string whole = lines({}, "mr\nna\nnb\nin\nnc\n");
+  EXPECT_NE(whole.find("nb\tI-per\nin\tO\nnc\tB-loc\n"), std::string::npos) << whole;
+  std::string parts = lines({"--save-state", "s"}, "mr\n");
+  parts += lines({"--state", "s", "--save-state", "s"}, "na\nnb\n");
+  parts += lines({"--state", "s"}, "in\nnc\n");
+  EXPECT_EQ(parts, whole);
+  // Or nothing would show that a state was taken up.
+  lines({"--save-state", "in"}, "in\n");
+  lines({"--save-state", "mr"}, "mr\n");
+  EXPECT_EQ(lines({"--state", "in"}, "na\n"), "na\tB-loc\n");
+  EXPECT_EQ(lines({"--state", "mr"}, "na\n"), "na\tB-per\n");
+
+  place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
+                      {.input = "a\n\nb\n"});
+  place_.expect_error({"tag", "run/best", "--state", "none"}, {"'none'"}, {.input = "a\n"});
+  place_.train({"model.output=softmax", "output.directory=both", "training.max_epochs=1"});
+  place_.expect_error({"tag", "both/best", "--save-state", "t"}, {"bidirectional"},
+                      {.input = "a\n"});
+  place_.train({"model.bidirectional=false", "output.directory=crf", "training.max_epochs=1"});
+  place_.expect_error({"tag", "crf/best", "--save-state", "t"}, {"CRF"}, {.input = "a\n"});
+  place_.expect_error({"tag", "crf/best", "--state", "s"}, {"CRF"}, {.input = "a\n"});
+}
+
 TEST_F(Tag, RefusesBadInput) {
   place_.expect_train_error({"training.class_weights=balanced"},
                             {"training.class_weights is 'balanced'", "CRF"});

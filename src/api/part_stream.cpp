@@ -1,0 +1,80 @@
+#include "api/part_stream.h"
+
+#include <algorithm>
+
+#include "base/dtype.h"
+
+namespace sluice::api {
+namespace {
+
+using runtime::Shape;
+using runtime::Tensor;
+
+// Longer parts go through in several pieces.
+constexpr std::int64_t kLongestPiece = 4096;
+
+}  // namespace
+
+models::SequenceStream& PartStream::stream_of(std::int64_t time) {
+  time = std::clamp<std::int64_t>(time, 1, kLongestPiece);
+  if (stream_ && stream_->capacity() >= time) return *stream_;
+  models::SequenceStream longer(context_, model_, stack_, time);
+  if (stream_) {
+    const auto from = stream_->state(), to = longer.state();
+    for (std::size_t i = 0; i < from.size(); ++i) context_.copy(to[i].value, from[i].value);
+    context_.synchronize();  // the memory goes
+  }
+  return stream_.emplace(std::move(longer));
+}
+
+template <typename T>
+void PartStream::run_pieces(std::span<const T> values, std::int64_t width,
+                            const std::function<void(const Tensor&)>& take) {
+  const std::int64_t numbers = std::max<std::int64_t>(width, 1);
+  const std::int64_t time = std::ssize(values) / numbers;
+  if (time == 0) return;
+  models::SequenceStream& stream = stream_of(time);
+  const std::int64_t longest = std::min(time, stream.capacity());
+  const auto bytes = static_cast<std::size_t>(longest * numbers) * sizeof(T);
+  if (piece_.bytes() < bytes) {
+    context_.synchronize();  // the memory goes
+    piece_ = runtime::Buffer(context_.device(), bytes);
+  }
+  for (std::int64_t first = 0; first < time; first += longest) {
+    const std::int64_t count = std::min(longest, time - first);
+    const Shape shape = width == 0 ? Shape{count, 1} : Shape{count, 1, width};
+    const Tensor piece = piece_.tensor(base::dtype_of<T>(), shape);
+    context_.upload<T>(piece, values.subspan(static_cast<std::size_t>(first * numbers),
+                                             static_cast<std::size_t>(count * numbers)));
+    take(stream.run(context_, piece));
+  }
+}
+
+void PartStream::run(std::span<const std::int32_t> tokens,
+                     const std::function<void(const Tensor&)>& take) {
+  run_pieces(tokens, 0, take);
+}
+
+void PartStream::run(std::span<const float> frames, std::int64_t width,
+                     const std::function<void(const Tensor&)>& take) {
+  run_pieces(frames, width, take);
+}
+
+void PartStream::begin() {
+  if (stream_) stream_->begin(context_);
+}
+
+void PartStream::save(const std::string& path, const std::vector<float>& answer) {
+  const decoding::SequenceState state{decoding::download_state(context_, stream_of(1).state()),
+                                      answer};
+  decoding::save_sequence(path, state, decoding::identity_of(context_, model_));
+}
+
+std::vector<float> PartStream::load(const std::string& path) {
+  const decoding::SequenceState state =
+      decoding::load_sequence(path, decoding::identity_of(context_, model_));
+  decoding::upload_state(context_, stream_of(1).state(), state.model);
+  return state.answer;
+}
+
+}  // namespace sluice::api

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoding/stream_state.h"
+#include "models/sequence_stream.h"
+
+namespace sluice::api {
+
+/// One sequence that comes in parts of any length, through a model that is given them as its
+/// source; its state can be saved and gone on with elsewhere. Takes memory with the first part.
+class PartStream {
+ public:
+  /// `stack` is the architecture of the model's; all must outlive this.
+  PartStream(const runtime::Context& context, const models::Model& model,
+             const kernels::recurrent::Descriptor& stack)
+      : context_(context), model_(model), stack_(stack) {}
+
+  /// Tokens. Calls `take` with what the model says of them (models::PartPlan), a piece at a time.
+  void run(std::span<const std::int32_t> tokens,
+           const std::function<void(const runtime::Tensor&)>& take);
+  /// Frames of so many numbers.
+  void run(std::span<const float> frames, std::int64_t width,
+           const std::function<void(const runtime::Tensor&)>& take);
+  /// The next part begins a new sequence.
+  void begin();
+
+  /// Writes where the sequence stands (decoding::save_sequence), with the answer to all so far, if
+  /// there is one.
+  void save(const std::string& path, const std::vector<float>& answer = {});
+  /// The next part goes on from there. Returns the answer that was saved; throws as
+  /// decoding::load_sequence, and ErrorCode::kInvalidArgument for a state that doesn't fit.
+  std::vector<float> load(const std::string& path);
+
+ private:
+  template <typename T>
+  void run_pieces(std::span<const T> values, std::int64_t width,
+                  const std::function<void(const runtime::Tensor&)>& take);
+  /// A stream for parts of `time` steps or for as many as one may have, which stands where the one
+  /// before did.
+  models::SequenceStream& stream_of(std::int64_t time);
+
+  const runtime::Context& context_;
+  const models::Model& model_;
+  const kernels::recurrent::Descriptor& stack_;
+  std::optional<models::SequenceStream> stream_;
+  runtime::Buffer piece_;  ///< the source at work
+};
+
+}  // namespace sluice::api
