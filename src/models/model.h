@@ -46,6 +46,7 @@ struct Pass {
   /// float64 [1]: in training, how likely a model that predicts tokens is fed its own prediction in
   /// place of a target (scheduled sampling, OutputLoss::schedule_inputs); absent: never.
   Tensor sampling = {};
+  bool sampling_draws = false;  ///< whether that prediction is drawn, not the likeliest token
 };
 
 /// A plan to train or evaluate at one capacity; its memory is booked with the planner. Several

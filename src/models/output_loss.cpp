@@ -131,6 +131,7 @@ void OutputLoss::schedule_inputs(const Context& context, const runtime::Arena& a
     args.lengths = batch.target_lengths;
     args.row_ids = batch.row_ids;
     args.probability = pass.sampling;
+    args.draws = pass.sampling_draws;
     args.source = pass.dropout.shifted(stream);
     const runtime::Span span(context, "scheduled_sampling");
     kernels::sampling::schedule_inputs(context, args);

@@ -238,6 +238,8 @@ const ConfigKey kKeys[] = {
      "k/(k + exp(i/k)) (inverse_sigmoid)."},
     {"training.sampling_max", [](C& c) -> T { return &c.sampling.most; }, kMust,
      "The share does not rise above this."},
+    {"training.sampling_draw", [](C& c) -> T { return &c.sampling.draw; }, kMust,
+     "Whether a model's predictions are drawn by their probability, not the likeliest ones."},
     {"training.bptt", [](C& c) -> T { return &c.loop.bptt; }, kMust,
      "Not 0: the texts are one running text, trained so many steps at a time by truncated "
      "back-propagation through time: its stretches stand side by side, training.max_rows of them "

@@ -102,6 +102,7 @@ std::span<const std::string_view> LanguageModelTask::keys() const {
       "training.scheduled_sampling",
       "training.sampling_steps",
       "training.sampling_max",
+      "training.sampling_draw",
       "training.bptt",
   };
   return kKeys;

@@ -15,6 +15,8 @@ class ScheduledSampling {
   explicit ScheduledSampling(const SamplingConfig& config) : config_(config) {}
 
   bool is_used() const { return config_.schedule != "none"; }
+  /// Whether predictions are drawn by their probability, not the likeliest ones.
+  bool draws() const { return config_.draw; }
   /// The probability in a step, counted from 1. With i = step - 1 and k = sampling_steps,
   ///   linear           i / k
   ///   exponential      1 - exp(-i / k)

@@ -84,6 +84,7 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "training.scheduled_sampling",
       "training.sampling_steps",
       "training.sampling_max",
+      "training.sampling_draw",
       "training.bleu_tokenizer",
       "output.attention_images",
   };

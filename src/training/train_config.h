@@ -117,6 +117,7 @@ struct SamplingConfig {
   std::string schedule = "none";
   std::int64_t steps = 0;
   double most = 1;
+  bool draw = false;
 };
 
 struct LoopConfig {

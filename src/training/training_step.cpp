@@ -90,6 +90,7 @@ void TrainingStep::forward_backward(const Context& context, models::TrainingPlan
   }
   pass.dropout = {options_.seed, uploaded.step.data_as<const std::int32_t>(), 0};
   if (options_.sampling.is_used()) pass.sampling = uploaded.sampling;
+  pass.sampling_draws = options_.sampling.draws();
   plan.forward_backward(context, plans_.arena(), uploaded.batch, pass);
 }
 

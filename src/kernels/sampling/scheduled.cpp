@@ -26,6 +26,9 @@ void check(const ScheduledInputsArgs& args, const char* operation) {
                "tokens");
   check_tensor(args.lengths, DType::kInt32, rows, operation, "lengths");
   if (args.row_ids) check_tensor(args.row_ids, DType::kInt32, rows, operation, "row_ids");
+  SLUICE_CHECK(!args.draws || args.logits.size(1) <= kMostTokens,
+               "{}: draws from at most {} tokens, not {}", operation, kMostTokens,
+               args.logits.size(1));
   check_tensor(args.probability, DType::kFloat64, Shape{1}, operation, "probability");
 }
 

@@ -97,7 +97,8 @@ class Seq2SeqSearch : public testing::OnDevice {
     return std::accumulate(scores.begin(), scores.end(), 0.0);
   }
 
-  void expect_scores_of_teacher_forcing();
+  /// In float64, or `in_float32` where the device's recurrent layers take none.
+  void expect_scores_of_teacher_forcing(double in_float32);
 
   models::Seq2Seq model_;
 };
@@ -151,10 +152,9 @@ TEST_P(Seq2SeqSearch, BatchedNearlyEqualsSingleInFloat32) {
   }
 }
 
-// In float32 logits around 10 are off by some 1e-5, and so is each of up to 13 tokens' log p.
-void Seq2SeqSearch::expect_scores_of_teacher_forcing() {
-  const bool wide = device_->runs_host_kernels();  // a GPU's recurrent layers take no float64
-  const double tolerance = wide ? 1e-10 : 2e-4;
+void Seq2SeqSearch::expect_scores_of_teacher_forcing(double in_float32) {
+  const bool wide = device_->runs_host_kernels();
+  const double tolerance = wide ? 1e-10 : in_float32;
   make_model(wide ? DType::kFloat64 : DType::kFloat32);
   const auto found = decode(kSources, options_for(4));
   std::vector<std::size_t> lengths;
@@ -170,8 +170,10 @@ void Seq2SeqSearch::expect_scores_of_teacher_forcing() {
             *std::max_element(lengths.begin(), lengths.end()));
 }
 
-TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(); }
-TEST_P(ResetBeforeSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(); }
+// In float32 logits around 10 are off by some 1e-5, and so is each of up to 13 tokens' log p.
+TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(2e-4); }
+// What r is off by passes one of these large matrices more in each step.
+TEST_P(ResetBeforeSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(1e-3); }
 
 TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
   make_model(DType::kFloat32);

@@ -90,6 +90,8 @@ class OracleTest : public DecoderTest<T> {
         for (int i = 0; i < count; ++i) {
           DecoderCase c = random_case(engine, cell, attention, base::dtype_of<T>());
           c.d.tf32 = this->context_.tf32();
+          // A gradient of one number, whose terms may cancel, has no scale to round by.
+          if (sizeof(T) == 2) c.d.hidden = std::max<std::int64_t>(c.d.hidden, 2);
           c.d.dropout = dropout;
           if (dropout > 0) c.d.layers = 2 + i % 2;
           for (const Candidate& candidate : candidates(*this->device_)) {

@@ -38,6 +38,7 @@ class ScheduledInputs : public testing::OnDevice {
     args.lengths = put(lengths_);
     args.row_ids = put(ids_);
     args.probability = put_number(probability);
+    args.draws = draws_;
     args.source = put_key({11, step, 4});
     schedule_inputs(context_, args);
     return get<std::int32_t>(args.tokens);
@@ -57,6 +58,23 @@ class ScheduledInputs : public testing::OnDevice {
     return static_cast<std::size_t>(t * kRows + row);
   }
 
+  /// By the words of the row's step, over the running sum of exp(logit), in double precision.
+  std::int32_t drawn(std::int64_t t, std::int64_t row, std::uint32_t step) const {
+    const float* logits = logits_.data() + (t * kRows + row) * kVocabulary;
+    double total = 0;
+    for (std::int64_t v = 1; v < kVocabulary; ++v) total += std::exp(double{logits[v]});
+    const runtime::DropoutKey key{11, step, 4};
+    const auto id = static_cast<std::uint32_t>(ids_[static_cast<std::size_t>(row)]);
+    const auto fed = static_cast<std::uint32_t>(t + 1);
+    const double place = (key.word(id, fed, 2) + key.word(id, fed, 1) * 0x1p-32) * 0x1p-32 * total;
+    std::int32_t token = 1;
+    for (double sum = std::exp(double{logits[1]}); sum <= place;) {
+      sum += std::exp(double{logits[++token]});
+    }
+    return token;
+  }
+
+  bool draws_ = false;
   Ids tokens_;
   std::vector<float> logits_;
   const Ids lengths_{9, 1, 4, 0, 7};
@@ -112,6 +130,43 @@ TEST_P(ScheduledInputs, NeverTakesPadding) {
   logit(0, 0, 0) = 100;
   EXPECT_EQ(mix(1)[place(1, 0)], best(0, 0));
   EXPECT_NE(best(0, 0), 0);
+}
+
+// No draw falls so near to the border between two tokens that weights of 40 bits tell another one.
+TEST_P(ScheduledInputs, DrawsByProbability) {
+  draws_ = true;
+  int unlikely = 0;
+  for (const std::uint32_t step : {1U, 2U, 3U}) {
+    const Ids fed = mix(1, step);
+    for (std::int64_t t = 0; t < kTime; ++t) {
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const bool predicted = t > 0 && t < lengths_[static_cast<std::size_t>(r)];
+        EXPECT_EQ(fed[place(t, r)], predicted ? drawn(t - 1, r, step) : tokens_[place(t, r)])
+            << "step " << t << ", row " << r;
+        unlikely += predicted && fed[place(t, r)] != best(t - 1, r) ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(mix(tokens_, 0, kTime, 1, step, testing::widened(logits_)), fed);
+  }
+  EXPECT_GT(unlikely, 10);
+  EXPECT_EQ(mix(0), tokens_);
+}
+
+TEST_P(ScheduledInputs, DrawsNoPaddingAndWhatIsCertain) {
+  draws_ = true;
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (std::int64_t v = 1; v < kVocabulary; ++v) {
+    logit(0, 0, v) = v == 76 ? 5 : -infinity;
+    logit(1, 0, v) = v == 5 ? infinity : 0;
+    logit(2, 0, v) = v == 9 || v == 50 ? std::numeric_limits<float>::quiet_NaN() : -infinity;
+    logit(3, 0, v) = v == 33 ? 0 : std::numeric_limits<float>::quiet_NaN();
+  }
+  for (std::int64_t t = 0; t < 4; ++t) logit(t, 0, 0) = 100;
+  const Ids fed = mix(1);
+  EXPECT_EQ(fed[place(1, 0)], 76);
+  EXPECT_EQ(fed[place(2, 0)], 5);
+  EXPECT_EQ(fed[place(3, 0)], 1);
+  EXPECT_EQ(fed[place(4, 0)], 33);
 }
 
 // A step that has diverged is told by its loss; what it is fed must still be a token.

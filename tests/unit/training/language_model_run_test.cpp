@@ -88,7 +88,7 @@ TEST_P(LanguageModelRun, ResumesWithCarriedStates) {
 TEST_P(LanguageModelRun, ResumesWithCarriedStatesOfItsOwnPredictions) {
   const testing::TemporaryFolder folder;
   TrainConfig config = config_of("", 7);
-  config.sampling = {"linear", 20, 0.9};
+  config.sampling = {"linear", 20, 0.9, true};
   expect_resumes(config, folder.path());
 }
 

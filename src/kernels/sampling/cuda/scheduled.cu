@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "base/dtype.h"
 #include "kernels/sampling/cuda/sampling.h"
@@ -17,6 +18,7 @@ struct Scheduled {
   std::int32_t* tokens;
   const std::int32_t *lengths, *ids;
   const double* probability;
+  bool draws;
   runtime::DropoutSource source;
 
   explicit Scheduled(const ScheduledInputsArgs& args)
@@ -29,8 +31,43 @@ struct Scheduled {
         lengths(args.lengths.data_as<const std::int32_t>()),
         ids(args.row_ids.data_as<const std::int32_t>()),
         probability(args.probability.data_as<const double>()),
+        draws(args.draws),
         source(args.source) {}
 };
+
+template <typename V>
+__device__ V sum_of_warp(V value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, distance);
+  }
+  return value;
+}
+
+/// Drawn by its probability, by a warp; `likeliest` where there are none.
+template <typename T>
+__device__ int drawn_token(const T* logits, std::int64_t vocabulary, int likeliest,
+                           const std::array<std::uint32_t, 4>& words) {
+  const T largest = logits[likeliest];
+  const auto weight_of = [&](std::int64_t v) {
+    return v < vocabulary ? weight(logits[v], largest, Distribution::kUnitScale) : std::uint64_t{0};
+  };
+  std::uint64_t mine = 0;
+  for (std::int64_t v = 1 + threadIdx.x; v < vocabulary; v += kWarp) mine += weight_of(v);
+  const std::uint64_t total = sum_of_warp(mine);
+  if (total == 0) return likeliest;
+  std::uint64_t place = place_of_draw(words, total);
+  for (std::int64_t first = 1; first < vocabulary; first += kWarp) {
+    std::uint64_t until = weight_of(first + threadIdx.x);  // of the tokens up to this lane's
+    for (int distance = 1; distance < kWarp; distance *= 2) {
+      const std::uint64_t before = __shfl_up_sync(kAllLanes, until, distance);
+      if (static_cast<int>(threadIdx.x) >= distance) until += before;
+    }
+    const unsigned beyond = __ballot_sync(kAllLanes, until > place);
+    if (beyond != 0) return static_cast<int>(first) + __ffs(static_cast<int>(beyond)) - 1;
+    place -= __shfl_sync(kAllLanes, until, kWarp - 1);
+  }
+  return likeliest;
+}
 
 /// A token and its logit; token 0 stands for none.
 template <typename T>
@@ -55,8 +92,8 @@ __global__ void __launch_bounds__(kWarp* kWarps) scheduled_kernel(Scheduled<T> s
   const std::int64_t fed = s.first_time + n / s.rows + 1, row = n % s.rows;
   if (fed >= s.lengths[row]) return;
   const auto id = static_cast<std::uint32_t>(s.ids == nullptr ? row : s.ids[row]);
-  const std::uint32_t word = s.source.key().word(id, static_cast<std::uint32_t>(fed), 0);
-  if (!takes_prediction(word, *s.probability)) return;
+  const auto words = s.source.key().words(id, static_cast<std::uint32_t>(fed), 0);
+  if (!takes_prediction(words[0], *s.probability)) return;
 
   Candidate<T> best{};
   const T* logits = s.logits + n * s.vocabulary;
@@ -67,7 +104,9 @@ __global__ void __launch_bounds__(kWarp* kWarps) scheduled_kernel(Scheduled<T> s
     best.consider(__shfl_xor_sync(kAllLanes, best.logit, distance),
                   __shfl_xor_sync(kAllLanes, best.token, distance));
   }
-  if (threadIdx.x == 0) s.tokens[fed * s.rows + row] = best.token == 0 ? 1 : best.token;
+  int token = best.token == 0 ? 1 : best.token;
+  if (s.draws) token = drawn_token(logits, s.vocabulary, token, words);
+  if (threadIdx.x == 0) s.tokens[fed * s.rows + row] = token;
 }
 
 }  // namespace
