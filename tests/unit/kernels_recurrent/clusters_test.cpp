@@ -110,7 +110,7 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
       }
     }
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // In 16 bits, layers of more than 256 units and of rows that would take two tiles run forward on
@@ -140,13 +140,13 @@ TEST_P(RecurrentClusters, EqualOracleInHalvedClusters) {
       ++compared;
     }
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // Weights, states and gradients far from 1, which float16 couldn't hold: factors of float32 are
 // scaled on their way to the products.
 TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
-  if (precision_.storage != DType::kFloat32) GTEST_SKIP();
+  if (precision_.storage != DType::kFloat32) GTEST_SKIP() << "of float32 and TF32 alone";
   int compared = 0;
   for (const ClusterSize& size : kSizes) {
     for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
@@ -167,7 +167,7 @@ TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
       ++compared;
     }
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // Of what cells may have beside their equations each by itself, in inference too.
@@ -195,7 +195,7 @@ TEST_P(RecurrentClusters, EqualOracleWithEachExtra) {
       ++compared;
     }
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 TEST_P(RecurrentClusters, EqualOracleWithMixedExtras) {
@@ -223,7 +223,7 @@ TEST_P(RecurrentClusters, EqualOracleWithMixedExtras) {
       }
     }
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // In 16 bits, by itself and beside what else a cell may have, where a block has its units or some.
@@ -318,13 +318,13 @@ TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
       }
     }
   }
-  if (asked == 0) GTEST_SKIP();
+  if (asked == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 TEST_P(RecurrentClusters, LeaveFewRowsOfFloat32ToTheWholeGpu) {
-  if (precision_.storage != DType::kFloat32) GTEST_SKIP();
+  if (precision_.storage != DType::kFloat32) GTEST_SKIP() << "of float32 and TF32 alone";
   Descriptor layer = layer_of(kSizes.back(), CellType::kLstm, 1);
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.rows = 4;
   layer.tf32 = precision_.tf32;
   EXPECT_EQ(refusal(layer).has_value(), !precision_.tf32);
@@ -338,7 +338,7 @@ TEST_P(RecurrentClusters, LeaveFewRowsOfFloat32ToTheWholeGpu) {
 
 TEST_P(RecurrentClusters, RefuseLayerNormOfFloat32) {
   Descriptor layer = layer_of(kSizes.front(), CellType::kLstm, 1);
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.layer_norm = true;
   if (precision_.storage == DType::kFloat32) {
     EXPECT_EQ(refusal(layer), "with layer norm it computes bfloat16 and float16");
@@ -349,7 +349,7 @@ TEST_P(RecurrentClusters, RefuseLayerNormOfFloat32) {
 
 TEST_P(RecurrentClusters, RefuseSingleSteps) {
   Descriptor layer = layer_of(kSizes.front(), CellType::kLstm, 1);
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.time = 1;
   EXPECT_TRUE(refusal(layer).has_value());
 }

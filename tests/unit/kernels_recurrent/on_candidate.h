@@ -28,7 +28,7 @@ class OnCandidate : public ::testing::TestWithParam<Parameter> {
   }
 
   void SetUp() override {
-    if (!candidate_) GTEST_SKIP();
+    if (!candidate_) GTEST_SKIP() << "this device lacks the implementation";
   }
 
   /// Whom the test is about from now on.

@@ -79,7 +79,7 @@ TEST_P(RecurrentPieces, EqualOracleAndRepeatToTheBit) {
   for (int trial = 0; trial < 12; ++trial) {
     StackCase stack = draw_stack(40);
     fill_case(random_, stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP();
+    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
     SCOPED_TRACE(describe(stack));
     RunOptions captured = options();
     captured.rounds = 3;
@@ -99,7 +99,7 @@ TEST_P(RecurrentPieces, EqualOracleInHalvedClusters) {
     stack.time = stack.descriptor.time = draw(20, 40);
     stack.rows = stack.descriptor.rows = draw(19, 28);
     fill_case(random_, stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP();
+    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
     SCOPED_TRACE(describe(stack));
     const Tensors got = run(stack, options());
     expect_close(got, expected(stack), tolerance_of(stack.descriptor.dtype));
@@ -112,7 +112,7 @@ TEST_P(RecurrentPieces, EqualOracleWhereRowsEndEarly) {
   for (int trial = 0; trial < 6; ++trial) {
     StackCase stack = draw_stack(20);
     fill_case(random_, stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP();
+    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
     const std::int64_t longest = trial == 0 ? 0 : draw(0, stack.time);
     stack.input.lengths.clear();
     for (std::int64_t row = 0; row < stack.rows; ++row) {
@@ -171,7 +171,7 @@ TEST_P(RecurrentPieces, EqualWholeSequencesToTheBit) {
     fill_case(random_, stack);
     stack.want_dx = true;
     read_one_input_each(stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP();
+    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
     SCOPED_TRACE(describe(stack));
     const std::int64_t layers = stack.descriptor.layers;
     const Tensors together = run(stack, options());

@@ -98,7 +98,7 @@ TEST_P(RecurrentProjected, OnePlanServesRunsOfAnyExtent) {
   Descriptor stack = stack_of(3, 250);
   stack.time = 7;
   stack.rows = 140;
-  if (gpu_lacks(stack)) GTEST_SKIP();
+  if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   std::vector<StackCase> cases;
   for (int i = 0; i < 8; ++i) {
     cases.push_back(case_of(stack, draw(1, 7), i % 2 == 0 ? draw(1, 20) : draw(20, 140)));
@@ -113,7 +113,7 @@ TEST_P(RecurrentProjected, OnePlanServesRunsOfAnyExtent) {
 
 TEST_P(RecurrentProjected, RefusesWhatItDoesNotDo) {
   Descriptor stack = stack_of(4, 1536);
-  if (gpu_lacks(stack)) GTEST_SKIP();
+  if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   Descriptor other = stack;
   other.projections.clear();
   EXPECT_EQ(refusal(other), "it is for layers with projections");

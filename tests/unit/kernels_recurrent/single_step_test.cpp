@@ -64,8 +64,8 @@ class SingleStep : public ::testing::TestWithParam<SubjectAndPrecision> {
   }
 
   void SetUp() override {
-    if (subject().candidate().peer) GTEST_SKIP();
-    if (precision() == "tf32" && subject().device == "cpu") GTEST_SKIP();
+    if (subject().candidate().peer) GTEST_SKIP() << "of our implementations, not of peers";
+    if (precision() == "tf32" && subject().device == "cpu") GTEST_SKIP() << "the CPU has no TF32";
   }
 
   const std::uint64_t seed_ = seed();

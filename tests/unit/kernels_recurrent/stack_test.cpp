@@ -53,7 +53,8 @@ class RecurrentStack : public ::testing::TestWithParam<Parameter> {
   bool on_host() const { return subject().device == "cpu"; }
   DType dtype() const { return std::get<1>(GetParam()); }
   void SetUp() override {
-    if (is_peer() && std::get<2>(GetParam())) GTEST_SKIP();
+    if (is_peer() && std::get<2>(GetParam()))
+      GTEST_SKIP() << "a peer has none of what is beside the equations";
   }
   bool can_run(const Descriptor& descriptor) const { return subject().can_run(descriptor); }
   RunOptions options() const { return {subject().device, implementation()}; }
@@ -90,26 +91,29 @@ TEST_P(RecurrentStack, EqualsOracle) {
 }
 
 TEST_P(RecurrentStack, EqualsOracleOnTestDevice) {
-  if (!on_host()) GTEST_SKIP();
+  if (!on_host()) GTEST_SKIP() << "the test device runs what the CPU does";
   for (int trial = 0; trial < 8; ++trial) compare(random_case(random_, limits()), "test");
 }
 
 // Enough rows that each thread gets rows of its own, and more than one chunk of steps.
 TEST_P(RecurrentStack, EqualsOracleWithManyRows) {
-  if (implementation() == "cudnn-persist-dynamic") GTEST_SKIP();
+  if (implementation() == "cudnn-persist-dynamic")
+    GTEST_SKIP() << "cuDNN compiles a kernel for every plan of that one";
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(6, 90, 35)));
 }
 
 // Few rows of many units: threads share panels and meet every step.
 TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
-  if (implementation() == "cudnn-persist-dynamic") GTEST_SKIP();
+  if (implementation() == "cudnn-persist-dynamic")
+    GTEST_SKIP() << "cuDNN compiles a kernel for every plan of that one";
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(4, 5, 230)));
 }
 
 // Widths that a tensor copy can read, of several tiles and partial ones, with the products of
 // float32 in TF32, as they are in training.
 TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
-  if (on_host() || is_peer() || dtype() == DType::kFloat64) GTEST_SKIP();
+  if (on_host() || is_peer() || dtype() == DType::kFloat64)
+    GTEST_SKIP() << "of our implementations in 16 and 32 bits on a GPU";
   // TF32 cuts factors off after 2^-10, by half of that in the mean and always towards zero: three
   // times what float16's rounding of as many places errs by.
   const double bound = dtype() == DType::kFloat32 ? 3 * tolerance_of(DType::kFloat16) : tolerance();
@@ -171,7 +175,7 @@ TEST_P(RecurrentStack, SameMemoryServesAnotherDropoutKey) {
 }
 
 TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
-  if (is_peer()) GTEST_SKIP();
+  if (is_peer()) GTEST_SKIP() << "of our implementations, not of peers";
   for (int trial = 0; trial < 3; ++trial) {
     StackCase stack = random_case(random_, limits(9, 3, 20));
     StackCase longer;
@@ -187,7 +191,7 @@ TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
 }
 
 TEST_P(RecurrentStack, AcceptsRowsThatAreAllEmpty) {
-  if (is_peer()) GTEST_SKIP();
+  if (is_peer()) GTEST_SKIP() << "of our implementations, not of peers";
   for (int trial = 0; trial < 4; ++trial) {
     StackCase stack = random_case(random_, limits());
     stack.input.lengths.assign(static_cast<std::size_t>(stack.rows), 0);
@@ -199,7 +203,7 @@ TEST_P(RecurrentStack, AcceptsRowsThatAreAllEmpty) {
 // path. Elsewhere the instruction set may pick another kernel for a single row, which may group
 // sums differently: the same tolerance as against the oracle.
 TEST_P(RecurrentStack, BatchedEqualsSingle) {
-  if (is_peer()) GTEST_SKIP();
+  if (is_peer()) GTEST_SKIP() << "of our implementations, not of peers";
   for (int trial = 0; trial < 12; ++trial) {
     StackCase stack = random_case(random_, limits());
     if (!can_run(stack.descriptor)) continue;
@@ -227,7 +231,7 @@ TEST_P(RecurrentStack, BatchedEqualsSingle) {
 }
 
 TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
-  if (is_peer() || !on_host()) GTEST_SKIP();
+  if (is_peer() || !on_host()) GTEST_SKIP() << "of our implementations on the CPU";
   const int threads = omp_get_max_threads();
   for (int trial = 0; trial < 4; ++trial) {
     const StackCase stack =
@@ -246,7 +250,7 @@ TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
 
 TEST_P(RecurrentStack, RepeatsToTheBit) {
   const StackCase stack = random_case(random_, limits());
-  if (!can_run(stack.descriptor)) GTEST_SKIP();
+  if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
   EXPECT_EQ(run(stack, options()), run(stack, options()));
 }
 

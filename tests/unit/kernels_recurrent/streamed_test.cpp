@@ -82,7 +82,7 @@ TEST_P(RecurrentStreamed, EqualsOracleWithSlotsBesideTiles) {
 TEST_P(RecurrentStreamed, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kGru, 2880, 32);
   layer.time = 2;
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.rows = 33;
   EXPECT_EQ(refusal(layer), "it runs up to 32 rows, not 33");
   layer.rows = 32;

@@ -181,7 +181,7 @@ TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
   for (const std::string_view name : {kBothPasses, kForward}) {
     take(name);
     Descriptor layer = layer_of(CellType::kLstm, 1, 300);
-    if (gpu_lacks(layer)) GTEST_SKIP();
+    if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
     layer.recurrent_dropout = 0.5;
     EXPECT_EQ(refusal(layer), "it has no recurrent dropout");
     layer.recurrent_dropout = 0;
@@ -196,7 +196,7 @@ TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
 // Weights, states and gradients far from 1, which float16 couldn't hold: factors of TF32 are scaled
 // on their way to the products, gradients row by row.
 TEST_P(RecurrentWide, EqualsOracleWithFactorsOfAnySize) {
-  if (!precision_.tf32) GTEST_SKIP();
+  if (!precision_.tf32) GTEST_SKIP() << "of TF32 alone";
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     StackCase stack;
     stack.descriptor = layer_of(cell, 1, draw(257, 1024));
@@ -218,7 +218,7 @@ TEST_P(RecurrentWide, EqualsOracleWithFactorsOfAnySize) {
 // Whose products are exact, so that this kernel's would not be.
 TEST_P(RecurrentWide, RefusesFloat32) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.dtype = DType::kFloat32;
   layer.tf32 = false;
   EXPECT_EQ(refusal(layer), "it computes bfloat16, float16 and TF32");
@@ -226,7 +226,7 @@ TEST_P(RecurrentWide, RefusesFloat32) {
 
 TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.rows = 128;
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 513;
