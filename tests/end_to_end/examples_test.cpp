@@ -111,7 +111,7 @@ class Examples : public ::testing::Test {
     std::string text;
     for (int i = 0; i < 60; ++i) text += i % 3 ? "你好\t你好吗\n" : "谢谢你\t不客气\n";
     place_.write("data/zh_chat/pairs.tsv.gz", text);
-    place_.write("questions.txt", "你好\n谢谢\n");
+    place_.write("runs/questions.txt", "你好\n谢谢\n");
   }
 
   /// As arrays, for where there is no NumPy, and as the files that the page converts.
@@ -164,9 +164,9 @@ TEST_F(Examples, HaveCommandsThatRun) {
   }
   EXPECT_GE(ran, 15U);
   EXPECT_TRUE(fs::exists(place_ / "runs/ner_wnut17/int8/model.safetensors"));
-  EXPECT_EQ(split(place_.read("samples.smi"), '\n').size(), 20U);
-  EXPECT_TRUE(fs::exists(place_ / "answers/utterance000.npy"));
-  EXPECT_EQ(split(place_.read("answers.txt"), '\n').size(), 2U);
+  EXPECT_EQ(split(place_.read("runs/smiles/samples.smi"), '\n').size(), 20U);
+  EXPECT_TRUE(fs::exists(place_ / "runs/vowels/answers/utterance000.npy"));
+  EXPECT_EQ(split(place_.read("runs/zh_chat_words/answers.txt"), '\n').size(), 2U);
 }
 
 // jieba itself, where it is installed: what is said in a chat is cut up as training was.
