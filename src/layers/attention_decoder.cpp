@@ -29,11 +29,10 @@ AttentionDecoder::AttentionDecoder(Parameters& parameters, const std::string& pr
                                 fan_in(d.hidden, role, d.gates()));
     };
     const std::int64_t gates = d.gates() * d.hidden;
-    const bool lstm = d.cell == kernels::recurrent::CellType::kLstm;
     CellIds ids{};
     ids.weight_ih = declare("weight_ih", {gates, d.input_of(layer)}, Role::kWeight);
     ids.weight_hh = declare("weight_hh", {gates, d.hidden}, Role::kRecurrentWeight);
-    ids.bias_ih = declare("bias_ih", {gates}, lstm ? Role::kLstmBias : Role::kOther);
+    ids.bias_ih = declare("bias_ih", {gates}, Role::kGateBias);
     ids.bias_hh = declare("bias_hh", {gates}, Role::kOther);
     cells_.push_back(ids);
   }

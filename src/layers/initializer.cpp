@@ -159,10 +159,12 @@ std::vector<T> draw(const Initializer& initializer, const Initialization& chosen
     values[i] =
         static_cast<T>(initializer.center + (2 * numbers.uniform(i) - 1) * initializer.range);
   }
-  if (initializer.role != Role::kLstmBias || chosen.forget_bias == 0) return values;
-  const std::size_t hidden = count / 4;  // i, f, g, o
-  for (std::size_t i = hidden; i < 2 * hidden; ++i) {
-    values[i] = static_cast<T>(values[i] + chosen.forget_bias);
+  if (initializer.role != Role::kGateBias || chosen.gate_bias.empty()) return values;
+  const auto gates = static_cast<std::size_t>(initializer.gates);
+  SLUICE_ASSERT(chosen.gate_bias.size() == gates);
+  const std::size_t hidden = count / gates;
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<T>(values[i] + chosen.gate_bias[i / hidden]);
   }
   return values;
 }

@@ -27,8 +27,9 @@ Distribution parse_distribution(std::string_view name);
 struct Initialization {
   Distribution weights = Distribution::kUniform;    ///< of matrices but embeddings and recurrent
   Distribution recurrent = Distribution::kUniform;  ///< of recurrent matrices
-  /// Added to what biases of LSTMs' forget gates are drawn as (Jozefowicz et al. 2015).
-  double forget_bias = 0;
+  /// Added to what biases of recurrent layers' gates are drawn as, a number a gate, such as 1 for
+  /// the forget gate of an LSTM (Jozefowicz et al. 2015); empty: nothing.
+  std::vector<double> gate_bias = {};
 };
 
 /// What a parameter is to an Initialization.
@@ -36,7 +37,7 @@ enum class Role {
   kOther,  ///< nothing: it starts as declared
   kWeight,
   kRecurrentWeight,
-  kLstmBias,  ///< one of the two, which takes the forget gate's
+  kGateBias,  ///< one of a recurrent layer's two, which takes what is added
 };
 
 /// How a layer declares a parameter to start: every element uniform in [center - range, center +

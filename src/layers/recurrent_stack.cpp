@@ -15,7 +15,6 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
     : name_(prefix), architecture_(architecture) {
   const std::int64_t gates = architecture.gates() * architecture.hidden;
   const double range = 1 / std::sqrt(static_cast<double>(architecture.hidden));
-  const bool lstm = architecture.cell == recurrent::CellType::kLstm;
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
     for (std::int64_t direction = 0; direction < architecture.directions; ++direction) {
       const auto declare_as = [&](const char* name, const Shape& shape, Initializer start) {
@@ -32,7 +31,7 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
                               architecture.gates());
       ids.weight_hh = declare("weight_hh", {gates, architecture.output_of(layer)},
                               Role::kRecurrentWeight, architecture.gates());
-      ids.bias_ih = declare("bias_ih", {gates}, lstm ? Role::kLstmBias : Role::kOther);
+      ids.bias_ih = declare("bias_ih", {gates}, Role::kGateBias, architecture.gates());
       ids.bias_hh = declare("bias_hh", {gates}, Role::kOther);
       if (architecture.projects()) {
         ids.weight_hr = declare("weight_hr", {architecture.output_of(layer), architecture.hidden},

@@ -12,6 +12,7 @@
 #include "io/directory_swap.h"
 #include "io/safetensors_header.h"
 #include "kernels/elementwise/elementwise.h"
+#include "training/gate_bias.h"
 #include "training/stored_weights.h"
 
 namespace sluice::training {
@@ -169,7 +170,7 @@ std::unique_ptr<models::Model> make_model(const Context& context, const TrainCon
   model->parameters().initialize(context, static_cast<std::uint64_t>(config.loop.seed),
                                  {layers::parse_distribution(config.initial.initializer),
                                   layers::parse_distribution(config.initial.recurrent_initializer),
-                                  config.initial.forget_bias});
+                                  gate_bias_of(config.initial, config.model.cell)});
   task.set_from_data(context, data, model->parameters());
   return model;
 }

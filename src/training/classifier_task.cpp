@@ -45,6 +45,7 @@ std::span<const std::string_view> ClassifierTask::keys() const {
       "model.initializer",
       "model.recurrent_initializer",
       "model.forget_bias",
+      "model.gate_bias",
       "model.embedding",
       "model.hidden",
       "model.layers",

@@ -120,6 +120,9 @@ const ConfigKey kKeys[] = {
      kStart, "The same of matrices that act on the previous step's h."},
     {"model.forget_bias", [](C& c) -> T { return &c.initial.forget_bias; }, kStart,
      "Added to what biases of an lstm's forget gates are drawn as; 1 lets a fresh run remember."},
+    {"model.gate_bias", [](C& c) -> T { return &c.initial.gate_bias; }, kStart,
+     "Added to what biases of gates are drawn as, by their letters: 'f=1, i=-1' of an lstm (i, f, "
+     "g, o), 'z=2' of a gru (r, z, n)."},
     {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
      "Width of embeddings, the vectors that tokens begin as; little data wants less."},
     {"model.hidden", [](C& c) -> T { return &c.model.hidden; }, kMust,

@@ -47,6 +47,7 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "model.initializer",
       "model.recurrent_initializer",
       "model.forget_bias",
+      "model.gate_bias",
       "model.hidden",
       "model.layers",
       "model.projections",

@@ -65,6 +65,7 @@ std::span<const std::string_view> Seq2SeqTask::keys() const {
       "model.initializer",
       "model.recurrent_initializer",
       "model.forget_bias",
+      "model.gate_bias",
       "model.embedding",
       "model.hidden",
       "model.encoder_layers",

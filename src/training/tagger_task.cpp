@@ -51,6 +51,7 @@ std::span<const std::string_view> TaggerTask::keys() const {
       "model.initializer",
       "model.recurrent_initializer",
       "model.forget_bias",
+      "model.gate_bias",
       "model.embedding",
       "model.hidden",
       "model.layers",

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "training/config_keys.h"
+#include "training/gate_bias.h"
 #include "training/key_limits.h"
 #include "training/parameter_patterns.h"
 #include "training/task.h"
@@ -67,9 +68,7 @@ void check_loop(const LoopConfig& config) {
 }
 
 void check_initial(const InitialConfig& config, std::string_view cell) {
-  SLUICE_CHECK(config.forget_bias == 0 || cell == "lstm",
-               "model.forget_bias is {}, but only an lstm has a forget gate; model.cell is {}",
-               config.forget_bias, cell);
+  gate_bias_of(config, cell);  // refuses what isn't the cell's
   const ParameterPatterns only("training.init_only", config.only);
   SLUICE_CHECK(only.empty() || !config.from.empty(),
                "training.init_only is '{}', but training.init_from names no checkpoint to take "

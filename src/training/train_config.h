@@ -144,6 +144,7 @@ struct InitialConfig {
   std::string initializer = "uniform";
   std::string recurrent_initializer = "uniform";
   double forget_bias = 0;
+  std::string gate_bias;  ///< "f=1, i=-1" (gate_bias.h)
   // What takes the place of what is drawn.
   std::string from;  ///< a checkpoint
   std::string only;  ///< patterns of the parameters taken from it; empty: all

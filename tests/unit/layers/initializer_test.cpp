@@ -19,7 +19,7 @@ constexpr std::uint64_t kSeed = 7;
 
 std::vector<double> draw_with(Distribution distribution, const Shape& shape,
                               Initializer initializer = kMatrix) {
-  return draw<double>(initializer, {distribution, distribution, 0}, "w", shape, kSeed);
+  return draw<double>(initializer, {distribution, distribution}, "w", shape, kSeed);
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -156,12 +156,13 @@ TEST_P(InitializedLayers, TakeWhatIsChosenForTheirRoles) {
   const auto input = values_of(parameters, "rnn.weight_ih_l0");
   const auto linear_weight = values_of(parameters, "out.weight");
 
-  parameters.initialize(context_, kSeed,
-                        {Distribution::kXavierUniform, Distribution::kOrthogonal, 1.5});
+  parameters.initialize(
+      context_, kSeed,
+      {Distribution::kXavierUniform, Distribution::kOrthogonal, {-0.5, 1.5, 0, 0}});
   const auto shifted = values_of(parameters, "rnn.bias_ih_l0");
   for (std::size_t i = 0; i < bias.size(); ++i) {
-    const bool forget = i / 8 == 1;
-    EXPECT_EQ(shifted[i], forget ? static_cast<float>(bias[i] + 1.5) : bias[i]) << i;
+    const double added = i < 8 ? -0.5 : i < 16 ? 1.5 : 0;
+    EXPECT_EQ(shifted[i], static_cast<float>(bias[i] + added)) << i;
   }
   EXPECT_EQ(values_of(parameters, "rnn.bias_hh_l0"), other_bias);
   EXPECT_NE(values_of(parameters, "rnn.weight_ih_l0"), input);

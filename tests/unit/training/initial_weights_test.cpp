@@ -76,6 +76,7 @@ TEST_P(InitialWeights, DrawnAsTheConfigurationSays) {
   config.initial.initializer = "xavier_uniform";
   config.initial.recurrent_initializer = "orthogonal";
   config.initial.forget_bias = 2;
+  config.initial.gate_bias = "o=-1";
   config.output.directory = folder_ / "chosen";
   Trainer chosen = start(config);
   const auto& specs = chosen.model().parameters().specs();
@@ -87,7 +88,8 @@ TEST_P(InitialWeights, DrawnAsTheConfigurationSays) {
       ++biases;
       const std::size_t hidden = after.size() / 4;
       for (std::size_t i = 0; i < after.size(); ++i) {
-        EXPECT_EQ(after[i], i / hidden == 1 ? static_cast<float>(before[i] + 2.0) : before[i]);
+        const double added = i / hidden == 1 ? 2 : i / hidden == 3 ? -1 : 0;
+        EXPECT_EQ(after[i], static_cast<float>(before[i] + added));
       }
     } else if (name.find("weight_hh") != std::string::npos) {
       ++recurrent;

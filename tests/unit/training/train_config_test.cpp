@@ -283,6 +283,23 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   forgetful.initial.forget_bias = 1;
   expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { forgetful.validate(); }),
                   "model.forget_bias is 1, but only an lstm has a forget gate");
+  refuse("model.gate_bias=f", "model.gate_bias has 'f'; write GATE=NUMBER");
+  refuse("model.gate_bias=f=1x", "model.gate_bias has 'f=1x'");
+  refuse("model.gate_bias=f=inf", "model.gate_bias has 'f=inf'");
+  refuse("model.gate_bias=f=1,,i=1", "model.gate_bias has ''");
+  refuse("model.gate_bias=f=1, f=2", "model.gate_bias has the gate f twice");
+  refuse("model.gate_bias=z=1", "model.gate_bias has 'z=1', but the gates of lstm are i, f, g, o");
+  TrainConfig gated;
+  gated.initial.gate_bias = "f=1";
+  gated.initial.forget_bias = 2;
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { gated.validate(); }), "set one");
+  gated.initial.forget_bias = 0;
+  gated.model.cell = "rnn_tanh";
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { gated.validate(); }),
+                  "rnn_tanh has no gates");
+  gated.model.cell = "gru_reset_before";
+  gated.initial.gate_bias = " z = 2 , r=-1";
+  EXPECT_NO_THROW(gated.validate());
   refuse("tokenizer.kind=letters", "tokenizer.kind");
   refuse("training.keep_best=f1",
          "training.keep_best is 'f1'; use one of: loss, perplexity, accuracy, exact_match, bleu, "
