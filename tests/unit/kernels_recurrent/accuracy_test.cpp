@@ -51,7 +51,8 @@ class RecurrentAccuracy : public ::testing::TestWithParam<SubjectAndPrecision> {
 
   Descriptor layer_of(const Sizes& sizes) {
     Descriptor layer;
-    layer.cell = draw({0, 1}) == 0 ? CellType::kLstm : CellType::kGru;
+    constexpr std::array kCells{CellType::kLstm, CellType::kGru, CellType::kRnnTanh};
+    layer.cell = kCells[static_cast<std::size_t>(draw({0, 2}))];
     layer.input = draw({6, 80});
     layer.hidden = draw(sizes.units);
     layer.time = draw(sizes.time);

@@ -91,6 +91,7 @@ class PlainLayer {
       c = sigmoid(sum(1)) * c + sigmoid(sum(0)) * std::tanh(sum(2));
       return sigmoid(sum(3)) * std::tanh(c);
     }
+    if (gates_ == hidden_) return std::tanh(sum(0));
     const float r = sigmoid(sum(0)), z = sigmoid(sum(1));
     const float n = std::tanh(input[2 * hidden_ + unit] + r * recurrent[2 * hidden_ + unit]);
     return (1 - z) * n + z * h;

@@ -36,7 +36,6 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
 
 /// Of launches that keep weights on chip.
 std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
-  if (auto reason = refuse_unusual_cell(descriptor)) return reason;
   if (descriptor.time == 1) return "weights that a single step reads once need not be kept";
   return std::nullopt;
 }
@@ -63,6 +62,7 @@ std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_extras(descriptor)) return reason;
+  if (auto reason = refuse_unusual_cell(descriptor)) return reason;
   return refuse_persistent<refuse_launch>(descriptor, device);
 }
 

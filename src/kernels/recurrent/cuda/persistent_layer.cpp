@@ -120,6 +120,13 @@ persistent::LayerBackwardWithNorm with_norm(const Run& run, std::int64_t layer,
   return args;
 }
 
+persistent::RnnForwardArgs of_rnn(const Run& run, const persistent::LayerForward& plain) {
+  return {plain, run.engine.descriptor.cell == CellType::kRnnRelu};
+}
+persistent::RnnBackwardArgs of_rnn(const Run& run, const persistent::LayerBackward& plain) {
+  return {plain, run.engine.descriptor.cell == CellType::kRnnRelu};
+}
+
 /// Queues the launch on the layer's stream.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange,
@@ -136,6 +143,8 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   } else if (engine.sizes.norms) {
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_norm(run, layer, args));
+  } else if (engine.sizes.gates == 1) {
+    persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(), of_rnn(run, args));
   } else if (engine.descriptor.has_extras()) {
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_extras(run, layer, args));

@@ -38,14 +38,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared), barriers = base + Memory::kBarriers;
   const Owner owner;
-  const int rank = static_cast<int>(cluster_rank());
-  const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
+  const typename Product::Ring ring;
+  const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / ring.blocks);
   // The weights take longest to come.
   float unscale = 1;
   if constexpr (Arithmetic::kScaled) unscale = Scale(*args.largest[share.direction]).down;
-  const Product product(args.weights[share.direction], rank, owner, share.rows,
+  const Product product(args.weights[share.direction], ring, owner, share.rows,
                         shared + Memory::kWeights, unscale, base + Memory::kParts, barriers);
 
+  const int step_bytes = Product::step_bytes(share.rows, ring.blocks);
   if (threadIdx.x == 0) {
     for (int buffer = 0; buffer < 2; ++buffer) begin_barrier(barriers + buffer * 8, 1);
     publish_barriers();
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (threadIdx.x == 0) {
     for (int buffer = 0; buffer < 2; ++buffer) {
-      arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
+      arrive_and_expect(barriers + buffer * 8, step_bytes);
     }
   }
   const int begin = args.extent.begin;
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const bool reverse = share.direction == 1;
   const bool wants_dh = args.dh0 || args.dh_before;
   const auto time_of = [&](int turn) { return begin + (reverse ? turn : steps - 1 - turn); };
-  typename Memory::State cell(args, share, rank, owner, begin + steps, base + Memory::kState);
+  typename Memory::State cell(args, share, ring.rank, owner, begin + steps, base + Memory::kState);
   cell.move_to(time_of(0));
   if (steps > 0) cell.read(0);
   cluster_arrive();
@@ -71,7 +72,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int buffer = turn % 2;
     wait_for_phase(barriers + buffer * 8, (turn - 1) / 2 % 2);
     const std::byte* parts = shared + Memory::kParts + buffer * Parts::kBytes;
-    cell.add([&](int n) { return Parts::total(parts, owner.unit, owner.row + n * 8); });
+    cell.add([&](int n, int which = 0) {
+      return Parts::total(parts, ring.blocks, which, owner.unit, owner.row + n * 8);
+    });
   };
   for (int turn = 0; turn < steps; ++turn) {
     const int buffer = turn % 2;
@@ -88,7 +91,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();
     // All have waited for this turn's parts.
     if (threadIdx.x == 0 && turn > 0) {
-      arrive_and_expect(barriers + buffer * 8, Product::step_bytes(share.rows));
+      arrive_and_expect(barriers + buffer * 8, step_bytes);
     }
     if (turn + 1 < steps || wants_dh) {
       product.send_parts(gates, 1 - buffer);

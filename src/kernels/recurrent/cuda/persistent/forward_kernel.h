@@ -17,9 +17,10 @@ struct ForwardStateOf {
 template <typename Args, typename Cell, typename Arithmetic, int kBlocks, int kTiles,
           int kBlockUnits>
 struct ForwardMemory {
-  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles, kBlockUnits>;
+  static constexpr int kThreadUnits = thread_units(Cell::kGates);
+  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles, kBlockUnits, kThreadUnits>;
   using Buffer = StateBuffer<Arithmetic, Product::kSlots, kTiles>;
-  using Sender = StateSender<Arithmetic, kBlocks, kTiles, kBlockUnits>;
+  using Sender = StateSender<Arithmetic, kBlocks, kTiles, kBlockUnits, kThreadUnits>;
   /// float32's steps take long.
   static constexpr int kStepsAhead = Arithmetic::kParts == 1 ? 4 : 2;
   using State = typename ForwardStateOf<Args, Cell, typename Arithmetic::Storage, kBlocks,
@@ -44,14 +45,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared);
   const std::uint32_t state = base + Memory::kState, barriers = base + Memory::kBarriers;
-  const Owner owner(kBlockUnits / 8);
-  const int rank = static_cast<int>(cluster_rank());
-  const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / kBlocks);
+  const Owner owner(kBlockUnits / 8 / Memory::kThreadUnits);
+  const typename Product::Ring ring;
+  const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / ring.blocks);
   const int group_bytes = Product::kGroup * share.rows * kUnits * 2 * Arithmetic::kParts;
 
   // A group of slots has a barrier in each buffer, which is armed again after each use.
   constexpr int kGroups = Product::kGroups;
-  const bool arms = threadIdx.x < kGroups;
+  const int groups = ring.part_of(kGroups);
+  const bool arms = static_cast<int>(threadIdx.x) < groups;
   const auto barrier = [&](int buffer, int group) {
     return barriers + static_cast<std::uint32_t>((buffer * kGroups + group) * 8);
   };
@@ -73,16 +75,17 @@ __global__ void __launch_bounds__(kThreads, 1)
     scale = scale_of_state(args, share, reinterpret_cast<float*>(shared + Memory::kExchange));
     unscale = scale.down * Scale(*args.largest[share.direction]).down;
   }
-  fill_state<Arithmetic, kBlocks, kTiles, kBlockUnits>(shared + Memory::kState, args, share, rank,
+  fill_state<Arithmetic, kBlocks, kTiles, kBlockUnits>(shared + Memory::kState, args, share, ring,
                                                        scale);
   const int begin = args.extent.begin;
   const int steps = steps_of(args.extent, share);
   const bool reverse = share.direction == 1;
   const auto time_of = [&](int s) { return begin + (reverse ? steps - 1 - s : s); };
-  typename Memory::State cell(args, share, rank, owner, base + Memory::kInputs, time_of(0) - begin);
+  typename Memory::State cell(args, share, ring.rank, owner, base + Memory::kInputs,
+                              time_of(0) - begin);
   for (int s = 0; s + 1 < cell.kAhead; ++s) cell.read_ahead(s < steps);
-  Product product(args.weights[share.direction], rank, owner, shared + Memory::kWeights, unscale);
-  typename Memory::Sender sender(state, barriers, shared + Memory::kOutgoing, rank, owner, scale);
+  Product product(args.weights[share.direction], ring, owner, shared + Memory::kWeights, unscale);
+  typename Memory::Sender sender(state, barriers, shared + Memory::kOutgoing, ring, owner, scale);
   if (begin == 0) cell.write_initial_state(steps, reverse);
   cluster_arrive();
   cluster_wait();
@@ -98,6 +101,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     product.clear();
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
+      if (g >= groups) break;
       if (s > 0) wait_for_phase(barrier(buffer, g), (s - 1) / 2 % 2);
       product.add(g, state + buffer * Memory::Buffer::kBytes);
     }

@@ -2,6 +2,7 @@
 
 #include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
+#include "kernels/recurrent/cuda/persistent/cluster_ring.h"
 #include "kernels/recurrent/cuda/persistent/fragments.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/persistent/packed_weights.h"
@@ -9,7 +10,8 @@
 
 /// The recurrent product of a forward step. Gates are the rows, batch rows the columns: a warp
 /// multiplies the 4 x 8 gate rows of an octet of units with its split's sixteens of the depth, or
-/// with all of it where there are as many octets as warps. The GRU has its fourth gate empty.
+/// with all of it where there are as many octets as warps. The GRU has its fourth gate empty; of a
+/// plain RNN, the rows of a tile are four units of eight threads.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// State in shared memory, as factors: for each of their parts slots of kUnits units, the first
@@ -27,13 +29,17 @@ struct StateBuffer {
 /// are rows of the two halves and a half's rows lie next to each other.
 __device__ inline int row_of_column(int column) { return column % 2 * 4 + column / 2; }
 
-template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits = kUnits>
+template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits = kUnits,
+          int kThreadUnits = 1>
 class ForwardProduct {
  public:
+  using Ring = ClusterRing<kBlocks, kThreadUnits>;
   static constexpr int kSlots = kBlocks * kBlockUnits / kUnits;
-  static constexpr int kSplits = 2 * kUnits / kBlockUnits;  ///< of the depth, over warps
+  /// Of the depth, over warps.
+  static constexpr int kSplits = 2 * kUnits * kThreadUnits / kBlockUnits;
   static_assert(kSlots % 4 == 0 && (kSplits == 2 || (Arithmetic::kParts == 1 && kTiles == 1)));
-  static constexpr int kGroup = kSlots % 8 == 0 ? 8 : 4;  ///< slots that are waited for at once
+  /// Slots that are waited for at once: of a cluster whose blocks vary in number a block's.
+  static constexpr int kGroup = kThreadUnits == 1 && kSlots % 8 == 0 ? 8 : 4;
   static constexpr int kGroups = kSlots / kGroup;
   /// Rows of an owner, in which products come out.
   static constexpr int kOwned = kTiles * 2 / kSplits;
@@ -43,14 +49,14 @@ class ForwardProduct {
   /// A warp multiplies every kSplits-th slot.
   static constexpr int kWarpSlots = kSlots / kSplits;
   static constexpr int kPartFragments = kWarpSlots * 4;
-  static constexpr int kBlockOctets = kBlockUnits / 8;
-  static constexpr int kPackedPart = forward_fragments({kBlocks, kBlockUnits}) * 32;
+  static constexpr int kBlockOctets = kBlockUnits / 8 / kThreadUnits;
   /// What else a thread needs leaves so many. One more, and what the compiler spills is read behind
   /// what has just been sent, which takes longer than all fragments that were moved.
   static constexpr int kInRegisters = kSplits == 1                    ? 44
                                       : kParts * kPartFragments <= 32 ? 32
                                       : kTiles == 1                   ? 42
-                                                                      : 32;
+                                      : kThreadUnits == 1             ? 32
+                                                                      : 34;
   using Buffer = StateBuffer<Arithmetic, kSlots, kTiles>;
 
  public:
@@ -58,18 +64,21 @@ class ForwardProduct {
 
   /// `weights` as pack_forward leaves them; `shared` is for those that aren't in registers.
   /// Products come out multiplied by `unscale`.
-  __device__ ForwardProduct(const void* weights, int rank, const Owner& owner, std::byte* shared,
-                            float unscale)
+  __device__ ForwardProduct(const void* weights, const Ring& ring, const Owner& owner,
+                            std::byte* shared, float unscale)
       : owner_(owner), weights_(shared), unscale_(unscale) {
+    const int slots = ring.part_of(kSlots);
+    const int packed_part = forward_fragments({ring.blocks, kBlockUnits}, kThreadUnits) * 32;
     const uint4* from = static_cast<const uint4*>(weights) +
-                        (rank * kBlockOctets + owner.octet) * kSlots * 4 * 32 + owner.lane;
+                        (ring.rank * kBlockOctets + owner.octet) * slots * 4 * 32 + owner.lane;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
 #pragma unroll
       for (int i = 0; i < kPartFragments; ++i) {
+        if (i / 4 * kSplits >= slots) continue;
         const int slot = i / 4 * kSplits + split();
         weights_.put(number(part, i / 4, i % 4),
-                     from[(slot * 4 + i % 4) * 32 + part * kPackedPart]);
+                     from[(slot * 4 + i % 4) * 32 + part * packed_part]);
       }
     }
     const int row = row_of_column(owner.lane % 8);

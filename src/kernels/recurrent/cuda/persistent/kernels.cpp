@@ -19,6 +19,8 @@ extern const SizeKernels lstm_bf16_extras, lstm_f16_extras, lstm_tf32_extras, ls
 extern const SizeKernels gru_bf16_extras, gru_f16_extras, gru_tf32_extras, gru_f32_extras;
 extern const SizeKernels lstm_bf16_norm, lstm_f16_norm;
 
+extern const TileKernels rnn_bf16_4, rnn_bf16_8, rnn_f16_4, rnn_f16_8, rnn_tf32_4, rnn_f32_4;
+
 namespace {
 
 /// kClusters, and kHalved.
@@ -40,6 +42,12 @@ constexpr ExtrasByArithmetic kGruExtras{&gru_bf16_extras, &gru_f16_extras, &gru_
                                         &gru_f32_extras};
 constexpr ExtrasByArithmetic kLstmNorm{&lstm_bf16_norm, &lstm_f16_norm, nullptr, nullptr};
 
+/// kRnnClusters.
+using RnnKernels = std::array<const TileKernels*, kRnnClusters.size()>;
+constexpr std::array<RnnKernels, 4> kRnn{
+    RnnKernels{&rnn_bf16_4, &rnn_bf16_8}, RnnKernels{&rnn_f16_4, &rnn_f16_8},
+    RnnKernels{&rnn_tf32_4, nullptr}, RnnKernels{&rnn_f32_4, nullptr}};
+
 std::size_t index_of(const CellKind& kind) {
   if (kind.storage == DType::kBFloat16) return 0;
   if (kind.storage == DType::kFloat16) return 1;
@@ -50,6 +58,11 @@ std::size_t index_of(const CellKind& kind) {
 }  // namespace
 
 const TileKernels& kernels_of(const CellKind& kind, Form form, const Cluster& cluster) {
+  if (gates_of(kind.cell) == 1) {
+    const auto* const rnn = kRnn[index_of(kind)][cluster.blocks <= kRnnClusters[0].blocks ? 0 : 1];
+    SLUICE_ASSERT(rnn != nullptr && form == Form::kPlain);
+    return *rnn;
+  }
   // kHalved is none of them.
   const auto found = std::find(kClusters.begin(), kClusters.end(), cluster);
   const auto size = static_cast<std::size_t>(found - kClusters.begin());

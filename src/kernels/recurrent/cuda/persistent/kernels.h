@@ -6,7 +6,7 @@
 
 /// The kernels that are compiled, a source file each cell, arithmetic and cluster (instance.cu.in),
 /// and with extras or layer norm each cell and arithmetic (extras_instance.cu.in,
-/// norm_instance.cu.in).
+/// norm_instance.cu.in); of plain RNNs each arithmetic and number of blocks.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// One cluster and number of tiles; null where there is none, or shared memory doesn't suffice.
@@ -27,11 +27,17 @@ inline constexpr std::array kClusters{Cluster{4, kUnits}, Cluster{8, kUnits}, Cl
 /// one tile alone.
 inline constexpr Cluster kHalved{8, 2 * kUnits};
 
+/// Those of plain RNNs have four times as many units a block, and as many blocks as a layer needs:
+/// a power of two. Kernels are compiled for up to so many; in float32 for the first alone.
+inline constexpr int kRnnUnits = 4 * kUnits;
+inline constexpr std::array kRnnClusters{Cluster{4, kRnnUnits}, Cluster{8, kRnnUnits}};
+
 using TileKernels = std::array<Kernels, kMostTiles>;
 /// Of kClusters.
 using SizeKernels = std::array<TileKernels, kClusters.size()>;
 
-/// Those of a cell and its arithmetic, by number of tiles. Layer norm is the LSTM's, in 16 bits.
+/// Those of a cell and its arithmetic, by number of tiles. Layer norm is the LSTM's, in 16 bits;
+/// plain RNNs have the plain form alone.
 const TileKernels& kernels_of(const CellKind& kind, Form form, const Cluster& cluster);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

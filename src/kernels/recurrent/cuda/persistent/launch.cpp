@@ -20,7 +20,7 @@ using runtime::cuda::check;
 /// Clusters of so many blocks that an H200 runs at once, if each block takes a multiprocessor for
 /// itself (cudaOccupancyMaxActiveClusters).
 std::int64_t clusters_for_direction(int blocks, std::int64_t directions) {
-  const std::int64_t all = blocks == 4 ? 30 : blocks == 8 ? 15 : 7;
+  const std::int64_t all = blocks < 4 ? 132 / blocks : blocks == 4 ? 30 : blocks == 8 ? 15 : 7;
   return std::max<std::int64_t>(all / directions, 1);
 }
 
@@ -133,10 +133,30 @@ std::int64_t most_abreast(const Descriptor& descriptor) {
   return descriptor.directions == 1 ? descriptor.layers : 1;
 }
 
+/// The largest cluster for such layers.
+Cluster largest_cluster(const Descriptor& descriptor) {
+  if (descriptor.gates() > 1) return kClusters.back();
+  return descriptor.dtype == DType::kFloat32 ? kRnnClusters.front() : kRnnClusters.back();
+}
+
 /// The smallest cluster that has all units; nothing if none has.
-std::optional<Cluster> smallest_cluster(std::int64_t hidden) {
-  for (const Cluster& cluster : kClusters) {
-    if (hidden <= cluster.blocks * cluster.units) return cluster;
+std::optional<Cluster> smallest_cluster(const Descriptor& descriptor) {
+  const Cluster largest = largest_cluster(descriptor);
+  Cluster cluster{descriptor.gates() > 1 ? kClusters.front().blocks : 1, largest.units};
+  while (cluster.blocks * cluster.units < descriptor.hidden) {
+    if (cluster == largest) return std::nullopt;
+    cluster.blocks *= 2;
+  }
+  return cluster;
+}
+
+/// What of a cell isn't here.
+std::optional<std::string> refuse_cell(const Descriptor& descriptor) {
+  if (descriptor.cell == CellType::kGruResetBefore) return "its GRU resets after the product";
+  if (descriptor.gates() > 1) return std::nullopt;
+  if (descriptor.has_extras()) return "of plain RNNs it has the equations alone";
+  if (descriptor.cell == CellType::kRnnRelu && descriptor.dtype == DType::kFloat32) {
+    return "in float32 it scales h by a bound, which a ReLU has not";
   }
   return std::nullopt;
 }
@@ -158,7 +178,7 @@ Cluster forward_cluster(const Descriptor& descriptor) {
 }
 
 Cluster backward_cluster(const Descriptor& descriptor) {
-  return smallest_cluster(descriptor.hidden).value();
+  return smallest_cluster(descriptor).value();
 }
 
 std::optional<std::string> refuse_size(const Descriptor& descriptor) {
@@ -180,10 +200,12 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (descriptor.layer_norm && descriptor.dtype == DType::kFloat32) {
     return "with layer norm it computes bfloat16 and float16";
   }
-  const auto cluster = smallest_cluster(descriptor.hidden);
+  if (auto reason = refuse_cell(descriptor)) return reason;
+  const auto cluster = smallest_cluster(descriptor);
   if (!cluster) {
+    const Cluster largest = largest_cluster(descriptor);
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
-                       kClusters.back().blocks * kUnits, descriptor.hidden);
+                       largest.blocks * largest.units, descriptor.hidden);
   }
   const int blocks = cluster->blocks;
   const Spread spread =
@@ -245,5 +267,9 @@ template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std
                      const LayerForwardWithNorm&);
 template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
                      const LayerBackwardWithNorm&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const RnnForwardArgs&);
+template void launch(const LaunchQueue&, const CellKind&, const Descriptor&, std::int64_t,
+                     const RnnBackwardArgs&);
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -5,6 +5,7 @@
 
 #include "kernels/recurrent/cuda/launch_queue.h"
 #include "kernels/recurrent/cuda/persistent/extra_arguments.h"
+#include "kernels/recurrent/cuda/persistent/rnn_arguments.h"
 #include "runtime/cuda/cuda_device.h"
 
 /// Which layers fit, how their rows are spread over clusters, and the launch.

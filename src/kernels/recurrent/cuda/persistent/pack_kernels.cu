@@ -13,8 +13,11 @@ namespace {
 constexpr int kWarps = kThreads / 32;
 constexpr int kFragmentBytes = 32 * 16;
 
-/// One of the canonical matrix's elements, or zero.
-__device__ float element(const PackWeights& args, int gate, int unit, int column) {
+/// One of the canonical matrix's elements, or zero: of that gate of a thread's unit, or of that
+/// unit of several.
+__device__ float element(const PackWeights& args, int which, int thread, int column) {
+  const int units = thread_units(args.gates);
+  const int gate = units == 1 ? which : 0, unit = units == 1 ? thread : thread * units + which;
   if (gate >= args.gates || unit >= args.hidden || column >= args.hidden) return 0;
   return args.from[(static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden + column];
 }
@@ -47,17 +50,18 @@ __device__ int fragment_of_warp() {
 
 template <typename Arithmetic>
 __global__ void forward_kernel(const PackWeights args) {
-  const int count = forward_fragments(args.cluster), fragment = fragment_of_warp();
+  const int count = forward_fragments(args.cluster, thread_units(args.gates));
+  const int fragment = fragment_of_warp();
   if (fragment >= count) return;
   const int blocks = args.cluster.blocks, units = args.cluster.units, each = units / 16;
   const int lane = threadIdx.x % 32, pair = fragment % 2, sixteens = blocks * each;
   const int sixteen = fragment / 2 % sixteens, octet = fragment / 2 / sixteens;
-  const int rank = octet / (units / 8);
-  const int unit = octet * 8 + lane / 4;
+  const int rank = octet / (units / 8 / thread_units(args.gates));
+  const int thread = octet * 8 + lane / 4;
   const int column =
       (rank - sixteen / each + blocks) % blocks * units + sixteen % each * 16 + lane % 4 * 2;
   store_fragment<Arithmetic>(args, fragment, count, [&](int high_row, int depth) {
-    return element(args, 2 * pair + high_row, unit, column + depth);
+    return element(args, 2 * pair + high_row, thread, column + depth);
   });
 }
 
@@ -66,13 +70,15 @@ __global__ void backward_kernel(const PackWeights args) {
   const int blocks = args.cluster.blocks, count = backward_fragments(blocks, args.gates);
   const int fragment = fragment_of_warp();
   if (fragment >= count) return;
-  const int lane = threadIdx.x % 32, sixteens = 2 * args.gates, k = fragment % sixteens;
-  const int bands = 2 * blocks, band = fragment / sixteens % bands;
-  const int rank = fragment / sixteens / bands;
-  const int column = (rank + band / 2) % blocks * kUnits + band % 2 * 16 + lane / 4;
-  const int unit = rank * kUnits + k % 2 * 16 + lane % 4 * 2;
+  const int units = thread_units(args.gates);
+  const int lane = threadIdx.x % 32, sixteens = 2 * args.gates * units, k = fragment % sixteens;
+  const int bands = 2 * blocks * units, band = fragment / sixteens % bands;
+  const int rank = fragment / sixteens / bands, slot = band / 2;
+  const int to = (rank + slot / units) % blocks * kUnits + band % 2 * 16 + lane / 4;
+  const int thread = rank * kUnits + k % 2 * 16 + lane % 4 * 2;
   store_fragment<Arithmetic>(args, fragment, count, [&](int high_row, int depth) {
-    return element(args, k / 2, unit + depth, column + 8 * high_row);
+    const int column = (to + 8 * high_row) * units + slot % units;
+    return element(args, k / 2, thread + depth, column);
   });
 }
 
@@ -110,7 +116,7 @@ void check_queued() {
 std::int64_t packed_bytes(DType storage, std::int64_t gates, const Cluster& cluster) {
   const int parts = storage == DType::kFloat32 ? 2 : 1;
   return static_cast<std::int64_t>(parts) * kFragmentBytes *
-         std::max(forward_fragments(cluster),
+         std::max(forward_fragments(cluster, thread_units(static_cast<int>(gates))),
                   backward_fragments(cluster.blocks, static_cast<int>(gates)));
 }
 
@@ -125,7 +131,8 @@ void find_largest(cudaStream_t stream, const float* from, std::int64_t count, fl
 void pack_forward(cudaStream_t stream, DType storage, const PackWeights& args) {
   dispatch_packing(storage, [&](auto arithmetic) {
     forward_kernel<decltype(arithmetic)>
-        <<<blocks_for(forward_fragments(args.cluster)), kThreads, 0, stream>>>(args);
+        <<<blocks_for(forward_fragments(args.cluster, thread_units(args.gates))), kThreads, 0,
+           stream>>>(args);
   });
   check_queued();
 }

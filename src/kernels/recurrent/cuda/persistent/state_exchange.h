@@ -58,22 +58,23 @@ __device__ void read_octet(T (&values)[8], const T* row, int unit, int hidden, b
 
 /// Fills the first buffer with the initial state of all units, and clears the second: rows and
 /// units that don't exist stay zero.
-template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits, typename Args>
-__device__ void fill_state(std::byte* state, const Args& args, const Share& share, int rank,
+template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits, typename Args,
+          typename Ring>
+__device__ void fill_state(std::byte* state, const Args& args, const Share& share, const Ring& ring,
                            const Scale& scale) {
   using Storage = typename Arithmetic::Storage;
   using Factor = typename Arithmetic::Factor;
   constexpr int kEach = kBlockUnits / kUnits, kSlots = kBlocks * kEach;  // slots
   using Buffer = StateBuffer<Arithmetic, kSlots, kTiles>;
-  constexpr int kRows = 8 * kTiles, kAll = kSlots * kOctets * kRows;
+  constexpr int kRows = 8 * kTiles;
+  const int all = ring.part_of(kSlots * kOctets * kRows);
   const int hidden = args.extent.hidden;
   const Storage* h0 = static_cast<const Storage*>(args.h0);
   const bool aligned = hidden % 8 == 0 && reinterpret_cast<std::uintptr_t>(h0) % 16 == 0;
 #pragma unroll
-  for (int i = threadIdx.x; i < kAll; i += kThreads) {
+  for (int i = threadIdx.x; i < all; i += kThreads) {
     const int slot = i / (kOctets * kRows), octet = i / kRows % kOctets, row = i % kRows;
-    const int unit =
-        behind<kBlocks>(rank, slot / kEach) * kBlockUnits + (slot % kEach * kOctets + octet) * 8;
+    const int unit = ring.behind(slot / kEach) * kBlockUnits + (slot % kEach * kOctets + octet) * 8;
     Storage values[8] = {};
     if (h0 && row < share.rows) {
       const std::int64_t global =
@@ -99,30 +100,36 @@ __device__ void fill_state(std::byte* state, const Args& args, const Share& shar
   }
 }
 
-/// Sends an octet of units of the rows that a warp owns to all blocks of the cluster.
-template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits>
+/// Sends an octet of units of the rows that a warp owns, or kThreadUnits of them, to all blocks of
+/// the cluster.
+template <typename Arithmetic, int kBlocks, int kTiles, int kBlockUnits, int kThreadUnits = 1>
 class StateSender {
   static constexpr int kParts = Arithmetic::kParts;
   using Factor = typename Arithmetic::Factor;
-  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles, kBlockUnits>;
+  using Product = ForwardProduct<Arithmetic, kBlocks, kTiles, kBlockUnits, kThreadUnits>;
   using Buffer = StateBuffer<Arithmetic, Product::kSlots, kTiles>;
+  using Ring = typename Product::Ring;
   static constexpr int kOwned = Product::kOwned;
-  static constexpr int kWarpBytes = kParts * kOwned * 64;
+  static constexpr int kWarpBytes = kParts * kOwned * 64 * kThreadUnits;
 
  public:
   static constexpr int kOutgoingBytes = kThreads / 32 * kWarpBytes;
 
-  __device__ StateSender(std::uint32_t state, std::uint32_t barriers, std::byte* outgoing, int rank,
-                         const Owner& owner, const Scale& scale)
-      : owner_(owner), outgoing_(outgoing + threadIdx.x / 32 * kWarpBytes), scale_(scale) {
+  __device__ StateSender(std::uint32_t state, std::uint32_t barriers, std::byte* outgoing,
+                         const Ring& ring, const Owner& owner, const Scale& scale)
+      : owner_(owner),
+        blocks_(ring.blocks),
+        outgoing_(outgoing + threadIdx.x / 32 * kWarpBytes),
+        scale_(scale) {
+    const int octet = owner.octet * kThreadUnits + owner.lane / 4 % kThreadUnits;
 #pragma unroll
     for (int i = 0; i < kTargets; ++i) {
       // A lane's target; the rows of one target are neighbours.
-      const int distance = i * 8 + owner.lane / 4;
-      const int to = ahead<kBlocks>(rank, min(distance, kBlocks - 1));
+      const int distance = distance_of(i);
+      const int to = ring.ahead(min(distance, ring.blocks - 1));
       const int slot = distance * (kBlockUnits / kUnits);
-      states_[i] = address_in(to, state + slot * Buffer::kSlotBytes +
-                                      owner.octet * Buffer::kOctetBytes + owner.row * 16);
+      states_[i] = address_in(
+          to, state + slot * Buffer::kSlotBytes + octet * Buffer::kOctetBytes + owner.row * 16);
       barriers_[i] = address_in(to, barriers + slot / Product::kGroup * 8);
     }
   }
@@ -130,25 +137,33 @@ class StateSender {
   template <typename Cell>
   __device__ void send_all(const Cell& cell, int buffer) {
     cell.for_rows([&](int n) {
-      typename Arithmetic::Storage h;
-      store(&h, cell.h(n));
-      const Factors<Arithmetic> factors(h, scale_);
+      Factor* to = reinterpret_cast<Factor*>(outgoing_) +
+                   ((n * 4 + owner_.lane % 4) * 8 + owner_.lane / 4) * kThreadUnits;
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        reinterpret_cast<Factor*>(
-            outgoing_)[(part * kOwned + n) * 32 + owner_.lane % 4 * 8 + owner_.lane / 4] =
-            factors.parts[part];
+      for (int unit = 0; unit < kThreadUnits; ++unit) {
+        typename Arithmetic::Storage h;
+        if constexpr (kThreadUnits == 1) {
+          store(&h, cell.h(n));
+        } else {
+          store(&h, cell.h(n, unit));
+        }
+        const Factors<Arithmetic> factors(h, scale_);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          to[part * kOwned * 32 * kThreadUnits + unit] = factors.parts[part];
+        }
       }
     });
     __syncwarp();
     cell.for_rows([&](int n) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        const uint4 value =
-            reinterpret_cast<const uint4*>(outgoing_)[(part * kOwned + n) * 4 + owner_.lane % 4];
+        const uint4 value = reinterpret_cast<const uint4*>(
+            outgoing_)[((part * kOwned + n) * 4 + owner_.lane % 4) * kThreadUnits +
+                       owner_.lane / 4 % kThreadUnits];
 #pragma unroll
         for (int i = 0; i < kTargets; ++i) {
-          const bool target = kBlocks % 8 == 0 || i * 8 + owner_.lane / 4 < kBlocks;
+          const bool target = (kThreadUnits == 1 && kBlocks % 8 == 0) || distance_of(i) < blocks_;
           send(states_[i] + buffer * Buffer::kBytes + part * Buffer::kPartBytes +
                    n * Cell::kRowStep * 16,
                value, barriers_[i] + buffer * Product::kGroups * 8, target && cell.has_row(n));
@@ -160,9 +175,13 @@ class StateSender {
   }
 
  private:
-  static constexpr int kTargets = (kBlocks + 7) / 8;
+  static constexpr int kTargets = (kBlocks * kThreadUnits + 7) / 8;
+
+  /// Of the block that the lane's i-th octet goes to.
+  __device__ int distance_of(int i) const { return (i * 8 + owner_.lane / 4) / kThreadUnits; }
 
   const Owner& owner_;
+  const int blocks_;
   std::byte* outgoing_;
   Scale scale_;
   std::uint32_t states_[kTargets], barriers_[kTargets];
