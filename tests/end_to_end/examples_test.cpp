@@ -111,6 +111,7 @@ class Examples : public ::testing::Test {
     std::string text;
     for (int i = 0; i < 60; ++i) text += i % 3 ? "你好\t你好吗\n" : "谢谢你\t不客气\n";
     place_.write("data/zh_chat/pairs.tsv.gz", text);
+    fs::create_directory(place_ / "runs");
     place_.write("runs/questions.txt", "你好\n谢谢\n");
   }
 
