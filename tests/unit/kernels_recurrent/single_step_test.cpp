@@ -33,6 +33,7 @@ class SingleStep : public ::testing::TestWithParam<SubjectAndPrecision> {
     d.input = unit * draw(1, 100 / unit);
     d.hidden = unit * draw(1, most_units / unit);
     d.dtype = precision() == "tf32" ? DType::kFloat32 : base::parse_dtype(precision());
+    d.tf32 = precision() == "tf32";
     d.training = draw(0, 2) > 0;
     if (draw(0, 2) == 0) d.dropout = 0.3;
     stack.rows = draw(1, most_rows);
