@@ -130,7 +130,7 @@ TEST_P(RecurrentRnnClusters, EqualOracleAtEveryNumberOfBlocksAndTiles) {
       }
     }
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // A few rows, as most launches have, of which many cases take no time; captured, too.
@@ -157,7 +157,7 @@ TEST_P(RecurrentRnnClusters, EqualOracleInFewRows) {
     EXPECT_EQ(run(stack, options()), got);
     ++compared;
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // Layers beside each other, in pieces of time.
@@ -185,13 +185,13 @@ TEST_P(RecurrentRnnClusters, EqualOracleInPieces) {
     EXPECT_EQ(run(stack, options()), got);
     ++compared;
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // States and gradients far from 1, which float16 couldn't hold: factors of float32 are scaled on
 // their way to the products.
 TEST_P(RecurrentRnnClusters, EqualOracleWithFactorsOfAnySize) {
-  if (!is_float32()) GTEST_SKIP();
+  if (!is_float32()) GTEST_SKIP() << "16 bits aren't scaled";
   int compared = 0;
   for (const ClusterSize& size : kSizes) {
     if (!has(size, CellType::kRnnTanh)) continue;
@@ -209,7 +209,7 @@ TEST_P(RecurrentRnnClusters, EqualOracleWithFactorsOfAnySize) {
     expect_close(run(stack, options()), expected(stack), tolerance());
     ++compared;
   }
-  if (compared == 0) GTEST_SKIP();
+  if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
 // Which also holds the rows above against those of the launch.
@@ -230,12 +230,12 @@ TEST_P(RecurrentRnnClusters, RefuseOneRowTooMany) {
       ++asked;
     }
   }
-  if (asked == 0) GTEST_SKIP();
+  if (asked == 0) GTEST_SKIP() << "no GPU with clusters";
 }
 
 TEST_P(RecurrentRnnClusters, RefuseWhatTheyHaveNot) {
   Descriptor layer = layer_of(kSizes.front(), CellType::kRnnTanh, 1);
-  if (gpu_lacks(layer)) GTEST_SKIP();
+  if (gpu_lacks(layer)) GTEST_SKIP() << "no GPU with clusters";
   layer.resets = true;
   EXPECT_EQ(refusal(layer), "of plain RNNs it has the equations alone");
   layer.resets = false;

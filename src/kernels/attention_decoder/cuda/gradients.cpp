@@ -126,8 +126,10 @@ void add_cell(const BackwardRun<S>& run, std::int64_t l, const recurrent::LayerW
               run.trace.reset(l, 0), w.hidden,
               data_of<W>(gradient.weight_hh) + 2 * d.hidden * d.hidden, d.hidden);
   }
-  if (d.cell != CellType::kGru && gradient.bias_ih) {
-    return add_bias(run, l, false, gradient.bias_ih, gradient.bias_hh);
+  if (d.cell != CellType::kGru) {
+    // Both biases are added to the same sums.
+    return gradient.bias_ih ? add_bias(run, l, false, gradient.bias_ih, gradient.bias_hh)
+                            : add_bias(run, l, false, gradient.bias_hh);
   }
   add_bias(run, l, false, gradient.bias_ih);
   add_bias(run, l, true, gradient.bias_hh);

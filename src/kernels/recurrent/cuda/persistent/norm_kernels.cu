@@ -129,6 +129,7 @@ unsigned blocks_of(std::int64_t places, int directions) {
 }  // namespace
 
 void normalise_inputs(cudaStream_t stream, DType storage, const NormaliseInputs& args) {
+  SLUICE_ASSERT(args.hidden <= kMostUnits);
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
     inputs_kernel<T><<<blocks_of(args.places, args.directions), kBlock, 0, stream>>>(args);
@@ -138,6 +139,7 @@ void normalise_inputs(cudaStream_t stream, DType storage, const NormaliseInputs&
 
 void normalise_input_gradients(cudaStream_t stream, DType storage,
                                const NormaliseInputGradients& args) {
+  SLUICE_ASSERT(args.hidden <= kMostUnits);
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
     gradients_kernel<T><<<blocks_of(args.places, args.directions), kBlock, 0, stream>>>(args);

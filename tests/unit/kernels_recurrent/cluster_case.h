@@ -1,0 +1,79 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "unit/kernels_recurrent/on_candidate.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+/// What tests of launches that keep a layer in a cluster share.
+namespace sluice::kernels::recurrent::testing {
+
+inline constexpr std::string_view kClusterName = "persistent-cluster";
+inline constexpr int kTileRows = 8;
+
+/// Of so many blocks as many clusters run at once; layers of so many units take them.
+struct ClusterSize {
+  int blocks, clusters;
+  std::int64_t fewest_units, most_units;
+
+  /// Tiles of a cluster: weights of float32 leave less room, and kernels with extras have two.
+  int most_tiles(DType dtype, bool extras = false) const {
+    return extras || (dtype == DType::kFloat32 && blocks == 16) ? 2 : 3;
+  }
+  /// Of one direction, with so many tiles a cluster.
+  std::int64_t most_rows(std::int64_t directions, int tiles) const {
+    return clusters / directions * kTileRows * tiles;
+  }
+};
+inline constexpr std::array kSizes{ClusterSize{4, 30, 6, 128}, ClusterSize{8, 15, 129, 256},
+                                   ClusterSize{16, 7, 257, 512}};
+
+/// A device and a precision.
+using Parameter = std::tuple<const char*, const char*>;
+
+inline std::string cluster_parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param), std::get<1>(parameter.param));
+}
+
+/// Layers in one launch, at every size of cluster and number of tiles: only on devices that have
+/// them.
+class RecurrentClusters : public OnCandidate<Parameter> {
+ protected:
+  RecurrentClusters() : OnCandidate(kClusterName) {}
+
+  /// One layer of a few steps, as wide as the cluster or less.
+  Descriptor layer_of(const ClusterSize& size, CellType cell, std::int64_t directions) {
+    Descriptor d;
+    d.cell = cell;
+    d.directions = directions;
+    d.input = draw(6, 40);
+    d.hidden = draw(0, 1) == 0 ? size.most_units : draw(size.fewest_units, size.most_units);
+    d.time = draw(3, 6);
+    d.dtype = precision_.storage;
+    d.rows = fewest_rows();
+    d.training = true;
+    return d;
+  }
+  /// Fewer of float32 are the whole GPU's (persistent-grid).
+  std::int64_t fewest_rows() const { return precision_.storage == DType::kFloat32 ? 5 : 1; }
+  RunOptions options() const {
+    return {std::get<0>(GetParam()), std::string(kClusterName), 1, precision_.tf32};
+  }
+  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
+  /// float16's rounding of as many places errs by.
+  double tolerance() const {
+    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
+  }
+
+  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
+};
+
+}  // namespace sluice::kernels::recurrent::testing
