@@ -33,7 +33,11 @@ void add_quantize(CLI::App& program) {
   command
       ->add_option("--max-loss", *percent,
                    "Percent of that metric that may be lost; if it is more, nothing is written")
-      ->check(CLI::NonNegativeNumber)
+      ->check(
+          [](const std::string& value) {
+            return value.starts_with('-') ? value + " is less than 0" : std::string();
+          },
+          "")
       ->capture_default_str();
   command->add_flag(
       "!--no-calibration", request->calibrate,

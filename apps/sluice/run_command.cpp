@@ -44,7 +44,12 @@ void add_run(CLI::App& program) {
       ->add_option("--part", options->part,
                    "Give sequences to the model in parts of so many frames, which carry its state; "
                    "0: whole")
-      ->check(CLI::NonNegativeNumber)
+      ->check(
+          [](const std::string& value) {
+            return value.starts_with('-') ? value + " is less than 0, which stands for whole"
+                                          : std::string();
+          },
+          "")
       ->capture_default_str();
   add_state_options(*command, options->states, "sequence");
   add_placement_options(*command, options->placement);

@@ -27,6 +27,8 @@ void run(TrainRequest request) {
               static_cast<long long>(report.epochs), report.seconds);
   if (!report.best_metric_name.empty()) {
     std::printf("; best %s %.5g", report.best_metric_name.c_str(), report.best_metric);
+  } else if (report.stopped) {
+    std::printf("; not validated yet, so there is last/ and no best/");
   } else {
     std::printf("; not validated, so there is last/ and no best/ (data.hold_out_every)");
   }
