@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "output.h"
 #include "placement_options.h"
 #include "segmenter_options.h"
 #include "sluice/classifier.h"
@@ -40,36 +41,31 @@ std::string as_json(const Classified& answer, const std::vector<std::string>& la
 }
 
 /// Lines as parts of one text: what it is taken for after each.
-std::vector<Classified> classify_more(Classifier& model, const std::vector<std::string>& lines,
-                                      const StateFiles& states) {
+std::vector<Classified> classify_more(Classifier& model, const std::vector<std::string>& lines) {
   std::vector<Classified> answers;
-  with_states(model, states, [&] {
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      try {
-        answers.push_back(model.classify_part(lines[i]));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::kFormat) throw;
-        throw Error(error.code(), "line " + std::to_string(i + 1) + ": " + error.what());
-      }
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    try {
+      answers.push_back(model.classify_part(lines[i]));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kFormat) throw;
+      throw Error(error.code(), "line " + std::to_string(i + 1) + ": " + error.what());
     }
-  });
+  }
   return answers;
 }
 
 void run(const Options& options) {
   Classifier model = Classifier::load(options.model, options.placement, options.segmenters);
   const std::vector<std::string> lines = read_lines(options.input);
-  std::string text;
-  for (const Classified& answer :
-       options.states.any() ? classify_more(model, lines, options.states) : model.classify(lines)) {
-    text += options.format == "json" ? as_json(answer, model.labels())
-                                     : as_text(answer, model.labels());
-  }
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  } else {
-    write_text(options.output, text);
-  }
+  with_states(model, options.states, [&] {
+    std::string text;
+    for (const Classified& answer :
+         options.states.any() ? classify_more(model, lines) : model.classify(lines)) {
+      text += options.format == "json" ? as_json(answer, model.labels())
+                                       : as_text(answer, model.labels());
+    }
+    write_output(options.output, text);
+  });
 }
 
 }  // namespace

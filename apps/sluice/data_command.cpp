@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "sluice/data.h"
 #include "sluice/data_statistics.h"
 #include "sluice/error.h"
@@ -77,7 +78,7 @@ void add_stats(CLI::App& data) {
   stats->callback([options] {
     const DataStatistics statistics = statistics_of(*options);
     const std::string text = options->json ? to_json(statistics) : to_text(statistics);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    write_output({}, text);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "decode_options.h"
+#include "output.h"
 #include "placement_options.h"
 #include "profile_options.h"
 #include "segmenter_options.h"
@@ -68,11 +69,7 @@ void run(const Options& options) {
   }
   const std::vector<Decoded> decoded = model.decode(lines, decode);
   const std::string text = format_answers(options, decoded);
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  } else {
-    write_text(options.output, text);
-  }
+  write_output(options.output, text);
   if (!options.attention.empty()) write_text(options.attention, attention_svg(decoded.front(), 0));
 }
 

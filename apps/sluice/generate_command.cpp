@@ -3,10 +3,10 @@
 
 #include "commands.h"
 #include "decode_options.h"
+#include "output.h"
 #include "placement_options.h"
 #include "segmenter_options.h"
 #include "sluice/language_model.h"
-#include "sluice/text.h"
 
 namespace sluice::app {
 namespace {
@@ -39,11 +39,7 @@ void run(const Options& options) {
   if (!options.features.empty()) generate.features = read_feature_vectors(options.features);
   std::string all;
   for (const Hypothesis& text : model.generate(generate)) all += format_text(options, text);
-  if (options.output.empty()) {
-    std::fwrite(all.data(), 1, all.size(), stdout);
-  } else {
-    write_text(options.output, all);
-  }
+  write_output(options.output, all);
 }
 
 /// Those of a search, and those that it refuses.

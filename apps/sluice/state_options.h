@@ -17,11 +17,13 @@ inline void add_state_options(CLI::App& command, StateFiles& files, const std::s
       "The input is a part of one " + sequence + ": write to this file how to go on with it");
 }
 
-/// Gives `model` the parts, between taking up its state and leaving it.
-template <typename Model, typename Run>
-void with_states(Model& model, const StateFiles& files, const Run& run) {
+/// Takes up the state, if there is one, before `answer`, and leaves it after. `answer` gives
+/// `model` the parts and writes what it says of them: a state that went on without its answers
+/// would lose them, as the part can't be given again.
+template <typename Model, typename Answer>
+void with_states(Model& model, const StateFiles& files, const Answer& answer) {
   if (!files.from.empty()) model.load_state(files.from);
-  run();
+  answer();
   if (!files.to.empty()) model.save_state(files.to);
 }
 

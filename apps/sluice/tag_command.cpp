@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "placement_options.h"
 #include "profile_options.h"
 #include "sluice/error.h"
@@ -56,9 +57,7 @@ std::vector<TaggedSentence> tag_more(Tagger& tagger, const std::vector<TaggedSen
                                                  "; blank lines end sentences");
   }
   std::vector<TaggedSentence> tagged;
-  with_states(tagger, options.states, [&] {
-    for (const TaggedSentence& part : read) tagged.push_back(tagger.tag_part(part.tokens));
-  });
+  for (const TaggedSentence& part : read) tagged.push_back(tagger.tag_part(part.tokens));
   return tagged;
 }
 
@@ -69,26 +68,28 @@ std::vector<TaggedSentence> tag_all(Tagger& tagger, const std::vector<TaggedSent
   return tagger.tag(sentences, options.tag);
 }
 
+/// What the command says of the sentences it read.
+std::string answer(Tagger& tagger, const std::vector<TaggedSentence>& read,
+                   const Options& options) {
+  const std::vector<TaggedSentence> tagged =
+      options.states.any() ? tag_more(tagger, read, options) : tag_all(tagger, read, options);
+  if (options.score) {
+    if (read.empty()) throw Error(ErrorCode::kInvalidArgument, "there is nothing to score");
+    return show(score_entities(tagged, read), read.size());
+  }
+  const auto write = options.format == "json" ? to_json : to_conll;
+  std::string text;
+  for (const TaggedSentence& sentence : tagged) text += write(sentence);
+  return text;
+}
+
 void run(const Options& options) {
   Tagger tagger = Tagger::load(options.model, options.placement);
   ConllColumns columns = options.columns;
   if (!options.score) columns.label = 0;
   const std::vector<TaggedSentence> read = read_conll(options.input, columns);
-  const std::vector<TaggedSentence> tagged =
-      options.states.any() ? tag_more(tagger, read, options) : tag_all(tagger, read, options);
-  std::string text;
-  if (options.score) {
-    if (read.empty()) throw Error(ErrorCode::kInvalidArgument, "there is nothing to score");
-    text = show(score_entities(tagged, read), read.size());
-  } else {
-    const auto write = options.format == "json" ? to_json : to_conll;
-    for (const TaggedSentence& sentence : tagged) text += write(sentence);
-  }
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  } else {
-    write_text(options.output, text);
-  }
+  with_states(tagger, options.states,
+              [&] { write_output(options.output, answer(tagger, read, options)); });
 }
 
 }  // namespace

@@ -83,9 +83,10 @@ std::vector<std::int64_t> shape_of_answers(const Array& array, std::int64_t outp
   return shape;
 }
 
-std::vector<float> run_more(FeatureModel& model, const std::string& input,
-                            const std::vector<Array>& arrays, std::int64_t part,
-                            const StateFiles& states) {
+/// The state is left once the answers are written: they would be lost with a part that can't be
+/// given again.
+void run_more(FeatureModel& model, const std::string& input, const std::vector<Array>& arrays,
+              const std::string& output, std::int64_t part, const StateFiles& states) {
   SLUICE_CHECK(arrays.size() == 1 && arrays.front().sequences.size() == 1,
                "a state is of one sequence, but '{}' holds {}", input,
                arrays.size() == 1 ? fmt::format("{} of them", arrays.front().sequences.size())
@@ -97,8 +98,8 @@ std::vector<float> run_more(FeatureModel& model, const std::string& input,
     model.load_state(states.from);
   }
   const Frames answers = run_in_parts(model, sequence, part == 0 ? sequence.time() : part);
+  write_npy(output, shape_of_answers(arrays.front(), model.outputs()), answers.values);
   if (!states.to.empty()) model.save_state(states.to);
-  return answers.values;
 }
 
 }  // namespace
@@ -119,10 +120,7 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
     const auto sequences = static_cast<std::int64_t>(values.size()) / model.outputs();
     return write_npy(output, std::vector{sequences, model.outputs()}, values);
   }
-  if (states.any()) {
-    const std::vector<float> values = run_more(model, input, arrays, part, states);
-    return write_npy(output, shape_of_answers(arrays.front(), model.outputs()), values);
-  }
+  if (states.any()) return run_more(model, input, arrays, output, part, states);
   const bool is_one_file = fs::path(input).extension() != ".npz" && !fs::is_directory(input);
   if (!is_one_file) fs::create_directories(output);
   for (const Array& array : arrays) {

@@ -165,6 +165,11 @@ TEST_F(Classify, GoesOnWithATextFromAState) {
   found += answers({"--state", "s", "--save-state", "s"}, "cat\n");
   found += answers({"--state", "s"}, "\nand\n");  // a part without words changes nothing
   EXPECT_EQ(found, expected);
+  // A state doesn't go on without the answers.
+  const std::string before = place_.read("s");
+  place_.expect_error({"classify", "run/best", "--state", "s", "--save-state", "s", "-o", "no/o"},
+                      {"'no/o"}, {.input = "and\n"});
+  EXPECT_EQ(place_.read("s"), before);
 
   place_.train({"model.pooling=last", "output.directory=both", "training.max_epochs=1"});
   place_.expect_error({"classify", "both/best", "--save-state", "t"}, {"bidirectional"},

@@ -153,6 +153,11 @@ TEST_F(Run, GoesOnWithASequenceFromAState) {
   ASSERT_EQ(parts.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5);
   EXPECT_NE(run("b.npy", {}), rest);
+  // A state doesn't go on without the answers.
+  const std::string before = place_.read("s");
+  place_.expect_error({"run", "run/best", "b.npy", "no/o.npy", "--state", "s", "--save-state", "s"},
+                      {"'no/o.npy"});
+  EXPECT_EQ(place_.read("s"), before);
 
   place_.expect_error({"run", "run/best", "train.npz", "o", "--state", "s"},
                       {"one sequence", "'train.npz' holds 40 arrays"});

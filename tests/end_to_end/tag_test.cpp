@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
@@ -221,6 +223,21 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   lines({"--save-state", "mr"}, "mr\n");
   EXPECT_EQ(lines({"--state", "in"}, "na\n"), "na\tB-loc\n");
   EXPECT_EQ(lines({"--state", "mr"}, "na\n"), "na\tB-per\n");
+
+  // A state doesn't go on without the answers.
+  const std::string before = place_.read("s");
+  for (const std::string output : {"none/out.conll", "/dev/full"}) {
+    place_.expect_error({"tag", "run/best", "--state", "s", "--save-state", "s", "-o", output},
+                        {"'" + output}, {.input = "na\n"});
+    EXPECT_EQ(place_.read("s"), before) << output;
+  }
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  place_.expect_error({"tag", "run/best", "--state", "s", "--save-state", "s"},
+                      {"cannot write to standard output: No space left"},
+                      {.input = "na\n", .output_descriptor = full});
+  close(full);
+  EXPECT_EQ(place_.read("s"), before);
 
   place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
                       {.input = "a\n\nb\n"});

@@ -1,0 +1,21 @@
+#include "output.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "sluice/error.h"
+#include "sluice/text.h"
+
+namespace sluice::app {
+
+void write_output(const std::string& file, std::string_view text) {
+  if (!file.empty()) return write_text(file, text);
+  // What stdio holds back could still be refused.
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw Error(ErrorCode::kIo,
+                std::string("cannot write to standard output: ") + std::strerror(errno));
+  }
+}
+
+}  // namespace sluice::app
