@@ -47,7 +47,7 @@ class Classifier {
   /// ErrorCode::kIo if the disk refuses, and as classify_part.
   void save_state(const std::string& path);
   /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
-  /// one that is damaged or of another model, and as classify_part.
+  /// one that is damaged or of another model, and as classify_part; then all stays as it was.
   void load_state(const std::string& path);
 
   ModelInfo info() const;

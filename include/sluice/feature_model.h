@@ -53,7 +53,7 @@ class FeatureModel {
   /// ErrorCode::kIo if the disk refuses, and as run_part.
   void save_state(const std::string& path);
   /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
-  /// one that is damaged or of another model, and as run_part.
+  /// one that is damaged or of another model, and as run_part; then all stays as it was.
   void load_state(const std::string& path);
 
   ModelInfo info() const;

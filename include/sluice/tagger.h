@@ -62,7 +62,7 @@ class Tagger {
   /// ErrorCode::kIo if the disk refuses, and as tag_part.
   void save_state(const std::string& path);
   /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
-  /// one that is damaged or of another model, and as tag_part.
+  /// one that is damaged or of another model, and as tag_part; then all stays as it was.
   void load_state(const std::string& path);
 
   /// The labels it gives.

@@ -135,12 +135,7 @@ void Classifier::save_state(const std::string& path) {
 
 void Classifier::load_state(const std::string& path) {
   state_->require_parts();
-  std::vector<float> answer = state_->stream.load(path);
-  if (!answer.empty() && answer.size() != labels().size()) {
-    base::fail(ErrorCode::kFormat, "'{}' has an answer of {} numbers, but there are {} labels",
-               path, answer.size(), labels().size());
-  }
-  state_->so_far = std::move(answer);
+  state_->so_far = state_->stream.load(path, labels().size());
 }
 
 ModelInfo Classifier::info() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/dtype.h"
 
 namespace sluice::api {
@@ -70,11 +71,21 @@ void PartStream::save(const std::string& path, const std::vector<float>& answer)
   decoding::save_sequence(path, state, decoding::identity_of(context_, model_));
 }
 
-std::vector<float> PartStream::load(const std::string& path) {
-  const decoding::SequenceState state =
+std::vector<float> PartStream::load(const std::string& path, std::size_t answers) {
+  decoding::SequenceState state =
       decoding::load_sequence(path, decoding::identity_of(context_, model_));
-  decoding::upload_state(context_, stream_of(1).state(), state.model);
-  return state.answer;
+  if (!state.answer.empty() && state.answer.size() != answers) {
+    base::fail(ErrorCode::kFormat,
+               "'{}' holds {} numbers of an answer, but states of this model hold {}", path,
+               state.answer.size(), answers);
+  }
+  try {
+    decoding::upload_state(context_, stream_of(1).state(), state.model);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kFormat) throw;
+    base::fail(error.code(), "'{}': {}", path, error.what());
+  }
+  return std::move(state.answer);
 }
 
 }  // namespace sluice::api

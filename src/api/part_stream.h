@@ -32,9 +32,10 @@ class PartStream {
   /// Writes where the sequence stands (decoding::save_sequence), with the answer to all so far, if
   /// there is one.
   void save(const std::string& path, const std::vector<float>& answer = {});
-  /// The next part goes on from there. Returns the answer that was saved; throws as
-  /// decoding::load_sequence, and ErrorCode::kInvalidArgument for a state that doesn't fit.
-  std::vector<float> load(const std::string& path);
+  /// The next part goes on from there. Returns the answer that was saved, of `answers` numbers or
+  /// none. Throws as decoding::load_sequence, and ErrorCode::kFormat for a state or an answer that
+  /// doesn't fit; then the sequence stands where it did.
+  std::vector<float> load(const std::string& path, std::size_t answers = 0);
 
  private:
   template <typename T>

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -80,6 +81,17 @@ void check_rows(const io::Container& file, const StreamState& state) {
   }
 }
 
+void check_finite(const std::string& origin, std::string_view name, const HostTensor& tensor) {
+  const auto check = [&]<typename T>(std::span<const T> values) {
+    const auto bad = std::ranges::find_if(values, [](T value) { return !std::isfinite(value); });
+    if (bad == values.end()) return;
+    base::fail(ErrorCode::kFormat, "'{}': number {} of '{}' is {}, which is not finite", origin,
+               bad - values.begin() + 1, name, *bad);
+  };
+  if (tensor.dtype == base::DType::kFloat32) check(tensor.values<float>());
+  if (tensor.dtype == base::DType::kFloat64) check(tensor.values<double>());
+}
+
 }  // namespace
 
 void save_stream(const std::filesystem::path& path, const StreamState& state,
@@ -140,6 +152,7 @@ SequenceState load_sequence(const std::filesystem::path& path, const std::string
     base::fail(ErrorCode::kFormat, "'{}' can't be: an answer of {} numbers", file.origin, answers);
   }
   SequenceState state;
+  for (const auto& [name, tensor] : file.tensors) check_finite(file.origin, name, tensor);
   state.answer = take<float>(file, "answer", answers);
   state.model = take_model(file);
   return state;

@@ -35,16 +35,30 @@ HostTensor download(const Context& context, const Tensor& tensor) {
   });
 }
 
-void upload(const Context& context, const StateTensor& to, const HostTensor& from) {
+/// The tensor of `state` that goes to `to`, if it fits.
+const HostTensor& require(const io::TensorTable& state, const StateTensor& to) {
+  const HostTensor* from = state.find(to.name);
+  if (from == nullptr) {
+    base::fail(ErrorCode::kFormat, "the saved state lacks '{}', which this model's has", to.name);
+  }
   const Tensor& tensor = to.value;
-  SLUICE_CHECK(from.shape == tensor.shape(),
-               "the saved state's '{}' has shape {}, but this model's has {}", to.name,
-               from.shape.to_string(), tensor.shape().to_string());
-  const bool is_index = tensor.dtype() == DType::kInt32;
-  const DType wanted = is_index ? DType::kInt32 : base::policy_of(tensor.dtype()).master;
-  SLUICE_CHECK(from.dtype == wanted, "the saved state's '{}' is {} instead of {}", to.name,
-               base::name_of(from.dtype), base::name_of(wanted));
-  if (is_index) return context.upload<std::int32_t>(tensor, from.values<std::int32_t>());
+  if (from->shape != tensor.shape()) {
+    base::fail(ErrorCode::kFormat, "the saved state's '{}' has shape {}, but this model's has {}",
+               to.name, from->shape.to_string(), tensor.shape().to_string());
+  }
+  const DType wanted =
+      tensor.dtype() == DType::kInt32 ? DType::kInt32 : base::policy_of(tensor.dtype()).master;
+  if (from->dtype != wanted) {
+    base::fail(ErrorCode::kFormat, "the saved state's '{}' is {} instead of {}", to.name,
+               base::name_of(from->dtype), base::name_of(wanted));
+  }
+  return *from;
+}
+
+void upload(const Context& context, const Tensor& tensor, const HostTensor& from) {
+  if (tensor.dtype() == DType::kInt32) {
+    return context.upload<std::int32_t>(tensor, from.values<std::int32_t>());
+  }
   base::dispatch_float(tensor.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto wide = from.values<Wide<T>>();
@@ -77,15 +91,13 @@ io::TensorTable download_state(const Context& context, std::span<const StateTens
 
 void upload_state(const Context& context, std::span<const StateTensor> tensors,
                   const io::TensorTable& state) {
-  SLUICE_CHECK(state.size() == tensors.size(),
-               "the saved state has {} tensors, but this model's has {}", state.size(),
-               tensors.size());
-  for (const StateTensor& tensor : tensors) {
-    const HostTensor* saved = state.find(tensor.name);
-    SLUICE_CHECK(saved != nullptr, "the saved state lacks '{}', which this model's has",
-                 tensor.name);
-    upload(context, tensor, *saved);
+  if (state.size() != tensors.size()) {
+    base::fail(ErrorCode::kFormat, "the saved state has {} tensors, but this model's has {}",
+               state.size(), tensors.size());
   }
+  std::vector<const HostTensor*> saved;
+  for (const StateTensor& tensor : tensors) saved.push_back(&require(state, tensor));
+  for (std::size_t i = 0; i < saved.size(); ++i) upload(context, tensors[i].value, *saved[i]);
 }
 
 std::string identity_of(const Context& context, const models::Model& model) {

@@ -38,8 +38,8 @@ struct SequenceState {
 /// The state of a model's rows, on the host. Waits for the device.
 io::TensorTable download_state(const models::Context& context,
                                std::span<const models::StateTensor> tensors);
-/// Into a model that has been started with as many rows. Throws ErrorCode::kInvalidArgument if
-/// names, shapes or kinds of numbers differ, with the tensor and both shapes.
+/// Into a model that has been started with as many rows. Throws ErrorCode::kFormat if names, shapes
+/// or kinds of numbers differ, with the tensor and both shapes; then nothing has changed.
 void upload_state(const models::Context& context, std::span<const models::StateTensor> tensors,
                   const io::TensorTable& state);
 
@@ -54,7 +54,8 @@ void save_stream(const std::filesystem::path& path, const StreamState& state,
 /// newer than this program or saved from a model of another identity.
 StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity);
 
-/// The same of one sequence.
+/// The same of one sequence, whose numbers are finite: load_sequence throws ErrorCode::kFormat for
+/// others.
 void save_sequence(const std::filesystem::path& path, const SequenceState& state,
                    const std::string& model_identity);
 SequenceState load_sequence(const std::filesystem::path& path, const std::string& model_identity);

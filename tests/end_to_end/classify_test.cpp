@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "end_to_end/workplace.h"
@@ -170,6 +171,14 @@ TEST_F(Classify, GoesOnWithATextFromAState) {
   place_.expect_error({"classify", "run/best", "--state", "s", "--save-state", "s", "-o", "no/o"},
                       {"'no/o"}, {.input = "and\n"});
   EXPECT_EQ(place_.read("s"), before);
+  place_.write("bad", with_answer(before, {-1, -1, -1}));
+  place_.expect_error({"classify", "run/best", "--state", "bad"},
+                      {"'bad' holds 3 numbers of an answer", "hold 2"}, {.input = "and\n"});
+  place_.write("bad", with_answer(before, {-1, NAN}));
+  place_.expect_error({"classify", "run/best", "--state", "bad"},
+                      {"'bad': number 2 of 'answer' is nan"}, {.input = "and\n"});
+  place_.write("bad", with_answer(before, {}));  // as if no token had been seen
+  EXPECT_EQ(place_.sluice({"classify", "run/best", "--state", "bad"}, {.input = "and\n"}).code, 0);
 
   place_.train({"model.pooling=last", "output.directory=both", "training.max_epochs=1"});
   place_.expect_error({"classify", "both/best", "--save-state", "t"}, {"bidirectional"},

@@ -238,6 +238,9 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
                       {.input = "na\n", .output_descriptor = full});
   close(full);
   EXPECT_EQ(place_.read("s"), before);
+  place_.write("bad", with_answer(before, {1}));
+  place_.expect_error({"tag", "run/best", "--state", "bad"},
+                      {"'bad' holds 1 numbers of an answer", "hold 0"}, {.input = "na\n"});
 
   place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
                       {.input = "a\n\nb\n"});

@@ -48,6 +48,8 @@ std::vector<std::pair<std::string, std::string>> reversals(int count, unsigned s
 std::string to_tsv(const std::vector<std::pair<std::string, std::string>>& pairs);
 
 std::vector<std::string> train_arguments(const std::vector<std::string>& overrides);
+/// The file of a sequence's state with other numbers for its answer.
+std::string with_answer(const std::string& state, const std::vector<float>& numbers);
 std::vector<std::string> split(std::string_view text, char separator);
 
 }  // namespace sluice::end_to_end

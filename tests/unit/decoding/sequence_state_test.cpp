@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "decoding/stream_state.h"
 #include "io/safetensors.h"
 #include "models/classifier.h"
@@ -173,16 +175,56 @@ TEST(SequenceState, ThatDoesNotFitIsRefused) {
   EXPECT_NE(std::string(error.what()).find("go on with the one it came from"), std::string::npos);
   // A file of samples of a text is none of a sequence, and the other way round.
   EXPECT_THROW(load_stream(folder / "state", tagger.identity()), Error);
+}
 
-  SequenceState state = load_sequence(folder / "state", tagger.identity());
-  io::TensorTable wrong;
-  wrong.add("h", io::HostTensor::make(runtime::DType::kFloat32, {2, 1, 9}));
-  wrong.add("c", io::HostTensor::make(runtime::DType::kFloat32, {2, 1, 10}));
-  state.model = wrong;
-  save_sequence(folder / "state", state, tagger.identity());
-  EXPECT_THROW(upload_state(tagger.context(), tagger.stream().state(),
-                            load_sequence(folder / "state", tagger.identity()).model),
-               Error);
+// Each tensor in turn, so that one that fits comes before or after the one that doesn't.
+TEST(SequenceState, ThatFitsInPartChangesNothing) {
+  Place place("cpu", "tagger", "lstm", 4);
+  place.run(0, 3);
+  const auto values = [&] {
+    std::vector<std::vector<float>> all;
+    for (const auto& [name, tensor] : download_state(place.context(), place.stream().state())) {
+      const auto numbers = tensor.values<float>();
+      all.emplace_back(numbers.begin(), numbers.end());
+    }
+    return all;
+  };
+  const auto before = values();
+  ASSERT_EQ(before.size(), 2U);
+  const auto refused = [&](const runtime::Shape& h, const runtime::Shape& c,
+                           runtime::DType type_of_c = runtime::DType::kFloat32) -> std::string {
+    io::TensorTable state;
+    state.add("h", io::HostTensor::make(runtime::DType::kFloat32, h));
+    state.add("c", io::HostTensor::make(type_of_c, c));
+    const Error error =
+        testing::error_of([&] { upload_state(place.context(), place.stream().state(), state); });
+    EXPECT_EQ(error.code(), ErrorCode::kFormat);
+    EXPECT_EQ(values(), before);
+    return error.what();
+  };
+  const runtime::Shape fits{2, 1, 10}, narrow{2, 1, 9};
+  EXPECT_NE(refused(fits, narrow).find("'c' has shape [2, 1, 9]"), std::string::npos);
+  EXPECT_NE(refused(narrow, fits).find("'h' has shape [2, 1, 9]"), std::string::npos);
+  EXPECT_NE(refused(fits, fits, runtime::DType::kFloat64).find("'c' is float64"),
+            std::string::npos);
+}
+
+TEST(SequenceState, NumbersThatAreNotFiniteAreRefused) {
+  const sluice::testing::TemporaryFolder folder;
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    for (const bool in_answer : {false, true}) {
+      std::vector<float> h{1, 2, 3}, answer{-1, -2};
+      (in_answer ? answer : h)[1] = bad;
+      SequenceState state;
+      state.answer = answer;
+      state.model.add("h", io::HostTensor::copy_of<float>(h, {3}));
+      save_sequence(folder / "state", state, "m");
+      const Error error = testing::error_of([&] { load_sequence(folder / "state", "m"); });
+      EXPECT_EQ(error.code(), ErrorCode::kFormat);
+      const std::string place = in_answer ? "number 2 of 'answer'" : "number 2 of 'model.h'";
+      EXPECT_NE(std::string(error.what()).find(place), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(SequenceState, DamagedFilesAreRefused) {
