@@ -127,10 +127,18 @@ void add_tag(CLI::App& program) {
       ->capture_default_str();
   add_profile_options(*command, options->tag.profile,
                       "batches of sentences, the longest first (default: 1:5)");
+  // A part is no batch, and its labels are not those of a sentence to score.
+  for (const char* whole : {"--score", "--batch", "--trace", "--trace-steps", "--breakdown"}) {
+    for (const char* state : {"--state", "--save-state"}) {
+      command->get_option(whole)->excludes(command->get_option(state));
+    }
+  }
   command->footer(
       "Entities are what labels such as B-person, I-person and O spell; precision, recall and F1\n"
       "of them are those of conlleval and of the seqeval package. Models of one direction with a\n"
-      "softmax take a sentence in parts.\n\n"
+      "softmax take a sentence in parts; entities are then those within the part, so that one "
+      "that\n"
+      "spans two parts shows as two.\n\n"
       "  printf 'Ann\\nsees\\nRome\\n' | sluice tag runs/ner/best\n"
       "  sluice tag runs/ner/best test.conll -o tagged.conll\n"
       "  sluice tag runs/ner/best test.conll --format json\n"

@@ -245,6 +245,22 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
                       {.input = "a\n\nb\n"});
   place_.expect_error({"tag", "run/best", "--state", "none"}, {"'none'"}, {.input = "a\n"});
+  for (const std::vector<std::string>& option :
+       std::vector<std::vector<std::string>>{{"--score"},
+                                             {"--batch", "3"},
+                                             {"--breakdown"},
+                                             {"--trace", "t.json"},
+                                             {"--trace-steps", "1:2"}}) {
+    for (const std::string state : {"--state", "--save-state"}) {
+      std::vector<std::string> all{"tag", "run/best", state, "s"};
+      all.insert(all.end(), option.begin(), option.end());
+      const Outcome said = place_.sluice(all, {.input = "na\n"});
+      EXPECT_EQ(said.code, 2);
+      EXPECT_NE(said.err.find(" excludes "), std::string::npos) << said.err;
+      EXPECT_NE(said.err.find(option.front()), std::string::npos) << said.err;
+    }
+  }
+  EXPECT_EQ(place_.read("s"), before);
   place_.train({"model.output=softmax", "output.directory=both", "training.max_epochs=1"});
   place_.expect_error({"tag", "both/best", "--save-state", "t"}, {"bidirectional"},
                       {.input = "a\n"});
