@@ -1,6 +1,7 @@
 #include "api/part_stream.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "base/dtype.h"
@@ -19,7 +20,9 @@ constexpr std::int64_t kLongestPiece = 4096;
 models::SequenceStream& PartStream::stream_of(std::int64_t time) {
   time = std::clamp<std::int64_t>(time, 1, kLongestPiece);
   if (stream_ && stream_->capacity() >= time) return *stream_;
-  models::SequenceStream longer(context_, model_, stack_, time);
+  // A new stream packs the weights again: powers of two, lest each longer part ask for one.
+  models::SequenceStream longer(context_, model_, stack_,
+                                static_cast<std::int64_t>(std::bit_ceil(std::uint64_t(time))));
   if (stream_) {
     const auto from = stream_->state(), to = longer.state();
     for (std::size_t i = 0; i < from.size(); ++i) context_.copy(to[i].value, from[i].value);
