@@ -51,14 +51,14 @@ std::vector<double> gate_bias_of(const InitialConfig& config, std::string_view c
   if (text.empty() && config.forget_bias == 0) return {};
   std::vector<double> biases(gates_of(cell).size());
   std::vector<bool> seen(biases.size());
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const auto [gate, value] = parse(rest.substr(0, comma), cell);
+  std::size_t begin = 0;
+  while (!text.empty() && begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto [gate, value] = parse(std::string_view(text).substr(begin, end - begin), cell);
     SLUICE_CHECK(!seen[gate], "model.gate_bias has the gate {} twice", gates_of(cell)[gate]);
     seen[gate] = true;
     biases[gate] = value;
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    begin = end + 1;
   }
   constexpr std::size_t kForget = 1;
   if (config.forget_bias != 0) {

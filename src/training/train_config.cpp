@@ -60,6 +60,9 @@ void check_sampling(const SamplingConfig& config) {
                "training.scheduled_sampling is {}, which needs to know over how many steps: set "
                "training.sampling_steps",
                config.schedule);
+  SLUICE_CHECK(config.schedule != "none" || !config.draw,
+               "training.sampling_draw is true, but training.scheduled_sampling is none, so that "
+               "nothing is sampled: set training.scheduled_sampling or leave sampling_draw out");
 }
 
 void check_loop(const LoopConfig& config) {

@@ -68,6 +68,9 @@ TEST(TrainConfig, UnknownKeysNameFileLineAndNearestKey) {
 
 TEST(TrainConfig, ScheduledSamplingWantsItsStepsAndAModelThatPredictsTokens) {
   TrainConfig config;
+  config.sampling.draw = true;
+  expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); }),
+                  "training.sampling_draw is true, but training.scheduled_sampling is none");
   config.sampling.schedule = "linear";
   expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); }),
                   "training.scheduled_sampling is linear, which needs to know over how many steps: "
@@ -287,6 +290,8 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   refuse("model.gate_bias=f=1x", "model.gate_bias has 'f=1x'");
   refuse("model.gate_bias=f=inf", "model.gate_bias has 'f=inf'");
   refuse("model.gate_bias=f=1,,i=1", "model.gate_bias has ''");
+  refuse("model.gate_bias=f=1,", "model.gate_bias has ''");
+  refuse("model.gate_bias=,f=1", "model.gate_bias has ''");
   refuse("model.gate_bias=f=1, f=2", "model.gate_bias has the gate f twice");
   refuse("model.gate_bias=z=1", "model.gate_bias has 'z=1', but the gates of lstm are i, f, g, o");
   TrainConfig gated;
