@@ -172,8 +172,10 @@ void Seq2SeqSearch::expect_scores_of_teacher_forcing(double in_float32) {
 
 // In float32 logits around 10 are off by some 1e-5, and so is each of up to 13 tokens' log p.
 TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(2e-4); }
-// What r is off by passes one of these large matrices more in each step.
-TEST_P(ResetBeforeSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(1e-3); }
+// What r is off by passes one of these large matrices more in each step: these scores in float32 on
+// a CPU are off by up to 1.8e-4 from those in float64 (of the LSTM by 9e-6), and two orders of
+// summation by as much each.
+TEST_P(ResetBeforeSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(5e-4); }
 
 TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
   make_model(DType::kFloat32);
