@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
@@ -7,6 +8,7 @@
 #include "placement_options.h"
 #include "segmenter_options.h"
 #include "sluice/language_model.h"
+#include "state_options.h"
 
 namespace sluice::app {
 namespace {
@@ -32,14 +34,39 @@ std::string format_text(const Options& options, const Hypothesis& text) {
   return score + text.text + "\n";
 }
 
+/// Where the state waits until the texts are written: one that went on without them would lose
+/// them.
+class WaitingState {
+ public:
+  explicit WaitingState(std::string path) : path_(std::move(path)) {}
+  ~WaitingState() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove(waiting(), ignored);
+  }
+  WaitingState(const WaitingState&) = delete;
+  WaitingState& operator=(const WaitingState&) = delete;
+
+  std::string waiting() const { return path_.empty() ? path_ : path_ + ".waiting"; }
+  void take_up() const {
+    if (!path_.empty()) std::filesystem::rename(waiting(), path_);
+  }
+
+ private:
+  std::string path_;
+};
+
 void run(const Options& options) {
+  require_two_files(options.output, options.generate.save_state);
   LanguageModel model = LanguageModel::load(options.model, options.placement, options.segmenters);
   GenerateOptions generate = options.generate;
+  const WaitingState state(generate.save_state);
+  generate.save_state = state.waiting();
   if (options.search) generate.search = options.beam;
   if (!options.features.empty()) generate.features = read_feature_vectors(options.features);
   std::string all;
   for (const Hypothesis& text : model.generate(generate)) all += format_text(options, text);
   write_output(options.output, all);
+  state.take_up();
 }
 
 /// Those of a search, and those that it refuses.
@@ -92,13 +119,15 @@ void add_options(CLI::App& command, Options& options) {
   CLI::Option* state = command
                            .add_option("--state", generate.state,
                                        "Go on with the texts of a file that --save-state wrote")
+                           ->check(refuse_no_name, "")
                            ->excludes(samples)
                            ->excludes(seed)
                            ->excludes(prefix)
                            ->excludes(features);
-  command.add_option(
-      "--save-state", generate.save_state,
-      "Write to this file how texts that were cut can be gone on with, on any device");
+  command
+      .add_option("--save-state", generate.save_state,
+                  "Write to this file how texts that were cut can be gone on with, on any device")
+      ->check(refuse_no_name, "");
   add_search_options(command, options, samples, seed, state);
   command
       .add_option("--format", options.format,

@@ -19,6 +19,7 @@ struct Options {
 
 void run(const Options& options) {
   FeatureModel model = FeatureModel::load(options.model, options.placement);
+  require_two_files(options.output, options.states.to);
   run_file(model, options.input, options.output, options.part, options.states);
 }
 

@@ -1,20 +1,41 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 
+#include "sluice/error.h"
 #include "sluice/state_files.h"
 
 namespace sluice::app {
 
+/// For an option that names a state's file: an empty name would be taken for none.
+inline std::string refuse_no_name(const std::string& path) {
+  return path.empty() ? "the name of the file is empty" : std::string();
+}
+
+/// Throws ErrorCode::kInvalidArgument if a state would be written over the answers.
+inline void require_two_files(const std::string& output, const std::string& state) {
+  if (output.empty() || state.empty()) return;
+  namespace fs = std::filesystem;
+  if (fs::weakly_canonical(output) != fs::weakly_canonical(state)) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "'" + state + "' is to hold the answers and the state; give --save-state another file");
+}
+
 /// --state and --save-state of commands whose input may be a part of one `sequence`.
 inline void add_state_options(CLI::App& command, StateFiles& files, const std::string& sequence) {
-  command.add_option("--state", files.from,
-                     "The input goes on with the " + sequence +
-                         " whose state --save-state wrote to this file, on any device");
-  command.add_option(
-      "--save-state", files.to,
-      "The input is a part of one " + sequence + ": write to this file how to go on with it");
+  command
+      .add_option("--state", files.from,
+                  "The input goes on with the " + sequence +
+                      " whose state --save-state wrote to this file, on any device")
+      ->check(refuse_no_name, "");
+  command
+      .add_option(
+          "--save-state", files.to,
+          "The input is a part of one " + sequence + ": write to this file how to go on with it")
+      ->check(refuse_no_name, "");
 }
 
 /// Takes up the state, if there is one, before `answer`, and leaves it after. `answer` gives

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -102,6 +103,27 @@ TEST_F(Generate, RefusesWhatContradictsItself) {
   }
   place_.expect_error({"generate", "text/best", "--prefix", "#"}, {"the prefix '#'", "lacks"});
   place_.expect_error({"generate", "text/best", "--top-p", "2"}, {"top_p is 2"});
+}
+
+// Or the texts of a part would be lost: it can't be written again.
+TEST_F(Generate, DoesNotGoOnWithoutItsTexts) {
+  texts({"--max-length", "3", "--save-state", "s"});
+  const std::string before = place_.read("s");
+  const Arguments again{"generate", "text/best", "--state", "s", "--save-state", "s", "-o"};
+  for (const std::string output : {"none/out.txt", "/dev/full"}) {
+    Arguments arguments = again;
+    arguments.push_back(output);
+    place_.expect_error(arguments, {"'" + output});
+    EXPECT_EQ(place_.read("s"), before) << output;
+    EXPECT_FALSE(std::filesystem::exists(place_.path() / "s.waiting"));
+  }
+  Arguments arguments = again;
+  arguments.push_back("s");
+  place_.expect_error(arguments, {"'s' is to hold the answers and the state"});
+  EXPECT_EQ(place_.read("s"), before);
+  arguments.back() = "written";
+  EXPECT_EQ(place_.sluice(arguments).code, 0);
+  EXPECT_NE(place_.read("s"), before);
 }
 
 TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {

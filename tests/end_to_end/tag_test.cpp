@@ -238,6 +238,12 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
                       {.input = "na\n", .output_descriptor = full});
   close(full);
   EXPECT_EQ(place_.read("s"), before);
+  place_.expect_error({"tag", "run/best", "--save-state", "s", "-o", "./s"},
+                      {"'s' is to hold the answers and the state"}, {.input = "na\n"});
+  const Outcome unnamed = place_.sluice({"tag", "run/best", "--state", ""}, {.input = "na\n"});
+  EXPECT_EQ(unnamed.code, 2);
+  EXPECT_NE(unnamed.err.find("--state: the name of the file is empty"), std::string::npos);
+  EXPECT_EQ(place_.read("s"), before);
   place_.write("bad", with_answer(before, {1}));
   place_.expect_error({"tag", "run/best", "--state", "bad"},
                       {"'bad' holds 1 numbers of an answer", "hold 0"}, {.input = "na\n"});
