@@ -139,13 +139,13 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
         {.a = x, .packed = packed(arena), .c = y, .bias = parameters.value(linear_->bias())});
   }
   if (halved_) return forward_halved(context, arena, parameters, x, y);
-  const bool pads = y.size(1) != linear_->out();
+  const bool is_padded = y.size(1) != linear_->out();
   matmul(context, {.a = x,
-                   .b = pads ? padded_weight(arena) : weight(arena, parameters),
+                   .b = is_padded ? padded_weight(arena) : weight(arena, parameters),
                    .c = y,
                    .transpose_b = true,
-                   .bias = pads ? arena.tensor(bias_, parameters.dtype(), {columns_})
-                                : parameters.value(linear_->bias())});
+                   .bias = is_padded ? arena.tensor(bias_, parameters.dtype(), {columns_})
+                                     : parameters.value(linear_->bias())});
 }
 
 void LinearPlan::forward_halved(const Context& context, const runtime::Arena& arena,
@@ -192,9 +192,10 @@ void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
   if (!dx) return;
   const bool widens = narrow_ && context.device().runs_host_kernels();
   const Tensor sums = widens ? arena.tensor(dx_, parameters.dtype(), dx.shape()) : dx;
-  const bool pads = dy.size(1) != linear_->out();
-  matmul(context, {.a = pads ? dy : stored,
-                   .b = pads ? padded_weight(arena) : weight(arena, parameters),
+  const bool is_padded = dy.size(1) != linear_->out();
+  SLUICE_ASSERT(!is_padded || dy.dtype() == storage_);
+  matmul(context, {.a = is_padded ? dy : stored,
+                   .b = is_padded ? padded_weight(arena) : weight(arena, parameters),
                    .c = sums,
                    .bias = {}});
   if (widens) elementwise::convert(context, sums, dx);

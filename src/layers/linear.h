@@ -57,10 +57,10 @@ class LinearPlan {
   /// What dy in narrow_gradient() is multiplied by instead of the loss's own scale, which backward
   /// is given; 0 if that scale is in dy.
   double gradient_factor() const;
-  /// dy like y, or narrow_gradient(), whose further columns are zero. Overwrites dx [n, in],
-  /// storage (optional), and adds to the gradients of weight and bias. `scale`, float64 [1] on the
-  /// device: what dy lacks where there is a gradient_factor(); absent: 1. That of the same x came
-  /// before.
+  /// dy [n, out] like y, or narrow_gradient(), whose further columns are zero. Overwrites dx [n,
+  /// in], storage (optional), and adds to the gradients of weight and bias. `scale`, float64 [1] on
+  /// the device: what dy lacks where there is a gradient_factor(); absent: 1. That of the same x
+  /// came before.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 const Tensor& x, const Tensor& dy, const Tensor& dx,
                 const Tensor& scale = {}) const;
