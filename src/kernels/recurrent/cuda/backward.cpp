@@ -72,14 +72,6 @@ std::int64_t early_turns(const Run& run) {
   return turns * run.args.rows >= kFewestRows && can_await_turns(run) ? turns : 0;
 }
 
-/// Those of all layers that give a gradient to their input, beside the first launch.
-void scale_input_weights(const Run& run, std::int64_t lane, const BackwardArgs& args) {
-  for (std::int64_t layer = run.engine.sizes.layers - 1; layer >= (args.dx ? 0 : 1); --layer) {
-    ScaledGradients::scale_input_weights(run, lane, layer);
-  }
-  run.engine.lanes.mark(lane);
-}
-
 /// Of a layer with several launches: the gradient of its input for the rows of the launch that
 /// begins with row `first`. Dropout comes when all rows are there.
 void input_gradient_of_launch(const Run& run, std::int64_t lane, const BackwardArgs& args,
@@ -139,15 +131,13 @@ void run_launches(const Run& run, const BackwardArgs& args) {
   const bool several = launch_rows(run) < run.args.rows;
   for (std::int64_t layer = top; layer >= 0; --layer) {
     const std::int64_t early = layer > 0 || args.dx ? early_turns(run) : 0;
-    const bool scales = layer == top && ScaledGradients::by_launch(run);
-    const bool beside = layer < top || early > 0 || scales;
+    const bool beside = layer < top || early > 0;
     {
       const runtime::LayerSpan span(run.context.profiler(), layer);
       if (beside) lanes.follow(products, steps);
       run_persistent_layer(run, args, layer, {0, time}, beside ? lanes.begun() : nullptr,
                            several ? 0 : -1);
       if (beside) lanes.follow_begun(products);
-      if (scales) scale_input_weights(run, products, args);
     }
     if (layer < top && defers_last_rows(run, layer + 1)) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
@@ -168,7 +158,6 @@ void run_launches(const Run& run, const BackwardArgs& args) {
       input_gradient(run, products, args, layer, {0, early});
     }
     if (layer == 0) lanes.follow(products, steps);
-    if (scales) lanes.follow_mark(steps);
     input_gradient(run, layer > 0 ? steps : products, args, layer, {early, time});
     // The next launch writes where products of the weight gradients have read.
     if (layer > 0) lanes.follow(steps, products);

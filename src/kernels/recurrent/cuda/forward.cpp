@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
+#include "kernels/recurrent/cuda/scaled_inputs.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/span.h"
@@ -363,6 +364,10 @@ void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
   const bool at_once = layer == 0 && !engine.rung.persistent();
   if ((at_once && piece.begin > 0) || run.joins_input(layer)) return;
   const Piece part = at_once ? Piece{0, time} : piece;
+  if (scales_input(engine.descriptor, engine.rung, layer) && run.context.tf32()) {
+    return multiply_scaled_input(run, run.product_lane_of(layer), layer, part,
+                                 run.input_products(layer, part));
+  }
   const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(layer)].weight_ih;
   multiply(run, run.product_lane_of(layer), part.size() * rows, matrix.rows, matrix.columns,
            {run.element(run.input_of(layer), part.begin * rows * matrix.columns), matrix.columns},

@@ -31,6 +31,8 @@ class Booking {
 };
 
 constexpr std::int64_t kFloat = sizeof(float), kHalf = 2;
+/// cuBLASLt multiplies float16 fast where each row begins at 16 bytes: a multiple of so many.
+constexpr std::int64_t kAligned = 8;
 
 PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows,
                          std::int64_t columns, bool with_transpose) {
@@ -93,6 +95,28 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
   return state;
 }
 
+std::vector<ScaledInput> book_scaled_inputs(Booking& booking, const Descriptor& descriptor,
+                                            const Rung& rung) {
+  const std::int64_t steps = descriptor.time * descriptor.rows;
+  std::vector<ScaledInput> inputs(static_cast<std::size_t>(descriptor.layers));
+  const auto book = [&](std::int64_t width) {
+    ScaledInput input;
+    input.values = booking.take(kHalf, {steps, width});
+    input.scales = booking.take(kFloat, {steps});
+    return input;
+  };
+  std::int64_t widest = 0;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    if (!scales_input(descriptor, rung, layer)) continue;
+    const std::int64_t width = descriptor.input_of(layer);
+    widest = std::max(widest, width);
+    if (is_layered(descriptor, rung)) inputs[static_cast<std::size_t>(layer)] = book(width);
+  }
+  // Layers that run one after the other share.
+  if (widest > 0 && !is_layered(descriptor, rung)) inputs.assign(inputs.size(), book(widest));
+  return inputs;
+}
+
 ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
@@ -105,6 +129,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
         own ? booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})
             : layout.input.front());
   }
+  layout.scaled = book_scaled_inputs(booking, descriptor, rung);
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
     const std::int64_t layer = i / sizes.directions;
     layout.recurrent.push_back(booking.take(kFloat, {rows, sizes.gate_width}));
@@ -191,9 +216,6 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     if (scaled) {
       layout.row_scales.push_back(layer < held ? booking.take(kFloat, {time, rows})
                                                : layout.row_scales[shared]);
-      layout.weight_ih.push_back(
-          {booking.take(kHalf, {sizes.gate_width, descriptor.input_of(layer)}),
-           booking.take(sizeof(FactorScales), {1})});
     }
     if (layer + 1 < sizes.layers) {
       layout.dy.push_back(
@@ -258,6 +280,9 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     const std::int64_t all = sizes.directions * sizes.gate_width;
     layer.weight_ih = book_matrix(booking, sizes, all, descriptor.input_of(l),
                                   with_transpose && !launches_scale(descriptor, rung));
+    if (scales_weights(descriptor, rung, l)) {
+      layer.scaled_weight_ih = booking.take(kHalf, {all, descriptor.input_of(l)});
+    }
     layer.bias = booking.take(kFloat, {all});
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
@@ -278,6 +303,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     }
     layout.layers.push_back(std::move(layer));
   }
+  layout.weight_scales = booking.take(sizeof(FactorScales),
+                                      {sizes.layers * sizes.directions / FactorScales::kMost + 1});
   layout.bytes = booking.total();
   return layout;
 }
@@ -326,10 +353,22 @@ std::int64_t step_lanes(const Descriptor& descriptor, const Rung& rung) {
   return is_layered(descriptor, rung) ? descriptor.layers : 1;
 }
 
+bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  // Of so many multiplications the time that is won is worth a conversion of both factors.
+  constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+  const std::int64_t input = descriptor.input_of(layer);
+  const std::int64_t width = descriptor.directions * descriptor.gates() * descriptor.hidden;
+  return rung.scaled_products && descriptor.tf32 && descriptor.time > 1 && input % kAligned == 0 &&
+         descriptor.hidden % kAligned == 0 &&
+         descriptor.time * descriptor.rows * width * input >= kFewest;
+}
+
+bool scales_weights(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  return scales_input(descriptor, rung, layer) || launches_scale(descriptor, rung);
+}
+
 bool scales_gradients(const Descriptor& descriptor, const Rung& rung) {
-  // cuBLASLt multiplies float16 fast where each row begins at 16 bytes.
-  constexpr std::int64_t kAligned = 8;
-  return rung.scaled_gradients && descriptor.tf32 && descriptor.training &&
+  return rung.scaled_products && descriptor.tf32 && descriptor.training &&
          descriptor.cell != CellType::kGruResetBefore && !descriptor.projects() &&
          descriptor.input % kAligned == 0 && descriptor.hidden % kAligned == 0;
 }

@@ -48,13 +48,17 @@ struct PackedDirection {
 
 /// Both directions read the same input, so their input weights stand on top of each other.
 struct PackedLayer {
-  PackedMatrix weight_ih;  ///< [D*G*H, input]
-  std::size_t bias = 0;    ///< float32 [D*G*H]
+  PackedMatrix weight_ih;            ///< [D*G*H, input]
+  std::size_t scaled_weight_ih = 0;  ///< likewise, float16, where scales_weights
+  std::size_t bias = 0;              ///< float32 [D*G*H]
   std::vector<PackedDirection> directions;
 };
 
 struct PackedLayout {
   std::vector<PackedLayer> layers;
+  /// Of the scaled input weights, a factor for each layer and direction: FactorScales
+  /// (scaled_factors.h), as many as they take.
+  std::size_t weight_scales = 0;
   std::size_t bytes = 0;
 };
 PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung);
@@ -81,8 +85,15 @@ struct ReserveLayout {
 };
 ReserveLayout book_reserve(const Descriptor& descriptor);
 
+/// In TF32, what a layer reads as float16, each row by a scale of its own.
+struct ScaledInput {
+  std::size_t values = 0;  ///< [time, rows, input]
+  std::size_t scales = 0;  ///< float32 [time, rows], what takes them back
+};
+
 struct ForwardLayout {
   std::vector<std::size_t> input;      ///< a layer: float32 [input_steps, rows, D*G*H]
+  std::vector<ScaledInput> scaled;     ///< likewise, where scales_input; layers may share it
   std::vector<std::size_t> recurrent;  ///< a layer and direction: float32 [rows, G*H]
   std::vector<std::size_t> projected;  ///< likewise: float32 [rows, P]
   std::vector<std::size_t> gates;      ///< likewise: float32 [rows, saved, H]; separate kernels
@@ -100,17 +111,11 @@ struct ScaledLayout {
   std::size_t scales = 0;                ///< FactorScales (scaled_factors.h)
 };
 
-/// A factor as float16, and its FactorScales.
-struct ScaledMatrix {
-  std::size_t values = 0, scales = 0;
-};
-
 struct BackwardLayout {
   /// A layer: [time, rows, D*G*H], in storage or, where launches scale, float16. Layers may share
   /// it.
   std::vector<std::size_t> d_input;
   std::vector<std::size_t> row_scales;   ///< likewise, where launches scale: float32 [time, rows]
-  std::vector<ScaledMatrix> weight_ih;   ///< likewise: of backward's products
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
                                          ///< apart: storage [time, rows, G*H]
   std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
@@ -139,6 +144,10 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
 
 /// Whether layers run beside each other, in pieces of time.
 bool is_layered(const Descriptor& descriptor, const Rung& rung);
+/// Whether the product of a layer's input is one of scaled float16.
+bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
+/// Whether a layer's input weights are packed as scaled float16: for that, or for backward.
+bool scales_weights(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Whether weight gradients may be products of scaled float16.
 bool scales_gradients(const Descriptor& descriptor, const Rung& rung);
 /// Whether launches of backward leave gate gradients as scaled float16, each row by its own scale,

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/pack_kernels.h"
 #include "kernels/recurrent/cuda/resident_weights.h"
+#include "kernels/recurrent/cuda/scaled_inputs.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -28,7 +29,7 @@ struct Packing {
       args.transposed = packed + matrix.transposed + first * bytes;
       args.transposed_stride = matrix.rows;
     }
-    list.add(args);
+    if (args.to || args.transposed) list.add(args);
   }
 
   void pack_recurrent(const Tensor& source, const PackedMatrix& matrix) {
@@ -49,10 +50,18 @@ struct Packing {
         "copy the weights of a recurrent layer");
   }
 
-  void pack_direction(const LayerWeights& weights, const PackedLayer& layer, std::int64_t d) {
+  /// Launches read no others, where there are scaled ones.
+  void pack_input(const Tensor& source, std::int64_t l, std::int64_t d) {
+    const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(l)].weight_ih;
+    const bool scaled = engine.rung.persistent() && scales_input(engine.descriptor, engine.rung, l);
+    pack(source, matrix, d * engine.sizes.gate_width, scaled);
+  }
+
+  void pack_direction(const LayerWeights& weights, std::int64_t l, std::int64_t d) {
     const Sizes& sizes = engine.sizes;
+    const PackedLayer& layer = engine.packed.layers[static_cast<std::size_t>(l)];
     const PackedDirection& direction = layer.directions[static_cast<std::size_t>(d)];
-    pack(weights.weight_ih, layer.weight_ih, d * sizes.gate_width);
+    pack_input(weights.weight_ih, l, d);
     pack_recurrent(weights.weight_hh, direction.weight_hh);
     if (sizes.projected) pack(weights.weight_hr, direction.weight_hr, 0);
     if (engine.descriptor.peepholes) copy(weights.weight_peephole, direction.peepholes);
@@ -81,9 +90,10 @@ void run_pack(Engine& engine, const Context& context, const std::vector<LayerWei
                   static_cast<std::byte*>(memory.packed)};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto directions = static_cast<std::size_t>(engine.sizes.directions);
-    packing.pack_direction(weights[i], engine.packed.layers[i / directions],
+    packing.pack_direction(weights[i], static_cast<std::int64_t>(i / directions),
                            static_cast<std::int64_t>(i % directions));
   }
+  scale_input_weights(packing.stream, engine, weights, packing.packed);
   packing.list.queue(packing.stream, engine.descriptor.dtype);
 }
 

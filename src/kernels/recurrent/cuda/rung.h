@@ -44,8 +44,9 @@ struct Rung {
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
-  /// Weight gradients in TF32 are products of scaled float16 (scaled_gradients.h).
-  bool scaled_gradients = false;
+  /// Products over all steps in TF32, of inputs and weight gradients, are products of scaled
+  /// float16 (scaled_inputs.h, scaled_gradients.h).
+  bool scaled_products = false;
   /// Unless none: all steps that a piece of a layer has, in all directions, are one launch, and
   /// products of its input (with a wavefront) and gradients have streams of their own beside it.
   Residence residence = Residence::kNone;
@@ -75,7 +76,7 @@ constexpr Rung persistent_rung(std::string_view name, Residence residence) {
   Rung rung{name, true, InputProducts::kCombined, true, true};
   // Launches that take the whole GPU have no other layer beside them.
   rung.wavefront = residence == Residence::kCluster;
-  rung.graph = rung.scaled_gradients = true;
+  rung.graph = rung.scaled_products = true;
   rung.residence = residence;
   return rung;
 }

@@ -92,6 +92,37 @@ __global__ void scale_kernel(const ScaledFactors args) {
   scales.zero = 0;
 }
 
+/// Of a row whose largest number lies between these, numbers are rounded to float16 as they are:
+/// what has fewer bits than TF32's then, as it is less than 2^-14, errs by 2^-17 of the largest.
+constexpr float kLeastUnscaled = 0x1p-8f, kMostUnscaled = 0x1p15f;
+
+/// A warp takes a row at a time, and reads it twice: the second time it is near.
+__global__ void row_factors_kernel(const RowFactors args) {
+  constexpr int kStep = kLanes * kFactorGroup;
+  for (std::int64_t line = blockIdx.x * kWarps + threadIdx.y; line < args.rows;
+       line += gridDim.x * kWarps) {
+    const float* from = args.from + line * args.width;
+    unsigned bits = 0;
+    for (std::int64_t k = threadIdx.x * kFactorGroup; k < args.width; k += kStep) {
+      const Group group = load_group(from + k);
+#pragma unroll
+      for (const float number : group.at) bits = max(bits, __float_as_uint(fabsf(number)));
+    }
+    const float largest = __uint_as_float(__reduce_max_sync(~0u, bits));
+    const bool as_is = largest == 0 || (largest >= kLeastUnscaled && largest < kMostUnscaled);
+    const persistent::Scale scale = as_is ? persistent::Scale() : persistent::Scale(largest);
+    for (std::int64_t k = threadIdx.x * kFactorGroup; k < args.width; k += kStep) {
+      const Group group = load_group(from + k);
+      ScaledGroup scaled;
+#pragma unroll
+      for (int i = 0; i < kFactorGroup; ++i) store(scaled.at + i, group.at[i] * scale.up);
+      *reinterpret_cast<ScaledGroup*>(static_cast<__half*>(args.to) + line * args.width + k) =
+          scaled;
+    }
+    if (threadIdx.x == 0) args.scales[line] = scale.down;
+  }
+}
+
 /// A warp takes a line at a time.
 __global__ void rows_kernel(const ScaledRows args) {
   constexpr int kWide = 4;
@@ -100,6 +131,7 @@ __global__ void rows_kernel(const ScaledRows args) {
        i += gridDim.x * kWarps) {
     const std::int64_t line = i / args.rows * args.step_rows + i % args.rows;
     const float scale = args.scales[line];
+    if (scale == 1) continue;
     float* row = args.values + line * args.width;
     for (std::int64_t k = threadIdx.x * kWide; k < args.width; k += kLanes * kWide) {
       if (aligned) {
@@ -129,6 +161,11 @@ void scale_factors(cudaStream_t stream, const ScaledFactors& args) {
   largest_kernel<<<grid, block, 0, stream>>>(args);
   scale_kernel<<<grid, block, 0, stream>>>(args);
   runtime::cuda::check(cudaGetLastError(), "queue the scaling of a product's factors");
+}
+
+void scale_row_factors(cudaStream_t stream, const RowFactors& args) {
+  row_factors_kernel<<<blocks_for(args.rows), dim3(kLanes, kWarps), 0, stream>>>(args);
+  runtime::cuda::check(cudaGetLastError(), "queue the scaling of a product's rows");
 }
 
 void scale_rows(cudaStream_t stream, const ScaledRows& args) {

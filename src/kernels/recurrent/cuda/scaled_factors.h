@@ -14,7 +14,7 @@ namespace sluice::kernels::recurrent::cuda {
 struct ScaledFactor {
   const float* from;   ///< [depth, width]
   void* to;            ///< float16, likewise
-  std::int64_t width;  ///< a multiple of kFactorGroup
+  std::int64_t width;  ///< a multiple of kFactorGroup; 0: no factor
   bool ends;  ///< whether anything may lie past the end of a row of the batch, which is zero then
 };
 /// Numbers that are scaled at once.
@@ -50,8 +50,19 @@ void scale_factors(cudaStream_t stream, const ScaledFactors& args);
 /// add_column_sums of float16 values whose rows are scaled back by row_scales [depth].
 void add_scaled_column_sums(cudaStream_t stream, const ColumnSums& args, const float* row_scales);
 
+/// Rows that are scaled each by itself, in TF32's exactness: where the largest number of a row lies
+/// well within float16's range, by one.
+struct RowFactors {
+  const float* from;  ///< [rows, width]
+  void* to;           ///< float16, likewise
+  float* scales;      ///< out [rows], what takes them back
+  std::int64_t rows;
+  std::int64_t width;  ///< a multiple of kFactorGroup
+};
+void scale_row_factors(cudaStream_t stream, const RowFactors& args);
+
 /// values [steps, rows, width] *= scales [steps, rows], of arrays that have `step_rows` rows a
-/// step.
+/// step. Rows whose scale is one aren't touched.
 struct ScaledRows {
   float* values;
   const float* scales;

@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/scaled_gradients.h"
 
+#include "kernels/recurrent/cuda/scaled_inputs.h"
 #include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -117,21 +118,6 @@ void ScaledGradients::add_product(std::int64_t lane, const Tensor& target, const
            target.data(), target.data());
 }
 
-void ScaledGradients::scale_input_weights(const Run& run, std::int64_t lane, std::int64_t layer) {
-  const auto l = static_cast<std::size_t>(layer);
-  const ScaledMatrix& to = run.engine.workspace.backward.weight_ih[l];
-  const PackedMatrix& from = run.engine.packed.layers[l].weight_ih;
-  ScaledFactors args{};
-  args.factors[0] = {run.packed<const float>(from.plain), run.workspace<void>(to.values),
-                     from.columns, false};
-  args.count = 1;
-  args.products[0] = {ScaledFactors::kRowByRow, 0};
-  args.product_count = 1;
-  args.depth = args.rows = from.rows;
-  args.scales = run.workspace<FactorScales>(to.scales);
-  scale_factors(run.engine.lanes[lane], args);
-}
-
 void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,
                                              const Piece& times, const RowRange& rows, float* to) {
   const auto l = static_cast<std::size_t>(layer);
@@ -139,8 +125,7 @@ void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, 
   const PackedMatrix& matrix = run.engine.packed.layers[l].weight_ih;
   const std::int64_t all = run.args.rows, first = times.begin * all + rows.first;
   const auto* gates = run.workspace<const std::uint16_t>(layout.d_input[l]) + first * matrix.rows;
-  const auto* weights = run.workspace<const std::uint16_t>(layout.weight_ih[l].values);
-  const auto* scales = run.workspace<const FactorScales>(layout.weight_ih[l].scales);
+  const ScaledWeights weights = scaled_input_weights(run, layer, 0);
   to += first * matrix.columns;
   runtime::cuda::ProductSpec spec;
   // Of all rows one product, of some one a step.
@@ -152,12 +137,13 @@ void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, 
   spec.stride_c = spec.batch > 1 ? all * matrix.columns : 0;
   spec.input = DType::kFloat16;
   spec.output = DType::kFloat32;
-  spec.alignment = alignment_of({gates, weights, to});
+  spec.alignment = alignment_of({gates, weights.values, to});
   spec.device_scalars = true;
   runtime::cuda::device_of(run.context)
       .blas()
       .product(spec)
-      .run(run.engine.lanes.stream(lane), scales->alphas, gates, weights, &scales->zero, to, to);
+      .run(run.engine.lanes.stream(lane), weights.alpha, gates, weights.values, weights.zero, to,
+           to);
   ScaledRows product{};
   product.values = to;
   product.scales = run.workspace<const float>(layout.row_scales[l]) + first;

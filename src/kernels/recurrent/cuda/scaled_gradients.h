@@ -26,10 +26,8 @@ class ScaledGradients {
   /// Whether launches leave gate gradients scaled, row by row: then inputs' gradients are products
   /// of float16, too.
   static bool by_launch(const Run& run);
-  /// Queues the scaling of a layer's input weights.
-  static void scale_input_weights(const Run& run, std::int64_t lane, std::int64_t layer);
   /// Queues to [time, rows, input] = gate gradients * input weights, of the times of a piece and of
-  /// some of the rows, once the lane follows the weights' scaling.
+  /// some of the rows.
   static void multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,
                                      const Piece& times, const RowRange& rows, float* to);
 

@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "unit/kernels_recurrent/on_candidate.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+/// A device, and an implementation whose products of inputs in TF32 are of scaled float16 where
+/// they are as large as here.
+using Parameter = std::tuple<const char*, const char*>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  std::string name = std::get<1>(parameter.param);
+  std::ranges::replace(name, '-', '_');
+  return std::string(std::get<0>(parameter.param)) + "_" + name;
+}
+
+/// Against an implementation whose products are cuBLASLt's in TF32, as RecurrentScaledGradients.
+class RecurrentScaledInputs : public OnCandidate<Parameter> {
+ protected:
+  RecurrentScaledInputs() : OnCandidate(std::get<1>(GetParam())) {}
+
+  /// Of 2^32 multiplications or a few more.
+  StackCase case_of(CellType cell, std::int64_t directions, bool training) {
+    StackCase stack;
+    Descriptor& d = stack.descriptor;
+    d.cell = cell;
+    d.directions = directions;
+    d.input = 2048;
+    const bool wide = std::get<1>(GetParam()) == std::string_view("persistent-wide");
+    d.hidden = 8 * (wide ? draw(50, 128) / directions : draw(16, 32));
+    d.tf32 = true;
+    d.training = training;
+    d.rows = stack.rows = draw(90, 110);
+    constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+    const std::int64_t step = stack.rows * directions * d.gates() * d.hidden * d.input;
+    d.time = stack.time = kFewest / step + 1;
+    fill_case(random_, stack);
+    stack.input.lengths.clear();
+    return stack;
+  }
+  /// The numbers that a row of the batch reads at a time.
+  double* row(StackCase& stack, std::int64_t time, std::int64_t row) const {
+    return stack.input.x.data() + (time * stack.rows + row) * stack.descriptor.input;
+  }
+
+  Tensors run_by(const StackCase& stack, std::string_view implementation) const {
+    RunOptions options = OnCandidate::options();
+    options.implementation = implementation;
+    options.tf32 = true;
+    return run(stack, options);
+  }
+  Tensors got(const StackCase& stack) const { return run_by(stack, std::get<1>(GetParam())); }
+  void compare(const StackCase& stack) const {
+    const Tensors mine = got(stack);
+    expect_close(mine, run_by(stack, "pretransposed"), 4 * tolerance_of(DType::kFloat16));
+    EXPECT_EQ(got(stack), mine);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentScaledInputs,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values("persistent-cluster",
+                                                              "persistent-wide", "graph")),
+                         parameter_name);
+
+TEST_P(RecurrentScaledInputs, EqualThoseOfTf32) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t directions : {1, 2}) {
+      const StackCase stack = case_of(cell, directions, draw(0, 1) == 1);
+      SCOPED_TRACE(describe(stack));
+      if (gpu_lacks(stack.descriptor)) continue;
+      compare(stack);
+    }
+  }
+}
+
+// float16 couldn't hold them as they are, nor with one scale for all of them.
+TEST_P(RecurrentScaledInputs, EqualThoseOfTf32WithRowsOfAnySize) {
+  StackCase stack = case_of(CellType::kLstm, 1, true);
+  if (gpu_lacks(stack.descriptor))
+    GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  for (std::int64_t t = 0; t < stack.time; ++t) {
+    for (std::int64_t i = 0; i < stack.rows; ++i) {
+      const int exponent = i % 3 == 0 ? 0 : static_cast<int>(draw(-40, 40));
+      double* const x = row(stack, t, i);
+      for (std::int64_t k = 0; k < stack.descriptor.input; ++k) x[k] = std::ldexp(x[k], exponent);
+    }
+  }
+  SCOPED_TRACE(describe(stack));
+  const Tensors mine = got(stack), theirs = run_by(stack, "pretransposed");
+  // Gradients of weights are as large as the largest inputs; what each row puts out isn't.
+  expect_close({{"y", mine.at("y")}}, {{"y", theirs.at("y")}}, 4 * tolerance_of(DType::kFloat16));
+  EXPECT_EQ(got(stack), mine);
+}
+
+// What isn't a number in one row of the batch changes no other.
+TEST_P(RecurrentScaledInputs, StayApartRowByRow) {
+  StackCase stack = case_of(CellType::kLstm, 1, false);
+  if (gpu_lacks(stack.descriptor))
+    GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  const Tensors before = got(stack);
+  const std::int64_t bad = draw(0, stack.rows - 1);
+  row(stack, 0, bad)[draw(0, stack.descriptor.input - 1)] =
+      std::numeric_limits<double>::quiet_NaN();
+  const Tensors after = got(stack);
+  const auto& y = before.at("y");
+  const auto& with = after.at("y");
+  const std::int64_t width = static_cast<std::int64_t>(y.size()) / (stack.time * stack.rows);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const bool of_bad = static_cast<std::int64_t>(i) / width % stack.rows == bad;
+    ASSERT_TRUE(of_bad ? std::isnan(with[i]) : with[i] == y[i])
+        << "number " << i << " of row " << static_cast<std::int64_t>(i) / width % stack.rows;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
