@@ -64,10 +64,14 @@ __global__ void largest_kernel(const ScaledFactors args) {
       bits = max(bits, __float_as_uint(fabsf(group.at[k])));
     }
   });
+  // Of all warps' maxima at one address most of the kernel's time would be atomics.
+  __shared__ unsigned of_warps[kWarps];
   bits = __reduce_max_sync(~0u, bits);
-  if (threadIdx.x == 0) {
-    atomicMax(reinterpret_cast<unsigned*>(args.scales->largest + blockIdx.y), bits);
-  }
+  if (threadIdx.x == 0) of_warps[threadIdx.y] = bits;
+  __syncthreads();
+  if (threadIdx.x + threadIdx.y > 0) return;
+  for (const unsigned of_warp : of_warps) bits = max(bits, of_warp);
+  atomicMax(reinterpret_cast<unsigned*>(args.scales->largest + blockIdx.y), bits);
 }
 
 __global__ void scale_kernel(const ScaledFactors args) {
