@@ -23,6 +23,19 @@ struct Larger {
   }
 };
 
+/// Lanes that differ by any of kDistances get the combination of their values, of those first that
+/// differ by the first of these. `combine` must not depend on the order of its two arguments.
+template <int... kDistances, typename T, typename Combine>
+__device__ T combine_lanes(T value, Combine combine) {
+  ((value = combine(value, __shfl_xor_sync(kAllLanes, value, kDistances))), ...);
+  return value;
+}
+/// That of a warp, in every lane.
+template <typename T, typename Combine>
+__device__ T combine_warp(T value, Combine combine) {
+  return combine_lanes<16, 8, 4, 2, 1>(value, combine);
+}
+
 /// Threads that work on one thing together: a warp (kSize 32, any number of them in a block) or a
 /// whole block. `combine` must not depend on the order of its two arguments.
 template <int kSize>
@@ -53,9 +66,7 @@ struct Team {
   /// Every thread gets the combination of all threads' values.
   template <typename T, typename Combine>
   __device__ T reduce(T value, Combine combine) const {
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-      value = combine(value, __shfl_xor_sync(kAllLanes, value, distance));
-    }
+    value = combine_warp(value, combine);
     if constexpr (kSize == kWarp) {
       return value;
     } else {

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "kernels/attention_decoder/cuda/vectors.h"
+#include "runtime/cuda/reduce.h"
 
 /// What the threads of one block do together. Each sum has one fixed order, which depends on its
 /// length and on the block's size only.
 namespace sluice::kernels::attention_decoder::cuda {
 
-constexpr int kWarp = 32;
+using runtime::cuda::kWarp;
 /// Most threads of a block that attends for one row.
 constexpr int kMostAttendThreads = 1024;
 
@@ -16,20 +17,12 @@ __device__ inline int warps() { return threads() / kWarp; }
 /// The same in every lane.
 template <typename W>
 __device__ inline W warp_sum(W value) {
-#pragma unroll
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) {
-    value += __shfl_xor_sync(0xffffffffu, value, lane);
-  }
-  return value;
+  return runtime::cuda::combine_warp(value, runtime::cuda::Add{});
 }
 
 template <typename W>
 __device__ inline W warp_max(W value) {
-#pragma unroll
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) {
-    value = max(value, __shfl_xor_sync(0xffffffffu, value, lane));
-  }
-  return value;
+  return runtime::cuda::combine_warp(value, [](W a, W b) { return max(a, b); });
 }
 
 /// Of all threads; the same in each. `parts` has a place for each warp and is free before and

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "runtime/cuda/reduce.h"
+
 /// Sums over a block of threads, in an order that depends on nothing.
 namespace sluice::kernels::recurrent::cuda {
 
@@ -14,10 +16,7 @@ __device__ void block_sums(float (&values)[kCount]) {
   __shared__ float partial[kWarps][kCount];
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-      values[k] += __shfl_xor_sync(0xffffffffu, values[k], distance);
-    }
+    values[k] = runtime::cuda::combine_warp(values[k], runtime::cuda::Add{});
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32][k] = values[k];
   }
   __syncthreads();

@@ -10,6 +10,9 @@
 /// nothing.
 namespace sluice::kernels::recurrent::cuda {
 
+/// Added to the variances of layer norm.
+inline constexpr float kNormEpsilon = 1e-5f;
+
 /// A probability as kernels need it.
 struct Rate {
   Rate() = default;

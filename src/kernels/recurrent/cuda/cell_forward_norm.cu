@@ -4,8 +4,6 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-constexpr float kEpsilon = 1e-5f;
-
 struct Moments {
   float mean, inverse;  ///< 1 / sqrt(variance + epsilon)
 };
@@ -31,8 +29,8 @@ __device__ TwoMoments moments_of(const float* first, const float* second, std::i
     squares[1] += b * b;
   });
   block_sums(squares);
-  return {{means[0], 1.0f / sqrtf(squares[0] / size + kEpsilon)},
-          {means[1], 1.0f / sqrtf(squares[1] / size + kEpsilon)}};
+  return {{means[0], 1.0f / sqrtf(squares[0] / size + kNormEpsilon)},
+          {means[1], 1.0f / sqrtf(squares[1] / size + kNormEpsilon)}};
 }
 
 /// A block takes a row at a time.
@@ -92,7 +90,7 @@ __global__ void __launch_bounds__(kRowBlock)
       squares[0] += (c_fresh[unit] - mean) * (c_fresh[unit] - mean);
     });
     block_sums(squares);
-    const float inverse = 1.0f / sqrtf(squares[0] / static_cast<float>(hidden) + kEpsilon);
+    const float inverse = 1.0f / sqrtf(squares[0] / static_cast<float>(hidden) + kNormEpsilon);
     for_own(hidden, [&](std::int64_t unit) {
       const float c = (c_fresh[unit] - mean) * inverse;
       // The cell's own function of c, which is normalised now.

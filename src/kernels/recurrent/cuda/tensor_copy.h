@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-/// Copies of boxes of a tensor from global to shared memory by the copy engine of an SM, and the
-/// barriers in shared memory that count their bytes (Hopper and later).
+/// Copies of bytes, or of boxes of a tensor, from global to shared memory by the copy engine of an
+/// SM, and the barriers in shared memory that count their bytes (Hopper and later).
 namespace sluice::kernels::recurrent::cuda {
 
 /// As instructions that take shared memory want it.
@@ -24,6 +24,16 @@ __device__ inline void arrive_and_expect(std::uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
+/// Arrives at a barrier of this block, or at one of the cluster's: what the thread has read before
+/// may be overwritten then. Of the cluster's, what tensor cores have read, for which the thread has
+/// waited (more, with its release at the scope of the cluster, would wait for all that the block
+/// has on its way to global memory).
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void arrive_in_cluster(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 __device__ inline void wait_for_phase(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
@@ -35,6 +45,24 @@ __device__ inline void wait_for_phase(std::uint32_t barrier, std::uint32_t parit
 
 __device__ inline void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+/// A multiple of 16 bytes, aligned alike.
+__device__ inline void copy_bytes(std::uint32_t to, const void* from, int bytes,
+                                  std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+/// The same into all blocks of the cluster that have a bit in the mask.
+__device__ inline void copy_to_sharers(std::uint32_t to, const void* from, int bytes,
+                                       std::uint32_t barrier, std::uint16_t mask) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(mask)
+      : "memory");
 }
 /// The box at (x, y), x contiguous; what lies outside of the tensor is zero.
 __device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, int x, int y,

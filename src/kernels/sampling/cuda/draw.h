@@ -9,6 +9,8 @@ namespace sluice::kernels::sampling::cuda {
 
 using loss::cuda::Group;
 using loss::cuda::Row;
+using runtime::cuda::Add;
+using runtime::cuda::combine_warp;
 using runtime::cuda::kAllLanes;
 using runtime::cuda::kWarp;
 using runtime::cuda::Team;
@@ -67,8 +69,8 @@ class RowDraw {
       if (bits > kept.bits) own.above += weight(logits_[v], largest_, scale_);
       if (bits == kept.bits) ++own.ties;
     }
-    own.above = sum_of_warp(own.above);
-    own.ties = sum_of_warp(own.ties);
+    own.above = combine_warp(own.above, Add{});
+    own.ties = combine_warp(own.ties, Add{});
     team_.sync();  // what stood there may still be read
     if (lane() == 0) memory_.pieces[warp()] = own;
     team_.sync();
@@ -185,12 +187,6 @@ class RowDraw {
     for (int v = team_.rank; v < vocabulary_; v += kSize) {
       if (allowed_(v)) body(v, logits_[v]);
     }
-  }
-  static __device__ std::uint64_t sum_of_warp(std::uint64_t value) {
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-      value += __shfl_xor_sync(kAllLanes, value, distance);
-    }
-    return value;
   }
   __device__ int lane() const { return team_.rank % kWarp; }
   __device__ int warp() const { return team_.rank / kWarp; }

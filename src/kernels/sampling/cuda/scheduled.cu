@@ -4,12 +4,15 @@
 #include "base/dtype.h"
 #include "kernels/sampling/cuda/sampling.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/reduce.h"
 
 namespace sluice::kernels::sampling::cuda {
 namespace {
 
-constexpr int kWarp = 32, kWarps = 4;
-constexpr unsigned kAllLanes = 0xffffffff;
+using runtime::cuda::kAllLanes;
+using runtime::cuda::kWarp;
+
+constexpr int kWarps = 4;
 
 template <typename T>
 struct Scheduled {
@@ -35,14 +38,6 @@ struct Scheduled {
         source(args.source) {}
 };
 
-template <typename V>
-__device__ V sum_of_warp(V value) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(kAllLanes, value, distance);
-  }
-  return value;
-}
-
 /// Drawn by its probability, by a warp; `likeliest` where there are none.
 template <typename T>
 __device__ int drawn_token(const T* logits, std::int64_t vocabulary, int likeliest,
@@ -53,7 +48,7 @@ __device__ int drawn_token(const T* logits, std::int64_t vocabulary, int likelie
   };
   std::uint64_t mine = 0;
   for (std::int64_t v = 1 + threadIdx.x; v < vocabulary; v += kWarp) mine += weight_of(v);
-  const std::uint64_t total = sum_of_warp(mine);
+  const std::uint64_t total = runtime::cuda::combine_warp(mine, runtime::cuda::Add{});
   if (total == 0) return likeliest;
   std::uint64_t place = place_of_draw(words, total);
   for (std::int64_t first = 1; first < vocabulary; first += kWarp) {

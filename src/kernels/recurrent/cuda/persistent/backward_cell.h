@@ -1,26 +1,26 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/cells.h"
-#include "kernels/recurrent/cuda/persistent/geometry.h"
+#include "kernels/recurrent/cuda/persistent/owned_rows.h"
 
 /// What a thread does for the unit and rows that it owns, beside the product: it reads what forward
 /// left one step ahead, evaluates the cell's backward and writes the gate gradients.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 template <typename Cell, typename T, int kTiles>
-class BackwardCell {
+class BackwardCell : public OwnedRows<kTiles> {
+  using Rows = OwnedRows<kTiles>;
+
  public:
+  using Rows::has_row, Rows::warp_has_row, Rows::reversed, Rows::move_to;
   static constexpr int kSharedBytes = 0;  ///< of a block, from `memory` on
   static constexpr int kAside = 0;        ///< fragments that leave it their registers
 
   /// `end` is the time behind the last step of the piece.
   __device__ BackwardCell(const LayerBackward& args, const Share& share, int rank,
                           const Owner& owner, int end, std::uint32_t /*memory*/)
-      : args_(args),
-        share_(share),
-        owner_(owner),
-        hidden_(args.extent.hidden),
-        unit_(rank * kUnits + owner.unit),
+      : Rows(args.extent, share, owner, rank * kUnits + owner.unit),
+        args_(args),
         exists_(unit_ < hidden_) {
     const Extent& extent = args.extent;
     dy_offset_ = share.direction * hidden_ - (extent.directions - 1) * unit_;
@@ -31,7 +31,7 @@ class BackwardCell {
       next_[n].gates = Four<T>(none);
       lengths_[n] = 0;
       if (!mine(n)) continue;
-      lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
+      lengths_[n] = length_of(n);
       if (args.dhn) dh_[n] = load(static_cast<const T*>(args.dhn) + state_at(n));
       if (args.dh_after) dh_[n] = args.dh_after[state_at(n)];
       if (Cell::kHasCellState && args.dcn) dc_[n] = args.dcn[state_at(n)];
@@ -39,17 +39,6 @@ class BackwardCell {
         c_[n] = args.c_states[share.direction][row_at(reversed() ? 0 : end, n)];
       }
     }
-  }
-
-  __device__ bool reversed() const { return share_.direction == 1; }
-  /// Whether any of the warp's rows of tile n is a row, and whether the owner's is.
-  __device__ bool warp_has_row(int n) const { return owner_.half * 4 + n * 8 < share_.rows; }
-  __device__ bool has_row(int n) const { return owner_.row + n * 8 < share_.rows; }
-
-  /// Says at what time the next step or write is.
-  __device__ void move_to(int t) {
-    time_ = t;
-    place_ = row_at(t, 0);
   }
 
   /// Reads what the next step needs, `turns` turns later than the time moved to: 1 but for the
@@ -224,22 +213,14 @@ class BackwardCell {
   }
 
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
-  __device__ int global_row(int n) const { return share_.first_row + owner_.row + n * 8; }
-  /// In an array [.., rows, H].
-  __device__ int row_at(int index, int n) const {
-    return (index * args_.extent.rows + global_row(n)) * hidden_ + unit_;
-  }
-  __device__ int state_at(int n) const { return row_at(share_.direction, n); }
+
+  using Rows::length_of, Rows::row_at, Rows::state_at;
+  using Rows::share_, Rows::hidden_, Rows::unit_, Rows::time_, Rows::place_;
 
   const LayerBackward& args_;
-  const Share& share_;
-  const Owner& owner_;
-  const int hidden_, unit_;
   const bool exists_;
   int lengths_[kTiles];
   float dh_[kTiles], dc_[kTiles], c_[kTiles];
-  int time_ = 0;
-  int place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
   int dy_offset_;  ///< what dy's index is more than `directions` times place_
   Read next_[kTiles];
   Multipliers multipliers_[kTiles];

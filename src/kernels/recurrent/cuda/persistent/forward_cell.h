@@ -2,7 +2,7 @@
 
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
-#include "kernels/recurrent/cuda/persistent/geometry.h"
+#include "kernels/recurrent/cuda/persistent/owned_rows.h"
 
 /// What a thread does for the unit and rows that it owns, beside the product: it keeps their state,
 /// reads input products ahead, evaluates the cell and writes everything down.
@@ -10,8 +10,11 @@ namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// The owner has kTiles rows, kUnits / kBlockUnits * 8 apart.
 template <typename Cell, typename T, int kTiles, int kStepsAhead = 4, int kBlockUnits = kUnits>
-class ForwardCell {
+class ForwardCell : public OwnedRows<kTiles, 8 * kUnits / kBlockUnits> {
+  using Rows = OwnedRows<kTiles, 8 * kUnits / kBlockUnits>;
+
  public:
+  using Rows::for_rows, Rows::has_row, Rows::move_to;
   static constexpr int kRowStep = 8 * kUnits / kBlockUnits;
   /// Whether a warp has an octet of units alone, and so copies the inputs of its rows together,
   /// four units at once. The number of units is a multiple of that.
@@ -23,12 +26,8 @@ class ForwardCell {
   /// `first` is the first step's place among the input products.
   __device__ ForwardCell(const LayerForward& args, const Share& share, int rank, const Owner& owner,
                          std::uint32_t inputs, int first)
-      : args_(args),
-        share_(share),
-        owner_row_(owner.row),
-        warp_row_(owner.half * 4),
-        hidden_(args.extent.hidden),
-        unit_(rank * kBlockUnits + owner.unit),
+      : Rows(args.extent, share, owner, rank * kBlockUnits + owner.unit),
+        args_(args),
         exists_(unit_ < hidden_),
         inputs_(inputs +
                 (kByOctet ? owner.octet * kWarpBytes + owner.row * (128 + 32) + owner.lane / 4 * 4
@@ -41,7 +40,7 @@ class ForwardCell {
     input_ =
         args.input + (kByOctet ? (place + copy_.row) * extent.directions * width +
                                      share.direction * width + copy_.gate * hidden_ + copy_.unit
-                               : (place + owner_row_) * extent.directions * width + column);
+                               : (place + owner.row) * extent.directions * width + column);
     input_step_ = sign * width * extent.directions * extent.rows;
     place_step_ = sign * extent.rows * hidden_;
     training_ = args.saved[0] != nullptr;
@@ -62,7 +61,7 @@ class ForwardCell {
       for (int g = 0; g < Cell::kGates; ++g) x_[n][g] = 0;
       lengths_[n] = 0;
       if (!mine(n)) continue;
-      lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
+      lengths_[n] = length_of(n);
       const int at = state_at(n);
       if (args.h0) h_[n] = load(static_cast<const T*>(args.h0) + at);
       if (Cell::kHasCellState && args.c0) c_[n] = args.c0[at];
@@ -121,12 +120,6 @@ class ForwardCell {
     read_from_ = read_from_ + kSlotBytes == kInputBytes ? 0 : read_from_ + kSlotBytes;
   }
 
-  /// Says at what time the next step or write is.
-  __device__ void move_to(int t) {
-    time_ = t;
-    place_ = (t * args_.extent.rows + global_row(0)) * hidden_ + unit_;
-  }
-
   /// Evaluates the cell.
   __device__ void step(const float (&products)[kTiles][4]) {
     for_rows([&](int n) {
@@ -141,27 +134,8 @@ class ForwardCell {
     });
   }
 
-  /// Calls body(n) for each n of which any of the warp's rows is a row, or for all where the
-  /// cluster was chosen for having them. There is no branch between them where all are, so that
-  /// they run interleaved.
-  template <typename Body>
-  __device__ void for_rows(const Body& body) const {
-    if (kBlockUnits > kUnits || warp_has_row(kTiles - 1)) {
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) body(n);
-    } else {
-#pragma unroll
-      for (int n = 0; n + 1 < kTiles; ++n) {
-        if (warp_has_row(n)) body(n);
-      }
-    }
-  }
-
   /// h of the owner's n-th row.
   __device__ float h(int n) const { return h_[n]; }
-  /// Whether any of the warp's n-th rows is a row, and whether the owner's is.
-  __device__ bool warp_has_row(int n) const { return warp_row_ + n * kRowStep < share_.rows; }
-  __device__ bool has_row(int n) const { return owner_row_ + n * kRowStep < share_.rows; }
 
   /// Writes what the step has come to, and goes on to the next step's time.
   __device__ void write() {
@@ -221,10 +195,6 @@ class ForwardCell {
 
   __device__ bool mine(int n) const { return exists_ && has_row(n); }
   __device__ bool active(int n) const { return time_ < lengths_[n]; }
-  __device__ int global_row(int n) const { return share_.first_row + owner_row_ + n * kRowStep; }
-  __device__ int state_at(int n) const {
-    return (share_.direction * args_.extent.rows + global_row(n)) * hidden_ + unit_;
-  }
 
   /// Of the state after the step, in the arrays of states.
   __device__ int place_after() const { return place_step_ > 0 ? place_ + place_step_ : place_; }
@@ -275,17 +245,16 @@ class ForwardCell {
     }
   }
 
+  using Rows::global_row, Rows::length_of, Rows::state_at;
+  using Rows::share_, Rows::hidden_, Rows::unit_, Rows::time_, Rows::place_;
+
   const LayerForward& args_;
-  const Share& share_;
-  const int owner_row_, warp_row_, hidden_, unit_;
   const bool exists_;
   const std::uint32_t inputs_;  ///< where the owner reads them
   const Copy copy_;
   std::uint32_t read_to_, read_from_;
   const float* input_;
   int input_step_, place_step_;
-  int place_ = 0;  ///< of the owner's first row in an array [time, rows, H]
-  int time_ = 0;
   bool training_;
   int y_offset_;  ///< what y's index is more than `directions` times place_
   float bias_[Cell::kGates], bias_hn_ = 0;

@@ -1,6 +1,8 @@
+#include "kernels/recurrent/cuda/cell_extras.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/persistent/norm_kernels.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/reduce.h"
 
 namespace sluice::kernels::recurrent::cuda::persistent {
 namespace {
@@ -9,12 +11,8 @@ constexpr int kBlock = 256;
 /// A warp has a row; its lanes hold all gates of every 32nd unit.
 constexpr int kLanes = 32, kMostUnits = 512, kUnitsEach = kMostUnits / kLanes;
 
-__device__ float warp_sum(float value) {
-#pragma unroll
-  for (int distance = 1; distance < kLanes; distance *= 2) {
-    value += __shfl_xor_sync(~0u, value, distance);
-  }
-  return value;
+__device__ float sum_of_lanes(float value) {
+  return runtime::cuda::combine_lanes<1, 2, 4, 8, 16>(value, runtime::cuda::Add{});
 }
 
 /// Calls body(i, unit) for the units of a lane.
@@ -46,7 +44,6 @@ template <typename T>
 __global__ void __launch_bounds__(kBlock) inputs_kernel(const NormaliseInputs args) {
   const Place at(args.places, args.directions);
   if (!at.exists) return;
-  constexpr float kEpsilon = 1e-5f;
   const int hidden = args.hidden, d = at.direction;
   float* input = args.input + (at.place * args.directions + d) * 4 * hidden;
   const float count = 4.0f * static_cast<float>(hidden);
@@ -57,7 +54,7 @@ __global__ void __launch_bounds__(kBlock) inputs_kernel(const NormaliseInputs ar
     for (int g = 0; g < 4; ++g) values[i][g] = input[g * hidden + unit];
     sum += (values[i][0] + values[i][1]) + (values[i][2] + values[i][3]);
   });
-  const float mean = warp_sum(sum) / count;
+  const float mean = sum_of_lanes(sum) / count;
   float squares = 0;
   for_units(hidden, [&](int i, int) {
 #pragma unroll
@@ -66,7 +63,7 @@ __global__ void __launch_bounds__(kBlock) inputs_kernel(const NormaliseInputs ar
       squares = fmaf(values[i][g], values[i][g], squares);
     }
   });
-  const float inverse = 1.0f / sqrtf(warp_sum(squares) / count + kEpsilon);
+  const float inverse = 1.0f / sqrtf(sum_of_lanes(squares) / count + kNormEpsilon);
   const std::int64_t place = args.first + at.place;
   auto* norm = static_cast<Four<T>*>(args.norm_ih[d]);
   for_units(hidden, [&](int i, int unit) {
@@ -107,7 +104,7 @@ __global__ void __launch_bounds__(kBlock) gradients_kernel(const NormaliseInputG
       along = fmaf(scaled, normed[g], along);
     }
   });
-  const float mean = warp_sum(total) * share, mean_along = warp_sum(along) * share;
+  const float mean = sum_of_lanes(total) * share, mean_along = sum_of_lanes(along) * share;
   const float inverse = args.inverses[d][place * 3];
   T* to = static_cast<T*>(args.d_input) + (place * args.directions + d) * 4 * hidden;
   for_units(hidden, [&](int i, int unit) {

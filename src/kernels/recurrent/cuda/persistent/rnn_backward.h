@@ -8,10 +8,12 @@
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 template <typename Cell, typename T, int kBlocks, int kTiles>
-class RnnBackward {
+class RnnBackward : public OwnedRows<kTiles> {
+  using Rows = OwnedRows<kTiles>;
   static constexpr int kEach = Cell::kEach;
 
  public:
+  using Rows::has_row, Rows::warp_has_row, Rows::reversed, Rows::move_to;
   static constexpr int kSharedBytes = 0;
   /// Of eight blocks' 64 fragments 36 find a place in registers.
   static constexpr int kAside = kBlocks == 8 ? 28 : 0;
@@ -19,11 +21,8 @@ class RnnBackward {
   /// `end` is the time behind the last step of the piece.
   __device__ RnnBackward(const RnnBackwardArgs& args, const Share& share, int rank,
                          const Owner& owner, int /*end*/, std::uint32_t /*memory*/)
-      : args_(args),
-        share_(share),
-        owner_(owner),
-        hidden_(args.extent.hidden),
-        unit_((rank * kUnits + owner.unit) * kEach),
+      : Rows(args.extent, share, owner, (rank * kUnits + owner.unit) * kEach),
+        args_(args),
         units_(unit_, hidden_) {
     const Extent& extent = args.extent;
     dy_offset_ = share.direction * hidden_ - (extent.directions - 1) * unit_;
@@ -36,21 +35,10 @@ class RnnBackward {
       for (int u = 0; u < kEach; ++u) dh_[n][u] = slopes_[n][u] = dy_[n][u] = 0;
       lengths_[n] = 0;
       if (!mine(n)) continue;
-      lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
+      lengths_[n] = length_of(n);
       if (args.dhn) units_.read(static_cast<const T*>(args.dhn) + state_at(n)).unpack(dh_[n]);
       if (args.dh_after) units_.read(args.dh_after + state_at(n)).unpack(dh_[n]);
     }
-  }
-
-  __device__ bool reversed() const { return share_.direction == 1; }
-  /// Whether any of the warp's rows of tile n is a row, and whether the owner's is.
-  __device__ bool warp_has_row(int n) const { return owner_.half * 4 + n * 8 < share_.rows; }
-  __device__ bool has_row(int n) const { return owner_.row + n * 8 < share_.rows; }
-
-  /// Says at what time the next step or write is.
-  __device__ void move_to(int t) {
-    time_ = t;
-    place_ = row_at(t, 0);
   }
 
   /// Reads what the next step needs, `turns` turns later than the time moved to: 1 but for the
@@ -165,21 +153,13 @@ class RnnBackward {
   }
 
   __device__ bool mine(int n) const { return units_.count() > 0 && has_row(n); }
-  __device__ int global_row(int n) const { return share_.first_row + owner_.row + n * 8; }
-  /// In an array [.., rows, H].
-  __device__ int row_at(int index, int n) const {
-    return (index * args_.extent.rows + global_row(n)) * hidden_ + unit_;
-  }
-  __device__ int state_at(int n) const { return row_at(share_.direction, n); }
+
+  using Rows::length_of, Rows::state_at;
+  using Rows::share_, Rows::hidden_, Rows::unit_, Rows::time_, Rows::place_;
 
   const RnnBackwardArgs& args_;
-  const Share& share_;
-  const Owner& owner_;
-  const int hidden_, unit_;  ///< the first unit
   UnitsInRow units_;
   int lengths_[kTiles];
-  int time_ = 0;
-  int place_ = 0;  ///< of the owner's first row and unit in an array [time, rows, H]
   int dy_offset_;  ///< what dy's index is more than `directions` times place_
   Read next_[kTiles];
   float dh_[kTiles][kEach], slopes_[kTiles][kEach], dy_[kTiles][kEach];

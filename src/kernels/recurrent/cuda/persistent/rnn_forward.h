@@ -10,11 +10,13 @@
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 template <typename Cell, typename T, int kTiles, int kStepsAhead>
-class RnnForward {
+class RnnForward : public OwnedRows<kTiles> {
+  using Rows = OwnedRows<kTiles>;
   static constexpr int kEach = Cell::kEach;
   static_assert(kEach == UnitsInRow::kMost);
 
  public:
+  using Rows::for_rows, Rows::has_row, Rows::move_to;
   static constexpr int kRowStep = 8;
   static constexpr int kAhead = kStepsAhead;  ///< whose input products are on their way or there
   static constexpr int kSharedBytes = kAhead * kTiles * kThreads * 16;
@@ -22,12 +24,8 @@ class RnnForward {
   /// `first` is the first step's place among the input products.
   __device__ RnnForward(const RnnForwardArgs& args, const Share& share, int rank,
                         const Owner& owner, std::uint32_t inputs, int first)
-      : args_(args),
-        share_(share),
-        owner_row_(owner.row),
-        warp_row_(owner.half * 4),
-        hidden_(args.extent.hidden),
-        unit_((rank * kUnits + owner.unit) * kEach),
+      : Rows(args.extent, share, owner, (rank * kUnits + owner.unit) * kEach),
+        args_(args),
         units_(unit_, hidden_),
         inputs_(inputs + threadIdx.x * 16),
         copies_four_(units_.together()),
@@ -50,7 +48,7 @@ class RnnForward {
       for (int u = 0; u < kEach; ++u) h_[n][u] = x_[n][u] = 0;
       lengths_[n] = 0;
       if (!mine(n)) continue;
-      lengths_[n] = extent.lengths ? extent.lengths[global_row(n)] : extent.time;
+      lengths_[n] = length_of(n);
       if (args.h0) units_.read(static_cast<const T*>(args.h0) + state_at(n)).unpack(h_[n]);
     }
     // What isn't read stays zero.
@@ -92,12 +90,6 @@ class RnnForward {
     read_from_ = next_slot(read_from_);
   }
 
-  /// Says at what time the next step or write is.
-  __device__ void move_to(int t) {
-    time_ = t;
-    place_ = (t * args_.extent.rows + global_row(0)) * hidden_ + unit_;
-  }
-
   /// Evaluates the cell. There is no branch between units, so that they run interleaved.
   __device__ void step(const float (&products)[kTiles][kEach]) {
     if (relu_) {
@@ -107,26 +99,8 @@ class RnnForward {
     }
   }
 
-  /// Calls body(n) for each n of which any of the warp's rows is a row; there is no branch between
-  /// them where all are.
-  template <typename Body>
-  __device__ void for_rows(const Body& body) const {
-    if (warp_has_row(kTiles - 1)) {
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) body(n);
-    } else {
-#pragma unroll
-      for (int n = 0; n + 1 < kTiles; ++n) {
-        if (warp_has_row(n)) body(n);
-      }
-    }
-  }
-
   /// h of a unit in the owner's n-th row.
   __device__ float h(int n, int unit) const { return h_[n][unit]; }
-  /// Whether any of the warp's n-th rows is a row, and whether the owner's is.
-  __device__ bool warp_has_row(int n) const { return warp_row_ + n * kRowStep < share_.rows; }
-  __device__ bool has_row(int n) const { return owner_row_ + n * kRowStep < share_.rows; }
 
   /// Writes what the step has come to, and goes on to the next step's time.
   __device__ void write() {
@@ -170,10 +144,6 @@ class RnnForward {
     return slot + kSlotBytes == kSharedBytes ? 0 : slot + kSlotBytes;
   }
   __device__ bool mine(int n) const { return units_.count() > 0 && has_row(n); }
-  __device__ int global_row(int n) const { return share_.first_row + owner_row_ + n * kRowStep; }
-  __device__ int state_at(int n) const {
-    return (share_.direction * args_.extent.rows + global_row(n)) * hidden_ + unit_;
-  }
 
   /// Later steps see h as it is stored.
   template <typename Activation>
@@ -211,9 +181,10 @@ class RnnForward {
     }
   }
 
+  using Rows::global_row, Rows::length_of, Rows::state_at;
+  using Rows::share_, Rows::hidden_, Rows::unit_, Rows::time_, Rows::place_;
+
   const LayerForward& args_;
-  const Share& share_;
-  const int owner_row_, warp_row_, hidden_, unit_;  ///< the first unit
   UnitsInRow units_;
   const std::uint32_t inputs_;  ///< where the owner reads them
   const bool copies_four_;      ///< of them at once
@@ -221,8 +192,6 @@ class RnnForward {
   std::uint32_t read_to_ = 0, read_from_ = 0;
   const float* input_;
   int place_step_;
-  int place_ = 0;  ///< of the owner's first row and unit in an array [time, rows, H]
-  int time_ = 0;
   int y_offset_;  ///< what y's index is more than `directions` times place_
   int lengths_[kTiles];
   float bias_[kEach], h_[kTiles][kEach], x_[kTiles][kEach];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/recurrent/cuda/cell_extras.h"
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/persistent/row_exchange.h"
 
@@ -128,7 +129,6 @@ class RowMoments : RowExchange<kBlocks, kTiles, 2> {
 
   /// Mean and inverse deviation of all blocks' numbers in row lane % kRows of the half.
   __device__ float2 add_blocks() const {
-    constexpr float kEpsilon = 1e-5f;
     constexpr int kGroups = 32 / kRows;
     const std::uint32_t row = static_cast<std::uint32_t>(lane_ % kRows * kRowBytes);
     const int group = lane_ / kRows;
@@ -142,7 +142,7 @@ class RowMoments : RowExchange<kBlocks, kTiles, 2> {
     }
     add_lanes(sum, kRows);
     const Moments all = sum[0].moments(inverse_ / kEach);
-    return make_float2(all.mean, rsqrtf(fmaf(all.squares, inverse_ / kEach, kEpsilon)));
+    return make_float2(all.mean, rsqrtf(fmaf(all.squares, inverse_ / kEach, kNormEpsilon)));
   }
 
   /// Adds what lanes have that are multiples of `nearest` apart.

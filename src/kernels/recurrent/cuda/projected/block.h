@@ -3,6 +3,7 @@
 #include "kernels/recurrent/cuda/cluster.h"
 #include "kernels/recurrent/cuda/load_order.h"
 #include "kernels/recurrent/cuda/projected/block_memory.h"
+#include "kernels/recurrent/cuda/ring_place.h"
 #include "kernels/recurrent/cuda/storage.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
 
@@ -26,18 +27,6 @@ struct Barriers {
   __device__ std::uint32_t sums_empty() const { return resident() + 16; }
 };
 
-/// A place in a ring, and how often it was used.
-struct Place {
-  int stage = 0;
-  std::uint32_t parity = 0;
-
-  __device__ void advance(int ring) {
-    if (++stage < ring) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
 /// What a block is, and where its memory is.
 struct Block {
   const Stack& stack;
@@ -58,12 +47,6 @@ struct Block {
   __device__ bool projects() const { return rank < layer.state_pieces; }
 };
 
-__device__ inline void arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ inline void arrive_in_cluster(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 /// The thread's warp, which the compiler knows to be one number for all of its lanes.
 __device__ inline int own_warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0); }
 
@@ -104,20 +87,20 @@ class ValueRing {
 
   /// The address of the next chunk, once it is there.
   __device__ std::uint32_t take() {
-    const int stage = next_.stage;
-    wait_for_phase(block_.barriers.full(stage), next_.parity);
-    next_.advance(block_.stack.ring);
+    const int stage = coming_.stage;
+    wait_for_phase(block_.barriers.full(stage), coming_.parity);
+    coming_.next(block_.stack.ring);
     return block_.memory + block_.places.values + stage * kChunkBytes;
   }
   /// This warp has read the first chunk that it took and has not released.
   __device__ void release() {
     arrive_in_all(block_.barriers.empty(read_.stage));
-    read_.advance(block_.stack.ring);
+    read_.next(block_.stack.ring);
   }
 
  private:
   const Block& block_;
-  Place next_, read_;
+  RingPlace coming_, read_;
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::projected

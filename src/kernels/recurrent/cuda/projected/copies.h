@@ -16,15 +16,6 @@ __device__ inline void wait_for_count(const std::uint32_t* counter, std::uint32_
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-__device__ inline void copy_to_block(std::uint32_t to, const std::byte* from, int bytes,
-                                     std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-
 /// Has the second cache read what threads will load.
 __device__ inline void prefetch(const std::byte* from, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
@@ -41,13 +32,8 @@ class ValueCopies {
     copy_chunks(pieces, chunk_pieces(octets_),
                 [&](int offset, int bytes, std::uint32_t to, std::uint32_t full) {
                   const int share = bytes / kCluster, mine = rank_ * share;
-                  asm volatile(
-                      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast:"
-                      ":cluster "
-                      "[%0], [%1], %2, [%3], %4;" ::"r"(to + mine),
-                      "l"(from + offset + mine), "r"(share), "r"(full),
-                      "h"(static_cast<std::uint16_t>((1 << kCluster) - 1))
-                      : "memory");
+                  copy_to_sharers(to + mine, from + offset + mine, share, full,
+                                  static_cast<std::uint16_t>((1 << kCluster) - 1));
                 });
   }
   /// This block's part of what all of the cluster have.
@@ -55,7 +41,7 @@ class ValueCopies {
     from += rank_ * pieces * octets_ * kPieceBytes;
     copy_chunks(pieces, unit_chunk_pieces(octets_),
                 [&](int offset, int bytes, std::uint32_t to, std::uint32_t full) {
-                  copy_to_block(to, from + offset, bytes, full);
+                  copy_bytes(to, from + offset, bytes, full);
                 });
   }
 
@@ -70,13 +56,13 @@ class ValueCopies {
       arrive_and_expect(full, bytes);
       copy(first * piece, bytes, block_.memory + block_.places.values + place_.stage * kChunkBytes,
            full);
-      place_.advance(block_.stack.ring);
+      place_.next(block_.stack.ring);
     }
   }
 
   const Block& block_;
   const int octets_, rank_;
-  Place place_;
+  RingPlace place_;
 };
 
 __device__ inline void copy_values(const Block& block, int octets) {
@@ -143,25 +129,25 @@ __device__ inline void copy_weights(const Block& block) {
     }
   }
   for (int i = 0; i < layer.resident; ++i) {
-    copy_to_block(block.memory + block.places.gates + i * kGatesBytes,
-                  gates + layer.depth_at(behind + i) * kGatesBytes, kGatesBytes,
-                  block.barriers.resident());
+    copy_bytes(block.memory + block.places.gates + i * kGatesBytes,
+               gates + layer.depth_at(behind + i) * kGatesBytes, kGatesBytes,
+               block.barriers.resident());
   }
   if (block.projects()) {
-    copy_to_block(block.memory + block.places.projection,
-                  layer.projection + static_cast<std::int64_t>(block.rank) * projection, projection,
-                  block.barriers.resident());
+    copy_bytes(block.memory + block.places.projection,
+               layer.projection + static_cast<std::int64_t>(block.rank) * projection, projection,
+               block.barriers.resident());
   }
-  Place place;
+  RingPlace place;
   for (int task = 0; task < stack.time * stack.tiles; ++task) {
     for (int i = 0; i < layer.streamed; ++i) {
       const int depth = i < first ? i : behind + layer.resident + i - first;
       wait_for_phase(block.barriers.weights_empty(place.stage), place.parity ^ 1);
       const std::uint32_t full = block.barriers.weights_full(place.stage);
       arrive_and_expect(full, kGatesBytes);
-      copy_to_block(block.memory + block.places.weights + place.stage * kGatesBytes,
-                    gates + layer.depth_at(depth) * kGatesBytes, kGatesBytes, full);
-      place.advance(layer.ring);
+      copy_bytes(block.memory + block.places.weights + place.stage * kGatesBytes,
+                 gates + layer.depth_at(depth) * kGatesBytes, kGatesBytes, full);
+      place.next(layer.ring);
     }
   }
 }

@@ -130,7 +130,7 @@ class Gates {
         wait_for_products<1>();
         release_weights();
       }
-      weights_.advance(weight_ring(kOctets));
+      weights_.next(weight_ring(kOctets));
     }
     finish_products(sums);
     if (depths > 0) release_weights();
@@ -138,7 +138,7 @@ class Gates {
   __device__ void release_weights() {
     __syncwarp();
     if (lane_ == 0) arrive(block_.barriers.weights_empty(read_.stage));
-    read_.advance(weight_ring(kOctets));
+    read_.next(weight_ring(kOctets));
   }
 
   /// kDeep: whether the layer has weights in registers. Sums of the tensor cores may not meet those
@@ -270,7 +270,7 @@ class Gates {
   const int lane_, warp_, group_;
   std::uint32_t kept_[kKept][4];
   float bias_[4];
-  Place weights_, read_;  ///< the next stage of the ring of weights; that to be released
+  RingPlace weights_, read_;  ///< the next stage of the ring of weights; that to be released
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::projected

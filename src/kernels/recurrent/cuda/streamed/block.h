@@ -8,9 +8,6 @@
 /// What a block works on, its barriers, and how values and weights come to it.
 namespace sluice::kernels::recurrent::cuda::streamed {
 
-using wide::arrive;
-using wide::RingPlace;
-
 /// Addresses of the block's barriers.
 struct Barriers {
   std::uint32_t base;
@@ -93,15 +90,6 @@ __device__ inline void announce(const Geometry& geometry, const Extent& extent, 
   }
 }
 
-__device__ inline void copy_in(std::uint32_t to, const void* from, int bytes,
-                               std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-
 /// The warp that copies values. A lane watches a chunk; chunks are copied in their order, as many
 /// at once as are there and have a place in the ring.
 __device__ inline void copy_values(const Geometry& geometry, const Extent& extent, const Part& part,
@@ -131,8 +119,8 @@ __device__ inline void copy_values(const Geometry& geometry, const Extent& exten
         if (lane >= done && lane < done + now) {
           wide::order_with_copies();
           arrive_and_expect(barriers.full(mine.stage), geometry.chunk_bytes());
-          copy_in(ring + mine.stage * geometry.chunk_bytes(), from, geometry.chunk_bytes(),
-                  barriers.full(mine.stage));
+          copy_bytes(ring + mine.stage * geometry.chunk_bytes(), from, geometry.chunk_bytes(),
+                     barriers.full(mine.stage));
         }
         done += now;
       }
@@ -151,13 +139,14 @@ __device__ inline void copy_weights(const Geometry& geometry, const std::byte* w
   const int beside = geometry.has_beside() ? geometry.depth * kBesideChunkBytes : 0;
   arrive_and_expect(barriers.resident(), geometry.resident() * bytes + beside);
   if (beside > 0) {
-    copy_in(shared + memory.beside, others + static_cast<std::int64_t>(geometry.others()) * bytes,
-            beside, barriers.resident());
+    copy_bytes(shared + memory.beside,
+               others + static_cast<std::int64_t>(geometry.others()) * bytes, beside,
+               barriers.resident());
   }
   std::uint32_t to = shared + BlockMemory::kResident;
   for (int i = 0; i < geometry.others(); ++i) {
     if (geometry.is_streamed(i)) continue;
-    copy_in(to, others + static_cast<std::int64_t>(i) * bytes, bytes, barriers.resident());
+    copy_bytes(to, others + static_cast<std::int64_t>(i) * bytes, bytes, barriers.resident());
     to += bytes;
   }
   if (geometry.streamed == 0) return;
@@ -167,9 +156,9 @@ __device__ inline void copy_weights(const Geometry& geometry, const std::byte* w
       if (!geometry.is_streamed(i)) continue;
       wait_for_phase(barriers.weights_empty(place.stage), place.parity ^ 1);
       arrive_and_expect(barriers.weights_full(place.stage), bytes);
-      copy_in(shared + memory.weight_ring + place.stage * bytes,
-              others + static_cast<std::int64_t>(i) * bytes, bytes,
-              barriers.weights_full(place.stage));
+      copy_bytes(shared + memory.weight_ring + place.stage * bytes,
+                 others + static_cast<std::int64_t>(i) * bytes, bytes,
+                 barriers.weights_full(place.stage));
       place.next(geometry.weight_ring);
     }
   }

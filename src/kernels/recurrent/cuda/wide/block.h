@@ -2,6 +2,7 @@
 
 #include "kernels/recurrent/cuda/cluster.h"
 #include "kernels/recurrent/cuda/load_order.h"
+#include "kernels/recurrent/cuda/ring_place.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 
@@ -96,22 +97,6 @@ struct Turn {
   }
 };
 
-/// A place in a ring, and how often it was used.
-struct RingPlace {
-  int stage = 0;
-  std::uint32_t parity = 0;
-
-  __device__ void next(int ring) {
-    if (++stage < ring) return;
-    stage = 0;
-    parity ^= 1;
-  }
-  /// By a number that may be more than the ring has.
-  __device__ void advance(int stages, int ring) {
-    for (stage += stages; stage >= ring; stage -= ring) parity ^= 1;
-  }
-};
-
 /// Addresses of the block's barriers.
 struct Barriers {
   std::uint32_t base;
@@ -137,16 +122,6 @@ struct Barriers {
   static_assert(kBarriers == kInputs + 2 * kMostAhead);
 };
 
-/// Arrives at a barrier of this block, or at one of the cluster's: what the thread has read before
-/// may be overwritten then. Of the cluster's, what tensor cores have read, for which the thread has
-/// waited (more, with its release at the scope of the cluster, would wait for all that the block
-/// has on its way to global memory).
-__device__ inline void arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ inline void arrive_in_cluster(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 /// Blocks of the cluster that share copies: every `stride`-th from `first` on.
 struct Sharers {
   int count, first, stride, mine;

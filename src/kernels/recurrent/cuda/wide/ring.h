@@ -23,14 +23,6 @@ __device__ inline std::uint32_t read_counter(const std::uint32_t* counter) {
 __device__ inline void order_with_copies() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
-__device__ inline void copy_to_sharers(std::uint32_t to, const std::byte* from, int bytes,
-                                       std::uint32_t barrier, std::uint16_t mask) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1], %2, [%3], %4;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "h"(mask)
-      : "memory");
-}
 
 /// Whether a phase has ended, of which the one before has.
 __device__ inline bool has_passed(std::uint32_t barrier, std::uint32_t parity) {
