@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "kernels/attention_decoder/cuda/float16_kernels.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/neighbours.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
 namespace {
@@ -65,9 +66,7 @@ struct Jobs {
 
 constexpr int kGroup = 4;
 template <typename T>
-struct alignas(kGroup * sizeof(T)) Group {
-  T at[kGroup];
-};
+using Group = runtime::cuda::Neighbours<T, kGroup>;
 
 /// Gradients that grew out of float16 are as large as it has them.
 template <typename To, typename From>
@@ -91,7 +90,7 @@ __device__ void convert_all(const Job& job, float factor) {
       for (int k = 0; k < kGroup; ++k) {
         out.at[k] = converted<To>(group.at[k], factor);
       }
-      *reinterpret_cast<Group<To>*>(to + i) = out;
+      runtime::cuda::store_neighbours(to + i, out);
     } else {
       for (int k = 0; k < kGroup && i + k < job.count; ++k) {
         to[i + k] = converted<To>(from[i + k], factor);

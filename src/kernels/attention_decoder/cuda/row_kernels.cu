@@ -1,5 +1,6 @@
 #include "kernels/attention_decoder/cuda/row_kernels.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/neighbours.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
 namespace {
@@ -56,9 +57,7 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(CopyArgs<From, To> args)
 /// A thread for kWidth neighbours, which are then the same row's on both sides.
 template <typename S, int kWidth>
 __global__ void __launch_bounds__(kThreads) clean_kernel(CleanArgs<S> args) {
-  struct alignas(kWidth * sizeof(S)) Values {
-    S at[kWidth];
-  };
+  using Values = runtime::cuda::Neighbours<S, kWidth>;
   for_each(args.time * args.rows * args.target_width / kWidth, [&](std::int64_t unit) {
     const std::int64_t i = unit * kWidth;
     const std::int64_t column = i % args.target_width, entry = i / args.target_width;
@@ -73,7 +72,7 @@ __global__ void __launch_bounds__(kThreads) clean_kernel(CleanArgs<S> args) {
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) values.at[k] = static_cast<S>(0.0f);
     }
-    *reinterpret_cast<Values*>(args.target + i) = values;
+    runtime::cuda::store_neighbours(args.target + i, values);
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/attention_decoder/cuda/numbers.h"
+#include "runtime/cuda/neighbours.h"
 
 /// For .cu files only.
 namespace sluice::kernels::attention_decoder::cuda {
@@ -22,19 +23,15 @@ template <typename S>
 constexpr int kWidest = static_cast<int>(kWidestBytes / sizeof(S));
 static_assert(kPad % kWidest<__half> == 0);
 
-/// What memory holds of them.
-template <typename S, int kCount>
-struct alignas(kCount * sizeof(S) < kWidestBytes ? kCount * sizeof(S) : kWidestBytes) Stored {
-  S x[kCount];
-};
+using runtime::cuda::Neighbours;
 
 /// `source` is aligned to kCount elements or to kWidestBytes.
 template <int kCount, typename S>
 __device__ inline Values<Wide<S>, kCount> load(const S* source) {
-  const auto raw = *reinterpret_cast<const Stored<S, kCount>*>(source);
+  const auto raw = *reinterpret_cast<const Neighbours<S, kCount>*>(source);
   Values<Wide<S>, kCount> values;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) values.x[i] = static_cast<Wide<S>>(raw.x[i]);
+  for (int i = 0; i < kCount; ++i) values.x[i] = static_cast<Wide<S>>(raw.at[i]);
   return values;
 }
 
@@ -46,10 +43,10 @@ __device__ inline Four<Wide<S>> load_four(const S* source) {
 /// `target` is aligned as load wants it.
 template <typename S, int kCount>
 __device__ inline void store(S* target, const Values<Wide<S>, kCount>& values) {
-  Stored<S, kCount> raw;
+  Neighbours<S, kCount> raw;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) raw.x[i] = static_cast<S>(values.x[i]);
-  *reinterpret_cast<Stored<S, kCount>*>(target) = raw;
+  for (int i = 0; i < kCount; ++i) raw.at[i] = static_cast<S>(values.x[i]);
+  runtime::cuda::store_neighbours(target, raw);
 }
 
 template <typename S>

@@ -69,7 +69,7 @@ struct SomeGroups {
   __device__ void store(const Group<T> (&values)[kTogether]) const {
     for_each([&](int k, int group, std::int64_t place) {
       if (m.aligned) {
-        *reinterpret_cast<Group<T>*>(m.y + place) = values[k];
+        runtime::cuda::store_neighbours(m.y + place, values[k]);
         return;
       }
 #pragma unroll

@@ -3,15 +3,14 @@
 #include <cstdint>
 
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/neighbours.h"
 
 /// Loops over elements in groups of four, which are loaded and stored at once where the memory is
 /// aligned to them.
 namespace sluice::kernels::elementwise::cuda {
 
 template <typename T>
-struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Group {
-  T at[4];
-};
+using Group = runtime::cuda::Neighbours<T, 4>;
 
 template <typename T>
 bool is_aligned(const T* data) {
@@ -37,7 +36,7 @@ __global__ void __launch_bounds__(kBlock)
     if constexpr (Op::kReadsTarget) to = reinterpret_cast<Group<To>*>(y)[g];
 #pragma unroll
     for (int i = 0; i < 4; ++i) to.at[i] = op(from.at[i], to.at[i]);
-    reinterpret_cast<Group<To>*>(y)[g] = to;
+    runtime::cuda::store_neighbours(y + 4 * g, to);
   }
   for (std::int64_t i = 4 * groups + first_of_grid(); i < count; i += grid_stride()) {
     To to{};

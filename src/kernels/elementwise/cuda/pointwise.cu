@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kBlock)
     Group<T> gradient = reinterpret_cast<const Group<T>*>(dy)[g];
 #pragma unroll
     for (int i = 0; i < 4; ++i) gradient.at[i] *= T{1} - output.at[i] * output.at[i];
-    reinterpret_cast<Group<T>*>(dx)[g] = gradient;
+    runtime::cuda::store_neighbours(dx + 4 * g, gradient);
   }
   for (std::int64_t i = 4 * groups + first_of_grid(); i < count; i += grid_stride()) {
     dx[i] = dy[i] * (T{1} - y[i] * y[i]);

@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "kernels/embedding/cuda/embedding.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/neighbours.h"
 #include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::embedding::cuda {
@@ -54,12 +55,8 @@ template <typename From, typename To, int kWide>
 __global__ void gather_narrow_kernel(const From* table, const std::int32_t* tokens, To* out,
                                      std::int64_t vocabulary, std::int64_t features,
                                      std::int64_t count) {
-  struct alignas(kWide * sizeof(From)) Wide {
-    From at[kWide];
-  };
-  struct alignas(kWide * sizeof(To)) Narrow {
-    To at[kWide];
-  };
+  using Wide = runtime::cuda::Neighbours<From, kWide>;
+  using Narrow = runtime::cuda::Neighbours<To, kWide>;
   const std::int64_t j = (std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x) * kWide;
   if (j >= features) return;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
@@ -73,7 +70,7 @@ __global__ void gather_narrow_kernel(const From* table, const std::int32_t* toke
     for (int k = 0; k < kWide; ++k) {
       narrow.at[k] = runtime::cuda::narrowed<To>(known ? values.at[k] : __int_as_float(-1));
     }
-    *reinterpret_cast<Narrow*>(out + i * features + j) = narrow;
+    runtime::cuda::store_neighbours(out + i * features + j, narrow);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/loss/cuda/softmax_row.h"
 #include "kernels/loss/cuda/sums.h"
 #include "kernels/loss/cuda/tokens.h"
+#include "runtime/cuda/neighbours.h"
 #include "runtime/cuda/numbers.h"
 
 namespace sluice::kernels::loss::cuda {
@@ -69,12 +70,6 @@ struct NextRow {
   }
 };
 
-/// Four neighbours of a gradient.
-template <typename G>
-struct alignas(4 * sizeof(G) < 16 ? 4 * sizeof(G) : 16) StoredGroup {
-  G at[4];
-};
-
 /// gradient = factor * powers - shift, and less at the target.
 template <typename T, typename G>
 struct Gradient {
@@ -85,14 +80,14 @@ struct Gradient {
   bool aligned;
 
   __device__ void write(int g, const Group<T>& powers) const {
-    StoredGroup<G> values;
+    runtime::cuda::Neighbours<G, 4> values;
     for (int i = 0; i < 4; ++i) {
       T value = powers.at[i] * factor - shift;
       if (4 * g + i == target) value -= at_target;
       values.at[i] = runtime::cuda::narrowed<G>(value);
     }
     if (aligned) {
-      *reinterpret_cast<StoredGroup<G>*>(data + 4 * g) = values;
+      runtime::cuda::store_neighbours(data + 4 * g, values);
       return;
     }
     for (int i = 0; i < 4 && 4 * g + i < count; ++i) data[4 * g + i] = values.at[i];

@@ -45,9 +45,9 @@ __global__ void convert_kernel(const Part part) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) convert_one<T, kNarrow>(from.at + k, to.at + k);
     if constexpr (kNarrow) {
-      reinterpret_cast<Four<T>*>(stored)[i] = to;
+      store_neighbours(stored + 4 * i, to);
     } else {
-      reinterpret_cast<Four<float>*>(wide)[i] = from;
+      store_neighbours(wide + 4 * i, from);
     }
   }
   for (std::int64_t i = 4 * fours + first; i < segment.count; i += stride) {

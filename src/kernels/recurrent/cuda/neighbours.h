@@ -2,13 +2,12 @@
 
 #include <cstdint>
 
+#include "runtime/cuda/neighbours.h"
+
 namespace sluice::kernels::recurrent::cuda {
 
-/// Values beside each other that are read or written at once.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Neighbours {
-  T at[kCount];
-};
+using runtime::cuda::Neighbours;
+using runtime::cuda::store_neighbours;
 
 /// Whether an array begins, and its rows of `stride` values follow each other, where `count`
 /// neighbours may be accessed at once.

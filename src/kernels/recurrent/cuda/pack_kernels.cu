@@ -37,7 +37,7 @@ __device__ Neighbours<T, kFour> read_four(const T* from, std::int64_t count) {
 template <bool kWhole, typename T>
 __device__ void write_four(T* to, const Neighbours<T, kFour>& four, std::int64_t count) {
   if constexpr (kWhole) {
-    if (count > 0) *reinterpret_cast<Neighbours<T, kFour>*>(to) = four;
+    if (count > 0) store_neighbours(to, four);
   } else {
     for (int k = 0; k < kFour && k < count; ++k) to[k] = four.at[k];
   }

@@ -82,7 +82,7 @@ __global__ void scale_kernel(const ScaledFactors args) {
     ScaledGroup scaled;
 #pragma unroll
     for (int k = 0; k < kFactorGroup; ++k) store(scaled.at + k, group.at[k] * up);
-    *reinterpret_cast<ScaledGroup*>(static_cast<__half*>(factor.to) + i) = scaled;
+    store_neighbours(static_cast<__half*>(factor.to) + i, scaled);
   });
   if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y > 0) return;
   for (int i = 0; i < args.product_count; ++i) {
@@ -120,8 +120,7 @@ __global__ void row_factors_kernel(const RowFactors args) {
       ScaledGroup scaled;
 #pragma unroll
       for (int i = 0; i < kFactorGroup; ++i) store(scaled.at + i, group.at[i] * scale.up);
-      *reinterpret_cast<ScaledGroup*>(static_cast<__half*>(args.to) + line * args.width + k) =
-          scaled;
+      store_neighbours(static_cast<__half*>(args.to) + line * args.width + k, scaled);
     }
     if (threadIdx.x == 0) args.scales[line] = scale.down;
   }

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kBlock) inputs_kernel(const NormaliseInputs ar
       values[i][g] *= inverse;
       input[g * hidden + unit] = args.gain_ih[d][g * hidden + unit] * values[i][g];
     }
-    if (norm) norm[place * hidden + unit] = Four<T>(values[i]);
+    if (norm) __stwb(&norm[place * hidden + unit].bits, Four<T>(values[i]).bits);
   });
   if (norm && threadIdx.x % kLanes == 0) args.inverses[d][place * 3] = inverse;
 }

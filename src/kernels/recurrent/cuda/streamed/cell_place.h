@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/recurrent/cuda/cells.h"
+#include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/streamed/block.h"
 #include "kernels/recurrent/cuda/wide/cell_place.h"
@@ -48,9 +49,9 @@ class CellPlace {
   template <typename V>
   __device__ void load_units(const V* from, V (&values)[kCells]) const {
     if (even_) {
-      const auto both = *reinterpret_cast<const Both<V>*>(from);
-      values[0] = both.first;
-      values[1] = both.second;
+      const auto both = *reinterpret_cast<const Neighbours<V, kCells>*>(from);
+      values[0] = both.at[0];
+      values[1] = both.at[1];
     } else {
       values[0] = from[0];
       if (has_unit(1)) values[1] = from[1];
@@ -59,7 +60,10 @@ class CellPlace {
   template <typename V>
   __device__ void store_units(V* to, const V (&values)[kCells]) const {
     if (even_) {
-      *reinterpret_cast<Both<V>*>(to) = {values[0], values[1]};
+      Neighbours<V, kCells> both;
+      both.at[0] = values[0];
+      both.at[1] = values[1];
+      store_neighbours(to, both);
     } else {
       to[0] = values[0];
       if (has_unit(1)) to[1] = values[1];
@@ -92,11 +96,6 @@ class CellPlace {
   }
 
  private:
-  template <typename V>
-  struct alignas(2 * sizeof(V)) Both {
-    V first, second;
-  };
-
   const Extent& extent_;
   const Geometry& geometry_;
   int row_, unit_, length_ = 0;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/wide/ring.h"
@@ -105,10 +106,10 @@ class CellPlace {
   template <typename V>
   __device__ void store_units(V* to, const V (&values)[kCells]) const {
     if constexpr (kEven) {
-      struct alignas(2 * sizeof(V)) Both {
-        V first, second;
-      };
-      if (has_unit(0)) *reinterpret_cast<Both*>(to) = {values[0], values[1]};
+      Neighbours<V, kCells> both;
+      both.at[0] = values[0];
+      both.at[1] = values[1];
+      if (has_unit(0)) store_neighbours(to, both);
     } else {
       if (has_unit(0)) to[0] = values[0];
       if (has_unit(1)) to[1] = values[1];
