@@ -32,7 +32,7 @@ struct ForwardMemory {
   static constexpr int kInputs = kExchange + 2 * kExchangeBytes;
   static constexpr int kOutgoing = kInputs + State::kSharedBytes;
   static constexpr int kBarriers = kOutgoing + Sender::kOutgoingBytes;
-  static constexpr int kBytes = kBarriers + 2 * Product::kGroups * 8;
+  static constexpr int kBytes = kBarriers + 2 * Product::kBarriers * 8;
 };
 
 /// `Args` is LayerForward, or what adds to it.
@@ -50,12 +50,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / ring.blocks);
   const int group_bytes = Product::kGroup * share.rows * kUnits * 2 * Arithmetic::kParts;
 
-  // A group of slots has a barrier in each buffer, which is armed again after each use.
-  constexpr int kGroups = Product::kGroups;
-  const int groups = ring.part_of(kGroups);
-  const bool arms = static_cast<int>(threadIdx.x) < groups;
-  const auto barrier = [&](int buffer, int group) {
-    return barriers + static_cast<std::uint32_t>((buffer * kGroups + group) * 8);
+  // Each buffer has barriers, which are armed again after each use.
+  constexpr int kGroups = Product::kGroups, kBarriers = Product::kBarriers;
+  const int groups = ring.part_of(kGroups), barrier_bytes = groups / kBarriers * group_bytes;
+  const bool arms = static_cast<int>(threadIdx.x) < kBarriers;
+  const auto barrier = [&](int buffer, int number) {
+    return barriers + static_cast<std::uint32_t>((buffer * kBarriers + number) * 8);
   };
   if (arms) {
     for (int buffer = 0; buffer < 2; ++buffer) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (arms) {
     for (int buffer = 0; buffer < 2; ++buffer) {
-      arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
+      arrive_and_expect(barrier(buffer, threadIdx.x), barrier_bytes);
     }
   }
   Scale scale;
@@ -99,13 +99,23 @@ __global__ void __launch_bounds__(kThreads, 1)
     cell.receive();
     cell.read_ahead(s + cell.kAhead - 1 < steps);
     product.clear();
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      if (g >= groups) break;
-      if (s > 0) wait_for_phase(barrier(buffer, g), (s - 1) / 2 % 2);
+    const auto multiply = [&](int g) {
+      if (s > 0 && g < kBarriers) wait_for_phase(barrier(buffer, g), (s - 1) / 2 % 2);
       product.add(g, state + buffer * Memory::Buffer::kBytes);
+    };
+    // Without a branch between groups their reads are on their way together; float32 has no
+    // registers for that.
+    if (Arithmetic::kParts == 1 && groups == kGroups) {
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) multiply(g);
+    } else {
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        if (g >= groups) break;
+        multiply(g);
+      }
     }
-    if (arms && s > 0) arrive_and_expect(barrier(buffer, threadIdx.x), group_bytes);
+    if (arms && s > 0) arrive_and_expect(barrier(buffer, threadIdx.x), barrier_bytes);
     float products[Product::kOwned][4];
     product.finish(
         reinterpret_cast<float4*>(shared + Memory::kExchange + buffer * Memory::kExchangeBytes),

@@ -38,9 +38,11 @@ class ForwardProduct {
   /// Of the depth, over warps.
   static constexpr int kSplits = 2 * kUnits * kThreadUnits / kBlockUnits;
   static_assert(kSlots % 4 == 0 && (kSplits == 2 || (Arithmetic::kParts == 1 && kTiles == 1)));
-  /// Slots that are waited for at once: of a cluster whose blocks vary in number a block's.
+  /// Slots that are multiplied together: of a cluster whose blocks vary in number a block's.
   static constexpr int kGroup = kThreadUnits == 1 && kSlots % 8 == 0 ? 8 : 4;
   static constexpr int kGroups = kSlots / kGroup;
+  /// Barriers that they are waited for at: one each, or for all.
+  static constexpr int kBarriers = kThreadUnits == 1 ? kGroups : 1;
   /// Rows of an owner, in which products come out.
   static constexpr int kOwned = kTiles * 2 / kSplits;
 

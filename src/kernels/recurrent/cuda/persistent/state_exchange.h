@@ -130,7 +130,7 @@ class StateSender {
       const int slot = distance * (kBlockUnits / kUnits);
       states_[i] = address_in(
           to, state + slot * Buffer::kSlotBytes + octet * Buffer::kOctetBytes + owner.row * 16);
-      barriers_[i] = address_in(to, barriers + slot / Product::kGroup * 8);
+      barriers_[i] = address_in(to, barriers + slot * Product::kBarriers / Product::kSlots * 8);
     }
   }
 
@@ -166,7 +166,7 @@ class StateSender {
           const bool target = (kThreadUnits == 1 && kBlocks % 8 == 0) || distance_of(i) < blocks_;
           send(states_[i] + buffer * Buffer::kBytes + part * Buffer::kPartBytes +
                    n * Cell::kRowStep * 16,
-               value, barriers_[i] + buffer * Product::kGroups * 8, target && cell.has_row(n));
+               value, barriers_[i] + buffer * Product::kBarriers * 8, target && cell.has_row(n));
         }
       }
     });
