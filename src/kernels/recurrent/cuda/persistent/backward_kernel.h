@@ -38,8 +38,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) std::byte shared[];
   const std::uint32_t base = shared_address(shared), barriers = base + Memory::kBarriers;
   const Owner owner;
-  const typename Product::Ring ring;
+  const typename Product::Ring ring(args.extent);
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / ring.blocks);
+  // Behind an odd number of single blocks.
+  if (Product::Ring::kVaries && share.direction == args.extent.directions) return;
   // The weights take longest to come.
   float unscale = 1;
   if constexpr (Arithmetic::kScaled) unscale = Scale(*args.largest[share.direction]).down;

@@ -154,10 +154,11 @@ class BackwardProduct {
         }
       }
       const int band = first_band + m * kStride, slot = band / 2, half = band % 2 * 16;
-      const int to = ring.ahead(slot / kThreadUnits);
-      parts_[m] = address_in(to, parts + slot * Parts::kSlotBytes + lane_ % 4 * Parts::kPairBytes +
+      const int to = slot / kThreadUnits;
+      parts_[m] =
+          ring.address_ahead(to, parts + slot * Parts::kSlotBytes + lane_ % 4 * Parts::kPairBytes +
                                      half * 8 + lane_ / 4 * 16);
-      barriers_[m] = address_in(to, barriers);
+      barriers_[m] = ring.address_ahead(to, barriers);
     }
   }
 

@@ -46,8 +46,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const std::uint32_t base = shared_address(shared);
   const std::uint32_t state = base + Memory::kState, barriers = base + Memory::kBarriers;
   const Owner owner(kBlockUnits / 8 / Memory::kThreadUnits);
-  const typename Product::Ring ring;
+  const typename Product::Ring ring(args.extent);
   const Share share(args.extent, spread, static_cast<int>(blockIdx.x) / ring.blocks);
+  // Behind an odd number of single blocks.
+  if (Product::Ring::kVaries && share.direction == args.extent.directions) return;
   const int group_bytes = Product::kGroup * share.rows * kUnits * 2 * Arithmetic::kParts;
 
   // Each buffer has barriers, which are armed again after each use.

@@ -125,12 +125,12 @@ class StateSender {
 #pragma unroll
     for (int i = 0; i < kTargets; ++i) {
       // A lane's target; the rows of one target are neighbours.
-      const int distance = distance_of(i);
-      const int to = ring.ahead(min(distance, ring.blocks - 1));
+      const int distance = distance_of(i), to = min(distance, ring.blocks - 1);
       const int slot = distance * (kBlockUnits / kUnits);
-      states_[i] = address_in(
+      states_[i] = ring.address_ahead(
           to, state + slot * Buffer::kSlotBytes + octet * Buffer::kOctetBytes + owner.row * 16);
-      barriers_[i] = address_in(to, barriers + slot * Product::kBarriers / Product::kSlots * 8);
+      barriers_[i] =
+          ring.address_ahead(to, barriers + slot * Product::kBarriers / Product::kSlots * 8);
     }
   }
 
