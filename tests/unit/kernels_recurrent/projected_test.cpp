@@ -111,6 +111,26 @@ TEST_P(RecurrentProjected, OnePlanServesRunsOfAnyExtent) {
   }
 }
 
+// Also of a single step, whose end is its beginning.
+TEST_P(RecurrentProjected, UpdatesStatesInPlace) {
+  for (const std::int64_t time : {1, 2}) {
+    for (const std::int64_t rows : {1, 20}) {
+      Descriptor layers = stack_of(2, draw(20, 400));
+      layers.rows = rows;
+      if (gpu_lacks(layers)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+      StackCase stack;
+      do {
+        stack = case_of(layers, time, rows);
+      } while (stack.input.h0.empty() || stack.input.c0.empty());
+      stack.want_states = true;
+      SCOPED_TRACE(describe(stack));
+      const Tensors want = expected(stack);
+      stack.in_place = true;
+      expect_close(run(stack, options()), want, tolerance());
+    }
+  }
+}
+
 TEST_P(RecurrentProjected, RefusesWhatItDoesNotDo) {
   Descriptor stack = stack_of(4, 1536);
   if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU is none that the implementation runs on";

@@ -24,6 +24,7 @@ struct StackCase {
   std::vector<std::int32_t> row_ids;              ///< empty: absent
   runtime::DropoutKey dropout;
   bool want_states = true;  ///< hn, cn and dh0, dc0
+  bool in_place = false;    ///< hn and cn take the place of h0 and c0, which must be there
   bool want_c_sequence = true;
   bool want_dx = true;
   bool want_gradients = true;

@@ -139,6 +139,10 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
   args.y = bench.poisoned(storage, {stack.time, stack.rows, d.y_width()});
   if (stack.want_states) args.hn = bench.poisoned(storage, h);
   if (stack.want_states && d.cell == CellType::kLstm) args.cn = bench.poisoned(wide, c);
+  if (stack.in_place) {
+    args.hn = args.h0;
+    args.cn = args.c0;
+  }
   if (stack.want_c_sequence) {
     args.c_sequence = bench.poisoned(wide, {count, stack.time, stack.rows, d.hidden});
   }

@@ -42,12 +42,12 @@ class Gates {
   }
 
   /// Does once what comes behind the products, of which nothing counts: the code of the first step
-  /// is there then, and what it reads.
+  /// is there then, and what it reads. Nobody's output is written, for cn may be c0.
   __device__ void rehearse() {
     float sums[kOctets * 4] = {}, cells[kOctets];
     const std::uint32_t active = begin(cells, 0, 0);
     evaluate(sums, cells, active, 0);
-    put_out(cells, active, 0, 0);
+    keep(cells, 0);
   }
 
   __device__ void run(int t, int tile, ValueRing& ring) {
@@ -61,6 +61,7 @@ class Gates {
     }
     evaluate(sums, cells, active, tile);
     meet();
+    keep(cells, tile);
     put_out(cells, active, t, tile);
   }
 
@@ -245,12 +246,16 @@ class Gates {
     }
   }
 
-  /// Keeps c, and gives it to whoever wants it.
-  __device__ void put_out(const float (&cells)[kOctets], std::uint32_t active, int t,
-                          int tile) const {
+  /// Keeps c for the next step.
+  __device__ void keep(const float (&cells)[kOctets], int tile) const {
     float* to = cells_of(tile);
 #pragma unroll
     for (int octet = 0; octet < kOctets; ++octet) to[octet * kWorkers] = cells[octet];
+  }
+
+  /// Gives c to whoever wants it.
+  __device__ void put_out(const float (&cells)[kOctets], std::uint32_t active, int t,
+                          int tile) const {
     const Stack& stack = block_.stack;
     float* c_sequence = block_.layer.c_sequence;
     float* cn = t + 1 == stack.time ? block_.layer.cn : nullptr;
