@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -43,12 +44,58 @@ inline std::string cluster_parameter_name(const ::testing::TestParamInfo<Paramet
   return fmt::format("{}_{}", std::get<0>(parameter.param), std::get<1>(parameter.param));
 }
 
-/// Layers in one launch, at every size of cluster and number of tiles: only on devices that have
-/// them.
-class RecurrentClusters : public OnCandidate<Parameter> {
+/// Layers in one launch of clusters: only on devices that have them.
+class OnClusters : public OnCandidate<Parameter> {
  protected:
-  RecurrentClusters() : OnCandidate(kClusterName) {}
+  OnClusters() : OnCandidate(kClusterName) {}
 
+  bool is_float32() const { return precision_.storage == DType::kFloat32; }
+  RunOptions options() const {
+    return {std::get<0>(GetParam()), std::string(kClusterName), 1, precision_.tf32};
+  }
+  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
+  /// float16's rounding of as many places errs by.
+  double tolerance() const {
+    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
+  }
+
+  /// Runs it, by `options`, and again for the same bits.
+  void compare(const StackCase& stack, const RunOptions& options) const {
+    ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
+    const Tensors got = run(stack, options);
+    expect_close(got, expected(stack), tolerance());
+    EXPECT_EQ(run(stack, this->options()), got);
+  }
+  void compare(const StackCase& stack) const { compare(stack, options()); }
+
+  /// Makes states and gradients so large and recurrent weights so small that float16 couldn't hold
+  /// them: of a layer in float32.
+  void enlarge(StackCase& stack) {
+    if (stack.input.h0.empty()) {
+      const std::int64_t states = stack.descriptor.h_shape(stack.rows).element_count();
+      stack.input.h0.assign(static_cast<std::size_t>(states), 1.0);
+    }
+    const double large = std::ldexp(1.0, 20 + static_cast<int>(draw(0, 10)));
+    for (double& h : stack.input.h0) h *= large;
+    for (double& w : stack.weights.front().weight_hh) w /= large;
+    for (double& d : stack.flow.dy) d *= large;
+  }
+
+  /// Which also holds the rows of the test against those of the launch.
+  void expect_most_rows(Descriptor layer, std::int64_t most) const {
+    layer.rows = most;
+    EXPECT_EQ(refusal(layer), std::nullopt);
+    layer.rows = most + 1;
+    EXPECT_EQ(refusal(layer),
+              fmt::format("its clusters take {} rows at once, not {}", most, most + 1));
+  }
+
+  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
+};
+
+/// At every size of cluster and number of tiles.
+class RecurrentClusters : public OnClusters {
+ protected:
   /// One layer of a few steps, as wide as the cluster or less.
   Descriptor layer_of(const ClusterSize& size, CellType cell, std::int64_t directions) {
     Descriptor d;
@@ -63,17 +110,7 @@ class RecurrentClusters : public OnCandidate<Parameter> {
     return d;
   }
   /// Fewer of float32 are the whole GPU's (persistent-grid).
-  std::int64_t fewest_rows() const { return precision_.storage == DType::kFloat32 ? 5 : 1; }
-  RunOptions options() const {
-    return {std::get<0>(GetParam()), std::string(kClusterName), 1, precision_.tf32};
-  }
-  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
-  /// float16's rounding of as many places errs by.
-  double tolerance() const {
-    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
-  }
-
-  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
+  std::int64_t fewest_rows() const { return is_float32() ? 5 : 1; }
 };
 
 }  // namespace sluice::kernels::recurrent::testing

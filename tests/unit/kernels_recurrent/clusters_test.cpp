@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "unit/kernels_recurrent/cluster_case.h"
@@ -35,10 +34,7 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
                                              size.most_rows(directions, most_tiles));
           fill_case(random_, stack);
           SCOPED_TRACE(fmt::format("{} blocks, {} tiles: {}", size.blocks, tiles, describe(stack)));
-          ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
-          const Tensors got = run(stack, options());
-          expect_close(got, expected(stack), tolerance());
-          EXPECT_EQ(run(stack, options()), got);
+          compare(stack);
           ++compared;
         }
       }
@@ -67,10 +63,7 @@ TEST_P(RecurrentClusters, EqualOracleInHalvedClusters) {
       stack.rows = draw(1, stack.descriptor.rows);
       fill_case(random_, stack);
       SCOPED_TRACE(describe(stack));
-      ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
-      const Tensors got = run(stack, options());
-      expect_close(got, expected(stack), tolerance());
-      EXPECT_EQ(run(stack, options()), got);
+      compare(stack);
       ++compared;
     }
   }
@@ -80,7 +73,7 @@ TEST_P(RecurrentClusters, EqualOracleInHalvedClusters) {
 // Weights, states and gradients far from 1, which float16 couldn't hold: factors of float32 are
 // scaled on their way to the products.
 TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
-  if (precision_.storage != DType::kFloat32) GTEST_SKIP() << "of float32 and TF32 alone";
+  if (!is_float32()) GTEST_SKIP() << "of float32 and TF32 alone";
   int compared = 0;
   for (const ClusterSize& size : kSizes) {
     for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
@@ -89,14 +82,8 @@ TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
       if (gpu_lacks(stack.descriptor)) continue;
       stack.time = stack.descriptor.time;
       fill_case(random_, stack);
-      if (stack.input.h0.empty()) {
-        stack.input.h0.assign(static_cast<std::size_t>(stack.descriptor.hidden), 1.0);
-      }
-      const double large = std::ldexp(1.0, 20 + static_cast<int>(draw(0, 10)));
-      for (double& h : stack.input.h0) h *= large;
-      for (double& w : stack.weights.front().weight_hh) w /= large;
-      for (double& d : stack.flow.dy) d *= large;
-      SCOPED_TRACE(fmt::format("{} blocks, times {}: {}", size.blocks, large, describe(stack)));
+      enlarge(stack);
+      SCOPED_TRACE(fmt::format("{} blocks: {}", size.blocks, describe(stack)));
       expect_close(run(stack, options()), expected(stack), tolerance());
       ++compared;
     }
@@ -104,7 +91,6 @@ TEST_P(RecurrentClusters, EqualOracleWithFactorsOfAnySize) {
   if (compared == 0) GTEST_SKIP() << "the implementation refused every case";
 }
 
-// Which also holds the rows above against those of the launch.
 TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
   int asked = 0;
   for (const ClusterSize& size : kSizes) {
@@ -118,11 +104,7 @@ TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
               size.most_rows(directions, size.most_tiles(layer.dtype, extras));
           SCOPED_TRACE(
               fmt::format("{} blocks, {} directions, extras {}", size.blocks, directions, extras));
-          layer.rows = most;
-          EXPECT_EQ(refusal(layer), std::nullopt);
-          layer.rows = most + 1;
-          EXPECT_EQ(refusal(layer),
-                    fmt::format("its clusters take {} rows at once, not {}", most, most + 1));
+          expect_most_rows(layer, most);
           ++asked;
         }
       }
@@ -132,7 +114,7 @@ TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
 }
 
 TEST_P(RecurrentClusters, LeaveFewRowsOfFloat32ToTheWholeGpu) {
-  if (precision_.storage != DType::kFloat32) GTEST_SKIP() << "of float32 and TF32 alone";
+  if (!is_float32()) GTEST_SKIP() << "of float32 and TF32 alone";
   Descriptor layer = layer_of(kSizes.back(), CellType::kLstm, 1);
   if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   layer.rows = 4;
