@@ -20,6 +20,10 @@ sigset_t stop_set() {
 
 /// As the last act of a process whose other threads are at work.
 [[noreturn]] void end_now() {
+  // A line that shows how far they are has no end.
+  constexpr std::string_view kErase = "\r\x1b[K";
+  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  if (terminal && ::write(STDERR_FILENO, kErase.data(), kErase.size()) < 0) ::_exit(1);
   constexpr std::string_view kText =
       "stopped while data were being prepared; the same command begins anew\n";
   if (::write(STDOUT_FILENO, kText.data(), kText.size()) < 0) ::_exit(1);

@@ -26,7 +26,8 @@ void run(TrainRequest request) {
               report.stopped ? "stopped" : "finished", static_cast<long long>(report.steps),
               static_cast<long long>(report.epochs), report.seconds);
   if (!report.best_metric_name.empty()) {
-    std::printf("; best %s %.5g", report.best_metric_name.c_str(), report.best_metric);
+    std::printf("; best %s %s, after step %lld", report.best_metric_name.c_str(),
+                report.best_metric_text.c_str(), static_cast<long long>(report.best_step));
   } else if (report.stopped) {
     std::printf("; not validated yet, so there is last/ and no best/");
   } else {

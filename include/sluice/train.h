@@ -40,8 +40,9 @@ struct TrainReport {
   /// "loss" (per target token), "perplexity", "exact match" (a share), "BLEU" or "chrF" (0 to 100);
   /// empty without any.
   std::string best_metric_name;
-  std::int64_t best_step = 0;  ///< after which it was measured
-  bool stopped = false;        ///< by `stop`: `<output>/last` has the state to go on from
+  std::string best_metric_text;  ///< best_metric as people read it: "0.1234", "98.20%", "31.57"
+  std::int64_t best_step = 0;    ///< after which it was measured
+  bool stopped = false;          ///< by `stop`: `<output>/last` has the state to go on from
 };
 
 /// Trains until the configuration's end, early stopping or `stop`. Leaves `<output>/last` (to

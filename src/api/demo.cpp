@@ -140,9 +140,9 @@ DemoReport run_demo(const DemoRequest& request, std::ostream& out) {
       data::make_dates(kHeldOutExamples, request.seed, data::DatePart::kTest);
   const Exam exam = examine(model, test);
   report.exact_match = exam.exact_match;
-  fmt::print(out,
-             "\nTrained {} parameters in {:.1f} s. Exact match on {} unseen dates: {:.1f} %\n\n",
-             model.info().parameters, report.train_seconds, test.size(), 100 * exam.exact_match);
+  fmt::print(out, "\nTrained {} parameters in {:.1f} s. Exact match on {} unseen dates: {}\n\n",
+             model.info().parameters, report.train_seconds, test.size(),
+             training::show_share(exam.exact_match));
   for (std::size_t i = 0; i < std::min<std::size_t>(exam.faults.size(), 3); ++i) {
     const auto& [example, answer] = exam.faults[i];
     fmt::print(out, "  wrong: {}  ->  {} (it is {})\n", example.source, answer, example.target);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "api/train_request.h"
+#include "base/check.h"
 #include "profiling/session.h"
 #include "training/config_page.h"
 #include "training/threads.h"
@@ -44,6 +45,19 @@ class Preparing {
 
 }  // namespace
 
+training::TrainData api::read_data(const training::TrainConfig& config,
+                                   const training::Tokenizers* saved,
+                                   training::Progress* progress) {
+  const training::Task& task = training::task_of(config);
+  if (progress == nullptr) return task.read_data(config, saved, {});
+  struct EndOfLine {
+    training::Progress* progress;
+    ~EndOfLine() { progress->finish(); }
+  } const end{progress};
+  return task.read_data(config, saved,
+                        [&](std::string_view what, double done) { progress->work(what, done); });
+}
+
 std::string config_reference() { return training::config_reference(); }
 
 std::string config_page() { return training::config_page(); }
@@ -69,12 +83,15 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   const training::Task& task = training::task_of(config);
   training::RunFolder folder(config.output.directory);
   std::optional<training::Tokenizers> saved;
-  if (request.resume && training::has_checkpoint(folder.last())) {
-    saved = training::load_run_tokenizers(folder.last(), task);
+  if (training::has_checkpoint(folder.last())) {
+    SLUICE_CHECK(request.resume,
+                 "'{}' holds a checkpoint: resume it or choose another output.directory",
+                 folder.path().native());
+    saved = training::load_run_tokenizers(folder, config);
   }
   training::TrainData data = [&] {
     const Preparing preparing(request.preparing);
-    return task.read_data(config, saved ? &*saved : nullptr);
+    return read_data(config, saved ? &*saved : nullptr, progress ? &*progress : nullptr);
   }();
 
   if (progress) {
@@ -106,6 +123,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
     const auto* metric = task.find_metric(config.loop.keep_best);
     report.best_metric_name = metric->name;
     report.best_metric = metric->minimised(result.best.value);
+    report.best_metric_text = metric->show(report.best_metric);
     report.best_step = result.best.step;
   }
   return report;

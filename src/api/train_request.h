@@ -1,12 +1,19 @@
 #pragma once
 
 #include "sluice/train.h"
+#include "training/progress.h"
 #include "training/train_config.h"
+#include "training/train_data.h"
 
 namespace sluice::api {
 
 /// The configuration that a request asks for, validated.
 training::TrainConfig config_of(const TrainRequest& request);
+
+/// The examples that a configuration names (training::Task::read_data). `progress`, which may be
+/// null, shows what takes a while.
+training::TrainData read_data(const training::TrainConfig& config,
+                              const training::Tokenizers* saved, training::Progress* progress);
 
 /// As sluice::train, by this configuration instead of the request's.
 TrainReport train(const TrainRequest& request, const training::TrainConfig& config);

@@ -95,12 +95,14 @@ bool count_pair(std::span<const std::int32_t> source, std::span<const std::int32
 
 PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
                        const Tokenizer& target_tokenizer, const LengthLimits& limits,
-                       std::string_view name, CorpusReport* report) {
+                       std::string_view name, CorpusReport* report, const base::Watch& watch) {
   PairCorpus corpus;
+  base::WatchedItems watched(watch, fmt::format("token ids of {}", name), std::ssize(pairs));
   CorpusReport counts;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     std::vector<std::int32_t> source = source_tokenizer.encode(pairs[i].source);
     std::vector<std::int32_t> target = target_tokenizer.encode(pairs[i].target);
+    watched.one_done();
     if (!count_pair(source, target, limits, counts)) {
       counts.left_out.push_back(static_cast<std::int64_t>(i));
       continue;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/watch.h"
 #include "data/bad_line.h"
 #include "data/examples.h"
 #include "data/line_reader.h"
@@ -80,10 +81,11 @@ std::uint64_t absorb_pair(std::uint64_t hash, std::span<const std::int32_t> sour
                           std::span<const std::int32_t> target);
 
 /// Tokenizes `pairs`, which `name` calls in errors. Throws ErrorCode::kInvalidArgument if no
-/// example is left, saying how many were dropped and why.
+/// example is left, saying how many were dropped and why. `watch` is told how it gets on.
 PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_tokenizer,
                        const Tokenizer& target_tokenizer, const LengthLimits& limits,
-                       std::string_view name, CorpusReport* report = nullptr);
+                       std::string_view name, CorpusReport* report = nullptr,
+                       const base::Watch& watch = {});
 
 /// Indices of [0, count) in two parts, both in ascending order.
 struct IndexSplit {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/watch.h"
 #include "data/examples.h"
 #include "models/model.h"
 
@@ -22,10 +23,11 @@ class AnswerScorer {
   virtual void add(const Context& context, const runtime::Arena& arena, models::TrainingPlan& plan,
                    const data::Batch& batch);
   /// After all batches: the values of the kind's metrics that aren't of sums (Task::metrics), in
-  /// their order. Absent once `*stop` is true (`stop` may be null).
+  /// their order. Absent once `*stop` is true (`stop` may be null). `watch` is told of a search.
   virtual std::optional<std::vector<double>> finish(const Context& context,
                                                     const models::Model& model,
-                                                    const std::atomic<bool>* stop) = 0;
+                                                    const std::atomic<bool>* stop,
+                                                    const base::Watch& watch) = 0;
 };
 
 inline void AnswerScorer::add(const Context&, const runtime::Arena&, models::TrainingPlan&,

@@ -151,14 +151,16 @@ const Task& task_of_checkpoint(const fs::path& path) {
 
 Tokenizers load_tokenizers(const fs::path& path) { return tokenizers_of(io::read_model(path)); }
 
-Tokenizers load_run_tokenizers(const fs::path& path, const Task& task) {
-  const io::Container container = io::read_model(path);
+Tokenizers load_run_tokenizers(const RunFolder& folder, const TrainConfig& config) {
+  const io::Container container = io::read_model(folder.last());
   const ModelText text = parse_model_text(container.text, container.origin);
   const Task& saved = task_of_configuration(container, text.architecture);
-  SLUICE_CHECK(saved.kind() == task.kind(),
+  SLUICE_CHECK(saved.kind() == config.model.kind,
                "'{}' holds a model of kind {}, but model.kind is '{}': choose another "
                "output.directory",
-               container.origin, saved.kind(), task.kind());
+               container.origin, saved.kind(), config.model.kind);
+  TrainConfig resumed = config;
+  go_on_from(parse_train_config(text.run, container.origin), folder.path().native(), resumed);
   return tokenizers_of(container);
 }
 

@@ -6,6 +6,7 @@
 #include "models/model.h"
 #include "runtime/context.h"
 #include "training/optimizer.h"
+#include "training/run_folder.h"
 #include "training/task.h"
 #include "training/tokenizers.h"
 #include "training/train_config.h"
@@ -41,9 +42,10 @@ const Task& task_of_checkpoint(const std::filesystem::path& path);
 
 /// The tokenizers alone, without the weights going to a device.
 Tokenizers load_tokenizers(const std::filesystem::path& path);
-/// The same of a run that is to be resumed. Throws ErrorCode::kInvalidArgument if it is one of
-/// another kind of model.
-Tokenizers load_run_tokenizers(const std::filesystem::path& path, const Task& task);
+/// The same of a run that is to be resumed with this configuration. Throws
+/// ErrorCode::kInvalidArgument if it is one of another kind of model, and as go_on_from(): before
+/// data are prepared, which may take long.
+Tokenizers load_run_tokenizers(const RunFolder& folder, const TrainConfig& config);
 
 /// A model of new weights for these examples, of the kind that the configuration asks for.
 std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,

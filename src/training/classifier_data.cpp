@@ -9,6 +9,7 @@
 #include "data/labelled_corpus.h"
 #include "data/table.h"
 #include "training/initial_weights.h"
+#include "training/preparing.h"
 #include "training/sample_answers.h"
 #include "training/segmentation.h"
 #include "training/tokenizer_options.h"
@@ -72,15 +73,16 @@ std::int32_t label_of(const LabelledText& text, const data::Labels& labels) {
 }
 
 /// With a line for people on what was read.
-std::shared_ptr<const data::LabelledCorpus> make_corpus(const TrainConfig& config,
-                                                        const std::vector<LabelledText>& texts,
-                                                        const Tokenizers& tokenizers,
-                                                        const char* name,
-                                                        std::vector<std::string>& notes) {
+std::shared_ptr<const data::LabelledCorpus> make_corpus(
+    const TrainConfig& config, const std::vector<LabelledText>& texts, const Tokenizers& tokenizers,
+    const char* name, std::vector<std::string>& notes, const base::Watch& watch) {
   const auto corpus = std::make_shared<data::LabelledCorpus>();
   const std::int64_t most = config.data.max_source_tokens;
   std::int64_t empty = 0, too_long = 0, tokens = 0;
+  base::WatchedItems watched(watch, fmt::format("token ids of the {} examples", name),
+                             std::ssize(texts));
   for (const LabelledText& text : texts) {
+    watched.one_done();
     std::vector<std::int32_t> ids = tokenizers.source->encode(text.text);
     const std::int32_t label = label_of(text, *tokenizers.labels);
     if (ids.empty()) {
@@ -104,7 +106,9 @@ std::shared_ptr<const data::LabelledCorpus> make_corpus(const TrainConfig& confi
 
 }  // namespace
 
-TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved) {
+TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved,
+                               const base::Watch& watch) {
+  tell_reading(watch, config.data.table);
   Texts texts = read_tables(config.data);
   const std::string& segmenter = config.data.source_segmenter;
   segment_field(segmenter, "texts to train on", texts.train, &LabelledText::text);
@@ -114,16 +118,16 @@ TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* save
   if (!data.tokenizers.source) {
     std::vector<std::string> lines;
     for (const LabelledText& text : texts.train) lines.push_back(text.text);
-    data.tokenizers.source =
-        data::train_tokenizer(lines, tokenizer_options(config, config.tokenizer.source_vocabulary));
+    data.tokenizers.source = train_tokenizer(
+        lines, tokenizer_options(config, config.tokenizer.source_vocabulary), "", watch);
   }
   if (!data.tokenizers.labels) {
     data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(texts.train));
   }
-  data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes);
+  data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes, watch);
   if (texts.validation.empty()) return data;
   const auto held =
-      make_corpus(config, texts.validation, data.tokenizers, "validation", data.notes);
+      make_corpus(config, texts.validation, data.tokenizers, "validation", data.notes, watch);
   data.validation = held;
   data.samples = [held, tokenizers = data.tokenizers](
                      const Context& context, const models::Model& model, std::int64_t count) {

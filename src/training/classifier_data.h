@@ -10,6 +10,7 @@ namespace sluice::training {
 /// examples into ids. Throws ErrorCode::kInvalidArgument if [data] names no table or too many or if
 /// no example is left, kFormat with file and line for a label that isn't known or is missing, else
 /// as data::read_table and data::train_tokenizer.
-TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved);
+TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved,
+                               const base::Watch& watch = {});
 
 }  // namespace sluice::training

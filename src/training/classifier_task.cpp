@@ -75,8 +75,9 @@ void ClassifierTask::check(const TrainConfig& config) const {
   architecture_of(config.model, 5, 2).validate();
 }
 
-TrainData ClassifierTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
-  return read_classifier_data(config, saved);
+TrainData ClassifierTask::read_data(const TrainConfig& config, const Tokenizers* saved,
+                                    const base::Watch& watch) const {
+  return read_classifier_data(config, saved, watch);
 }
 
 std::unique_ptr<models::Model> ClassifierTask::make_model(const TrainConfig& config,

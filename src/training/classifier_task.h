@@ -15,7 +15,8 @@ class ClassifierTask final : public Task {
   /// Labels are those of the training examples, in byte order; a label to validate on that is none
   /// of them is refused with its line. Texts without tokens, and those that are too long, are left
   /// out.
-  TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
+                      const base::Watch& watch) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,

@@ -121,8 +121,11 @@ const ConfigKey kKeys[] = {
     {"model.forget_bias", [](C& c) -> T { return &c.initial.forget_bias; }, kStart,
      "Added to what biases of an lstm's forget gates are drawn as; 1 lets a fresh run remember."},
     {"model.gate_bias", [](C& c) -> T { return &c.initial.gate_bias; }, kStart,
-     "Added to what biases of gates are drawn as, by their letters: 'f=1, i=-1' of an lstm (i, f, "
-     "g, o), 'z=2' of a gru (r, z, n)."},
+     "Added to what biases of gates are drawn as: letters and numbers from -100 to 100 with commas "
+     "between. Gates of an lstm are i (input), f (forget), g (candidate) and o (output): 'f=1' "
+     "lets it remember at first, as model.forget_bias = 1 does, and 'f=1, i=-1' write little, "
+     "too; of a gru r (reset), z (update) and n (candidate): 'z=1' lets it remember. A plain RNN "
+     "has none."},
     {"model.embedding", [](C& c) -> T { return &c.model.embedding; }, kMust,
      "Width of embeddings, the vectors that tokens begin as; little data wants less."},
     {"model.hidden", [](C& c) -> T { return &c.model.hidden; }, kMust,

@@ -9,6 +9,7 @@
 #include "data/frame_corpus.h"
 #include "data/line_reader.h"
 #include "training/initial_weights.h"
+#include "training/preparing.h"
 #include "training/sample_answers.h"
 
 namespace sluice::training {
@@ -194,7 +195,8 @@ void check_alike(const FrameCorpus& train, const FrameCorpus& validation) {
 
 }  // namespace
 
-TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved) {
+TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
+                             const base::Watch& watch) {
   const DataConfig& files = config.data;
   SLUICE_CHECK(!files.features.empty() && !files.targets.empty(),
                "no examples to train on: set data.features and data.targets");
@@ -203,6 +205,7 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved)
                "is set");
   TrainData data;
   data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
+  tell_reading(watch, files.features);
   Read train = read_examples(config.model, files.features, files.targets);
   const bool classes = config.model.target == "classes";
   if (classes && !data.tokenizers.labels) {

@@ -17,6 +17,7 @@ namespace sluice::training {
 /// left out. Throws ErrorCode::kFormat, with the file and what in it, if targets don't fit the
 /// sequences or a label isn't known; kInvalidArgument if [data] names too little or too much or if
 /// no sequence is left; and as data/frames.h.
-TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved);
+TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
+                             const base::Watch& watch = {});
 
 }  // namespace sluice::training

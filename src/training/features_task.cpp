@@ -90,8 +90,9 @@ void FeaturesTask::check(const TrainConfig& config) const {
                config.loop.class_weights);
 }
 
-TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
-  return read_features_data(config, saved);
+TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* saved,
+                                  const base::Watch& watch) const {
+  return read_features_data(config, saved, watch);
 }
 
 std::unique_ptr<models::Model> FeaturesTask::make_model(const TrainConfig& config,

@@ -14,7 +14,8 @@ class FeaturesTask final : public Task {
   /// The loss of values is their mean squared error; they have no accuracy.
   std::span<const ValidationMetric> metrics() const override;
   void check(const TrainConfig& config) const override;
-  TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
+                      const base::Watch& watch) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   /// Mean and scale of the training frames, with model.normalize.

@@ -32,6 +32,10 @@ std::pair<std::size_t, double> parse(std::string_view entry, std::string_view ce
   SLUICE_CHECK(sign == 1 && std::isfinite(value),
                "model.gate_bias has '{}'; write GATE=NUMBER with commas between, such as f=1",
                entry);
+  SLUICE_CHECK(std::abs(value) <= kMostGateBias,
+               "model.gate_bias has '{}'; its numbers must be at least {} and at most {}, which "
+               "opens or closes a gate for good",
+               entry, -kMostGateBias, kMostGateBias);
   const std::string_view gates = gates_of(cell);
   const std::size_t gate = gates.find(entry.front());
   SLUICE_CHECK(gate != std::string_view::npos, "model.gate_bias has '{}', but {}", entry,

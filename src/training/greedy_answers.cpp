@@ -19,7 +19,7 @@ constexpr std::int64_t kInputs = 64;
 template <typename Use>
 bool search_greedily(const runtime::Context& context, const models::Seq2Seq& model,
                      std::span<const std::vector<std::int32_t>> sources, bool attention,
-                     const std::atomic<bool>* stop, Use&& use) {
+                     const std::atomic<bool>* stop, const base::Watch& watch, Use&& use) {
   std::vector<data::ExampleLengths> lengths;
   std::int64_t longest = 1;
   for (const std::vector<std::int32_t>& source : sources) {
@@ -35,6 +35,7 @@ bool search_greedily(const runtime::Context& context, const models::Seq2Seq& mod
   const runtime::Buffer source_memory(context.device(), cells * sizeof(std::int32_t));
   const runtime::Buffer length_memory(context.device(), kInputs * sizeof(std::int32_t));
   const data::BatchOptions batches{.max_tokens = kInputs * longest, .max_rows = kInputs};
+  base::WatchedItems watched(watch, "answering", std::ssize(sources));
   for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
     if (stop != nullptr && *stop) return false;
     const data::SourceBatch batch = data::assemble_sources(sources, rows);
@@ -46,6 +47,7 @@ bool search_greedily(const runtime::Context& context, const models::Seq2Seq& mod
     auto found = decoding::fetch(context, search.run(context, batch.source_lengths));
     for (std::size_t r = 0; r < rows.size(); ++r) {
       use(static_cast<std::size_t>(rows[r]), std::move(found[r].front()));
+      watched.one_done();
     }
   }
   return true;
@@ -55,10 +57,11 @@ bool search_greedily(const runtime::Context& context, const models::Seq2Seq& mod
 
 std::optional<std::vector<std::vector<std::int32_t>>> greedy_answers(
     const runtime::Context& context, const models::Seq2Seq& model,
-    std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop) {
+    std::span<const std::vector<std::int32_t>> sources, const std::atomic<bool>* stop,
+    const base::Watch& watch) {
   std::vector<std::vector<std::int32_t>> answers(sources.size());
   const bool done = search_greedily(
-      context, model, sources, false, stop,
+      context, model, sources, false, stop, watch,
       [&](std::size_t i, decoding::Hypothesis found) { answers[i] = std::move(found.tokens); });
   if (!done) return std::nullopt;
   return answers;
@@ -69,7 +72,7 @@ std::vector<decoding::Hypothesis> greedy_hypotheses(
     std::span<const std::vector<std::int32_t>> sources) {
   std::vector<decoding::Hypothesis> hypotheses(sources.size());
   search_greedily(
-      context, model, sources, true, nullptr,
+      context, model, sources, true, nullptr, {},
       [&](std::size_t i, decoding::Hypothesis found) { hypotheses[i] = std::move(found); });
   return hypotheses;
 }

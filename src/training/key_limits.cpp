@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "metrics/bleu_tokens.h"
 #include "training/config_keys.h"
+#include "training/gate_bias.h"
 #include "training/task.h"
 
 namespace sluice::training {
@@ -73,7 +74,7 @@ const KeyLimits kLimits[] = {
     one_of("model.cell", kCells),
     one_of("model.initializer", kInitializers),
     one_of("model.recurrent_initializer", kInitializers),
-    from_to("model.forget_bias", -kLargest, kLargest),
+    from_to("model.forget_bias", -kMostGateBias, kMostGateBias),
     from_to("model.embedding", 1, kLargestWidth),
     from_to("model.hidden", 1, kLargestWidth),
     from_to("model.encoder_layers", 1, kMostLayers),

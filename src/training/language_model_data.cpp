@@ -10,6 +10,7 @@
 #include "data/smiles_tokenizer.h"
 #include "data/text_corpus.h"
 #include "training/initial_weights.h"
+#include "training/preparing.h"
 #include "training/sample_answers.h"
 #include "training/segmentation.h"
 #include "training/tokenizer_options.h"
@@ -77,13 +78,16 @@ struct Texts {
 
 Texts encode(const TrainConfig& config, std::span<const std::string> texts,
              const data::FeatureVectors& vectors, const data::Tokenizer& tokenizer,
-             const char* part) {
+             const char* part, const base::Watch& watch) {
   const std::int64_t longest = config.data.max_target_tokens;
   std::int64_t tokens = 0, unknown = 0, too_long = 0, empty = 0;
   Texts result;
   std::vector<std::int64_t> kept;
+  base::WatchedItems watched(watch, fmt::format("token ids of the {} texts", part),
+                             std::ssize(texts));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     Ids ids = tokenizer.encode(texts[i]);
+    watched.one_done();
     if (ids.empty() && config.loop.bptt == 0) {
       ++empty;
     } else if (longest > 0 && std::ssize(ids) > longest) {
@@ -133,9 +137,10 @@ std::vector<std::string> read_validation_texts(const TrainConfig& config) {
   return texts;
 }
 
-LanguageModelText read_language_model_text(const TrainConfig& config) {
+LanguageModelText read_language_model_text(const TrainConfig& config, const base::Watch& watch) {
   SLUICE_CHECK(!config.data.text.empty(), "no texts to train on: set data.text");
   LanguageModelText text;
+  tell_reading(watch, config.data.text);
   text.train = read_texts(config.data.text, config.tokenizer.kind);
   text.validation = read_validation_texts(config);
   read_features(config.data, text);
@@ -148,29 +153,30 @@ LanguageModelText read_language_model_text(const TrainConfig& config) {
 }
 
 Tokenizers make_language_model_tokenizers(const TrainConfig& config,
-                                          std::span<const std::string> texts) {
+                                          std::span<const std::string> texts,
+                                          const base::Watch& watch) {
   Tokenizers tokenizers = initial_tokenizers(config);
   if (!tokenizers.target) {
-    tokenizers.target =
-        data::train_tokenizer(texts, tokenizer_options(config, config.tokenizer.target_vocabulary));
+    tokenizers.target = train_tokenizer(
+        texts, tokenizer_options(config, config.tokenizer.target_vocabulary), "", watch);
   }
   return tokenizers;
 }
 
 TrainData make_language_model_data(const TrainConfig& config, const LanguageModelText& text,
-                                   const Tokenizers* saved) {
+                                   const Tokenizers* saved, const base::Watch& watch) {
   TrainData result;
   result.tokenizers =
-      saved != nullptr ? *saved : make_language_model_tokenizers(config, text.train);
+      saved != nullptr ? *saved : make_language_model_tokenizers(config, text.train, watch);
   const data::Tokenizer& tokenizer = *result.tokenizers.target;
   if (!text.train.empty()) {
-    Texts train = encode(config, text.train, text.train_features, tokenizer, "training");
+    Texts train = encode(config, text.train, text.train_features, tokenizer, "training", watch);
     result.notes.push_back(std::move(train.summary));
     result.train = examples_of(config, std::move(train));
   }
   if (text.validation.empty()) return result;
   Texts validation =
-      encode(config, text.validation, text.validation_features, tokenizer, "validation");
+      encode(config, text.validation, text.validation_features, tokenizer, "validation", watch);
   result.notes.push_back(std::move(validation.summary));
   data::TextCorpus some;
   const auto shown = spread(std::ssize(validation.ids), kMostSamples);

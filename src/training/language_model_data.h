@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/watch.h"
 #include "data/feature_vectors.h"
 #include "training/train_config.h"
 #include "training/train_data.h"
@@ -23,15 +24,17 @@ struct LanguageModelText {
 /// vectors of data.features likewise. Throws ErrorCode::kInvalidArgument if data.text is not set or
 /// validation is set twice; kFormat if there are not as many vectors as texts; as LineReader and
 /// read_feature_vectors; with tokenizer.kind smiles ErrorCode::kFormat with file and line of what
-/// is none.
-LanguageModelText read_language_model_text(const TrainConfig& config);
+/// is none. Here and below `watch` is told what takes a while.
+LanguageModelText read_language_model_text(const TrainConfig& config,
+                                           const base::Watch& watch = {});
 
 /// The texts to validate on that data.validation_text names, segmented; errors likewise.
 std::vector<std::string> read_validation_texts(const TrainConfig& config);
 
 /// The tokenizer alone, made of these texts or of config.initial's checkpoint.
 Tokenizers make_language_model_tokenizers(const TrainConfig& config,
-                                          std::span<const std::string> texts);
+                                          std::span<const std::string> texts,
+                                          const base::Watch& watch = {});
 
 /// "training: 7 texts, 30 tokens (1 unknown); left out: 0 too long, 0 empty"
 std::string text_summary(const char* part, std::int64_t texts, std::int64_t tokens,
@@ -43,7 +46,8 @@ std::string text_summary(const char* part, std::int64_t texts, std::int64_t toke
 /// ErrorCode::kInvalidArgument if nothing is left. Without texts to train on, TrainData::train
 /// stays null.
 TrainData make_language_model_data(const TrainConfig& config, const LanguageModelText& text,
-                                   const Tokenizers* saved = nullptr);
+                                   const Tokenizers* saved = nullptr,
+                                   const base::Watch& watch = {});
 
 /// Stretches of running text that stand side by side in a batch, with training.bptt.
 std::int64_t stretches_of(const TrainConfig& config);

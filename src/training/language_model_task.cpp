@@ -132,15 +132,16 @@ void LanguageModelTask::check(const TrainConfig& config) const {
                config.loop.bptt, config.loop.max_tokens);
 }
 
-TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
-  if (config.data.stream) return stream_language_model_data(config, saved);
-  return make_language_model_data(config, read_language_model_text(config), saved);
+TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenizers* saved,
+                                       const base::Watch& watch) const {
+  if (config.data.stream) return stream_language_model_data(config, saved, watch);
+  return make_language_model_data(config, read_language_model_text(config, watch), saved, watch);
 }
 
 TrainData LanguageModelTask::read_validation(const TrainConfig& config,
                                              const Tokenizers& saved) const {
   if (config.data.stream) return streamed_language_model_validation(config, saved);
-  return read_data(config, &saved);
+  return read_data(config, &saved, {});
 }
 
 std::unique_ptr<models::Model> LanguageModelTask::make_model(const TrainConfig& config,

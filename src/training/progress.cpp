@@ -58,6 +58,7 @@ Progress Progress::for_standard_error() {
 
 void Progress::update(const ProgressReport& report) {
   const double now = clock_();
+  end_work();
   last_ = report;
   pending_ = true;
   if (!started_) {
@@ -74,7 +75,37 @@ void Progress::update(const ProgressReport& report) {
   show(now);
 }
 
+void Progress::work(std::string_view what, double done) {
+  const double now = clock_();
+  const bool begins = what != work_;
+  if (begins) {
+    work_ = what;
+    work_start_ = work_shown_time_ = now;
+  }
+  const double elapsed = now - work_shown_time_;
+  const bool due = options_.terminal ? begins || elapsed >= options_.bar_seconds
+                                     : (begins && done < 0) || elapsed >= options_.line_seconds;
+  if (!due) return;
+  work_shown_time_ = now;
+  if (options_.terminal) {
+    *out_ << '\r' << work_line(done, now) << "\x1b[K" << std::flush;
+    work_visible_ = true;
+  } else {
+    *out_ << work_line(done, now) << '\n' << std::flush;
+  }
+}
+
+// The bar has its line again.
+void Progress::end_work() {
+  work_.clear();
+  if (!std::exchange(work_visible_, false)) return;
+  *out_ << "\r\x1b[K";
+  if (bar_visible_) *out_ << line(clock_());
+  out_->flush();
+}
+
 void Progress::message(const std::string& text) {
+  end_work();
   if (bar_visible_) *out_ << "\r\x1b[K";
   *out_ << text << '\n';
   if (bar_visible_) *out_ << line(clock_());
@@ -82,6 +113,7 @@ void Progress::message(const std::string& text) {
 }
 
 void Progress::finish() {
+  end_work();
   if (pending_) show(clock_());
   if (bar_visible_) *out_ << '\n' << std::flush;
   bar_visible_ = false;
@@ -120,7 +152,21 @@ std::string Progress::line(double now) const {
   if (fraction >= 0 && done > 0 && fraction < 1) {
     text += " left " + format_duration((now - start_time_) * (1 - fraction) / done);
   }
-  // A line that wraps cannot be rewritten; the last column stays free.
+  return fitting(std::move(text));
+}
+
+std::string Progress::work_line(double done, double now) const {
+  std::string text = work_;
+  if (done >= 0) {
+    const double fraction = std::min(done, 1.0);
+    text += fmt::format(" {}{:3.0f}%", options_.terminal ? bar(fraction) : "", 100 * fraction);
+  }
+  if (now - work_start_ >= 1) text += " " + format_duration(now - work_start_);
+  return fitting(std::move(text));
+}
+
+// A line that wraps cannot be rewritten; the last column stays free.
+std::string Progress::fitting(std::string text) const {
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(options_.width - 1, 1));
   if (options_.terminal && text.size() > width) text.resize(width);
   return text;

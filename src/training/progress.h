@@ -4,6 +4,7 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 namespace sluice::training {
 
@@ -21,7 +22,8 @@ struct ProgressReport {
 
 /// Shows how a run gets on: on a terminal one line that is rewritten, with a bar; elsewhere a plain
 /// line now and then. Speed and time left count from the first report, so that what a resumed run
-/// did before it was stopped doesn't mislead.
+/// did before it was stopped doesn't mislead. Work beside the steps (reading, validating) has the
+/// line while it goes on.
 class Progress {
  public:
   /// Seconds since any fixed moment; never falls.
@@ -40,14 +42,20 @@ class Progress {
 
   /// Shows the report if it is time, else keeps it for the next.
   void update(const ProgressReport& report);
+  /// What is done beside the steps, as a base::Watch is told it; until the next report or message.
+  /// A plain line comes where nobody knows how long it takes, before it, and else now and then.
+  void work(std::string_view what, double done);
   /// A line of its own, above the bar.
   void message(const std::string& text);
-  /// Shows the last report and ends the line.
+  /// Shows the last report and ends the line; that of other work goes.
   void finish();
 
  private:
   std::string line(double now) const;
+  std::string work_line(double done, double now) const;
+  std::string fitting(std::string text) const;
   void show(double now);
+  void end_work();
 
   std::ostream* out_;
   Options options_;
@@ -61,6 +69,10 @@ class Progress {
   double shown_time_ = 0;
   std::int64_t tokens_ = 0;  // since shown_time_
   double tokens_per_second_ = 0;
+  std::string work_;  // that goes on; empty: none
+  bool work_visible_ = false;
+  double work_start_ = 0;
+  double work_shown_time_ = 0;
 };
 
 /// Seconds since a fixed moment, on a clock that never goes back.

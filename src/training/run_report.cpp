@@ -75,6 +75,10 @@ void RunReport::tell(const Context& context, const layers::Parameters& parameter
   }
 }
 
+void RunReport::tell_work(std::string_view what, double done) {
+  if (hooks_.progress != nullptr) hooks_.progress->work(what, done);
+}
+
 void RunReport::tell(std::span<const SampleAnswer> samples, std::int64_t step) {
   for (std::size_t i = 0; i < samples.size(); ++i) {
     // An answer may be empty, or so long that nobody could see anything.

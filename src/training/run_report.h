@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "training/metrics_log.h"
 #include "training/progress.h"
@@ -39,6 +40,8 @@ class RunReport {
   /// Histograms of all parameters and of their gradients as the last step left them: before
   /// clipping, and times the loss scale if there is one. Waits for the device.
   void tell(const Context& context, const layers::Parameters& parameters, std::int64_t step);
+  /// What the run does beside its steps, as a base::Watch is told it.
+  void tell_work(std::string_view what, double done);
   /// Pictures of the attention in a model's answers.
   void tell(std::span<const SampleAnswer> samples, std::int64_t step);
 

@@ -68,22 +68,25 @@ std::vector<std::int32_t> classes_of(const Context& context, const models::Model
   return found;
 }
 
-/// Names of a batch's labels [time, rows] in one row.
-std::string labels_of(const std::vector<std::int32_t>& labels, const data::Batch& batch,
-                      std::int64_t row, const data::Labels& names) {
-  std::vector<std::string_view> text;
-  for (std::int64_t t = 0; t < batch.source_lengths[static_cast<std::size_t>(row)]; ++t) {
-    text.push_back(names.name(labels[static_cast<std::size_t>(t * batch.rows + row)]));
-  }
-  return fmt::format("{}", fmt::join(text, " "));
-}
-
 Ids source_of(const data::Batch& batch, std::int64_t row) {
   Ids ids;
   for (std::int64_t t = 0; t < batch.source_lengths[static_cast<std::size_t>(row)]; ++t) {
     ids.push_back(batch.source[static_cast<std::size_t>(t * batch.rows + row)]);
   }
   return ids;
+}
+
+/// The tokens of one row with its labels of [time, rows], as "Ann/B-person sees Rome/B-place"; O,
+/// which most labels of entities are, goes without saying.
+std::string labelled(const std::vector<std::int32_t>& labels, const data::Batch& batch,
+                     std::int64_t row, const Tokenizers& tokenizers) {
+  std::vector<std::string> text;
+  for (const std::int32_t id : source_of(batch, row)) {
+    const std::size_t at = text.size() * static_cast<std::size_t>(batch.rows);
+    const std::string& label = tokenizers.labels->name(labels[at + static_cast<std::size_t>(row)]);
+    text.push_back(tokenizers.source->decode({&id, 1}) + (label == "O" ? "" : "/" + label));
+  }
+  return fmt::format("{}", fmt::join(text, " "));
 }
 
 /// What a model on features says of one example: [steps, outputs].
@@ -163,7 +166,6 @@ std::vector<SampleAnswer> sample_labels(const Context& context, const models::Mo
                                         const data::TaggedExamples& examples, std::int64_t count) {
   const std::vector<std::int64_t> chosen = spread(examples.size(), count);
   std::vector<SampleAnswer> samples(chosen.size());
-  const data::Labels& names = *tokenizers.labels;
   evaluate(context, model, examples, chosen,
            [&](models::TrainingPlan& plan, const runtime::Arena& arena, const data::Batch& batch) {
              const auto found = context.download<std::int32_t>(
@@ -173,8 +175,8 @@ std::vector<SampleAnswer> sample_labels(const Context& context, const models::Mo
                    std::ranges::find(chosen, batch.global_row[static_cast<std::size_t>(row)]);
                samples[static_cast<std::size_t>(at - chosen.begin())] = {
                    tokenizers.source->decode(source_of(batch, row)),
-                   labels_of(found, batch, row, names),
-                   labels_of(batch.target_out, batch, row, names)};
+                   labelled(found, batch, row, tokenizers),
+                   labelled(batch.target_out, batch, row, tokenizers)};
              }
            });
   return samples;

@@ -9,6 +9,7 @@
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "training/initial_weights.h"
+#include "training/preparing.h"
 #include "training/sample_answers.h"
 #include "training/segmentation.h"
 #include "training/seq2seq_scorer.h"
@@ -49,7 +50,8 @@ void segment(const DataConfig& config, const char* what, std::vector<TextPair>& 
 }  // namespace
 
 // Of each side, unless it is taken from the checkpoint that the run starts from.
-Tokenizers make_seq2seq_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs) {
+Tokenizers make_seq2seq_tokenizers(const TrainConfig& config, std::span<const TextPair> pairs,
+                                   const base::Watch& watch) {
   Tokenizers tokenizers = initial_tokenizers(config);
   std::vector<std::string> source;
   std::vector<std::string> target;
@@ -58,15 +60,16 @@ Tokenizers make_seq2seq_tokenizers(const TrainConfig& config, std::span<const Te
     (config.tokenizer.shared ? source : target).push_back(pair.target);
   }
   if (!tokenizers.source) {
-    tokenizers.source = data::train_tokenizer(
-        source, tokenizer_options(config, config.tokenizer.source_vocabulary));
+    tokenizers.source =
+        train_tokenizer(source, tokenizer_options(config, config.tokenizer.source_vocabulary),
+                        config.tokenizer.shared ? "shared" : "source", watch);
   }
   if (!tokenizers.target) {
     tokenizers.target =
         config.tokenizer.shared
             ? tokenizers.source
-            : data::train_tokenizer(target,
-                                    tokenizer_options(config, config.tokenizer.target_vocabulary));
+            : train_tokenizer(target, tokenizer_options(config, config.tokenizer.target_vocabulary),
+                              "target", watch);
   }
   return tokenizers;
 }
@@ -137,10 +140,11 @@ std::vector<TextPair> read_validation_pairs(const DataConfig& config) {
   return pairs;
 }
 
-TextData read_text_data(const DataConfig& config) {
+TextData read_text_data(const DataConfig& config, const base::Watch& watch) {
   SLUICE_CHECK(!config.tsv.empty() || !config.source.empty() || !config.target.empty(),
                "no examples to train on: set data.tsv, or data.source and data.target");
   TextData text;
+  tell_reading(watch, config.tsv.empty() ? config.source : config.tsv);
   text.train = read_pairs("", config.tsv, config.source, config.target);
   text.validation = read_validation_pairs(config);
   const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
@@ -153,14 +157,15 @@ TextData read_text_data(const DataConfig& config) {
 }
 
 Seq2SeqData make_seq2seq_data(const TrainConfig& config, const TextData& text,
-                              const Tokenizers* saved) {
+                              const Tokenizers* saved, const base::Watch& watch) {
   Seq2SeqData result;
-  result.tokenizers = saved != nullptr ? *saved : make_seq2seq_tokenizers(config, text.train);
+  result.tokenizers =
+      saved != nullptr ? *saved : make_seq2seq_tokenizers(config, text.train, watch);
   const data::LengthLimits limits{config.data.max_source_tokens, config.data.max_target_tokens};
   const auto corpus = [&](const std::vector<TextPair>& pairs, const char* name,
                           data::CorpusReport& report) {
     return data::make_corpus(pairs, *result.tokenizers.source, *result.tokenizers.target, limits,
-                             name, &report);
+                             name, &report, watch);
   };
   if (!text.train.empty()) {
     result.train = corpus(text.train, "the training examples", result.train_report);
@@ -198,9 +203,9 @@ TrainData to_train_data(const TrainConfig& config, Seq2SeqData data) {
   return result;
 }
 
-TrainData make_train_data(const TrainConfig& config, const TextData& text,
-                          const Tokenizers* saved) {
-  return to_train_data(config, make_seq2seq_data(config, text, saved));
+TrainData make_train_data(const TrainConfig& config, const TextData& text, const Tokenizers* saved,
+                          const base::Watch& watch) {
+  return to_train_data(config, make_seq2seq_data(config, text, saved, watch));
 }
 
 }  // namespace sluice::training

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/watch.h"
 #include "data/corpus.h"
 #include "training/tokenizers.h"
 #include "training/train_config.h"
@@ -28,20 +29,20 @@ struct Seq2SeqData {
 };
 
 /// Reads the files that [data] names, holds out what it says and has texts segmented by the
-/// commands that it names. Throws
+/// commands that it names. Here and below `watch` is told what takes a while. Throws
 /// ErrorCode::kInvalidArgument if it names none or too many, else as data/corpus.h.
-TextData read_text_data(const DataConfig& config);
+TextData read_text_data(const DataConfig& config, const base::Watch& watch = {});
 
 /// Trains the tokenizers on the training examples, or takes those of a checkpoint (`saved` when
 /// resuming, else as initial_tokenizers()), and turns the examples into ids. Errors as
 /// data::train_tokenizer, initial_tokenizers and data::make_corpus. Without examples to train on,
 /// Seq2SeqData::train stays empty.
 Seq2SeqData make_seq2seq_data(const TrainConfig& config, const TextData& text,
-                              const Tokenizers* saved = nullptr);
+                              const Tokenizers* saved = nullptr, const base::Watch& watch = {});
 
 /// The tokenizers alone, of these pairs; errors likewise.
-Tokenizers make_seq2seq_tokenizers(const TrainConfig& config,
-                                   std::span<const data::TextPair> pairs);
+Tokenizers make_seq2seq_tokenizers(const TrainConfig& config, std::span<const data::TextPair> pairs,
+                                   const base::Watch& watch = {});
 
 /// The pairs that data.validation_* name, segmented; none if none are named.
 std::vector<data::TextPair> read_validation_pairs(const DataConfig& config);
@@ -52,6 +53,6 @@ TrainData to_train_data(const TrainConfig& config, Seq2SeqData data);
 
 /// Both at once.
 TrainData make_train_data(const TrainConfig& config, const TextData& text,
-                          const Tokenizers* saved = nullptr);
+                          const Tokenizers* saved = nullptr, const base::Watch& watch = {});
 
 }  // namespace sluice::training

@@ -9,9 +9,10 @@ namespace sluice::training {
 
 std::optional<std::vector<double>> Seq2SeqScorer::finish(const Context& context,
                                                          const models::Model& model,
-                                                         const std::atomic<bool>* stop) {
-  const auto answers =
-      greedy_answers(context, dynamic_cast<const models::Seq2Seq&>(model), examples_->source, stop);
+                                                         const std::atomic<bool>* stop,
+                                                         const base::Watch& watch) {
+  const auto answers = greedy_answers(context, dynamic_cast<const models::Seq2Seq&>(model),
+                                      examples_->source, stop, watch);
   if (!answers) return std::nullopt;
   metrics::Bleu bleu(bleu_tokenizer_);
   metrics::Chrf chrf;

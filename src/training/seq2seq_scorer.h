@@ -25,7 +25,8 @@ class Seq2SeqScorer final : public AnswerScorer {
         bleu_tokenizer_(bleu_tokenizer) {}
 
   std::optional<std::vector<double>> finish(const Context& context, const models::Model& model,
-                                            const std::atomic<bool>* stop) override;
+                                            const std::atomic<bool>* stop,
+                                            const base::Watch& watch) override;
 
  private:
   std::shared_ptr<const data::PairCorpus> examples_;

@@ -116,14 +116,15 @@ void Seq2SeqTask::check(const TrainConfig& config) const {
                "model.target_embeddings_from");
 }
 
-TrainData Seq2SeqTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
-  if (config.data.stream) return stream_seq2seq_data(config, saved);
-  return make_train_data(config, read_text_data(config.data), saved);
+TrainData Seq2SeqTask::read_data(const TrainConfig& config, const Tokenizers* saved,
+                                 const base::Watch& watch) const {
+  if (config.data.stream) return stream_seq2seq_data(config, saved, watch);
+  return make_train_data(config, read_text_data(config.data, watch), saved, watch);
 }
 
 TrainData Seq2SeqTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
   if (config.data.stream) return streamed_seq2seq_validation(config, saved);
-  return read_data(config, &saved);
+  return read_data(config, &saved, {});
 }
 
 std::unique_ptr<models::Model> Seq2SeqTask::make_model(const TrainConfig& config,

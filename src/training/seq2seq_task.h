@@ -13,7 +13,8 @@ class Seq2SeqTask final : public Task {
   /// Beside those of sums: of answers by greedy search exact match, BLEU and chrF.
   std::span<const ValidationMetric> metrics() const override;
   void check(const TrainConfig& config) const override;
-  TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
+                      const base::Watch& watch) const override;
   TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;

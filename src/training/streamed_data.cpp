@@ -12,6 +12,7 @@
 #include "training/example_reader.h"
 #include "training/example_store.h"
 #include "training/language_model_data.h"
+#include "training/preparing.h"
 #include "training/segmentation.h"
 #include "training/seq2seq_data.h"
 #include "training/stored_examples.h"
@@ -40,9 +41,11 @@ struct FirstReading {
   std::vector<TextPair> held_out;  ///< to validate on
 };
 
-FirstReading read_once(const TrainConfig& config, bool wants_sample) {
+FirstReading read_once(const TrainConfig& config, bool wants_sample,
+                       const base::Watch& watch = {}) {
   FirstReading result;
   if (!wants_sample && !holds_out(config.data)) return result;
+  tell_reading(watch, ExampleReader::files(config).front());
   PairSample sample(config.data.stream_vocabulary_lines,
                     static_cast<std::uint64_t>(config.loop.seed));
   ExampleReader reader(config);
@@ -123,7 +126,7 @@ void write_chunk(const TrainConfig& config, const Tokenizers& tokenizers, Keep k
 }
 
 void prepare(const TrainConfig& config, const Tokenizers& tokenizers, Keep keep,
-             const fs::path& path, const std::string& key) {
+             const fs::path& path, const std::string& key, const base::Watch& watch) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) {
@@ -137,6 +140,9 @@ void prepare(const TrainConfig& config, const Tokenizers& tokenizers, Keep keep,
   std::int64_t index = 0;
   for (; auto pair = reader.next(); ++index) {
     if (is_held_out(config.data, index)) continue;
+    if (watch && index % kChunk == 0 && index > 0) {
+      watch("token ids of the training examples", base::kNobodyKnows);
+    }
     chunk.push_back(*std::move(pair));
     if (std::ssize(chunk) == kChunk) {
       write_chunk(config, tokenizers, keep, chunk, writer, report);
@@ -151,12 +157,13 @@ void prepare(const TrainConfig& config, const Tokenizers& tokenizers, Keep keep,
 }
 
 std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
-                                             const Tokenizers& tokenizers, Keep keep) {
+                                             const Tokenizers& tokenizers, Keep keep,
+                                             const base::Watch& watch) {
   const fs::path path = fs::path(config.output.directory) / "prepared" / "train";
   const std::string key = key_of(config, tokenizers);
   std::optional<ExampleStore> store = ExampleStore::open(path, key);
   if (!store) {
-    prepare(config, tokenizers, keep, path, key);
+    prepare(config, tokenizers, keep, path, key, watch);
     store = ExampleStore::open(path, key);
   }
   if (!store) {
@@ -206,14 +213,15 @@ TrainData streamed_language_model_validation(const TrainConfig& config,
   return validation_texts(config, tokenizers, read_once(config, false).held_out);
 }
 
-TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved) {
-  FirstReading first = read_once(config, saved == nullptr);
+TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved,
+                              const base::Watch& watch) {
+  FirstReading first = read_once(config, saved == nullptr, watch);
   segment(config.data, "to train on", first.sample);
   const Tokenizers tokenizers =
-      saved != nullptr ? *saved : make_seq2seq_tokenizers(config, first.sample);
+      saved != nullptr ? *saved : make_seq2seq_tokenizers(config, first.sample, watch);
   first.sample.clear();
   Seq2SeqData data = validation_pairs(config, tokenizers, std::move(first.held_out));
-  const auto store = store_of(config, tokenizers, keep_pair);
+  const auto store = store_of(config, tokenizers, keep_pair, watch);
   data.train_report = store->report();
   TrainData result = to_train_data(config, std::move(data));
   result.train =
@@ -221,15 +229,16 @@ TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved
   return result;
 }
 
-TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved) {
-  FirstReading first = read_once(config, saved == nullptr);
+TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved,
+                                     const base::Watch& watch) {
+  FirstReading first = read_once(config, saved == nullptr, watch);
   std::vector<std::string> sample = targets_of(std::move(first.sample));
   segment_texts(config.data.target_segmenter, "texts to train on", sample);
   const Tokenizers tokenizers =
-      saved != nullptr ? *saved : make_language_model_tokenizers(config, sample);
+      saved != nullptr ? *saved : make_language_model_tokenizers(config, sample, watch);
   sample.clear();
   TrainData result = validation_texts(config, tokenizers, std::move(first.held_out));
-  const auto store = store_of(config, tokenizers, keep_text);
+  const auto store = store_of(config, tokenizers, keep_text, watch);
   const std::int64_t vocabulary = tokenizers.target->size();
   const data::CorpusReport& report = store->report();
   result.notes.insert(result.notes.begin(),

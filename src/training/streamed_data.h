@@ -10,10 +10,12 @@ namespace sluice::training {
 /// done once: files that are as they were and settings that are the same find it there. Texts pass
 /// through memory some at a time; vocabularies are made of at most data.stream_vocabulary_lines of
 /// them, drawn by training.seed (all, if there are no more); examples to validate on are kept in
-/// memory. Vocabularies, batches and fingerprint are then the same as without data.stream. Errors
-/// as the readers, and ErrorCode::kIo for what the disk refuses.
-TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved);
-TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved);
+/// memory. Vocabularies, batches and fingerprint are then the same as without data.stream. `watch`
+/// is told what is being done. Errors as the readers, and ErrorCode::kIo for what the disk refuses.
+TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved,
+                              const base::Watch& watch = {});
+TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved,
+                                     const base::Watch& watch = {});
 
 /// The examples of the same files to validate on alone: nothing is prepared, and the files to train
 /// on are read, some lines at a time, only if some of them are held out. TrainData::train is null.

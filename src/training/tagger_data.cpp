@@ -7,6 +7,7 @@
 #include "data/tagged_examples.h"
 #include "data/train_tokenizer.h"
 #include "training/initial_weights.h"
+#include "training/preparing.h"
 #include "training/sample_answers.h"
 #include "training/tagger_scorer.h"
 
@@ -36,14 +37,15 @@ void hold_out(const DataConfig& config, Part& train, Part& validation) {
 }
 
 std::shared_ptr<const data::Tokenizer> make_vocabulary(const TokenizerConfig& config,
-                                                       const Part& train) {
+                                                       const Part& train,
+                                                       const base::Watch& watch) {
   std::vector<std::string> lines;
   for (const TaggedSentence& sentence : train.sentences) {
     lines.push_back(fmt::format("{}", fmt::join(sentence.tokens, " ")));
   }
-  return data::train_tokenizer(
-      lines, {.kind = config.kind,
-              .vocabulary = {.max_size = config.source_vocabulary, .min_count = config.min_count}});
+  const data::VocabularyOptions options{.max_size = config.source_vocabulary,
+                                        .min_count = config.min_count};
+  return train_tokenizer(lines, {.kind = config.kind, .vocabulary = options}, "", watch);
 }
 
 std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& config,
@@ -60,12 +62,14 @@ std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& con
 
 }  // namespace
 
-TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved) {
+TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
+                           const base::Watch& watch) {
   SLUICE_CHECK(!config.data.conll.empty(), "no sentences to train on: set data.conll");
   const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
   SLUICE_CHECK(!holds_out || config.data.validation_conll.empty(),
                "data.validation_conll and data.hold_out_run are both set; use one of them");
   const data::ConllOptions options = options_of(config.data);
+  tell_reading(watch, config.data.conll);
   Part train{"training", config.data.conll, data::read_conll(config.data.conll, options)};
   Part validation{"validation", holds_out ? train.path : config.data.validation_conll, {}};
   if (!validation.path.empty() && !holds_out) {
@@ -80,7 +84,7 @@ TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved) {
   }
   if (holds_out) hold_out(config.data, train, validation);
   if (!result.tokenizers.source) {
-    result.tokenizers.source = make_vocabulary(config.tokenizer, train);
+    result.tokenizers.source = make_vocabulary(config.tokenizer, train, watch);
   }
   result.train = make_examples(config, train, result);
   if (validation.sentences.empty()) return result;

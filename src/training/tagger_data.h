@@ -9,6 +9,7 @@ namespace sluice::training {
 /// (of a run that is resumed) if given, else as initial_tokenizers() or from the training
 /// sentences. Throws ErrorCode::kInvalidArgument if [data] names no file or too many, else as
 /// data/conll.h and data/tagged_examples.h.
-TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved);
+TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
+                           const base::Watch& watch = {});
 
 }  // namespace sluice::training

@@ -22,7 +22,8 @@ void TaggerScorer::add(const Context& context, const runtime::Arena& arena,
 }
 
 std::optional<std::vector<double>> TaggerScorer::finish(const Context&, const models::Model&,
-                                                        const std::atomic<bool>*) {
+                                                        const std::atomic<bool>*,
+                                                        const base::Watch&) {
   const metrics::EntityScore total = entities_.total();
   return std::vector{total.f1(), total.precision(), total.recall()};
 }

@@ -16,7 +16,8 @@ class TaggerScorer final : public AnswerScorer {
   void add(const Context& context, const runtime::Arena& arena, models::TrainingPlan& plan,
            const data::Batch& batch) override;
   std::optional<std::vector<double>> finish(const Context& context, const models::Model& model,
-                                            const std::atomic<bool>* stop) override;
+                                            const std::atomic<bool>* stop,
+                                            const base::Watch& watch) override;
 
  private:
   std::shared_ptr<const data::Labels> labels_;

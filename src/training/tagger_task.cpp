@@ -102,8 +102,9 @@ void TaggerTask::check(const TrainConfig& config) const {
                config.loop.class_weights);
 }
 
-TrainData TaggerTask::read_data(const TrainConfig& config, const Tokenizers* saved) const {
-  return read_tagger_data(config, saved);
+TrainData TaggerTask::read_data(const TrainConfig& config, const Tokenizers* saved,
+                                const base::Watch& watch) const {
+  return read_tagger_data(config, saved, watch);
 }
 
 std::unique_ptr<models::Model> TaggerTask::make_model(const TrainConfig& config,

@@ -13,7 +13,8 @@ class TaggerTask final : public Task {
   /// Beside those of sums F1, precision and recall of entities.
   std::span<const ValidationMetric> metrics() const override;
   void check(const TrainConfig& config) const override;
-  TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const override;
+  TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
+                      const base::Watch& watch) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/watch.h"
 #include "models/model.h"
 #include "training/train_config.h"
 #include "training/train_data.h"
@@ -38,8 +39,10 @@ class Task {
   /// Refuses values that can't go together, as TrainConfig::validate.
   virtual void check(const TrainConfig& config) const = 0;
   /// Reads the configured files. Vocabularies are `saved` (of a run that is resumed) if given, else
-  /// as initial_tokenizers() or from the training examples. Throws what the readers throw.
-  virtual TrainData read_data(const TrainConfig& config, const Tokenizers* saved) const = 0;
+  /// as initial_tokenizers() or from the training examples. `watch` is told what is being done
+  /// where that may take long. Throws what the readers throw.
+  virtual TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
+                              const base::Watch& watch = {}) const = 0;
 
   /// The examples to validate on, for who looks at answers: those to train on may be absent, and
   /// nothing is written to the disk.

@@ -169,6 +169,8 @@ std::string to_toml(const TrainConfig& config) {
   return write_toml(config, [](const ConfigKey&) { return ""; });
 }
 
+namespace {
+
 void keep_start(const TrainConfig& saved, TrainConfig& now) {
   TrainConfig kept = saved, unset;
   for (const ConfigKey& key : config_keys()) {
@@ -176,6 +178,20 @@ void keep_start(const TrainConfig& saved, TrainConfig& now) {
     std::visit([&](auto* value) { *value = *std::get<decltype(value)>(key.target(kept)); },
                key.target(now));
   }
+}
+
+}  // namespace
+
+void go_on_from(const TrainConfig& saved, std::string_view folder, TrainConfig& now) {
+  keep_start(saved, now);
+  std::vector<std::string> changed = changed_keys(saved, now, ResumeRule::kMustMatch);
+  for (std::string& key : changed_keys(saved, now, ResumeRule::kAtStart)) {
+    changed.push_back(std::move(key));
+  }
+  SLUICE_CHECK(changed.empty(),
+               "the run in '{}' was started with other values of {}; a resumed run cannot change "
+               "them: set them as they were, or choose another output.directory",
+               folder, fmt::join(changed, ", "));
 }
 
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,

@@ -206,8 +206,11 @@ enum class ResumeRule {
   kAtStart,  ///< acts on a fresh run alone: one that does not set it keeps what it was started with
 };
 
-/// Gives the keys of ResumeRule::kAtStart that `now` does not set the values of `saved`.
-void keep_start(const TrainConfig& saved, TrainConfig& now);
+/// Makes `now` the configuration of a run that goes on with the one that `saved` began in `folder`:
+/// keys of ResumeRule::kAtStart that it does not set get the saved values. Throws
+/// ErrorCode::kInvalidArgument, naming each key with both values, if it changes what a resumed run
+/// cannot change.
+void go_on_from(const TrainConfig& saved, std::string_view folder, TrainConfig& now);
 
 /// "training.seed (1, now 2)" for every key of that rule whose values differ.
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/watch.h"
 #include "data/examples.h"
 #include "decoding/attention_view.h"
 #include "training/answer_scorer.h"

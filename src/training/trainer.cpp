@@ -98,15 +98,7 @@ void Trainer::start_fresh() {
 
 void Trainer::resume() {
   LoadedModel loaded = load_model(*context_, folder_.last(), true);
-  keep_start(loaded.config, config_);
-  std::vector<std::string> changed = changed_keys(loaded.config, config_, ResumeRule::kMustMatch);
-  for (std::string& key : changed_keys(loaded.config, config_, ResumeRule::kAtStart)) {
-    changed.push_back(std::move(key));
-  }
-  SLUICE_CHECK(changed.empty(),
-               "the run in '{}' was started with other values of {}; a resumed run cannot change "
-               "them",
-               folder_.path().native(), fmt::join(changed, ", "));
+  go_on_from(loaded.config, folder_.path().native(), config_);
   model_ = std::move(loaded.model);
   make_step();
   TrainingState saved = load_training_state(*context_, folder_.last(), *model_, step_->optimizer());
@@ -276,8 +268,11 @@ std::optional<ValidationReport> Trainer::validate() {
   const AveragedWeights averaged(*context_, model_->parameters(), step_->optimizer(), state_.step);
   Context unwatched = *context_;  // a module's time is that of training
   unwatched.set_profiler(nullptr);
+  const base::Watch watch = [this](std::string_view what, double done) {
+    report_->tell_work(what, done);
+  };
   std::optional<ValidationReport> report =
-      validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_);
+      validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_, watch);
   if (!report) return std::nullopt;
   const std::int64_t drawn = config_.output.attention_images;
   if (drawn > 0 && data_.samples)

@@ -59,10 +59,12 @@ bool Validation::scores_answers() const {
 
 std::optional<ValidationReport> Validation::run(const Context& context, const models::Model& model,
                                                 PlanCache& plans, std::int64_t step,
-                                                const std::atomic<bool>* stop) const {
+                                                const std::atomic<bool>* stop,
+                                                const base::Watch& watch) const {
   const std::unique_ptr<AnswerScorer> scorer = scores_answers() ? data_->scorer() : nullptr;
   BatchUpload upload;
   std::array<double, loss::kSums> total{};
+  base::WatchedItems watched(watch, "validating", std::ssize(batches_));
   for (const data::BatchRows& rows : batches_) {
     if (stop != nullptr && *stop) return std::nullopt;
     const data::Batch examples = data_->validation->assemble(rows);
@@ -72,6 +74,7 @@ std::optional<ValidationReport> Validation::run(const Context& context, const mo
         context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];
     if (scorer) scorer->add(context, plans.arena(), plan, examples);
+    watched.one_done();
   }
   ValidationReport report;
   report.step = step;
@@ -84,7 +87,7 @@ std::optional<ValidationReport> Validation::run(const Context& context, const mo
   }
   std::vector<double> of_answers;
   if (scorer) {
-    auto scores = scorer->finish(context, model, stop);
+    auto scores = scorer->finish(context, model, stop, watch);
     if (!scores) return std::nullopt;
     of_answers = std::move(*scores);
   }

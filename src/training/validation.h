@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/watch.h"
 #include "data/batches.h"
 #include "training/plan_cache.h"
 #include "training/task.h"
@@ -23,10 +24,12 @@ class Validation {
              std::string_view metric);
 
   /// The model as it is after `step`; absent if `*stop` became true meanwhile (`stop` may be null).
-  /// Waits for the device. Throws ErrorCode::kNumeric for a loss that is not finite.
+  /// `watch` is told how it gets on. Waits for the device. Throws ErrorCode::kNumeric for a loss
+  /// that is not finite.
   std::optional<ValidationReport> run(const Context& context, const models::Model& model,
                                       PlanCache& plans, std::int64_t step,
-                                      const std::atomic<bool>* stop) const;
+                                      const std::atomic<bool>* stop,
+                                      const base::Watch& watch = {}) const;
 
  private:
   bool scores_answers() const;

@@ -125,7 +125,25 @@ TEST(Train, ValidatesByTheBleuThatEvaluatePrints) {
   std::smatch bleu;
   ASSERT_TRUE(std::regex_search(scored.out, bleu, std::regex("^BLEU ([0-9.]+)"))) << scored.out;
   EXPECT_GT(std::stod(bleu[1]), 1);
-  EXPECT_NEAR(std::stod(best[1]) / std::stod(bleu[1]), 1, 1e-4);  // five digits are printed
+  EXPECT_NEAR(std::stod(best[1]), std::stod(bleu[1]), 0.005001);  // two digits are printed
+}
+
+// As the validations before it, and `sluice evaluate`, have it: in percent.
+TEST(Train, EndsWithTheBestExactMatchInPercent) {
+  const Workplace place;
+  const Outcome trained =
+      place.sluice({"train", "task.toml", "--set", "training.keep_best=exact_match", "--set",
+                    "training.learning_rate=0.01"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  std::smatch best;
+  ASSERT_TRUE(std::regex_search(
+      trained.out, best, std::regex("; best exact match ([0-9.]+%), after step ([0-9]+)\n$")))
+      << trained.out;
+  const std::string validation = "step " + best[2].str() + ": validation ";
+  const std::size_t line = trained.err.find(validation);
+  ASSERT_NE(line, std::string::npos) << trained.err;
+  const std::string rest = trained.err.substr(line, trained.err.find('\n', line) - line);
+  EXPECT_NE(rest.find("exact match " + best[1].str() + ","), std::string::npos) << rest;
 }
 
 TEST(Train, OverridesTakeOneValueEach) {
@@ -187,6 +205,19 @@ TEST(Train, TiesEmbeddings) {
   const Outcome decoded =
       place.sluice({"decode", "run/best", "--max-length", "9"}, {.input = "a b c\n"});
   EXPECT_EQ(decoded.code, 0) << decoded.err;
+}
+
+// The file that is to be read is no data any more: what can't be is refused before that shows.
+TEST(Train, RefusesChangedKeysBeforeDataAreRead) {
+  const Workplace place;
+  place.train({"training.max_steps=3"});
+  place.write("train.tsv", "no columns\n");
+  place.expect_train_error({"training.max_steps=6", "model.hidden=20", "model.forget_bias=1"},
+                           {"'run' was started with other values of model.hidden (",
+                            ", now 20), model.forget_bias (0, now 1)",
+                            "set them as they were, or choose another output.directory"});
+  place.expect_train_error({"training.max_steps=6"}, {"'train.tsv' line 1 has 1 column(s)"});
+  place.expect_error({"train", "task.toml", "--quiet", "--fresh"}, {"'run' holds a checkpoint"});
 }
 
 TEST(Train, FreshRefusesToOverwrite) {

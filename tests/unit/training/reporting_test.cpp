@@ -169,6 +169,44 @@ TEST(Progress, PlainLinesElsewhere) {
   EXPECT_EQ(run.take(), "epoch 1 step 22 loss 2.5000 850 tok/s lr 0.001\n");
 }
 
+TEST(Progress, ShowsWorkBesideTheStepsOnATerminal) {
+  FakeRun run(true);
+  const auto work = [&](std::string_view what, double done, double seconds) {
+    run.progress.work(what, done);
+    run.now += seconds;
+    return run.take();
+  };
+  EXPECT_EQ(work("reading 'a'", -1, 0.3), "\rreading 'a'\x1b[K");
+  EXPECT_EQ(work("ids", 0, 0.6), "\rids [................]  0%\x1b[K");
+  EXPECT_EQ(work("ids", 0.25, 0.6), "");  // too soon
+  EXPECT_EQ(work("ids", 0.5, 0), "\rids [########........] 50% 1s\x1b[K");
+  run.progress.message("300 examples");
+  EXPECT_EQ(run.take(), "\r\x1b[K300 examples\n");  // no bar has been there
+
+  for (int i = 0; i < 3; ++i) run.step(0.1 * i);
+  const std::string bar = run.take();
+  EXPECT_NE(work("validating", 0, 60), "");
+  run.progress.message("step 3");
+  const std::string after = run.take();
+  EXPECT_TRUE(after.starts_with("\r\x1b[Kepoch 1 step 3 ")) << after;  // the bar is back
+  EXPECT_NE(after.find("\r\x1b[Kstep 3\nepoch 1 step 3 "), std::string::npos) << after;
+  // Another validation begins its own time.
+  EXPECT_EQ(work("validating", 0, 0), "\rvalidating [................]  0%\x1b[K");
+  run.progress.finish();
+  EXPECT_TRUE(run.take().starts_with("\r\x1b[Kepoch"));
+}
+
+TEST(Progress, TellsElsewhereOfLongWorkAlone) {
+  FakeRun run(false);
+  run.progress.work("reading 'a'", -1);
+  EXPECT_EQ(run.take(), "reading 'a'\n");
+  for (int second = 0; second < 25; ++second, ++run.now) run.progress.work("ids", second / 25.0);
+  EXPECT_EQ(run.take(), "ids  40% 10s\nids  80% 20s\n");
+  for (int i = 0; i < 100; ++i) run.progress.work("validating", i / 100.0);
+  run.progress.finish();
+  EXPECT_EQ(run.take(), "");
+}
+
 TEST(Progress, TellsOfTheLossScale) {
   std::ostringstream out;
   Progress progress(out, {.line_seconds = 0}, [] { return 0.0; });

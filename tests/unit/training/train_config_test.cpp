@@ -157,7 +157,10 @@ TEST(TrainConfig, EveryLimitIsChecked) {
     }
     const std::string allowed = "; it must be " + limits.range();
     if (key->type() == "number") refuse("nan", " is nan" + allowed);
-    if (limits.least > -1e30) refuse("-1", " is -1" + allowed);
+    if (limits.least > -1e30) {
+      const auto below = static_cast<std::int64_t>(limits.least) - 1;
+      refuse(std::to_string(below), " is " + std::to_string(below) + allowed);
+    }
     if (limits.most < 1e30) {
       const auto above = static_cast<std::int64_t>(limits.most) + 1;
       refuse(std::to_string(above), " is " + std::to_string(above) + allowed);
@@ -168,7 +171,7 @@ TEST(TrainConfig, EveryLimitIsChecked) {
   EXPECT_EQ(find_limits("training.max_steps")->range(), "at least 0 and at most 4294967295");
   EXPECT_EQ(find_limits("training.clip_norm")->range(), "at least 0 and finite");
   EXPECT_EQ(find_limits("training.pool")->range(), "at least 1");
-  EXPECT_EQ(find_limits("model.forget_bias")->range(), "finite");
+  EXPECT_EQ(find_limits("model.forget_bias")->range(), "at least -100 and at most 100");
   EXPECT_EQ(find_limits("data.tsv"), nullptr);
 }
 
@@ -289,6 +292,12 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   refuse("model.gate_bias=f", "model.gate_bias has 'f'; write GATE=NUMBER");
   refuse("model.gate_bias=f=1x", "model.gate_bias has 'f=1x'");
   refuse("model.gate_bias=f=inf", "model.gate_bias has 'f=inf'");
+  refuse("model.gate_bias=f=nan", "model.gate_bias has 'f=nan'");
+  refuse("model.gate_bias=i=1, f=1e30", "'f=1e30'; its numbers must be at least -100 and at most");
+  refuse("model.gate_bias=f=-100.5", "model.gate_bias has 'f=-100.5'; its numbers must be at");
+  refuse("model.forget_bias=1e30",
+         "model.forget_bias is 1e+30; it must be at least -100 and at most 100");
+  refuse("model.forget_bias=nan", "model.forget_bias is nan");
   refuse("model.gate_bias=f=1,,i=1", "model.gate_bias has ''");
   refuse("model.gate_bias=f=1,", "model.gate_bias has ''");
   refuse("model.gate_bias=,f=1", "model.gate_bias has ''");
@@ -303,8 +312,10 @@ TEST(TrainConfig, RefusesImpossibleValues) {
   expect_contains(error_of(ErrorCode::kInvalidArgument, [&] { gated.validate(); }),
                   "rnn_tanh has no gates");
   gated.model.cell = "gru_reset_before";
-  gated.initial.gate_bias = " z = 2 , r=-1";
-  EXPECT_NO_THROW(gated.validate());
+  for (const char* most : {" z = 2 , r=-1", "z=100,r=-100"}) {
+    gated.initial.gate_bias = most;
+    EXPECT_NO_THROW(gated.validate()) << most;
+  }
   refuse("tokenizer.kind=letters", "tokenizer.kind");
   refuse("training.keep_best=f1",
          "training.keep_best is 'f1'; use one of: loss, perplexity, accuracy, exact_match, bleu, "
