@@ -80,6 +80,9 @@ std::string answer(Tagger& tagger, const std::vector<TaggedSentence>& read,
   const auto write = options.format == "json" ? to_json : to_conll;
   std::string text;
   for (const TaggedSentence& sentence : tagged) text += write(sentence);
+  // The blank line ends a sentence, and this one goes on.
+  const bool goes_on = !options.states.to.empty() && options.format == "conll";
+  if (goes_on && !text.empty()) text.pop_back();
   return text;
 }
 
@@ -139,7 +142,9 @@ void add_tag(CLI::App& program) {
       "of them are those of conlleval and of the seqeval package. Models of one direction with a\n"
       "softmax take a sentence in parts; entities are then those within the part, so that one "
       "that\n"
-      "spans two parts shows as two.\n\n"
+      "spans two parts shows as two. The blank line that ends a sentence follows its last part, "
+      "the\n"
+      "one without --save-state, so that the parts' answers make up the whole sentence's.\n\n"
       "  printf 'Ann\\nsees\\nRome\\n' | sluice tag runs/ner/best\n"
       "  sluice tag runs/ner/best test.conll -o tagged.conll\n"
       "  sluice tag runs/ner/best test.conll --format json\n"

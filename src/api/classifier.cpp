@@ -39,7 +39,8 @@ struct Classifier::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(training::load_model(context, path_in)),
-        stream(context, model(), model().stack().architecture()),
+        stream(context, model(), model().stack().architecture(), "a text",
+               model().config().refuse_parts()),
         segmentation(path_in, loaded.config, choice) {
     segmentation.require_source();
     training::use_threads(context, 0);
@@ -48,10 +49,6 @@ struct Classifier::State {
   const models::Classifier& model() const {
     api::require_kind(path, loaded, models::ClassifierConfig::kKind);
     return dynamic_cast<const models::Classifier&>(*loaded.model);
-  }
-  void require_parts() const {
-    const std::string reason = model().config().refuse_parts();
-    SLUICE_CHECK(reason.empty(), "a text can't be given in parts: {}", reason);
   }
 
   std::string path;
@@ -110,10 +107,10 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
   return results;
 }
 
-std::string Classifier::refuse_parts() const { return state_->model().config().refuse_parts(); }
+std::string Classifier::refuse_parts() const { return state_->stream.refusal(); }
 
 Classified Classifier::classify_part(const std::string& text) {
-  state_->require_parts();
+  state_->stream.require_parts();
   const std::vector<std::string> segmented = state_->segmentation.source({&text, 1});
   const auto tokens = state_->loaded.tokenizers.source->encode(segmented.front());
   state_->stream.run(tokens, [&](const runtime::Tensor& answer) {
@@ -128,13 +125,9 @@ void Classifier::begin_text() {
   state_->stream.begin();
 }
 
-void Classifier::save_state(const std::string& path) {
-  state_->require_parts();
-  state_->stream.save(path, state_->so_far);
-}
+void Classifier::save_state(const std::string& path) { state_->stream.save(path, state_->so_far); }
 
 void Classifier::load_state(const std::string& path) {
-  state_->require_parts();
   state_->so_far = state_->stream.load(path, labels().size());
 }
 

@@ -28,7 +28,8 @@ struct FeatureModel::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(training::load_model(context, path_in)),
-        stream(context, model(), model().stack().architecture()) {
+        stream(context, model(), model().stack().architecture(), "a sequence",
+               config().refuse_parts()) {
     training::use_threads(context, 0);
   }
 
@@ -37,10 +38,6 @@ struct FeatureModel::State {
     return dynamic_cast<const models::Features&>(*loaded.model);
   }
   const models::FeaturesConfig& config() const { return model().config(); }
-  void require_parts() const {
-    const std::string reason = config().refuse_parts();
-    SLUICE_CHECK(reason.empty(), "a sequence can't be given in parts: {}", reason);
-  }
   void check_width(const Frames& frames) const {
     SLUICE_CHECK(frames.values.empty() || frames.width == config().features,
                  "frames have {} features, but '{}' was trained on frames of {}", frames.width,
@@ -119,10 +116,10 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
   return results;
 }
 
-std::string FeatureModel::refuse_parts() const { return state_->config().refuse_parts(); }
+std::string FeatureModel::refuse_parts() const { return state_->stream.refusal(); }
 
 Frames FeatureModel::run_part(const Frames& frames) {
-  state_->require_parts();
+  state_->stream.require_parts();
   state_->check_width(frames);
   Frames result;
   result.width = outputs();
@@ -136,15 +133,9 @@ Frames FeatureModel::run_part(const Frames& frames) {
 
 void FeatureModel::begin_sequence() { state_->stream.begin(); }
 
-void FeatureModel::save_state(const std::string& path) {
-  state_->require_parts();
-  state_->stream.save(path);
-}
+void FeatureModel::save_state(const std::string& path) { state_->stream.save(path); }
 
-void FeatureModel::load_state(const std::string& path) {
-  state_->require_parts();
-  state_->stream.load(path);
-}
+void FeatureModel::load_state(const std::string& path) { state_->stream.load(path); }
 
 ModelInfo FeatureModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);

@@ -17,6 +17,10 @@ constexpr std::int64_t kLongestPiece = 4096;
 
 }  // namespace
 
+void PartStream::require_parts() const {
+  SLUICE_CHECK(refusal_.empty(), "{} can't be given in parts: {}", whole_, refusal_);
+}
+
 models::SequenceStream& PartStream::stream_of(std::int64_t time) {
   time = std::clamp<std::int64_t>(time, 1, kLongestPiece);
   if (stream_ && stream_->capacity() >= time) return *stream_;
@@ -34,6 +38,7 @@ models::SequenceStream& PartStream::stream_of(std::int64_t time) {
 template <typename T>
 void PartStream::run_pieces(std::span<const T> values, std::int64_t width,
                             const std::function<void(const Tensor&)>& take) {
+  require_parts();
   const std::int64_t numbers = std::max<std::int64_t>(width, 1);
   const std::int64_t time = std::ssize(values) / numbers;
   if (time == 0) return;
@@ -69,12 +74,14 @@ void PartStream::begin() {
 }
 
 void PartStream::save(const std::string& path, const std::vector<float>& answer) {
+  require_parts();
   const decoding::SequenceState state{decoding::download_state(context_, stream_of(1).state()),
                                       answer};
   decoding::save_sequence(path, state, decoding::identity_of(context_, model_));
 }
 
 std::vector<float> PartStream::load(const std::string& path, std::size_t answers) {
+  require_parts();
   decoding::SequenceState state =
       decoding::load_sequence(path, decoding::identity_of(context_, model_));
   if (!state.answer.empty() && state.answer.size() != answers) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decoding/stream_state.h"
@@ -15,10 +16,19 @@ namespace sluice::api {
 /// source; its state can be saved and gone on with elsewhere. Takes memory with the first part.
 class PartStream {
  public:
-  /// `stack` is the architecture of the model's; all must outlive this.
+  /// `stack` is the architecture of the model's; all must outlive this. `whole` is what comes in
+  /// parts ("a sentence"), and `refusal` why this model's can't, or nothing.
   PartStream(const runtime::Context& context, const models::Model& model,
-             const kernels::recurrent::Descriptor& stack)
-      : context_(context), model_(model), stack_(stack) {}
+             const kernels::recurrent::Descriptor& stack, std::string whole, std::string refusal)
+      : context_(context),
+        model_(model),
+        stack_(stack),
+        whole_(std::move(whole)),
+        refusal_(std::move(refusal)) {}
+
+  const std::string& refusal() const { return refusal_; }
+  /// Throws ErrorCode::kInvalidArgument with the reason if there is one, as do run, save and load.
+  void require_parts() const;
 
   /// Tokens. Calls `take` with what the model says of them (models::PartPlan), a piece at a time.
   void run(std::span<const std::int32_t> tokens,
@@ -48,6 +58,7 @@ class PartStream {
   const runtime::Context& context_;
   const models::Model& model_;
   const kernels::recurrent::Descriptor& stack_;
+  std::string whole_, refusal_;
   std::optional<models::SequenceStream> stream_;
   runtime::Buffer piece_;  ///< the source at work
 };

@@ -52,17 +52,14 @@ struct Tagger::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(training::load_model(context, path_in)),
-        stream(context, model(), model().stack().architecture()) {
+        stream(context, model(), model().stack().architecture(), "a sentence",
+               model().config().refuse_parts()) {
     training::use_threads(context, 0);
   }
 
   const models::Tagger& model() const {
     api::require_kind(path, loaded, models::TaggerConfig::kKind);
     return dynamic_cast<const models::Tagger&>(*loaded.model);
-  }
-  void require_parts() const {
-    const std::string reason = model().config().refuse_parts();
-    SLUICE_CHECK(reason.empty(), "a sentence can't be given in parts: {}", reason);
   }
 
   /// The labels of one batch's rows, into results[place[row]].
@@ -138,10 +135,10 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
   return results;
 }
 
-std::string Tagger::refuse_parts() const { return state_->model().config().refuse_parts(); }
+std::string Tagger::refuse_parts() const { return state_->stream.refusal(); }
 
 TaggedSentence Tagger::tag_part(std::span<const std::string> tokens) {
-  state_->require_parts();
+  state_->stream.require_parts();
   TaggedSentence result;
   result.tokens.assign(tokens.begin(), tokens.end());
   const auto ids = encode(tokens, 0, *state_->loaded.tokenizers.source);
@@ -156,15 +153,9 @@ TaggedSentence Tagger::tag_part(std::span<const std::string> tokens) {
 
 void Tagger::begin_sentence() { state_->stream.begin(); }
 
-void Tagger::save_state(const std::string& path) {
-  state_->require_parts();
-  state_->stream.save(path);
-}
+void Tagger::save_state(const std::string& path) { state_->stream.save(path); }
 
-void Tagger::load_state(const std::string& path) {
-  state_->require_parts();
-  state_->stream.load(path);
-}
+void Tagger::load_state(const std::string& path) { state_->stream.load(path); }
 
 const std::vector<std::string>& Tagger::labels() const {
   return state_->loaded.tokenizers.labels->names();

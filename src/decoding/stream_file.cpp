@@ -36,18 +36,32 @@ struct Text {
   std::int32_t steps = 0;
 };
 
+/// Refuses a state of another model; both are identity_of().
+void require_same_model(const std::string& file, const std::string& saved, const std::string& own) {
+  if (saved == own) return;
+  const auto kind_of = [](const std::string& identity) {
+    return identity.substr(0, identity.find(' '));
+  };
+  const std::string saved_kind = kind_of(saved), own_kind = kind_of(own);
+  if (saved_kind != own_kind) {
+    base::fail(ErrorCode::kFormat,
+               "'{}' is a state of another kind of model, {}, and this one is of kind {}: give a "
+               "file that --save-state wrote with this model",
+               file, saved_kind, own_kind);
+  }
+  base::fail(ErrorCode::kFormat,
+             "'{}' is a state of another {}, of other weights ('{}', and this one is '{}'): go on "
+             "with the model that it was saved with",
+             file, own_kind, saved, own);
+}
+
 /// The file's description, given to `read` once it is known to be of this model.
 template <typename Read>
 auto parse(const io::Container& file, const std::string& model_identity, Read&& read) {
   try {
     const json text = json::parse(file.text);
     const std::string model = text.at("model");
-    if (model != model_identity) {
-      base::fail(ErrorCode::kFormat,
-                 "'{}' was saved from the model '{}', and this one is '{}': go on with the one it "
-                 "came from",
-                 file.origin, model, model_identity);
-    }
+    require_same_model(file.origin, model, model_identity);
     return read(text);
   } catch (const json::exception& error) {
     base::fail(ErrorCode::kFormat, "'{}': its description is damaged: {}", file.origin,

@@ -16,16 +16,29 @@ namespace {
 namespace fs = std::filesystem;
 using base::fail;
 
-/// What tells the two files apart.
+/// What tells the files apart.
 struct Kind {
-  std::string_view name;      ///< value of sluice_kind
-  std::string_view text_key;  ///< metadata key of Container::text
-  std::string_view file_name;
+  std::string_view name;       ///< value of sluice_kind
+  std::string_view text_key;   ///< metadata key of Container::text
+  std::string_view file_name;  ///< in a checkpoint folder; empty: it isn't part of one
+  std::string_view held;       ///< for messages, what such a file holds
+  std::string_view wanted;     ///< for messages, what to give where one is wanted
 };
 
-constexpr Kind kModel{"model", "config", kModelFileName};
-constexpr Kind kState{"training_state", "state", kStateFileName};
-constexpr Kind kStream{"stream_state", "stream", "stream.safetensors"};
+constexpr Kind kModel{"model", "config", kModelFileName, "the weights of a model",
+                      "a checkpoint folder or its model.safetensors"};
+constexpr Kind kState{"training_state", "state", kStateFileName, "where a training run stands",
+                      "the training_state.safetensors of a checkpoint"};
+constexpr Kind kStream{"stream_state", "stream", "", "a state that --save-state wrote",
+                       "a file that --save-state wrote"};
+
+/// "the weights of a model", "'other'"
+std::string held_by(std::string_view name) {
+  for (const Kind& kind : {kModel, kState, kStream}) {
+    if (kind.name == name) return std::string(kind.held);
+  }
+  return quote_name(name);
+}
 
 void write_container(const fs::path& path, const Container& container, const Kind& kind) {
   SafetensorsWriter writer;
@@ -48,7 +61,7 @@ void write_container(const fs::path& path, const Container& container, const Kin
 const std::string& require_metadata(const SafetensorsFile& file, std::string_view key) {
   const auto found = file.metadata().find(std::string(key));
   if (found == file.metadata().end()) {
-    fail(ErrorCode::kFormat, "'{}' is no Sluice checkpoint: its metadata has no '{}'",
+    fail(ErrorCode::kFormat, "'{}' is no file of Sluice: its metadata has no '{}'",
          file.path().native(), key);
   }
   return found->second;
@@ -76,20 +89,35 @@ int checked_version(const SafetensorsFile& file, std::string_view key, int newes
 fs::path resolve_file(const fs::path& path, const Kind& kind) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return path;
-  recover_directory(path);
-  return fs::is_directory(path, ignored) ? path / kind.file_name : path;
+  if (!kind.file_name.empty()) recover_directory(path);
+  if (!fs::is_directory(path, ignored)) return path;
+  if (!kind.file_name.empty()) return path / kind.file_name;
+  fail(ErrorCode::kFormat, "'{}' is a folder; give {}", path.native(), kind.wanted);
+}
+
+/// Refuses in words what isn't the kind of file at all: its header would begin with this byte.
+void require_safetensors(const fs::path& path, const Kind& kind) {
+  constexpr std::uint64_t kFirst = 8;
+  const File file = File::open(path);
+  std::byte first{};
+  if (file.size() > kFirst) file.read_at(kFirst, std::span(&first, 1));
+  if (first == std::byte{'{'}) return;
+  fail(ErrorCode::kFormat, "'{}' is no safetensors file, which Sluice's files are; give {}",
+       path.native(), kind.wanted);
 }
 
 /// Opens a file of that kind; `revision` may be null.
 SafetensorsFile open_container(const fs::path& path, const Kind& kind, int* revision) {
-  SafetensorsFile file = SafetensorsFile::open(resolve_file(path, kind));
+  const fs::path resolved = resolve_file(path, kind);
+  require_safetensors(resolved, kind);
+  SafetensorsFile file = SafetensorsFile::open(resolved);
   checked_version(file, "sluice_container", kContainerVersion);
   const int found_revision = checked_version(file, "model_revision", kModelRevision);
   if (revision != nullptr) *revision = found_revision;
   const std::string& found = require_metadata(file, "sluice_kind");
   if (found != kind.name) {
-    fail(ErrorCode::kFormat, "'{}' holds a {} and not a {}", file.path().native(),
-         quote_name(found), kind.name);
+    fail(ErrorCode::kFormat, "'{}' holds {}; give {}", file.path().native(), held_by(found),
+         kind.wanted);
   }
   return file;
 }

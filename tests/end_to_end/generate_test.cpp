@@ -130,10 +130,23 @@ TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {
   texts({"--max-length", "3", "--save-state", "s"});
   place_.train_texts({"training.max_steps=5", "output.directory=other"});
   place_.expect_error({"generate", "other/best", "--state", "s"},
-                      {"'s' was saved from the model", "language_model"});
-  place_.expect_error({"generate", "text/best", "--state", "text/best/model.safetensors"},
-                      {"'model'", "stream_state"});
+                      {"'s' is a state of another language_model, of other weights ('language_mode",
+                       "go on with the model that it was saved with"});
+  const auto refused = [&](const std::string& state, const std::string& said) {
+    place_.expect_error({"generate", "text/best", "--state", state}, {"'" + state + "'" + said});
+  };
+  const std::string wanted = "; give a file that --save-state wrote";
+  refused("text/best/model.safetensors", " holds the weights of a model" + wanted);
+  refused("text/last/training_state.safetensors", " holds where a training run stands" + wanted);
+  refused("text/best", " is a folder" + wanted);
+  for (const std::string text : {"", "some words of text, no state\n"}) {
+    place_.write("words", text);
+    refused("words", " is no safetensors file, which Sluice's files are" + wanted);
+  }
   place_.expect_error({"generate", "text/best", "--state", "none"}, {"none"});
+  // And a state where a model is wanted.
+  place_.expect_error({"generate", "s"}, {"'s' holds a state that --save-state wrote; give a "
+                                          "checkpoint folder or its model.safetensors"});
   place_.train();
   place_.expect_error({"generate", "run/best"}, {"seq2seq", "language_model"});
 }

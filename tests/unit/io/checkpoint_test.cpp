@@ -129,10 +129,14 @@ TEST(Checkpoint, RefusesNewerAndForeignFiles) {
       {"sluice_container", "-99999999999999999999", {"instead of a number"}},
       {"sluice_container", "1x", {"'1x' instead of"}},
       {"sluice_container", "one", {"'one' instead of"}},
-      {"sluice_container", "", {"no Sluice checkpoint", "sluice_container"}},
-      {"model_revision", "", {"no Sluice checkpoint", "model_revision"}},
+      {"sluice_container", "", {"no file of Sluice", "sluice_container"}},
+      {"model_revision", "", {"no file of Sluice", "model_revision"}},
       {"sluice_kind", "", {"sluice_kind"}},
-      {"sluice_kind", "training_state", {"a 'training_state' and not a model"}},
+      {"sluice_kind",
+       "training_state",
+       {"/f' holds where a training run stands; give a checkpoint folder or"}},
+      {"sluice_kind", "stream_state", {"/f' holds a state that --save-state wrote; give a check"}},
+      {"sluice_kind", "song", {"/f' holds 'song'; give a checkpoint folder or its model.safetens"}},
       {"config", "", {"'config'"}},
   };
   for (const Case& c : cases) {
