@@ -15,9 +15,9 @@ namespace {
 using base::escape_html;
 
 constexpr std::string_view kStyle = R"(
-.fastest { font-weight: 700; } .peer { color: #57606a; } .low { color: #b42318; font-weight: 700; }
-svg .one { stroke: #1b1f24; }
-svg .faster { fill: #1a7f5a; } svg .slower { fill: #b42318; } svg .default { opacity: .5; }
+.fastest { font-weight: 700; } .peer { color: var(--faint); } .low { color: var(--bad); font-weight: 700; }
+svg .one { stroke: var(--text); }
+svg .faster { fill: #1a7f5a; } svg .slower { fill: var(--bad); } svg .default { opacity: .5; }
 )";
 
 constexpr std::string_view kIntroduction =

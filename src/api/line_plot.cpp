@@ -9,11 +9,23 @@
 #include "base/html.h"
 
 namespace sluice::api {
+
+const std::string_view kPlotStyle = R"(
+.plots { display: flex; flex-wrap: wrap; gap: 12px; }
+.plots { --train: #1f6feb; --validation: #b35900; }
+@media (prefers-color-scheme: dark) { .plots { --train: #79b8ff; --validation: #f0a35e; } }
+svg polyline { fill: none; stroke-width: 1.6; }
+svg polyline.train { stroke: var(--train); } svg polyline.validation { stroke: var(--validation); }
+svg circle.train, svg text.train { fill: var(--train); }
+svg circle.validation, svg text.validation { fill: var(--validation); }
+@media (max-width: 600px) { .plots svg { font-size: 15px; } .plots svg .tick, .plots svg .value { font-size: 15px; } }
+)";
+
 namespace {
 
 // All in pixels.
-constexpr double kWidth = 520, kHeight = 250;
-constexpr double kLeft = 64, kRight = 14, kTop = 34, kBottom = 30;
+constexpr double kWidth = 520, kHeight = 264;
+constexpr double kLeft = 64, kRight = 14, kTop = 34, kBottom = 44;
 constexpr std::size_t kStretches = 500;
 
 struct Point {
@@ -26,6 +38,14 @@ std::vector<Point> finite_points(const training::Curve& curve) {
     if (std::isfinite(value)) points.push_back({static_cast<double>(step), value});
   }
   return points;
+}
+
+// Large numbers as 10k and 2M, so that they fit beside the axis.
+std::string tick(double value, bool percent) {
+  if (percent) return fmt::format("{:.6g}%", 100 * value);
+  if (std::abs(value) >= 1e6) return fmt::format("{:.6g}M", value / 1e6);
+  if (std::abs(value) >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
+  return fmt::format("{:.6g}", value);
 }
 
 std::vector<Point> thinned(const std::vector<Point>& points) {
@@ -78,52 +98,53 @@ struct Axis {
   }
 };
 
-std::string grid(const Axis& x, const Axis& y) {
+std::string grid(const Axis& x, const Axis& y, bool percent) {
   std::string text;
   for (const double value : y.ticks(5)) {
     text += fmt::format(
         "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.6g}</text>\n",
-        x.from, x.to, y.at(value), y.at(value), x.from - 6, y.at(value) + 4, value);
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+        x.from, x.to, y.at(value), y.at(value), x.from - 6, y.at(value) + 4, tick(value, percent));
   }
   for (const double step : x.ticks(6)) {
     if (step != std::round(step)) continue;
     text += fmt::format(
-        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.0f}</text>\n",
-        x.at(step), y.from + 16, step);
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+        x.at(step), y.from + 16, tick(step, false));
   }
-  return text;
+  return text + fmt::format(
+                    "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">step"
+                    "</text>\n",
+                    x.to, y.from + 34);
 }
 
 std::string line(const std::vector<Point>& points, const Axis& x, const Axis& y,
-                 const char* color) {
+                 const std::string& name) {
   if (points.size() == 1) {
-    return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n",
-                       x.at(points[0].step), y.at(points[0].value), color);
+    return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" class=\"{}\"/>\n",
+                       x.at(points[0].step), y.at(points[0].value), name);
   }
   std::string places;
   for (const Point& point : points) {
     places += fmt::format("{:.1f},{:.1f} ", x.at(point.step), y.at(point.value));
   }
-  return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" points=\"{}\"/>\n",
-                     color, places);
+  return fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", name, places);
 }
 
 // To the right of the title, with the last value of each.
-std::string legend(const std::string& name, double last, double x, const char* color) {
+std::string legend(const std::string& name, const std::string& last, double x) {
   return fmt::format(
-      "<text class=\"value\" x=\"{:.1f}\" y=\"18\" text-anchor=\"end\" fill=\"{}\">{} "
-      "{:.5g}</text>\n",
-      x, color, base::escape_html(name), last);
+      "<text class=\"value {0}\" x=\"{1:.1f}\" y=\"18\" text-anchor=\"end\">{0} {2}</text>\n", name,
+      x, last);
 }
 
 }  // namespace
 
-std::string line_plot(const std::string& title, const std::vector<Series>& series) {
+std::string line_plot(const Plot& plot) {
   Axis x{.from = kLeft, .to = kWidth - kRight};
   Axis y{.from = kHeight - kBottom, .to = kTop};
   std::vector<std::vector<Point>> lines;
-  for (const Series& one : series) {
+  for (const Series& one : plot.series) {
     lines.push_back(finite_points(*one.curve));
     for (const Point& point : lines.back()) {
       x.include(point.step);
@@ -137,14 +158,15 @@ std::string line_plot(const std::string& title, const std::vector<Series>& serie
       "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "width=\"{0:.0f}\"><title>{2}</title>\n<text x=\"{3:.0f}\" y=\"18\" "
       "font-weight=\"700\">{2}</text>\n",
-      kWidth, kHeight, base::escape_html(title), kLeft);
-  text += grid(x, y);
+      kWidth, kHeight, base::escape_html(plot.title), kLeft);
+  text += grid(x, y, plot.percent);
   double legend_end = x.to;
   for (std::size_t i = lines.size(); i-- > 0;) {
     if (lines[i].empty()) continue;
-    const char* color = series[i].color;
-    text += line(thinned(lines[i]), x, y, color);
-    text += legend(series[i].name, lines[i].back().value, legend_end, color);
+    const std::string name = base::escape_html(plot.series[i].name);
+    const double last = lines[i].back().value;
+    text += line(thinned(lines[i]), x, y, name);
+    text += legend(name, plot.show ? plot.show(last) : fmt::format("{:.5g}", last), legend_end);
     legend_end -= 140;
   }
   return text + "</svg>\n";

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
+#include <map>
 
 #include "api/line_plot.h"
 #include "api/report_answers.h"
@@ -21,34 +21,55 @@ namespace fs = std::filesystem;
 using base::escape_html;
 
 constexpr std::string_view kStyle = R"(
-.plots { display: flex; flex-wrap: wrap; gap: 12px; }
-pre { background: #f6f8fa; padding: 1em; overflow-x: auto; }
+pre { background: var(--box); padding: 1em; white-space: pre-wrap; overflow-wrap: anywhere; }
 )";
 
-// What people look at first stands first.
-std::size_t rank(std::string_view name) {
-  constexpr std::string_view kFirst[] = {"loss", "learning_rate", "gradient_norm"};
-  return static_cast<std::size_t>(std::find(std::begin(kFirst), std::end(kFirst), name) - kFirst);
+/// Which plots there are, in the order in which people look at them: the loss, what else
+/// validations measure, and then how training goes.
+std::size_t rank(std::string_view name, const training::Task& task) {
+  const auto metrics = task.metrics();
+  const auto* metric = task.find_metric(name);
+  if (metric != nullptr) return static_cast<std::size_t>(metric - metrics.data());
+  constexpr std::string_view kOthers[] = {"learning_rate", "gradient_norm"};
+  return metrics.size() + static_cast<std::size_t>(
+                              std::find(std::begin(kOthers), std::end(kOthers), name) - kOthers);
+}
+
+api::Plot plot_of(const std::string& name, const training::Task& task) {
+  const training::ValidationMetric* metric = task.find_metric(name);
+  if (metric != nullptr) {
+    return {std::string(metric->name), {}, metric->show, metric->show == training::show_share};
+  }
+  std::string title = name;
+  std::replace(title.begin(), title.end(), '_', ' ');
+  return {title};
 }
 
 // "train/loss" and "validation/loss" share a plot.
-std::string plots(const training::Metrics& metrics) {
-  std::map<std::pair<std::size_t, std::string>, std::vector<api::Series>> by_name;
+std::string plots(const training::Metrics& metrics, const training::Task& task) {
+  std::map<std::pair<std::size_t, std::string>, api::Plot> by_name;
   for (const auto& [tag, curve] : metrics.curves) {
     const std::string name = tag.substr(tag.rfind('/') + 1);
-    const std::string part = tag.substr(0, tag.size() - name.size());
-    by_name[{rank(name), name}].push_back(
-        {part.substr(0, part.find('/')), &curve, part == "validation/" ? "#d9730d" : "#1f6feb"});
+    const std::string part = tag.substr(0, tag.find('/'));
+    const auto at = by_name.try_emplace({rank(name, task), name}, plot_of(name, task)).first;
+    at->second.series.push_back({part, &curve});
   }
-  std::string text = "<h2>Curves</h2>\n<p>By step; numbers are the last ones.</p>\n";
+  std::string text = "<p>By step; numbers are the last ones.</p>\n";
   for (const std::string& note : metrics.notes) text += "<p>" + escape_html(note) + "</p>\n";
   text += "<div class=\"plots\">\n";
-  for (const auto& [key, series] : by_name) {
-    std::string title = key.second;
-    std::replace(title.begin(), title.end(), '_', ' ');
-    text += api::line_plot(title, series);
-  }
+  for (const auto& [key, plot] : by_name) text += api::line_plot(plot);
   return text + "</div>\n";
+}
+
+// The validation that best/ was kept for.
+std::string best_of(const training::Metrics& metrics, const training::LoadedModel& loaded) {
+  const auto* metric = loaded.task->find_metric(loaded.config.loop.keep_best);
+  const auto found = metrics.curves.find("validation/" + loaded.config.loop.keep_best);
+  if (metric == nullptr || found == metrics.curves.end() || found->second.empty()) return "";
+  const auto best = std::ranges::min_element(
+      found->second, {}, [&](const auto& point) { return metric->minimised(point.second); });
+  return fmt::format("<p>Best {}: <b>{}</b>, after step {}.</p>\n", metric->name,
+                     metric->show(best->second), best->first);
 }
 
 // The files may be gone, or lie elsewhere from here.
@@ -95,11 +116,12 @@ std::string training_report(const std::string& directory, bool trust_segmenter) 
   runtime::Context context(*device);
   training::use_threads(context, 0);
   const training::LoadedModel loaded = training::load_model(context, path);
-  std::string body = plots(metrics) + data_sections(context, loaded, trust_segmenter) +
-                     model_section(loaded, path);
+  std::string body = "<h2>Curves</h2>\n" + best_of(metrics, loaded) + plots(metrics, *loaded.task) +
+                     data_sections(context, loaded, trust_segmenter) + model_section(loaded, path);
   body += "<h2>Settings</h2>\n<pre>" + escape_html(training::to_toml(loaded.config)) + "</pre>\n";
-  return base::html_page("Training run " + directory,
-                         std::string(kStyle) + std::string(api::kAnswerStyle), body);
+  return base::html_page(
+      "Training run " + directory,
+      std::string(kStyle) + std::string(api::kPlotStyle) + std::string(api::kAnswerStyle), body);
 }
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ namespace sluice::api {
 
 const std::string_view kAnswerStyle = R"(
 td.answer { white-space: normal; text-align: left; vertical-align: top; }
-td.different { color: #b42318; }
+td.different { color: var(--bad); }
 td.right { font-weight: 700; }
 )";
 
@@ -36,6 +36,10 @@ std::string_view lead(std::string_view kind) {
   if (kind == "seq2seq") {
     return "What the model answers, by greedy search, to some of the examples that it is validated "
            "on.";
+  }
+  if (kind == "tagger") {
+    return "Sentences that the model is validated on, with its label behind each token, but for O. "
+           "Words that the vocabulary lacks stand as the model sees them.";
   }
   if (kind == "features") {
     return "What the model answers to some of the sequences that it is validated on: of values the "

@@ -6,15 +6,21 @@ namespace sluice::base {
 namespace {
 
 constexpr std::string_view kStyle = R"(
+:root { color-scheme: light dark; --text: #1b1f24; --back: #fff; --line: #d8dee4; --box: #f6f8fa;
+        --faint: #57606a; --bad: #b42318; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6edf3; --back: #0d1117; --line: #30363d; --box: #161b22; --faint: #9198a1;
+          --bad: #ff8a80; }
+}
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em;
-       color: #1b1f24; background: #fff; }
+       color: var(--text); background: var(--back); }
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2.2em; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2em .7em; border-bottom: 1px solid #d8dee4; text-align: right; white-space: nowrap; }
+th, td { padding: .2em .7em; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, .text { text-align: left; }
-svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: #1b1f24; }
-svg .grid { stroke: #d8dee4; } svg .tick, svg .value { font-size: 11px; }
+svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: var(--text); }
+svg .grid { stroke: var(--line); } svg .tick, svg .value { font-size: 11px; }
 )";
 
 }  // namespace
