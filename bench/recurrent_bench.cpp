@@ -306,8 +306,9 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
   std::vector<BenchShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
   std::erase_if(shapes, [&](const BenchShape& shape) { return shape.cell != options.cell; });
   std::vector<BenchResult> all = run_recurrent_bench(options, shapes, out);
-  SLUICE_CHECK(!all.empty(), "{} holds no shape that could run with cell={}", options.shapes,
-               recurrent::name_of(options.cell));
+  SLUICE_CHECK(!all.empty(),
+               "{} holds no shape that could run with cell={}; --help says where some are",
+               options.shapes, recurrent::name_of(options.cell));
   return all;
 }
 

@@ -9,12 +9,29 @@
 namespace sluice::app {
 namespace {
 
+/// A file of bench/shapes/ with shapes of this cell.
+std::string shapes_of(kernels::recurrent::CellType cell) {
+  using enum kernels::recurrent::CellType;
+  if (cell == kRnnTanh || cell == kRnnRelu) return "bench/shapes/plain_rnn.shapes";
+  if (cell == kLstm || cell == kGru) return "bench/shapes/named.shapes";
+  return "";
+}
+
+/// What says how shapes of this cell are to be had.
+std::string where_shapes_are(kernels::recurrent::CellType cell) {
+  const std::string file = shapes_of(cell);
+  return file.empty()
+             ? "write lines such as 'table cell=" + std::string(kernels::recurrent::name_of(cell)) +
+                   " time=100 batch=64 input=512 hidden=512'"
+             : file + " has some";
+}
+
 void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
   const std::string name(kernels::recurrent::name_of(cell));
   const auto options = std::make_shared<sluice::bench::RecurrentBenchOptions>();
   options->cell = cell;
   CLI::App* command = bench.add_subcommand(name, "Layers whose cell is " + name);
-  command->add_option("--shapes", options->shapes, "Shape file; see bench/shapes/")->required();
+  command->add_option("--shapes", options->shapes, "Shape file: " + where_shapes_are(cell));
   command
       ->add_option("--impl", options->implementations,
                    "all, auto, or names with commas between; peers are libraries' own layers")
@@ -41,6 +58,7 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       ->transform(CLI::CheckedTransformer(checks, CLI::ignore_case));
   command->add_option("--json", options->json, "File for the results");
   add_profile_options(*command, options->profile, kProfiledTurns);
+  const std::string example = shapes_of(cell).empty() ? "own.shapes" : shapes_of(cell);
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
       "hidden, layers, directions, projection (one, or one a layer: P,P,..), dtype, lengths\n"
@@ -53,9 +71,15 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       "implementation also runs captured in a CUDA graph, as NAME+graph. Times are medians; 'of\n"
       "GEMM' is the share of what a large product of matrices of that dtype reaches in the same\n"
       "run; 'vs peer' is the median over turns of peer's time / own time.\n\n"
-      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl all --json cpu.json\n"
-      "  sluice bench gru --shapes bench/shapes/deepbench.shapes --device cuda --dtype bfloat16");
-  command->callback([options] { sluice::bench::run_recurrent_bench(*options, std::cout); });
+      "  sluice bench " +
+      name + " --shapes " + example + " --impl all --json cpu.json\n" + "  sluice bench " + name +
+      " --shapes " + example + " --device cuda --dtype bfloat16");
+  command->callback([options, cell] {
+    if (options->shapes.empty()) {
+      throw CLI::RequiredError("--shapes FILE (" + where_shapes_are(cell) + ")");
+    }
+    sluice::bench::run_recurrent_bench(*options, std::cout);
+  });
 }
 
 }  // namespace

@@ -26,9 +26,16 @@ void add_ids(CLI::App& data) {
   ids->footer(
       "Files hold a line `# vocabulary SOURCE TARGET`, then two columns of ids, a TAB between, an\n"
       "example a line: source and target (seq2seq), tokens and labels (tagger, classifier; names\n"
-      "of labels in labels.txt), what is fed and what is wanted (language_model).\n\n"
+      "of labels in labels.txt), what is fed and what is wanted (language_model).\n"
+      "How many rows and ids of each column were written is printed.\n\n"
       "  sluice data ids examples/zh_chat.toml -o runs/zh_chat.ids");
-  ids->callback([options] { export_ids(options->request, options->directory); });
+  ids->callback([options] {
+    for (const IdsFile& file : export_ids(options->request, options->directory)) {
+      std::printf("%s: %lld rows, %lld and %lld ids\n", file.path.c_str(),
+                  static_cast<long long>(file.rows), static_cast<long long>(file.first_ids),
+                  static_cast<long long>(file.second_ids));
+    }
+  });
 }
 
 struct StatsOptions {

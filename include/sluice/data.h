@@ -1,10 +1,19 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sluice/train.h"
 
 namespace sluice {
+
+/// A file of token ids.
+struct IdsFile {
+  std::string path;
+  std::int64_t rows = 0;
+  std::int64_t first_ids = 0, second_ids = 0;  ///< of all rows, in each column
+};
 
 /// Writes what `train` would see of its data, as token ids: `<directory>/train.ids` and, if there
 /// are examples to validate on, `valid.ids`. For other programs that are to train on the same
@@ -19,8 +28,9 @@ namespace sluice {
 ///   tagger          tokens and their labels
 ///   classifier      tokens and the label
 ///
-/// Names of labels go to `labels.txt`, one a line, that of id 0 first. Throws Error, also for
+/// Names of labels go to `labels.txt`, one a line, that of id 0 first. Returns the files of ids.
+/// Unless request.quiet, what takes a while is told on standard error. Throws Error, also for
 /// features, which have no ids.
-void export_ids(const TrainRequest& request, const std::string& directory);
+std::vector<IdsFile> export_ids(const TrainRequest& request, const std::string& directory);
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "api/train_request.h"
 #include "base/check.h"
@@ -48,9 +49,10 @@ std::string header_of(const data::Examples& examples, const training::Tokenizers
   return header + "\n";
 }
 
-void write_ids(const std::filesystem::path& path, const data::Examples& examples,
-               const training::Tokenizers& tokenizers) {
+IdsFile write_ids(const std::filesystem::path& path, const data::Examples& examples,
+                  const training::Tokenizers& tokenizers) {
   std::string text = header_of(examples, tokenizers);
+  IdsFile file{path.string(), examples.size()};
   const std::int64_t at_once = std::max<std::int64_t>(examples.rows_in_order(), 1);
   for (std::int64_t first = 0; first < examples.size(); first += at_once) {
     std::vector<std::int64_t> rows(static_cast<std::size_t>(at_once));
@@ -58,32 +60,40 @@ void write_ids(const std::filesystem::path& path, const data::Examples& examples
     const data::Batch batch = examples.assemble(rows);
     const Columns columns = columns_of(batch, tokenizers);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      text += column(columns.first, rows.size(), row, columns.first_lengths[row]) + '\t' +
-              column(columns.second, rows.size(), row,
-                     columns.second_lengths[row] - columns.unwritten_end) +
-              '\n';
+      const std::int32_t fed = columns.first_lengths[row];
+      const std::int32_t wanted = columns.second_lengths[row] - columns.unwritten_end;
+      text += column(columns.first, rows.size(), row, fed) + '\t' +
+              column(columns.second, rows.size(), row, wanted) + '\n';
+      file.first_ids += fed;
+      file.second_ids += wanted;
     }
   }
   write_text(path.string(), text);
+  return file;
 }
 
 }  // namespace
 
-void export_ids(const TrainRequest& request, const std::string& directory) {
+std::vector<IdsFile> export_ids(const TrainRequest& request, const std::string& directory) {
   const training::TrainConfig config = api::config_of(request);
-  const training::TrainData data = training::task_of(config).read_data(config, nullptr);
+  std::optional<training::Progress> progress;
+  if (!request.quiet) progress = training::Progress::for_standard_error();
+  const training::TrainData data = api::read_data(config, nullptr, progress ? &*progress : nullptr);
   const training::Tokenizers& tokenizers = data.tokenizers;
   SLUICE_CHECK(tokenizers.source || tokenizers.target,
                "model.kind is '{}', whose examples are numbers, not tokens with ids",
                config.model.kind);
   std::filesystem::create_directories(directory);
   const std::filesystem::path folder(directory);
-  write_ids(folder / "train.ids", *data.train, tokenizers);
-  if (data.validation) write_ids(folder / "valid.ids", *data.validation, tokenizers);
+  std::vector<IdsFile> files{write_ids(folder / "train.ids", *data.train, tokenizers)};
+  if (data.validation) {
+    files.push_back(write_ids(folder / "valid.ids", *data.validation, tokenizers));
+  }
   if (tokenizers.labels) {
     write_text((folder / "labels.txt").string(),
                fmt::format("{}\n", fmt::join(tokenizers.labels->names(), "\n")));
   }
+  return files;
 }
 
 }  // namespace sluice

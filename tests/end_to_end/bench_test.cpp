@@ -106,6 +106,18 @@ TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
   place.expect_error({"bench", "lstm", "--shapes", "bad.shapes", "--json", "out.json"},
                      {"bad.shapes:2", "hiden", "did you mean 'hidden'"});
   place.expect_error({"bench", "lstm", "--shapes", "none.shapes"}, {"none.shapes"});
+  for (const auto& [cell, where] : std::vector<std::pair<std::string, std::string>>{
+           {"lstm", "bench/shapes/named.shapes has some"},
+           {"rnn_tanh", "bench/shapes/plain_rnn.shapes has some"},
+           {"rnn_relu", "bench/shapes/plain_rnn.shapes has some"},
+           {"gru_reset_before", "'table cell=gru_reset_before time=100 "}}) {
+    const Outcome unnamed = place.sluice({"bench", cell});
+    EXPECT_EQ(unnamed.code, 2);
+    EXPECT_NE(unnamed.err.find("--shapes FILE ("), std::string::npos) << unnamed.err;
+    EXPECT_NE(unnamed.err.find(where), std::string::npos) << unnamed.err;
+    EXPECT_NE(place.sluice({"bench", cell, "--help"}).out.find(where.substr(0, 20)),
+              std::string::npos);
+  }
   EXPECT_EQ(place.files(), before);
 }
 

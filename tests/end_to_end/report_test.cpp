@@ -49,6 +49,16 @@ TEST(Report, ShowsCurvesAnswersDataAndSettings) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
   EXPECT_GT(count(page, "<polyline"), 3u);
+  // Values as the run told them: the best, the last of all validations, and the axis.
+  EXPECT_TRUE(std::regex_search(
+      page, std::regex("<p>Best exact match: <b>[0-9.]+%</b>, after step [0-9]+.</p>")));
+  const std::string drawn = page.substr(page.find("<title>exact match</title>"));
+  const std::string plot = drawn.substr(0, drawn.find("</svg>"));
+  EXPECT_TRUE(std::regex_search(plot, std::regex(">validation [0-9.]+%</text>"))) << plot;
+  EXPECT_TRUE(std::regex_search(plot, std::regex("text-anchor=\"end\">[0-9.]+%</text>"))) << plot;
+  EXPECT_NE(plot.find(">step</text>"), std::string::npos) << plot;
+  EXPECT_NE(page.find("<title>BLEU</title>"), std::string::npos);
+  EXPECT_NE(page.find("prefers-color-scheme: dark"), std::string::npos);
   EXPECT_EQ(count(page, "<tr><td class=\"answer\">"), 8u);
   // The first example that is validated on, as input and as reference.
   const auto [source, target] = reversals(40, 2)[0];

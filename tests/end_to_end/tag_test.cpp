@@ -67,22 +67,25 @@ class Tag : public ::testing::Test {
 
 // The answers of the page are those of `sluice tag`.
 TEST_F(Tag, ReportShowsLabels) {
-  place_.train({"training.max_epochs=2"});
+  place_.train();
   ASSERT_EQ(place_.sluice({"report", "run"}).code, 0);
   const std::string page = place_.read("run/report.html");
   const Outcome tagged = place_.sluice({"tag", "run/best", "dev.conll"});
-  std::string words, labels;
+  std::string words, labelled;
   for (const std::string& line : split(tagged.out, '\n')) {
     if (line.empty()) break;
     const std::vector<std::string> columns = split(line, '\t');
-    words += (words.empty() ? "" : " ") + columns.at(0);
-    labels += (labels.empty() ? "" : " ") + columns.at(1);
+    const std::string space = words.empty() ? "" : " ";
+    words += space + columns.at(0);
+    labelled += space + columns.at(0) + (columns.at(1) == "O" ? "" : "/" + columns.at(1));
   }
   const std::string row = "<tr><td class=\"answer\">" + words + "</td><td class=\"answer";
   const std::size_t at = page.find(row);
   ASSERT_NE(at, std::string::npos) << words;
-  const std::string rest = page.substr(at + row.size(), labels.size() + 20);
-  EXPECT_NE(rest.find(">" + labels + "</td>"), std::string::npos) << rest << " lacks " << labels;
+  EXPECT_NE(labelled.find("/B-"), std::string::npos) << labelled;
+  const std::string rest = page.substr(at + row.size(), labelled.size() + 20);
+  EXPECT_NE(rest.find(">" + labelled + "</td>"), std::string::npos)
+      << rest << " lacks " << labelled;
 }
 
 TEST_F(Tag, WritesTokensAndLabelsAsIds) {
@@ -94,6 +97,8 @@ TEST_F(Tag, WritesTokensAndLabelsAsIds) {
   EXPECT_EQ(place_.read("ids/train.ids"), "# vocabulary 6 2\n4 4\t1 0\n5\t1\n");
   EXPECT_EQ(place_.read("ids/valid.ids"), "# vocabulary 6 2\n1\t0\n");
   EXPECT_EQ(place_.read("ids/labels.txt"), "X\nY\n");
+  EXPECT_EQ(outcome.out,
+            "ids/train.ids: 2 rows, 3 and 3 ids\nids/valid.ids: 1 rows, 1 and 1 ids\n");
 }
 
 TEST_F(Tag, LearnsOfUnknownWordsWhatTheyLookLike) {
@@ -210,7 +215,7 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
     all.insert(all.end(), arguments.begin(), arguments.end());
     const Outcome said = place_.sluice(all, {.input = input});
     EXPECT_EQ(said.code, 0) << said.err;
-    return said.out.substr(0, said.out.size() - 1);  // without the empty line
+    return said.out;
   };
   const std::string whole = lines({}, "mr\nna\nnb\nin\nnc\n");
   EXPECT_NE(whole.find("nb\tI-per\nin\tO\nnc\tB-loc\n"), std::string::npos) << whole;
@@ -218,11 +223,12 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   parts += lines({"--state", "s", "--save-state", "s"}, "na\nnb\n");
   parts += lines({"--state", "s"}, "in\nnc\n");
   EXPECT_EQ(parts, whole);
+  EXPECT_TRUE(whole.ends_with("nc\tB-loc\n\n")) << whole;  // a blank line after each sentence
   // Or nothing would show that a state was taken up.
   lines({"--save-state", "in"}, "in\n");
   lines({"--save-state", "mr"}, "mr\n");
-  EXPECT_EQ(lines({"--state", "in"}, "na\n"), "na\tB-loc\n");
-  EXPECT_EQ(lines({"--state", "mr"}, "na\n"), "na\tB-per\n");
+  EXPECT_EQ(lines({"--state", "in"}, "na\n"), "na\tB-loc\n\n");
+  EXPECT_EQ(lines({"--state", "mr"}, "na\n"), "na\tB-per\n\n");
 
   // A state doesn't go on without the answers.
   const std::string before = place_.read("s");
@@ -251,6 +257,17 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
                       {.input = "a\n\nb\n"});
   place_.expect_error({"tag", "run/best", "--state", "none"}, {"'none'"}, {.input = "a\n"});
+  place_.train_texts();
+  ASSERT_EQ(place_.sluice({"generate", "text/best", "--max-length", "2", "--save-state", "t"}).code,
+            0);
+  place_.expect_error(
+      {"tag", "run/best", "--state", "t"},
+      {"'t' is a state of another kind of model, language_model, and this one is of "
+       "kind tagger: give a file that --save-state wrote with this model"},
+      {.input = "a\n"});
+  place_.expect_error({"generate", "text/best", "--state", "s"},
+                      {"'s' is a state of another kind of model, tagger, and this one is of kind "
+                       "language_model"});
   for (const std::vector<std::string>& option :
        std::vector<std::vector<std::string>>{{"--score"},
                                              {"--batch", "3"},
