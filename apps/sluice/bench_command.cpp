@@ -13,7 +13,8 @@ namespace {
 std::string shapes_of(kernels::recurrent::CellType cell) {
   using enum kernels::recurrent::CellType;
   if (cell == kRnnTanh || cell == kRnnRelu) return "bench/shapes/plain_rnn.shapes";
-  if (cell == kLstm || cell == kGru) return "bench/shapes/named.shapes";
+  if (cell == kLstm) return "bench/shapes/cpu.shapes";
+  if (cell == kGru) return "bench/shapes/untuned.shapes";
   return "";
 }
 

@@ -20,7 +20,8 @@ void add_ids(CLI::App& data) {
   ids->add_option("config", options->request.config_path, "Configuration (TOML), as for train")
       ->required();
   ids->add_option("--set", options->request.overrides,
-                  "section.key=value, over the file's value; may be repeated");
+                  "section.key=value, over the file's value; may be repeated")
+      ->allow_extra_args(false);
   ids->add_option("-o,--output", options->directory, "Folder for train.ids and valid.ids")
       ->required();
   ids->footer(
@@ -66,9 +67,11 @@ void add_stats(CLI::App& data) {
       ->add_option("inputs", options->inputs,
                    "A configuration (TOML), as for train; or files of examples, or folders of .npy")
       ->required();
-  stats->add_option("--set", options->overrides,
-                    "With a configuration: section.key=value, over the file's value; may be "
-                    "repeated");
+  stats
+      ->add_option("--set", options->overrides,
+                   "With a configuration: section.key=value, over the file's value; may be "
+                   "repeated")
+      ->allow_extra_args(false);
   stats
       ->add_option("--format", options->format,
                    "What files hold; by default .tsv pairs, .csv a table with the columns text and "

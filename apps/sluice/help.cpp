@@ -148,4 +148,32 @@ std::string unknown_command_message(const CommandWords& words) {
          " see " + name + " --help";
 }
 
+namespace {
+
+/// What the parser made nothing of.
+std::string unexpected_message(const CLI::App& command, const std::string& word) {
+  if (!word.starts_with("-")) return full_name(command) + " has no use for '" + word + "';";
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string nearest = did_you_mean(word.substr(0, word.find('=')), names);
+  return full_name(command) + " has no option '" + word + "'" + (nearest.empty() ? ";" : nearest);
+}
+
+}  // namespace
+
+std::string usage_error_message(const CommandWords& words, const CLI::ParseError& error) {
+  const std::string see = " see " + full_name(*words.command) + " --help";
+  const std::vector<std::string> unexpected = words.command->remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unexpected.empty()) {
+    return unexpected_message(*words.command, unexpected.front()) + see;
+  }
+  std::string text = error.what();
+  // Of numbers alone: texts need no conversion.
+  constexpr std::string_view kConversion = "Could not convert: ";
+  if (text.starts_with(kConversion)) text = text.substr(kConversion.size()) + " is no number";
+  return text + ";" + see;
+}
+
 }  // namespace sluice::app

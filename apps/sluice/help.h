@@ -40,4 +40,8 @@ CommandWords command_words(const CLI::App& program, int argc, const char* const*
 /// "there is no command 'trian'; did you mean 'train'? see sluice --help"
 std::string unknown_command_message(const CommandWords& words);
 
+/// What is wrong with a command line that names a command: "sluice decode has no option '--beem';
+/// did you mean '--beam'? see sluice decode --help". To be asked after the parser threw.
+std::string usage_error_message(const CommandWords& words, const CLI::ParseError& error);
+
 }  // namespace sluice::app

@@ -43,9 +43,6 @@ int main(int argc, char** argv) {
       "--version", std::string("sluice " SLUICE_VERSION ", commit ") + sluice::bench::commit(),
       "Print version and commit");
   program.footer(kFooter);
-  program.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("sluice: error: ") + error.what() + "; see sluice COMMAND --help\n";
-  });
   try {
     sluice::app::add_demo(program);
     sluice::app::add_train(program);
@@ -73,7 +70,11 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return program.exit(error);  // help, or the version
+    const auto words = sluice::app::command_words(program, argc, argv);
+    std::fprintf(stderr, "sluice: error: %s\n",
+                 sluice::app::usage_error_message(words, error).c_str());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sluice: error: %s\n", error.what());
     return 1;

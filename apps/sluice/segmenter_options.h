@@ -18,7 +18,9 @@ inline void add_segmenter_options(CLI::App& command, SegmenterChoice& choice, bo
   }
   if (target) {
     command.add_option("--target-segmenter", choice.target,
-                       "The same of text for the other side: targets, prefixes");
+                       source
+                           ? "The same of text for the other side: targets, prefixes"
+                           : "Command to segment prefixes instead; '': they are segmented already");
   }
 }
 

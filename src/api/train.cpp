@@ -111,8 +111,16 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   training::TrainHooks hooks;
   hooks.progress = progress ? &*progress : nullptr;
   hooks.stop = request.stop;
+  const std::int64_t begun_at = trainer.state().step;
   const training::TrainResult result = trainer.run(hooks);
   profile.finish();
+  if (progress && saved && result.step == begun_at &&
+      result.outcome != training::TrainOutcome::kStopped) {
+    progress->message(
+        fmt::format("nothing was left to train: the run had come to its end; to go on set a limit "
+                    "higher (training.max_epochs = {}, max_steps = {}, patience = {})",
+                    config.loop.max_epochs, config.loop.max_steps, config.loop.patience));
+  }
 
   TrainReport report;
   report.steps = result.step;

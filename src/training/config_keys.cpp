@@ -370,6 +370,7 @@ std::string suggest_key(std::string_view name) {
   for (const ConfigKey& key : kKeys) {
     if (key.key() == bare) return fmt::format("; did you mean '{}'?", key.name);
   }
+  if (suggestion.empty()) return "; sluice train --example lists every key";
   return suggestion;
 }
 

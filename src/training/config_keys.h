@@ -35,7 +35,7 @@ std::span<const ConfigKey> config_keys();
 /// Null if there is none of that name.
 const ConfigKey* find_key(std::string_view name);
 
-/// "; did you mean 'training.seed'?", or "".
+/// "; did you mean 'training.seed'?", or where keys are listed.
 std::string suggest_key(std::string_view name);
 
 }  // namespace sluice::training

@@ -14,11 +14,12 @@ constexpr std::int64_t kManyTexts = 10000;
 }  // namespace
 
 void tell_reading(const base::Watch& watch, std::string_view path) {
-  std::error_code not_a_file;
+  std::error_code not_a_file, unknown;
   const auto bytes = std::filesystem::file_size(path, not_a_file);
-  const bool folder = std::filesystem::is_directory(path, not_a_file);
-  if (watch && (folder || bytes >= kManyBytes))
+  const bool large = !not_a_file && bytes >= kManyBytes;
+  if (watch && (large || std::filesystem::is_directory(path, unknown))) {
     watch(fmt::format("reading '{}'", path), base::kNobodyKnows);
+  }
 }
 
 std::unique_ptr<data::Tokenizer> train_tokenizer(std::span<const std::string> texts,

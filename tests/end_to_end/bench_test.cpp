@@ -107,7 +107,7 @@ TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
                      {"bad.shapes:2", "hiden", "did you mean 'hidden'"});
   place.expect_error({"bench", "lstm", "--shapes", "none.shapes"}, {"none.shapes"});
   for (const auto& [cell, where] : std::vector<std::pair<std::string, std::string>>{
-           {"lstm", "bench/shapes/named.shapes has some"},
+           {"lstm", "bench/shapes/cpu.shapes has some"},
            {"rnn_tanh", "bench/shapes/plain_rnn.shapes has some"},
            {"rnn_relu", "bench/shapes/plain_rnn.shapes has some"},
            {"gru_reset_before", "'table cell=gru_reset_before time=100 "}}) {

@@ -62,6 +62,27 @@ TEST(Help, NamesAnUnknownCommandAndTheNearest) {
             "sluice: error: sluice has no command 'translate'; see sluice --help\n");
 }
 
+TEST(Help, SaysWhatIsWrongWithOptionsOfACommand) {
+  const sluice::testing::TemporaryFolder folder;
+  const auto said = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run(folder.path(), arguments);
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  const std::string see = " see sluice decode --help\n",
+                    no = "sluice: error: sluice decode has no ";
+  EXPECT_EQ(said({"decode", "m", "--beem", "3"}),
+            no + "option '--beem'; did you mean '--beam'?" + see);
+  EXPECT_EQ(said({"decode", "m", "--beem=3"}),
+            no + "option '--beem=3'; did you mean '--beam'?" + see);
+  EXPECT_EQ(said({"decode", "m", "--colour"}), no + "option '--colour';" + see);
+  EXPECT_EQ(said({"decode", "m", "in", "more"}), no + "use for 'more';" + see);
+  EXPECT_EQ(said({"decode", "m", "--beam", "x"}), "sluice: error: --beam = x is no number;" + see);
+  EXPECT_EQ(said({"decode"}), "sluice: error: model is required;" + see);
+  EXPECT_EQ(said({"data", "ids"}),
+            "sluice: error: config is required; see sluice data ids --help\n");
+}
+
 TEST(Help, ShowsDefaultsAndNothingOfItsParser) {
   const sluice::testing::TemporaryFolder folder;
   const Outcome decode = run(folder.path(), {"decode", "--help"});

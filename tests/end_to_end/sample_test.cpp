@@ -126,9 +126,9 @@ TEST_F(Sample, RefusesContradictionsByName) {
     return outcome.err;
   };
   EXPECT_EQ(said({"--sample", "--beam", "3"}),
-            "sluice: error: --beam excludes --sample; see sluice COMMAND --help\n");
+            "sluice: error: --beam excludes --sample; see sluice decode --help\n");
   EXPECT_EQ(said({"--top-k", "3"}),
-            "sluice: error: --top-k requires --sample; see sluice COMMAND --help\n");
+            "sluice: error: --top-k requires --sample; see sluice decode --help\n");
 }
 
 TEST_F(Sample, PrintsJson) {

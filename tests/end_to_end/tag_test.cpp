@@ -92,7 +92,7 @@ TEST_F(Tag, WritesTokensAndLabelsAsIds) {
   place_.write("train.conll", "b Y\nb X\n\na Y\n");
   place_.write("dev.conll", "c X\n");
   const Outcome outcome =
-      place_.sluice({"data", "ids", "task.toml", "-o", "ids", "--set", "training.keep_best=loss"});
+      place_.sluice({"data", "ids", "--set", "training.keep_best=loss", "task.toml", "-o", "ids"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(place_.read("ids/train.ids"), "# vocabulary 6 2\n4 4\t1 0\n5\t1\n");
   EXPECT_EQ(place_.read("ids/valid.ids"), "# vocabulary 6 2\n1\t0\n");

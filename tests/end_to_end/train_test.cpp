@@ -220,6 +220,19 @@ TEST(Train, RefusesChangedKeysBeforeDataAreRead) {
   place.expect_error({"train", "task.toml", "--quiet", "--fresh"}, {"'run' holds a checkpoint"});
 }
 
+TEST(Train, SaysThatAFinishedRunHasNothingLeft) {
+  const Workplace place;
+  const auto train = [&](const std::string& steps) {
+    return place.sluice({"train", "task.toml", "--set", "training.max_steps=" + steps}).err;
+  };
+  const std::string said = "nothing was left to train: the run had come to its end";
+  EXPECT_EQ(train("3").find(said), std::string::npos);
+  const std::string again = train("3");
+  EXPECT_NE(again.find(said), std::string::npos) << again;
+  EXPECT_NE(again.find("max_steps = 3"), std::string::npos) << again;
+  EXPECT_EQ(train("5").find(said), std::string::npos);
+}
+
 TEST(Train, FreshRefusesToOverwrite) {
   const Workplace place;
   place.train({"training.max_steps=3"});

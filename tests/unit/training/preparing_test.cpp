@@ -88,6 +88,11 @@ TEST(Preparing, TellsOfLargeFiles) {
   find_task("language_model")->read_data(config, nullptr, small.watch());
   EXPECT_EQ(small.works(), std::vector<std::string>{"token ids of the training texts"});
 
+  config.data.text = folder / "none";
+  Told none;
+  EXPECT_THROW(find_task("language_model")->read_data(config, nullptr, none.watch()), Error);
+  EXPECT_TRUE(none.works().empty());
+
   config.data.text = folder / "large";
   std::ofstream(config.data.text) << std::string(5 << 20, 'a') << "\nb\n";
   find_task("language_model")->read_data(config, nullptr, large.watch());

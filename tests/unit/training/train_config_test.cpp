@@ -131,6 +131,7 @@ TEST(TrainConfig, OverridesOneKey) {
     return error_of(ErrorCode::kInvalidArgument, [&] { apply_override(config, text); });
   };
   expect_contains(override_error("training.sed=1"), "did you mean 'training.seed'?");
+  expect_contains(override_error("colour=1"), "unknown key 'colour' in 'colour=1'; sluice train");
   expect_contains(override_error("training.seed=1x"), "training.seed must be of type integer");
   expect_contains(override_error("training.seed"), "sets nothing");
   expect_contains(override_error("tokenizer.shared=yes"), "boolean");
