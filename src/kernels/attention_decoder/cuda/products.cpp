@@ -3,8 +3,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "runtime/cuda/blas.h"
-#include "runtime/cuda/cuda_device.h"
+#include "kernels/matmul/cuda/products.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
 namespace {
@@ -43,12 +42,13 @@ void multiply(const runtime::Context& context, const Product& p) {
   spec.alignment = alignment_of(p);
   spec.device_scalars = p.alpha != nullptr;
   auto& stream = static_cast<runtime::cuda::CudaStream&>(context.stream());
-  const auto& product = runtime::cuda::device_of(context).blas().product(spec);
+  runtime::cuda::Blas& blas = runtime::cuda::device_of(context).blas();
   if (p.alpha == nullptr) {
-    return product.run(stream, 1.0, p.a.data, p.b.data, p.accumulate ? 1.0 : 0.0, p.c, p.c);
+    return matmul::cuda::multiply(blas, stream, spec,
+                                  {p.a.data, p.b.data, p.c, 1.0, p.accumulate ? 1.0 : 0.0});
   }
   SLUICE_ASSERT(p.accumulate);
-  product.run(stream, p.alpha, p.a.data, p.b.data, p.alpha + 1, p.c, p.c);
+  blas.product(spec).run(stream, p.alpha, p.a.data, p.b.data, p.alpha + 1, p.c, p.c);
 }
 
 }  // namespace sluice::kernels::attention_decoder::cuda

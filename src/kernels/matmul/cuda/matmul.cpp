@@ -5,6 +5,7 @@
 
 #include "kernels/matmul/cuda/finish_rows.h"
 #include "kernels/matmul/cuda/halved.h"
+#include "kernels/matmul/cuda/products.h"
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -47,18 +48,19 @@ ProductSpec spec_of(const Args& args, bool bias) {
   return spec;
 }
 
-void multiply(const Context& context, const MatmulArgs& args) {
+void run(const Context& context, const MatmulArgs& args) {
   if (args.c.element_count() == 0) return;
   if (args.a.element_count() == 0) {
     return finish_rows(context.stream(), args.c, args.beta, args.bias);
   }
   // cuBLASLt adds no bias to float64.
   const bool fused = args.bias && args.c.dtype() != base::DType::kFloat64;
-  runtime::cuda::Blas& blas = runtime::cuda::device_of(context).blas();
   ProductSpec spec = spec_of(args, fused);
   spec.tf32 = context.tf32() && spec.input == base::DType::kFloat32;
-  blas.product(spec).run(static_cast<CudaStream&>(context.stream()), args.alpha, args.a.data(),
-                         args.b.data(), args.beta, args.c.data(), args.c.data(), args.bias.data());
+  multiply(runtime::cuda::device_of(context).blas(), static_cast<CudaStream&>(context.stream()),
+           spec,
+           {args.a.data(), args.b.data(), args.c.data(), args.alpha, args.beta,
+            fused ? args.bias.data() : nullptr});
   if (args.bias && !fused) finish_rows(context.stream(), args.c, 1, args.bias);
 }
 
@@ -76,6 +78,6 @@ constexpr HalvedLeaves kHalved{halve, make_alphas, multiply_halved};
 
 }  // namespace
 
-const Leaves kLeaves{multiply, &kHalved};
+const Leaves kLeaves{run, &kHalved};
 
 }  // namespace sluice::kernels::matmul::cuda

@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "kernels/elementwise/cuda/dropout.h"
+#include "kernels/matmul/cuda/products.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
-#include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -138,10 +138,9 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   if (run.abreast() > 1 && !c.accumulate) {
     spec.processors = runtime::cuda::gpu_of(run.context.stream()).processors / 2;
   }
-  runtime::cuda::device_of(run.context)
-      .blas()
-      .product(spec)
-      .run(run.engine.lanes.stream(lane), 1, a.data, b.data, c.accumulate ? 1 : 0, c.data, c.data);
+  matmul::cuda::multiply(runtime::cuda::device_of(run.context).blas(),
+                         run.engine.lanes.stream(lane), spec,
+                         {a.data, b.data, c.data, 1, c.accumulate ? 1.0 : 0.0});
 }
 
 Factor forward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t first) {
