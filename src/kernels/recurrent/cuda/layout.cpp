@@ -402,12 +402,28 @@ std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
   return step_lanes(descriptor, rung);
 }
 
+namespace {
+
+/// Products of float32 that go by parts (matmul/cuda/products.h) split the weights each time, which
+/// pays from so many rows on, of weights that are large enough.
+std::int64_t fewest_piece_steps(const Descriptor& descriptor) {
+  constexpr std::int64_t kRows = 1024, kFewestRows = 64, kFewestWeights = std::int64_t{1} << 21;
+  const std::int64_t weights = descriptor.gates() * descriptor.hidden * descriptor.hidden;
+  const bool splits = descriptor.dtype == DType::kFloat32 && !descriptor.tf32 &&
+                      descriptor.rows >= kFewestRows && weights >= kFewestWeights;
+  return splits ? (kRows + descriptor.rows - 1) / descriptor.rows : 1;
+}
+
+}  // namespace
+
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
   if (!is_layered(descriptor, rung)) return time;
   // A layer starts when the one below has finished a piece; a product of fewer steps than that
   // leaves most of the GPU idle.
   constexpr std::int64_t kPieces = 20, kMost = 16;
-  if (!rung.persistent()) return std::clamp<std::int64_t>(time / kPieces, 1, kMost);
+  if (!rung.persistent()) {
+    return std::clamp(time / kPieces, fewest_piece_steps(descriptor), kMost);
+  }
   // A launch costs as much as three steps, and a short product as much as a dozen.
   constexpr std::int64_t kLaunches = 5, kFewest = 8;
   return std::min(std::max((time + kLaunches - 1) / kLaunches, kFewest), time);
