@@ -2,6 +2,7 @@
 
 #include "kernels/matmul/cuda/halved.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/neighbours.h"
 
 namespace sluice::kernels::matmul::cuda {
 namespace {
@@ -9,12 +10,8 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kGroup = 8;  ///< numbers that a thread takes at a time
 
-struct alignas(16) Wide {
-  float at[kGroup];
-};
-struct alignas(16) Half {
-  __half at[kGroup];
-};
+using Wide = runtime::cuda::Neighbours<float, kGroup>;
+using Half = runtime::cuda::Neighbours<__half, kGroup>;
 
 /// Calls body(i, numbers) for this thread's groups; zeros stand beyond the last number. Several
 /// groups are on their way at once.
@@ -74,7 +71,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) group.at[j] = __float2half_rn(numbers.at[j] * power.up);
     if (aligned && first + kGroup <= count) {
-      *reinterpret_cast<Half*>(halved + first) = group;
+      runtime::cuda::store_neighbours(halved + first, group);
     } else {
       for (int j = 0; j < kGroup && first + j < count; ++j) halved[first + j] = group.at[j];
     }
