@@ -1,0 +1,87 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cluster.h"
+#include "kernels/recurrent/cuda/cluster_wgmma/block_memory.h"
+#include "kernels/recurrent/cuda/tensor_copy.h"
+
+/// What a block works on, and in which order.
+namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
+
+/// Which part of a layer a block has.
+struct Part {
+  int rank, direction, first_row, rows;
+
+  __device__ Part(const Extent& extent, const Geometry& geometry)
+      : rank(static_cast<int>(cluster_rank())) {
+    const int cluster = static_cast<int>(blockIdx.x) / kBlocks;
+    direction = cluster / geometry.clusters;
+    first_row = cluster % geometry.clusters * geometry.rows;
+    rows = min(geometry.rows, extent.rows - first_row);
+  }
+};
+
+/// Writes the steps of each row (none of one that isn't there), and the most that a row of each
+/// tile has; called by a warp.
+__device__ inline void count_steps(const Extent& extent, const Geometry& geometry, const Part& part,
+                                   int* lengths, int* steps) {
+  for (int tile = 0; tile < geometry.tiles; ++tile) {
+    int most = 0;
+    for (int i = static_cast<int>(threadIdx.x) % 32; i < geometry.columns(tile); i += 32) {
+      const int row = geometry.first_column(tile) + i;
+      int length = 0;
+      if (row < part.rows) {
+        length = extent.lengths ? extent.lengths[part.first_row + row] : extent.time;
+      }
+      lengths[row] = length;
+      most = max(most, length);
+    }
+    most = __reduce_max_sync(~0u, most);
+    if (threadIdx.x % 32 == 0) steps[tile] = most;
+  }
+}
+
+/// Calls body(step, tile) for all that there is to do, in the order in which all warps take it:
+/// tiles take turns.
+template <typename Body>
+__device__ void for_items(const Geometry& geometry, const int* steps, const Body& body) {
+  int most = 0;
+  for (int tile = 0; tile < geometry.tiles; ++tile) most = max(most, steps[tile]);
+  for (int step = 0; step < most; ++step) {
+    for (int tile = 0; tile < geometry.tiles; ++tile) {
+      if (step < steps[tile]) body(step, tile);
+    }
+  }
+}
+
+/// A place among what is read ahead, and how often it was used.
+struct Slot {
+  int ahead;
+  int index = 0;
+  std::uint32_t parity = 0;
+  __device__ void next() {
+    if (++index < ahead) return;
+    index = 0;
+    parity ^= 1;
+  }
+};
+
+/// Where a tile's h after `number` steps is in shared memory, and how often the barriers that go
+/// with it were used before: the initial one comes without.
+template <int kGroups>
+struct TileState {
+  using Memory = BlockMemory<kGroups>;
+  const Geometry& geometry;
+
+  __device__ int at(int tile, int number) const {
+    return ((number & 1) * geometry.all_columns() + geometry.first_column(tile)) *
+           Memory::kStateBytes;
+  }
+  /// c of a tile's first row, from the beginning of all c.
+  __device__ int cells_at(int tile, int number) const {
+    return ((number & 1) * geometry.all_columns() + geometry.first_column(tile)) *
+           (Memory::kCellStride * 4);
+  }
+  __device__ static std::uint32_t phase(int number) { return (number - 1) >> 1 & 1; }
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma
