@@ -17,8 +17,8 @@ inline constexpr int kBlocks = 8;  ///< of a cluster
 /// block that multiply and evaluate cells.
 inline constexpr int kGroupUnits = 16, kMostGroups = 3;
 inline constexpr int kMostUnits = kBlocks * kMostGroups * kGroupUnits;
-/// Rows of a tile come in eights. What the threads' registers have room for:
-inline constexpr int kEight = 8, kMostTileRows = 40;
+/// Rows of a tile, with padding: of two forms of a product the compiler makes no copies of weights.
+inline constexpr int kEight = 8, kFewestTileRows = 16, kMostTileRows = 24;
 /// Tiles that a cluster may have, and steps of tiles whose inputs are read ahead.
 inline constexpr int kMostTiles = 4, kMostAhead = 8;
 
@@ -47,10 +47,11 @@ struct Geometry {
   __host__ __device__ constexpr int all_columns() const { return first_column(tiles); }
 };
 
-/// Rows of a cluster in tiles.
+/// Rows of a cluster in so many tiles.
 constexpr Geometry in_tiles(int clusters, int rows, int tiles) {
-  const int eights = (rows + kEight - 1) / kEight;
-  return {clusters, rows, tiles, eights / tiles, eights % tiles, 0};
+  const int fewest = tiles * kFewestTileRows / kEight, eights = (rows + kEight - 1) / kEight;
+  const int all = eights < fewest ? fewest : eights;
+  return {clusters, rows, tiles, all / tiles, all % tiles, 0};
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

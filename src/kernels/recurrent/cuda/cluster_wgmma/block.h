@@ -24,8 +24,10 @@ struct Part {
 /// tile has; called by a warp.
 __device__ inline void count_steps(const Extent& extent, const Geometry& geometry, const Part& part,
                                    int* lengths, int* steps) {
+#pragma unroll 1
   for (int tile = 0; tile < geometry.tiles; ++tile) {
     int most = 0;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x) % 32; i < geometry.columns(tile); i += 32) {
       const int row = geometry.first_column(tile) + i;
       int length = 0;
@@ -45,8 +47,11 @@ __device__ inline void count_steps(const Extent& extent, const Geometry& geometr
 template <typename Body>
 __device__ void for_items(const Geometry& geometry, const int* steps, const Body& body) {
   int most = 0;
+#pragma unroll 1
   for (int tile = 0; tile < geometry.tiles; ++tile) most = max(most, steps[tile]);
+#pragma unroll 1
   for (int step = 0; step < most; ++step) {
+#pragma unroll 1
     for (int tile = 0; tile < geometry.tiles; ++tile) {
       if (step < steps[tile]) body(step, tile);
     }
@@ -65,8 +70,8 @@ struct Slot {
   }
 };
 
-/// Where a tile's h after `number` steps is in shared memory, and how often the barriers that go
-/// with it were used before: the initial one comes without.
+/// Where a tile's state after `number` steps is in shared memory, and the phase of the barriers that
+/// go with it.
 template <int kGroups>
 struct TileState {
   using Memory = BlockMemory<kGroups>;
@@ -81,7 +86,10 @@ struct TileState {
     return ((number & 1) * geometry.all_columns() + geometry.first_column(tile)) *
            (Memory::kCellStride * 4);
   }
-  __device__ static std::uint32_t phase(int number) { return (number - 1) >> 1 & 1; }
+  /// Of the one that says that h is there, which the initial one is without.
+  __device__ static std::uint32_t full_phase(int number) { return (number - 1) >> 1 & 1; }
+  /// Of the one that says that it has been written to global memory.
+  __device__ static std::uint32_t written_phase(int number) { return number >> 1 & 1; }
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

@@ -26,24 +26,13 @@ __device__ void multiply_rows(float* d, const std::uint32_t (&a)[4], std::uint64
                : __VA_ARGS__                                                                \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 #define SLUICE_WGMMA_OF(KIND)                                                                      \
-  if constexpr (kColumns == 8) {                                                                   \
-    SLUICE_WGMMA(KIND, "8", "%0,%1,%2,%3", "%4,%5,%6,%7", "%8", SLUICE_D4(0));                     \
-  } else if constexpr (kColumns == 16) {                                                           \
+  if constexpr (kColumns == 16) {                                                                  \
     SLUICE_WGMMA(KIND, "16", "%0,%1,%2,%3,%4,%5,%6,%7", "%8,%9,%10,%11", "%12", SLUICE_D4(0),      \
                  SLUICE_D4(4));                                                                    \
-  } else if constexpr (kColumns == 24) {                                                           \
+  } else {                                                                                         \
+    static_assert(kColumns == 24);                                                                 \
     SLUICE_WGMMA(KIND, "24", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11", "%12,%13,%14,%15", "%16",    \
                  SLUICE_D4(0), SLUICE_D4(4), SLUICE_D4(8));                                        \
-  } else if constexpr (kColumns == 32) {                                                           \
-    SLUICE_WGMMA(KIND, "32", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15",              \
-                 "%16,%17,%18,%19", "%20", SLUICE_D4(0), SLUICE_D4(4), SLUICE_D4(8),               \
-                 SLUICE_D4(12));                                                                   \
-  } else {                                                                                         \
-    static_assert(kColumns == 40);                                                                 \
-    SLUICE_WGMMA(KIND, "40",                                                                       \
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19",          \
-                 "%20,%21,%22,%23", "%24", SLUICE_D4(0), SLUICE_D4(4), SLUICE_D4(8), SLUICE_D4(12), \
-                 SLUICE_D4(16));                                                                   \
   }
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     SLUICE_WGMMA_OF("bf16")
@@ -53,6 +42,13 @@ __device__ void multiply_rows(float* d, const std::uint32_t (&a)[4], std::uint64
 #undef SLUICE_WGMMA_OF
 #undef SLUICE_WGMMA
 #undef SLUICE_D4
+}
+
+/// The compiler moves no sums across this: what tensor cores work on stays where it is.
+template <int kCount>
+__device__ void hold(float* sums) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
 /// A warpgroup's weights for all of the depth: 64 rows, as pack_forward leaves them.
@@ -73,12 +69,10 @@ class ResidentWeights {
     // The compiler knows that all lanes have what comes from one: addresses of wgmma are the same
     // in a warp.
     state = __shfl_sync(~0u, state, 0);
-    switch (columns) {
-      case 8: return multiply_tile<8>(sums, state);
-      case 16: return multiply_tile<16>(sums, state);
-      case 24: return multiply_tile<24>(sums, state);
-      case 32: return multiply_tile<32>(sums, state);
-      default: return multiply_tile<40>(sums, state);
+    if (columns == kMostTileRows) {
+      multiply_tile<kMostTileRows>(sums, state);
+    } else {
+      multiply_tile<kFewestTileRows>(sums, state);
     }
   }
 
@@ -86,6 +80,7 @@ class ResidentWeights {
   template <int kColumns>
   __device__ void multiply_tile(float (&sums)[kMostTileRows / 2], std::uint32_t state) {
     const std::uint64_t rows = rows_at(state, kColumns);
+    hold<kColumns / 2>(sums);
     begin_products();
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
@@ -93,6 +88,7 @@ class ResidentWeights {
     }
     end_products();
     wait_for_products<0>();
+    hold<kColumns / 2>(sums);
   }
 
   std::uint32_t weights_[kSteps][4];
