@@ -42,21 +42,32 @@ __device__ inline void count_steps(const Extent& extent, const Geometry& geometr
   }
 }
 
-/// Calls body(step, tile) for all that there is to do, in the order in which all warps take it:
-/// tiles take turns.
-template <typename Body>
-__device__ void for_items(const Geometry& geometry, const int* steps, const Body& body) {
-  int most = 0;
+/// All that there is to do, in the order in which all warps take it: tiles take turns.
+class Items {
+ public:
+  int step = 0, tile = -1;
+
+  __device__ Items(const Geometry& geometry, const int* steps)
+      : tiles_(geometry.tiles), steps_(steps), most_(0) {
 #pragma unroll 1
-  for (int tile = 0; tile < geometry.tiles; ++tile) most = max(most, steps[tile]);
-#pragma unroll 1
-  for (int step = 0; step < most; ++step) {
-#pragma unroll 1
-    for (int tile = 0; tile < geometry.tiles; ++tile) {
-      if (step < steps[tile]) body(step, tile);
-    }
+    for (int i = 0; i < tiles_; ++i) most_ = max(most_, steps[i]);
+    advance();
   }
-}
+  __device__ bool has() const { return step < most_; }
+  __device__ void advance() {
+    do {
+      if (++tile == tiles_) {
+        tile = 0;
+        ++step;
+      }
+    } while (step < most_ && step >= steps_[tile]);
+  }
+
+ private:
+  const int tiles_;
+  const int* const steps_;
+  int most_;
+};
 
 /// A place among what is read ahead, and how often it was used.
 struct Slot {
@@ -72,9 +83,8 @@ struct Slot {
 
 /// Where a tile's state after `number` steps is in shared memory, and the phase of the barriers that
 /// go with it.
-template <int kGroups>
+template <typename Memory>
 struct TileState {
-  using Memory = BlockMemory<kGroups>;
   const Geometry& geometry;
 
   __device__ int at(int tile, int number) const {

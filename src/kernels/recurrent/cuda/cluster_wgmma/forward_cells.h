@@ -8,31 +8,15 @@
 /// lanes have all gates of two of them between them, and one exchange gives each a cell.
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-inline constexpr int kMostEights = kMostTileRows / kEight;
-
-/// GRUs have the recurrent part of n as gate 2, and of gate 3 the input's part of n alone.
-template <typename Cell>
-__device__ constexpr bool has_input(int gate) {
-  return Cell::kHasCellState || gate != 2;
-}
-/// The gate of the layer whose input is gate `g` of the product.
-template <typename Cell>
-__host__ __device__ constexpr int input_gate(int g) {
-  return Cell::kHasCellState ? g : g == 3 ? 2 : g;
-}
-/// Where a gate is among the inputs of a row.
-__host__ __device__ constexpr int place_of_gate(int g) { return g % 2 * 2 + g / 2; }
-
-template <typename Cell, typename T, int kGroups>
+template <typename Cell, typename T, typename Memory>
 class ForwardCells {
-  using Memory = BlockMemory<kGroups>;
   using Four = persistent::Four<T>;
 
  public:
   __device__ ForwardCells(const LayerForward& args, const Part& part, std::byte* shared,
-                          const BlockMemory<kGroups>& memory)
+                          const Memory& memory)
       : args_(args),
-        shared_(shared),
+        states_(shared + memory.states),
         cells_(reinterpret_cast<float*>(shared + memory.cells)),
         lengths_(reinterpret_cast<const int*>(shared + memory.lengths)) {
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
@@ -41,22 +25,25 @@ class ForwardCells {
     row_ = 2 * (lane % 4) + odd_;
     const int all = part.rank * Memory::kUnits + unit;
     exists_ = all < hidden;
-    input_ = 2 * (lane % 4) * Memory::kInputStride + odd_ * Memory::kGateStride + unit;
+    // GRUs have the recurrent part of n as gate 2, whose input is none, and n's input as gate 3.
+    const int first_gate = Cell::kHasCellState ? 2 * odd_ : 0;
+    const int second_gate = Cell::kHasCellState ? first_gate + 1 : 1 + odd_;
+    const int group = thread / 128, warp = thread / 32 % 4;
+    input_ = ((group * Cell::kGates + first_gate) * kEight + 2 * (lane % 4)) * kGroupUnits +
+             (warp ^ lane % 4) * 4 + lane / 8;
+    second_input_ = (second_gate - first_gate) * kEight * kGroupUnits;
+    has_first_ = Cell::kHasCellState || odd_ == 0;
     cell_ = row_ * Memory::kCellStride + unit;
     eight_ = all / 8;
     state_ = row_ * 16 + all % 8 * 2;
     saved_ = (part.first_row + row_) * hidden + all;
     saves_ = args.saved[0] != nullptr && exists_;
     direction_ = part.direction;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int gate = 2 * odd_ + i;
-      bias_[i] = 0;
-      if (!exists_) continue;
-      bias_[i] = has_input<Cell>(gate)
-                     ? args.bias[(direction_ * Cell::kGates + input_gate<Cell>(gate)) * hidden + all]
-                     : args.bias_hn[direction_][all];
-    }
+    bias_[0] = bias_[1] = 0;
+    if (!exists_) return;
+    const float* bias = args.bias + direction_ * Cell::kGates * hidden + all;
+    bias_[0] = has_first_ ? bias[first_gate * hidden] : args.bias_hn[direction_][all];
+    bias_[1] = bias[second_gate * hidden];
   }
 
   /// What the sums begin with: inputs of a step of a tile.
@@ -64,59 +51,79 @@ class ForwardCells {
                              int columns) const {
     const float* from = inputs + input_;
 #pragma unroll
-    for (int j = 0; j < kMostEights; ++j) {
+    for (int j = 0; j < kMostTileRows / kEight; ++j) {
       if (j * kEight >= columns) break;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        sums[4 * j + k] = from[(j * kEight + k % 2) * Memory::kInputStride +
-                               k / 2 * 2 * Memory::kGateStride] +
-                          bias_[k / 2];
+      for (int k = 0; k < 2; ++k) {
+        const float first = from[k * kGroupUnits];
+        sums[4 * j + k] = (has_first_ ? first : 0.0f) + bias_[0];
+        sums[4 * j + 2 + k] = from[second_input_ + k * kGroupUnits] + bias_[1];
       }
+      from += Memory::kInputBytes / 4;
     }
   }
 
-  /// Evaluates the step at `time`, whose first row is the cluster's `first`-th: from the state at
-  /// `before` to that at `after`, in bytes of shared memory (c in bytes behind the first c).
+  /// Where a step at `time` is: a tile whose first row is the cluster's `first`-th; its states before
+  /// and after in bytes, c's behind the first c.
   struct Place {
     int first, columns, time;
     int h_before, h_after, c_before, c_after;
   };
+  /// Evaluates the step.
   __device__ void step(const float (&sums)[kMostTileRows / 2], const Place& place) const {
-    const int inside = eight_ * place.columns * 16 + state_;
-    const std::byte* h_before = shared_ + place.h_before + inside;
-    std::byte* h_after = shared_ + place.h_after + inside;
-    const float* c_before = cells_ + place.c_before / 4 + cell_;
-    float* c_after = cells_ + place.c_after / 4 + cell_;
-    const int* lengths = lengths_ + place.first + row_;
-    auto* saved = static_cast<typename Four::Bits*>(args_.saved[direction_]) + saved_ +
-                  (place.time * args_.extent.rows + place.first) * args_.extent.hidden;
-#pragma unroll
-    for (int j = 0; j < kMostEights; ++j) {
-      if (j * kEight >= place.columns) break;
-      float products[4];
-      exchange(sums + 4 * j, products);
-      const bool active = place.time < lengths[j * kEight];
-      float c = 0, h = 0;
-      T old;
-      if constexpr (Cell::kHasCellState) c = c_before[j * kEight * Memory::kCellStride];
-      if (Cell::kReadsState || !active) {
-        old = *reinterpret_cast<const T*>(h_before + j * kEight * 16);
-        h = load(&old);
-      }
-      float gates[Cell::kSaved];
-      evaluate(products, gates);
-      const float next = Cell::next_c(gates, c);
-      T fresh;
-      store(&fresh, Cell::next_h(gates, next, h));
-      *reinterpret_cast<T*>(h_after + j * kEight * 16) = active ? fresh : old;
-      if constexpr (Cell::kHasCellState) {
-        c_after[j * kEight * Memory::kCellStride] = active ? next : c;
-      }
-      if (saves_ && active) saved[j * kEight * args_.extent.hidden] = Four(gates).bits;
+    if (place.columns == kMostTileRows) {
+      step_tile<kMostTileRows / kEight>(sums, place);
+    } else {
+      step_tile<kFewestTileRows / kEight>(sums, place);
     }
   }
 
  private:
+  /// Without a branch between a thread's rows, so that they run interleaved.
+  template <int kRows>
+  __device__ void step_tile(const float* sums, const Place& place) const {
+    const int inside = eight_ * place.columns * 16 + state_;
+    const std::byte* h_before = states_ + place.h_before + inside;
+    std::byte* h_after = states_ + place.h_after + inside;
+    const float* c_before = cells_ + place.c_before / 4 + cell_;
+    float* c_after = cells_ + place.c_after / 4 + cell_;
+    const int* lengths = lengths_ + place.first + row_;
+    bool active[kRows];
+    float c[kRows];
+    T h[kRows];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      active[j] = place.time < lengths[j * kEight];
+      c[j] = Cell::kHasCellState ? c_before[j * kEight * Memory::kCellStride] : 0;
+      h[j] = *reinterpret_cast<const T*>(h_before + j * kEight * 16);
+    }
+    typename Four::Bits bits[kRows];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      float products[4], gates[Cell::kSaved];
+      exchange(sums + 4 * j, products);
+      evaluate(products, gates);
+      bits[j] = Four(gates).bits;
+      const float next = Cell::next_c(gates, c[j]);
+      T fresh;
+      store(&fresh, Cell::next_h(gates, next, load(&h[j])));
+      h[j] = active[j] ? fresh : h[j];
+      c[j] = active[j] ? next : c[j];
+    }
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      *reinterpret_cast<T*>(h_after + j * kEight * 16) = h[j];
+      if constexpr (Cell::kHasCellState) c_after[j * kEight * Memory::kCellStride] = c[j];
+    }
+    if (!saves_) return;
+    auto* saved = static_cast<typename Four::Bits*>(args_.saved[direction_]) +
+                  ((place.time * args_.extent.rows + place.first) * args_.extent.hidden + saved_);
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      if (active[j]) saved[j * kEight * args_.extent.hidden] = bits[j];
+    }
+  }
+
   /// Lanes l and l ^ 4 have two gates each of a unit in two rows: each gets all four in one.
   __device__ void exchange(const float* sums, float (&products)[4]) const {
     const float away0 = odd_ ? sums[0] : sums[1], away1 = odd_ ? sums[2] : sums[3];
@@ -141,12 +148,13 @@ class ForwardCells {
   }
 
   const LayerForward& args_;
-  std::byte* const shared_;
+  std::byte* const states_;
   float* const cells_;
   const int* const lengths_;
   bool exists_, saves_;
   int odd_, row_, direction_;
-  int input_, cell_, eight_, state_, saved_;
+  bool has_first_;
+  int input_, second_input_, cell_, eight_, state_, saved_;
   float bias_[2];
 };
 

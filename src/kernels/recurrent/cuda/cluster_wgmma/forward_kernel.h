@@ -5,6 +5,7 @@
 #include "kernels/recurrent/cuda/cluster_wgmma/inputs.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/outputs.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/product.h"
+#include "kernels/recurrent/cuda/wide/block.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
 
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
@@ -19,31 +20,30 @@ __device__ void begin_barriers(const Barriers& barriers, const Geometry& geometr
   for (int tile = 0; tile < geometry.tiles; ++tile) {
 #pragma unroll 1
     for (int parity = 0; parity < 2; ++parity) {
-      begin_barrier(barriers.state_full(tile, parity), kGroups);
-      begin_barrier(barriers.state_written(tile, parity), kWritingThreads);
+      begin_barrier(barriers.state_full(tile, parity), 1);
+      begin_barrier(barriers.state_written(tile, parity), 32 * kWritingWarps);
     }
+    begin_barrier(barriers.made(tile), kGroups * 128);
   }
 #pragma unroll 1
   for (int slot = 0; slot < geometry.ahead; ++slot) {
-    begin_barrier(barriers.inputs_full(slot), kReadingThreads);
-    begin_barrier(barriers.inputs_empty(slot), kGroups * 128);
+    begin_barrier(barriers.inputs_full(slot), 1);
   }
   publish_barriers();
 }
 
-/// Brings the initial state to shared memory, h of all units and c of the block's, and clears what
-/// inputs don't fill; called by all threads.
-template <typename Cell, typename T, int kGroups>
+/// Brings the initial state to shared memory, h of all units and c of the block's; called by all
+/// threads.
+template <typename T, typename Memory>
 __device__ void begin_state(const LayerForward& args, const Geometry& geometry, const Part& part,
-                            std::byte* shared, const BlockMemory<kGroups>& memory) {
-  using Memory = BlockMemory<kGroups>;
+                            std::byte* shared, const Memory& memory) {
   const int hidden = args.extent.hidden;
   const int line = part.direction * args.extent.rows + part.first_row;
   float* c = reinterpret_cast<float*>(shared + memory.cells);
 #pragma unroll 1
   for (int tile = 0; tile < geometry.tiles; ++tile) {
     const int first = geometry.first_column(tile), columns = geometry.columns(tile);
-    T* h = reinterpret_cast<T*>(shared + TileState<kGroups>{geometry}.at(tile, 0));
+    T* h = reinterpret_cast<T*>(shared + memory.states + TileState<Memory>{geometry}.at(tile, 0));
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < columns * Memory::kDepth; i += blockDim.x) {
       const int row = i / Memory::kDepth, unit = i % Memory::kDepth;
@@ -63,104 +63,108 @@ __device__ void begin_state(const LayerForward& args, const Geometry& geometry, 
     c[row * Memory::kCellStride + i % Memory::kUnits] =
         read ? args.c0[static_cast<std::int64_t>(line + row) * hidden + unit] : 0;
   }
-  float* inputs = reinterpret_cast<float*>(shared + memory.inputs);
-  const int count = geometry.ahead * Memory::input_bytes(geometry) / 4;
-#pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += blockDim.x) inputs[i] = 0;
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 template <typename Cell, typename Arithmetic, int kGroups>
 __global__ void __launch_bounds__(threads_of(kGroups), 1)
     forward_kernel(const __grid_constant__ LayerForward args,
-                   const __grid_constant__ Geometry geometry) {
+                   const __grid_constant__ Geometry geometry,
+                   const __grid_constant__ CUtensorMap inputs) {
   using T = typename Arithmetic::Storage;
-  using Memory = BlockMemory<kGroups>;
+  using Memory = BlockMemory<kGroups, Cell::kGates>;
   extern __shared__ __align__(1024) std::byte shared[];
   const Memory memory(geometry);
   const Part part(args.extent, geometry);
   const std::uint32_t base = shared_address(shared);
+  const std::uint32_t states_base = base + static_cast<std::uint32_t>(memory.states);
   const Barriers barriers{base + static_cast<std::uint32_t>(memory.barriers)};
   int* steps = reinterpret_cast<int*>(shared + memory.steps);
   int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
   if (threadIdx.x < 32) count_steps(args.extent, geometry, part, lengths, steps);
   if (threadIdx.x == 32) begin_barriers<kGroups>(barriers, geometry);
-  begin_state<Cell, T, kGroups>(args, geometry, part, shared, memory);
+  begin_state<T>(args, geometry, part, shared, memory);
   __syncthreads();
   cluster_arrive();
   cluster_wait();
 
-  const TileState<kGroups> states{geometry};
-  const auto time_of = [&](int step, int tile) {
-    return part.direction == 1 ? steps[tile] - 1 - step : step;
+  const TileState<Memory> states{geometry};
+  const auto time_of = [&](const Items& item) {
+    return part.direction == 1 ? steps[item.tile] - 1 - item.step : item.step;
   };
+  Items item(geometry, steps);
   const int group = static_cast<int>(threadIdx.x) / 128;
   if (group < kGroups) {
     if constexpr (kGroups == 3) wide::take_registers<152>();
     ResidentWeights<T, kGroups> weights(args.weights[part.direction], part.rank, group);
-    const ForwardCells<Cell, T, kGroups> cells(args, part, shared, memory);
+    const ForwardCells<Cell, T, Memory> cells(args, part, shared, memory);
     Slot slot{geometry.ahead};
-    for_items(geometry, steps, [&](int step, int tile) {
+    for (; item.has(); item.advance()) {
+      const int tile = item.tile, step = item.step, next = step + 1;
       const int columns = geometry.columns(tile);
       float sums[kMostTileRows / 2];
       wait_for_phase(barriers.inputs_full(slot.index), slot.parity);
-      cells.begin_sums(sums,
-                       reinterpret_cast<const float*>(shared + memory.inputs +
-                                                      slot.index * Memory::input_bytes(geometry)),
-                       columns);
-      asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barriers.inputs_empty(slot.index))
-                   : "memory");
+      cells.begin_sums(
+          sums,
+          reinterpret_cast<const float*>(shared + slot.index * Memory::slot_bytes(geometry)),
+          columns);
       slot.next();
-      const int before = states.at(tile, step), after = states.at(tile, step + 1);
+      const int before = states.at(tile, step), after = states.at(tile, next);
       if (step > 0) wait_for_phase(barriers.state_full(tile, step & 1), states.full_phase(step));
-      weights.multiply(sums, base + static_cast<std::uint32_t>(before), columns);
-      const int next = step + 1;
+      weights.multiply(sums, states_base + static_cast<std::uint32_t>(before), columns);
       wait_for_phase(barriers.state_written(tile, next & 1), states.written_phase(next) ^ 1);
-      cells.step(sums, {geometry.first_column(tile), columns, time_of(step, tile), before, after,
+      cells.step(sums, {geometry.first_column(tile), columns, time_of(item), before, after,
                         states.cells_at(tile, step), states.cells_at(tile, next)});
-      const int eights = kGroupUnits / 8;
-      hand_on(group, part.rank,
-              base + static_cast<std::uint32_t>(
-                         after + (part.rank * kGroups + group) * eights * columns * 16),
-              eights * columns * 16, barriers.state_full(tile, next & 1), next == steps[tile]);
-    });
+      // For the copy engine, too.
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      wide::arrive(barriers.made(tile));
+    }
   } else {
     if constexpr (kGroups == 3) wide::give_registers<56>();
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    if (thread < kReadingThreads) {
-      Slot slot{geometry.ahead};
-      for_items(geometry, steps, [&](int step, int tile) {
-        wait_for_phase(barriers.inputs_empty(slot.index), slot.parity ^ 1);
-        read_inputs<Cell, kGroups>(
-            args, part, lengths, geometry.first_column(tile), geometry.columns(tile),
-            time_of(step, tile),
-            base + static_cast<std::uint32_t>(memory.inputs +
-                                              slot.index * Memory::input_bytes(geometry)),
-            thread);
-        asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(
-                         barriers.inputs_full(slot.index))
-                     : "memory");
-        slot.next();
-      });
+    const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
+    if (warp == 0) {
+      if (threadIdx.x % 32 == 0) {
+        const InputReader<Memory> reader(args, geometry, part, inputs, Cell::kGates, base,
+                                         barriers);
+        Items ahead = item;
+        for (int i = 0; i < geometry.ahead && ahead.has(); ++i, ahead.advance()) {
+          reader.read(ahead.tile, time_of(ahead), i);
+        }
+        int slot = 0;
+        for (; item.has(); item.advance()) {
+          const int tile = item.tile, number = item.step + 1;
+          const int bytes = Memory::kUnits * geometry.columns(tile) * 2;
+          const std::uint32_t full = barriers.state_full(tile, number & 1);
+          wait_for_phase(barriers.made(tile), item.step & 1);
+          if (number < steps[tile]) {
+            const int piece = states.at(tile, number) + part.rank * bytes;
+            send_to_others(part.rank, states_base + static_cast<std::uint32_t>(piece), bytes, full);
+          } else {
+            // Nobody but the block itself reads it.
+            wide::arrive(full);
+          }
+          // Who has made its part of h has read its inputs.
+          if (ahead.has()) {
+            reader.read(ahead.tile, time_of(ahead), slot);
+            ahead.advance();
+          }
+          slot = slot + 1 == geometry.ahead ? 0 : slot + 1;
+        }
+      }
     } else {
-      const Outputs<Cell, T, kGroups> outputs(args, geometry, part, shared, memory,
-                                              thread - kReadingThreads);
-      const auto tell = [&](int tile, int number) {
-        asm volatile(
-            "mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barriers.state_written(tile, number & 1))
-            : "memory");
-      };
+      const Outputs<Cell, T, Memory> outputs(args, geometry, part, shared, memory, warp - 1);
 #pragma unroll 1
       for (int tile = 0; tile < geometry.tiles; ++tile) {
         outputs.begin(tile, steps[tile]);
-        tell(tile, 0);
+        wide::arrive(barriers.state_written(tile, 0));
       }
-      for_items(geometry, steps, [&](int step, int tile) {
-        const int number = step + 1;
-        wait_for_phase(barriers.state_full(tile, number & 1), states.full_phase(number));
-        outputs.write(tile, number, time_of(step, tile));
-        tell(tile, number);
-      });
+#pragma unroll 1
+      for (; item.has(); item.advance()) {
+        const int number = item.step + 1;
+        wait_for_phase(barriers.state_full(item.tile, number & 1), states.full_phase(number));
+        outputs.write(item.tile, number, time_of(item));
+        wide::arrive(barriers.state_written(item.tile, number & 1));
+      }
 #pragma unroll 1
       for (int tile = 0; tile < geometry.tiles; ++tile) outputs.finish(tile, steps[tile]);
     }

@@ -1,36 +1,49 @@
 #pragma once
 
-#include "kernels/recurrent/cuda/cluster_wgmma/forward_cells.h"
-#include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
+#include "kernels/recurrent/cuda/cluster_wgmma/block.h"
 
-/// The warps that read inputs ahead.
+/// How inputs are read ahead, by one thread for all.
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-inline constexpr int kReadingThreads = 64;
+template <typename Memory>
+class InputReader {
+ public:
+  /// `map` of the inputs: [sixteen units][gate of a direction][time and row][unit], boxes of the
+  /// block's units, a direction's gates and eight rows.
+  __device__ InputReader(const LayerForward& args, const Geometry& geometry, const Part& part,
+                         const CUtensorMap& map, int gates, std::uint32_t inputs,
+                         const Barriers& barriers)
+      : geometry_(geometry),
+        map_(map),
+        barriers_(barriers),
+        inputs_(inputs),
+        rows_(args.extent.rows),
+        first_row_(part.first_row),
+        gate_(part.direction * gates),
+        group_(part.rank * Memory::kUnits / kGroupUnits) {}
 
-/// Copies the inputs of the tile's rows that have a step at `time` to `to`; `thread` of those that
-/// read.
-template <typename Cell, int kGroups>
-__device__ void read_inputs(const LayerForward& args, const Part& part, const int* lengths,
-                            int first, int columns, int time, std::uint32_t to, int thread) {
-  using Memory = BlockMemory<kGroups>;
-  constexpr int kPieces = Memory::kUnits / 4, kRowPieces = Cell::kGates * kPieces;
-  const int hidden = args.extent.hidden, width = Cell::kGates * hidden;
-  const int unit = part.rank * Memory::kUnits;
-  const int stride = args.extent.directions * width;
-  const int rows = min(columns, part.rows - first);
-  const float* from = args.input + part.direction * width + unit +
-                      static_cast<std::int64_t>(time * args.extent.rows + part.first_row + first) *
-                          stride;
+  /// Begins to copy a tile's inputs at `time`. Padding has those of other rows, which are there to
+  /// be read, or zeros.
+  __device__ void read(int tile, int time, int slot) const {
+    const int eights = geometry_.columns(tile) / kEight;
+    const std::uint32_t full = barriers_.inputs_full(slot);
+    std::uint32_t to = inputs_ + slot * Memory::slot_bytes(geometry_);
+    int line = time * rows_ + first_row_ + geometry_.first_column(tile);
+    arrive_and_expect(full, eights * Memory::kInputBytes);
 #pragma unroll 1
-  for (int i = thread; i < rows * kRowPieces; i += kReadingThreads) {
-    const int row = i / kRowPieces, gate = i % kRowPieces / kPieces, piece = i % kPieces;
-    if (unit + piece * 4 >= hidden || time >= lengths[first + row]) continue;
-    const int place = place_of_gate(Cell::kHasCellState || gate < 2 ? gate : 3);
-    persistent::copy_four_ahead(
-        to + (row * Memory::kInputStride + place * Memory::kGateStride + piece * 4) * 4,
-        from + row * stride + gate * hidden + piece * 4);
+    for (int i = 0; i < eights; ++i) {
+      copy_box(to, map_, 0, line, gate_, group_, full);
+      to += Memory::kInputBytes;
+      line += kEight;
+    }
   }
-}
+
+ private:
+  const Geometry& geometry_;
+  const CUtensorMap& map_;
+  const Barriers& barriers_;
+  const std::uint32_t inputs_;
+  const int rows_, first_row_, gate_, group_;
+};
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

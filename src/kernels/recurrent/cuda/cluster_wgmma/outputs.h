@@ -6,7 +6,7 @@
 /// The warps that write h and c to global memory: outputs, and states for backward.
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-inline constexpr int kWritingThreads = 64;
+inline constexpr int kWritingWarps = 3;
 
 /// Copies 16 bytes from shared memory, or as many zeros, at once where they lie so.
 template <typename T>
@@ -30,23 +30,23 @@ struct StateArrays {
   int line;  ///< of the layer's first row
 };
 
-template <typename Cell, typename T, int kGroups>
+template <typename Cell, typename T, typename Memory>
 class Outputs {
-  using Memory = BlockMemory<kGroups>;
-  static constexpr int kHPieces = Memory::kUnits / 8, kCPieces = Memory::kUnits / 4;
+  static constexpr int kEights = Memory::kUnits / 8, kWarpRows = 32 / kEights;
 
  public:
-  /// `thread` of those that write.
+  /// `warp` of those that write.
   __device__ Outputs(const LayerForward& args, const Geometry& geometry, const Part& part,
-                     std::byte* shared, const Memory& memory, int thread)
+                     std::byte* shared, const Memory& memory, int warp)
       : args_(args),
         geometry_(geometry),
         part_(part),
-        shared_(shared),
+        states_(shared + memory.states),
         cells_(shared + memory.cells),
         lengths_(reinterpret_cast<const int*>(shared + memory.lengths)),
-        thread_(thread),
-        unit_(part.rank * Memory::kUnits) {}
+        row_(warp * kWarpRows + lane() / kEights),
+        unit_(part.rank * Memory::kUnits + lane() % kEights * 8),
+        exists_(lane() < kWarpRows * kEights && unit_ < args.extent.hidden) {}
 
   /// Writes states that lie before the first of a tile's steps.
   __device__ void begin(int tile, int steps) const {
@@ -75,61 +75,57 @@ class Outputs {
   }
 
  private:
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ StateArrays<T> kept(int index) const {
     return {static_cast<T*>(args_.h_states[part_.direction]), args_.c_states[part_.direction],
             index * args_.extent.rows};
   }
 
   /// A tile's states to where they go, and unless `time` is -1 to the outputs of that time, where
-  /// rows that have ended have zeros.
+  /// rows that have ended have zeros. A lane has eight units of a row.
   __device__ void write(int tile, int number, int time, const StateArrays<T>& to) const {
+    if (!exists_) return;
     const Extent& extent = args_.extent;
-    const TileState<kGroups> states{geometry_};
+    const TileState<Memory> states{geometry_};
     const int first = geometry_.first_column(tile), columns = geometry_.columns(tile);
     const int rows = min(columns, part_.rows - first), row_of_layer = part_.first_row + first;
-    const int* lengths = lengths_ + first;
-    const auto* h = reinterpret_cast<const T*>(shared_ + states.at(tile, number)) +
-                    part_.rank * kHPieces * columns * 8;
+    const auto* h = reinterpret_cast<const T*>(states_ + states.at(tile, number)) +
+                    unit_ / 8 * columns * 8;
+    const auto* c = reinterpret_cast<const float*>(cells_ + states.cells_at(tile, number)) +
+                    unit_ % Memory::kUnits;
+    // Places in arrays are counted in 32 bits (persistent::refuse_size).
+    const int hidden = extent.hidden, directions = extent.directions;
+    const int out = ((time * extent.rows + row_of_layer) * directions + part_.direction) * hidden;
+    const int kept = (to.line + row_of_layer) * hidden;
+    const int c_out = ((part_.direction * extent.time + time) * extent.rows + row_of_layer) * hidden;
 #pragma unroll 1
-    for (int i = thread_; i < rows * kHPieces; i += kWritingThreads) {
-      const int row = i / kHPieces, piece = i % kHPieces, unit = unit_ + piece * 8;
-      if (unit >= extent.hidden) continue;
-      const T* from = h + (piece * columns + row) * 8;
+    for (int row = row_; row < rows; row += kWritingWarps * kWarpRows) {
+      const bool zeros = time >= lengths_[first + row];
+      const int inside = row * hidden + unit_;
       if (time >= 0) {
-        const int line = time * extent.rows + row_of_layer + row;
-        store_piece(static_cast<T*>(args_.y) + (line * extent.directions + part_.direction) *
-                                                   static_cast<std::int64_t>(extent.hidden) +
-                        unit,
-                    from, time >= lengths[row]);
+        store_piece(static_cast<T*>(args_.y) + (out + row * directions * hidden + unit_),
+                    h + row * 8, zeros);
       }
-      if (to.h) store_piece(to.h + index(to.line, row_of_layer + row, unit), from, false);
-    }
-    if constexpr (!Cell::kHasCellState) return;
-    if (!to.c && !args_.c_sequence) return;
-    const auto* c = reinterpret_cast<const float*>(cells_ + states.cells_at(tile, number));
-#pragma unroll 1
-    for (int i = thread_; i < rows * kCPieces; i += kWritingThreads) {
-      const int row = i / kCPieces, piece = i % kCPieces, unit = unit_ + piece * 4;
-      if (unit >= extent.hidden) continue;
-      const float* from = c + row * Memory::kCellStride + piece * 4;
-      if (time >= 0 && args_.c_sequence) {
-        const int line = (part_.direction * extent.time + time) * extent.rows;
-        store_piece(args_.c_sequence + index(line, row_of_layer + row, unit), from,
-                    time >= lengths[row]);
+      if (to.h) store_piece(to.h + (kept + inside), h + row * 8, false);
+      if constexpr (!Cell::kHasCellState) continue;
+#pragma unroll
+      for (int i = 0; i < 8; i += 4) {
+        const float* from = c + row * Memory::kCellStride + i;
+        if (time >= 0 && args_.c_sequence) {
+          store_piece(args_.c_sequence + (c_out + inside + i), from, zeros);
+        }
+        if (to.c) store_piece(to.c + (kept + inside + i), from, false);
       }
-      if (to.c) store_piece(to.c + index(to.line, row_of_layer + row, unit), from, false);
     }
-  }
-  __device__ std::int64_t index(int line, int row, int unit) const {
-    return static_cast<std::int64_t>(line + row) * args_.extent.hidden + unit;
   }
 
   const LayerForward& args_;
   const Geometry& geometry_;
   const Part& part_;
-  const std::byte *const shared_, *const cells_;
+  const std::byte *const states_, *const cells_;
   const int* const lengths_;
-  const int thread_, unit_;
+  const int row_, unit_;
+  const bool exists_;
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma
