@@ -1,6 +1,7 @@
 #include <array>
 
 #include "kernels/recurrent/arguments.h"
+#include "kernels/recurrent/cuda/cluster_wgmma/launch.h"
 #include "kernels/recurrent/cuda/cudnn_plan.h"
 #include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/ladder_plan.h"
@@ -74,6 +75,14 @@ std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const De
   return refuse_persistent<persistent::refuse>(descriptor, device);
 }
 
+/// Backward is persistent-wide's.
+std::optional<std::string> refuse_cluster_wgmma(const Descriptor& descriptor,
+                                                const Device& device) {
+  if (auto reason = refuse_spread<cluster_wgmma::refuse>(descriptor, device)) return reason;
+  if (!descriptor.training) return std::nullopt;
+  return wide::refuse_backward(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
+}
+
 /// Where backward's weights don't stay on chip, or better don't.
 std::optional<std::string> refuse_persistent_forward(const Descriptor& descriptor,
                                                      const Device& device) {
@@ -118,6 +127,7 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
 constexpr std::array kList{
     rung<kPersistentCluster>(refuse_cluster),
     rung<kPersistentGrid>(refuse_spread<persistent_grid::refuse>),
+    rung<kPersistentClusterWgmma>(refuse_cluster_wgmma),
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),
     rung<kPersistentForward>(refuse_persistent_forward),

@@ -1,3 +1,4 @@
+#include "kernels/recurrent/cuda/cluster_wgmma/launch.h"
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
@@ -133,7 +134,13 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
             cudaEvent_t begun = nullptr, int part = -1) {
   const Engine& engine = run.engine;
   const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun, part};
-  if (engine.rung.residence == Residence::kGrid) {
+  if (engine.rung.residence == Residence::kClusterWgmma) {
+    if constexpr (std::is_same_v<Args, persistent::LayerForward>) {
+      cluster_wgmma::launch(queue, run.kind(), args);
+    } else {
+      wide::launch(queue, run.kind(), args, false, run.workspace<void>(exchange));
+    }
+  } else if (engine.rung.residence == Residence::kGrid) {
     persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kWide) {
     const bool saved_by_gate = !engine.rung.persistent_backward();
@@ -248,9 +255,9 @@ bool can_await_turns(const Run& run) {
   const Descriptor& descriptor = run.engine.descriptor;
   // Of several launches the first tells nothing of the others. Rows that end early have their last
   // steps cleared when a launch ends, and a direction has the other's last turns first.
-  if (run.engine.rung.residence != Residence::kWide || run.lengths() || descriptor.directions > 1) {
-    return false;
-  }
+  const Residence residence = run.engine.rung.residence;
+  if (residence != Residence::kWide && residence != Residence::kClusterWgmma) return false;
+  if (run.lengths() || descriptor.directions > 1) return false;
   if (wide::backward_launches(descriptor, run.args.rows) > 1) return false;
   constexpr std::int64_t kFewestTurns = 4;
   const std::int64_t all = runtime::cuda::gpu_of(run.context.stream()).processors;

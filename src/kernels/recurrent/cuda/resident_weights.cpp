@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/resident_weights.h"
 
+#include "kernels/recurrent/cuda/cluster_wgmma/pack_kernels.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
@@ -77,6 +78,19 @@ void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const floa
   wide::pack_backward(stream, descriptor.dtype, args);
 }
 
+void pack_for_cluster_wgmma(cudaStream_t stream, const Descriptor& descriptor,
+                            const float* weight_hh, const ResidentWeights& to) {
+  auto args = weights_of<cluster_wgmma::PackWeights>(descriptor, weight_hh);
+  args.to = to.forward;
+  cluster_wgmma::pack_forward(stream, descriptor.dtype, args);
+  if (!to.backward) return;
+  auto backward = weights_of<wide::PackWeights>(descriptor, weight_hh);
+  backward.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
+  backward.stages = static_cast<std::int32_t>(wide::backward_stages(descriptor));
+  backward.to = to.backward;
+  wide::pack_backward(stream, descriptor.dtype, backward);
+}
+
 void pack_for_streaming(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
                         const ResidentWeights& to) {
   auto args = weights_of<streamed::PackWeights>(descriptor, weight_hh);
@@ -96,6 +110,11 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
     // Some layers can't be trained.
     return {persistent_grid::forward_residence(descriptor).bytes(),
             descriptor.training ? persistent_grid::backward_residence(descriptor).bytes() : 0};
+  }
+  if (residence == Residence::kClusterWgmma) {
+    const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
+    return both_passes(descriptor, cluster_wgmma::packed_bytes(descriptor.hidden),
+                       wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
   }
   if (residence == Residence::kWide) {
     const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
@@ -117,6 +136,9 @@ PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
     return {persistent_grid::forward_exchange_bytes(descriptor),
             descriptor.training ? persistent_grid::backward_exchange_bytes(descriptor) : 0};
   }
+  if (residence == Residence::kClusterWgmma) {
+    return both_passes(descriptor, 0, wide::exchange_bytes(descriptor));
+  }
   if (residence == Residence::kWide) {
     const std::int64_t bytes = wide::exchange_bytes(descriptor);
     return both_passes(descriptor, bytes, bytes);
@@ -133,7 +155,9 @@ void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Re
   const auto pack = residence == Residence::kGrid       ? pack_for_grid
                     : residence == Residence::kWide     ? pack_for_wide
                     : residence == Residence::kStreamed ? pack_for_streaming
-                                                        : pack_for_cluster;
+                    : residence == Residence::kClusterWgmma
+                        ? pack_for_cluster_wgmma
+                        : pack_for_cluster;
   pack(stream, descriptor, weight_hh, to);
 }
 

@@ -21,6 +21,8 @@ enum class InputProducts {
 enum class Residence {
   kNone,      ///< nowhere: each step reads them anew
   kCluster,   ///< in each cluster, which works on some rows (persistent/)
+  /// Likewise for many rows, in forward (cluster_wgmma/); in backward as kWide.
+  kClusterWgmma,
   kGrid,      ///< spread over a group of blocks, a few rows each (persistent_grid/)
   kWide,      ///< spread over the whole GPU, for many rows (wide/)
   kStreamed,  ///< likewise, but for those that don't fit there (streamed/)
@@ -82,6 +84,8 @@ constexpr Rung persistent_rung(std::string_view name, Residence residence) {
 }
 inline constexpr Rung kPersistentCluster =
     persistent_rung("persistent-cluster", Residence::kCluster);
+inline constexpr Rung kPersistentClusterWgmma =
+    persistent_rung("persistent-cluster-wgmma", Residence::kClusterWgmma);
 inline constexpr Rung kPersistentGrid = persistent_rung("persistent-grid", Residence::kGrid);
 inline constexpr Rung kPersistentWide = persistent_rung("persistent-wide", Residence::kWide);
 

@@ -81,13 +81,5 @@ __device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, int x,
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
-__device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, int x, int y, int z,
-                                int w, std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
-      "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
-      : "memory");
-}
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -38,7 +38,7 @@ CUtensorMap make_tensor_map(base::DType storage, const void* data,
                             std::initializer_list<MapExtent> list) {
   static const Encode encode = find_encode();
   const MapExtent* extents = list.begin();
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMost = 4;
   const std::size_t rank = list.size();
   SLUICE_ASSERT(rank <= kMost);
   std::array<cuuint64_t, kMost> sizes{}, strides{};
@@ -51,12 +51,15 @@ CUtensorMap make_tensor_map(base::DType storage, const void* data,
       strides[i - 1] = static_cast<cuuint64_t>(extents[i].stride) * base::size_of(storage);
     }
   }
+  constexpr std::int64_t kShortLine = 64;
+  const bool is_short =
+      extents[0].box * static_cast<std::int64_t>(base::size_of(storage)) == kShortLine;
   CUtensorMap map;
-  const CUresult result =
-      encode(&map, map_type(storage), static_cast<cuuint32_t>(rank), const_cast<void*>(data),
-             sizes.data(), strides.data(), boxes.data(), steps.data(),
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(
+      &map, map_type(storage), static_cast<cuuint32_t>(rank), const_cast<void*>(data), sizes.data(),
+      strides.data(), boxes.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+      is_short ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     base::fail(ErrorCode::kDevice,
                "could not make a tensor map of {} extents: the driver's error {}", rank,

@@ -15,7 +15,7 @@ using persistent::LayerForward;
 inline constexpr int kBlocks = 8;  ///< of a cluster
 /// Units of which a warpgroup has all four gates, and so 64 rows of the product; warpgroups of a
 /// block that multiply and evaluate cells.
-inline constexpr int kGroupUnits = 16, kMostGroups = 3;
+inline constexpr int kGroupUnits = 16, kFewestGroups = 2, kMostGroups = 3;
 inline constexpr int kMostUnits = kBlocks * kMostGroups * kGroupUnits;
 /// Rows of a tile, with padding: of two forms of a product the compiler makes no copies of weights.
 inline constexpr int kEight = 8, kFewestTileRows = 16, kMostTileRows = 24;
@@ -25,8 +25,11 @@ inline constexpr int kMostTiles = 4, kMostAhead = 8;
 /// Warpgroups that so many units take.
 constexpr int groups_for(std::int64_t hidden) {
   constexpr std::int64_t kUnitsOfGroup = std::int64_t{kBlocks} * kGroupUnits;
-  return static_cast<int>((hidden + kUnitsOfGroup - 1) / kUnitsOfGroup);
+  const int groups = static_cast<int>((hidden + kUnitsOfGroup - 1) / kUnitsOfGroup);
+  return groups < kFewestGroups ? kFewestGroups : groups;
 }
+/// Threads of a block: its warpgroups of units, and one whose warps bring, send and write.
+constexpr int threads_of(int groups) { return 128 * (groups + 1); }
 
 /// How rows lie on clusters.
 struct Geometry {

@@ -49,17 +49,10 @@ class ForwardCells {
   /// What the sums begin with: inputs of a step of a tile.
   __device__ void begin_sums(float (&sums)[kMostTileRows / 2], const float* inputs,
                              int columns) const {
-    const float* from = inputs + input_;
-#pragma unroll
-    for (int j = 0; j < kMostTileRows / kEight; ++j) {
-      if (j * kEight >= columns) break;
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const float first = from[k * kGroupUnits];
-        sums[4 * j + k] = (has_first_ ? first : 0.0f) + bias_[0];
-        sums[4 * j + 2 + k] = from[second_input_ + k * kGroupUnits] + bias_[1];
-      }
-      from += Memory::kInputBytes / 4;
+    if (columns == kMostTileRows) {
+      begin_tile<kMostTileRows / kEight>(sums, inputs);
+    } else {
+      begin_tile<kFewestTileRows / kEight>(sums, inputs);
     }
   }
 
@@ -69,8 +62,8 @@ class ForwardCells {
     int first, columns, time;
     int h_before, h_after, c_before, c_after;
   };
-  /// Evaluates the step.
-  __device__ void step(const float (&sums)[kMostTileRows / 2], const Place& place) const {
+  /// Evaluates the step, but for what save() does.
+  __device__ void step(const float (&sums)[kMostTileRows / 2], const Place& place) {
     if (place.columns == kMostTileRows) {
       step_tile<kMostTileRows / kEight>(sums, place);
     } else {
@@ -78,50 +71,69 @@ class ForwardCells {
     }
   }
 
+  /// Writes what backward reads of the last step.
+  __device__ void save(const Place& place) const {
+    if (!saves_) return;
+    auto* saved = static_cast<typename Four::Bits*>(args_.saved[direction_]) +
+                  ((place.time * args_.extent.rows + place.first) * args_.extent.hidden + saved_);
+#pragma unroll
+    for (int j = 0; j < kMostTileRows / kEight; ++j) {
+      if (active_[j]) saved[j * kEight * args_.extent.hidden] = bits_[j];
+    }
+  }
+
  private:
+  template <int kRows>
+  __device__ void begin_tile(float* sums, const float* inputs) const {
+    const float* from = inputs + input_;
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const float first = from[j * (Memory::kInputBytes / 4) + k * kGroupUnits];
+        sums[4 * j + k] = (has_first_ ? first : 0.0f) + bias_[0];
+        sums[4 * j + 2 + k] =
+            from[j * (Memory::kInputBytes / 4) + second_input_ + k * kGroupUnits] + bias_[1];
+      }
+    }
+  }
+
   /// Without a branch between a thread's rows, so that they run interleaved.
   template <int kRows>
-  __device__ void step_tile(const float* sums, const Place& place) const {
+  __device__ void step_tile(const float* sums, const Place& place) {
     const int inside = eight_ * place.columns * 16 + state_;
     const std::byte* h_before = states_ + place.h_before + inside;
     std::byte* h_after = states_ + place.h_after + inside;
     const float* c_before = cells_ + place.c_before / 4 + cell_;
     float* c_after = cells_ + place.c_after / 4 + cell_;
     const int* lengths = lengths_ + place.first + row_;
-    bool active[kRows];
     float c[kRows];
     T h[kRows];
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
-      active[j] = place.time < lengths[j * kEight];
+      active_[j] = place.time < lengths[j * kEight];
       c[j] = Cell::kHasCellState ? c_before[j * kEight * Memory::kCellStride] : 0;
       h[j] = *reinterpret_cast<const T*>(h_before + j * kEight * 16);
     }
-    typename Four::Bits bits[kRows];
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
       float products[4], gates[Cell::kSaved];
       exchange(sums + 4 * j, products);
       evaluate(products, gates);
-      bits[j] = Four(gates).bits;
+      bits_[j] = Four(gates).bits;
       const float next = Cell::next_c(gates, c[j]);
       T fresh;
       store(&fresh, Cell::next_h(gates, next, load(&h[j])));
-      h[j] = active[j] ? fresh : h[j];
-      c[j] = active[j] ? next : c[j];
+      h[j] = active_[j] ? fresh : h[j];
+      c[j] = active_[j] ? next : c[j];
     }
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
       *reinterpret_cast<T*>(h_after + j * kEight * 16) = h[j];
       if constexpr (Cell::kHasCellState) c_after[j * kEight * Memory::kCellStride] = c[j];
     }
-    if (!saves_) return;
-    auto* saved = static_cast<typename Four::Bits*>(args_.saved[direction_]) +
-                  ((place.time * args_.extent.rows + place.first) * args_.extent.hidden + saved_);
 #pragma unroll
-    for (int j = 0; j < kRows; ++j) {
-      if (active[j]) saved[j * kEight * args_.extent.hidden] = bits[j];
-    }
+    for (int j = kRows; j < kMostTileRows / kEight; ++j) active_[j] = false;
   }
 
   /// Lanes l and l ^ 4 have two gates each of a unit in two rows: each gets all four in one.
@@ -156,6 +168,8 @@ class ForwardCells {
   bool has_first_;
   int input_, second_input_, cell_, eight_, state_, saved_;
   float bias_[2];
+  bool active_[kMostTileRows / kEight];
+  typename Four::Bits bits_[kMostTileRows / kEight];
 };
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

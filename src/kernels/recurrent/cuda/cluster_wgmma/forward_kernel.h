@@ -10,9 +10,6 @@
 
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-/// Warpgroups of units, and one whose warps read and write global memory.
-constexpr int threads_of(int groups) { return 128 * (groups + 1); }
-
 /// Called by one thread.
 template <int kGroups>
 __device__ void begin_barriers(const Barriers& barriers, const Geometry& geometry) {
@@ -97,7 +94,9 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
   if (group < kGroups) {
     if constexpr (kGroups == 3) wide::take_registers<152>();
     ResidentWeights<T, kGroups> weights(args.weights[part.direction], part.rank, group);
-    const ForwardCells<Cell, T, Memory> cells(args, part, shared, memory);
+    using Cells = ForwardCells<Cell, T, Memory>;
+    Cells cells(args, part, shared, memory);
+    const Turns<kGroups> turns(group);
     Slot slot{geometry.ahead};
     for (; item.has(); item.advance()) {
       const int tile = item.tile, step = item.step, next = step + 1;
@@ -109,16 +108,21 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
           reinterpret_cast<const float*>(shared + slot.index * Memory::slot_bytes(geometry)),
           columns);
       slot.next();
+      wait_for_phase(barriers.state_written(tile, next & 1), states.written_phase(next) ^ 1);
       const int before = states.at(tile, step), after = states.at(tile, next);
       if (step > 0) wait_for_phase(barriers.state_full(tile, step & 1), states.full_phase(step));
-      weights.multiply(sums, states_base + static_cast<std::uint32_t>(before), columns);
-      wait_for_phase(barriers.state_written(tile, next & 1), states.written_phase(next) ^ 1);
-      cells.step(sums, {geometry.first_column(tile), columns, time_of(item), before, after,
-                        states.cells_at(tile, step), states.cells_at(tile, next)});
+      weights.multiply(sums, states_base + static_cast<std::uint32_t>(before), columns, turns);
+      const typename Cells::Place place{geometry.first_column(tile), columns, time_of(item),
+                                        before, after, states.cells_at(tile, step),
+                                        states.cells_at(tile, next)};
+      cells.step(sums, place);
       // For the copy engine, too.
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       wide::arrive(barriers.made(tile));
+      // The fence would wait for it.
+      cells.save(place);
     }
+    turns.end();
   } else {
     if constexpr (kGroups == 3) wide::give_registers<56>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;

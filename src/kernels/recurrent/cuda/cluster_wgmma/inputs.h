@@ -5,6 +5,16 @@
 /// How inputs are read ahead, by one thread for all.
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
+/// As copy_box() of tensor_copy.h, of a tensor of four extents.
+__device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, int x, int y, int z, int w,
+                                std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+
 template <typename Memory>
 class InputReader {
  public:

@@ -107,14 +107,15 @@ class Outputs {
                     h + row * 8, zeros);
       }
       if (to.h) store_piece(to.h + (kept + inside), h + row * 8, false);
-      if constexpr (!Cell::kHasCellState) continue;
+      if constexpr (Cell::kHasCellState) {
 #pragma unroll
-      for (int i = 0; i < 8; i += 4) {
-        const float* from = c + row * Memory::kCellStride + i;
-        if (time >= 0 && args_.c_sequence) {
-          store_piece(args_.c_sequence + (c_out + inside + i), from, zeros);
+        for (int i = 0; i < 8; i += 4) {
+          const float* from = c + row * Memory::kCellStride + i;
+          if (time >= 0 && args_.c_sequence) {
+            store_piece(args_.c_sequence + (c_out + inside + i), from, zeros);
+          }
+          if (to.c) store_piece(to.c + (kept + inside + i), from, false);
         }
-        if (to.c) store_piece(to.c + (kept + inside + i), from, false);
       }
     }
   }

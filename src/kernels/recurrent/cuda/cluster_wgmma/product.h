@@ -51,6 +51,31 @@ __device__ void hold(float* sums) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
+/// Warpgroups take turns at the tensor cores: all three at once would end at the same time, and then
+/// evaluate their cells at the same time, while the tensor cores have nothing to do.
+template <int kGroups>
+class Turns {
+ public:
+  __device__ explicit Turns(int group) : group_(group) {
+    if (group == kGroups - 1) pass();
+  }
+  __device__ void wait() const {
+    if constexpr (kGroups > 1) asm volatile("bar.sync %0, 256;" ::"r"(1 + group_) : "memory");
+  }
+  /// To the next warpgroup.
+  __device__ void pass() const {
+    const int next = group_ + 1 == kGroups ? 0 : group_ + 1;
+    if constexpr (kGroups > 1) asm volatile("bar.arrive %0, 256;" ::"r"(1 + next) : "memory");
+  }
+  /// Behind the last product.
+  __device__ void end() const {
+    if (group_ == 0) wait();
+  }
+
+ private:
+  const int group_;
+};
+
 /// A warpgroup's weights for all of the depth: 64 rows, as pack_forward leaves them.
 template <typename T, int kGroups>
 class ResidentWeights {
@@ -64,22 +89,25 @@ class ResidentWeights {
     for (int k = 0; k < kSteps; ++k) reinterpret_cast<uint4&>(weights_[k]) = from[k * 128];
   }
 
-  /// Adds the products with h of a tile to the sums.
-  __device__ void multiply(float (&sums)[kMostTileRows / 2], std::uint32_t state, int columns) {
+  /// Adds the products with h of a tile to the sums, when it is the warpgroup's turn.
+  __device__ void multiply(float (&sums)[kMostTileRows / 2], std::uint32_t state, int columns,
+                           const Turns<kGroups>& turns) {
     // The compiler knows that all lanes have what comes from one: addresses of wgmma are the same
     // in a warp.
     state = __shfl_sync(~0u, state, 0);
     if (columns == kMostTileRows) {
-      multiply_tile<kMostTileRows>(sums, state);
+      multiply_tile<kMostTileRows>(sums, state, turns);
     } else {
-      multiply_tile<kFewestTileRows>(sums, state);
+      multiply_tile<kFewestTileRows>(sums, state, turns);
     }
   }
 
  private:
   template <int kColumns>
-  __device__ void multiply_tile(float (&sums)[kMostTileRows / 2], std::uint32_t state) {
+  __device__ void multiply_tile(float (&sums)[kMostTileRows / 2], std::uint32_t state,
+                                const Turns<kGroups>& turns) {
     const std::uint64_t rows = rows_at(state, kColumns);
+    turns.wait();
     hold<kColumns / 2>(sums);
     begin_products();
 #pragma unroll
@@ -87,6 +115,7 @@ class ResidentWeights {
       multiply_rows<T, kColumns>(sums, weights_[k], rows + k * 2 * kColumns);
     }
     end_products();
+    turns.pass();
     wait_for_products<0>();
     hold<kColumns / 2>(sums);
   }

@@ -244,6 +244,26 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass
                      spread.blocks() / spread.cluster, spread.cluster);
 }
 
+std::optional<std::string> refuse_pass(const Descriptor& descriptor,
+                                       const runtime::cuda::CudaDevice& device, Pass pass) {
+  const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
+                                descriptor.directions);
+  if (!spread && descriptor.directions == 2) {
+    return "both directions of so many units don't run at once";
+  }
+  if (!spread) return "clusters that share the depth of backward's products don't all run at once";
+  const int tiles = spread->most_tiles();
+  if (tiles > most_tiles(pass, descriptor)) {
+    return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
+  }
+  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  // A run of fewer rows may take more blocks, or clusters of another size.
+  for (std::int64_t rows = descriptor.rows; rows > 0; rows -= kTileRows) {
+    if (auto reason = refuse_blocks(descriptor, pass, rows)) return reason;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::int64_t chunks_of(std::int64_t hidden) { return parts(hidden, kChunkUnits); }
@@ -278,26 +298,13 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return fmt::format("its blocks hold the recurrent weights of {} units, not of {}", kMostUnits,
                        descriptor.hidden);
   }
-  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-    if (pass == Pass::kBackward && !descriptor.training) continue;
-    const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
-                                  descriptor.directions);
-    if (!spread && descriptor.directions == 2) {
-      return "both directions of so many units don't run at once";
-    }
-    if (!spread)
-      return "clusters that share the depth of backward's products don't all run at once";
-    const int tiles = spread->most_tiles();
-    if (tiles > most_tiles(pass, descriptor)) {
-      return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
-    }
-    // A run of fewer rows may take more blocks, or clusters of another size.
-    for (std::int64_t rows = descriptor.rows; rows > 0; rows -= kTileRows) {
-      if (auto reason = refuse_blocks(descriptor, pass, rows)) return reason;
-    }
-  }
-  return std::nullopt;
+  if (auto reason = refuse_pass(descriptor, device, Pass::kForward)) return reason;
+  return descriptor.training ? refuse_backward(descriptor, device) : std::nullopt;
+}
+
+std::optional<std::string> refuse_backward(const Descriptor& descriptor,
+                                           const runtime::cuda::CudaDevice& device) {
+  return refuse_pass(descriptor, device, Pass::kBackward);
 }
 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,

@@ -15,6 +15,10 @@ namespace sluice::kernels::recurrent::cuda::wide {
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device);
 
+/// Why its backward alone can't be.
+std::optional<std::string> refuse_backward(const Descriptor& descriptor,
+                                           const runtime::cuda::CudaDevice& device);
+
 /// Chunks of 64 units that have all units, and stages of the ring that the depth of the products
 /// takes.
 std::int64_t chunks_of(std::int64_t hidden);

@@ -1,0 +1,146 @@
+#include "kernels/recurrent/cuda/cluster_wgmma/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/recurrent/cuda/cluster_wgmma/block_memory.h"
+#include "kernels/recurrent/cuda/cluster_wgmma/kernels.h"
+#include "kernels/recurrent/cuda/persistent/launch.h"
+#include "kernels/recurrent/cuda/tensor_map.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
+
+namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
+namespace {
+
+using runtime::cuda::check;
+
+/// Clusters of eight blocks that an H200 runs at once, if each block takes a multiprocessor for
+/// itself (cudaOccupancyMaxActiveClusters). They don't wait for each other.
+constexpr std::int64_t kClustersAtOnce = 15;
+constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
+/// Steps of tiles that are read ahead at least.
+constexpr int kFewestAhead = 2;
+
+std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
+
+template <int kGroups>
+int bytes_with(const Geometry& geometry, int gates) {
+  return gates == 4 ? BlockMemory<kGroups, 4>(geometry).bytes
+                    : BlockMemory<kGroups, 3>(geometry).bytes;
+}
+int shared_bytes(const Geometry& geometry, int groups, int gates) {
+  return groups == 2 ? bytes_with<2>(geometry, gates) : bytes_with<3>(geometry, gates);
+}
+
+/// Rows in as many clusters as run at once, and in as few tiles as can be; what they leave of the
+/// memory is for inputs. None if there are too many rows.
+std::optional<Geometry> spread_of(std::int64_t rows, std::int64_t directions, int groups,
+                                  int gates) {
+  const std::int64_t each = parts(rows, std::min(rows, kClustersAtOnce / directions));
+  const std::int64_t clusters = parts(rows, each);
+  const std::int64_t tiles = parts(parts(rows, clusters), kMostTileRows);
+  if (tiles > kMostTiles) return std::nullopt;
+  Geometry geometry = in_tiles(static_cast<int>(clusters), static_cast<int>(parts(rows, clusters)),
+                               static_cast<int>(tiles));
+  geometry.ahead = kMostAhead;
+  while (shared_bytes(geometry, groups, gates) > kSharedBytes) {
+    if (--geometry.ahead < kFewestAhead) return std::nullopt;
+  }
+  return geometry;
+}
+
+/// The most rows that fit.
+std::int64_t most_rows(const Descriptor& descriptor) {
+  const int groups = groups_for(descriptor.hidden), gates = static_cast<int>(descriptor.gates());
+  std::int64_t rows = kMostTiles * kMostTileRows * (kClustersAtOnce / descriptor.directions);
+  while (!spread_of(rows, descriptor.directions, groups, gates)) --rows;
+  return rows;
+}
+
+struct Configuration {
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  cudaLaunchConfig_t launch{};
+
+  Configuration(int clusters, int groups, int bytes, const LaunchQueue& queue) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {kBlocks, 1, 1};
+    launch.gridDim = static_cast<unsigned>(clusters * kBlocks);
+    launch.blockDim = static_cast<unsigned>(threads_of(groups));
+    launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
+    launch.attrs = attributes.data();
+    launch.numAttrs = queue.add_event(attributes.data(), 1);
+    launch.stream = queue.stream;
+  }
+  Configuration(const Configuration&) = delete;
+  Configuration& operator=(const Configuration&) = delete;
+};
+
+const void* kernel_of(const CellKind& kind, int groups, int bytes) {
+  const void* kernel = kernels_of(kind)[static_cast<std::size_t>(groups - kFewestGroups)];
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "allow a recurrent kernel its shared memory");
+  return kernel;
+}
+
+/// Of the products of inputs: boxes of a block's units, a direction's gates and eight rows.
+CUtensorMap map_inputs(const LayerForward& args, int groups, int gates) {
+  const Extent& extent = args.extent;
+  const std::int64_t hidden = extent.hidden, width = extent.directions * gates * hidden;
+  return make_tensor_map(DType::kFloat32, args.input,
+                         {{kGroupUnits, 1, kGroupUnits},
+                          {std::int64_t{extent.time} * extent.rows, width, kEight},
+                          {std::int64_t{extent.directions} * gates, hidden, gates},
+                          {hidden / kGroupUnits, kGroupUnits, groups}});
+}
+
+}  // namespace
+
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device) {
+  if (!device.gpu().code.hopper) {
+    return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
+  }
+  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
+    return "it computes bfloat16 and float16";
+  }
+  if (descriptor.projects()) return "it has no projection";
+  if (descriptor.hidden > kMostUnits) {
+    return fmt::format("a cluster holds the recurrent weights of {} units, not of {}", kMostUnits,
+                       descriptor.hidden);
+  }
+  if (descriptor.hidden % kGroupUnits != 0) {
+    return fmt::format("its units come in sixteens, not {}", descriptor.hidden);
+  }
+  if (auto reason = persistent::refuse_size(descriptor)) return reason;
+  if (const std::int64_t most = most_rows(descriptor); descriptor.rows > most) {
+    return fmt::format("its clusters take {} rows at once, not {}", most, descriptor.rows);
+  }
+  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  const int groups = groups_for(descriptor.hidden);
+  const void* kernel = kernel_of({descriptor.cell, descriptor.dtype}, groups, kSharedBytes);
+  const Configuration configuration(1, groups, kSharedBytes, {});
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
+        "ask how many clusters of a recurrent kernel run at once");
+  if (clusters > 0) return std::nullopt;
+  return fmt::format("this GPU can't run {} blocks as a cluster", kBlocks);
+}
+
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args) {
+  const Extent& extent = args.extent;
+  const int groups = groups_for(extent.hidden), gates = kind.cell == CellType::kLstm ? 4 : 3;
+  Geometry geometry = spread_of(extent.rows, extent.directions, groups, gates).value();
+  const int bytes = shared_bytes(geometry, groups, gates);
+  const void* kernel = kernel_of(kind, groups, bytes);
+  const Configuration configuration(geometry.clusters * extent.directions, groups, bytes, queue);
+  LayerForward copy = args;
+  CUtensorMap inputs = map_inputs(args, groups, gates);
+  void* values[]{&copy, &geometry, &inputs};
+  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
+        "queue the kernel of a recurrent layer");
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+/// A device and a precision.
+using Parameter = std::tuple<const char*, const char*>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param), std::get<1>(parameter.param));
+}
+
+/// Layers of many rows that multiply within clusters, in tiles of 16 and 24 rows: only on devices
+/// that have them.
+class RecurrentClusterWgmma : public OnCandidate<Parameter> {
+ protected:
+  RecurrentClusterWgmma() : OnCandidate("persistent-cluster-wgmma") {}
+
+  /// One layer of so many sixteens of units.
+  Descriptor layer_of(CellType cell, std::int64_t directions, std::int64_t sixteens) {
+    Descriptor d;
+    d.cell = cell;
+    d.directions = directions;
+    d.input = draw(6, 20);
+    d.hidden = 16 * sixteens;
+    d.time = 7;
+    d.dtype = precision_.storage;
+    d.training = true;
+    return d;
+  }
+
+  /// Runs a layer that is planned for up to so many rows and compares.
+  void compare(Descriptor layer, std::int64_t time, std::int64_t rows, std::int64_t most_rows) {
+    StackCase stack;
+    layer.time = time + draw(0, 1);
+    layer.rows = most_rows;
+    stack.descriptor = layer;
+    stack.time = time;
+    stack.rows = rows;
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(layer)) return;
+    const Tensors got = run(stack, options());
+    expect_close(got, expected(stack), tolerance_of(precision_.storage));
+    EXPECT_EQ(run(stack, options()), got);
+  }
+
+  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentClusterWgmma,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values("bfloat16", "float16")),
+                         parameter_name);
+
+// Units that fill no block, some blocks, or all, of either number of warpgroups.
+TEST_P(RecurrentClusterWgmma, EqualsOracleAtEveryWidth) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t sixteens : {draw(1, 7), draw(8, 15), std::int64_t{16}, draw(17, 23)}) {
+      compare(layer_of(cell, 1, sixteens), 4, draw(1, 40), 40);
+    }
+    compare(layer_of(cell, 1, 24), 4, 64, 64);
+  }
+}
+
+// Clusters of one tile of 16 or 24 rows, and of two, three and four of both kinds.
+TEST_P(RecurrentClusterWgmma, EqualsOracleWithAnyTiles) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t each : {17, 26, 35, 45, 51, 60}) {
+      compare(layer_of(cell, 1, draw(2, 4)), 5, each * 15 - draw(0, 14), each * 15);
+    }
+    Descriptor inference = layer_of(cell, 1, draw(17, 20));
+    inference.training = false;
+    compare(inference, 3, 512, 512);
+    inference.hidden = 64;
+    compare(inference, 3, draw(1081, 1200), 1200);
+  }
+}
+
+TEST_P(RecurrentClusterWgmma, EqualsOracleInBothDirectionsAndSeveralLayers) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    compare(layer_of(cell, 2, draw(2, 6)), 6, draw(7 * 24 + 1, 7 * 40), 7 * 40);
+    Descriptor stack = layer_of(cell, draw(1, 2), draw(3, 6));
+    stack.layers = 3;
+    stack.dropout = 0.3;
+    compare(stack, 5, draw(120, 240), 240);
+  }
+}
+
+// Long enough for everything that takes turns to come round many times.
+TEST_P(RecurrentClusterWgmma, EqualsOracleOverManySteps) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    compare(layer_of(cell, draw(1, 2), draw(1, 3)), 40, draw(200, 300), 300);
+  }
+}
+
+TEST_P(RecurrentClusterWgmma, RefusesWhatDoesNotFit) {
+  Descriptor layer = layer_of(CellType::kLstm, 1, 24);
+  layer.rows = 512;
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  layer.hidden = 400;
+  EXPECT_EQ(refusal(layer), "a cluster holds the recurrent weights of 384 units, not of 400");
+  layer.hidden = 300;
+  EXPECT_EQ(refusal(layer), "its units come in sixteens, not 300");
+  layer.hidden = 384;
+  layer.training = false;
+  layer.rows = 1080;
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 1441;
+  EXPECT_EQ(refusal(layer).value_or("").substr(0, 20), "its clusters take 14");
+  layer.rows = 512;
+  layer.dtype = DType::kFloat32;
+  EXPECT_EQ(refusal(layer), "it computes bfloat16 and float16");
+  layer.dtype = precision_.storage;
+  layer.peepholes = true;
+  EXPECT_EQ(refusal(layer), "it has no peepholes");
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
