@@ -1,6 +1,7 @@
 #include <array>
 
 #include "kernels/recurrent/arguments.h"
+#include "kernels/recurrent/cuda/cluster_backward/launch.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/launch.h"
 #include "kernels/recurrent/cuda/cudnn_plan.h"
 #include "kernels/recurrent/cuda/fused_step.h"
@@ -75,11 +76,31 @@ std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const De
   return refuse_persistent<persistent::refuse>(descriptor, device);
 }
 
-/// Backward is persistent-wide's.
+/// The same layer in inference.
+Descriptor forward_of(const Descriptor& descriptor) {
+  Descriptor forward = descriptor;
+  forward.training = false;
+  return forward;
+}
+
+/// Forward is persistent-wide's.
+std::optional<std::string> refuse_wide_cluster(const Descriptor& descriptor, const Device& device) {
+  if (auto reason = refuse_spread<cluster_backward::refuse>(descriptor, device)) return reason;
+  return refuse_spread<wide::refuse>(forward_of(descriptor), device);
+}
+
+/// Both passes are in clusters.
 std::optional<std::string> refuse_cluster_wgmma(const Descriptor& descriptor,
                                                 const Device& device) {
   if (auto reason = refuse_spread<cluster_wgmma::refuse>(descriptor, device)) return reason;
   if (!descriptor.training) return std::nullopt;
+  return refuse_spread<cluster_backward::refuse>(descriptor, device);
+}
+
+/// Backward is persistent-wide's.
+std::optional<std::string> refuse_cluster_wide(const Descriptor& descriptor, const Device& device) {
+  if (!descriptor.training) return "it differs from persistent-cluster-wgmma in backward alone";
+  if (auto reason = refuse_spread<cluster_wgmma::refuse>(descriptor, device)) return reason;
   return wide::refuse_backward(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
@@ -92,9 +113,7 @@ std::optional<std::string> refuse_persistent_forward(const Descriptor& descripto
   if (descriptor.layers * descriptor.directions > 1) {
     return "backward step by step is faster with layers or directions beside each other";
   }
-  Descriptor forward = descriptor;
-  forward.training = false;
-  return refuse_spread<wide::refuse>(forward, device);
+  return refuse_spread<wide::refuse>(forward_of(descriptor), device);
 }
 
 template <const Rung& rung>
@@ -128,6 +147,8 @@ constexpr std::array kList{
     rung<kPersistentCluster>(refuse_cluster),
     rung<kPersistentGrid>(refuse_spread<persistent_grid::refuse>),
     rung<kPersistentClusterWgmma>(refuse_cluster_wgmma),
+    rung<kPersistentClusterWide>(refuse_cluster_wide),
+    rung<kPersistentWideCluster>(refuse_wide_cluster),
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),
     rung<kPersistentForward>(refuse_persistent_forward),

@@ -1,3 +1,4 @@
+#include "kernels/recurrent/cuda/cluster_backward/launch.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/launch.h"
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
@@ -134,15 +135,16 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
             cudaEvent_t begun = nullptr, int part = -1) {
   const Engine& engine = run.engine;
   const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun, part};
-  if (engine.rung.residence == Residence::kClusterWgmma) {
-    if constexpr (std::is_same_v<Args, persistent::LayerForward>) {
-      cluster_wgmma::launch(queue, run.kind(), args);
-    } else {
-      wide::launch(queue, run.kind(), args, false, run.workspace<void>(exchange));
+  if constexpr (std::is_base_of_v<persistent::LayerBackward, Args>) {
+    if (backward_of(engine.rung.residence) == Residence::kWideCluster) {
+      return cluster_backward::launch(queue, run.kind(), args);
     }
-  } else if (engine.rung.residence == Residence::kGrid) {
+  } else if (forward_of(engine.rung.residence) == Residence::kClusterWgmma) {
+    return cluster_wgmma::launch(queue, run.kind(), args);
+  }
+  if (engine.rung.residence == Residence::kGrid) {
     persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
-  } else if (engine.rung.residence == Residence::kWide) {
+  } else if (is_for_many_rows(engine.rung.residence)) {
     const bool saved_by_gate = !engine.rung.persistent_backward();
     wide::launch(queue, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kStreamed) {
@@ -255,9 +257,10 @@ bool can_await_turns(const Run& run) {
   const Descriptor& descriptor = run.engine.descriptor;
   // Of several launches the first tells nothing of the others. Rows that end early have their last
   // steps cleared when a launch ends, and a direction has the other's last turns first.
-  const Residence residence = run.engine.rung.residence;
-  if (residence != Residence::kWide && residence != Residence::kClusterWgmma) return false;
-  if (run.lengths() || descriptor.directions > 1) return false;
+  if (backward_of(run.engine.rung.residence) != Residence::kWide || run.lengths() ||
+      descriptor.directions > 1) {
+    return false;
+  }
   if (wide::backward_launches(descriptor, run.args.rows) > 1) return false;
   constexpr std::int64_t kFewestTurns = 4;
   const std::int64_t all = runtime::cuda::gpu_of(run.context.stream()).processors;

@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cuda/resident_weights.h"
 
+#include "kernels/recurrent/cuda/cluster_backward/pack_kernels.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/pack_kernels.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
@@ -61,34 +62,58 @@ void pack_for_grid(cudaStream_t stream, const Descriptor& descriptor, const floa
   persistent_grid::pack_backward(stream, descriptor.dtype, args);
 }
 
-void pack_for_wide(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                   const ResidentWeights& to) {
+wide::PackWeights wide_weights_of(const Descriptor& descriptor, const float* weight_hh,
+                                  const ResidentWeights& to) {
   auto args = weights_of<wide::PackWeights>(descriptor, weight_hh);
   args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
-  if (descriptor.dtype == DType::kFloat32) {
-    args.largest = to.largest;
-    find_largest_weight(stream, descriptor, weight_hh, to.largest);
+  if (descriptor.dtype == DType::kFloat32) args.largest = to.largest;
+  return args;
+}
+
+/// The two passes of launches for many rows, which may be of different kinds.
+void pack_forward(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+                  const float* weight_hh, const ResidentWeights& to) {
+  if (residence == Residence::kClusterWgmma) {
+    auto args = weights_of<cluster_wgmma::PackWeights>(descriptor, weight_hh);
+    args.to = to.forward;
+    return cluster_wgmma::pack_forward(stream, descriptor.dtype, args);
   }
+  auto args = wide_weights_of(descriptor, weight_hh, to);
   args.stages = static_cast<std::int32_t>(wide::forward_stages(descriptor));
   args.to = to.forward;
   wide::pack_forward(stream, descriptor.dtype, args);
-  if (!to.backward) return;
+}
+void pack_backward(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+                   const float* weight_hh, const ResidentWeights& to) {
+  if (residence == Residence::kWideCluster) {
+    auto args = weights_of<cluster_backward::PackWeights>(descriptor, weight_hh);
+    args.to = to.backward;
+    return cluster_backward::pack_weights(stream, descriptor.dtype, args);
+  }
+  auto args = wide_weights_of(descriptor, weight_hh, to);
   args.stages = static_cast<std::int32_t>(wide::backward_stages(descriptor));
   args.to = to.backward;
   wide::pack_backward(stream, descriptor.dtype, args);
 }
+void pack_for_many_rows(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+                        const float* weight_hh, const ResidentWeights& to) {
+  if (descriptor.dtype == DType::kFloat32) {
+    find_largest_weight(stream, descriptor, weight_hh, to.largest);
+  }
+  pack_forward(stream, descriptor, forward_of(residence), weight_hh, to);
+  if (to.backward) pack_backward(stream, descriptor, backward_of(residence), weight_hh, to);
+}
 
-void pack_for_cluster_wgmma(cudaStream_t stream, const Descriptor& descriptor,
-                            const float* weight_hh, const ResidentWeights& to) {
-  auto args = weights_of<cluster_wgmma::PackWeights>(descriptor, weight_hh);
-  args.to = to.forward;
-  cluster_wgmma::pack_forward(stream, descriptor.dtype, args);
-  if (!to.backward) return;
-  auto backward = weights_of<wide::PackWeights>(descriptor, weight_hh);
-  backward.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
-  backward.stages = static_cast<std::int32_t>(wide::backward_stages(descriptor));
-  backward.to = to.backward;
-  wide::pack_backward(stream, descriptor.dtype, backward);
+/// Bytes of the weights of those.
+std::int64_t forward_bytes(const Descriptor& descriptor, Residence residence) {
+  if (residence == Residence::kClusterWgmma) return cluster_wgmma::packed_bytes(descriptor.hidden);
+  return wide::packed_bytes(wide::chunks_of(descriptor.hidden), wide::forward_stages(descriptor));
+}
+std::int64_t backward_bytes(const Descriptor& descriptor, Residence residence) {
+  if (residence == Residence::kWideCluster) {
+    return cluster_backward::packed_bytes(descriptor.hidden);
+  }
+  return wide::packed_bytes(wide::chunks_of(descriptor.hidden), wide::backward_stages(descriptor));
 }
 
 void pack_for_streaming(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
@@ -111,15 +136,9 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residenc
     return {persistent_grid::forward_residence(descriptor).bytes(),
             descriptor.training ? persistent_grid::backward_residence(descriptor).bytes() : 0};
   }
-  if (residence == Residence::kClusterWgmma) {
-    const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
-    return both_passes(descriptor, cluster_wgmma::packed_bytes(descriptor.hidden),
-                       wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
-  }
-  if (residence == Residence::kWide) {
-    const std::int64_t chunks = wide::chunks_of(descriptor.hidden);
-    return both_passes(descriptor, wide::packed_bytes(chunks, wide::forward_stages(descriptor)),
-                       wide::packed_bytes(chunks, wide::backward_stages(descriptor)));
+  if (is_for_many_rows(residence)) {
+    return both_passes(descriptor, forward_bytes(descriptor, forward_of(residence)),
+                       backward_bytes(descriptor, backward_of(residence)));
   }
   if (residence == Residence::kStreamed) {
     const std::int64_t forward = streamed::packed_bytes(streamed::forward_geometry(descriptor));
@@ -136,12 +155,10 @@ PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
     return {persistent_grid::forward_exchange_bytes(descriptor),
             descriptor.training ? persistent_grid::backward_exchange_bytes(descriptor) : 0};
   }
-  if (residence == Residence::kClusterWgmma) {
-    return both_passes(descriptor, 0, wide::exchange_bytes(descriptor));
-  }
-  if (residence == Residence::kWide) {
-    const std::int64_t bytes = wide::exchange_bytes(descriptor);
-    return both_passes(descriptor, bytes, bytes);
+  if (is_for_many_rows(residence)) {
+    const bool backward = descriptor.training && backward_of(residence) == Residence::kWide;
+    return {forward_of(residence) == Residence::kWide ? wide::exchange_bytes(descriptor) : 0,
+            backward ? wide::exchange_bytes(descriptor) : 0};
   }
   if (residence == Residence::kStreamed) {
     const std::int64_t bytes = streamed::exchange_bytes(descriptor);
@@ -152,12 +169,12 @@ PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
 
 void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
                            const float* weight_hh, const ResidentWeights& to) {
+  if (is_for_many_rows(residence)) {
+    return pack_for_many_rows(stream, descriptor, residence, weight_hh, to);
+  }
   const auto pack = residence == Residence::kGrid       ? pack_for_grid
-                    : residence == Residence::kWide     ? pack_for_wide
                     : residence == Residence::kStreamed ? pack_for_streaming
-                    : residence == Residence::kClusterWgmma
-                        ? pack_for_cluster_wgmma
-                        : pack_for_cluster;
+                                                        : pack_for_cluster;
   pack(stream, descriptor, weight_hh, to);
 }
 

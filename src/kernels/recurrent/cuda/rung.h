@@ -19,14 +19,32 @@ enum class InputProducts {
 
 /// Where recurrent weights stay while all steps run.
 enum class Residence {
-  kNone,      ///< nowhere: each step reads them anew
-  kCluster,   ///< in each cluster, which works on some rows (persistent/)
-  /// Likewise for many rows, in forward (cluster_wgmma/); in backward as kWide.
-  kClusterWgmma,
-  kGrid,      ///< spread over a group of blocks, a few rows each (persistent_grid/)
-  kWide,      ///< spread over the whole GPU, for many rows (wide/)
+  kNone,     ///< nowhere: each step reads them anew
+  kCluster,  ///< in each cluster, which works on some rows (persistent/)
+  kGrid,     ///< spread over a group of blocks, a few rows each (persistent_grid/)
+  kWide,     ///< spread over the whole GPU, for many rows (wide/)
+  /// Likewise in forward; in backward in each cluster, which works on some rows
+  /// (cluster_backward/).
+  kWideCluster,
+  kClusterWgmma,  ///< for many rows in each cluster, in backward, too (cluster_wgmma/)
+  kClusterWide,   ///< likewise in forward; in backward spread over the whole GPU (wide/)
   kStreamed,  ///< likewise, but for those that don't fit there (streamed/)
 };
+
+/// The one whose forward, or whose backward, is that of a residence.
+constexpr Residence forward_of(Residence residence) {
+  if (residence == Residence::kWideCluster) return Residence::kWide;
+  return residence == Residence::kClusterWide ? Residence::kClusterWgmma : residence;
+}
+constexpr Residence backward_of(Residence residence) {
+  if (residence == Residence::kClusterWgmma) return Residence::kWideCluster;
+  return residence == Residence::kClusterWide ? Residence::kWide : residence;
+}
+/// Whether it is one of those whose passes may be of different kinds.
+constexpr bool is_for_many_rows(Residence residence) {
+  return residence == Residence::kWide || residence == Residence::kWideCluster ||
+         residence == Residence::kClusterWgmma || residence == Residence::kClusterWide;
+}
 
 struct Rung {
   std::string_view name;
@@ -86,8 +104,12 @@ inline constexpr Rung kPersistentCluster =
     persistent_rung("persistent-cluster", Residence::kCluster);
 inline constexpr Rung kPersistentClusterWgmma =
     persistent_rung("persistent-cluster-wgmma", Residence::kClusterWgmma);
+inline constexpr Rung kPersistentClusterWide =
+    persistent_rung("persistent-cluster-wide", Residence::kClusterWide);
 inline constexpr Rung kPersistentGrid = persistent_rung("persistent-grid", Residence::kGrid);
 inline constexpr Rung kPersistentWide = persistent_rung("persistent-wide", Residence::kWide);
+inline constexpr Rung kPersistentWideCluster =
+    persistent_rung("persistent-wide-cluster", Residence::kWideCluster);
 
 inline constexpr Rung kPersistentStreamed =
     persistent_rung("persistent-streamed", Residence::kStreamed);

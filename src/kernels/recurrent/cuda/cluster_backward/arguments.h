@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/recurrent/cuda/persistent/arguments.h"
+
+/// Backward of all steps of a layer in one launch, for many rows of up to 512 units in 16 bits. A
+/// cluster has some of the rows, a block of it some of the units: it evaluates their cells, whose
+/// gate gradients stay in its shared memory, multiplies those by its weights (in registers and in
+/// shared memory, as the first factor of wgmma) for the units of all blocks, and sends each block
+/// its part of dh.
+namespace sluice::kernels::recurrent::cuda::cluster_backward {
+
+using persistent::Extent;
+using persistent::LayerBackward;
+
+/// Rows of a cluster: two eights, and two more. Products have the next multiple of eight.
+inline constexpr int kRows = 18, kColumns = 24;
+/// Units whose gate gradients are handed on at a time, and those that a warp of a product has.
+inline constexpr int kChunkUnits = 32, kSliceUnits = 16;
+/// Chunks whose sums may be on their way to a block.
+inline constexpr int kPartSlots = 2;
+/// Warps: two warpgroups multiply, eight warps evaluate cells and one those of the last two rows,
+/// and one has things copied.
+inline constexpr int kProductWarps = 8, kMainCellWarps = 8, kCellWarps = kMainCellWarps + 1;
+inline constexpr int kCopyWarp = kProductWarps + kCellWarps;
+/// In whole warpgroups, as registers are given to those.
+inline constexpr int kThreads = 640;
+static_assert(kThreads >= 32 * (kCopyWarp + 1));
+
+/// How a layer lies in a cluster: so many blocks of so many chunks of units.
+template <int kBlocks_, int kChunks_>
+struct ClusterShape {
+  static constexpr int kBlocks = kBlocks_, kChunks = kChunks_;
+  static constexpr int kUnits = kChunks * kChunkUnits;  ///< of a block
+  static constexpr int kHidden = kBlocks * kUnits;      ///< at most
+  /// A product's depth are the gates of the block's units, in steps of 16, those of a chunk next to
+  /// each other; its 64 rows belong to the units of eight slices, two for each of four blocks or
+  /// one for each of eight. Both warpgroups together have a round.
+  static constexpr int kChunkSteps = 4 * kChunkUnits / 16, kSteps = kChunks * kChunkSteps;
+  static constexpr int kRounds = kHidden / 128;
+  static constexpr int kSlicesOfRound = 8 / kBlocks;
+  /// Factors [64, 16] that a warpgroup has, in the order in which it multiplies them, and how many
+  /// of them its registers hold.
+  static constexpr int kFactors = kRounds * kSteps, kLoaded = 32;
+  static_assert(kRounds * kSlicesOfRound * kSliceUnits == kUnits);
+  /// Those in registers are spread over the others, so that shared memory is read evenly.
+  static constexpr int loaded_before(int factor) { return factor * kLoaded / kFactors; }
+  static constexpr bool is_loaded(int factor) {
+    return loaded_before(factor + 1) > loaded_before(factor);
+  }
+  static constexpr int round_of_last_slice(int chunk) {
+    return (chunk + 1) * kRounds / kChunks - 1;
+  }
+  static constexpr int chunk_of(int round) { return round * kChunks / kRounds; }
+};
+using FourBlocks = ClusterShape<4, 3>;   ///< up to 384 units
+using EightBlocks = ClusterShape<8, 2>;  ///< up to 512
+
+inline constexpr int kFactorBytes = 64 * 16 * 2;
+
+/// What the copy engine reads and writes of a direction.
+struct Maps {
+  CUtensorMap saved;    ///< [time, rows, 4*H]
+  CUtensorMap c;        ///< [time + 1, rows, H]
+  CUtensorMap dy;       ///< [time, rows, H]
+  CUtensorMap d_gates;  ///< [time, rows, 4, H]
+};
+
+struct LaunchArgs {
+  LayerBackward layer;
+  Maps maps[2];
+  std::int32_t clusters;  ///< of a direction
+  std::int32_t rows;      ///< of a cluster
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::cluster_backward

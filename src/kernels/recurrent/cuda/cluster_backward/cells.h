@@ -1,0 +1,345 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cells.h"
+#include "kernels/recurrent/cuda/cluster.h"
+#include "kernels/recurrent/cuda/cluster_backward/block.h"
+#include "kernels/recurrent/cuda/load_order.h"
+#include "kernels/recurrent/cuda/storage.h"
+#include "kernels/recurrent/cuda/tensor_copy.h"
+
+/// The cells of a backward step. Of a chunk a thread has two units of one row.
+namespace sluice::kernels::recurrent::cuda::cluster_backward {
+
+/// Where a thread's two cells of a chunk are: of the chunk's bytes.
+struct CellAt {
+  int place;  ///< in lines of 64 bytes, four of them two units
+  int saved, sums;
+
+  /// A warp has eight of the first sixteen rows, or the last two.
+  template <typename Memory>
+  __device__ static CellAt of(int warp, int lane) {
+    const bool last = warp == kMainCellWarps;
+    return last ? of<Memory>(16 + lane % 2, lane / 2, 0)
+                : of<Memory>(warp / 4 * 8 + lane % 8, warp % 4 * 4 + lane / 8, 0);
+  }
+  template <typename Memory>
+  __device__ static CellAt of(int row, int pair, int) {
+    const int slice = pair / 8 * Memory::kSliceBytes, of_slice = pair % 8;
+    return {row * 64 + pair * 4, pair / 8 * ChunkInputs::kSavedBytes + row * 128 + of_slice * 16,
+            slice + row / 8 * Memory::kEightBytes +
+                (row < 16 ? of_slice * 64 + row % 8 * 8 : of_slice * 16 + row % 2 * 8)};
+  }
+  __device__ int row() const { return place / 64; }
+  __device__ int unit() const { return place % 64 / 2; }
+  __device__ int c() const { return ChunkInputs::kC + place * 2; }
+  __device__ int dy() const { return ChunkInputs::kDy + place; }
+};
+
+template <typename Cell, typename T, typename Shape>
+class Cells {
+  static_assert(Cell::kHasCellState && Cell::kGates == 4);
+  using Memory = BlockMemory<Shape>;
+  struct State {
+    float c[2], dc[2];  ///< of the state after the step, and its gradient
+  };
+  /// What dh, dc and the gradients of gates are made of: all that doesn't wait for sums.
+  struct Factors {
+    float dh[2], dc_of_dh[2], gates[4][2], dc_before[2];
+    bool active;
+  };
+
+ public:
+  __device__ Cells(const LaunchArgs& launch, const Part& part, int steps, std::byte* shared)
+      : launch_(launch),
+        args_(launch.layer),
+        reversed_(part.direction == 1),
+        steps_(steps),
+        shared_(shared_address(shared)),
+        cell_(CellAt::of<Memory>(thread() / 32, thread() % 32)),
+        length_(reinterpret_cast<const int*>(shared + Memory::kLengths)[cell_.row()]) {}
+
+  __device__ void run() {
+    if (thread() == 0) {
+      for (int slot = 0; slot < kPartSlots; ++slot) expect_parts(slot);
+    }
+    State states[Shape::kChunks];
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) states[chunk] = begin(chunk);
+    Factors factors{};
+    if (steps_ > 0) factors = receive(0, 0, states[0]);
+    for (int turn = 0; turn < steps_; ++turn) {
+#pragma unroll 1
+      for (int chunk = 0; chunk < Shape::kChunks; ++chunk) evaluate(turn, chunk, factors, states);
+    }
+#pragma unroll 1
+    for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
+      float2 sums{0, 0};
+      if (args_.dh0 && steps_ > 0) {
+        sums = receive_sums(steps_ - 1, chunk);
+        tell_senders(steps_ - 1, chunk);
+      }
+      finish(chunk, sums, states[0]);
+      turn_around(states);
+    }
+    clear();
+  }
+
+ private:
+  struct Gates {
+    std::uint32_t pairs[4];
+  };
+
+  /// The next chunk's come to the front, so that all stay in registers.
+  __device__ static void turn_around(State (&states)[Shape::kChunks]) {
+    const State first = states[0];
+#pragma unroll
+    for (int i = 1; i < Shape::kChunks; ++i) states[i - 1] = states[i];
+    states[Shape::kChunks - 1] = first;
+  }
+
+  /// A step of a chunk, with the factors of its cells; takes those of the next chunk's. What the
+  /// products don't wait for comes first only if there is no room yet for gradients of the gates.
+  __device__ void evaluate(int turn, int chunk, Factors& factors,
+                           State (&states)[Shape::kChunks]) const {
+    float2 sums{0, 0};
+    if (turn > 0) sums = receive_sums(turn - 1, chunk);
+    const Gates gates = step(chunk, turn, factors, sums, states[0]);
+    turn_around(states);
+    const bool waits = turn > 0 && !has_passed(barriers().gates_empty(chunk), (turn - 1) & 1);
+    const auto go_on = [&]() {
+      if (turn > 0) tell_senders(turn - 1, chunk);
+      const bool last = chunk == Shape::kChunks - 1;
+      if (!last || turn + 1 < steps_) {
+        factors = receive(last ? 0 : chunk + 1, last ? turn + 1 : turn, states[0]);
+      }
+    };
+    if (waits) {
+      go_on();
+      wait_for_phase(barriers().gates_empty(chunk), (turn - 1) & 1);
+    }
+    hand_on(chunk, gates);
+    if (!waits) go_on();
+  }
+
+  __device__ void hand_on(int chunk, const Gates& gates) const {
+    const std::uint32_t to =
+        in_lines_of_64(shared_ + Memory::kGates + chunk * Memory::kChunkBytes + cell_.place);
+#pragma unroll
+    for (int g = 0; g < 4; ++g) {
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + g * Memory::kGateBytes), "r"(gates.pairs[g])
+                   : "memory");
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (thread() % 32 == 0) arrive_at(barriers().gates_full(chunk));
+  }
+
+  /// Of all blocks, of which the engine counts the bytes.
+  __device__ void expect_parts(int chunk) const {
+    arrive_and_expect(barriers().parts_full(chunk),
+                      Shape::kBlocks * (kChunkUnits / kSliceUnits) * Memory::kSliceBytes);
+  }
+
+  __device__ static int thread() {
+    // Not threadIdx, so that it isn't kept in a register.
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread - 32 * kProductWarps;
+  }
+  __device__ Barriers<Shape> barriers() const { return {shared_ + Memory::kBarriers}; }
+  __device__ Part part() const { return Part::of<Shape>(launch_); }
+  __device__ int unit_of(int chunk) const {
+    return part().block * Shape::kUnits + chunk * kChunkUnits + cell_.unit();
+  }
+  __device__ bool has(int chunk) const {
+    return cell_.row() < launch_.rows && part().first_row + cell_.row() < args_.extent.rows &&
+           unit_of(chunk) < args_.extent.hidden;
+  }
+  /// Of the first unit in an array [.., rows, H].
+  __device__ std::int64_t element(int chunk, int index) const {
+    const Extent& extent = args_.extent;
+    return (static_cast<std::int64_t>(index) * extent.rows + part().first_row + cell_.row()) *
+               extent.hidden +
+           unit_of(chunk);
+  }
+
+  /// The last state and the gradient of its c.
+  __device__ State begin(int chunk) const {
+    State state{};
+    if (!has(chunk)) return state;
+    const float* c = args_.c_states[part().direction] + element(chunk, reversed_ ? 0 : steps_);
+    const float* dc = args_.dcn ? args_.dcn + element(chunk, part().direction) : nullptr;
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+      state.c[u] = c[u];
+      if (dc) state.dc[u] = dc[u];
+    }
+    return state;
+  }
+
+  __device__ Factors receive(int chunk, int turn, State& state) const {
+    Factors factors;
+    wait_for_phase(barriers().inputs_full(chunk), turn & 1);
+    const std::uint32_t inputs = shared_ + Memory::kInputs + chunk * ChunkInputs::kBytes;
+    uint4 bits;
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+                 : "r"(in_lines_of_128(inputs + cell_.saved)));
+    float before[2];
+    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"
+                 : "=f"(before[0]), "=f"(before[1])
+                 : "r"(in_lines_of_128(inputs + cell_.c())));
+    std::uint32_t dy = 0;
+    if (args_.dy) {
+      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(dy) : "r"(in_lines_of_64(inputs + cell_.dy())));
+    }
+    T values[8], d[2];
+    memcpy(values, &bits, sizeof(values));
+    memcpy(d, &dy, sizeof(d));
+    const int time = reversed_ ? turn : steps_ - 1 - turn;
+    factors.active = time < length_;
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+      float gates[4];
+#pragma unroll
+      for (int g = 0; g < 4; ++g) gates[g] = load(values + 4 * u + g);
+      factors.dh[u] = load(d + u);
+      factors.dc_of_dh[u] = Cell::whole_dc(gates, state.c[u], 1.0f, 0.0f);
+#pragma unroll
+      for (int g = 0; g < 4; ++g) {
+        const bool takes_dh = Cell::takes_dh(g);
+        factors.gates[g][u] = Cell::d_gate(g, gates, before[u], state.c[u], 0.0f,
+                                           takes_dh ? 1.0f : 0.0f, takes_dh ? 0.0f : 1.0f);
+      }
+      factors.dc_before[u] = Cell::dc_before(gates, 1.0f);
+      state.c[u] = before[u];
+    }
+    const int first = reversed_ ? 0 : steps_ - length_;
+    if (args_.dhn && turn == first && has(chunk)) {
+      const T* dhn = static_cast<const T*>(args_.dhn) + element(chunk, part().direction);
+#pragma unroll
+      for (int u = 0; u < 2; ++u) factors.dh[u] += load(dhn + u);
+    }
+    return factors;
+  }
+
+  /// What came of dh from all blocks for a turn's product, in one order.
+  __device__ float2 receive_sums(int turn, int chunk) const {
+    const PartSlot slot = PartSlot::of<Shape>(turn, chunk);
+    wait_for_phase(barriers().parts_full(slot.index), slot.parity);
+    if (thread() == 0) expect_parts(slot.index);
+    const std::uint32_t from =
+        shared_ + Memory::kParts + slot.index * Shape::kBlocks * Memory::kPartBytes + cell_.sums;
+    float2 parts[Shape::kBlocks];
+#pragma unroll
+    for (int i = 0; i < Shape::kBlocks; ++i) {
+      asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"
+                   : "=f"(parts[i].x), "=f"(parts[i].y)
+                   : "r"(from + i * Memory::kPartBytes));
+    }
+    float2 sums = parts[0];
+#pragma unroll
+    for (int i = 1; i < Shape::kBlocks; ++i) {
+      sums.x += parts[i].x;
+      sums.y += parts[i].y;
+    }
+    return sums;
+  }
+  __device__ void tell_senders(int turn, int chunk) const {
+    const int slot = PartSlot::of<Shape>(turn, chunk).index;
+    const auto lane = static_cast<std::uint32_t>(thread() % 32);
+    arrive_after_loads(lane < Shape::kBlocks ? address_in(lane, barriers().parts_empty(slot)) : 0);
+  }
+
+  /// The gradients of the gates and of the state before.
+  __device__ Gates step(int chunk, int turn, const Factors& factors, const float2& sums,
+                        State& state) const {
+    // A reversed row ends before the longest one of the cluster does.
+    if (args_.dh0 && reversed_ && turn == length_) store_dh0(chunk, sums);
+    const float dh[2]{sums.x + factors.dh[0], sums.y + factors.dh[1]};
+    float dc[2];
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+      dc[u] = fmaf(dh[u], factors.dc_of_dh[u], state.dc[u]);
+      if (factors.active) state.dc[u] = dc[u] * factors.dc_before[u];
+    }
+    Gates gates;
+#pragma unroll
+    for (int g = 0; g < 4; ++g) {
+      T d[2];
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const float whole = Cell::takes_dh(g) ? dh[u] : dc[u];
+        store(d + u, factors.active ? whole * factors.gates[g][u] : 0.0f);
+      }
+      memcpy(&gates.pairs[g], d, sizeof(d));
+    }
+    return gates;
+  }
+
+  __device__ void store_dh0(int chunk, const float2& dh) const {
+    if (!has(chunk)) return;
+    T* to = static_cast<T*>(args_.dh0) + element(chunk, part().direction);
+    store(to, dh.x);
+    store(to + 1, dh.y);
+  }
+  /// Gradients of the initial state.
+  __device__ void finish(int chunk, float2 sums, const State& state) const {
+    if (!has(chunk)) return;
+    const std::int64_t at = element(chunk, part().direction);
+    if (length_ == 0) {
+      const T* dhn = static_cast<const T*>(args_.dhn);
+      sums = dhn ? float2{load(dhn + at), load(dhn + at + 1)} : float2{0, 0};
+    }
+    const bool waits = length_ == 0 || length_ == steps_ || !reversed_;
+    if (args_.dh0 && waits) store_dh0(chunk, sums);
+    if (args_.dc0) {
+      args_.dc0[at] = state.dc[0];
+      args_.dc0[at + 1] = state.dc[1];
+    }
+  }
+
+  /// Past the end of all rows there are no gradients of gates.
+  __device__ void clear() const {
+    const Extent& extent = args_.extent;
+    constexpr int kWords = Shape::kUnits / 8;  // of 16 bytes
+    const std::int64_t width = std::int64_t{extent.directions} * 4 * extent.hidden;
+    for (int time = steps_; time < extent.time; ++time) {
+      for (int i = thread(); i < launch_.rows * 4 * kWords; i += kCellWarps * 32) {
+        const int row = part().first_row + i / (4 * kWords), gate = i / kWords % 4;
+        const int unit = part().block * Shape::kUnits + i % kWords * 8;
+        if (row >= extent.rows || unit >= extent.hidden) continue;
+        T* to = static_cast<T*>(args_.d_input) +
+                (static_cast<std::int64_t>(time) * extent.rows + row) * width +
+                (part().direction * 4 + gate) * extent.hidden + unit;
+        *reinterpret_cast<uint4*>(to) = {};
+      }
+    }
+  }
+
+  /// Whether a phase has ended, of which the one before has.
+  __device__ static bool has_passed(std::uint32_t barrier, std::uint32_t parity) {
+    std::uint32_t passed;
+    asm volatile(
+        "{\n.reg .pred done;\n"
+        "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, done;\n}"
+        : "=r"(passed)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    return __all_sync(~0u, passed != 0);
+  }
+  __device__ static void arrive_at(std::uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+  }
+
+  const LaunchArgs& launch_;
+  const LayerBackward& args_;
+  const bool reversed_;
+  const int steps_;
+  const std::uint32_t shared_;
+  const CellAt cell_;
+  const int length_;
+};
+
+}  // namespace sluice::kernels::recurrent::cuda::cluster_backward

@@ -1,0 +1,171 @@
+#include "kernels/recurrent/cuda/cluster_backward/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "kernels/recurrent/cuda/cluster_backward/kernels.h"
+#include "kernels/recurrent/cuda/cluster_backward/memory.h"
+#include "kernels/recurrent/cuda/tensor_map.h"
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/current_device.h"
+
+namespace sluice::kernels::recurrent::cuda::cluster_backward {
+namespace {
+
+using runtime::cuda::check;
+
+/// How a layer is launched.
+struct Spread {
+  int blocks;    ///< of a cluster
+  int clusters;  ///< of a direction
+  int rows;      ///< of a cluster
+};
+
+/// Clusters of so many blocks that an H200 runs at once (cudaOccupancyMaxActiveClusters).
+constexpr int at_once(int blocks) { return blocks == FourBlocks::kBlocks ? 30 : 15; }
+
+int blocks_for(std::int64_t hidden) {
+  return hidden <= FourBlocks::kHidden ? FourBlocks::kBlocks : EightBlocks::kBlocks;
+}
+
+/// Nothing if a cluster would have more rows than it can.
+std::optional<Spread> spread_of(std::int64_t hidden, std::int64_t rows, std::int64_t directions) {
+  const int blocks = blocks_for(hidden);
+  const std::int64_t most = at_once(blocks) / directions;
+  const std::int64_t each = (rows + most - 1) / most;
+  if (each > kRows) return std::nullopt;
+  const std::int64_t clusters = (rows + each - 1) / each;
+  return Spread{blocks, static_cast<int>(clusters), static_cast<int>(each)};
+}
+
+const void* kernel_of(DType storage, int blocks) {
+  SLUICE_ASSERT(storage == DType::kBFloat16 || storage == DType::kFloat16);
+  const Kernels& kernels = storage == DType::kBFloat16 ? lstm_bf16 : lstm_f16;
+  return blocks == FourBlocks::kBlocks ? kernels.four : kernels.eight;
+}
+
+struct Configuration {
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  cudaLaunchConfig_t launch{};
+
+  Configuration(const void* kernel, const Spread& spread, std::int64_t directions,
+                const LaunchQueue& queue = {}) {
+    const int bytes = spread.blocks == FourBlocks::kBlocks ? BlockMemory<FourBlocks>::kBytes
+                                                           : BlockMemory<EightBlocks>::kBytes;
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+          "allow a recurrent kernel its shared memory");
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {static_cast<unsigned>(spread.blocks), 1, 1};
+    launch.gridDim = static_cast<unsigned>(directions * spread.clusters * spread.blocks);
+    launch.blockDim = kThreads;
+    launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
+    launch.attrs = attributes.data();
+    launch.numAttrs = queue.add_event(attributes.data(), 1);
+    launch.stream = queue.stream;
+  }
+  Configuration(const Configuration&) = delete;
+  Configuration& operator=(const Configuration&) = delete;
+};
+
+Maps maps_of(DType storage, const LayerBackward& args, int direction, std::int64_t each) {
+  const Extent& extent = args.extent;
+  const std::int64_t time = extent.time, rows = extent.rows, hidden = extent.hidden;
+  const std::int64_t directions = extent.directions, width = directions * 4 * hidden;
+  const auto element = static_cast<std::int64_t>(base::size_of(storage));
+  // Units of a copy: of 64 or 128 bytes.
+  constexpr std::int64_t kSavedBox = 4 * kChunkUnits / 2;
+  const auto of_direction = [&](const void* array, std::int64_t each_direction) {
+    return static_cast<const std::byte*>(array) + direction * each_direction * element;
+  };
+  Maps maps{};
+  maps.saved = make_tensor_map(
+      storage, args.saved[direction],
+      {{4 * hidden, 1, kSavedBox}, {rows, 4 * hidden, each}, {time, rows * 4 * hidden, 1}});
+  maps.c = make_tensor_map(
+      DType::kFloat32, args.c_states[direction],
+      {{hidden, 1, kChunkUnits}, {rows, hidden, each}, {time + 1, rows * hidden, 1}});
+  if (args.dy) {
+    maps.dy = make_tensor_map(storage, of_direction(args.dy, hidden),
+                              {{hidden, 1, kChunkUnits},
+                               {rows, directions * hidden, each},
+                               {time, rows * directions * hidden, 1}});
+  }
+  maps.d_gates = make_tensor_map(
+      storage, of_direction(args.d_input, 4 * hidden),
+      {{hidden, 1, kChunkUnits}, {4, hidden, 1}, {rows, width, each}, {time, rows * width, 1}});
+  return maps;
+}
+
+}  // namespace
+
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device) {
+  if (!device.gpu().code.hopper) {
+    return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
+  }
+  if (!descriptor.training) return "it differs from persistent-wide in backward alone";
+  if (descriptor.cell != CellType::kLstm) return "its backward is that of an LSTM";
+  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
+    return "its backward computes bfloat16 and float16";
+  }
+  if (descriptor.projects()) return "it has no projection";
+  const std::int64_t hidden = descriptor.hidden;
+  if (hidden > EightBlocks::kHidden) {
+    return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
+                       EightBlocks::kHidden, hidden);
+  }
+  constexpr std::int64_t kFewestUnits = 256;
+  if (hidden <= kFewestUnits) return "so few units leave most of a cluster idle";
+  // Of 16 bits; the copy engine wants rows that begin at multiples of 16 bytes.
+  constexpr std::int64_t kAligned = 8;
+  if (hidden % kAligned != 0) {
+    return fmt::format("{} units are no multiple of {}", hidden, kAligned);
+  }
+  const auto spread = spread_of(hidden, descriptor.rows, descriptor.directions);
+  if (!spread) {
+    return fmt::format("its clusters take {} rows each, which are fewer than {}", kRows,
+                       descriptor.rows);
+  }
+  // A step takes as long with fewer.
+  constexpr int kFewestRows = kRows / 2 + 1;
+  if (spread->rows < kFewestRows) return "with so few rows other launches are faster";
+  const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  const void* kernel = kernel_of(descriptor.dtype, spread->blocks);
+  const Configuration configuration(kernel, *spread, descriptor.directions);
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
+        "ask how many clusters of a recurrent kernel run at once");
+  const std::int64_t wanted = descriptor.directions * spread->clusters;
+  if (clusters >= wanted) return std::nullopt;
+  return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters, wanted,
+                     spread->blocks);
+}
+
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args) {
+  const Extent& extent = args.extent;
+  constexpr std::uintptr_t kAlignedBytes = 16;
+  if (reinterpret_cast<std::uintptr_t>(args.dy) % kAlignedBytes != 0) {
+    base::fail(ErrorCode::kInvalidArgument,
+               "dy of a recurrent layer begins at an address that is no multiple of {} bytes; "
+               "copy it to one that is",
+               kAlignedBytes);
+  }
+  const Spread spread = spread_of(extent.hidden, extent.rows, extent.directions).value();
+  const void* kernel = kernel_of(kind.storage, spread.blocks);
+  LaunchArgs all{};
+  all.layer = args;
+  all.clusters = spread.clusters;
+  all.rows = spread.rows;
+  for (int d = 0; d < extent.directions; ++d) {
+    all.maps[d] = maps_of(kind.storage, args, d, spread.rows);
+  }
+  const Configuration configuration(kernel, spread, extent.directions, queue);
+  void* values[]{&all};
+  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
+        "queue the kernel of a recurrent layer");
+}
+
+}  // namespace sluice::kernels::recurrent::cuda::cluster_backward

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/recurrent/cuda/cluster_backward/arguments.h"
+#include "kernels/recurrent/cuda/launch_queue.h"
+#include "runtime/cuda/cuda_device.h"
+
+/// Which layers fit, how their rows are spread over clusters, and the launch.
+namespace sluice::kernels::recurrent::cuda::cluster_backward {
+
+/// Why backward of a layer of this shape can't be launched on this GPU, or better isn't, in one
+/// sentence. Asks the GPU whether it runs such clusters.
+std::optional<std::string> refuse(const Descriptor& descriptor,
+                                  const runtime::cuda::CudaDevice& device);
+
+/// Launches backward of all directions of an LSTM layer. Forward left `saved` as [time, rows, H,
+/// 4]. Throws ErrorCode::kInvalidArgument if dy isn't aligned to 16 bytes.
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args);
+
+}  // namespace sluice::kernels::recurrent::cuda::cluster_backward

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
+#include "unit/kernels_recurrent/stack_case.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+/// A device and a precision.
+using Parameter = std::tuple<const char*, const char*>;
+
+std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
+  return fmt::format("{}_{}", std::get<0>(parameter.param), std::get<1>(parameter.param));
+}
+
+/// Backward of many rows within clusters, at widths and batches that small random cases never have:
+/// only on devices that have it.
+class RecurrentClusterBackward : public OnCandidate<Parameter> {
+ protected:
+  RecurrentClusterBackward() : OnCandidate("persistent-wide-cluster") {}
+
+  Descriptor layer_of(std::int64_t directions, std::int64_t hidden, std::int64_t rows) {
+    Descriptor d;
+    d.cell = CellType::kLstm;
+    d.directions = directions;
+    d.input = draw(6, 20);
+    d.hidden = hidden;
+    d.time = 6;
+    d.rows = rows;
+    d.dtype = precision_.storage;
+    d.training = true;
+    return d;
+  }
+  /// Of those that it takes.
+  std::int64_t draw_units(std::int64_t fewest, std::int64_t most) {
+    return draw(fewest / 8, most / 8) * 8;
+  }
+
+  /// Runs a layer that is planned for so many rows, with as many or fewer, and compares.
+  void compare(Descriptor layer, std::int64_t time, bool all_rows) {
+    StackCase stack;
+    layer.time = time + draw(0, 1);
+    stack.descriptor = layer;
+    stack.time = time;
+    stack.rows = all_rows ? layer.rows : draw(1, layer.rows);
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(layer)) return;
+    const Tensors got = run(stack, options());
+    expect_close(got, expected(stack), tolerance_of(precision_.storage));
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(run(stack, options()), got);
+  }
+
+  const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentClusterBackward,
+                         ::testing::Combine(sluice::testing::devices(),
+                                            ::testing::Values("bfloat16", "float16")),
+                         parameter_name);
+
+// Clusters of four blocks and of eight, with all of their units and with fewer.
+TEST_P(RecurrentClusterBackward, EqualsOracle) {
+  compare(layer_of(1, 384, 300), 5, true);
+  compare(layer_of(1, draw_units(264, 376), 320), 4, false);
+  compare(layer_of(1, 512, 160), 5, true);
+  compare(layer_of(1, draw_units(392, 504), 170), 4, false);
+}
+
+// A cluster's last two rows are cells of a warp of their own; the last cluster has fewer rows.
+TEST_P(RecurrentClusterBackward, EqualsOracleWithEveryNumberOfRowsOfACluster) {
+  for (const std::int64_t rows : {9, 15, 16, 17, 18}) {
+    compare(layer_of(1, draw_units(264, 384), 30 * rows - draw(0, 29)), 2, true);
+  }
+  compare(layer_of(1, 512, 15 * 18), 3, true);
+}
+
+TEST_P(RecurrentClusterBackward, EqualsOracleInBothDirections) {
+  compare(layer_of(2, draw_units(264, 384), 250), 5, true);
+  compare(layer_of(2, draw_units(392, 512), 110), 5, false);
+}
+
+TEST_P(RecurrentClusterBackward, EqualsOracleWithSeveralLayers) {
+  Descriptor stack = layer_of(1, draw_units(264, 384), 400);
+  stack.layers = 3;
+  stack.dropout = 0.3;
+  compare(stack, 4, true);
+}
+
+TEST_P(RecurrentClusterBackward, RefusesWhatDoesNotFit) {
+  Descriptor layer = layer_of(1, 384, 512);
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.rows = 541;
+  EXPECT_EQ(refusal(layer), "its clusters take 18 rows each, which are fewer than 541");
+  layer.rows = 512;
+  layer.hidden = 380;
+  EXPECT_EQ(refusal(layer), "380 units are no multiple of 8");
+  layer.hidden = 520;
+  EXPECT_EQ(refusal(layer), "a cluster holds the recurrent weights of 512 units, not of 520");
+  layer.hidden = 384;
+  layer.cell = CellType::kGru;
+  EXPECT_EQ(refusal(layer), "its backward is that of an LSTM");
+  layer.cell = CellType::kLstm;
+  layer.training = false;
+  EXPECT_EQ(refusal(layer), "it differs from persistent-wide in backward alone");
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
