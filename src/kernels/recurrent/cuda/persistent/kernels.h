@@ -28,7 +28,7 @@ inline constexpr std::array kClusters{Cluster{4, kUnits}, Cluster{8, kUnits}, Cl
 inline constexpr Cluster kHalved{8, 2 * kUnits};
 
 /// Those of plain RNNs have four times as many units a block, and as many blocks as a layer needs:
-/// a power of two. Kernels are compiled for up to so many; in float32 for the first alone.
+/// a power of two. Kernels are compiled for up to the first, and but in float32 for the second.
 inline constexpr int kRnnUnits = 4 * kUnits;
 inline constexpr std::array kRnnClusters{Cluster{4, kRnnUnits}, Cluster{8, kRnnUnits}};
 
