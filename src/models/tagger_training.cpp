@@ -2,19 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "kernels/crf/crf.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/loss/loss.h"
 #include "models/explain.h"
+#include "models/tagger_loss.h"
 #include "runtime/span.h"
 
 namespace sluice::models {
 
-namespace crf = kernels::crf;
 namespace elementwise = kernels::elementwise;
-namespace loss = kernels::loss;
 namespace recurrent = kernels::recurrent;
 
 namespace {
@@ -28,9 +23,9 @@ constexpr std::uint32_t kStackStream = 100;
 
 struct TaggerTraining::Plan {
   struct Slots {
-    runtime::Slot embedded, y, y_dropped, sums, best;
+    runtime::Slot embedded, y, y_dropped;
     runtime::Slot d_y, d_embedded;
-    runtime::Slot emissions, loss_workspace;
+    runtime::Slot emissions;
   };
 
   Plan(const Context& context, const Tagger& model_in, runtime::ArenaPlanner& planner,
@@ -41,6 +36,7 @@ struct TaggerTraining::Plan {
         training(training_in),
         drops(training_in && model_in.config().dropout > 0),
         slots(book(planner)),
+        loss(model_in, planner, capacity_in, training_in),
         stack(context, model_in.stack(), planner, capacity_in.source_time, capacity_in.rows,
               storage, training_in),
         output(context, model_in.output(), planner, capacity_in.source_time * capacity_in.rows,
@@ -50,12 +46,6 @@ struct TaggerTraining::Plan {
   void check(const Batch& batch, const Pass& pass) const;
   Tensor tensor(const runtime::Arena& arena, const runtime::Slot& slot, std::int64_t width) const {
     return arena.tensor(slot, storage, {last.time, last.rows, width});
-  }
-  Tensor sums(const runtime::Arena& arena) const {
-    return arena.tensor(slots.sums, DType::kFloat64, {loss::kSums});
-  }
-  Tensor best(const runtime::Arena& arena) const {
-    return arena.tensor(slots.best, DType::kInt32, {last.time, last.rows});
   }
   /// A tensor of this run with time and rows in one axis.
   Tensor flat(const Tensor& x) const { return x.reshape({last.time * last.rows, x.size(2)}); }
@@ -75,16 +65,6 @@ struct TaggerTraining::Plan {
                  const Pass& pass, const StackStates& from = {}, const StackStates& to = {});
   /// [time, rows, labels] in the type of the parameters.
   Tensor emit(const Context& context, const runtime::Arena& arena, const Tensor& hidden);
-  /// Fills in sums and, unless training with a softmax, best labels. If training, the gradient of
-  /// the emissions takes their place.
-  void compute_loss(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                    const Pass& pass, const Tensor& emissions) const;
-  void compute_softmax(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                       const Pass& pass, const Tensor& emissions) const;
-  void compute_crf(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                   const Pass& pass, const Tensor& emissions) const;
-  void find_best(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                 const Tensor& emissions) const;
   void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                 const Pass& pass, const Tensor& hidden, const Tensor& d_emissions);
 
@@ -94,6 +74,7 @@ struct TaggerTraining::Plan {
   bool training;
   bool drops;
   Slots slots;
+  TaggerLoss loss;
   layers::RecurrentStackPlan stack;
   layers::LinearPlan output;
   recurrent::ForwardArgs last;  // of the last forward, for backward
@@ -106,8 +87,6 @@ TaggerTraining::Plan::Slots TaggerTraining::Plan::book(runtime::ArenaPlanner& pl
   Slots booked;
   booked.embedded = planner.saved(storage, embedded);
   booked.y = planner.saved(storage, hidden);
-  booked.sums = planner.saved(DType::kFloat64, {loss::kSums});
-  booked.best = planner.saved(DType::kInt32, {time, rows});
   if (training) {
     // Dropout may not overwrite y: the stack's backward reads it.
     if (drops) booked.y_dropped = planner.saved(storage, hidden);
@@ -115,10 +94,6 @@ TaggerTraining::Plan::Slots TaggerTraining::Plan::book(runtime::ArenaPlanner& pl
     booked.d_embedded = planner.scratch(storage, embedded);
   }
   booked.emissions = planner.scratch(model->parameters().dtype(), {time, rows, config.labels});
-  booked.loss_workspace = planner.scratch_bytes(
-      std::max({crf::loss_workspace_bytes(time, rows, config.labels, training),
-                crf::best_labels_workspace_bytes(time, rows, config.labels),
-                loss::cross_entropy_workspace_bytes(time * rows)}));
   return booked;
 }
 
@@ -171,76 +146,6 @@ Tensor TaggerTraining::Plan::emit(const Context& context, const runtime::Arena& 
   return emissions;
 }
 
-void TaggerTraining::Plan::compute_softmax(const Context& context, const runtime::Arena& arena,
-                                           const Batch& batch, const Pass& pass,
-                                           const Tensor& emissions) const {
-  loss::CrossEntropyArgs args;
-  args.time = last.time;
-  args.rows = last.rows;
-  args.logits = flat(emissions);
-  args.targets = batch.target_out.reshape({last.time * last.rows});
-  args.lengths = batch.source_lengths;
-  args.label_smoothing = pass.label_smoothing;
-  args.scale = pass.scale;
-  args.loss_scale = pass.loss_scale;
-  if (training) {
-    args.class_weights = model->class_weights().tensor();
-    args.d_logits = args.logits;
-  }
-  args.sums = sums(arena);
-  args.workspace = arena.data(slots.loss_workspace);
-  loss::cross_entropy(context, args);
-}
-
-void TaggerTraining::Plan::compute_crf(const Context& context, const runtime::Arena& arena,
-                                       const Batch& batch, const Pass& pass,
-                                       const Tensor& emissions) const {
-  crf::LossArgs args;
-  args.time = last.time;
-  args.rows = last.rows;
-  args.emissions = emissions;
-  args.chain = model->crf()->chain(model->parameters());
-  args.targets = batch.target_out;
-  args.lengths = batch.source_lengths;
-  args.scale = pass.scale;
-  args.loss_scale = pass.loss_scale;
-  if (training) {
-    args.d_emissions = emissions;
-    args.d_chain = model->crf()->gradient(model->parameters());
-  }
-  args.best = best(arena);
-  args.sums = sums(arena);
-  args.workspace = arena.data(slots.loss_workspace);
-  crf::negative_log_likelihood(context, args);
-}
-
-void TaggerTraining::Plan::find_best(const Context& context, const runtime::Arena& arena,
-                                     const Batch& batch, const Tensor& emissions) const {
-  crf::BestLabelsArgs args;
-  args.time = last.time;
-  args.rows = last.rows;
-  args.emissions = emissions;
-  if (model->crf() != nullptr) args.chain = model->crf()->chain(model->parameters());
-  args.lengths = batch.source_lengths;
-  args.best = best(arena);
-  args.workspace = arena.data(slots.loss_workspace);
-  crf::best_labels(context, args);
-}
-
-void TaggerTraining::Plan::compute_loss(const Context& context, const runtime::Arena& arena,
-                                        const Batch& batch, const Pass& pass,
-                                        const Tensor& emissions) const {
-  const runtime::Span span(context, "loss");
-  if (!batch.target_out) {
-    context.zero(sums(arena));
-  } else if (model->crf() != nullptr) {
-    return compute_crf(context, arena, batch, pass, emissions);
-  } else {
-    compute_softmax(context, arena, batch, pass, emissions);
-  }
-  if (!training) find_best(context, arena, batch, emissions);
-}
-
 void TaggerTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
                                     const Batch& batch, const Pass& pass, const Tensor& hidden,
                                     const Tensor& d_emissions) {
@@ -272,8 +177,8 @@ Tensor TaggerTraining::evaluate(const Context& context, const runtime::Arena& ar
   SLUICE_ASSERT(!plan_->training);
   plan_->pack(context, arena);
   const Tensor hidden = plan_->forward(context, arena, batch, pass);
-  plan_->compute_loss(context, arena, batch, pass, plan_->emit(context, arena, hidden));
-  return plan_->sums(arena);
+  plan_->loss.compute(context, arena, batch, pass, plan_->emit(context, arena, hidden));
+  return plan_->loss.sums(arena);
 }
 
 Tensor TaggerTraining::forward_backward(const Context& context, const runtime::Arena& arena,
@@ -282,9 +187,9 @@ Tensor TaggerTraining::forward_backward(const Context& context, const runtime::A
   plan_->pack(context, arena);
   const Tensor hidden = plan_->forward(context, arena, batch, pass);
   const Tensor emissions = plan_->emit(context, arena, hidden);
-  plan_->compute_loss(context, arena, batch, pass, emissions);
+  plan_->loss.compute(context, arena, batch, pass, emissions);
   plan_->backward(context, arena, batch, pass, hidden, emissions);
-  return plan_->sums(arena);
+  return plan_->loss.sums(arena);
 }
 
 void TaggerTraining::pack(const Context& context, const runtime::Arena& arena) {
@@ -295,13 +200,15 @@ Tensor TaggerTraining::run_part(const Context& context, const runtime::Arena& ar
                                 const Batch& part, const StackStates& from, const StackStates& to) {
   SLUICE_ASSERT(!plan_->training && plan_->model->crf() == nullptr);
   const Tensor hidden = plan_->forward(context, arena, part, {}, from, to);
-  plan_->find_best(context, arena, part, plan_->emit(context, arena, hidden));
+  plan_->loss.find_best(context, arena, part, plan_->emit(context, arena, hidden));
   return labels(arena);
 }
 
-Tensor TaggerTraining::sums(const runtime::Arena& arena) const { return plan_->sums(arena); }
+Tensor TaggerTraining::sums(const runtime::Arena& arena) const { return plan_->loss.sums(arena); }
 
-Tensor TaggerTraining::labels(const runtime::Arena& arena) const { return plan_->best(arena); }
+Tensor TaggerTraining::labels(const runtime::Arena& arena) const {
+  return plan_->loss.best(arena, plan_->last.time, plan_->last.rows);
+}
 
 std::string TaggerTraining::implementations() const {
   return fmt::format("recurrent={}", plan_->stack.implementation());
