@@ -22,6 +22,7 @@ import numpy
 from jax.experimental import rnn
 
 import common
+import shape_files
 from jax_stack import stack
 
 IMPLEMENTATIONS = ["jax-scan", "jax-cudnn"]
@@ -144,9 +145,9 @@ def check_golden(name):
     """Worst difference of outputs and gradients from a golden file, in float64."""
     golden = json.loads((GOLDENS / f"{name}.json").read_text())
     config, given = golden["config"], golden["in"]
-    shape = common.Shape(name, config["cell"], config["time"], config["rows"], config["input"],
-                         config["hidden"], config["layers"], config["directions"],
-                         config["projection"])
+    shape = shape_files.Shape(name, config["cell"], config["time"], config["rows"], config["input"],
+                              config["hidden"], config["layers"], config["directions"],
+                              config["projection"])
     stack_size = shape.layers * shape.directions
 
     def tensor(key, *sizes):

@@ -28,6 +28,7 @@ import sys
 import torch
 
 import common
+import shape_files
 import torch_common
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/peers"))
@@ -200,7 +201,7 @@ def main():
                         help="override one key of all configurations")
     parser.add_argument("--batches", type=int, default=100, help="of the first epoch that are a round")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
-    parser.add_argument("--dtype", choices=common.DTYPES, default="float32")
+    parser.add_argument("--dtype", choices=shape_files.DTYPES, default="float32")
     parser.add_argument("--impl", default="all", help="all, or some of " + ", ".join(IMPLEMENTATIONS))
     parser.add_argument("--repeats", type=int, default=15, help="timed rounds")
     parser.add_argument("--json", help="file for the results")

@@ -20,6 +20,7 @@ import sys
 import torch
 
 import common
+import shape_files
 import torch_common
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/peers"))
@@ -36,7 +37,7 @@ FIRST_PIECE = 4
 class TrainShape:
     """A line of a shape file; bench/train/train_shape.h explains the keys."""
 
-    CHOICES = {"cell": ["lstm", "gru"], "dtype": common.DTYPES, "directions": ["1", "2"],
+    CHOICES = {"cell": ["lstm", "gru"], "dtype": shape_files.DTYPES, "directions": ["1", "2"],
                "attention": ["additive", "multiplicative"]}
     LEAST = {"seed": 0, "vocabulary": FIRST_PIECE + 1}
 
@@ -190,7 +191,7 @@ def main():
     print(f"{'shape':<16} {'dtype':<9} {torch_common.name_and_version():<30} {'ms':>10} {'pairs/s':>10} "
           f"{'peak MiB':>9} {'loss':>8}")
     try:
-        shapes = common.read_shapes(arguments.shapes, arguments.dtype, arguments.device, TrainShape)
+        shapes = shape_files.read_shapes(arguments.shapes, arguments.dtype, arguments.device, TrainShape)
     except (OSError, ValueError) as error:
         sys.exit(str(error))
     for shape in shapes:

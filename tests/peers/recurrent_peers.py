@@ -17,7 +17,7 @@ PEERS = ROOT / "bench/peers"
 sys.path.insert(0, str(PEERS))
 sys.dont_write_bytecode = True
 
-import common  # noqa: E402
+import shape_files  # noqa: E402
 
 TINY = """# a comment
 tiny cell=gru time=3 batch=2 input=5 hidden=8
@@ -53,18 +53,18 @@ def check_parser(folder):
     for text, said in REFUSED.items():
         path.write_text(text)
         try:
-            common.read_shapes(path)
+            shape_files.read_shapes(path)
         except ValueError as error:
             expect(said in str(error), f"'{text}' is refused with '{error}', not with '{said}'")
         else:
             expect(False, f"'{text}' is taken")
     path.write_text("a dtype=bf16\na\n")
-    expect([s.dtype for s in common.read_shapes(path)] == ["bfloat16", "float32"], "dtypes")
-    expect(len(common.read_shapes(path, dtype="tf32")) == 1, "duplicates stay")
-    counts = {p.name: len(common.read_shapes(p))
+    expect([s.dtype for s in shape_files.read_shapes(path)] == ["bfloat16", "float32"], "dtypes")
+    expect(len(shape_files.read_shapes(path, dtype="tf32")) == 1, "duplicates stay")
+    counts = {p.name: len(shape_files.read_shapes(p))
               for p in sorted((ROOT / "bench/shapes").glob("*.shapes")) if p.name != "chat.shapes"}
     expect(counts["deepbench.shapes"] == 110, f"{counts}")
-    table = common.read_shapes(ROOT / "bench/shapes/named.shapes")[0]
+    table = shape_files.read_shapes(ROOT / "bench/shapes/named.shapes")[0]
     expect(table.forward_flops() == 2 * 100 * 64 * 2048 * 1024, "FLOPs of table")
 
 
