@@ -5,7 +5,8 @@
 #include "kernels/recurrent/cuda/rung.h"
 
 /// What the kinds of launches that keep recurrent weights on chip, or some of them (persistent/,
-/// cluster_wgmma/, persistent_grid/, wide/, streamed/), want of a plan. Never asked with Residence::kNone.
+/// cluster_wgmma/, persistent_grid/, wide/, streamed/), want of a plan. Never asked with
+/// Residence::kNone.
 namespace sluice::kernels::recurrent::cuda {
 
 struct PassBytes {

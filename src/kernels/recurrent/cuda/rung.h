@@ -28,7 +28,7 @@ enum class Residence {
   kWideCluster,
   kClusterWgmma,  ///< for many rows in each cluster, in backward, too (cluster_wgmma/)
   kClusterWide,   ///< likewise in forward; in backward spread over the whole GPU (wide/)
-  kStreamed,  ///< likewise, but for those that don't fit there (streamed/)
+  kStreamed,      ///< likewise, but for those that don't fit there (streamed/)
 };
 
 /// The one whose forward, or whose backward, is that of a residence.

@@ -81,8 +81,8 @@ struct Slot {
   }
 };
 
-/// Where a tile's state after `number` steps is in shared memory, and the phase of the barriers that
-/// go with it.
+/// Where a tile's state after `number` steps is in shared memory, and the phase of the barriers
+/// that go with it.
 template <typename Memory>
 struct TileState {
   const Geometry& geometry;

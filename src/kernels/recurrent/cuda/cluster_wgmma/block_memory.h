@@ -9,8 +9,9 @@ template <int kGroups, int kGates>
 struct BlockMemory {
   static constexpr int kUnits = kGroups * kGroupUnits;  ///< of the block
   static constexpr int kDepth = kBlocks * kUnits;       ///< of the product
-  /// Inputs of eight rows, as a copy of a box leaves them: [warpgroup][gate][row][unit], lines of 64
-  /// bytes whose pieces of 16 are swapped by the row, so that lanes find them in different banks.
+  /// Inputs of eight rows, as a copy of a box leaves them: [warpgroup][gate][row][unit], lines of
+  /// 64 bytes whose pieces of 16 are swapped by the row, so that lanes find them in different
+  /// banks.
   static constexpr int kInputBytes = kGroups * kGates * kEight * kGroupUnits * 4;
   /// h of all units for a row. A tile's is [parity][eight units][row][unit]: pieces of 16 bytes,
   /// those of eight rows a core matrix of wgmma without swizzle. What a block adds is next to each

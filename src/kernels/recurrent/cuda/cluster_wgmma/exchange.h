@@ -7,9 +7,9 @@
 /// bytes to the same place of each other block.
 ///
 /// No piece is overwritten before it has been read. h after step n + 2 lies where h after step n
-/// was. Who makes it has had h after step n + 1 from all blocks, and each of them sent that when all
-/// its warpgroups had made theirs, after their products with h after step n (which had come from all
-/// blocks: the source of its copies was read by then).
+/// was. Who makes it has had h after step n + 1 from all blocks, and each of them sent that when
+/// all its warpgroups had made theirs, after their products with h after step n (which had come
+/// from all blocks: the source of its copies was read by then).
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
 /// Copies within the cluster; `to` and the barrier are the other block's.

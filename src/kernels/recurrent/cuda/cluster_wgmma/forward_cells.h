@@ -56,8 +56,8 @@ class ForwardCells {
     }
   }
 
-  /// Where a step at `time` is: a tile whose first row is the cluster's `first`-th; its states before
-  /// and after in bytes, c's behind the first c.
+  /// Where a step at `time` is: a tile whose first row is the cluster's `first`-th; its states
+  /// before and after in bytes, c's behind the first c.
   struct Place {
     int first, columns, time;
     int h_before, h_after, c_before, c_after;

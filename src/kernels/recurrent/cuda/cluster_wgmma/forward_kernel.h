@@ -104,16 +104,19 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
       float sums[kMostTileRows / 2];
       wait_for_phase(barriers.inputs_full(slot.index), slot.parity);
       cells.begin_sums(
-          sums,
-          reinterpret_cast<const float*>(shared + slot.index * Memory::slot_bytes(geometry)),
+          sums, reinterpret_cast<const float*>(shared + slot.index * Memory::slot_bytes(geometry)),
           columns);
       slot.next();
       wait_for_phase(barriers.state_written(tile, next & 1), states.written_phase(next) ^ 1);
       const int before = states.at(tile, step), after = states.at(tile, next);
       if (step > 0) wait_for_phase(barriers.state_full(tile, step & 1), states.full_phase(step));
       weights.multiply(sums, states_base + static_cast<std::uint32_t>(before), columns, turns);
-      const typename Cells::Place place{geometry.first_column(tile), columns, time_of(item),
-                                        before, after, states.cells_at(tile, step),
+      const typename Cells::Place place{geometry.first_column(tile),
+                                        columns,
+                                        time_of(item),
+                                        before,
+                                        after,
+                                        states.cells_at(tile, step),
                                         states.cells_at(tile, next)};
       cells.step(sums, place);
       // For the copy engine, too.

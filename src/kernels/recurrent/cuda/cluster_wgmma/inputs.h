@@ -6,8 +6,8 @@
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
 /// As copy_box() of tensor_copy.h, of a tensor of four extents.
-__device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, int x, int y, int z, int w,
-                                std::uint32_t barrier) {
+__device__ inline void copy_box(std::uint32_t to, const CUtensorMap& map, int x, int y, int z,
+                                int w, std::uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
       "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),

@@ -7,8 +7,8 @@
 /// The kernels that are compiled, a source file each cell and arithmetic (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-/// Of a cell and its arithmetic, by the number of warpgroups from kFewestGroups on: of (LayerForward,
-/// Geometry, the inputs' tensor map).
+/// Of a cell and its arithmetic, by the number of warpgroups from kFewestGroups on: of
+/// (LayerForward, Geometry, the inputs' tensor map).
 using Kernels = std::array<const void*, kMostGroups + 1 - kFewestGroups>;
 
 /// Those of a cell in 16 bits.

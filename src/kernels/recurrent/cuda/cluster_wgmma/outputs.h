@@ -89,15 +89,16 @@ class Outputs {
     const TileState<Memory> states{geometry_};
     const int first = geometry_.first_column(tile), columns = geometry_.columns(tile);
     const int rows = min(columns, part_.rows - first), row_of_layer = part_.first_row + first;
-    const auto* h = reinterpret_cast<const T*>(states_ + states.at(tile, number)) +
-                    unit_ / 8 * columns * 8;
+    const auto* h =
+        reinterpret_cast<const T*>(states_ + states.at(tile, number)) + unit_ / 8 * columns * 8;
     const auto* c = reinterpret_cast<const float*>(cells_ + states.cells_at(tile, number)) +
                     unit_ % Memory::kUnits;
     // Places in arrays are counted in 32 bits (persistent::refuse_size).
     const int hidden = extent.hidden, directions = extent.directions;
     const int out = ((time * extent.rows + row_of_layer) * directions + part_.direction) * hidden;
     const int kept = (to.line + row_of_layer) * hidden;
-    const int c_out = ((part_.direction * extent.time + time) * extent.rows + row_of_layer) * hidden;
+    const int c_out =
+        ((part_.direction * extent.time + time) * extent.rows + row_of_layer) * hidden;
 #pragma unroll 1
     for (int row = row_; row < rows; row += kWritingWarps * kWarpRows) {
       const bool zeros = time >= lengths_[first + row];

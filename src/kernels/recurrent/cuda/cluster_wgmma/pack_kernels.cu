@@ -6,8 +6,8 @@
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 namespace {
 
-/// A thread packs 16 bytes: of mma.sync's fragments, row lane / 4 and that 8 below, columns 2 (lane %
-/// 4) and + 1 of 16, and those 8 further.
+/// A thread packs 16 bytes: of mma.sync's fragments, row lane / 4 and that 8 below, columns 2 (lane
+/// % 4) and + 1 of 16, and those 8 further.
 template <typename T>
 __global__ void pack_kernel(const PackWeights args, int groups, int count) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -21,10 +21,11 @@ __global__ void pack_kernel(const PackWeights args, int groups, int count) {
     const int gate = lane / 4 % 2 * 2 + i / 2 % 2;
     const int from = step * 16 + lane % 4 * 2 + i % 2 + i / 4 * 8;
     const bool exists = gate < args.gates && unit < args.hidden && from < args.hidden;
-    store(values + i,
-          exists ? args.from[(static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden +
-                             from]
-                 : 0.0f);
+    store(
+        values + i,
+        exists
+            ? args.from[(static_cast<std::int64_t>(gate) * args.hidden + unit) * args.hidden + from]
+            : 0.0f);
   }
   uint4 bits;
   memcpy(&bits, values, sizeof(bits));

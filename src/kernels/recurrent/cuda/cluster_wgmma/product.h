@@ -14,25 +14,26 @@ __device__ inline std::uint64_t rows_at(std::uint32_t address, int columns) {
          static_cast<std::uint64_t>(columns) << 16 | kRowsBytes >> 4 << 32;
 }
 
-/// sums [64, kColumns] += a [64, 16] * the transpose of b [kColumns, 16]: a in registers as mma.sync
-/// has it, warp by warp; sums as multiply_lines has them.
+/// sums [64, kColumns] += a [64, 16] * the transpose of b [kColumns, 16]: a in registers as
+/// mma.sync has it, warp by warp; sums as multiply_lines has them.
 template <typename T, int kColumns>
 __device__ void multiply_rows(float* d, const std::uint32_t (&a)[4], std::uint64_t b) {
 #define SLUICE_D4(I) "+f"(d[I]), "+f"(d[I + 1]), "+f"(d[I + 2]), "+f"(d[I + 3])
-#define SLUICE_WGMMA(KIND, N, SUMS, A, B, ...)                                              \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                   \
-               "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." KIND "." KIND " {" SUMS     \
-               "}, {" A "}, " B ", p, 1, 1, 0;\n}"                                          \
-               : __VA_ARGS__                                                                \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
-#define SLUICE_WGMMA_OF(KIND)                                                                      \
-  if constexpr (kColumns == 16) {                                                                  \
-    SLUICE_WGMMA(KIND, "16", "%0,%1,%2,%3,%4,%5,%6,%7", "%8,%9,%10,%11", "%12", SLUICE_D4(0),      \
-                 SLUICE_D4(4));                                                                    \
-  } else {                                                                                         \
-    static_assert(kColumns == 24);                                                                 \
-    SLUICE_WGMMA(KIND, "24", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11", "%12,%13,%14,%15", "%16",    \
-                 SLUICE_D4(0), SLUICE_D4(4), SLUICE_D4(8));                                        \
+#define SLUICE_WGMMA(KIND, N, SUMS, A, B, ...)                                                  \
+  asm volatile(                                                                                 \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                                \
+      "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." KIND "." KIND " {" SUMS "}, {" A "}, " B \
+      ", p, 1, 1, 0;\n}"                                                                        \
+      : __VA_ARGS__                                                                             \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define SLUICE_WGMMA_OF(KIND)                                                                   \
+  if constexpr (kColumns == 16) {                                                               \
+    SLUICE_WGMMA(KIND, "16", "%0,%1,%2,%3,%4,%5,%6,%7", "%8,%9,%10,%11", "%12", SLUICE_D4(0),   \
+                 SLUICE_D4(4));                                                                 \
+  } else {                                                                                      \
+    static_assert(kColumns == 24);                                                              \
+    SLUICE_WGMMA(KIND, "24", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11", "%12,%13,%14,%15", "%16", \
+                 SLUICE_D4(0), SLUICE_D4(4), SLUICE_D4(8));                                     \
   }
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     SLUICE_WGMMA_OF("bf16")
@@ -51,8 +52,8 @@ __device__ void hold(float* sums) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
-/// Warpgroups take turns at the tensor cores: all three at once would end at the same time, and then
-/// evaluate their cells at the same time, while the tensor cores have nothing to do.
+/// Warpgroups take turns at the tensor cores: all three at once would end at the same time, and
+/// then evaluate their cells at the same time, while the tensor cores have nothing to do.
 template <int kGroups>
 class Turns {
  public:
