@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/shape.h"
+#include "kernels/recurrent/cuda/cluster_backward/launch.h"
 #include "kernels/recurrent/cuda/resident_weights.h"
 #include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
@@ -239,6 +240,10 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
         booking.take(kFloat, {sizes.drops || sizes.resets_before ? rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
+    if (backward_of(rung.residence) == Residence::kWideCluster) {
+      layout.gate_sums.push_back(
+          booking.take(kFloat, {cluster_backward::kMostSums, sizes.gate_width}));
+    }
   }
   for (std::int64_t lane = 0; lane < lanes; ++lane) {
     layout.sums.push_back(booking.take(kFloat, {kColumnParts, sizes.gate_width}));

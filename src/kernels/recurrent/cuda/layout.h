@@ -129,6 +129,8 @@ struct BackwardLayout {
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
   std::vector<std::size_t> dc_whole;     ///< likewise
   std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
+  std::vector<std::size_t> gate_sums;    ///< a layer and direction, where launches sum gradients
+                                         ///< of gates: float32 [.., G*H]
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
   std::vector<ScaledLayout> scaled;      ///< a layer; empty where gradients have no scaled factors
   std::size_t exchange = 0;              ///< what blocks of a launch tell each other

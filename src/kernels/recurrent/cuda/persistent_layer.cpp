@@ -137,7 +137,13 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun, part};
   if constexpr (std::is_base_of_v<persistent::LayerBackward, Args>) {
     if (backward_of(engine.rung.residence) == Residence::kWideCluster) {
-      return cluster_backward::launch(queue, run.kind(), args);
+      float* sums[2]{};
+      const std::int64_t directions = engine.sizes.directions;
+      for (std::int64_t d = 0; d < directions; ++d) {
+        const auto i = static_cast<std::size_t>(layer * directions + d);
+        sums[d] = run.workspace<float>(engine.workspace.backward.gate_sums[i]);
+      }
+      return cluster_backward::launch(queue, run.kind(), args, sums);
     }
   } else if (forward_of(engine.rung.residence) == Residence::kClusterWgmma) {
     return cluster_wgmma::launch(queue, run.kind(), args);

@@ -1,3 +1,4 @@
+#include "kernels/recurrent/cuda/cluster_backward/launch.h"
 #include "kernels/recurrent/cuda/scaled_gradients.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
@@ -44,6 +45,21 @@ struct Gradients {
     } else {
       add_column_sums(stream, run.engine.descriptor.dtype, sums);
     }
+  }
+
+  /// The same of what the launch has summed already.
+  void add_launch_sums(std::int64_t lane, const float* values, const Tensor& first,
+                       const Tensor& second) const {
+    if (!first && !second) return;
+    ColumnSums sums{};
+    sums.values = values;
+    sums.stride = sums.columns = run.engine.sizes.gate_width;
+    sums.depth = cluster_backward::sums_of(run.engine.descriptor, run.args.rows);
+    sums.gates = 1;
+    sums.partial = partial(lane);
+    sums.targets[0] = first.data_as<float>();
+    sums.targets[1] = second.data_as<float>();
+    add_column_sums(run.engine.lanes[lane], DType::kFloat32, sums);
   }
 
   /// target [columns] += the sum of values [depth, columns] times factors, which are in storage.
@@ -123,6 +139,9 @@ void add_column_gradients(const Gradients& all, const GradientFactors& factors,
     add(gradients.gain_hh, d_sums, state.norm_hh, together);
     add(gradients.gain_c, d_norm_c, state.norm_c, 1);
     all.add_products(lane, gradients.shift_c, d_norm_c, nullptr, 1);
+  } else if (!layout.gate_sums.empty()) {
+    all.add_launch_sums(lane, run.workspace<const float>(layout.gate_sums[i]), gradients.bias_ih,
+                        gradients.bias_hh);
   } else if (!sizes.gates_apart) {
     all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, gradients.bias_hh,
                  1, factors.row_scales);

@@ -21,12 +21,11 @@ inline constexpr int kChunkUnits = 32, kSliceUnits = 16;
 /// Chunks whose sums may be on their way to a block.
 inline constexpr int kPartSlots = 2;
 /// Warps: two warpgroups multiply, eight warps evaluate cells and one those of the last two rows,
-/// and one has things copied.
+/// one has things copied and two sum up gradients of gates.
 inline constexpr int kProductWarps = 8, kMainCellWarps = 8, kCellWarps = kMainCellWarps + 1;
-inline constexpr int kCopyWarp = kProductWarps + kCellWarps;
-/// In whole warpgroups, as registers are given to those.
-inline constexpr int kThreads = 640;
-static_assert(kThreads >= 32 * (kCopyWarp + 1));
+inline constexpr int kCopyWarp = kProductWarps + kCellWarps, kSumWarps = 2;
+inline constexpr int kThreads = 32 * (kCopyWarp + 1 + kSumWarps);
+static_assert(kThreads % 128 == 0, "registers are given to whole warpgroups");
 
 /// How a layer lies in a cluster: so many blocks of so many chunks of units.
 template <int kBlocks_, int kChunks_>
@@ -70,6 +69,7 @@ struct Maps {
 struct LaunchArgs {
   LayerBackward layer;
   Maps maps[2];
+  float* gate_sums[2];    ///< out [kSumWarps * clusters, 4*H]: sums of d_input
   std::int32_t clusters;  ///< of a direction
   std::int32_t rows;      ///< of a cluster
 };

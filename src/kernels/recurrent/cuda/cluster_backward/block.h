@@ -18,4 +18,8 @@ struct Part {
   }
 };
 
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 }  // namespace sluice::kernels::recurrent::cuda::cluster_backward

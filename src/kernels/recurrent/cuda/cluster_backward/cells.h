@@ -131,7 +131,7 @@ class Cells {
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
-    if (thread() % 32 == 0) arrive_at(barriers().gates_full(chunk));
+    if (thread() % 32 == 0) arrive(barriers().gates_full(chunk));
   }
 
   /// Of all blocks, of which the engine counts the bytes.
@@ -328,9 +328,6 @@ class Cells {
         : "r"(barrier), "r"(parity)
         : "memory");
     return __all_sync(~0u, passed != 0);
-  }
-  __device__ static void arrive_at(std::uint32_t barrier) {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
   }
 
   const LaunchArgs& launch_;

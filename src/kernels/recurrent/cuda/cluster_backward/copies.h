@@ -28,8 +28,7 @@ class Copies {
         if (turn + 1 < steps_) read(chunk, turn + 1);
         write(chunk, turn);
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-        asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barriers.gates_empty(chunk))
-                     : "memory");
+        arrive(barriers.gates_empty(chunk));
       }
     }
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

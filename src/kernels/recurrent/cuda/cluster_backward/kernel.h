@@ -5,6 +5,7 @@
 #include "kernels/recurrent/cuda/cluster_backward/cells.h"
 #include "kernels/recurrent/cuda/cluster_backward/copies.h"
 #include "kernels/recurrent/cuda/cluster_backward/product.h"
+#include "kernels/recurrent/cuda/cluster_backward/sums.h"
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
 
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 32) {
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
       begin_barrier(barriers.gates_full(chunk), kCellWarps);
-      begin_barrier(barriers.gates_empty(chunk), kProductWarps + 1);
+      begin_barrier(barriers.gates_empty(chunk), kProductWarps + 1 + kSumWarps);
       begin_barrier(barriers.inputs_full(chunk), 1);
     }
     for (int slot = 0; slot < kPartSlots; ++slot) {
@@ -114,10 +115,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const Sender<Shape> sender(part.block, warp, at, barriers);
     const auto release = [&](int chunk) {
       __syncwarp();
-      if (threadIdx.x % 32 == 0) {
-        asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barriers.gates_empty(chunk))
-                     : "memory");
-      }
+      if (threadIdx.x % 32 == 0) arrive(barriers.gates_empty(chunk));
     };
     constexpr int kLast = Shape::kRounds - 1;
     for (int turn = 0; turn < products; ++turn) {
@@ -144,7 +142,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     wide::give_registers<kCellRegisters>();
     if (warp < kCopyWarp) {
       Cells<Cell, T, Shape>(launch, part, steps, shared).run();
-    } else if (warp == kCopyWarp && threadIdx.x % 32 == 0 && steps > 0) {
+    } else if (warp > kCopyWarp) {
+      GateSums<T, Shape>(launch, part, steps, at, warp - kCopyWarp - 1).run();
+    } else if (threadIdx.x % 32 == 0 && steps > 0) {
       Copies<Shape>(launch, part, steps, at).run();
     }
   }

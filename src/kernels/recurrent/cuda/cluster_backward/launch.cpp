@@ -144,7 +144,14 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
                      spread->blocks);
 }
 
-void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args) {
+std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows) {
+  static_assert(kMostSums == at_once(FourBlocks::kBlocks) * kSumWarps);
+  const auto spread = spread_of(descriptor.hidden, rows, descriptor.directions);
+  return std::int64_t{spread.value().clusters} * kSumWarps;
+}
+
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
+            float* const (&gate_sums)[2]) {
   const Extent& extent = args.extent;
   constexpr std::uintptr_t kAlignedBytes = 16;
   if (reinterpret_cast<std::uintptr_t>(args.dy) % kAlignedBytes != 0) {
@@ -160,6 +167,7 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward&
   all.clusters = spread.clusters;
   all.rows = spread.rows;
   for (int d = 0; d < extent.directions; ++d) {
+    all.gate_sums[d] = gate_sums[d];
     all.maps[d] = maps_of(kind.storage, args, d, spread.rows);
   }
   const Configuration configuration(kernel, spread, extent.directions, queue);

@@ -15,8 +15,13 @@ namespace sluice::kernels::recurrent::cuda::cluster_backward {
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device);
 
+/// Rows of sums that a launch leaves, of up to kMostSums, for so many rows.
+inline constexpr std::int64_t kMostSums = 60;
+std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows);
+
 /// Launches backward of all directions of an LSTM layer. Forward left `saved` as [time, rows, H,
 /// 4]. Throws ErrorCode::kInvalidArgument if dy isn't aligned to 16 bytes.
-void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args);
+void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
+            float* const (&gate_sums)[2]);
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_backward

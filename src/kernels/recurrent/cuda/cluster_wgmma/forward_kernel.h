@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
       cells.step(sums, place);
       // For the copy engine, too.
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-      wide::arrive(barriers.made(tile));
+      arrive(barriers.made(tile));
       // The fence would wait for it.
       cells.save(place);
     }
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
             send_to_others(part.rank, states_base + static_cast<std::uint32_t>(piece), bytes, full);
           } else {
             // Nobody but the block itself reads it.
-            wide::arrive(full);
+            arrive(full);
           }
           // Who has made its part of h has read its inputs.
           if (ahead.has()) {
@@ -163,14 +163,14 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
 #pragma unroll 1
       for (int tile = 0; tile < geometry.tiles; ++tile) {
         outputs.begin(tile, steps[tile]);
-        wide::arrive(barriers.state_written(tile, 0));
+        arrive(barriers.state_written(tile, 0));
       }
 #pragma unroll 1
       for (; item.has(); item.advance()) {
         const int number = item.step + 1;
         wait_for_phase(barriers.state_full(item.tile, number & 1), states.full_phase(number));
         outputs.write(item.tile, number, time_of(item));
-        wide::arrive(barriers.state_written(item.tile, number & 1));
+        arrive(barriers.state_written(item.tile, number & 1));
       }
 #pragma unroll 1
       for (int tile = 0; tile < geometry.tiles; ++tile) outputs.finish(tile, steps[tile]);
