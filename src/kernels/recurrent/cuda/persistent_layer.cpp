@@ -129,6 +129,18 @@ persistent::RnnBackwardArgs of_rnn(const Run& run, const persistent::LayerBackwa
   return {plain, run.engine.descriptor.cell == CellType::kRnnRelu};
 }
 
+/// Backward of many rows, whose launch sums up the gradients of biases as well.
+void launch_in_clusters(const Run& run, std::int64_t layer, const LaunchQueue& queue,
+                        const persistent::LayerBackward& args) {
+  const Engine& engine = run.engine;
+  float* sums[2]{};
+  for (std::int64_t d = 0; d < engine.sizes.directions; ++d) {
+    const auto i = static_cast<std::size_t>(layer * engine.sizes.directions + d);
+    sums[d] = run.workspace<float>(engine.workspace.backward.gate_sums[i]);
+  }
+  cluster_backward::launch(queue, run.kind(), args, sums);
+}
+
 /// Queues the launch on the layer's stream.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange,
@@ -137,13 +149,7 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
   const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun, part};
   if constexpr (std::is_base_of_v<persistent::LayerBackward, Args>) {
     if (backward_of(engine.rung.residence) == Residence::kWideCluster) {
-      float* sums[2]{};
-      const std::int64_t directions = engine.sizes.directions;
-      for (std::int64_t d = 0; d < directions; ++d) {
-        const auto i = static_cast<std::size_t>(layer * directions + d);
-        sums[d] = run.workspace<float>(engine.workspace.backward.gate_sums[i]);
-      }
-      return cluster_backward::launch(queue, run.kind(), args, sums);
+      return launch_in_clusters(run, layer, queue, args);
     }
   } else if (forward_of(engine.rung.residence) == Residence::kClusterWgmma) {
     return cluster_wgmma::launch(queue, run.kind(), args);

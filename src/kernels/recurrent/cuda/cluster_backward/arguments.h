@@ -48,9 +48,6 @@ struct ClusterShape {
   static constexpr bool is_loaded(int factor) {
     return loaded_before(factor + 1) > loaded_before(factor);
   }
-  static constexpr int round_of_last_slice(int chunk) {
-    return (chunk + 1) * kRounds / kChunks - 1;
-  }
   static constexpr int chunk_of(int round) { return round * kChunks / kRounds; }
 };
 using FourBlocks = ClusterShape<4, 3>;   ///< up to 384 units

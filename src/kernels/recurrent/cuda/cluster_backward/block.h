@@ -3,6 +3,7 @@
 #include "kernels/recurrent/cuda/cluster.h"
 #include "kernels/recurrent/cuda/cluster_backward/memory.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
+#include "kernels/recurrent/cuda/wide/ring.h"
 
 namespace sluice::kernels::recurrent::cuda::cluster_backward {
 
@@ -18,8 +19,7 @@ struct Part {
   }
 };
 
-__device__ inline void arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
+using wide::arrive;
+using wide::has_passed;
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_backward

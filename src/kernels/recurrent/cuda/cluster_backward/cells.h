@@ -3,37 +3,14 @@
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/cluster.h"
 #include "kernels/recurrent/cuda/cluster_backward/block.h"
+#include "kernels/recurrent/cuda/cluster_backward/cell_place.h"
+#include "kernels/recurrent/cuda/cluster_backward/clear.h"
 #include "kernels/recurrent/cuda/load_order.h"
 #include "kernels/recurrent/cuda/storage.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
 
 /// The cells of a backward step. Of a chunk a thread has two units of one row.
 namespace sluice::kernels::recurrent::cuda::cluster_backward {
-
-/// Where a thread's two cells of a chunk are: of the chunk's bytes.
-struct CellAt {
-  int place;  ///< in lines of 64 bytes, four of them two units
-  int saved, sums;
-
-  /// A warp has eight of the first sixteen rows, or the last two.
-  template <typename Memory>
-  __device__ static CellAt of(int warp, int lane) {
-    const bool last = warp == kMainCellWarps;
-    return last ? of<Memory>(16 + lane % 2, lane / 2, 0)
-                : of<Memory>(warp / 4 * 8 + lane % 8, warp % 4 * 4 + lane / 8, 0);
-  }
-  template <typename Memory>
-  __device__ static CellAt of(int row, int pair, int) {
-    const int slice = pair / 8 * Memory::kSliceBytes, of_slice = pair % 8;
-    return {row * 64 + pair * 4, pair / 8 * ChunkInputs::kSavedBytes + row * 128 + of_slice * 16,
-            slice + row / 8 * Memory::kEightBytes +
-                (row < 16 ? of_slice * 64 + row % 8 * 8 : of_slice * 16 + row % 2 * 8)};
-  }
-  __device__ int row() const { return place / 64; }
-  __device__ int unit() const { return place % 64 / 2; }
-  __device__ int c() const { return ChunkInputs::kC + place * 2; }
-  __device__ int dy() const { return ChunkInputs::kDy + place; }
-};
 
 template <typename Cell, typename T, typename Shape>
 class Cells {
@@ -81,7 +58,7 @@ class Cells {
       finish(chunk, sums, states[0]);
       turn_around(states);
     }
-    clear();
+    clear_gates<T, Shape>(launch_, part(), steps_, thread());
   }
 
  private:
@@ -105,7 +82,8 @@ class Cells {
     if (turn > 0) sums = receive_sums(turn - 1, chunk);
     const Gates gates = step(chunk, turn, factors, sums, states[0]);
     turn_around(states);
-    const bool waits = turn > 0 && !has_passed(barriers().gates_empty(chunk), (turn - 1) & 1);
+    const bool waits =
+        turn > 0 && !__all_sync(~0u, has_passed(barriers().gates_empty(chunk), (turn - 1) & 1));
     const auto go_on = [&]() {
       if (turn > 0) tell_senders(turn - 1, chunk);
       const bool last = chunk == Shape::kChunks - 1;
@@ -297,37 +275,6 @@ class Cells {
       args_.dc0[at] = state.dc[0];
       args_.dc0[at + 1] = state.dc[1];
     }
-  }
-
-  /// Past the end of all rows there are no gradients of gates.
-  __device__ void clear() const {
-    const Extent& extent = args_.extent;
-    constexpr int kWords = Shape::kUnits / 8;  // of 16 bytes
-    const std::int64_t width = std::int64_t{extent.directions} * 4 * extent.hidden;
-    for (int time = steps_; time < extent.time; ++time) {
-      for (int i = thread(); i < launch_.rows * 4 * kWords; i += kCellWarps * 32) {
-        const int row = part().first_row + i / (4 * kWords), gate = i / kWords % 4;
-        const int unit = part().block * Shape::kUnits + i % kWords * 8;
-        if (row >= extent.rows || unit >= extent.hidden) continue;
-        T* to = static_cast<T*>(args_.d_input) +
-                (static_cast<std::int64_t>(time) * extent.rows + row) * width +
-                (part().direction * 4 + gate) * extent.hidden + unit;
-        *reinterpret_cast<uint4*>(to) = {};
-      }
-    }
-  }
-
-  /// Whether a phase has ended, of which the one before has.
-  __device__ static bool has_passed(std::uint32_t barrier, std::uint32_t parity) {
-    std::uint32_t passed;
-    asm volatile(
-        "{\n.reg .pred done;\n"
-        "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, done;\n}"
-        : "=r"(passed)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-    return __all_sync(~0u, passed != 0);
   }
 
   const LaunchArgs& launch_;

@@ -21,6 +21,8 @@ using runtime::cuda::check;
 /// itself (cudaOccupancyMaxActiveClusters). They don't wait for each other.
 constexpr std::int64_t kClustersAtOnce = 15;
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
+/// With fewer units half of a cluster has none.
+constexpr std::int64_t kFewestUnits = std::int64_t{kBlocks} * kGroupUnits + 1;
 /// Steps of tiles that are read ahead at least.
 constexpr int kFewestAhead = 2;
 
@@ -111,6 +113,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}", kMostUnits,
                        descriptor.hidden);
   }
+  if (descriptor.hidden < kFewestUnits) return "so few units leave half of a cluster idle";
   if (descriptor.hidden % kGroupUnits != 0) {
     return fmt::format("its units come in sixteens, not {}", descriptor.hidden);
   }
