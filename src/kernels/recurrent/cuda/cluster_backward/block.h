@@ -19,7 +19,6 @@ struct Part {
   }
 };
 
-using wide::arrive;
 using wide::has_passed;
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_backward
