@@ -62,7 +62,8 @@ copy_licences() {
   for package in "${HEADER_PACKAGES[@]}"; do add_licence_of_package "$package"; done
   # The copyright files refer to these instead of repeating them.
   for text in $(grep -hoE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$FOLDER"/licences/*.txt | sort -u); do
-    cp -L "$text" "$FOLDER/licences/"
+    # Some are links to a version beside them.
+    cp -P "$text" "$(realpath "$text")" "$FOLDER/licences/"
   done
   if [[ -f $FOLDER/lib/libsluice_cuda.so ]]; then
     echo "libsluice_cuda.so contains the CUDA runtime (cudart_static), distributed under NVIDIA's CUDA Toolkit EULA." \

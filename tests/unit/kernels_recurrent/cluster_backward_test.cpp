@@ -100,7 +100,7 @@ TEST_P(RecurrentClusterBackward, RefusesWhatDoesNotFit) {
   if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 541;
-  EXPECT_EQ(refusal(layer), "its clusters take 18 rows each, which are fewer than 541");
+  EXPECT_EQ(refusal(layer), "its clusters take 540 rows at once, not 541");
   layer.rows = 512;
   layer.hidden = 380;
   EXPECT_EQ(refusal(layer), "380 units are no multiple of 8");

@@ -40,7 +40,7 @@ __device__ inline Four<Wide<S>> load_four(const S* source) {
   return load<kVector>(source);
 }
 
-/// `target` is aligned as load wants it.
+/// `target` is in global memory, aligned as load wants it.
 template <typename S, int kCount>
 __device__ inline void store(S* target, const Values<Wide<S>, kCount>& values) {
   Neighbours<S, kCount> raw;
@@ -84,10 +84,11 @@ struct Spread {
   __device__ void store(int vector, const Part& part) const {
 #pragma unroll
     for (int plane = 0; plane < kPlanes; ++plane) {
-      Values<W, kPiece> piece;
+      Neighbours<W, kPiece> piece;
 #pragma unroll
-      for (int i = 0; i < kPiece; ++i) piece.x[i] = part.x[plane * kPiece + i];
-      cuda::store(data + (plane * vectors + vector) * kPiece, piece);
+      for (int i = 0; i < kPiece; ++i) piece.at[i] = part.x[plane * kPiece + i];
+      W* const to = data + (plane * vectors + vector) * kPiece;
+      *reinterpret_cast<Neighbours<W, kPiece>*>(to) = piece;
     }
   }
 };

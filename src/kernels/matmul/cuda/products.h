@@ -5,8 +5,8 @@
 
 /// Products of matrices on a GPU, each in the way that is fastest within its precision: by
 /// cuBLASLt as they are, or, of large float32 matrices on Hopper, on tensor cores by parts of
-/// bfloat16 (parts.h), with errors no larger than those of float32's own sums
-/// (docs/performance/float32-and-tf32.md).
+/// bfloat16 (parts.h), with errors of at most twice those of float32's own sums
+/// (docs/performance/float32-and-tf32.md); a factor that is infinite may give NaN there.
 namespace sluice::kernels::matmul::cuda {
 
 /// What LtProduct::run takes; d is c.

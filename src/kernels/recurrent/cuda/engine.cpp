@@ -152,7 +152,8 @@ Factor backward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t 
   // cuBLASLt's kernels for TF32 want the depth of both factors contiguous; those for plain float32
   // are faster (by a ninth of a step) with rows of weights as they are, in 16 bits both are alike.
   const bool tf32 = run.engine.descriptor.dtype == DType::kFloat32 && run.context.tf32();
-  if (matrix.has_transpose && (tf32 || run.engine.rung.stepwise_backward)) {
+  // Beside launches the transpose may be all that is packed.
+  if (matrix.has_transpose && (tf32 || run.engine.rung.persistent())) {
     return {run.element(run.packed<const std::byte>(matrix.transposed), first), matrix.rows, true};
   }
   return {run.element(run.packed<const std::byte>(matrix.plain), first * matrix.columns),

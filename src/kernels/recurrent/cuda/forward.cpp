@@ -364,7 +364,9 @@ void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
   const bool at_once = layer == 0 && !engine.rung.persistent();
   if ((at_once && piece.begin > 0) || run.joins_input(layer)) return;
   const Piece part = at_once ? Piece{0, time} : piece;
-  if (scales_input(engine.descriptor, engine.rung, layer) && run.context.tf32()) {
+  // Launches have no other weights, whatever the context of this run.
+  if (scales_input(engine.descriptor, engine.rung, layer) &&
+      (engine.rung.persistent() || run.context.tf32())) {
     return multiply_scaled_input(run, run.product_lane_of(layer), layer, part,
                                  run.input_products(layer, part));
   }

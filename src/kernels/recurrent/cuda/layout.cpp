@@ -385,7 +385,8 @@ bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_
 }
 
 bool launches_scale(const Descriptor& descriptor, const Rung& rung) {
-  if (!scales_gradients(descriptor, rung) || rung.residence != Residence::kWide) return false;
+  if (!scales_gradients(descriptor, rung)) return false;
+  if (backward_of(rung.residence) != Residence::kWide) return false;
   if (!rung.persistent_backward() || descriptor.cell != CellType::kLstm) return false;
   if (descriptor.directions > 1) return false;
   for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
@@ -427,7 +428,7 @@ std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::in
   // leaves most of the GPU idle.
   constexpr std::int64_t kPieces = 20, kMost = 16;
   if (!rung.persistent()) {
-    return std::clamp(time / kPieces, fewest_piece_steps(descriptor), kMost);
+    return std::min(std::clamp(time / kPieces, fewest_piece_steps(descriptor), kMost), time);
   }
   // A launch costs as much as three steps, and a short product as much as a dozen.
   constexpr std::int64_t kLaunches = 5, kFewest = 8;

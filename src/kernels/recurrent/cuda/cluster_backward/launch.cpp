@@ -126,7 +126,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   }
   const auto spread = spread_of(hidden, descriptor.rows, descriptor.directions);
   if (!spread) {
-    return fmt::format("its clusters take {} rows each, which are fewer than {}", kRows,
+    return fmt::format("its clusters take {} rows at once, not {}",
+                       at_once(blocks_for(hidden)) / descriptor.directions * kRows,
                        descriptor.rows);
   }
   // A step takes as long with fewer.
