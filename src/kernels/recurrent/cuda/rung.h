@@ -23,12 +23,11 @@ enum class Residence {
   kCluster,  ///< in each cluster, which works on some rows (persistent/)
   kGrid,     ///< spread over a group of blocks, a few rows each (persistent_grid/)
   kWide,     ///< spread over the whole GPU, for many rows (wide/)
-  /// Likewise in forward; in backward in each cluster, which works on some rows
-  /// (cluster_backward/).
+  /// Forward as kWide; in backward in each cluster, which works on some rows (cluster_backward/).
   kWideCluster,
-  kClusterWgmma,  ///< for many rows in each cluster, in backward, too (cluster_wgmma/)
-  kClusterWide,   ///< likewise in forward; in backward spread over the whole GPU (wide/)
-  kStreamed,      ///< likewise, but for those that don't fit there (streamed/)
+  kClusterWgmma,  ///< for many rows, in each cluster in both (cluster_wgmma/, cluster_backward/)
+  kClusterWide,   ///< forward as kClusterWgmma, backward as kWide
+  kStreamed,      ///< spread over the whole GPU, of what doesn't fit there (streamed/)
 };
 
 /// The one whose forward, or whose backward, is that of a residence.
