@@ -158,7 +158,7 @@ struct ForwardArgs {
   Tensor resets = {};
 };
 
-/// Gradients flow in through dy, dhn, dcn and out through the others.
+/// Gradients flow in through dy (aligned to 16 bytes), dhn, dcn and out through the others.
 struct BackwardArgs {
   ForwardArgs forward;  ///< exactly the arguments of the forward run; y, hn, cn as it left them
   Tensor dy;   ///< [time, rows, y_width()], storage; absent: zero. Ignored past a row's end

@@ -77,7 +77,7 @@ std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const De
 }
 
 /// The same layer in inference.
-Descriptor forward_of(const Descriptor& descriptor) {
+Descriptor in_inference(const Descriptor& descriptor) {
   Descriptor forward = descriptor;
   forward.training = false;
   return forward;
@@ -86,7 +86,7 @@ Descriptor forward_of(const Descriptor& descriptor) {
 /// Forward is persistent-wide's.
 std::optional<std::string> refuse_wide_cluster(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_spread<cluster_backward::refuse>(descriptor, device)) return reason;
-  return refuse_spread<wide::refuse>(forward_of(descriptor), device);
+  return refuse_spread<wide::refuse>(in_inference(descriptor), device);
 }
 
 /// Both passes are in clusters.
@@ -113,7 +113,7 @@ std::optional<std::string> refuse_persistent_forward(const Descriptor& descripto
   if (descriptor.layers * descriptor.directions > 1) {
     return "backward step by step is faster with layers or directions beside each other";
   }
-  return refuse_spread<wide::refuse>(forward_of(descriptor), device);
+  return refuse_spread<wide::refuse>(in_inference(descriptor), device);
 }
 
 template <const Rung& rung>
