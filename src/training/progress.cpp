@@ -167,8 +167,12 @@ std::string Progress::work_line(double done, double now) const {
 
 // A line that wraps cannot be rewritten; the last column stays free.
 std::string Progress::fitting(std::string text) const {
-  const auto width = static_cast<std::size_t>(std::max<std::int64_t>(options_.width - 1, 1));
-  if (options_.terminal && text.size() > width) text.resize(width);
+  auto width = static_cast<std::size_t>(std::max<std::int64_t>(options_.width - 1, 1));
+  if (!options_.terminal || text.size() <= width) return text;
+  // Not within a character of UTF-8, whose later bytes begin with the bits 10: names of files have
+  // some.
+  while (width > 0 && (static_cast<unsigned char>(text[width]) & 0xc0) == 0x80) --width;
+  text.resize(width);
   return text;
 }
 

@@ -60,6 +60,12 @@ TEST(Progress, ALineNeverWrapsOnATerminal) {
   EXPECT_EQ(run.take(), "\repoch 1 step 3 [###..........\x1b[K");
 }
 
+TEST(Progress, ALineIsNotCutWithinACharacter) {
+  FakeRun run(true, 15);  // 14 bytes, as the last column stays free, end within the third letter
+  run.progress.work("reading 'äöü'", -1);
+  EXPECT_EQ(run.take(), "\rreading 'äö\x1b[K");
+}
+
 TEST(Progress, PlainLinesElsewhere) {
   FakeRun run(false);
   for (int i = 0; i < 21; ++i) run.step(-1);
