@@ -43,6 +43,22 @@ class Preparing {
   const std::function<void(bool)>& tell_;
 };
 
+/// What people should know of how a run ended, or nothing. `nothing_done`: it had ended before.
+std::string why_it_ended(const training::TrainConfig& config, const training::TrainResult& result,
+                         bool nothing_done) {
+  if (result.outcome == training::TrainOutcome::kStopped) return "";
+  if (result.outcome == training::TrainOutcome::kEarlyStopped) {
+    return fmt::format("{}: {} has been no better in {} validations (training.patience)",
+                       nothing_done ? "nothing was left to train" : "stopped early",
+                       config.loop.keep_best, config.loop.patience);
+  }
+  if (!nothing_done) return "";
+  return fmt::format(
+      "nothing was left to train: the run had come to its end; to go on set a limit higher "
+      "(training.max_epochs = {}, max_steps = {}; 0 is none)",
+      config.loop.max_epochs, config.loop.max_steps);
+}
+
 }  // namespace
 
 training::TrainData api::read_data(const training::TrainConfig& config,
@@ -114,12 +130,9 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   const std::int64_t begun_at = trainer.state().step;
   const training::TrainResult result = trainer.run(hooks);
   profile.finish();
-  if (progress && saved && result.step == begun_at &&
-      result.outcome != training::TrainOutcome::kStopped) {
-    progress->message(
-        fmt::format("nothing was left to train: the run had come to its end; to go on set a limit "
-                    "higher (training.max_epochs = {}, max_steps = {}, patience = {})",
-                    config.loop.max_epochs, config.loop.max_steps, config.loop.patience));
+  if (progress) {
+    const std::string why = why_it_ended(config, result, saved && result.step == begun_at);
+    if (!why.empty()) progress->message(why);
   }
 
   TrainReport report;

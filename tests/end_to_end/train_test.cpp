@@ -233,6 +233,21 @@ TEST(Train, SaysThatAFinishedRunHasNothingLeft) {
   EXPECT_EQ(train("5").find(said), std::string::npos);
 }
 
+TEST(Train, SaysThatPatienceEndedARun) {
+  const Workplace place;
+  const auto train = [&] {
+    return place
+        .sluice({"train", "task.toml", "--set", "training.learning_rate=0", "--set",
+                 "training.validate_every=1", "--set", "training.patience=2"})
+        .err;
+  };
+  const std::string said = "loss has been no better in 2 validations (training.patience)";
+  const std::string first = train();
+  EXPECT_NE(first.find("stopped early: " + said), std::string::npos) << first;
+  const std::string again = train();
+  EXPECT_NE(again.find("nothing was left to train: " + said), std::string::npos) << again;
+}
+
 TEST(Train, FreshRefusesToOverwrite) {
   const Workplace place;
   place.train({"training.max_steps=3"});
