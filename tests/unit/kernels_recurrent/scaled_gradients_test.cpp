@@ -1,38 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
-#include <string>
-#include <string_view>
-#include <tuple>
 
-#include "unit/kernels_recurrent/on_candidate.h"
-#include "unit/kernels_recurrent/stack_case.h"
-#include "unit/kernels_recurrent/stack_comparison.h"
-#include "unit/support/on_device.h"
+#include "unit/kernels_recurrent/on_scaled_products.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
 
-/// A device, and an implementation whose weight gradients in TF32 are products of scaled float16
-/// where they are as large as here.
-using Parameter = std::tuple<const char*, const char*>;
-
-std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
-  std::string name = std::get<1>(parameter.param);
-  std::ranges::replace(name, '-', '_');
-  return std::string(std::get<0>(parameter.param)) + "_" + name;
-}
-
-/// Against an implementation whose products are cuBLASLt's in TF32: for the oracle such layers are
-/// too large, and against that every implementation is held with small ones.
-class RecurrentScaledGradients : public OnCandidate<Parameter> {
+class RecurrentScaledGradients : public OnScaledProducts {
  protected:
-  RecurrentScaledGradients() : OnCandidate(std::get<1>(GetParam())) {}
-
   /// Of 2^32 multiplications or a few more.
   StackCase case_of(CellType cell, std::int64_t directions) {
-    const bool narrow = std::get<1>(GetParam()) == std::string_view("persistent-cluster");
+    const bool narrow = is("persistent-cluster");
     StackCase stack;
     Descriptor& d = stack.descriptor;
     d.cell = cell;
@@ -47,27 +26,9 @@ class RecurrentScaledGradients : public OnCandidate<Parameter> {
     fill_case(random_, stack);
     return stack;
   }
-
-  Tensors run_by(const StackCase& stack, std::string_view implementation, int rounds = 1) const {
-    RunOptions options = OnCandidate::options();
-    options.implementation = implementation;
-    options.tf32 = true;
-    options.rounds = rounds;
-    return run(stack, options);
-  }
-  void compare(const StackCase& stack) const {
-    const Tensors got = run_by(stack, std::get<1>(GetParam()));
-    // Both err by what TF32 does, of which cutting off is three times what float16's rounding is.
-    expect_close(got, run_by(stack, "pretransposed"), 4 * tolerance_of(DType::kFloat16));
-    EXPECT_EQ(run_by(stack, std::get<1>(GetParam())), got);
-  }
 };
 
-INSTANTIATE_TEST_SUITE_P(, RecurrentScaledGradients,
-                         ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values("persistent-cluster",
-                                                              "persistent-wide", "graph")),
-                         parameter_name);
+INSTANTIATE_TEST_SUITE_P(, RecurrentScaledGradients, scaled_parameters(), scaled_parameter_name);
 
 TEST_P(RecurrentScaledGradients, EqualThoseOfTf32) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
@@ -84,8 +45,7 @@ TEST_P(RecurrentScaledGradients, EqualThoseOfTf32) {
 // takes several launches, the last one for fewer rows, beside which inputs' gradients are
 // multiplied.
 TEST_P(RecurrentScaledGradients, EqualThoseOfTf32BesideLaunches) {
-  if (std::get<1>(GetParam()) != std::string_view("persistent-wide"))
-    GTEST_SKIP() << "only persistent-wide runs beside launches";
+  if (!is("persistent-wide")) GTEST_SKIP() << "only persistent-wide runs beside launches";
   for (const std::int64_t rows : {draw(100, 128), draw(260, 350)}) {
     for (const bool ends : {false, true}) {
       StackCase stack;
@@ -104,8 +64,7 @@ TEST_P(RecurrentScaledGradients, EqualThoseOfTf32BesideLaunches) {
       SCOPED_TRACE(describe(stack));
       if (gpu_lacks(stack.descriptor)) return;
       compare(stack);
-      EXPECT_EQ(run_by(stack, "persistent-wide", 3), run_by(stack, "persistent-wide"))
-          << "captured";
+      EXPECT_EQ(got(stack, 3), got(stack)) << "captured";
     }
   }
 }

@@ -1,35 +1,15 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
-#include <string_view>
-#include <tuple>
 
-#include "unit/kernels_recurrent/on_candidate.h"
-#include "unit/kernels_recurrent/stack_case.h"
-#include "unit/kernels_recurrent/stack_comparison.h"
-#include "unit/support/on_device.h"
+#include "unit/kernels_recurrent/on_scaled_products.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
 
-/// A device, and an implementation whose products of inputs in TF32 are of scaled float16 where
-/// they are as large as here.
-using Parameter = std::tuple<const char*, const char*>;
-
-std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
-  std::string name = std::get<1>(parameter.param);
-  std::ranges::replace(name, '-', '_');
-  return std::string(std::get<0>(parameter.param)) + "_" + name;
-}
-
-/// Against an implementation whose products are cuBLASLt's in TF32, as RecurrentScaledGradients.
-class RecurrentScaledInputs : public OnCandidate<Parameter> {
+class RecurrentScaledInputs : public OnScaledProducts {
  protected:
-  RecurrentScaledInputs() : OnCandidate(std::get<1>(GetParam())) {}
-
   /// Of 2^32 multiplications or a few more.
   StackCase case_of(CellType cell, std::int64_t directions, bool training) {
     StackCase stack;
@@ -37,8 +17,7 @@ class RecurrentScaledInputs : public OnCandidate<Parameter> {
     d.cell = cell;
     d.directions = directions;
     d.input = 2048;
-    const bool wide = std::get<1>(GetParam()) == std::string_view("persistent-wide");
-    d.hidden = 8 * (wide ? draw(50, 128) / directions : draw(16, 32));
+    d.hidden = 8 * (is("persistent-wide") ? draw(50, 128) / directions : draw(16, 32));
     d.tf32 = true;
     d.training = training;
     d.rows = stack.rows = draw(90, 110);
@@ -53,26 +32,9 @@ class RecurrentScaledInputs : public OnCandidate<Parameter> {
   double* row(StackCase& stack, std::int64_t time, std::int64_t row) const {
     return stack.input.x.data() + (time * stack.rows + row) * stack.descriptor.input;
   }
-
-  Tensors run_by(const StackCase& stack, std::string_view implementation) const {
-    RunOptions options = OnCandidate::options();
-    options.implementation = implementation;
-    options.tf32 = true;
-    return run(stack, options);
-  }
-  Tensors got(const StackCase& stack) const { return run_by(stack, std::get<1>(GetParam())); }
-  void compare(const StackCase& stack) const {
-    const Tensors mine = got(stack);
-    expect_close(mine, run_by(stack, "pretransposed"), 4 * tolerance_of(DType::kFloat16));
-    EXPECT_EQ(got(stack), mine);
-  }
 };
 
-INSTANTIATE_TEST_SUITE_P(, RecurrentScaledInputs,
-                         ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values("persistent-cluster",
-                                                              "persistent-wide", "graph")),
-                         parameter_name);
+INSTANTIATE_TEST_SUITE_P(, RecurrentScaledInputs, scaled_parameters(), scaled_parameter_name);
 
 TEST_P(RecurrentScaledInputs, EqualThoseOfTf32) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
@@ -98,9 +60,9 @@ TEST_P(RecurrentScaledInputs, EqualThoseOfTf32WithRowsOfAnySize) {
     }
   }
   SCOPED_TRACE(describe(stack));
-  const Tensors mine = got(stack), theirs = run_by(stack, "pretransposed");
+  const Tensors mine = got(stack), theirs = wanted(stack);
   // Gradients of weights are as large as the largest inputs; what each row puts out isn't.
-  expect_close({{"y", mine.at("y")}}, {{"y", theirs.at("y")}}, 4 * tolerance_of(DType::kFloat16));
+  expect_close({{"y", mine.at("y")}}, {{"y", theirs.at("y")}}, tolerance());
   EXPECT_EQ(got(stack), mine);
 }
 
