@@ -108,8 +108,7 @@ class Cells {
                    : "memory");
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncwarp();
-    if (thread() % 32 == 0) arrive(barriers().gates_full(chunk));
+    arrive(barriers().gates_full(chunk));
   }
 
   /// Of all blocks, of which the engine counts the bytes.

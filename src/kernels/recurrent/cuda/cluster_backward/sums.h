@@ -30,8 +30,7 @@ class GateSums {
       for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
         wait_for_phase(barriers_.gates_full(chunk), turn & 1);
         add(chunk, sums[chunk]);
-        __syncwarp();
-        if (lane() == 0) arrive(barriers_.gates_empty(chunk));
+        arrive(barriers_.gates_empty(chunk));
       }
     }
 #pragma unroll
