@@ -75,6 +75,14 @@ TEST_P(RecurrentClusterBackward, EqualsOracle) {
   compare(layer_of(1, draw_units(392, 504), 170), 4, false);
 }
 
+// The smallest that it takes, for racecheck.
+TEST_P(RecurrentClusterBackward, EqualsOracleInTwoStepsOfClustersOfFour) {
+  compare(layer_of(1, 264, 300), 2, true);
+}
+TEST_P(RecurrentClusterBackward, EqualsOracleInTwoStepsOfClustersOfEight) {
+  compare(layer_of(1, 392, 150), 2, true);
+}
+
 // A cluster's last two rows are cells of a warp of their own; the last cluster has fewer rows.
 TEST_P(RecurrentClusterBackward, EqualsOracleWithEveryNumberOfRowsOfACluster) {
   for (const std::int64_t rows : {11, 15, 16, 17, 18}) {

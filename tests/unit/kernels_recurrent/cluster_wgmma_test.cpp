@@ -81,6 +81,14 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleAtEveryWidth) {
   }
 }
 
+// Small enough for racecheck.
+TEST_P(RecurrentClusterWgmma, EqualsOracleInOneCluster) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    const std::int64_t rows = draw(9, 24);
+    compare(layer_of(cell, 1, draw(9, 24)), 3, rows, rows);
+  }
+}
+
 // Clusters of one tile of 16 or 24 rows, and of two, three and four of both kinds.
 TEST_P(RecurrentClusterWgmma, EqualsOracleWithAnyTiles) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
