@@ -158,6 +158,50 @@ TEST_P(RecurrentWide, HasTheSameBitsQueuedAndCapturedBesideItsProducts) {
   }
 }
 
+// Long sequences of several layers are taken in two halves, a layer's second one beside the first
+// one of the layer above: rows end in either half, or in none.
+TEST_P(RecurrentWide, EqualsOracleInHalves) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const bool training : {true, false}) {
+      StackCase stack;
+      stack.descriptor = layer_of(cell, 1, draw(40, 150));
+      stack.descriptor.layers = draw(2, 4);
+      stack.descriptor.dropout = draw(0, 1) * 0.3;
+      stack.descriptor.training = training;
+      stack.time = draw(16, 27);
+      stack.descriptor.time = stack.time + draw(0, 3);
+      stack.rows = draw(1, 100);
+      stack.descriptor.rows = stack.rows + draw(0, 40);
+      fill_case(random_, stack);
+      SCOPED_TRACE(describe(stack));
+      if (gpu_lacks(stack.descriptor)) return;
+      const Tensors queued = run(stack, options());
+      expect_close(queued, expected(stack), tolerance());
+      RunOptions captured = options();
+      captured.rounds = 3;
+      EXPECT_EQ(run(stack, captured), queued);
+    }
+  }
+}
+
+// With up to four tiles to a block of a half.
+TEST_P(RecurrentWide, EqualsOracleInHalvesWithManyRows) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    StackCase stack;
+    stack.descriptor = layer_of(cell, 1, draw(450, 530));
+    stack.descriptor.layers = 2;
+    stack.descriptor.training = false;
+    stack.time = stack.descriptor.time = draw(32, 35);
+    stack.rows = stack.descriptor.rows = draw(65, 128);
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(stack.descriptor)) return;
+    const Tensors got = run(stack, options());
+    expect_close(got, expected(stack), tolerance());
+    EXPECT_EQ(run(stack, options()), got);
+  }
+}
+
 // Blocks take one tile after the other, up to more than a ring holds.
 TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
   compare(layer_of(CellType::kLstm, 1, draw(257, 330)), 4, 480);

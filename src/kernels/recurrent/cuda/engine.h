@@ -172,9 +172,17 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
 void run_backward(Engine& engine, const Context& context, const BackwardArgs& args,
                   const Memory& memory);
 
+/// Where a launch of forward goes: its lane, which of a run's launches it is, and how many share
+/// the GPU.
+struct LaunchPlace {
+  std::int64_t lane, number, abreast = 1;
+};
+/// Queues what launches of forward need before the first of them.
+void prepare_launches(const Run& run, std::int64_t lane);
 /// The steps that a piece of one layer has, or turns of backward, in one launch, between the
 /// products of its input and those of its gradients. `begun`, `part`: LaunchQueue.
-void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece);
+void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece,
+                          const LaunchPlace& place);
 void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer,
                           const Piece& turns, cudaEvent_t begun = nullptr, int part = -1);
 

@@ -356,7 +356,7 @@ class DirectionForward {
 
 /// The input products of all directions for the steps of a piece; or for all of the first layer's,
 /// whose input is there from the beginning, unless steps would have to wait for them.
-void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
+void multiply_inputs(const Run& run, std::int64_t lane, std::int64_t layer, const Piece& piece) {
   const Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   if (engine.rung.inputs != InputProducts::kCombined) return;
@@ -367,14 +367,21 @@ void multiply_inputs(const Run& run, std::int64_t layer, const Piece& piece) {
   // Launches have no other weights, whatever the context of this run.
   if (scales_input(engine.descriptor, engine.rung, layer) &&
       (engine.rung.persistent() || run.context.tf32())) {
-    return multiply_scaled_input(run, run.product_lane_of(layer), layer, part,
-                                 run.input_products(layer, part));
+    return multiply_scaled_input(run, lane, layer, part, run.input_products(layer, part));
   }
   const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(layer)].weight_ih;
-  multiply(run, run.product_lane_of(layer), part.size() * rows, matrix.rows, matrix.columns,
+  multiply(run, lane, part.size() * rows, matrix.rows, matrix.columns,
            {run.element(run.input_of(layer), part.begin * rows * matrix.columns), matrix.columns},
            forward_factor(run, matrix),
            {run.input_products(layer, part), sizes.directions * sizes.gate_width, DType::kFloat32});
+}
+
+/// Dropout of what the layer hands to the one above, of the piece's times.
+void drop_output(const Run& run, std::int64_t lane, std::int64_t layer, const Piece& piece) {
+  if (!run.drops(layer)) return;
+  const std::int64_t step = run.args.rows * run.engine.descriptor.input_of(layer + 1);
+  run.drop(run.engine.lanes[lane], layer, run.element(run.output_of(layer), piece.begin * step),
+           piece.begin, piece.size());
 }
 
 /// The steps of a piece, of all directions.
@@ -401,23 +408,41 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   const std::int64_t lane = run.lane_of(layer, 0);
   // Streamed products of this layer begin when its input is there.
   if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
-  multiply_inputs(run, layer, piece);
-  // The next piece's products take the place of those that the piece before this one has read.
   const std::int64_t products = run.product_lane_of(layer);
+  multiply_inputs(run, products, layer, piece);
+  // The next piece's products take the place of those that the piece before this one has read.
   engine.lanes.follow(products, lane);
   engine.lanes.follow(lane, products);
   if (engine.rung.persistent()) {
-    run_persistent_layer(run, layer, piece);
+    run_persistent_layer(run, layer, piece, {lane, layer});
   } else {
     run_steps(run, layer, piece);
   }
   if (layer + 1 == engine.sizes.layers) return;
   const std::int64_t above = run.product_lane_of(layer + 1);
   engine.lanes.follow(above, lane);
-  if (run.drops(layer)) {
-    const std::int64_t step = run.args.rows * engine.descriptor.input_of(layer + 1);
-    run.drop(engine.lanes[above], layer, run.element(run.output_of(layer), piece.begin * step),
-             piece.begin, piece.size());
+  drop_output(run, above, layer, piece);
+}
+
+/// Layers in two halves of the sequence, each on a lane of its own: the second half of a layer runs
+/// beside the first one of the layer above, on half of the GPU each. Each half's input products
+/// have their own half of the buffer.
+void run_halves(const Run& run) {
+  Engine& engine = run.engine;
+  const std::int64_t time = run.args.time, middle = (time + 1) / 2;
+  const std::int64_t layers = engine.sizes.layers;
+  prepare_launches(run, 1);
+  multiply_inputs(run, 0, 0, {0, time});
+  engine.lanes.follow(0, 1);
+  for (std::int64_t launch = 0; launch < 2 * layers; ++launch) {
+    const std::int64_t layer = launch / 2, lane = launch % 2;
+    const runtime::LayerSpan span(run.context.profiler(), layer);
+    const Piece half = lane == 0 ? Piece{0, middle} : Piece{middle, time};
+    if (layer > 0) multiply_inputs(run, lane, layer, half);
+    if (lane == 1) engine.lanes.follow(1, 0);
+    const bool alone = launch == 0 || launch + 1 == 2 * layers;
+    run_persistent_layer(run, layer, half, {lane, launch, alone ? 1 : 2});
+    drop_output(run, lane, layer, half);
   }
 }
 
@@ -427,10 +452,15 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
                  const Memory& memory) {
   const Run run{engine, context, args, memory};
   engine.lanes.begin(context);
-  for_pieces(engine, args.time, true, [&](std::int64_t layer, const Piece& piece) {
-    const runtime::LayerSpan span(context.profiler(), layer);
-    run_layer(run, layer, piece);
-  });
+  if (takes_halves(engine.descriptor, engine.rung, args.time)) {
+    run_halves(run);
+  } else {
+    prepare_launches(run, 0);
+    for_pieces(engine, args.time, true, [&](std::int64_t layer, const Piece& piece) {
+      const runtime::LayerSpan span(context.profiler(), layer);
+      run_layer(run, layer, piece);
+    });
+  }
   engine.lanes.join();
 }
 

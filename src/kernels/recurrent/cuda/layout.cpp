@@ -8,6 +8,7 @@
 #include "kernels/recurrent/cuda/resident_weights.h"
 #include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "kernels/recurrent/cuda/wide/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -147,7 +148,8 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
         booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
   }
   if (rung.persistent()) {
-    layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).forward});
+    layout.exchange = booking.take(1, {forward_exchanges(descriptor, rung),
+                                       exchange_bytes(descriptor, rung.residence).forward});
   }
   return layout;
 }
@@ -347,6 +349,16 @@ bool is_layered(const Descriptor& descriptor, const Rung& rung) {
          descriptor.time > 1;
 }
 
+bool takes_halves(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
+  return rung.persistent() && forward_of(rung.residence) == Residence::kWide &&
+         wide::halves_pay(descriptor, time);
+}
+
+std::int64_t forward_exchanges(const Descriptor& descriptor, const Rung& rung) {
+  if (!rung.persistent() || forward_of(rung.residence) != Residence::kWide) return 1;
+  return descriptor.layers * (takes_halves(descriptor, rung, descriptor.time) ? 2 : 1);
+}
+
 bool spreads_gradients(const Descriptor& descriptor, const Rung& rung) {
   return rung.wavefront && !rung.persistent() && descriptor.training && descriptor.time == 1 &&
          descriptor.directions == 1;
@@ -402,6 +414,7 @@ bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {
 std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
   // Of each layer that runs beside others, or of all: its steps and its products.
   if (is_layered(descriptor, rung) && rung.persistent()) return 2 * descriptor.layers;
+  if (takes_halves(descriptor, rung, descriptor.time)) return 2;
   if (rung.persistent_backward()) return descriptor.training ? 2 : 1;
   if (spreads_gradients(descriptor, rung)) return kOtherWeightLane + 1;
   if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;

@@ -146,6 +146,11 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung);
 
 /// Whether layers run beside each other, in pieces of time.
 bool is_layered(const Descriptor& descriptor, const Rung& rung);
+/// Whether forward takes a sequence of so many steps in two halves, each layer's second half beside
+/// the first one of the layer above.
+bool takes_halves(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
+/// Launches of forward that have an exchange each.
+std::int64_t forward_exchanges(const Descriptor& descriptor, const Rung& rung);
 /// Whether the product of a layer's input is one of scaled float16.
 bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Whether a layer's input weights are packed as scaled float16: for that, or for backward.

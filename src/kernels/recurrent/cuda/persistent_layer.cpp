@@ -141,24 +141,32 @@ void launch_in_clusters(const Run& run, std::int64_t layer, const LaunchQueue& q
   cluster_backward::launch(queue, run.kind(), args, sums);
 }
 
-/// Queues the launch on the layer's stream.
-template <typename Args>
-void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t exchange,
-            cudaEvent_t begun = nullptr, int part = -1) {
+/// Forward of many rows.
+void launch_wide(const Run& run, const LaunchQueue& queue, const persistent::LayerForward& args,
+                 const LaunchPlace& place) {
   const Engine& engine = run.engine;
-  const LaunchQueue queue{run.engine.lanes[run.lane_of(layer, 0)], begun, part};
+  std::byte* exchange = run.workspace<std::byte>(engine.workspace.forward.exchange) +
+                        place.number * wide::exchange_bytes(engine.descriptor);
+  wide::launch(queue, run.kind(), args, place.abreast, !engine.rung.persistent_backward(),
+               exchange);
+}
+
+/// Queues the launch.
+template <typename Args>
+void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const Args& args,
+            std::size_t exchange) {
+  const Engine& engine = run.engine;
   if constexpr (std::is_base_of_v<persistent::LayerBackward, Args>) {
-    if (backward_of(engine.rung.residence) == Residence::kWideCluster) {
-      return launch_in_clusters(run, layer, queue, args);
+    const Residence residence = backward_of(engine.rung.residence);
+    if (residence == Residence::kWideCluster) return launch_in_clusters(run, layer, queue, args);
+    if (residence == Residence::kWide) {
+      return wide::launch(queue, run.kind(), args, false, run.workspace<void>(exchange));
     }
   } else if (forward_of(engine.rung.residence) == Residence::kClusterWgmma) {
     return cluster_wgmma::launch(queue, run.kind(), args);
   }
   if (engine.rung.residence == Residence::kGrid) {
     persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
-  } else if (is_for_many_rows(engine.rung.residence)) {
-    const bool saved_by_gate = !engine.rung.persistent_backward();
-    wide::launch(queue, run.kind(), args, saved_by_gate, run.workspace<void>(exchange));
   } else if (engine.rung.residence == Residence::kStreamed) {
     streamed::launch(queue, run.kind(), args, run.workspace<void>(exchange));
   } else if (engine.sizes.norms) {
@@ -179,7 +187,16 @@ void launch(const Run& run, std::int64_t layer, const Args& args, std::size_t ex
 
 }  // namespace
 
-void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece) {
+void prepare_launches(const Run& run, std::int64_t lane) {
+  const Engine& engine = run.engine;
+  if (forward_of(engine.rung.residence) != Residence::kWide) return;
+  wide::clear_exchanges(run.engine.lanes[lane], engine.descriptor, run.args.rows,
+                        forward_exchanges(engine.descriptor, engine.rung),
+                        run.workspace<void>(engine.workspace.forward.exchange));
+}
+
+void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece,
+                          const LaunchPlace& place) {
   Engine& engine = run.engine;
   const Sizes& sizes = engine.sizes;
   const auto l = static_cast<std::size_t>(layer);
@@ -208,7 +225,11 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
   }
   carry_states(run, layer, piece, args);
   if (sizes.norms) normalise_inputs(run, layer, piece);
-  launch(run, layer, args, engine.workspace.forward.exchange);
+  const LaunchQueue queue{engine.lanes[place.lane]};
+  if (forward_of(engine.rung.residence) == Residence::kWide) {
+    return launch_wide(run, queue, args, place);
+  }
+  launch(run, layer, queue, args, engine.workspace.forward.exchange);
 }
 
 void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer,
@@ -256,7 +277,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
     args.dh_before = dh;
     args.dc0 = dc;
   }
-  launch(run, layer, args, layout.exchange, begun, part);
+  launch(run, layer, {engine.lanes[run.lane_of(layer, 0)], begun, part}, args, layout.exchange);
   if (sizes.norms) normalise_input_gradients(run, layer, turns);
 }
 

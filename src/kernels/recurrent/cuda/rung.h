@@ -93,7 +93,8 @@ inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true
 /// What persistent rungs have in common.
 constexpr Rung persistent_rung(std::string_view name, Residence residence) {
   Rung rung{name, true, InputProducts::kCombined, true, true};
-  // Launches that take the whole GPU have no other layer beside them.
+  // Launches that take the whole GPU have no other layer beside them, but for halves of a sequence
+  // (takes_halves).
   rung.wavefront = residence == Residence::kCluster;
   rung.graph = rung.scaled_products = true;
   rung.residence = residence;

@@ -78,7 +78,10 @@ __device__ inline void count_steps(const Extent& extent, const Part& part, int* 
   for (int tile = 0; tile < part.tiles; ++tile) {
     const int row = (part.first_tile + tile) * kTileRows + lane;
     int length = 0;
-    if (row < extent.rows) length = extent.lengths ? extent.lengths[row] : extent.time;
+    if (row < extent.rows) {
+      length = extent.time;
+      if (extent.lengths) length = max(0, min(length, extent.lengths[row] - extent.begin));
+    }
     lengths[tile * kTileRows + lane] = length;
     const int most = __reduce_max_sync(~0u, length);
     if (lane == 0) steps[tile] = most;

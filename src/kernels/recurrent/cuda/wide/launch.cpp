@@ -60,11 +60,11 @@ struct Spread {
 
 /// With clusters of that size; nothing if not even one group of rows runs at once.
 std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64_t gates,
-                                  std::int64_t hidden, std::int64_t rows, std::int64_t directions) {
+                                  std::int64_t hidden, std::int64_t rows, std::int64_t directions,
+                                  std::int64_t abreast) {
   const std::int64_t chunks = chunks_of(hidden), across = chunks * kBlocksOfChunk;
   if (across % size.blocks != 0) return std::nullopt;
-  const std::int64_t groups =
-      static_cast<std::int64_t>(size.at_once) * size.blocks / (across * directions);
+  const std::int64_t groups = size.at_once / abreast * size.blocks / (across * directions);
   if (groups == 0) return std::nullopt;
   const std::int64_t tiles = parts(rows, kTileRows);
   const std::int64_t most = parts(tiles, std::min(tiles, groups));
@@ -88,12 +88,14 @@ std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64
   return spread;
 }
 
-/// As few tiles for a block as can be; then as many blocks that share copies.
+/// As few tiles for a block as can be; then as many blocks that share copies. So that `abreast`
+/// launches run at once.
 std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden,
-                                std::int64_t rows, std::int64_t directions) {
+                                std::int64_t rows, std::int64_t directions,
+                                std::int64_t abreast = 1) {
   std::optional<Spread> best;
   for (const ClusterSize& size : pass == Pass::kForward ? kForwardSizes : kBackwardSizes) {
-    const auto spread = spread_over(size, pass, gates, hidden, rows, directions);
+    const auto spread = spread_over(size, pass, gates, hidden, rows, directions, abreast);
     if (!spread) continue;
     if (!best || spread->most_tiles() < best->most_tiles()) best = spread;
   }
@@ -180,10 +182,11 @@ void allow(const void* kernel, int bytes) {
 
 template <typename Args>
 void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, const Args& args,
-                  bool saved_by_gate, void* exchange) {
+                  std::int64_t abreast, bool saved_by_gate, void* exchange) {
   const Extent& extent = args.extent;
   const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
-  Spread spread = spread_of(pass, gates, extent.hidden, extent.rows, extent.directions).value();
+  Spread spread =
+      spread_of(pass, gates, extent.hidden, extent.rows, extent.directions, abreast).value();
   Geometry& geometry = spread.geometry;
   const Kernels& kernels = kernels_of(kind);
   const void* kernel = kernel_of(kernels, pass, geometry);
@@ -195,7 +198,7 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   geometry.largest_h0 = reinterpret_cast<float*>(memory + flags.largest_h0);
   geometry.exponents = reinterpret_cast<std::uint16_t*>(memory + flags.exponents);
   geometry.exchange = memory + flags.bytes;
-  if (queue.part <= 0) {
+  if (pass == Pass::kBackward && queue.part <= 0) {
     check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(flags.bytes), queue.stream),
           "clear the counters of a recurrent layer");
   }
@@ -224,6 +227,25 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
     check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
           "queue the kernel of a recurrent layer");
   }
+}
+
+/// Moves what stands at the piece's times to where a whole sequence begins, which its launch takes
+/// it for: but for lengths, which the piece's beginning is taken off.
+LayerForward take_piece(const LayerForward& args, const CellKind& kind) {
+  LayerForward piece = args;
+  Extent& extent = piece.extent;
+  extent.time = extent.end - extent.begin;
+  const std::int64_t first = std::int64_t{extent.begin} * extent.rows * extent.hidden;
+  const auto element = static_cast<std::int64_t>(base::size_of(kind.storage));
+  const auto move = [&](void*& data, std::int64_t values) {
+    if (data) data = static_cast<std::byte*>(data) + values * element;
+  };
+  move(piece.y, first * extent.directions);
+  move(piece.h_states[0], first);
+  move(piece.saved[0], 4 * first);
+  if (piece.c_states[0]) piece.c_states[0] += first;
+  if (piece.c_sequence) piece.c_sequence += first;
+  return piece;
 }
 
 /// Why this GPU doesn't run all blocks of a launch with so many rows at once.
@@ -274,6 +296,20 @@ std::int64_t backward_stages(const Descriptor& descriptor) {
   return stages_of(Pass::kBackward, descriptor.gates(), descriptor.hidden);
 }
 
+bool halves_pay(const Descriptor& descriptor, std::int64_t time) {
+  // On half of the GPU a block has twice the tiles, and a step with two takes little longer than
+  // one with a single tile, with four a third longer than with two. Beginning more launches costs
+  // as much as a few steps.
+  constexpr int kMostTiles = 4, kFewTiles = 2;
+  constexpr std::int64_t kFewestSteps = 32, kFewestStepsOfFewTiles = 16;
+  if (descriptor.layers == 1 || descriptor.directions > 1) return false;
+  if (forward_stages(descriptor) > kRegisterStages) return false;
+  const auto half = spread_of(Pass::kForward, descriptor.gates(), descriptor.hidden,
+                              descriptor.rows, descriptor.directions, 2);
+  if (!half || half->most_tiles() > kMostTiles) return false;
+  return time >= (half->most_tiles() > kFewTiles ? kFewestSteps : kFewestStepsOfFewTiles);
+}
+
 std::int64_t exchange_bytes(const Descriptor& descriptor) {
   const Pass pass = descriptor.training ? Pass::kBackward : Pass::kForward;
   const std::int64_t tiles = parts(descriptor.rows, kTileRows);
@@ -307,13 +343,24 @@ std::optional<std::string> refuse_backward(const Descriptor& descriptor,
   return refuse_pass(descriptor, device, Pass::kBackward);
 }
 
+void clear_exchanges(cudaStream_t stream, const Descriptor& descriptor, std::int64_t rows,
+                     std::int64_t count, void* first) {
+  const Flags flags(descriptor.dtype, descriptor.directions, parts(rows, kTileRows),
+                    chunks_of(descriptor.hidden));
+  check(cudaMemset2DAsync(first, static_cast<std::size_t>(exchange_bytes(descriptor)), 0,
+                          static_cast<std::size_t>(flags.bytes), static_cast<std::size_t>(count),
+                          stream),
+        "clear the counters of recurrent layers");
+}
+
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
-            bool saved_by_gate, void* exchange) {
-  launch_layer(queue, kind, Pass::kForward, args, saved_by_gate, exchange);
+            std::int64_t abreast, bool saved_by_gate, void* exchange) {
+  launch_layer(queue, kind, Pass::kForward, take_piece(args, kind), abreast, saved_by_gate,
+               exchange);
 }
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             bool saved_by_gate, void* exchange) {
-  launch_layer(queue, kind, Pass::kBackward, args, saved_by_gate, exchange);
+  launch_layer(queue, kind, Pass::kBackward, args, 1, saved_by_gate, exchange);
 }
 
 std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows) {

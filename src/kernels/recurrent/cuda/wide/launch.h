@@ -25,14 +25,24 @@ std::int64_t chunks_of(std::int64_t hidden);
 std::int64_t forward_stages(const Descriptor& descriptor);
 std::int64_t backward_stages(const Descriptor& descriptor);
 
-/// Bytes of global memory that launches of up to the descriptor's rows need, in both passes.
+/// Bytes of global memory that a launch of up to the descriptor's rows needs, in both passes.
 std::int64_t exchange_bytes(const Descriptor& descriptor);
 
-/// Launches all directions of a layer. `saved_by_gate`: forward leaves what backward reads as
-/// [time, rows, 4, H], for steps of their own; launches of both passes take [time, rows, H, 4].
-/// `exchange` has exchange_bytes, of which nothing is expected.
+/// Whether a stack is faster forward in halves of the sequence, each layer's second half beside the
+/// first one of the layer above, on half of the GPU (docs/performance/persistent-wide.md).
+bool halves_pay(const Descriptor& descriptor, std::int64_t time);
+
+/// Prepares `count` exchanges for launches of forward with so many rows, each exchange_bytes behind
+/// the one before.
+void clear_exchanges(cudaStream_t stream, const Descriptor& descriptor, std::int64_t rows,
+                     std::int64_t count, void* first);
+
+/// Launches all directions of a layer, or a piece of its only one. `abreast`: how many launches
+/// share the GPU. `saved_by_gate`: forward leaves what backward reads as [time, rows, 4, H], for
+/// steps of their own; launches of both passes take [time, rows, H, 4]. `exchange` has
+/// exchange_bytes: forward's comes from clear_exchanges, of backward's nothing is expected.
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
-            bool saved_by_gate, void* exchange);
+            std::int64_t abreast, bool saved_by_gate, void* exchange);
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             bool saved_by_gate, void* exchange);
 
