@@ -301,13 +301,14 @@ bool halves_pay(const Descriptor& descriptor, std::int64_t time) {
   // one with a single tile, with four a third longer than with two. Beginning more launches costs
   // as much as a few steps.
   constexpr int kMostTiles = 4, kFewTiles = 2;
-  constexpr std::int64_t kFewestSteps = 32, kFewestStepsOfFewTiles = 16;
+  constexpr std::int64_t kFewestSteps = 32;
+  const std::int64_t fewest_of_few_tiles = descriptor.tf32 ? 20 : 16;
   if (descriptor.layers == 1 || descriptor.directions > 1) return false;
   if (forward_stages(descriptor) > kRegisterStages) return false;
   const auto half = spread_of(Pass::kForward, descriptor.gates(), descriptor.hidden,
                               descriptor.rows, descriptor.directions, 2);
   if (!half || half->most_tiles() > kMostTiles) return false;
-  return time >= (half->most_tiles() > kFewTiles ? kFewestSteps : kFewestStepsOfFewTiles);
+  return time >= (half->most_tiles() > kFewTiles ? kFewestSteps : fewest_of_few_tiles);
 }
 
 std::int64_t exchange_bytes(const Descriptor& descriptor) {
