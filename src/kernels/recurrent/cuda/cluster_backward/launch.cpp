@@ -2,20 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "base/check.h"
 #include "kernels/recurrent/cuda/cluster_backward/kernels.h"
 #include "kernels/recurrent/cuda/cluster_backward/memory.h"
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/tensor_map.h"
-#include "runtime/cuda/check.h"
 #include "runtime/cuda/current_device.h"
 
 namespace sluice::kernels::recurrent::cuda::cluster_backward {
 namespace {
-
-using runtime::cuda::check;
 
 /// How a layer is launched.
 struct Spread {
@@ -24,9 +19,6 @@ struct Spread {
   int rows;      ///< of a cluster
 };
 
-/// Clusters of so many blocks that an H200 runs at once (cudaOccupancyMaxActiveClusters).
-constexpr int at_once(int blocks) { return blocks == FourBlocks::kBlocks ? 30 : 15; }
-
 int blocks_for(std::int64_t hidden) {
   return hidden <= FourBlocks::kHidden ? FourBlocks::kBlocks : EightBlocks::kBlocks;
 }
@@ -34,7 +26,7 @@ int blocks_for(std::int64_t hidden) {
 /// Nothing if a cluster would have more rows than it can.
 std::optional<Spread> spread_of(std::int64_t hidden, std::int64_t rows, std::int64_t directions) {
   const int blocks = blocks_for(hidden);
-  const std::int64_t most = at_once(blocks) / directions;
+  const std::int64_t most = clusters_at_once(blocks) / directions;
   const std::int64_t each = (rows + most - 1) / most;
   if (each > kRows) return std::nullopt;
   const std::int64_t clusters = (rows + each - 1) / each;
@@ -47,28 +39,12 @@ const void* kernel_of(DType storage, int blocks) {
   return blocks == FourBlocks::kBlocks ? kernels.four : kernels.eight;
 }
 
-struct Configuration {
-  std::array<cudaLaunchAttribute, 2> attributes{};
-  cudaLaunchConfig_t launch{};
-
-  Configuration(const void* kernel, const Spread& spread, std::int64_t directions,
-                const LaunchQueue& queue = {}) {
-    const int bytes = spread.blocks == FourBlocks::kBlocks ? BlockMemory<FourBlocks>::kBytes
-                                                           : BlockMemory<EightBlocks>::kBytes;
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-          "allow a recurrent kernel its shared memory");
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(spread.blocks), 1, 1};
-    launch.gridDim = static_cast<unsigned>(directions * spread.clusters * spread.blocks);
-    launch.blockDim = kThreads;
-    launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-    launch.attrs = attributes.data();
-    launch.numAttrs = queue.add_event(attributes.data(), 1);
-    launch.stream = queue.stream;
-  }
-  Configuration(const Configuration&) = delete;
-  Configuration& operator=(const Configuration&) = delete;
-};
+ClusterLaunch launch_of(DType storage, const Spread& spread, std::int64_t directions) {
+  const int bytes = spread.blocks == FourBlocks::kBlocks ? BlockMemory<FourBlocks>::kBytes
+                                                         : BlockMemory<EightBlocks>::kBytes;
+  return {kernel_of(storage, spread.blocks),
+          {spread.blocks, directions * spread.clusters * spread.blocks, kThreads, bytes}};
+}
 
 Maps maps_of(DType storage, const LayerBackward& args, int direction, std::int64_t each) {
   const Extent& extent = args.extent;
@@ -127,18 +103,14 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   const auto spread = spread_of(hidden, descriptor.rows, descriptor.directions);
   if (!spread) {
     return fmt::format("its clusters take {} rows at once, not {}",
-                       at_once(blocks_for(hidden)) / descriptor.directions * kRows,
+                       clusters_at_once(blocks_for(hidden)) / descriptor.directions * kRows,
                        descriptor.rows);
   }
   // A step takes as long with fewer.
   constexpr int kFewestRows = kRows / 2 + 1;
   if (spread->rows < kFewestRows) return "with so few rows other launches are faster";
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  const void* kernel = kernel_of(descriptor.dtype, spread->blocks);
-  const Configuration configuration(kernel, *spread, descriptor.directions);
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
-        "ask how many clusters of a recurrent kernel run at once");
+  const int clusters = launch_of(descriptor.dtype, *spread, descriptor.directions).at_once();
   const std::int64_t wanted = descriptor.directions * spread->clusters;
   if (clusters >= wanted) return std::nullopt;
   return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters, wanted,
@@ -146,7 +118,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 }
 
 std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows) {
-  static_assert(kMostSums == at_once(FourBlocks::kBlocks) * kSumWarps);
+  static_assert(kMostSums == clusters_at_once(FourBlocks::kBlocks) * kSumWarps);
   const auto spread = spread_of(descriptor.hidden, rows, descriptor.directions);
   return std::int64_t{spread.value().clusters} * kSumWarps;
 }
@@ -162,7 +134,6 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward&
                kAlignedBytes);
   }
   const Spread spread = spread_of(extent.hidden, extent.rows, extent.directions).value();
-  const void* kernel = kernel_of(kind.storage, spread.blocks);
   LaunchArgs all{};
   all.layer = args;
   all.clusters = spread.clusters;
@@ -171,10 +142,8 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward&
     all.gate_sums[d] = gate_sums[d];
     all.maps[d] = maps_of(kind.storage, args, d, spread.rows);
   }
-  const Configuration configuration(kernel, spread, extent.directions, queue);
   void* values[]{&all};
-  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
-        "queue the kernel of a recurrent layer");
+  launch_of(kind.storage, spread, extent.directions).run(queue, values);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_backward

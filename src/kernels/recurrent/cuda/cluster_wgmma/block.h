@@ -69,18 +69,6 @@ class Items {
   int most_;
 };
 
-/// A place among what is read ahead, and how often it was used.
-struct Slot {
-  int ahead;
-  int index = 0;
-  std::uint32_t parity = 0;
-  __device__ void next() {
-    if (++index < ahead) return;
-    index = 0;
-    parity ^= 1;
-  }
-};
-
 /// Where a tile's state after `number` steps is in shared memory, and the phase of the barriers
 /// that go with it.
 template <typename Memory>

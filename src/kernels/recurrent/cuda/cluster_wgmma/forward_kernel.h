@@ -5,6 +5,7 @@
 #include "kernels/recurrent/cuda/cluster_wgmma/inputs.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/outputs.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/product.h"
+#include "kernels/recurrent/cuda/ring_place.h"
 #include "kernels/recurrent/cuda/wide/block.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
 
@@ -97,16 +98,16 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
     using Cells = ForwardCells<Cell, T, Memory>;
     Cells cells(args, part, shared, memory);
     const Turns<kGroups> turns(group);
-    Slot slot{geometry.ahead};
+    RingPlace ahead;
     for (; item.has(); item.advance()) {
       const int tile = item.tile, step = item.step, next = step + 1;
       const int columns = geometry.columns(tile);
       float sums[kMostTileRows / 2];
-      wait_for_phase(barriers.inputs_full(slot.index), slot.parity);
+      wait_for_phase(barriers.inputs_full(ahead.stage), ahead.parity);
       cells.begin_sums(
-          sums, reinterpret_cast<const float*>(shared + slot.index * Memory::slot_bytes(geometry)),
+          sums, reinterpret_cast<const float*>(shared + ahead.stage * Memory::slot_bytes(geometry)),
           columns);
-      slot.next();
+      ahead.next(geometry.ahead);
       wait_for_phase(barriers.state_written(tile, next & 1), states.written_phase(next) ^ 1);
       const int before = states.at(tile, step), after = states.at(tile, next);
       if (step > 0) wait_for_phase(barriers.state_full(tile, step & 1), states.full_phase(step));

@@ -3,23 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/block_memory.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/kernels.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/tensor_map.h"
-#include "runtime/cuda/check.h"
 #include "runtime/cuda/current_device.h"
 
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 namespace {
 
-using runtime::cuda::check;
-
-/// Clusters of eight blocks that an H200 runs at once, if each block takes a multiprocessor for
-/// itself (cudaOccupancyMaxActiveClusters). They don't wait for each other.
-constexpr std::int64_t kClustersAtOnce = 15;
+/// They don't wait for each other.
+constexpr std::int64_t kClustersAtOnce = clusters_at_once(kBlocks);
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
 /// With fewer units half of a cluster has none.
 constexpr std::int64_t kFewestUnits = std::int64_t{kBlocks} * kGroupUnits + 1;
@@ -62,29 +58,9 @@ std::int64_t most_rows(const Descriptor& descriptor) {
   return rows;
 }
 
-struct Configuration {
-  std::array<cudaLaunchAttribute, 2> attributes{};
-  cudaLaunchConfig_t launch{};
-
-  Configuration(int clusters, int groups, int bytes, const LaunchQueue& queue) {
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {kBlocks, 1, 1};
-    launch.gridDim = static_cast<unsigned>(clusters * kBlocks);
-    launch.blockDim = static_cast<unsigned>(threads_of(groups));
-    launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-    launch.attrs = attributes.data();
-    launch.numAttrs = queue.add_event(attributes.data(), 1);
-    launch.stream = queue.stream;
-  }
-  Configuration(const Configuration&) = delete;
-  Configuration& operator=(const Configuration&) = delete;
-};
-
-const void* kernel_of(const CellKind& kind, int groups, int bytes) {
+ClusterLaunch launch_of(const CellKind& kind, std::int64_t clusters, int groups, int bytes) {
   const void* kernel = kernels_of(kind)[static_cast<std::size_t>(groups - kFewestGroups)];
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "allow a recurrent kernel its shared memory");
-  return kernel;
+  return {kernel, {kBlocks, clusters * kBlocks, threads_of(groups), bytes}};
 }
 
 /// Of the products of inputs: boxes of a block's units, a direction's gates and eight rows.
@@ -122,13 +98,10 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return fmt::format("its clusters take {} rows at once, not {}", most, descriptor.rows);
   }
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  const int groups = groups_for(descriptor.hidden);
-  const void* kernel = kernel_of({descriptor.cell, descriptor.dtype}, groups, kSharedBytes);
-  const Configuration configuration(1, groups, kSharedBytes, {});
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
-        "ask how many clusters of a recurrent kernel run at once");
-  if (clusters > 0) return std::nullopt;
+  const CellKind kind{descriptor.cell, descriptor.dtype};
+  if (launch_of(kind, 1, groups_for(descriptor.hidden), kSharedBytes).at_once() > 0) {
+    return std::nullopt;
+  }
   return fmt::format("this GPU can't run {} blocks as a cluster", kBlocks);
 }
 
@@ -137,13 +110,10 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& 
   const int groups = groups_for(extent.hidden), gates = kind.cell == CellType::kLstm ? 4 : 3;
   Geometry geometry = spread_of(extent.rows, extent.directions, groups, gates).value();
   const int bytes = shared_bytes(geometry, groups, gates);
-  const void* kernel = kernel_of(kind, groups, bytes);
-  const Configuration configuration(geometry.clusters * extent.directions, groups, bytes, queue);
   LayerForward copy = args;
   CUtensorMap inputs = map_inputs(args, groups, gates);
   void* values[]{&copy, &geometry, &inputs};
-  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
-        "queue the kernel of a recurrent layer");
+  launch_of(kind, geometry.clusters * extent.directions, groups, bytes).run(queue, values);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <type_traits>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/persistent/kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/current_device.h"
@@ -17,11 +17,8 @@ namespace {
 
 using runtime::cuda::check;
 
-/// Clusters of so many blocks that an H200 runs at once, if each block takes a multiprocessor for
-/// itself (cudaOccupancyMaxActiveClusters).
 std::int64_t clusters_for_direction(int blocks, std::int64_t directions) {
-  const std::int64_t all = blocks < 4 ? 132 / blocks : blocks == 4 ? 30 : blocks == 8 ? 15 : 7;
-  return std::max<std::int64_t>(all / directions, 1);
+  return std::max<std::int64_t>(clusters_at_once(blocks) / directions, 1);
 }
 
 constexpr std::int64_t kTile = 8;  // rows
@@ -64,44 +61,30 @@ int highest_priority() {
   return highest;
 }
 
-using Attributes = std::array<cudaLaunchAttribute, 3>;
+/// A launch of one cluster after the other. Single blocks come in pairs, which changes nothing for
+/// them: compute-sanitizer takes what a block sends itself for an error where it is a cluster of
+/// its own.
+class Launch : public ClusterLaunch {
+ public:
+  Launch(const void* kernel, int blocks, int clusters, int bytes)
+      : ClusterLaunch(kernel, size_of(blocks, clusters, bytes)) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+          "allow a recurrent kernel large clusters");
+    // A cluster starts when it finds enough multiprocessors free in one place: blocks of products
+    // beside it must not take them one by one.
+    add(cudaLaunchAttributePriority).priority = highest_priority();
+  }
 
-/// A launch of one cluster after the other; `attributes` must outlive it. Single blocks come in
-/// pairs, which changes nothing for them: compute-sanitizer takes what a block sends itself for an
-/// error where it is a cluster of its own.
-cudaLaunchConfig_t configuration(int blocks, int clusters, int bytes, Attributes& attributes) {
-  const int together = std::max(blocks, 2);
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {static_cast<unsigned>(together), 1, 1};
-  // A cluster starts when it finds enough multiprocessors free in one place: blocks of products
-  // beside it must not take them one by one.
-  attributes[1].id = cudaLaunchAttributePriority;
-  attributes[1].val.priority = highest_priority();
-  cudaLaunchConfig_t config{};
-  config.gridDim = static_cast<unsigned>((blocks * clusters + together - 1) / together * together);
-  config.blockDim = kThreads;
-  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-  config.attrs = attributes.data();
-  config.numAttrs = 2;
-  return config;
-}
-
-void allow(const void* kernel, int bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-        "allow a recurrent kernel large clusters");
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "allow a recurrent kernel its shared memory");
-}
+ private:
+  static Size size_of(int blocks, int clusters, int bytes) {
+    const int together = std::max(blocks, 2);
+    return {together, (blocks * clusters + together - 1) / together * together, kThreads, bytes};
+  }
+};
 
 /// Whether this GPU runs such clusters of the kernel.
 bool runs(const void* kernel, int blocks, int bytes) {
-  allow(kernel, bytes);
-  Attributes attributes{};
-  const cudaLaunchConfig_t config = configuration(blocks, 1, bytes, attributes);
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
-        "ask how many clusters of a recurrent kernel run at once");
-  return clusters > 0;
+  return Launch(kernel, blocks, 1, bytes).at_once() > 0;
 }
 
 template <typename Args>
@@ -119,16 +102,10 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, const Cluster&
   Spread spread = spread_of(cluster, extent.directions, abreast, extent.rows);
   const Kernels& kernels =
       kernels_of(kind, kForm, cluster)[static_cast<std::size_t>(tiles_of(spread) - 1)];
-  allow(kernels.*kernel, kernels.*bytes);
-  Attributes attributes{};
-  cudaLaunchConfig_t config = configuration(cluster.blocks, spread.clusters * extent.directions,
-                                            kernels.*bytes, attributes);
-  config.numAttrs = queue.add_event(attributes.data(), config.numAttrs);
-  config.stream = queue.stream;
   Args copy = args;
   void* values[]{&copy, &spread};
-  check(cudaLaunchKernelExC(&config, kernels.*kernel, values),
-        "queue the kernel of a recurrent layer");
+  Launch(kernels.*kernel, cluster.blocks, spread.clusters * extent.directions, kernels.*bytes)
+      .run(queue, values);
 }
 
 /// Layers of the descriptor that run beside each other in long runs.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/arguments.h"
 #include "kernels/recurrent/cuda/persistent_grid/kernels.h"
@@ -25,9 +26,8 @@ struct Way {
 constexpr Way kForward{&Form::forward, &Kernels::forward};
 constexpr Way kBackward{&Form::backward, &Kernels::backward};
 
-/// Blocks that run at once, of which `cluster` share a part of the GPU: an H200 has 132 processors,
-/// in pairs, and runs 30 clusters of four.
-constexpr int blocks_at_once(int cluster) { return cluster <= 2 ? 132 : 120; }
+/// Blocks that run at once, of which `cluster` share a part of the GPU.
+constexpr int blocks_at_once(int cluster) { return clusters_at_once(cluster) * cluster; }
 
 constexpr int divided_up(std::int64_t a, std::int64_t b) {
   return static_cast<int>((a + b - 1) / b);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/streamed/kernels.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/current_device.h"
@@ -16,14 +16,8 @@ using runtime::cuda::check;
 
 enum class Pass { kForward, kBackward };
 
-/// So many clusters an H200 runs at once, if each block takes a multiprocessor for itself
-/// (cudaOccupancyMaxActiveClusters).
-struct ClusterSize {
-  int blocks, at_once;
-};
-constexpr ClusterSize size_of(Pass pass) {
-  return pass == Pass::kForward ? ClusterSize{kForwardCluster, 66}
-                                : ClusterSize{kBackwardCluster, 30};
+constexpr int cluster_of(Pass pass) {
+  return pass == Pass::kForward ? kForwardCluster : kBackwardCluster;
 }
 
 /// Chunks of the ring of values that bring more than further weights on chip, and places of the
@@ -60,15 +54,15 @@ bool divide_memory(Geometry& geometry) {
 /// Nothing if the GPU doesn't have so many blocks.
 std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t hidden,
                                     std::int64_t rows) {
-  const ClusterSize size = size_of(pass);
+  const int cluster = cluster_of(pass);
   const bool forward = pass == Pass::kForward;
   Geometry geometry{};
   geometry.chunks = parts(hidden, kChunkUnits);
   geometry.depth_chunks = geometry.chunks * static_cast<std::int32_t>(forward ? 1 : gates);
-  geometry.cluster = size.blocks;
-  geometry.depth = std::max(parts(geometry.depth_chunks, size.blocks), register_chunks(false));
-  geometry.pairs = parts(hidden, std::int64_t{2} * size.blocks * size.at_once);
-  geometry.clusters = parts(hidden, std::int64_t{geometry.units()} * size.blocks);
+  geometry.cluster = cluster;
+  geometry.depth = std::max(parts(geometry.depth_chunks, cluster), register_chunks(false));
+  geometry.pairs = parts(hidden, std::int64_t{2} * cluster * clusters_at_once(cluster));
+  geometry.clusters = parts(hidden, std::int64_t{geometry.units()} * cluster);
   geometry.slots = geometry.pairs * static_cast<std::int32_t>(forward ? gates : 1);
   geometry.lines = parts(rows, 8) * 8;
   const int beside = forward && gates == 3 ? kBesideSlots : 0;
@@ -86,31 +80,15 @@ const void* kernel_of(const CellKind& kind, Pass pass, const Geometry& geometry)
   return geometry.has_beside() ? kernels.forward_beside : kernels.forward;
 }
 
-struct Configuration {
-  std::array<cudaLaunchAttribute, 3> attributes{};
-  cudaLaunchConfig_t launch{};
-
-  explicit Configuration(const Geometry& geometry, const LaunchQueue& queue = {}) {
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(geometry.cluster), 1, 1};
-    attributes[1].id = cudaLaunchAttributeCooperative;
-    attributes[1].val.cooperative = 1;
-    launch.gridDim = static_cast<unsigned>(geometry.blocks());
-    launch.blockDim = kThreads;
-    launch.dynamicSmemBytes = BlockMemory::kBytes;
-    launch.attrs = attributes.data();
-    launch.numAttrs = queue.add_event(attributes.data(), 2);
-    launch.stream = queue.stream;
+/// A launch whose blocks all run at once or not at all.
+class Launch : public ClusterLaunch {
+ public:
+  Launch(const void* kernel, const Geometry& geometry)
+      : ClusterLaunch(kernel,
+                      {geometry.cluster, geometry.blocks(), kThreads, BlockMemory::kBytes}) {
+    add(cudaLaunchAttributeCooperative).cooperative = 1;
   }
-  Configuration(const Configuration&) = delete;
-  Configuration& operator=(const Configuration&) = delete;
 };
-
-void allow(const void* kernel) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             BlockMemory::kBytes),
-        "allow a recurrent kernel its shared memory");
-}
 
 std::int64_t counters_bytes(const Geometry& geometry) {
   return std::int64_t{geometry.chunks} * kCounterBytes;
@@ -132,21 +110,14 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(exchange_bytes(geometry)),
                         queue.stream),
         "clear the exchange of a recurrent layer");
-  allow(kernel);
-  Configuration configuration(geometry, queue);
   Args copy = args;
   void* values[]{&copy, &geometry};
-  check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
-        "queue the kernel of a recurrent layer");
+  Launch(kernel, geometry).run(queue, values);
 }
 
 /// Why this GPU doesn't run all blocks of a launch at once.
 std::optional<std::string> refuse_blocks(const void* kernel, const Geometry& geometry) {
-  allow(kernel);
-  const Configuration configuration(geometry);
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
-        "ask how many clusters of a recurrent kernel run at once");
+  const int clusters = Launch(kernel, geometry).at_once();
   if (clusters >= geometry.clusters) return std::nullopt;
   return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
                      geometry.clusters, geometry.cluster);
