@@ -2,6 +2,7 @@
 #include "kernels/attention_decoder/cuda/float16_kernels.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/cuda/neighbours.h"
+#include "runtime/cuda/scale.h"
 
 namespace sluice::kernels::attention_decoder::cuda {
 namespace {
@@ -37,20 +38,9 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(AllLines all, Gradien
   if (lane == 0) atomicMax(reinterpret_cast<unsigned*>(&scale->largest), bits);
 }
 
-/// What brings numbers of up to `largest` to less than 2^5, and back; both are normal numbers. That
-/// leaves gradients room to grow 2,000 times on their way, where they are cut off, and those that
-/// are 2^-18 of the largest have all of eleven bits.
-struct Power {
-  float up, down;
-
-  __device__ explicit Power(float largest) {
-    constexpr int kExponentBits = 23, kBias = 127, kWanted = 4;
-    const int exponent =
-        max(static_cast<int>(__float_as_uint(largest) >> kExponentBits & 0xff), kWanted + 1);
-    up = __uint_as_float(static_cast<unsigned>(2 * kBias + kWanted - exponent) << kExponentBits);
-    down = __uint_as_float(static_cast<unsigned>(exponent - kWanted) << kExponentBits);
-  }
-};
+/// Bits of the largest gradient, scaled: that leaves gradients room to grow 2,000 times on their
+/// way, where they are cut off, and those that are 2^-18 of the largest have all of eleven bits.
+constexpr int kGradientBits = 5;
 
 constexpr std::size_t kMostConversions = 8;
 struct Job {
@@ -105,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   float factor = 1;
   if (rescaling == Rescaling::kDown) factor = scale->down;
   if (rescaling == Rescaling::kUp) {
-    const Power power(scale->largest);
+    const runtime::cuda::Scale power(scale->largest, kGradientBits);
     factor = power.up;
     if (blockIdx.x + blockIdx.y + threadIdx.x == 0) {
       scale->down = power.down;

@@ -3,6 +3,7 @@
 #include "kernels/matmul/cuda/halved.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/cuda/neighbours.h"
+#include "runtime/cuda/scale.h"
 
 namespace sluice::kernels::matmul::cuda {
 namespace {
@@ -50,22 +51,9 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(scale + 1), bits);
 }
 
-/// What brings numbers of up to `largest` to less than 2^15, and back. Both are normal numbers.
-struct Power {
-  float up, down;
-
-  __device__ explicit Power(float largest) {
-    constexpr int kExponentBits = 23, kBias = 127, kWanted = 14;
-    const int exponent =
-        max(static_cast<int>(__float_as_uint(largest) >> kExponentBits & 0xff), kWanted + 1);
-    up = __uint_as_float(static_cast<unsigned>(2 * kBias + kWanted - exponent) << kExponentBits);
-    down = __uint_as_float(static_cast<unsigned>(exponent - kWanted) << kExponentBits);
-  }
-};
-
 __global__ void __launch_bounds__(kBlock)
     halve_kernel(const float* x, std::int64_t count, bool aligned, __half* halved, float* scale) {
-  const Power power(scale[1]);
+  const runtime::cuda::Scale power(scale[1]);
   for_groups(x, count, aligned, [&](std::int64_t first, const Wide& numbers) {
     Half group;
 #pragma unroll

@@ -2,6 +2,7 @@
 
 #include "kernels/recurrent/cuda/cells.h"
 #include "kernels/recurrent/cuda/storage.h"
+#include "runtime/cuda/scale.h"
 
 /// How a layer computes. Products are the tensor cores', of 16-bit factors, summed in float32. A
 /// factor of float32 is multiplied by a power of two first, so that it is within float16's range,
@@ -41,20 +42,7 @@ struct InFloat32 {
 };
 
 /// What numbers are multiplied by to become factors, and what takes it back.
-struct Scale {
-  float up = 1, down = 1;
-
-  Scale() = default;
-  /// For numbers of up to `largest`, to be less than 2^15.
-  __device__ explicit Scale(float largest) {
-    constexpr int kExponentBits = 23, kBias = 127, kWanted = 14;
-    // Both powers are normal numbers.
-    const int exponent =
-        max(static_cast<int>(__float_as_uint(largest) >> kExponentBits & 0xff), kWanted + 1);
-    up = __uint_as_float(static_cast<unsigned>(2 * kBias + kWanted - exponent) << kExponentBits);
-    down = __uint_as_float(static_cast<unsigned>(exponent - kWanted) << kExponentBits);
-  }
-};
+using runtime::cuda::Scale;
 
 /// The parts of a number that is to be multiplied.
 template <typename Arithmetic>
