@@ -57,7 +57,7 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
     return book_matrix(booking, sizes, sizes.gate_width, descriptor.output_of(layer),
                        transposes(descriptor, rung, rung.fused_step));
   }
-  const PassBytes bytes = resident_weight_bytes(descriptor, rung.residence);
+  const PassBytes bytes = resident_weight_bytes(descriptor, rung);
   PackedMatrix matrix{sizes.gate_width, sizes.hidden};
   matrix.largest = booking.take(kFloat, {1});
   matrix.plain = booking.take(1, {bytes.forward});
@@ -149,7 +149,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
   }
   if (rung.persistent()) {
     layout.exchange = booking.take(1, {forward_exchanges(descriptor, rung),
-                                       exchange_bytes(descriptor, rung.residence).forward});
+                                       exchange_bytes(descriptor, rung).forward});
   }
   return layout;
 }
@@ -242,7 +242,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
         booking.take(kFloat, {sizes.drops || sizes.resets_before ? rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
-    if (backward_of(rung.residence) == Residence::kWideCluster) {
+    if (rung.backward == Residence::kClusterWgmma) {
       layout.gate_sums.push_back(
           booking.take(kFloat, {cluster_backward::kMostSums, sizes.gate_width}));
     }
@@ -252,7 +252,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   }
   layout.scaled = book_scaled(booking, descriptor, rung);
   if (rung.persistent_backward()) {
-    layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung.residence).backward});
+    layout.exchange = booking.take(1, {exchange_bytes(descriptor, rung).backward});
   }
   return layout;
 }
@@ -350,12 +350,12 @@ bool is_layered(const Descriptor& descriptor, const Rung& rung) {
 }
 
 bool takes_halves(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
-  return rung.persistent() && forward_of(rung.residence) == Residence::kWide &&
+  return rung.forward == Residence::kWide &&
          wide::halves_pay(descriptor, time);
 }
 
 std::int64_t forward_exchanges(const Descriptor& descriptor, const Rung& rung) {
-  if (!rung.persistent() || forward_of(rung.residence) != Residence::kWide) return 1;
+  if (rung.forward != Residence::kWide) return 1;
   return descriptor.layers * (takes_halves(descriptor, rung, descriptor.time) ? 2 : 1);
 }
 
@@ -398,8 +398,7 @@ bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_
 
 bool launches_scale(const Descriptor& descriptor, const Rung& rung) {
   if (!scales_gradients(descriptor, rung)) return false;
-  if (backward_of(rung.residence) != Residence::kWide) return false;
-  if (!rung.persistent_backward() || descriptor.cell != CellType::kLstm) return false;
+  if (rung.backward != Residence::kWide || descriptor.cell != CellType::kLstm) return false;
   if (descriptor.directions > 1) return false;
   for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
     if (!pays_to_scale(descriptor, layer, descriptor.time * descriptor.rows)) return false;

@@ -36,8 +36,7 @@ struct Packing {
     if (!engine.rung.persistent()) return pack(source, matrix, 0);
     const bool training = engine.descriptor.training;
     const bool backward = training && engine.rung.persistent_backward();
-    pack_resident_weights(stream, engine.descriptor, engine.rung.residence,
-                          source.data_as<const float>(),
+    pack_resident_weights(stream, engine.descriptor, engine.rung, source.data_as<const float>(),
                           {packed + matrix.plain, backward ? packed + matrix.transposed : nullptr,
                            reinterpret_cast<float*>(packed + matrix.largest)});
     if (training && !backward) pack(source, matrix, 0, true);

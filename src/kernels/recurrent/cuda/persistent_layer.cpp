@@ -156,18 +156,22 @@ template <typename Args>
 void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const Args& args,
             std::size_t exchange) {
   const Engine& engine = run.engine;
-  if constexpr (std::is_base_of_v<persistent::LayerBackward, Args>) {
-    const Residence residence = backward_of(engine.rung.residence);
-    if (residence == Residence::kWideCluster) return launch_in_clusters(run, layer, queue, args);
-    if (residence == Residence::kWide) {
-      return wide::launch(queue, run.kind(), args, false, run.workspace<void>(exchange));
+  constexpr bool kForward = std::is_base_of_v<persistent::LayerForward, Args>;
+  const Residence residence = kForward ? engine.rung.forward : engine.rung.backward;
+  if (residence == Residence::kClusterWgmma) {
+    if constexpr (kForward) {
+      cluster_wgmma::launch(queue, run.kind(), args);
+    } else {
+      launch_in_clusters(run, layer, queue, args);
     }
-  } else if (forward_of(engine.rung.residence) == Residence::kClusterWgmma) {
-    return cluster_wgmma::launch(queue, run.kind(), args);
-  }
-  if (engine.rung.residence == Residence::kGrid) {
+  } else if (residence == Residence::kWide) {
+    // Forward's has a place (launch_wide).
+    if constexpr (!kForward) {
+      wide::launch(queue, run.kind(), args, false, run.workspace<void>(exchange));
+    }
+  } else if (residence == Residence::kGrid) {
     persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
-  } else if (engine.rung.residence == Residence::kStreamed) {
+  } else if (residence == Residence::kStreamed) {
     streamed::launch(queue, run.kind(), args, run.workspace<void>(exchange));
   } else if (engine.sizes.norms) {
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
@@ -179,8 +183,7 @@ void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const 
                        with_extras(run, layer, args));
   } else {
     // A cluster takes nothing of what wide launches add.
-    using Plain = std::conditional_t<std::is_base_of_v<persistent::LayerForward, Args>,
-                                     persistent::LayerForward, persistent::LayerBackward>;
+    using Plain = std::conditional_t<kForward, persistent::LayerForward, persistent::LayerBackward>;
     persistent::launch<Plain>(queue, run.kind(), engine.descriptor, run.abreast(), args);
   }
 }
@@ -189,7 +192,7 @@ void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const 
 
 void prepare_launches(const Run& run, std::int64_t lane) {
   const Engine& engine = run.engine;
-  if (forward_of(engine.rung.residence) != Residence::kWide) return;
+  if (engine.rung.forward != Residence::kWide) return;
   wide::clear_exchanges(run.engine.lanes[lane], engine.descriptor, run.args.rows,
                         forward_exchanges(engine.descriptor, engine.rung),
                         run.workspace<void>(engine.workspace.forward.exchange));
@@ -226,7 +229,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
   carry_states(run, layer, piece, args);
   if (sizes.norms) normalise_inputs(run, layer, piece);
   const LaunchQueue queue{engine.lanes[place.lane]};
-  if (forward_of(engine.rung.residence) == Residence::kWide) {
+  if (engine.rung.forward == Residence::kWide) {
     return launch_wide(run, queue, args, place);
   }
   launch(run, layer, queue, args, engine.workspace.forward.exchange);
@@ -290,8 +293,7 @@ bool can_await_turns(const Run& run) {
   const Descriptor& descriptor = run.engine.descriptor;
   // Of several launches the first tells nothing of the others. Rows that end early have their last
   // steps cleared when a launch ends, and a direction has the other's last turns first.
-  if (backward_of(run.engine.rung.residence) != Residence::kWide || run.lengths() ||
-      descriptor.directions > 1) {
+  if (run.engine.rung.backward != Residence::kWide || run.lengths() || descriptor.directions > 1) {
     return false;
   }
   if (wide::backward_launches(descriptor, run.args.rows) > 1) return false;

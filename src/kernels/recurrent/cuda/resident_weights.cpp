@@ -13,169 +13,148 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-PassBytes both_passes(const Descriptor& descriptor, std::int64_t forward, std::int64_t backward) {
-  return {forward, descriptor.training ? backward : 0};
-}
+struct Packing {
+  cudaStream_t stream;
+  const Descriptor& descriptor;
+  const float* weight_hh;
+  float* largest;
 
-/// For factors of float32 to be scaled.
-void find_largest_weight(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                         float* largest) {
-  const std::int64_t hidden = descriptor.hidden;
-  persistent::find_largest(stream, weight_hh, descriptor.gates() * hidden * hidden, largest);
-}
-
-/// A launch's own description of the weights, without where they go and how they lie there.
-template <typename PackWeights>
-PackWeights weights_of(const Descriptor& descriptor, const float* weight_hh) {
-  PackWeights args{};
-  args.from = weight_hh;
-  args.gates = static_cast<std::int32_t>(descriptor.gates());
-  args.hidden = static_cast<std::int32_t>(descriptor.hidden);
-  return args;
-}
-
-void pack_for_cluster(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                      const ResidentWeights& to) {
-  auto args = weights_of<persistent::PackWeights>(descriptor, weight_hh);
-  if (descriptor.dtype == DType::kFloat32) {
-    args.largest = to.largest;
-    find_largest_weight(stream, descriptor, weight_hh, to.largest);
+  /// A launch's own description of the weights, without how they lie there.
+  template <typename PackWeights>
+  PackWeights weights(void* to) const {
+    PackWeights args{};
+    args.from = weight_hh;
+    args.gates = static_cast<std::int32_t>(descriptor.gates());
+    args.hidden = static_cast<std::int32_t>(descriptor.hidden);
+    args.to = to;
+    if constexpr (requires { args.largest; }) {
+      if (descriptor.dtype == DType::kFloat32) args.largest = largest;
+    }
+    return args;
   }
-  args.cluster = persistent::forward_cluster(descriptor);
-  args.to = to.forward;
-  persistent::pack_forward(stream, descriptor.dtype, args);
-  if (!to.backward) return;
-  args.cluster = persistent::backward_cluster(descriptor);
-  args.to = to.backward;
-  persistent::pack_backward(stream, descriptor.dtype, args);
-}
-
-void pack_for_grid(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                   const ResidentWeights& to) {
-  auto args = weights_of<persistent_grid::PackWeights>(descriptor, weight_hh);
-  args.residence = persistent_grid::forward_residence(descriptor);
-  args.to = to.forward;
-  persistent_grid::pack_forward(stream, descriptor.dtype, args);
-  if (!to.backward) return;
-  args.residence = persistent_grid::backward_residence(descriptor);
-  args.to = to.backward;
-  persistent_grid::pack_backward(stream, descriptor.dtype, args);
-}
-
-wide::PackWeights wide_weights_of(const Descriptor& descriptor, const float* weight_hh,
-                                  const ResidentWeights& to) {
-  auto args = weights_of<wide::PackWeights>(descriptor, weight_hh);
-  args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
-  if (descriptor.dtype == DType::kFloat32) args.largest = to.largest;
-  return args;
-}
-
-/// The two passes of launches for many rows, which may be of different kinds.
-void pack_forward(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
-                  const float* weight_hh, const ResidentWeights& to) {
-  if (residence == Residence::kClusterWgmma) {
-    auto args = weights_of<cluster_wgmma::PackWeights>(descriptor, weight_hh);
-    args.to = to.forward;
-    return cluster_wgmma::pack_forward(stream, descriptor.dtype, args);
+  wide::PackWeights wide_weights(void* to, std::int64_t stages) const {
+    auto args = weights<wide::PackWeights>(to);
+    args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
+    args.stages = static_cast<std::int32_t>(stages);
+    return args;
   }
-  auto args = wide_weights_of(descriptor, weight_hh, to);
-  args.stages = static_cast<std::int32_t>(wide::forward_stages(descriptor));
-  args.to = to.forward;
-  wide::pack_forward(stream, descriptor.dtype, args);
-}
-void pack_backward(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
-                   const float* weight_hh, const ResidentWeights& to) {
-  if (residence == Residence::kWideCluster) {
-    auto args = weights_of<cluster_backward::PackWeights>(descriptor, weight_hh);
-    args.to = to.backward;
-    return cluster_backward::pack_weights(stream, descriptor.dtype, args);
+
+  void forward(Residence residence, void* to) const {
+    const DType storage = descriptor.dtype;
+    if (residence == Residence::kCluster) {
+      auto args = weights<persistent::PackWeights>(to);
+      args.cluster = persistent::forward_cluster(descriptor);
+      persistent::pack_forward(stream, storage, args);
+    } else if (residence == Residence::kClusterWgmma) {
+      cluster_wgmma::pack_forward(stream, storage, weights<cluster_wgmma::PackWeights>(to));
+    } else if (residence == Residence::kGrid) {
+      auto args = weights<persistent_grid::PackWeights>(to);
+      args.residence = persistent_grid::forward_residence(descriptor);
+      persistent_grid::pack_forward(stream, storage, args);
+    } else if (residence == Residence::kWide) {
+      wide::pack_forward(stream, storage, wide_weights(to, wide::forward_stages(descriptor)));
+    } else if (residence == Residence::kStreamed) {
+      auto args = weights<streamed::PackWeights>(to);
+      args.geometry = streamed::forward_geometry(descriptor);
+      streamed::pack_forward(stream, storage, args);
+    }
   }
-  auto args = wide_weights_of(descriptor, weight_hh, to);
-  args.stages = static_cast<std::int32_t>(wide::backward_stages(descriptor));
-  args.to = to.backward;
-  wide::pack_backward(stream, descriptor.dtype, args);
-}
-void pack_for_many_rows(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
-                        const float* weight_hh, const ResidentWeights& to) {
-  if (descriptor.dtype == DType::kFloat32) {
-    find_largest_weight(stream, descriptor, weight_hh, to.largest);
+  void backward(Residence residence, void* to) const {
+    const DType storage = descriptor.dtype;
+    if (residence == Residence::kCluster) {
+      auto args = weights<persistent::PackWeights>(to);
+      args.cluster = persistent::backward_cluster(descriptor);
+      persistent::pack_backward(stream, storage, args);
+    } else if (residence == Residence::kClusterWgmma) {
+      cluster_backward::pack_weights(stream, storage, weights<cluster_backward::PackWeights>(to));
+    } else if (residence == Residence::kGrid) {
+      auto args = weights<persistent_grid::PackWeights>(to);
+      args.residence = persistent_grid::backward_residence(descriptor);
+      persistent_grid::pack_backward(stream, storage, args);
+    } else if (residence == Residence::kWide) {
+      wide::pack_backward(stream, storage, wide_weights(to, wide::backward_stages(descriptor)));
+    } else if (residence == Residence::kStreamed) {
+      auto args = weights<streamed::PackWeights>(to);
+      args.geometry = streamed::backward_geometry(descriptor);
+      streamed::pack_backward(stream, storage, args);
+    }
   }
-  pack_forward(stream, descriptor, forward_of(residence), weight_hh, to);
-  if (to.backward) pack_backward(stream, descriptor, backward_of(residence), weight_hh, to);
+};
+
+/// Of a cluster, either pass.
+std::int64_t cluster_bytes(const Descriptor& descriptor) {
+  return persistent::packed_bytes(descriptor.dtype, descriptor.gates(),
+                                  persistent::backward_cluster(descriptor));
 }
 
-/// Bytes of the weights of those.
 std::int64_t forward_bytes(const Descriptor& descriptor, Residence residence) {
-  if (residence == Residence::kClusterWgmma) return cluster_wgmma::packed_bytes(descriptor.hidden);
-  return wide::packed_bytes(wide::chunks_of(descriptor.hidden), wide::forward_stages(descriptor));
+  switch (residence) {
+    case Residence::kNone:
+      break;
+    case Residence::kCluster:
+      return cluster_bytes(descriptor);
+    case Residence::kClusterWgmma:
+      return cluster_wgmma::packed_bytes(descriptor.hidden);
+    case Residence::kGrid:
+      return persistent_grid::forward_residence(descriptor).bytes();
+    case Residence::kWide:
+      return wide::packed_bytes(wide::chunks_of(descriptor.hidden),
+                                wide::forward_stages(descriptor));
+    case Residence::kStreamed:
+      return streamed::packed_bytes(streamed::forward_geometry(descriptor));
+  }
+  return 0;
 }
 std::int64_t backward_bytes(const Descriptor& descriptor, Residence residence) {
-  if (residence == Residence::kWideCluster) {
-    return cluster_backward::packed_bytes(descriptor.hidden);
+  switch (residence) {
+    case Residence::kNone:
+      break;
+    case Residence::kCluster:
+      return cluster_bytes(descriptor);
+    case Residence::kClusterWgmma:
+      return cluster_backward::packed_bytes(descriptor.hidden);
+    case Residence::kGrid:
+      return persistent_grid::backward_residence(descriptor).bytes();
+    case Residence::kWide:
+      return wide::packed_bytes(wide::chunks_of(descriptor.hidden),
+                                wide::backward_stages(descriptor));
+    case Residence::kStreamed:
+      return streamed::packed_bytes(streamed::backward_geometry(descriptor));
   }
-  return wide::packed_bytes(wide::chunks_of(descriptor.hidden), wide::backward_stages(descriptor));
-}
-
-void pack_for_streaming(cudaStream_t stream, const Descriptor& descriptor, const float* weight_hh,
-                        const ResidentWeights& to) {
-  auto args = weights_of<streamed::PackWeights>(descriptor, weight_hh);
-  args.geometry = streamed::forward_geometry(descriptor);
-  args.to = to.forward;
-  streamed::pack_forward(stream, descriptor.dtype, args);
-  if (!to.backward) return;
-  args.geometry = streamed::backward_geometry(descriptor);
-  args.to = to.backward;
-  streamed::pack_backward(stream, descriptor.dtype, args);
+  return 0;
 }
 
 }  // namespace
 
-PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence) {
-  if (residence == Residence::kGrid) {
-    // Some layers can't be trained.
-    return {persistent_grid::forward_residence(descriptor).bytes(),
-            descriptor.training ? persistent_grid::backward_residence(descriptor).bytes() : 0};
-  }
-  if (is_for_many_rows(residence)) {
-    return both_passes(descriptor, forward_bytes(descriptor, forward_of(residence)),
-                       backward_bytes(descriptor, backward_of(residence)));
-  }
-  if (residence == Residence::kStreamed) {
-    const std::int64_t forward = streamed::packed_bytes(streamed::forward_geometry(descriptor));
-    if (!descriptor.training) return {forward, 0};
-    return {forward, streamed::packed_bytes(streamed::backward_geometry(descriptor))};
-  }
-  const std::int64_t bytes = persistent::packed_bytes(descriptor.dtype, descriptor.gates(),
-                                                      persistent::backward_cluster(descriptor));
-  return both_passes(descriptor, bytes, bytes);
+PassBytes resident_weight_bytes(const Descriptor& descriptor, const Rung& rung) {
+  // Some layers can't be trained.
+  return {forward_bytes(descriptor, rung.forward),
+          descriptor.training ? backward_bytes(descriptor, rung.backward) : 0};
 }
 
-PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence) {
-  if (residence == Residence::kGrid) {
-    return {persistent_grid::forward_exchange_bytes(descriptor),
-            descriptor.training ? persistent_grid::backward_exchange_bytes(descriptor) : 0};
+PassBytes exchange_bytes(const Descriptor& descriptor, const Rung& rung) {
+  const auto of_either = [&](Residence residence) -> std::int64_t {
+    if (residence == Residence::kWide) return wide::exchange_bytes(descriptor);
+    return residence == Residence::kStreamed ? streamed::exchange_bytes(descriptor) : 0;
+  };
+  PassBytes bytes{of_either(rung.forward), descriptor.training ? of_either(rung.backward) : 0};
+  if (rung.forward == Residence::kGrid) {
+    bytes.forward = persistent_grid::forward_exchange_bytes(descriptor);
+    if (descriptor.training) bytes.backward = persistent_grid::backward_exchange_bytes(descriptor);
   }
-  if (is_for_many_rows(residence)) {
-    const bool backward = descriptor.training && backward_of(residence) == Residence::kWide;
-    return {forward_of(residence) == Residence::kWide ? wide::exchange_bytes(descriptor) : 0,
-            backward ? wide::exchange_bytes(descriptor) : 0};
-  }
-  if (residence == Residence::kStreamed) {
-    const std::int64_t bytes = streamed::exchange_bytes(descriptor);
-    return both_passes(descriptor, bytes, bytes);
-  }
-  return {0, 0};
+  return bytes;
 }
 
-void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, const Rung& rung,
                            const float* weight_hh, const ResidentWeights& to) {
-  if (is_for_many_rows(residence)) {
-    return pack_for_many_rows(stream, descriptor, residence, weight_hh, to);
+  // Launches over the grid multiply float32 as it is.
+  if (descriptor.dtype == DType::kFloat32 && rung.forward != Residence::kGrid) {
+    const std::int64_t hidden = descriptor.hidden;
+    persistent::find_largest(stream, weight_hh, descriptor.gates() * hidden * hidden, to.largest);
   }
-  const auto pack = residence == Residence::kGrid       ? pack_for_grid
-                    : residence == Residence::kStreamed ? pack_for_streaming
-                                                        : pack_for_cluster;
-  pack(stream, descriptor, weight_hh, to);
+  const Packing packing{stream, descriptor, weight_hh, to.largest};
+  packing.forward(rung.forward, to.forward);
+  if (to.backward) packing.backward(rung.backward, to.backward);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -5,16 +5,15 @@
 #include "kernels/recurrent/cuda/rung.h"
 
 /// What the kinds of launches that keep recurrent weights on chip, or some of them (persistent/,
-/// cluster_wgmma/, persistent_grid/, wide/, streamed/), want of a plan. Never asked with
-/// Residence::kNone.
+/// cluster_wgmma/, cluster_backward/, persistent_grid/, wide/, streamed/), want of a plan.
 namespace sluice::kernels::recurrent::cuda {
 
 struct PassBytes {
-  std::int64_t forward, backward;  ///< backward: 0 unless the plan is for training
+  std::int64_t forward, backward;  ///< 0 of a pass that is no such launch, or isn't planned for
 };
 
 /// The recurrent weights of a layer and direction as the threads of a launch load them.
-PassBytes resident_weight_bytes(const Descriptor& descriptor, Residence residence);
+PassBytes resident_weight_bytes(const Descriptor& descriptor, const Rung& rung);
 /// Where they go.
 struct ResidentWeights {
   void* forward;
@@ -23,10 +22,10 @@ struct ResidentWeights {
 };
 
 /// What blocks of a launch tell each other through global memory; needn't be initialized.
-PassBytes exchange_bytes(const Descriptor& descriptor, Residence residence);
+PassBytes exchange_bytes(const Descriptor& descriptor, const Rung& rung);
 
 /// Packs `weight_hh` [G*H, H] for both passes.
-void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, Residence residence,
+void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, const Rung& rung,
                            const float* weight_hh, const ResidentWeights& to);
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -17,33 +17,15 @@ enum class InputProducts {
   kCombined,  ///< one for all steps, or for a piece of them
 };
 
-/// Where recurrent weights stay while all steps run.
+/// Where recurrent weights stay while all steps of a pass run.
 enum class Residence {
-  kNone,     ///< nowhere: each step reads them anew
-  kCluster,  ///< in each cluster, which works on some rows (persistent/)
-  kGrid,     ///< spread over a group of blocks, a few rows each (persistent_grid/)
-  kWide,     ///< spread over the whole GPU, for many rows (wide/)
-  /// Forward as kWide; in backward in each cluster, which works on some rows (cluster_backward/).
-  kWideCluster,
-  kClusterWgmma,  ///< for many rows, in each cluster in both (cluster_wgmma/, cluster_backward/)
-  kClusterWide,   ///< forward as kClusterWgmma, backward as kWide
+  kNone,          ///< nowhere: each step reads them anew
+  kCluster,       ///< in each cluster, which works on some rows (persistent/)
+  kClusterWgmma,  ///< likewise, many rows (forward: cluster_wgmma/, backward: cluster_backward/)
+  kGrid,          ///< spread over a group of blocks, a few rows each (persistent_grid/)
+  kWide,          ///< spread over the whole GPU, for many rows (wide/)
   kStreamed,      ///< spread over the whole GPU, of what doesn't fit there (streamed/)
 };
-
-/// The one whose forward, or whose backward, is that of a residence.
-constexpr Residence forward_of(Residence residence) {
-  if (residence == Residence::kWideCluster) return Residence::kWide;
-  return residence == Residence::kClusterWide ? Residence::kClusterWgmma : residence;
-}
-constexpr Residence backward_of(Residence residence) {
-  if (residence == Residence::kClusterWgmma) return Residence::kWideCluster;
-  return residence == Residence::kClusterWide ? Residence::kWide : residence;
-}
-/// Whether it is one of those whose passes may be of different kinds.
-constexpr bool is_for_many_rows(Residence residence) {
-  return residence == Residence::kWide || residence == Residence::kWideCluster ||
-         residence == Residence::kClusterWgmma || residence == Residence::kClusterWide;
-}
 
 struct Rung {
   std::string_view name;
@@ -66,14 +48,13 @@ struct Rung {
   /// Products over all steps in TF32, of inputs and weight gradients, are products of scaled
   /// float16 (scaled_inputs.h, scaled_gradients.h).
   bool scaled_products = false;
-  /// Unless none: all steps that a piece of a layer has, in all directions, are one launch, and
-  /// products of its input (with a wavefront) and gradients have streams of their own beside it.
-  Residence residence = Residence::kNone;
-  /// That is so forward alone.
-  bool stepwise_backward = false;
+  /// Unless none: all steps of the pass that a piece of a layer has, in all directions, are one
+  /// launch, and products of its input (with a wavefront) and gradients have streams of their own
+  /// beside it. A pass backward has none where forward has none.
+  Residence forward = Residence::kNone, backward = Residence::kNone;
 
-  bool persistent() const { return residence != Residence::kNone; }
-  bool persistent_backward() const { return persistent() && !stepwise_backward; }
+  bool persistent() const { return forward != Residence::kNone; }
+  bool persistent_backward() const { return backward != Residence::kNone; }
 };
 
 /// In order of the ladder.
@@ -91,34 +72,33 @@ inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true
                              true,    true};
 
 /// What persistent rungs have in common.
-constexpr Rung persistent_rung(std::string_view name, Residence residence) {
+constexpr Rung persistent_rung(std::string_view name, Residence forward, Residence backward) {
   Rung rung{name, true, InputProducts::kCombined, true, true};
   // Launches that take the whole GPU have no other layer beside them, but for halves of a sequence
   // (takes_halves).
-  rung.wavefront = residence == Residence::kCluster;
+  rung.wavefront = forward == Residence::kCluster;
+  // Steps of a backward that is no launch.
+  rung.fused_step = backward == Residence::kNone;
   rung.graph = rung.scaled_products = true;
-  rung.residence = residence;
+  rung.forward = forward;
+  rung.backward = backward;
   return rung;
 }
 inline constexpr Rung kPersistentCluster =
-    persistent_rung("persistent-cluster", Residence::kCluster);
+    persistent_rung("persistent-cluster", Residence::kCluster, Residence::kCluster);
+inline constexpr Rung kPersistentGrid =
+    persistent_rung("persistent-grid", Residence::kGrid, Residence::kGrid);
 inline constexpr Rung kPersistentClusterWgmma =
-    persistent_rung("persistent-cluster-wgmma", Residence::kClusterWgmma);
+    persistent_rung("persistent-cluster-wgmma", Residence::kClusterWgmma, Residence::kClusterWgmma);
 inline constexpr Rung kPersistentClusterWide =
-    persistent_rung("persistent-cluster-wide", Residence::kClusterWide);
-inline constexpr Rung kPersistentGrid = persistent_rung("persistent-grid", Residence::kGrid);
-inline constexpr Rung kPersistentWide = persistent_rung("persistent-wide", Residence::kWide);
+    persistent_rung("persistent-cluster-wide", Residence::kClusterWgmma, Residence::kWide);
 inline constexpr Rung kPersistentWideCluster =
-    persistent_rung("persistent-wide-cluster", Residence::kWideCluster);
-
+    persistent_rung("persistent-wide-cluster", Residence::kWide, Residence::kClusterWgmma);
+inline constexpr Rung kPersistentWide =
+    persistent_rung("persistent-wide", Residence::kWide, Residence::kWide);
 inline constexpr Rung kPersistentStreamed =
-    persistent_rung("persistent-streamed", Residence::kStreamed);
-
-constexpr Rung persistent_forward_rung() {
-  Rung rung = persistent_rung("persistent-forward", Residence::kWide);
-  rung.fused_step = rung.stepwise_backward = true;
-  return rung;
-}
-inline constexpr Rung kPersistentForward = persistent_forward_rung();
+    persistent_rung("persistent-streamed", Residence::kStreamed, Residence::kStreamed);
+inline constexpr Rung kPersistentForward =
+    persistent_rung("persistent-forward", Residence::kWide, Residence::kNone);
 
 }  // namespace sluice::kernels::recurrent::cuda
