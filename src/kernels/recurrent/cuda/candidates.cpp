@@ -6,11 +6,11 @@
 #include "kernels/recurrent/cuda/cudnn_plan.h"
 #include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/ladder_plan.h"
-#include "kernels/recurrent/cuda/layout.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/persistent_grid/launch.h"
 #include "kernels/recurrent/cuda/projected/plan.h"
 #include "kernels/recurrent/cuda/recurrent.h"
+#include "kernels/recurrent/cuda/rung_rules.h"
 #include "kernels/recurrent/cuda/streamed/launch.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 

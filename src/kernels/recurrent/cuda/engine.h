@@ -7,6 +7,7 @@
 #include "kernels/recurrent/cuda/fused_step.h"
 #include "kernels/recurrent/cuda/lanes.h"
 #include "kernels/recurrent/cuda/layout.h"
+#include "kernels/recurrent/cuda/rung_rules.h"
 #include "kernels/recurrent/recurrent.h"
 
 /// The time loop on the GPU, written once: it queues products of cuBLASLt and pointwise kernels in
@@ -196,6 +197,8 @@ bool can_await_turns(const Run& run);
 /// writes in its first turns, at most all but two.
 void await_turns(const Run& run, std::int64_t lane, std::int64_t turns);
 
+/// The steps that a piece of one layer has, one after the other.
+void run_steps(const Run& run, std::int64_t layer, const Piece& piece);
 /// The turns of backward of one layer, a step after the other.
 void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer,
                     const Piece& turns);

@@ -1,0 +1,123 @@
+#include "kernels/recurrent/cuda/rung_rules.h"
+
+#include <algorithm>
+
+#include "kernels/recurrent/cuda/wide/launch.h"
+
+namespace sluice::kernels::recurrent::cuda {
+namespace {
+
+/// cuBLASLt multiplies float16 fast where each row begins at 16 bytes: a multiple of so many.
+constexpr std::int64_t kAligned = 8;
+
+/// Products of float32 that go by parts (matmul/cuda/products.h) split the weights each time, which
+/// pays from so many rows on, of weights that are large enough.
+std::int64_t fewest_piece_steps(const Descriptor& descriptor) {
+  constexpr std::int64_t kRows = 1024, kFewestRows = 64, kFewestWeights = std::int64_t{1} << 21;
+  const std::int64_t weights = descriptor.gates() * descriptor.hidden * descriptor.hidden;
+  const bool splits = descriptor.dtype == DType::kFloat32 && !descriptor.tf32 &&
+                      descriptor.rows >= kFewestRows && weights >= kFewestWeights;
+  return splits ? (kRows + descriptor.rows - 1) / descriptor.rows : 1;
+}
+
+}  // namespace
+
+bool is_layered(const Descriptor& descriptor, const Rung& rung) {
+  return rung.wavefront && descriptor.directions == 1 && descriptor.layers > 1 &&
+         descriptor.time > 1;
+}
+
+bool takes_halves(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
+  return rung.forward == Residence::kWide && wide::halves_pay(descriptor, time);
+}
+
+std::int64_t forward_exchanges(const Descriptor& descriptor, const Rung& rung) {
+  if (rung.forward != Residence::kWide) return 1;
+  return descriptor.layers * (takes_halves(descriptor, rung, descriptor.time) ? 2 : 1);
+}
+
+bool spreads_gradients(const Descriptor& descriptor, const Rung& rung) {
+  return rung.wavefront && !rung.persistent() && descriptor.training && descriptor.time == 1 &&
+         descriptor.directions == 1;
+}
+
+std::int64_t step_lanes(const Descriptor& descriptor, const Rung& rung) {
+  if (!rung.wavefront) return 1;
+  if (descriptor.directions == 2) return rung.persistent() ? 1 : 2;
+  return is_layered(descriptor, rung) ? descriptor.layers : 1;
+}
+
+bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  // Of so many multiplications the time that is won is worth a conversion of both factors.
+  constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+  const std::int64_t input = descriptor.input_of(layer);
+  const std::int64_t width = descriptor.directions * descriptor.gates() * descriptor.hidden;
+  return rung.scaled_products && descriptor.tf32 && descriptor.time > 1 && input % kAligned == 0 &&
+         descriptor.hidden % kAligned == 0 &&
+         descriptor.time * descriptor.rows * width * input >= kFewest;
+}
+
+bool scales_weights(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  return scales_input(descriptor, rung, layer) || launches_scale(descriptor, rung);
+}
+
+bool scales_gradients(const Descriptor& descriptor, const Rung& rung) {
+  return rung.scaled_products && descriptor.tf32 && descriptor.training &&
+         descriptor.cell != CellType::kGruResetBefore && !descriptor.projects() &&
+         descriptor.input % kAligned == 0 && descriptor.hidden % kAligned == 0;
+}
+
+bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps) {
+  constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+  const std::int64_t width = descriptor.directions * descriptor.gates() * descriptor.hidden;
+  return steps * width * (descriptor.input_of(layer) + descriptor.hidden) >= kFewest;
+}
+
+bool launches_scale(const Descriptor& descriptor, const Rung& rung) {
+  if (!scales_gradients(descriptor, rung)) return false;
+  if (rung.backward != Residence::kWide || descriptor.cell != CellType::kLstm) return false;
+  if (descriptor.directions > 1) return false;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    if (!pays_to_scale(descriptor, layer, descriptor.time * descriptor.rows)) return false;
+  }
+  return true;
+}
+
+bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {
+  return rung.persistent_backward() && descriptor.layers > 1 && !is_layered(descriptor, rung);
+}
+
+std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung) {
+  // Of each layer that runs beside others, or of all: its steps and its products.
+  if (is_layered(descriptor, rung) && rung.persistent()) return 2 * descriptor.layers;
+  if (takes_halves(descriptor, rung, descriptor.time)) return 2;
+  if (rung.persistent_backward()) return descriptor.training ? 2 : 1;
+  if (spreads_gradients(descriptor, rung)) return kOtherWeightLane + 1;
+  if (!rung.wavefront) return rung.inputs == InputProducts::kStreamed ? 2 : 1;
+  return step_lanes(descriptor, rung);
+}
+
+std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time) {
+  if (!is_layered(descriptor, rung)) return time;
+  // A layer starts when the one below has finished a piece; a product of fewer steps than that
+  // leaves most of the GPU idle.
+  constexpr std::int64_t kPieces = 20, kMost = 16;
+  if (!rung.persistent()) {
+    return std::min(std::clamp(time / kPieces, fewest_piece_steps(descriptor), kMost), time);
+  }
+  // A launch costs as much as three steps, and a short product as much as a dozen.
+  constexpr std::int64_t kLaunches = 5, kFewest = 8;
+  return std::min(std::max((time + kLaunches - 1) / kLaunches, kFewest), time);
+}
+
+std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                         std::int64_t time) {
+  if (rung.inputs == InputProducts::kEachStep) return 1;
+  // The first layer's input is all there from the beginning.
+  if (layer == 0) return time;
+  const std::int64_t steps = piece_steps(descriptor, rung, time);
+  // Products that have a lane of their own are a piece ahead.
+  return rung.persistent() && steps < time ? 2 * steps : steps;
+}
+
+}  // namespace sluice::kernels::recurrent::cuda
