@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/log.h"
-#include "runtime/span.h"
-#include "training/averaged_weights.h"
 #include "training/initial_weights.h"
 #include "training/threads.h"
 
@@ -16,9 +12,6 @@ namespace {
 
 using base::log;
 using base::LogLevel;
-
-// Watching costs a wait for the device; more often nobody can read it anyway.
-constexpr double kReadSeconds = 0.5;
 
 TrainConfig validated(const TrainConfig& config) {
   config.validate();
@@ -136,105 +129,6 @@ void Trainer::resume() {
   unsaved_ = false;
 }
 
-bool Trainer::at_boundary() const {
-  const std::int64_t every = config_.loop.validate_every;
-  return every > 0 ? state_.step % every == 0 : state_.position.batch == 0;
-}
-
-bool Trainer::limit_reached() const {
-  const LoopConfig& loop = config_.loop;
-  return (loop.max_steps > 0 && state_.step >= loop.max_steps) ||
-         (loop.max_epochs > 0 && state_.position.epoch >= loop.max_epochs);
-}
-
-bool Trainer::stalled() const {
-  return config_.loop.patience > 0 && state_.best.stalled >= config_.loop.patience;
-}
-
-double Trainer::fraction_done() const {
-  const LoopConfig& loop = config_.loop;
-  double fraction = -1;
-  if (loop.max_steps > 0) {
-    fraction = static_cast<double>(state_.step) / static_cast<double>(loop.max_steps);
-  }
-  if (loop.max_epochs > 0) {
-    const double epochs = static_cast<double>(state_.position.epoch) +
-                          static_cast<double>(state_.position.batch) /
-                              static_cast<double>(cursor_->batches_in_epoch());
-    fraction = std::max(fraction, epochs / static_cast<double>(loop.max_epochs));
-  }
-  return fraction;
-}
-
-TrainResult Trainer::run(const TrainHooks& hooks) {
-  RunReport report(folder_.tensorboard(), state_.step + 1, config_.output.log_every, hooks);
-  report_ = &report;
-  stop_ = hooks.stop;
-  read_time_ = steady_seconds();
-  weights_step_ = state_.step;
-  const TrainOutcome outcome = loop();
-  return {outcome, state_.step, state_.best};
-}
-
-TrainOutcome Trainer::loop() {
-  while (true) {
-    if (state_.validation_due || checkpoint_due_ || limit_reached()) log_weights();
-    if (state_.validation_due && !validate_and_note()) break;
-    if (checkpoint_due_) save_last();
-    if (stalled() || limit_reached()) {
-      save_last();
-      checkpoint_due_ = false;
-      if (stalled()) return TrainOutcome::kEarlyStopped;
-      if (!has_validation() || at_boundary()) return TrainOutcome::kFinished;
-      return validate_at_the_end() ? TrainOutcome::kFinished : TrainOutcome::kStopped;
-    }
-    checkpoint_due_ = false;
-    if (stop_asked()) break;
-    runtime::run_step(*context_, "step", state_.step + 1, [this] { train_step(); });
-    after_step();
-  }
-  save_last();
-  return TrainOutcome::kStopped;
-}
-
-void Trainer::train_step() {
-  const std::int64_t epoch = state_.position.epoch;
-  const std::vector<data::Batch> batches = next_batches();
-  unsaved_ = true;
-  ++state_.step;
-  state_.position = cursor_->position();
-  StepReport report;
-  report.epoch = epoch + 1;
-  report.step = state_.step;
-  report.fraction = fraction_done();
-  for (const data::Batch& batch : batches) {
-    report.source_tokens += batch.source_tokens();
-    report.target_tokens += batch.target_tokens();
-  }
-  report.learning_rate = learning_rate_.at(state_.step);
-
-  const StepSums sums = step_->run(*context_, batches, report.step, report.learning_rate);
-  if (compare_implementations_) warn_of_other_implementations();
-  step_log_.push(*context_, report, sums);
-}
-
-// Of one epoch, so that its end is never in the midst of a step.
-std::vector<data::Batch> Trainer::next_batches() {
-  const runtime::Span span(*context_, "data", "next batch");
-  std::vector<data::Batch> batches;
-  do {
-    batches.push_back(data_.train->assemble(cursor_->next()));
-  } while (std::ssize(batches) < config_.loop.accumulate && cursor_->position().batch != 0);
-  return batches;
-}
-
-void Trainer::after_step() {
-  const std::int64_t every = config_.loop.checkpoint_every;
-  state_.validation_due = has_validation() && at_boundary();
-  checkpoint_due_ = every > 0 ? state_.step % every == 0 : at_boundary();
-  if (step_log_.is_full() || steady_seconds() - read_time_ >= kReadSeconds) read_steps();
-}
-
 void Trainer::warn_of_other_implementations() {
   compare_implementations_ = false;
   if (state_.implementations.empty()) return;  // stopped before its first step
@@ -245,76 +139,6 @@ void Trainer::warn_of_other_implementations() {
         "bits",
         folder_.path().native(), fmt::join(state_.implementations, ", "), now);
   }
-}
-
-void Trainer::read_steps() {
-  const runtime::Span span(*context_, "step_log", "read");
-  step_log_.read(*context_, [this](const StepReport& report) { report_->tell(report); });
-  read_time_ = steady_seconds();
-}
-
-// To be called where training waits for the device anyway.
-void Trainer::log_weights() {
-  const std::int64_t every = config_.output.histogram_every;
-  if (every == 0 || state_.step - weights_step_ < every) return;
-  read_steps();  // of a run that has diverged nothing is shown
-  report_->tell(*context_, model_->parameters(), state_.step);
-  weights_step_ = state_.step;
-}
-
-std::optional<ValidationReport> Trainer::validate() {
-  read_steps();
-  const runtime::Span span(*context_, "validation");
-  const AveragedWeights averaged(*context_, model_->parameters(), step_->optimizer(), state_.step);
-  Context unwatched = *context_;  // a module's time is that of training
-  unwatched.set_profiler(nullptr);
-  const base::Watch watch = [this](std::string_view what, double done) {
-    report_->tell_work(what, done);
-  };
-  std::optional<ValidationReport> report =
-      validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_, watch);
-  if (!report) return std::nullopt;
-  const std::int64_t drawn = config_.output.attention_images;
-  if (drawn > 0 && data_.samples)
-    report_->tell(data_.samples(unwatched, *model_, drawn), state_.step);
-  report->improved = !state_.best.known || report->metric < state_.best.value;
-  if (report->improved) {
-    save_model(*context_, folder_.best(), *model_, data_.tokenizers, config_);
-    state_.best = {true, report->metric, state_.step, 0};
-  }
-  return report;
-}
-
-// The state changes only when all is done: a validation cut short is done anew.
-bool Trainer::validate_and_note() {
-  const std::optional<ValidationReport> report = validate();
-  if (!report) return false;
-  if (!report->improved) ++state_.best.stalled;
-  learning_rate_.validated(report->metric);
-  state_.learning_rate = learning_rate_.state();
-  state_.validation_due = false;
-  unsaved_ = true;
-  report_->tell(*report);
-  return true;
-}
-
-// Off the schedule, so what is saved to resume from knows nothing of it: a resumed run with a
-// higher limit goes on as if it had always had that limit. Its best model may stay, though.
-bool Trainer::validate_at_the_end() {
-  const std::optional<ValidationReport> report = validate();
-  if (report) report_->tell(*report);
-  return report.has_value();
-}
-
-void Trainer::save_last() {
-  read_steps();
-  if (!unsaved_) return;
-  for (const std::string& name : step_->plans().implementations())
-    state_.implementations.insert(name);
-  if (context_->tuning() != nullptr) state_.tuning = context_->tuning()->choices();
-  save_checkpoint(*context_, folder_.last(), *model_, data_.tokenizers, config_, step_->optimizer(),
-                  state_);
-  unsaved_ = false;
 }
 
 }  // namespace sluice::training
