@@ -7,6 +7,7 @@
 
 #include "bench/fixed_workload.h"
 #include "bench/output_file.h"
+#include "bench/runner.h"
 
 namespace sluice::bench {
 namespace {

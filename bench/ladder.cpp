@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "bench/fixed_workload.h"
+#include "bench/runner.h"
 
 namespace sluice::bench {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/shape_file.h"
-#include "bench/workload.h"
 #include "sluice/profile.h"
 
 namespace sluice::bench {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,8 +40,6 @@ struct HostResults {
   std::vector<HostData::LayerWeights> gradients;  ///< the same
 };
 
-inline constexpr std::string_view kCaptured = "+graph";
-
 /// Device memory that the implementations of one shape share: weights, and enough copies of inputs
 /// and outputs that successive runs find none of them in a cache (twice the largest cache, unless
 /// that takes more than 1 GiB).
@@ -54,40 +51,17 @@ class SharedTensors {
   /// Bytes of the device for weights, gradients and one copy of inputs and outputs.
   static std::size_t bytes(const runtime::Context& context, const BenchShape& shape, Pass pass);
 
-  struct Set;  // one copy of inputs and outputs
+  /// One copy of inputs and outputs.
+  struct Set {
+    runtime::Tensor x, h0, c0, lengths, resets, y, hn, cn;
+    runtime::Tensor dy, dhn, dcn, dx, dh0, dc0;
+  };
   const Set& next();
   std::size_t count() const;
   const std::vector<kernels::recurrent::LayerWeights>& weights() const;
   const std::vector<kernels::recurrent::LayerWeights>& gradients() const;
   HostResults download(const runtime::Context& context, const Set& set) const;
   void zero_gradients(const runtime::Context& context) const;
-
- private:
-  struct Content;
-  std::unique_ptr<Content> content_;
-};
-
-/// One implementation ready to run a shape's pass again and again.
-class Runner {
- public:
-  /// Packs the weights. `implementation` may end in "+graph": then each run is captured once and
-  /// launched as a whole. Throws ErrorCode::kUnsupported with the reason if it declines the shape.
-  Runner(const runtime::Context& context, const BenchShape& shape, Pass pass,
-         std::string_view implementation, SharedTensors& tensors);
-  ~Runner();
-  Runner(Runner&&) noexcept;
-
-  /// With "+graph" if captured.
-  const std::string& implementation() const;
-  /// Runs once and waits; milliseconds of the device. Forward: inference with the weights
-  /// packed beforehand. Forward and backward: packing, forward, dx, dh0, dc0 and canonical dW.
-  double run();
-  /// Does for every copy of inputs and outputs what `run` does when it first meets it.
-  void prepare();
-  /// The same as `run`, as a step of a profile.
-  void run_step(std::string_view name, std::int64_t number);
-  /// Runs once with poisoned outputs and zeroed gradients and returns what came out.
-  HostResults results();
 
  private:
   struct Content;
