@@ -143,7 +143,7 @@ struct ForwardArgs {
   Tensor lengths;     ///< int32 [rows], each 0..time, any order; absent: all `time`
   Tensor h0;          ///< h_shape(rows), storage; absent: zero
   Tensor c0;          ///< [L*D, rows, H], cell-state dtype; absent: zero
-  Tensor y;           ///< out [time, rows, y_width()], storage; zero past a row's end
+  Tensor y;           ///< out [time, rows, y_width()], storage, aligned as dy; zero past an end
   Tensor hn;          ///< out h_shape(rows), storage; optional. h0 for length 0
   Tensor cn;          ///< out [L*D, rows, H], cell-state dtype; optional
   Tensor c_sequence;  ///< out [L*D, time, rows, H], cell-state dtype, zero past the end; optional

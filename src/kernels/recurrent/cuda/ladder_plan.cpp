@@ -1,7 +1,10 @@
 #include "kernels/recurrent/cuda/ladder_plan.h"
 
+#include <cstdint>
 #include <initializer_list>
+#include <string_view>
 
+#include "base/check.h"
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/engine.h"
 #include "runtime/cuda/check.h"
@@ -59,6 +62,38 @@ class KeyWriter {
   runtime::GraphKey key_;
 };
 
+void require_aligned(std::string_view name, const Tensor& tensor, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(tensor.data()) % bytes == 0) return;
+  base::fail(
+      ErrorCode::kInvalidArgument,
+      "{} of a recurrent layer begins at an address that is no multiple of {} bytes; copy it "
+      "to one that is",
+      name, bytes);
+}
+
+/// Where arrays of the caller's have to begin for a launch to access them. Launches over the whole
+/// GPU do so two units at a time.
+std::size_t alignment_for(Residence residence, const Descriptor& descriptor, const Tensor& tensor) {
+  const bool pairs = residence == Residence::kWide || residence == Residence::kStreamed;
+  return pairs && tensor && descriptor.hidden % 2 == 0 ? 2 * base::size_of(tensor.dtype()) : 1;
+}
+void require_aligned(const Engine& engine, const ForwardArgs& args) {
+  const auto require = [&](std::string_view name, const Tensor& tensor) {
+    require_aligned(name, tensor, alignment_for(engine.rung.forward, engine.descriptor, tensor));
+  };
+  require("y", args.y);
+  require("c_sequence", args.c_sequence);
+}
+void require_aligned(const Engine& engine, const BackwardArgs& args) {
+  // The copy engine's.
+  constexpr std::size_t kCopyBytes = 16;
+  const Residence residence = engine.rung.backward;
+  require_aligned("dy", args.dy,
+                  residence == Residence::kClusterWgmma
+                      ? kCopyBytes
+                      : alignment_for(residence, engine.descriptor, args.dy));
+}
+
 class LadderPlan final : public Plan {
  public:
   LadderPlan(const Descriptor& descriptor, const Rung& rung) : engine_(descriptor, rung) {}
@@ -83,6 +118,7 @@ class LadderPlan final : public Plan {
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory);
     check_forward(engine_.descriptor, args);
+    require_aligned(engine_, args);
     KeyWriter key;
     key.add(std::int64_t{context.tf32() ? 1 : 0});
     key.add(&context.stream());  // whose workspace a graph holds on to
@@ -94,6 +130,7 @@ class LadderPlan final : public Plan {
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory);
     check_backward(engine_.descriptor, args);
+    require_aligned(engine_, args);
     KeyWriter key;
     key.add(std::int64_t{context.tf32() ? 3 : 2});
     key.add(&context.stream());

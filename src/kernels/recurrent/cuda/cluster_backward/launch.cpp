@@ -126,13 +126,6 @@ std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows) {
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             float* const (&gate_sums)[2]) {
   const Extent& extent = args.extent;
-  constexpr std::uintptr_t kAlignedBytes = 16;
-  if (reinterpret_cast<std::uintptr_t>(args.dy) % kAlignedBytes != 0) {
-    base::fail(ErrorCode::kInvalidArgument,
-               "dy of a recurrent layer begins at an address that is no multiple of {} bytes; "
-               "copy it to one that is",
-               kAlignedBytes);
-  }
   const Spread spread = spread_of(extent.hidden, extent.rows, extent.directions).value();
   LaunchArgs all{};
   all.layer = args;

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kMostSums = 60;
 std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows);
 
 /// Launches backward of all directions of an LSTM layer. Forward left `saved` as [time, rows, H,
-/// 4]. Throws ErrorCode::kInvalidArgument if dy isn't aligned to 16 bytes.
+/// 4]; dy is aligned to 16 bytes.
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             float* const (&gate_sums)[2]);
 
