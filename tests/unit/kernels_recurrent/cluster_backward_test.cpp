@@ -10,6 +10,7 @@
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
+#include "unit/support/temporary_folder.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
@@ -44,16 +45,23 @@ class RecurrentClusterBackward : public OnCandidate<Parameter> {
     return draw(fewest / 8, most / 8) * 8;
   }
 
-  /// Runs a layer that is planned for so many rows, with as many or fewer, and compares.
-  void compare(Descriptor layer, std::int64_t time, bool all_rows) {
+  /// So many steps of a layer, with as many rows as it is planned for or fewer; to be filled in.
+  StackCase case_of(Descriptor layer, std::int64_t time, bool all_rows) {
     StackCase stack;
     layer.time = time + draw(0, 1);
     stack.descriptor = layer;
     stack.time = time;
     stack.rows = all_rows ? layer.rows : draw(1, layer.rows);
+    return stack;
+  }
+  void compare(const Descriptor& layer, std::int64_t time, bool all_rows) {
+    StackCase stack = case_of(layer, time, all_rows);
     fill_case(random_, stack);
+    compare(stack);
+  }
+  void compare(const StackCase& stack) {
     SCOPED_TRACE(describe(stack));
-    if (gpu_lacks(layer)) return;
+    if (gpu_lacks(stack.descriptor)) return;
     const Tensors got = run(stack, options());
     expect_close(got, expected(stack), tolerance_of(precision_.storage));
     for (int i = 0; i < 2; ++i) EXPECT_EQ(run(stack, options()), got);
@@ -101,6 +109,35 @@ TEST_P(RecurrentClusterBackward, EqualsOracleWithSeveralLayers) {
   stack.layers = 3;
   stack.dropout = 0.3;
   compare(stack, 4, true);
+}
+
+TEST_P(RecurrentClusterBackward, UpdatesStatesInPlace) {
+  StackCase stack = case_of(layer_of(2, draw_units(392, 448), 70), 3, true);
+  fill_case_in_place(random_, stack);
+  compare(stack);
+}
+
+// Forward writes two units at a time, the copy engine of backward reads dy.
+TEST_P(RecurrentClusterBackward, RefusesArraysThatBeginAnywhere) {
+  StackCase stack;
+  do {
+    stack = case_of(layer_of(1, draw_units(392, 448), 140), 2, true);
+    fill_case(random_, stack);
+  } while (stack.flow.dy.empty());
+  if (gpu_lacks(stack.descriptor)) return;
+  stack.y_skips = 2;
+  compare(stack);
+  const auto expect_refused = [&](std::string_view name, int bytes) {
+    const Error error = sluice::testing::error_of([&] { run(stack, options()); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(error.what(), fmt::format("{} of a recurrent layer begins at an address that is no "
+                                        "multiple of {} bytes; copy it to one that is",
+                                        name, bytes));
+  };
+  stack.dy_skips = draw(1, 7);
+  expect_refused("dy", 16);
+  stack.y_skips = 2 * draw(0, 3) + 1;
+  expect_refused("y", 4);
 }
 
 TEST_P(RecurrentClusterBackward, RefusesWhatDoesNotFit) {

@@ -44,19 +44,28 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
     return d;
   }
 
-  /// Runs a layer that is planned for up to so many rows and compares; in training with a backward
-  /// that takes any of them.
-  void compare(Descriptor layer, std::int64_t time, std::int64_t rows, std::int64_t most_rows) {
+  /// So many steps of a layer that is planned for up to so many rows; to be filled in.
+  StackCase case_of(Descriptor layer, std::int64_t time, std::int64_t rows,
+                    std::int64_t most_rows) {
     StackCase stack;
     layer.time = time + draw(0, 1);
     layer.rows = most_rows;
     stack.descriptor = layer;
     stack.time = time;
     stack.rows = rows;
+    return stack;
+  }
+  void compare(const Descriptor& layer, std::int64_t time, std::int64_t rows,
+               std::int64_t most_rows) {
+    StackCase stack = case_of(layer, time, rows, most_rows);
     fill_case(random_, stack);
+    compare(stack);
+  }
+  /// Runs it; in training with a backward that takes any of them.
+  void compare(const StackCase& stack) {
     SCOPED_TRACE(describe(stack));
-    take(layer.training ? training_ : kBothPasses);
-    if (gpu_lacks(layer)) return;
+    take(stack.descriptor.training ? training_ : kBothPasses);
+    if (gpu_lacks(stack.descriptor)) return;
     const Tensors got = run(stack, options());
     expect_close(got, expected(stack), tolerance_of(precision_.storage));
     EXPECT_EQ(run(stack, options()), got);
@@ -126,6 +135,28 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleWithBothPassesInClusters) {
   Descriptor stack = layer_of(CellType::kLstm, 2, draw(17, 20));
   stack.layers = 2;
   compare(stack, 2, draw(100, 160), 160);
+}
+
+// Each block of a cluster reads the initial h of all units. Rows of no step and of one end first.
+TEST_P(RecurrentClusterWgmma, UpdatesStatesInPlace) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const bool training : {false, true}) {
+      Descriptor layer = layer_of(cell, 2, draw(9, 12));
+      layer.training = training;
+      StackCase stack = case_of(layer, 2, draw(100, 130), 130);
+      fill_case_in_place(random_, stack);
+      compare(stack);
+    }
+  }
+}
+
+TEST_P(RecurrentClusterWgmma, WritesOutputsThatBeginAnywhere) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    StackCase stack = case_of(layer_of(cell, draw(1, 2), draw(9, 12)), 3, 40, 40);
+    fill_case(random_, stack);
+    stack.y_skips = draw(1, 7);
+    compare(stack);
+  }
 }
 
 TEST_P(RecurrentClusterWgmma, RefusesWhatDoesNotFit) {

@@ -10,7 +10,10 @@ namespace {
 
 class RecurrentScaledInputs : public OnScaledProducts {
  protected:
-  /// Of 2^32 multiplications or a few more.
+  /// Multiplications of a layer's inputs from which on it scales them.
+  static constexpr std::int64_t kFewest = std::int64_t{1} << 32;
+
+  /// Of so many or a few more.
   StackCase case_of(CellType cell, std::int64_t directions, bool training) {
     StackCase stack;
     Descriptor& d = stack.descriptor;
@@ -21,7 +24,6 @@ class RecurrentScaledInputs : public OnScaledProducts {
     d.tf32 = true;
     d.training = training;
     d.rows = stack.rows = draw(90, 110);
-    constexpr std::int64_t kFewest = std::int64_t{1} << 32;
     const std::int64_t step = stack.rows * directions * d.gates() * d.hidden * d.input;
     d.time = stack.time = kFewest / step + 1;
     fill_case(random_, stack);
@@ -44,6 +46,27 @@ TEST_P(RecurrentScaledInputs, EqualThoseOfTf32) {
       if (gpu_lacks(stack.descriptor)) continue;
       compare(stack);
     }
+  }
+}
+
+// Layers beside each other have scaled inputs of their own, in one direction; of fewer rows than
+// planned all lie closer.
+TEST_P(RecurrentScaledInputs, EqualThoseOfTf32InSeveralLayersWithFewerRowsThanPlanned) {
+  for (const std::int64_t directions : {1, 2}) {
+    StackCase stack;
+    Descriptor& d = stack.descriptor;
+    d.layers = 2;
+    d.directions = directions;
+    d.hidden = is("persistent-wide") ? 1024 / directions : 256;
+    d.input = directions * d.hidden;
+    d.rows = draw(90, 110);
+    d.time = kFewest / (d.rows * directions * d.gates() * d.hidden * d.input) + 1;
+    d.tf32 = d.training = true;
+    stack.time = d.time - draw(0, 1);
+    stack.rows = d.rows - draw(1, 60);
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    if (!gpu_lacks(d)) compare(stack);
   }
 }
 

@@ -283,6 +283,16 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   stack.want_gradients = chance(random, 0.8);
 }
 
+void fill_case_in_place(std::mt19937_64& random, StackCase& stack) {
+  const StackCase unfilled = stack;
+  const bool lstm = stack.descriptor.cell == CellType::kLstm;
+  do {
+    stack = unfilled;
+    fill_case(random, stack);
+  } while (stack.input.h0.empty() || (lstm && stack.input.c0.empty()));
+  stack.want_states = stack.in_place = true;
+}
+
 Tensors expected(const StackCase& stack) {
   const oracle::StackShape shape = shape_of(stack);
   const bool lstm = shape.cell == oracle::Cell::kLstm;

@@ -23,8 +23,10 @@ struct StackCase {
   std::vector<oracle::Weights> gradients_before;  ///< what weight gradients are added to
   std::vector<std::int32_t> row_ids;              ///< empty: absent
   runtime::DropoutKey dropout;
-  bool want_states = true;  ///< hn, cn and dh0, dc0
-  bool in_place = false;    ///< hn and cn take the place of h0 and c0, which must be there
+  bool want_states = true;    ///< hn, cn and dh0, dc0
+  bool in_place = false;      ///< hn and cn take the place of h0 and c0, which must be there
+  std::int64_t y_skips = 0;   ///< elements by which y begins behind an aligned address
+  std::int64_t dy_skips = 0;  ///< the same of dy
   bool want_c_sequence = true;
   bool want_dx = true;
   bool want_gradients = true;
@@ -53,6 +55,8 @@ StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);
 StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits);
 /// Fills in everything but descriptor and extent.
 void fill_case(std::mt19937_64& random, StackCase& stack);
+/// The same, with h0 and what else the cell has of states, which hn and cn take the place of.
+void fill_case_in_place(std::mt19937_64& random, StackCase& stack);
 
 Tensors expected(const StackCase& stack);
 

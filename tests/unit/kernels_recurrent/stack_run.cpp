@@ -30,18 +30,21 @@ class Bench {
     return data;
   }
 
-  Tensor poisoned(DType dtype, const Shape& shape) {
-    const auto count = static_cast<std::size_t>(shape.element_count());
-    return {poisoned(count * base::size_of(dtype)), dtype, shape};
+  /// `skips`: elements by which it begins behind an aligned address.
+  Tensor poisoned(DType dtype, const Shape& shape, std::int64_t skips = 0) {
+    const std::size_t size = base::size_of(dtype), skipped = static_cast<std::size_t>(skips) * size;
+    auto* data = static_cast<std::byte*>(
+        poisoned(static_cast<std::size_t>(shape.element_count()) * size + skipped));
+    return {data + skipped, dtype, shape};
   }
 
   /// Absent if there are no values.
   template <typename T>
-  Tensor put(const Vector& values, const Shape& shape) {
+  Tensor put(const Vector& values, const Shape& shape, std::int64_t skips = 0) {
     if (values.empty()) return {};
     std::vector<T> stored;
     for (const double value : values) stored.push_back(narrowed<T>(value));
-    const Tensor tensor = poisoned(base::dtype_of<T>(), shape);
+    const Tensor tensor = poisoned(base::dtype_of<T>(), shape, skips);
     context_.upload<T>(tensor, stored);
     return tensor;
   }
@@ -136,7 +139,7 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
   args.lengths = bench.put({stack.input.lengths.begin(), stack.input.lengths.end()});
   args.h0 = bench.put<T>(stack.input.h0, h);
   args.c0 = bench.put<S>(stack.input.c0, c);
-  args.y = bench.poisoned(storage, {stack.time, stack.rows, d.y_width()});
+  args.y = bench.poisoned(storage, {stack.time, stack.rows, d.y_width()}, stack.y_skips);
   if (stack.want_states) args.hn = bench.poisoned(storage, h);
   if (stack.want_states && d.cell == CellType::kLstm) args.cn = bench.poisoned(wide, c);
   if (stack.in_place) {
@@ -164,7 +167,7 @@ BackwardArgs backward_args(Bench& bench, const StackCase& stack, const ForwardAr
   const double nan = std::numeric_limits<double>::quiet_NaN();
   args.dy =
       bench.put<T>(stack.flow.dy.empty() ? stack.flow.dy : with_garbage(stack.flow.dy, stack, nan),
-                   {stack.time, stack.rows, d.y_width()});
+                   {stack.time, stack.rows, d.y_width()}, stack.dy_skips);
   args.dhn = bench.put<T>(stack.flow.dhn, h);
   args.dcn = bench.put<S>(stack.flow.dcn, c);
   if (stack.want_dx) args.dx = bench.poisoned(storage, {stack.time, stack.rows, d.input});
