@@ -109,6 +109,12 @@ class RecurrentClusters : public OnClusters {
     d.training = true;
     return d;
   }
+  /// The same, a little narrower if need be, for any rows that clusters take: of many rows LSTMs in
+  /// 16 bits of a multiple of eight units are trained by launches for many.
+  static Descriptor for_most_rows(Descriptor layer) {
+    if (layer.hidden > kSizes[1].most_units && layer.hidden % 8 == 0) --layer.hidden;
+    return layer;
+  }
   /// Fewer of float32 are the whole GPU's (persistent-grid).
   std::int64_t fewest_rows() const { return is_float32() ? 5 : 1; }
 };

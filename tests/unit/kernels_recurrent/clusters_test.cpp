@@ -26,7 +26,7 @@ TEST_P(RecurrentClusters, EqualOracleAtEveryNumberOfTiles) {
         for (int tiles = 1; tiles <= most_tiles; ++tiles) {
           const std::int64_t most = size.most_rows(directions, tiles);
           StackCase stack;
-          stack.descriptor = few_rows;
+          stack.descriptor = tiles == most_tiles ? for_most_rows(few_rows) : few_rows;
           stack.time = draw(3, few_rows.time);
           stack.rows =
               draw(0, 2) == 0 ? most : draw(size.most_rows(directions, tiles - 1) + 1, most);
@@ -97,7 +97,7 @@ TEST_P(RecurrentClusters, RefuseOneRowTooMany) {
     for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
       for (const std::int64_t directions : {1, 2}) {
         for (const bool extras : {false, true}) {
-          Descriptor layer = layer_of(size, cell, directions);
+          Descriptor layer = for_most_rows(layer_of(size, cell, directions));
           if (gpu_lacks(layer)) continue;
           layer.resets = extras;
           const std::int64_t most =

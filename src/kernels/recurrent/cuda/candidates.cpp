@@ -68,14 +68,6 @@ std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Dev
   return refuse_persistent<refuse_launch>(descriptor, device);
 }
 
-std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const Device& device) {
-  if (persistent_grid::beats_cluster(descriptor) &&
-      !refuse_spread<persistent_grid::refuse>(descriptor, device)) {
-    return "so few rows of float32 are faster spread over the whole GPU";
-  }
-  return refuse_persistent<persistent::refuse>(descriptor, device);
-}
-
 /// The same layer in inference.
 Descriptor in_inference(const Descriptor& descriptor) {
   Descriptor forward = descriptor;
@@ -102,6 +94,26 @@ std::optional<std::string> refuse_cluster_wide(const Descriptor& descriptor, con
   if (!descriptor.training) return "it differs from persistent-cluster-wgmma in backward alone";
   if (auto reason = refuse_spread<cluster_wgmma::refuse>(descriptor, device)) return reason;
   return wide::refuse_backward(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
+}
+
+/// Of rows that clusters of sixteen blocks still take, as many as others take less time for
+/// (docs/performance/cluster-backward.md). GRUs and both directions weren't measured.
+bool has_many_rows(const Descriptor& descriptor) {
+  constexpr std::int64_t kFewestUnits = 257, kFewestRows = 130;
+  return descriptor.training && descriptor.cell == CellType::kLstm && descriptor.directions == 1 &&
+         descriptor.hidden >= kFewestUnits && descriptor.rows >= kFewestRows;
+}
+
+std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const Device& device) {
+  if (persistent_grid::beats_cluster(descriptor) &&
+      !refuse_spread<persistent_grid::refuse>(descriptor, device)) {
+    return "so few rows of float32 are faster spread over the whole GPU";
+  }
+  if (has_many_rows(descriptor) &&
+      (!refuse_wide_cluster(descriptor, device) || !refuse_cluster_wide(descriptor, device))) {
+    return "launches for many rows are faster";
+  }
+  return refuse_persistent<persistent::refuse>(descriptor, device);
 }
 
 /// Where backward's weights don't stay on chip, or better don't.

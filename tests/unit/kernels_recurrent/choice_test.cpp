@@ -1,0 +1,92 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "kernels/recurrent/recurrent.h"
+#include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::kernels::recurrent::testing {
+namespace {
+
+constexpr auto kLstm = CellType::kLstm, kGru = CellType::kGru;
+constexpr auto k16Bits = DType::kFloat16;
+
+/// A layer of 100 steps as wide as its input, and who runs it on an H200 by the measurements in
+/// docs/performance/.
+struct Chosen {
+  std::int64_t hidden, rows;
+  std::string_view training, inference;
+  CellType cell = kLstm;
+  DType dtype = DType::kBFloat16;
+  std::int64_t layers = 1, directions = 1;
+};
+
+constexpr Chosen kChosen[]{
+    {256, 70, "persistent-cluster", "persistent-cluster"},
+    {256, 70, "persistent-cluster", "persistent-cluster", kGru, k16Bits, 3},
+    {256, 70, "persistent-cluster", "persistent-cluster", kLstm, k16Bits, 1, 2},
+    {384, 129, "persistent-cluster", "persistent-cluster"},
+    {384, 130, "persistent-cluster-wide", "persistent-cluster"},
+    {384, 130, "persistent-cluster", "persistent-cluster", kGru},
+    {384, 176, "persistent-cluster-wide", "persistent-cluster-wgmma"},
+    {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma"},
+    {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma", kLstm, k16Bits, 3},
+    {384, 512, "persistent-cluster-wide", "persistent-cluster-wgmma", kGru},
+    {512, 135, "persistent-cluster", "persistent-cluster"},
+    {512, 136, "persistent-wide-cluster", "persistent-cluster"},
+    {512, 160, "persistent-wide-cluster", "persistent-cluster", kLstm, k16Bits, 3},
+    {512, 70, "persistent-cluster", "persistent-cluster", kLstm, k16Bits, 1, 2},
+    {512, 300, "persistent-wide", "persistent-wide"},
+    {1024, 8, "persistent-grid", "persistent-grid"},
+    {1024, 70, "persistent-wide", "persistent-wide"},
+    {2048, 32, "persistent-streamed", "persistent-wide"},
+};
+
+class RecurrentChoice : public sluice::testing::OnDevice {
+ protected:
+  bool has(std::string_view name) const {
+    const auto list = candidates(context_.device());
+    return std::ranges::find(list, name, &Candidate::name) != list.end();
+  }
+  /// Who is taken, and why not those before; "" if the GPU lacks some that would be asked before.
+  std::string taken(const Descriptor& d, std::string& reasons) const {
+    const Choice choice = make_plan(context_, d);
+    for (const Declined& declined : choice.declined) {
+      if (declined.reason.find("this GPU") != std::string::npos) return "";
+      reasons += std::string(declined.name) + ": " + declined.reason + "\n";
+    }
+    return std::string(choice.plan->implementation());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, RecurrentChoice, sluice::testing::devices());
+
+TEST_P(RecurrentChoice, IsWhatWasMeasured) {
+  if (!has("persistent-cluster")) GTEST_SKIP() << "this device has other implementations";
+  for (const Chosen& want : kChosen) {
+    for (const bool training : {false, true}) {
+      Descriptor d;
+      d.cell = want.cell;
+      d.dtype = want.dtype;
+      d.layers = want.layers;
+      d.directions = want.directions;
+      d.input = d.hidden = want.hidden;
+      d.rows = want.rows;
+      d.time = 100;
+      d.training = training;
+      std::string reasons;
+      const std::string got = taken(d, reasons);
+      if (got.empty()) GTEST_SKIP() << "this GPU is none that they were measured on";
+      StackCase stack;
+      stack.descriptor = d;
+      EXPECT_EQ(got, training ? want.training : want.inference) << describe(stack) << "\n"
+                                                                << reasons;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels::recurrent::testing
