@@ -1,4 +1,4 @@
-#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/backward_places.h"
 #include "kernels/recurrent/cuda/last_step.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
@@ -7,50 +7,10 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-/// The backward steps of one layer and direction. Turn p of the loop takes step steps-1-p.
-class DirectionBackward {
+/// The backward steps of one layer and direction.
+class DirectionBackward : BackwardPlaces {
  public:
-  DirectionBackward(const Run& run, const BackwardArgs& args, std::int64_t layer,
-                    std::int64_t direction)
-      : run_(run),
-        args_(args),
-        sizes_(run.engine.sizes),
-        layer_(layer),
-        direction_(direction),
-        index_(layer * sizes_.directions + direction),
-        output_(run.engine.descriptor.output_of(layer)),
-        rows_(run.args.rows),
-        lane_(run.lane_of(layer, direction)),
-        stream_(run.engine.lanes[lane_]),
-        walk_{run.args.time, direction == 1},
-        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]
-                    .directions[static_cast<std::size_t>(direction)]),
-        fused_(run.fused_geometry(StepPass::kBackward)) {
-    const auto i = static_cast<std::size_t>(index_), l = static_cast<std::size_t>(layer);
-    const StateLayout& state = run.engine.reserve.states[i];
-    std::byte* lone = run.lone_h0(layer, direction);
-    h_ = lone ? lone : run.reserve<std::byte>(state.h);
-    c_ = run.reserve<float>(state.c);
-    saved_ = run.reserve<std::byte>(state.saved);
-    const BackwardLayout& layout = run.engine.workspace.backward;
-    d_input_ =
-        run.element(run.workspace<std::byte>(layout.d_input[l]), direction * sizes_.gate_width);
-    d_recurrent_ = run.workspace<std::byte>(layout.d_recurrent[i]);
-    dh_ = run.workspace<float>(layout.dh[i]);
-    dc_ = run.workspace<float>(layout.dc[i]);
-    dh_out_ = run.workspace<std::byte>(layout.dh_out[i]);
-    dh_full_ = run.workspace<float>(layout.dh_full[i]);
-    if (sizes_.drops) product_ = run.workspace<float>(layout.product[i]);
-    if (sizes_.resets_before) candidate_ = run.workspace<float>(layout.product[i]);
-    h_dropped_ = run.reserve<std::byte>(state.h_dropped);
-    dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
-    dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
-    dy_ = layer + 1 == sizes_.layers ? static_cast<const std::byte*>(args.dy.data())
-                                     : run.workspace<const std::byte>(layout.dy[l]);
-    // Every row is active and nothing goes around the product: it may overwrite.
-    extras_ = run.engine.descriptor.has_extras();
-    product_alone_ = !sizes_.carries_h && !sizes_.projected && run.lengths() == nullptr && !extras_;
-  }
+  using BackwardPlaces::BackwardPlaces;
 
   void begin() const {
     const std::int64_t h = rows_ * output_, c = rows_ * sizes_.hidden;
@@ -109,29 +69,11 @@ class DirectionBackward {
         "clear the gradient of a recurrent state");
   }
 
-  /// Null if absent.
-  const std::byte* dhn() const {
-    return run_.element(args_.dhn, run_.engine.descriptor.h_offset(index_, rows_));
-  }
-  /// Whether the cell of the first turn reads it as the caller gave it.
-  bool reads_dhn() const {
-    return run_.engine.rung.fused_pointwise && !extras_ && !sizes_.projected;
-  }
   /// By one kernel.
   void cell_backward_of(std::int64_t p, const CellBackwardArgs& cell) const {
     if (p > 0 || !reads_dhn()) return cell_backward(stream_, run_.kind(), cell);
     last_cell_backward(stream_, run_.kind(), cell, dhn());
   }
-
-  /// The gradient of h that turn p starts from.
-  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * rows_ * output_; }
-
-  std::int64_t d_input_stride() const { return sizes_.directions * sizes_.gate_width; }
-  std::byte* d_input_at(std::int64_t t) const {
-    return run_.element(d_input_, t * rows_ * d_input_stride());
-  }
-
-  std::int64_t time_of_turn(std::int64_t p) const { return walk_.time_of(walk_.steps - 1 - p); }
 
   void step(std::int64_t p) const {
     const CellBackwardArgs cell = cell_args(p);
@@ -188,10 +130,6 @@ class DirectionBackward {
     const bool behind_step = p > turns.begin && p > 1;
     step_kernels(run_.engine.descriptor.dtype)
         .backward(stream_, run_.engine.descriptor.cell, *fused_, behind_step, product, cell);
-  }
-
-  const std::byte* dy_at(std::int64_t t) const {
-    return run_.element(dy_, (t * rows_ * sizes_.directions + direction_) * output_);
   }
 
   CellBackwardArgs cell_args(std::int64_t p) const {
@@ -267,12 +205,6 @@ class DirectionBackward {
     return norm;
   }
 
-  StateRules rules_of_turn(std::int64_t p) const {
-    return run_.rules(layer_, direction_, walk_.steps - 1 - p);
-  }
-  /// What the turn before has multiplied, if that waits for its mask.
-  const float* product_of_turn(std::int64_t p) const { return p > 0 ? product_ : nullptr; }
-
   void unproject(std::int64_t p, std::int64_t t) const {
     SplitGradient split{};
     split.rows = rows_;
@@ -295,16 +227,6 @@ class DirectionBackward {
              backward_factor(run_, packed_.weight_hr), {dh_full_, sizes_.hidden, DType::kFloat32});
   }
 
-  /// The gate gradients of turn p, as the recurrent product takes them.
-  const std::byte* gates_at(std::int64_t p) const {
-    const std::int64_t t = time_of_turn(p);
-    return sizes_.gates_apart ? run_.element(d_recurrent_, t * rows_ * sizes_.gate_width)
-                              : d_input_at(t);
-  }
-  std::int64_t gates_stride() const {
-    return sizes_.gates_apart ? sizes_.gate_width : d_input_stride();
-  }
-
   /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
   void multiply_gates(std::int64_t p, std::int64_t lane) const {
     const std::int64_t gates = sizes_.resets_before ? 2 : sizes_.gates;
@@ -318,21 +240,6 @@ class DirectionBackward {
                {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32, part > 0 || !begins});
     }
   }
-
-  const Run& run_;
-  const BackwardArgs& args_;
-  const Sizes& sizes_;
-  const std::int64_t layer_, direction_, index_, output_, rows_, lane_;
-  const cudaStream_t stream_;
-  const Walk walk_;
-  const PackedDirection& packed_;
-  const std::optional<StepGeometry> fused_;
-  bool product_alone_ = false, extras_ = false;
-  std::byte *h_ = nullptr, *h_dropped_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr,
-            *d_recurrent_ = nullptr, *dh_out_ = nullptr;
-  const std::byte* dy_ = nullptr;
-  float *c_ = nullptr, *dh_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr, *dh_whole_ = nullptr,
-        *dc_whole_ = nullptr, *product_ = nullptr, *candidate_ = nullptr;
 };
 
 }  // namespace
