@@ -276,19 +276,4 @@ const LtProduct& Blas::product(const ProductSpec& spec) {
   return products_.emplace(spec, LtProduct(*this, spec)).first->second;
 }
 
-void* Blas::large_workspace(const CudaStream& stream) {
-  auto& kept = large_workspaces_.try_emplace(stream.handle(), nullptr, cudaFree).first->second;
-  if (kept != nullptr) return kept.get();
-  const CurrentDevice current(stream.gpu().ordinal);
-  // A capture allows it if told that the memory is no part of what is captured.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  check(cudaThreadExchangeStreamCaptureMode(&mode), "take memory during a capture");
-  void* memory = nullptr;
-  const cudaError_t result = cudaMalloc(&memory, kLargeWorkspaceBytes);
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  check(result, fmt::format("take {} MiB of workspace for products", kLargeWorkspaceBytes >> 20));
-  kept.reset(memory);
-  return memory;
-}
-
 }  // namespace sluice::runtime::cuda

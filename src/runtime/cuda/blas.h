@@ -127,11 +127,6 @@ class Blas {
   /// wants to keep a product makes an LtProduct.
   const LtProduct& product(const ProductSpec& spec);
 
-  /// Scratch memory of kLargeWorkspaceBytes for products that are made of several, on this stream.
-  /// Taken at the first call, also while the stream is being captured.
-  void* large_workspace(const CudaStream& stream);
-  static constexpr std::size_t kLargeWorkspaceBytes = 64 << 20;
-
   const BlasLibrary& library() const { return library_; }
   cublasLtHandle_t handle() const { return handle_.get(); }
   /// Whether the GPU is of the generation that choices among algorithms were measured on.
@@ -142,7 +137,6 @@ class Blas {
   std::unique_ptr<cublasLtContext, decltype(&cublasLtDestroy)> handle_;
   bool is_hopper_;
   std::map<ProductSpec, LtProduct> products_;
-  std::map<cudaStream_t, std::unique_ptr<void, cudaError_t (*)(void*)>> large_workspaces_;
 };
 
 }  // namespace sluice::runtime::cuda

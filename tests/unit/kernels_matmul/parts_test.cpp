@@ -185,14 +185,20 @@ class Parts : public testing::OnDevice {
 };
 
 TEST_P(Parts, OddSizesOfAllOrders) {
-  // Sums of several chunks abreast, apart from c.
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) check({1501, 1777, 611, a, b, 0.75, -0.5, true, 3});
   }
   check({1501, 1777, 77, false, true, 1, 0, true, 1});
 }
 
-TEST_P(Parts, ChunksThatAreAddedToC) {
+/// As steps of many rows have, and others of few tiles: blocks share the depth of a tile.
+TEST_P(Parts, FewTiles) {
+  for (const bool a : {false, true}) check({601, 500, 1541, a, false, 0.75, 1, true, 3});
+  check({512, 1536, 640, false, true, 1, 0, false, 0});
+  check({131, 4095, 1030, false, true, 1, 0, true, 2});
+}
+
+TEST_P(Parts, SumsThatAreAddedToC) {
   for (const bool a : {false, true}) {
     check({1400, 1532, 500, a, true, 1, 1, true, 0});
     check({1400, 1532, 301, a, false, 0.5, 0, false, 4});
@@ -200,7 +206,7 @@ TEST_P(Parts, ChunksThatAreAddedToC) {
 }
 
 TEST_P(Parts, ManyRows) {
-  if (device_->runs_host_kernels()) GTEST_SKIP() << "a GPU's workspace bounds its blocks";
+  if (device_->runs_host_kernels()) GTEST_SKIP() << "only a GPU multiplies by parts";
   check({23001, 1300, 250, false, true, 1, 0, false, 0});
   check({1300, 23004, 530, true, false, 1, 1, true, 0});
 }
@@ -216,10 +222,15 @@ TEST_P(Parts, ErrorsAreThoseOfPlainSums) {
   if (device_->runs_host_kernels()) GTEST_SKIP() << "only a GPU multiplies by parts";
   std::vector<std::int64_t> rows(4);
   std::iota(rows.begin(), rows.end(), 0);
+  const std::vector<Case> cases{{1536, 1536, 64, false, true},
+                                {1536, 1536, 384, false, true},
+                                {1536, 1536, 4096, false, true},
+                                {384, 256, 65536, true, false}};
   for (const Numbers kind : {Numbers::kSigned, Numbers::kPositive, Numbers::kHeavyTailed}) {
-    for (const std::int64_t k : {384, 1024, 4096}) {
-      SCOPED_TRACE(::testing::Message() << "depth " << k << ", kind " << static_cast<int>(kind));
-      Product p = make({1536, 1536, k, false, true}, kind);
+    for (const Case& sizes : cases) {
+      SCOPED_TRACE(::testing::Message()
+                   << "depth " << sizes.k << ", kind " << static_cast<int>(kind));
+      Product p = make(sizes, kind);
       put_operands(p);
       matmul(context_, p.args);
       const Errors errors = errors_of(p, rows, get<float>(p.args.c));
@@ -227,7 +238,7 @@ TEST_P(Parts, ErrorsAreThoseOfPlainSums) {
       EXPECT_LE(errors.largest, 2 * plain.largest);
       EXPECT_LE(errors.root_mean_square, 2 * plain.root_mean_square);
       RecordProperty(
-          "depth " + std::to_string(k) + " kind " + std::to_string(static_cast<int>(kind)),
+          "depth " + std::to_string(sizes.k) + " kind " + std::to_string(static_cast<int>(kind)),
           std::to_string(errors.largest / plain.largest) + " " +
               std::to_string(errors.root_mean_square / plain.root_mean_square));
     }

@@ -138,9 +138,13 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   if (run.abreast() > 1 && !c.accumulate) {
     spec.processors = runtime::cuda::gpu_of(run.context.stream()).processors / 2;
   }
+  // Steps of other layers are on the GPU too; gradients of weights mostly come behind them.
+  const Engine& engine = run.engine;
+  const bool alone = engine.rung.persistent() || a.transposed;
+  const std::int64_t abreast = alone ? 1 : step_lanes(engine.descriptor, engine.rung);
   matmul::cuda::multiply(runtime::cuda::device_of(run.context).blas(),
                          run.engine.lanes.stream(lane), spec,
-                         {a.data, b.data, c.data, 1, c.accumulate ? 1.0 : 0.0});
+                         {a.data, b.data, c.data, 1, c.accumulate ? 1.0 : 0.0, nullptr, abreast});
 }
 
 Factor forward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t first) {

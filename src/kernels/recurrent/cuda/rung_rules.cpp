@@ -10,16 +10,6 @@ namespace {
 /// cuBLASLt multiplies float16 fast where each row begins at 16 bytes: a multiple of so many.
 constexpr std::int64_t kAligned = 8;
 
-/// Products of float32 that go by parts (matmul/cuda/products.h) split the weights each time, which
-/// pays from so many rows on, of weights that are large enough.
-std::int64_t fewest_piece_steps(const Descriptor& descriptor) {
-  constexpr std::int64_t kRows = 1024, kFewestRows = 64, kFewestWeights = std::int64_t{1} << 21;
-  const std::int64_t weights = descriptor.gates() * descriptor.hidden * descriptor.hidden;
-  const bool splits = descriptor.dtype == DType::kFloat32 && !descriptor.tf32 &&
-                      descriptor.rows >= kFewestRows && weights >= kFewestWeights;
-  return splits ? (kRows + descriptor.rows - 1) / descriptor.rows : 1;
-}
-
 }  // namespace
 
 bool is_layered(const Descriptor& descriptor, const Rung& rung) {
@@ -103,7 +93,7 @@ std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::in
   // leaves most of the GPU idle.
   constexpr std::int64_t kPieces = 20, kMost = 16;
   if (!rung.persistent()) {
-    return std::min(std::clamp(time / kPieces, fewest_piece_steps(descriptor), kMost), time);
+    return std::min(std::clamp<std::int64_t>(time / kPieces, 1, kMost), time);
   }
   // A launch costs as much as three steps, and a short product as much as a dozen.
   constexpr std::int64_t kLaunches = 5, kFewest = 8;
