@@ -18,7 +18,8 @@ constexpr ResumeRule kStart = ResumeRule::kAtStart;
 using C = TrainConfig;
 using T = KeyTarget;
 
-// Keys of [data] may change, for the examples themselves are compared by their fingerprint.
+// Those of [data] that say where files lie and how they are read may change, for the examples
+// themselves are compared by their fingerprint.
 const ConfigKey kKeys[] = {
     {"data.tsv", [](C& c) -> T { return &c.data.tsv; }, kFree,
      "File of lines 'source TAB target', plain or gzip; use it or data.source and data.target."},
@@ -43,7 +44,7 @@ const ConfigKey kKeys[] = {
      "Column of the token, counted from 1, or from the end: -1 is the last."},
     {"data.tag_column", [](C& c) -> T { return &c.data.tag_column; }, kFree,
      "Column of its label, counted in the same way."},
-    {"data.label_scheme", [](C& c) -> T { return &c.data.label_scheme; }, kFree,
+    {"data.label_scheme", [](C& c) -> T { return &c.data.label_scheme; }, kMust,
      "How labels of spans are spelled anew: bio (B- begins, I- goes on), bioes (E- ends, S- is one "
      "token by itself too), or as-is."},
     {"data.validation_text", [](C& c) -> T { return &c.data.validation_text; }, kFree,
@@ -59,15 +60,15 @@ const ConfigKey kKeys[] = {
     {"data.stream_vocabulary_lines", [](C& c) -> T { return &c.data.stream_vocabulary_lines; },
      kFree,
      "With data.stream: make vocabularies of at most so many lines, drawn by training.seed."},
-    {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kFree,
+    {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kMust,
      "Without validation files: cut the examples into runs of this many neighbours."},
-    {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kFree,
+    {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kMust,
      "Without validation files: hold out one of every n runs to validate on."},
-    {"data.hold_out_fold", [](C& c) -> T { return &c.data.hold_out_fold; }, kFree,
+    {"data.hold_out_fold", [](C& c) -> T { return &c.data.hold_out_fold; }, kMust,
      "Which of every n runs is held out, counted from 1; 0: the last. --folds sets it."},
-    {"data.max_source_tokens", [](C& c) -> T { return &c.data.max_source_tokens; }, kFree,
+    {"data.max_source_tokens", [](C& c) -> T { return &c.data.max_source_tokens; }, kMust,
      "Examples with more source tokens are left out; 0 keeps all."},
-    {"data.max_target_tokens", [](C& c) -> T { return &c.data.max_target_tokens; }, kFree,
+    {"data.max_target_tokens", [](C& c) -> T { return &c.data.max_target_tokens; }, kMust,
      "Examples with more target tokens are left out; 0 keeps all."},
     {"data.table", [](C& c) -> T { return &c.data.table; }, kFree,
      "CSV or TSV file, plain or gzip, whose first line names the columns: texts and their labels."},

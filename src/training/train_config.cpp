@@ -194,6 +194,20 @@ void go_on_from(const TrainConfig& saved, std::string_view folder, TrainConfig& 
                folder, fmt::join(changed, ", "));
 }
 
+void require_same_examples(std::uint64_t saved_fingerprint, std::uint64_t fingerprint,
+                           std::string_view examples, const TrainConfig& saved,
+                           const TrainConfig& now) {
+  if (saved_fingerprint == fingerprint) return;
+  std::vector<std::string> changed = changed_keys(saved, now, ResumeRule::kMayChange);
+  std::erase_if(changed, [](const std::string& key) { return !key.starts_with("data."); });
+  base::fail(ErrorCode::kInvalidArgument,
+             "the run in '{}' was started with other {}: {}; name files with the same examples, or "
+             "choose another output.directory",
+             now.output.directory, examples,
+             changed.empty() ? "its files hold something else now"
+                             : fmt::format("changed since are {}", fmt::join(changed, ", ")));
+}
+
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,
                                       ResumeRule rule) {
   std::vector<std::string> changed;

@@ -212,6 +212,13 @@ enum class ResumeRule {
 /// cannot change.
 void go_on_from(const TrainConfig& saved, std::string_view folder, TrainConfig& now);
 
+/// Throws ErrorCode::kInvalidArgument unless the examples of a run that goes on have the
+/// fingerprint that `examples` ("training examples") were saved with; names the keys of [data] that
+/// changed.
+void require_same_examples(std::uint64_t saved_fingerprint, std::uint64_t fingerprint,
+                           std::string_view examples, const TrainConfig& saved,
+                           const TrainConfig& now);
+
 /// "training.seed (1, now 2)" for every key of that rule whose values differ.
 std::vector<std::string> changed_keys(const TrainConfig& saved, const TrainConfig& now,
                                       ResumeRule rule);

@@ -95,11 +95,10 @@ void Trainer::resume() {
   model_ = std::move(loaded.model);
   make_step();
   TrainingState saved = load_training_state(*context_, folder_.last(), *model_, step_->optimizer());
-  SLUICE_CHECK(saved.train_fingerprint == state_.train_fingerprint,
-               "the run in '{}' was started with other training examples", folder_.path().native());
-  SLUICE_CHECK(saved.validation_fingerprint == state_.validation_fingerprint,
-               "the run in '{}' was started with other examples to validate on",
-               folder_.path().native());
+  require_same_examples(saved.train_fingerprint, state_.train_fingerprint, "training examples",
+                        loaded.config, config_);
+  require_same_examples(saved.validation_fingerprint, state_.validation_fingerprint,
+                        "examples to validate on", loaded.config, config_);
   if (saved.threads != state_.threads || saved.device != state_.device) {
     log(LogLevel::kWarning,
         "the run in '{}' was saved with {} threads on device {} and goes on with {} on {}: numbers "

@@ -220,6 +220,38 @@ TEST(Train, RefusesChangedKeysBeforeDataAreRead) {
   place.expect_error({"train", "task.toml", "--quiet", "--fresh"}, {"'run' holds a checkpoint"});
 }
 
+TEST(Train, NamesWhatChangedTheExamplesOfARun) {
+  const Workplace place;
+  const std::vector<std::string> held_out{"data.validation_tsv=", "data.hold_out_run=5",
+                                          "data.hold_out_every=10"};
+  const auto with = [](std::vector<std::string> keys, const std::string& more) {
+    keys.push_back(more);
+    return keys;
+  };
+  place.train(with(held_out, "training.max_steps=3"));
+  place.expect_train_error(with(held_out, "data.hold_out_every=20"),
+                           {"other values of data.hold_out_every (10, now 20)"});
+  place.expect_train_error(with(held_out, "data.hold_out_fold=2"),
+                           {"other values of data.hold_out_fold (0, now 2)"});
+  place.expect_train_error(with(held_out, "data.max_source_tokens=2"),
+                           {"other values of data.max_source_tokens (", ", now 2)"});
+
+  place.train({"training.max_steps=3", "output.directory=named"});
+  place.write("other.tsv", to_tsv(reversals(20, 99)));
+  place.expect_train_error(
+      {"output.directory=named", "data.validation_tsv=other.tsv"},
+      {"'named' was started with other examples to validate on",
+       "data.validation_tsv (\"valid.tsv\", now \"other.tsv\")", "another output.directory"});
+  place.expect_train_error({"output.directory=named", "data.tsv=other.tsv"},
+                           {"other training examples", "data.tsv (\"train.tsv\", now "});
+  // The same examples may lie elsewhere, but not others where they were.
+  place.write("moved.tsv", place.read("train.tsv"));
+  place.train({"output.directory=named", "training.max_steps=4", "data.tsv=moved.tsv"});
+  place.write("valid.tsv", place.read("other.tsv"));
+  place.expect_train_error({"output.directory=named", "data.tsv=moved.tsv"},
+                           {"other examples to validate on: its files hold something else now"});
+}
+
 TEST(Train, SaysThatAFinishedRunHasNothingLeft) {
   const Workplace place;
   const auto train = [&](const std::string& steps) {
