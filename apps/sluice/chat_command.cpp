@@ -49,8 +49,7 @@ void run(const Options& options) {
 void add_chat(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("chat", "Talk to a model, line by line");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, options->model)->required();
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, true);
   add_decode_options(*command, options->flags);

@@ -75,8 +75,7 @@ void add_classify(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("classify", "Label each line of text, with its probability");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, options->model)->required();
   command
       ->add_option("input", options->input,
                    "Text, plain or gzip, one input a line; - is standard input")

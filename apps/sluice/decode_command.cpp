@@ -74,7 +74,7 @@ void run(const Options& options) {
 }
 
 void add_options(CLI::App& command, Options& options) {
-  command.add_option("model", options.model, "Checkpoint folder or model.safetensors")->required();
+  add_model_argument(command, options.model)->required();
   command
       .add_option("input", options.input,
                   "Text, plain or gzip, one input a line; - is standard input")

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "placement_options.h"
 #include "sluice/embeddings.h"
 
 namespace sluice::app {
@@ -14,8 +15,7 @@ void add_export_embeddings(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
       "export-embeddings", "Write a model's embeddings for TensorBoard's projector");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, options->model)->required();
   command->add_option("directory", options->directory, "Folder to write into, made if missing")
       ->required();
   command->footer(

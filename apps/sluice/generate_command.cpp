@@ -94,7 +94,7 @@ void add_search_options(CLI::App& command, Options& options, CLI::Option* sample
 
 void add_options(CLI::App& command, Options& options) {
   GenerateOptions& generate = options.generate;
-  command.add_option("model", options.model, "Checkpoint folder or model.safetensors")->required();
+  add_model_argument(command, options.model)->required();
   command.add_option("-o,--output", options.output,
                      "File for the texts (default: standard output)");
   add_placement_options(command, options.placement);

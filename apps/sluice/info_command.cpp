@@ -46,8 +46,7 @@ void add_info(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("info", "Show what a checkpoint holds, or what this machine has");
-  command->add_option("model", options->model,
-                      "Checkpoint folder or model.safetensors; may be left out with --machine");
+  add_model_argument(*command, options->model, "; may be left out with --machine");
   command->add_flag("--machine", options->machine,
                     "Processor, GPUs, driver and NVIDIA's libraries, and what is missing");
   add_placement_options(*command, options->placement);

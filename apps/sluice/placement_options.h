@@ -1,10 +1,20 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "sluice/model_info.h"
 
 namespace sluice::app {
+
+/// The argument of every command that uses a model.
+inline CLI::Option* add_model_argument(CLI::App& command, std::string& model,
+                                       const std::string& more = "") {
+  return command.add_option("model", model,
+                            "Checkpoint folder, its model.safetensors, or the folder of a training "
+                            "run: its best/, or last/ if there is none" +
+                                more);
+}
 
 /// The options of every command that runs a model.
 inline void add_placement_options(CLI::App& command, Placement& placement) {

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "placement_options.h"
 #include "segmenter_options.h"
 #include "sluice/quantize.h"
 
@@ -12,8 +13,7 @@ void add_quantize(CLI::App& program) {
   const auto percent = std::make_shared<double>(2);
   CLI::App* command = program.add_subcommand(
       "quantize", "Store a model in 8 or 16 bits for CPUs, and print what that costs");
-  command->add_option("model", request->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, request->model)->required();
   command
       ->add_option("--data", request->data,
                    "Examples to calibrate and to judge by, as validation files are: pairs (TSV), "

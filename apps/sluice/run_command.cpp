@@ -29,8 +29,7 @@ void add_run(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("run", "Run a model on features: NumPy arrays in, NumPy arrays out");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, options->model)->required();
   command
       ->add_option("input", options->input,
                    "Features: a .npy file [time, features] or [sequences, time, features], a .npz "

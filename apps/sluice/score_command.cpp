@@ -71,8 +71,7 @@ void add_score(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("score", "Log-probability of given targets or texts, and perplexity");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, options->model)->required();
   command
       ->add_option("source", options->source,
                    "Sources, one a line; or lines source TAB target if no target file is given;\n"

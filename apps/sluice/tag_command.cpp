@@ -101,8 +101,7 @@ void run(const Options& options) {
 void add_tag(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("tag", "Give each token of sentences a label");
-  command->add_option("model", options->model, "Checkpoint folder or model.safetensors")
-      ->required();
+  add_model_argument(*command, options->model)->required();
   command
       ->add_option("input", options->input,
                    "Sentences, plain or gzip: a token a line, further columns after tabs (or "

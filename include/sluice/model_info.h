@@ -31,7 +31,8 @@ struct ModelInfo {
   std::string explanation;
 };
 
-/// Of a checkpoint folder or its model.safetensors, whatever kind of model it holds. Throws
+/// Of a checkpoint folder, its model.safetensors or the folder of a training run (whose best/ comes
+/// before its last/, for all that loads models), whatever kind of model it holds. Throws
 /// ErrorCode::kNotFound or kFormat, as every loading does.
 ModelInfo describe_model(const std::string& path, const Placement& placement = {});
 

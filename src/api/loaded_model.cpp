@@ -66,7 +66,8 @@ ModelInfo api::model_info(const runtime::Context& context, const std::string& pa
 ModelInfo describe_model(const std::string& path, const Placement& placement) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(placement.device);
   const runtime::Context context = api::context_on(*device, placement, path);
-  return api::model_info(context, path, training::load_model(context, path));
+  return api::model_info(context, io::model_file(path).native(),
+                         training::load_model(context, path));
 }
 
 std::string kind_of_model(const std::string& path) {

@@ -10,6 +10,7 @@
 #include "api/report_answers.h"
 #include "base/check.h"
 #include "base/html.h"
+#include "io/checkpoint.h"
 #include "training/checkpoint.h"
 #include "training/metrics_reader.h"
 #include "training/threads.h"
@@ -93,12 +94,13 @@ std::string data_sections(const runtime::Context& context, const training::Loade
 }
 
 fs::path model_of(const fs::path& directory) {
-  for (const char* name : {"best", "last"}) {
-    if (fs::exists(directory / name)) return directory / name;
+  const auto holds = [&](std::string_view part) { return fs::exists(directory / part); };
+  if (!holds(io::kBestFolderName) && !holds(io::kLastFolderName)) {
+    base::fail(ErrorCode::kNotFound,
+               "'{}' holds neither best/ nor last/; name the output folder of a training run",
+               directory.native());
   }
-  base::fail(ErrorCode::kNotFound,
-             "'{}' holds neither best/ nor last/; name the output folder of a training run",
-             directory.native());
+  return io::model_file(directory);
 }
 
 std::string model_section(const training::LoadedModel& loaded, const fs::path& path) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct Kind {
 };
 
 constexpr Kind kModel{"model", "config", kModelFileName, "the weights of a model",
-                      "a checkpoint folder or its model.safetensors"};
+                      "a checkpoint folder, its model.safetensors or the folder of a training run"};
 constexpr Kind kState{"training_state", "state", kStateFileName, "where a training run stands",
                       "the training_state.safetensors of a checkpoint"};
 constexpr Kind kStream{"stream_state", "stream", "", "a state that --save-state wrote",
@@ -86,13 +87,34 @@ int checked_version(const SafetensorsFile& file, std::string_view key, int newes
   return version;
 }
 
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// The file of a checkpoint folder, if it has one.
+std::optional<fs::path> file_of_folder(const fs::path& folder, const Kind& kind) {
+  recover_directory(folder);
+  std::error_code ignored;
+  if (!fs::exists(folder / kind.file_name, ignored)) return std::nullopt;
+  return folder / kind.file_name;
+}
+
 fs::path resolve_file(const fs::path& path, const Kind& kind) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return path;
-  if (!kind.file_name.empty()) recover_directory(path);
-  if (!fs::is_directory(path, ignored)) return path;
-  if (!kind.file_name.empty()) return path / kind.file_name;
-  fail(ErrorCode::kFormat, "'{}' is a folder; give {}", path.native(), kind.wanted);
+  if (kind.file_name.empty()) {
+    if (!is_folder(path)) return path;
+    fail(ErrorCode::kFormat, "'{}' is a folder; give {}", path.native(), kind.wanted);
+  }
+  if (auto file = file_of_folder(path, kind)) return *file;
+  if (!is_folder(path)) return path;
+  if (kind.name == kModel.name) {
+    for (const std::string_view part : {kBestFolderName, kLastFolderName}) {
+      if (auto file = file_of_folder(path / part, kind)) return *file;
+    }
+  }
+  fail(ErrorCode::kNotFound, "'{}' has no {}; give {}", path.native(), kind.file_name, kind.wanted);
 }
 
 /// Refuses in words what isn't the kind of file at all: its header would begin with this byte.
@@ -109,6 +131,10 @@ void require_safetensors(const fs::path& path, const Kind& kind) {
 /// Opens a file of that kind; `revision` may be null.
 SafetensorsFile open_container(const fs::path& path, const Kind& kind, int* revision) {
   const fs::path resolved = resolve_file(path, kind);
+  std::error_code ignored;
+  if (fs::status(resolved, ignored).type() == fs::file_type::not_found) {
+    fail(ErrorCode::kNotFound, "there is no '{}'; give {}", resolved.native(), kind.wanted);
+  }
   require_safetensors(resolved, kind);
   SafetensorsFile file = SafetensorsFile::open(resolved);
   checked_version(file, "sluice_container", kContainerVersion);
@@ -165,6 +191,8 @@ void write_state(const fs::path& path, const Container& state) {
 void write_stream(const fs::path& path, const Container& stream) {
   write_container(path, stream, kStream);
 }
+
+fs::path model_file(const fs::path& path) { return resolve_file(path, kModel); }
 
 Container read_model(const fs::path& path) { return read_container(path, kModel); }
 

@@ -28,6 +28,11 @@ inline constexpr int kModelRevision = 2;
 inline constexpr std::string_view kModelFileName = "model.safetensors";
 inline constexpr std::string_view kStateFileName = "training_state.safetensors";
 
+/// Checkpoint folders in that of a training run: the model of its best validation, and where it
+/// stands.
+inline constexpr std::string_view kBestFolderName = "best";
+inline constexpr std::string_view kLastFolderName = "last";
+
 /// The content of either file.
 struct Container {
   /// The configuration (model), or step, data position, seeds and choices (training state).
@@ -49,9 +54,14 @@ void write_state(const std::filesystem::path& path, const Container& state);
 /// Of samples to go on with: a file of its own, anywhere.
 void write_stream(const std::filesystem::path& path, const Container& stream);
 
+/// The model's file that `path` names: itself, that of a checkpoint folder, or that of a training
+/// run's folder, of whose checkpoints best/ comes before last/. Folders are recovered first
+/// (recover_directory). Throws ErrorCode::kNotFound with what to give if there is none.
+std::filesystem::path model_file(const std::filesystem::path& path);
+
 /// Read one file; `path` is the file or the checkpoint folder that holds it, which is recovered
-/// first (recover_directory). Throws ErrorCode::kFormat for what is damaged, of the other kind, or
-/// newer than this program (with both numbers), kNotFound if it is not there.
+/// first, or of a model what model_file takes. Throws ErrorCode::kFormat for what is damaged, of
+/// the other kind, or newer than this program (with both numbers), kNotFound if it is not there.
 Container read_model(const std::filesystem::path& path);
 Container read_state(const std::filesystem::path& path);
 Container read_stream(const std::filesystem::path& path);

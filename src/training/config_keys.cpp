@@ -272,7 +272,8 @@ const ConfigKey kKeys[] = {
      "weights, "
      "to the bit, on the same machine."},
     {"training.init_from", [](C& c) -> T { return &c.initial.from; }, kStart,
-     "Checkpoint folder or model.safetensors whose parameters a fresh run starts from."},
+     "Checkpoint folder, its model.safetensors or the folder of a training run, whose parameters a "
+     "fresh run starts from."},
     {"training.init_only", [](C& c) -> T { return &c.initial.only; }, kStart,
      "Which parameters to take from training.init_from: patterns with * and ?, separated by "
      "commas, "

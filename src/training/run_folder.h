@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "io/checkpoint.h"
 #include "io/directory_swap.h"
 
 namespace sluice::training {
@@ -24,8 +25,8 @@ class RunFolder {
   ~RunFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path last() const { return path_ / "last"; }
-  std::filesystem::path best() const { return path_ / "best"; }
+  std::filesystem::path last() const { return path_ / io::kLastFolderName; }
+  std::filesystem::path best() const { return path_ / io::kBestFolderName; }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
 
  private:

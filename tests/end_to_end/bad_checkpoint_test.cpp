@@ -71,11 +71,14 @@ TEST_F(BadCheckpoint, NewerRevision) {
 
 TEST_F(BadCheckpoint, NoneThere) {
   std::filesystem::create_directory(place_ / "empty");
-  for (const std::string path : {"empty", "nowhere", "run"}) {
-    place_.expect_error({"decode", path}, {path}, {.input = "a\n"});
-    place_.expect_error({"info", path}, {path});
-    place_.expect_error({"score", path, "valid.tsv"}, {path});
-    place_.expect_error({"chat", path}, {path});
+  for (const std::string path : {"empty", "nowhere", "task.toml"}) {
+    const std::vector<std::string> said{"'" + path + "'",
+                                        "give a checkpoint folder, its model.safetensors or the "
+                                        "folder of a training run"};
+    place_.expect_error({"decode", path}, said, {.input = "a\n"});
+    place_.expect_error({"info", path}, said);
+    place_.expect_error({"score", path, "valid.tsv"}, said);
+    place_.expect_error({"chat", path}, said);
   }
   place_.expect_error({"decode", "run/best", "--device", "cuda:99"},
                       {"device cuda:99 can't be had"});

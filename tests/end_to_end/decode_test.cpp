@@ -213,5 +213,23 @@ TEST(Decode, InfoListsTensors) {
   }
 }
 
+TEST(Decode, TakesTheFolderOfARun) {
+  const Workplace place;
+  const auto answers = [&](const std::string& model) {
+    const Outcome decoded = place.sluice({"decode", model}, {.input = "a b\nc\n"});
+    EXPECT_EQ(decoded.code, 0) << decoded.err;
+    EXPECT_EQ(decoded.err, "");
+    return decoded.out;
+  };
+  place.train({"training.max_steps=4"});
+  EXPECT_EQ(answers("run"), answers("run/best"));
+  EXPECT_EQ(place.sluice({"score", "run", "valid.tsv"}).out,
+            place.sluice({"score", "run/best", "valid.tsv"}).out);
+  const Outcome info = place.sluice({"info", "run"});
+  EXPECT_TRUE(info.out.starts_with("run/best/model.safetensors\n")) << info.out;
+  place.train({"training.max_steps=4", "data.validation_tsv=", "output.directory=unvalidated"});
+  EXPECT_EQ(answers("unvalidated"), answers("unvalidated/last"));
+}
+
 }  // namespace
 }  // namespace sluice::end_to_end

@@ -77,6 +77,29 @@ TEST(Checkpoint, ReadsBackWhatItWrote) {
   EXPECT_EQ(error_of([&] { read_model(folder / "none"); }).code(), ErrorCode::kNotFound);
 }
 
+TEST(Checkpoint, OfARunIsItsBestOrElseItsLast) {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  std::filesystem::create_directory(run);
+  expect_message(error_of([&] { read_model(run); }), ErrorCode::kNotFound,
+                 {"run' has no model.safetensors", "the folder of a training run"});
+  expect_message(error_of([&] { read_model(folder / "none"); }), ErrorCode::kNotFound,
+                 {"there is no '", "none'; give a checkpoint folder"});
+  const Container state = small_state();
+  write_checkpoint(run / "last", small_model(), &state);
+  EXPECT_EQ(model_file(run), run / "last" / "model.safetensors");
+  EXPECT_EQ(read_model(run).origin, (run / "last" / "model.safetensors").native());
+  // What a run goes on from has to be named itself.
+  expect_message(error_of([&] { read_state(run); }), ErrorCode::kNotFound,
+                 {"run' has no training_state.safetensors"});
+  write_checkpoint(run / "best", small_model(), nullptr);
+  EXPECT_EQ(model_file(run), run / "best" / "model.safetensors");
+  EXPECT_EQ(narrowest_dtype(run), DType::kFloat32);
+  // As a killed writer may leave it.
+  std::filesystem::rename(run / "best", run / "best.sluice-new");
+  EXPECT_EQ(model_file(run), run / "best" / "model.safetensors");
+}
+
 /// By hand, as any reader of the format would.
 TEST(Checkpoint, IsAPlainSafetensorsFile) {
   const TemporaryFolder folder;
@@ -134,9 +157,11 @@ TEST(Checkpoint, RefusesNewerAndForeignFiles) {
       {"sluice_kind", "", {"sluice_kind"}},
       {"sluice_kind",
        "training_state",
-       {"/f' holds where a training run stands; give a checkpoint folder or"}},
+       {"/f' holds where a training run stands; give a checkpoint folder, its"}},
       {"sluice_kind", "stream_state", {"/f' holds a state that --save-state wrote; give a check"}},
-      {"sluice_kind", "song", {"/f' holds 'song'; give a checkpoint folder or its model.safetens"}},
+      {"sluice_kind",
+       "song",
+       {"/f' holds 'song'; give a checkpoint folder, its model.safetensors"}},
       {"config", "", {"'config'"}},
   };
   for (const Case& c : cases) {
