@@ -56,6 +56,7 @@ std::vector<Classified> classify_more(Classifier& model, const std::vector<std::
 
 void run(const Options& options) {
   require_two_files(options.output, options.states.to);
+  require_outputs({options.output, options.states.to});
   Classifier model = Classifier::load(options.model, options.placement, options.segmenters);
   const std::vector<std::string> lines = read_lines(options.input);
   with_states(model, options.states, [&] {

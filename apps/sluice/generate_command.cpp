@@ -57,6 +57,7 @@ class WaitingState {
 
 void run(const Options& options) {
   require_two_files(options.output, options.generate.save_state);
+  require_outputs({options.output, options.generate.save_state});
   LanguageModel model = LanguageModel::load(options.model, options.placement, options.segmenters);
   GenerateOptions generate = options.generate;
   const WaitingState state(generate.save_state);

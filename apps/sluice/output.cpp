@@ -9,6 +9,12 @@
 
 namespace sluice::app {
 
+void require_outputs(std::initializer_list<std::string> files) {
+  for (const std::string& file : files) {
+    if (!file.empty()) require_writable(file);
+  }
+}
+
 void write_output(const std::string& file, std::string_view text) {
   if (!file.empty()) return write_text(file, text);
   // What stdio holds back could still be refused.

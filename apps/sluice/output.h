@@ -1,9 +1,14 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
 namespace sluice::app {
+
+/// Before the work: throws what writing these files would throw after it (require_writable). An
+/// empty name is none.
+void require_outputs(std::initializer_list<std::string> files);
 
 /// Writes a command's answers to a file (write_text) or, if `file` is empty, to standard output.
 /// Once it returns, all of them have been taken. Throws ErrorCode::kIo.

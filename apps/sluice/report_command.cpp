@@ -33,6 +33,7 @@ void add_report(CLI::App& program) {
     const std::string file =
         options->html.empty() ? (std::filesystem::path(options->directory) / "report.html").string()
                               : options->html;
+    if (!options->html.empty()) require_writable(file);
     write_text(file, training_report(options->directory, options->trust_segmenter));
     std::printf("wrote %s\n", file.c_str());
   });

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "placement_options.h"
 #include "sluice/feature_model.h"
 #include "state_options.h"
@@ -18,8 +19,9 @@ struct Options {
 };
 
 void run(const Options& options) {
-  FeatureModel model = FeatureModel::load(options.model, options.placement);
   require_two_files(options.output, options.states.to);
+  require_outputs({options.states.to});
+  FeatureModel model = FeatureModel::load(options.model, options.placement);
   run_file(model, options.input, options.output, options.part, options.states);
 }
 

@@ -22,6 +22,10 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& s
 /// "; did you mean 'train'?" to end a message about an unknown name with; "" if none is near.
 std::string did_you_mean(std::string_view unknown, std::span<const std::string> known);
 
+/// Throws now what write_text would after the work: ErrorCode::kIo or kNotFound for a file that
+/// can't be made. Leaves what is there.
+void require_writable(const std::string& path);
+
 /// Writes a file whole or not at all: aside, synced, renamed. What is no regular file (a device, a
 /// pipe) is written straight. Throws ErrorCode::kIo.
 void write_text(const std::string& path, std::string_view text);

@@ -7,6 +7,7 @@
 #include "data/frames.h"
 #include "io/file.h"
 #include "sluice/feature_model.h"
+#include "sluice/text.h"
 
 namespace sluice {
 namespace {
@@ -104,12 +105,27 @@ void run_more(FeatureModel& model, const std::string& input, const std::vector<A
 
 }  // namespace
 
+namespace {
+
+bool is_one_file(const std::string& input) {
+  return fs::path(input).extension() != ".npz" && !fs::is_directory(input);
+}
+
+}  // namespace
+
 void run_file(FeatureModel& model, const std::string& input, const std::string& output,
               std::int64_t part, const StateFiles& states) {
   SLUICE_CHECK(part >= 0, "parts have {} frames; they must have at least 1", part);
   const std::string reason = model.refuse_parts();
   SLUICE_CHECK((part == 0 && !states.any()) || reason.empty(),
                "sequences can't go through in parts: {}", reason);
+  // Before the work: answers that can't be written should not cost an hour.
+  const bool to_folder = model.answers_each_frame() && !is_one_file(input);
+  if (to_folder) {
+    fs::create_directories(output);
+  } else {
+    require_writable(output);
+  }
   const std::vector<Array> arrays = read_arrays(input);
   if (!model.answers_each_frame()) {
     std::vector<float> values;
@@ -121,10 +137,8 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
     return write_npy(output, std::vector{sequences, model.outputs()}, values);
   }
   if (states.any()) return run_more(model, input, arrays, output, part, states);
-  const bool is_one_file = fs::path(input).extension() != ".npz" && !fs::is_directory(input);
-  if (!is_one_file) fs::create_directories(output);
   for (const Array& array : arrays) {
-    const fs::path path = is_one_file ? fs::path(output) : fs::path(output) / (array.stem + ".npy");
+    const fs::path path = to_folder ? fs::path(output) / (array.stem + ".npy") : fs::path(output);
     write_npy(path, shape_of_answers(array, model.outputs()), run_array(model, array, part));
   }
 }

@@ -25,9 +25,24 @@ std::string did_you_mean(std::string_view unknown, std::span<const std::string> 
   return base::did_you_mean(unknown, names);
 }
 
-void write_text(const std::string& path, std::string_view text) {
+namespace {
+
+/// What is written straight: a device, a pipe.
+bool is_special(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+  const auto status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+}  // namespace
+
+void require_writable(const std::string& path) {
+  if (!is_special(path)) const io::DurableFile removed_unwritten(path);
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  if (is_special(path)) {
     io::File file = io::File::open_to_write(path);
     file.write(std::as_bytes(std::span(text)));
     file.close();

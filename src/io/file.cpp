@@ -62,7 +62,11 @@ File open_aside(const std::filesystem::path& path) {
     fail(ErrorCode::kInvalidArgument, "cannot write '{}': it is there and is no regular file",
          path.native());
   }
-  const std::filesystem::path aside = aside_of(path);
+  const std::filesystem::path aside = aside_of(path), folder = path.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+    fail(ErrorCode::kNotFound, "cannot write '{}': there is no folder '{}'", path.native(),
+         folder.native());
+  }
   while (true) {
     File file = File::open_to_write(aside);
     if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

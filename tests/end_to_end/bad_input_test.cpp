@@ -179,5 +179,30 @@ TEST_F(BadInput, FullDiskKeepsThePreviousCheckpoint) {
   place_.train({"training.max_steps=9"});
 }
 
+// The model that isn't there shows that nothing was done before.
+TEST(Outputs, AreLookedAtBeforeTheWork) {
+  const Workplace place;
+  place.write("file", "kept");
+  std::filesystem::create_directory(place / "folder");
+  const std::vector<std::vector<std::string>> outputs{
+      {"tag", "-o"},      {"tag", "--save-state"},      {"classify", "-o"},
+      {"generate", "-o"}, {"classify", "--save-state"}, {"generate", "--save-state"},
+      {"decode", "-o"},   {"decode", "--attention"},    {"report", "--html"},
+  };
+  for (const std::vector<std::string>& output : outputs) {
+    SCOPED_TRACE(output[0] + " " + output[1]);
+    place.expect_error({output[0], "nomodel", output[1], "nodir/x"},
+                       {"cannot write 'nodir/x': there is no folder 'nodir'"});
+    place.expect_error({output[0], "nomodel", output[1], "folder"},
+                       {"cannot write 'folder': it is there and is no regular file"});
+    place.expect_error({output[0], "nomodel", output[1], "file"}, {"'nomodel'"});
+    place.expect_error({output[0], "nomodel", output[1], "/dev/null"}, {"'nomodel'"});
+  }
+  place.expect_error({"run", "nomodel", "in.npy", "out.npy", "--save-state", "nodir/x"},
+                     {"cannot write 'nodir/x'"});
+  EXPECT_EQ(place.read("file"), "kept");
+  EXPECT_FALSE(std::filesystem::exists(place / "nodir"));
+}
+
 }  // namespace
 }  // namespace sluice::end_to_end

@@ -104,6 +104,10 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
     EXPECT_NEAR(parts.floats[i], out.floats[i], 1e-5);
   }
 
+  // An output that can't be is told before the input is looked at.
+  place_.expect_error({"run", "run", "nowhere.npy", "nodir/out.npy"},
+                      {"cannot write 'nodir/out.npy': there is no folder 'nodir'"});
+
   // Several sequences in an array, and a folder of arrays.
   std::vector<float> twice = s.frames;
   twice.insert(twice.end(), s.frames.begin(), s.frames.end());

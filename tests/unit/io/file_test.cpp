@@ -37,6 +37,14 @@ TEST(DurableFile, UncommittedLeavesTheOldOne) {
   EXPECT_EQ(folder.count(), 1);
 }
 
+TEST(DurableFile, NamesTheFolderThatIsMissing) {
+  const TemporaryFolder folder;
+  const Error error = error_of([&] { DurableFile(folder / "none" / "f"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_NE(std::string(error.what()).find("/none/f': there is no folder '"), std::string::npos)
+      << error.what();
+}
+
 TEST(DurableFile, FullDiskLeavesTheOldOne) {
   const TemporaryFolder folder;
   write_file_durably(folder / "f", "old");
