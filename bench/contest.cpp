@@ -108,22 +108,28 @@ void Contest::enter(std::ostream& out) {
     out << fmt::format("# {} {}: {} declines: {}\n", shape_.name, name_of(pass_), name, *reason);
   };
   if (options_.implementations != "all") {
-    for (const std::string& name : split_names(options_.implementations)) {
+    const std::vector<std::string> names = split_names(options_.implementations);
+    base::WatchedItems watched = watch("trying implementations", std::ssize(names));
+    for (const std::string& name : names) {
       if (options_.skip_declined) {
         tell(name, enter(name));
       } else {
         add(Runner(context_, shape_, pass_, name, tensors_));
       }
+      watched.one_done();
     }
     return;
   }
-  for (const recurrent::Candidate& candidate : recurrent::candidates(*device_)) {
+  const auto candidates = recurrent::candidates(*device_);
+  base::WatchedItems watched = watch("trying implementations", std::ssize(candidates));
+  for (const recurrent::Candidate& candidate : candidates) {
     const std::string name(candidate.name);
     std::optional<std::string> reason = enter(name);
     if (!reason && context_.stream().can_capture() && !candidate.replays) {
       reason = enter(name + std::string(kCaptured));
     }
     tell(name, reason);
+    watched.one_done();
   }
 }
 
@@ -156,9 +162,19 @@ void Contest::add(Runner runner) {
 void Contest::take_turns() {
   times_.assign(runners_.size(), {});
   for (Runner& runner : runners_) warm_up(runner);
+  base::WatchedItems watched = watch("timed turns", options_.repeats * std::ssize(runners_));
   for (std::int64_t turn = 0; turn < options_.repeats; ++turn) {
-    for (std::size_t i = 0; i < runners_.size(); ++i) times_[i].push_back(runners_[i].run());
+    for (std::size_t i = 0; i < runners_.size(); ++i) {
+      times_[i].push_back(runners_[i].run());
+      watched.one_done();
+    }
   }
+}
+
+base::WatchedItems Contest::watch(std::string_view doing, std::int64_t items) const {
+  return {options_.watch,
+          fmt::format("{} {} on {}: {}", shape_.name, name_of(pass_), device_->name(), doing),
+          items};
 }
 
 // By runners of their own: who queued what is only known of a graph that was captured while it was

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/recurrent_bench.h"
@@ -30,6 +31,7 @@ class Contest {
   std::optional<std::string> enter(const std::string& name);
   void add(Runner runner);
   void take_turns();
+  base::WatchedItems watch(std::string_view doing, std::int64_t items) const;
   /// Further turns, so that the timed ones are not slowed by being recorded.
   void profile_turns(const std::vector<std::string>& implementations);
   bool checks_error() const;

@@ -3,7 +3,18 @@
 #include <ostream>
 #include <sstream>
 
+#include "training/progress.h"
+
 namespace sluice::bench {
+
+namespace {
+
+struct EndOfLine {
+  training::Progress& progress;
+  ~EndOfLine() { progress.finish(); }
+};
+
+}  // namespace
 
 BenchShape fixed_workload(std::string_view name, const std::string& shapes, std::string_view dtype,
                           std::string_view device) {
@@ -30,7 +41,14 @@ std::string describe(const BenchShape& shape) {
 std::vector<BenchResult> run_quietly(const RecurrentBenchOptions& options, const BenchShape& shape,
                                      std::ostream& out) {
   std::stringstream said;
-  std::vector<BenchResult> results = run_recurrent_bench(options, std::span(&shape, 1), said);
+  training::Progress progress = training::Progress::for_standard_error();
+  RecurrentBenchOptions watched = options;
+  watched.watch = [&](std::string_view what, double done) { progress.work(what, done); };
+  std::vector<BenchResult> results;
+  {
+    const EndOfLine end{progress};
+    results = run_recurrent_bench(watched, std::span(&shape, 1), said);
+  }
   for (std::string line; std::getline(said, line);) {
     if (line.starts_with("# ")) out << line << '\n';
   }

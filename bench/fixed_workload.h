@@ -14,7 +14,8 @@ BenchShape fixed_workload(std::string_view name, const std::string& shapes, std:
 /// "table: LSTM, 100 steps x 64 rows, input 512, hidden 512, 1 layer, float32"
 std::string describe(const BenchShape& shape);
 
-/// run_recurrent_bench without its table: only who declines, and why, is printed.
+/// run_recurrent_bench without its table: only who declines, and why, is printed, and
+/// on standard error how it gets on.
 std::vector<BenchResult> run_quietly(const RecurrentBenchOptions& options, const BenchShape& shape,
                                      std::ostream& out);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/watch.h"
 #include "bench/shape_file.h"
 #include "sluice/profile.h"
 
@@ -26,6 +27,7 @@ struct RecurrentBenchOptions {
   std::int64_t repeats = 15;             ///< timed turns; each runs every implementation once
   ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to 60 GFLOP of the pass
   std::string json;                      ///< file for the results; empty: none
+  base::Watch watch{};                   ///< told how each shape and pass gets on
   /// Of further turns of each implementation, after the timed ones; by default three.
   ProfileRequest profile{};
 };

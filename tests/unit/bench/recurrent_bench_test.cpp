@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -14,6 +15,29 @@
 
 namespace sluice::bench {
 namespace {
+
+TEST(RecurrentBench, TellsHowItGetsOn) {
+  const testing::TemporaryFolder folder;
+  const auto shapes = folder.path() / "small.shapes";
+  std::ofstream(shapes) << "small time=3 batch=2 input=5 hidden=8 pass=forward\n";
+  RecurrentBenchOptions options;
+  options.shapes = shapes.string();
+  options.implementations = "portable,auto";
+  options.skip_declined = true;
+  options.repeats = 2;
+  std::map<std::string, std::vector<double>> told;
+  options.watch = [&](std::string_view what, double done) {
+    told[std::string(what)].push_back(done);
+  };
+  std::ostringstream out;
+  const std::size_t runners = run_recurrent_bench(options, out).size();
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told["small forward on cpu: trying implementations"], (std::vector<double>{0, 0.5, 1}));
+  const std::vector<double>& turns = told["small forward on cpu: timed turns"];
+  ASSERT_EQ(turns.size(), 1 + 2 * runners);
+  EXPECT_TRUE(std::ranges::is_sorted(turns));
+  EXPECT_EQ(turns.back(), 1);
+}
 
 TEST(RecurrentBench, HoldsEveryImplementationAgainstTheOracle) {
   const testing::TemporaryFolder folder;
