@@ -49,14 +49,23 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // Stands in the folder of a demonstration, whose models may be thrown away.
 constexpr const char* kMarker = "made_by_sluice_demo";
 
-// Removes what an earlier demonstration left, and only that: the models of a training stay.
-void clear_directory(const std::filesystem::path& directory) {
+// Removes what an earlier demonstration left, and only that: the models of a training stay. Says so
+// if there was a model.
+void clear_directory(const std::filesystem::path& directory, std::ostream& out) {
   const auto holds = [&](const char* part) { return std::filesystem::exists(directory / part); };
   if ((holds("last") || holds("best")) && !holds(kMarker)) {
     base::fail(ErrorCode::kInvalidArgument,
                "'{}' holds a model that no demonstration made; choose another folder with "
                "--directory",
                directory.string());
+  }
+  if (holds("best")) {
+    fmt::print(out,
+               "'{0}' holds the model of an earlier demonstration, which makes way for a new one; "
+               "another\n--directory would keep it, and sluice chat {0}/best talks to a model that "
+               "is there.\n",
+               directory.string());
+    out.flush();
   }
   write_text((directory / kMarker).string(), "sluice demo makes this folder anew each time.\n");
   for (const char* part : {"last", "best", "tensorboard", "attention.svg"}) {
@@ -126,7 +135,7 @@ void show_answers(SequenceModel& model, const std::filesystem::path& directory,
 DemoReport run_demo(const DemoRequest& request, std::ostream& out) {
   const training::TrainConfig config = demo_config(request);
   training::RunFolder folder(request.directory);
-  clear_directory(request.directory);
+  clear_directory(request.directory, out);
   fmt::print(out,
              "Dates as people write them, in English and Chinese, to ISO dates. {} made-up\n"
              "examples; every day of the test is one that training never sees.\n",

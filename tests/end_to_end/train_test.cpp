@@ -1,3 +1,5 @@
+#include <signal.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <regex>
@@ -286,6 +288,21 @@ TEST(Train, FreshRefusesToOverwrite) {
   const std::string weights = place.read("run/last/model.safetensors");
   place.expect_error({"train", "task.toml", "--quiet", "--fresh"}, {"'run' holds a checkpoint"});
   EXPECT_EQ(place.read("run/last/model.safetensors"), weights);
+}
+
+TEST(Demo, SaysThatItTrainsAnew) {
+  const Workplace place;
+  place.train({"training.max_steps=1", "output.directory=demo"});
+  place.expect_error({"demo", "--directory", "demo"},
+                     {"'demo' holds a model that no demonstration"});
+  place.write("demo/made_by_sluice_demo", "");
+  Running running(place.path(), {"demo", "--directory", "demo"});
+  while (std::filesystem::exists(place / "demo/best")) ::usleep(5000);
+  running.send(SIGKILL);
+  const Outcome outcome = running.wait();
+  EXPECT_EQ(outcome.out.find("'demo' holds the model of an earlier demonstration, which makes way"),
+            0U)
+      << outcome.out;
 }
 
 }  // namespace
