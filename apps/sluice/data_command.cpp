@@ -22,19 +22,27 @@ void add_ids(CLI::App& data) {
   ids->add_option("--set", options->request.overrides,
                   "section.key=value, over the file's value; may be repeated")
       ->allow_extra_args(false);
-  ids->add_option("-o,--output", options->directory, "Folder for train.ids and valid.ids")
+  ids->add_option("-o,--output", options->directory,
+                  "Folder for train.ids, valid.ids and vocabularies")
       ->required();
   ids->footer(
       "Files hold a line `# vocabulary SOURCE TARGET`, then two columns of ids, a TAB between, an\n"
-      "example a line: source and target (seq2seq), tokens and labels (tagger, classifier; names\n"
-      "of labels in labels.txt), what is fed and what is wanted (language_model).\n"
+      "example a line: source and target (seq2seq), tokens and labels (tagger, classifier), what "
+      "is\n"
+      "fed and what is wanted (language_model). What the ids stand for is in source.vocab,\n"
+      "target.vocab and labels.txt, as far as the kind has them: one a line, that of id 0 first.\n"
       "How many rows and ids of each column were written is printed.\n\n"
       "  sluice data ids examples/zh_chat.toml -o runs/zh_chat.ids");
   ids->callback([options] {
-    for (const IdsFile& file : export_ids(options->request, options->directory)) {
+    const ExportedIds exported = export_ids(options->request, options->directory);
+    for (const IdsFile& file : exported.ids) {
       std::printf("%s: %lld rows, %lld and %lld ids\n", file.path.c_str(),
                   static_cast<long long>(file.rows), static_cast<long long>(file.first_ids),
                   static_cast<long long>(file.second_ids));
+    }
+    for (const VocabularyFile& file : exported.vocabularies) {
+      std::printf("%s: what ids 0 to %lld stand for\n", file.path.c_str(),
+                  static_cast<long long>(file.size - 1));
     }
   });
 }

@@ -15,6 +15,17 @@ struct IdsFile {
   std::int64_t first_ids = 0, second_ids = 0;  ///< of all rows, in each column
 };
 
+/// A file with a token, or a label, a line: that of id 0 first.
+struct VocabularyFile {
+  std::string path;
+  std::int64_t size = 0;
+};
+
+struct ExportedIds {
+  std::vector<IdsFile> ids;
+  std::vector<VocabularyFile> vocabularies;
+};
+
 /// Writes what `train` would see of its data, as token ids: `<directory>/train.ids` and, if there
 /// are examples to validate on, `valid.ids`. For other programs that are to train on the same
 /// tokens. A header line `# vocabulary SOURCE TARGET` (ids of each column), then one example a line
@@ -28,9 +39,10 @@ struct IdsFile {
 ///   tagger          tokens and their labels
 ///   classifier      tokens and the label
 ///
-/// Names of labels go to `labels.txt`, one a line, that of id 0 first. Returns the files of ids.
-/// Unless request.quiet, what takes a while is told on standard error. Throws Error, also for
-/// features, which have no ids.
-std::vector<IdsFile> export_ids(const TrainRequest& request, const std::string& directory);
+/// What ids stand for goes to `source.vocab`, `target.vocab` and `labels.txt`, as far as the kind
+/// of model has them: pieces as the tokenizer writes them (data::Tokenizer::piece), names of
+/// labels. Unless request.quiet, what takes a while is told on standard error. Throws Error, also
+/// for features, which have no ids.
+ExportedIds export_ids(const TrainRequest& request, const std::string& directory);
 
 }  // namespace sluice

@@ -72,9 +72,25 @@ IdsFile write_ids(const std::filesystem::path& path, const data::Examples& examp
   return file;
 }
 
+VocabularyFile write_vocabulary(const std::filesystem::path& folder,
+                                const training::Tokenizers& tokenizers, Vocabulary vocabulary) {
+  const bool labels = vocabulary == Vocabulary::kLabels;
+  const data::Tokenizer* tokenizer =
+      (vocabulary == Vocabulary::kSource ? tokenizers.source : tokenizers.target).get();
+  const std::int32_t size = tokenizers.size(vocabulary);
+  std::string text;
+  for (std::int32_t id = 0; id < size; ++id) {
+    text += (labels ? tokenizers.labels->name(id) : tokenizer->piece(id)) + "\n";
+  }
+  const std::filesystem::path path =
+      folder / (labels ? "labels.txt" : fmt::format("{}.vocab", training::side_name(vocabulary)));
+  write_text(path.string(), text);
+  return {path.string(), size};
+}
+
 }  // namespace
 
-std::vector<IdsFile> export_ids(const TrainRequest& request, const std::string& directory) {
+ExportedIds export_ids(const TrainRequest& request, const std::string& directory) {
   const training::TrainConfig config = api::config_of(request);
   std::optional<training::Progress> progress;
   if (!request.quiet) progress = training::Progress::for_standard_error();
@@ -85,15 +101,17 @@ std::vector<IdsFile> export_ids(const TrainRequest& request, const std::string& 
                config.model.kind);
   std::filesystem::create_directories(directory);
   const std::filesystem::path folder(directory);
-  std::vector<IdsFile> files{write_ids(folder / "train.ids", *data.train, tokenizers)};
+  ExportedIds exported;
+  exported.ids.push_back(write_ids(folder / "train.ids", *data.train, tokenizers));
   if (data.validation) {
-    files.push_back(write_ids(folder / "valid.ids", *data.validation, tokenizers));
+    exported.ids.push_back(write_ids(folder / "valid.ids", *data.validation, tokenizers));
   }
-  if (tokenizers.labels) {
-    write_text((folder / "labels.txt").string(),
-               fmt::format("{}\n", fmt::join(tokenizers.labels->names(), "\n")));
+  for (const Vocabulary vocabulary : training::kVocabularies) {
+    if (tokenizers.has(vocabulary)) {
+      exported.vocabularies.push_back(write_vocabulary(folder, tokenizers, vocabulary));
+    }
   }
-  return files;
+  return exported;
 }
 
 }  // namespace sluice

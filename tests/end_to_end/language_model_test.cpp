@@ -117,6 +117,8 @@ TEST(LanguageModel, IsWrittenAsIds) {
   const std::string all = "data.hold_out_run=0", none = "data.hold_out_every=0";
   // What is fed and what is wanted of each line; a is 4, b is 5.
   EXPECT_EQ(ids_of({all, none}), "# vocabulary 6 6\n2 4 5\t4 5 3\n2 4\t4 3\n2 5\t5 3\n");
+  EXPECT_EQ(place.read("ids/target.vocab"), "<pad>\n<unk>\n<s>\n</s>\na\nb\n");
+  EXPECT_FALSE(std::filesystem::exists(place / "ids/source.vocab"));
   // As one text in two stretches, a b eos a and eos b eos, three steps at a time.
   EXPECT_EQ(ids_of({all, none, "training.bptt=3", "training.max_rows=2"}),
             "# vocabulary 6 6 rows 2\n2 4 5\t4 5 3\n4 2 5\t3 5 3\n2\t4\n\t\n");

@@ -97,8 +97,11 @@ TEST_F(Tag, WritesTokensAndLabelsAsIds) {
   EXPECT_EQ(place_.read("ids/train.ids"), "# vocabulary 6 2\n4 4\t1 0\n5\t1\n");
   EXPECT_EQ(place_.read("ids/valid.ids"), "# vocabulary 6 2\n1\t0\n");
   EXPECT_EQ(place_.read("ids/labels.txt"), "X\nY\n");
+  EXPECT_EQ(place_.read("ids/source.vocab"), "<pad>\n<unk>\n<s>\n</s>\nb\na\n");
   EXPECT_EQ(outcome.out,
-            "ids/train.ids: 2 rows, 3 and 3 ids\nids/valid.ids: 1 rows, 1 and 1 ids\n");
+            "ids/train.ids: 2 rows, 3 and 3 ids\nids/valid.ids: 1 rows, 1 and 1 ids\n"
+            "ids/source.vocab: what ids 0 to 5 stand for\n"
+            "ids/labels.txt: what ids 0 to 1 stand for\n");
 }
 
 TEST_F(Tag, LearnsOfUnknownWordsWhatTheyLookLike) {
