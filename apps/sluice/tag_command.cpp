@@ -56,9 +56,9 @@ std::vector<TaggedSentence> tag_more(Tagger& tagger, const std::vector<TaggedSen
                                                  "' holds " + std::to_string(read.size()) +
                                                  "; blank lines end sentences");
   }
-  std::vector<TaggedSentence> tagged;
-  for (const TaggedSentence& part : read) tagged.push_back(tagger.tag_part(part.tokens));
-  return tagged;
+  // A part may be empty: the last one then ends the sentence and adds nothing to it.
+  const TaggedSentence part = read.empty() ? TaggedSentence{} : read.front();
+  return {tagger.tag_part(part.tokens)};
 }
 
 std::vector<TaggedSentence> tag_all(Tagger& tagger, const std::vector<TaggedSentence>& read,
@@ -144,13 +144,16 @@ void add_tag(CLI::App& program) {
       "that\n"
       "spans two parts shows as two. The blank line that ends a sentence follows its last part, "
       "the\n"
-      "one without --save-state, so that the parts' answers make up the whole sentence's.\n\n"
+      "one without --save-state, so that the parts' answers make up the whole sentence's. A part "
+      "may\n"
+      "be empty, such as a last one that only ends the sentence.\n\n"
       "  printf 'Ann\\nsees\\nRome\\n' | sluice tag runs/ner/best\n"
       "  sluice tag runs/ner/best test.conll -o tagged.conll\n"
       "  sluice tag runs/ner/best test.conll --format json\n"
       "  sluice tag runs/ner/best test.conll --score\n"
       "  sluice tag runs/stream/best begun.txt --save-state sentence.state\n"
-      "  sluice tag runs/stream/best more.txt --state sentence.state");
+      "  sluice tag runs/stream/best more.txt --state sentence.state --save-state sentence.state\n"
+      "  sluice tag runs/stream/best --state sentence.state < /dev/null    # nothing more");
   command->callback([options] { run(*options); });
 }
 

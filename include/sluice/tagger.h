@@ -53,8 +53,9 @@ class Tagger {
   /// softmax.
   std::string refuse_parts() const;
   /// Labels of the next tokens of one sentence, whose state is kept from call to call: those of all
-  /// parts together are what `tag` gives of the whole. Entities are those that the part's labels
-  /// spell. Errors as `tag`, and ErrorCode::kInvalidArgument if refuse_parts() says something.
+  /// parts together are what `tag` gives of the whole. A part may be empty, and has no labels.
+  /// Entities are those that the part's labels spell. Errors as `tag`, and
+  /// ErrorCode::kInvalidArgument if refuse_parts() says something.
   TaggedSentence tag_part(std::span<const std::string> tokens);
   /// The next part begins a new sentence.
   void begin_sentence();

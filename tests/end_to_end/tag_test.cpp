@@ -227,6 +227,15 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   parts += lines({"--state", "s"}, "in\nnc\n");
   EXPECT_EQ(parts, whole);
   EXPECT_TRUE(whole.ends_with("nc\tB-loc\n\n")) << whole;  // a blank line after each sentence
+  // A last part that is empty, or nothing but blank lines, ends the sentence.
+  for (const std::string last : {"", "\n\n"}) {
+    std::string ended = lines({"--save-state", "e"}, "");
+    ended += lines({"--state", "e", "--save-state", "e"}, "mr\nna\nnb\nin\n");
+    ended += lines({"--state", "e", "--save-state", "e"}, last);
+    ended += lines({"--state", "e", "--save-state", "e"}, "nc\n");
+    EXPECT_EQ(ended + "\n", whole);
+    EXPECT_EQ(ended + lines({"--state", "e"}, last), whole);
+  }
   // Or nothing would show that a state was taken up.
   lines({"--save-state", "in"}, "in\n");
   lines({"--save-state", "mr"}, "mr\n");
