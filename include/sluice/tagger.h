@@ -83,7 +83,8 @@ struct ConllColumns {
 };
 
 /// The sentences of a CoNLL file, plain or gzip; "-" is standard input. Throws ErrorCode::kFormat
-/// with file and line for lines with other columns than the first, else as every reading does.
+/// with file and line for lines with other columns than the first, else as every reading does. If
+/// the first of several columns between spaces is read alone, as of plain text, a warning says so.
 std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns = {});
 
 /// A line `token TAB label` for each token, and an empty one.

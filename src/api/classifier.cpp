@@ -6,6 +6,7 @@
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "api/text_segmentation.h"
+#include "api/tokenize.h"
 #include "base/check.h"
 #include "data/batches.h"
 #include "data/labelled_corpus.h"
@@ -85,6 +86,7 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
       base::fail(error.code(), "text {}: {}", corpus.source.size() + 1, error.what());
     }
   }
+  api::warn_of_unknown(corpus.source, *state_->loaded.tokenizers.source);
   const auto lengths = corpus.lengths();
   data::BatchOptions options{.max_tokens = kTokens, .max_rows = 256, .pool = 1};
   for (const auto& length : lengths) {

@@ -61,6 +61,7 @@ std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs
 SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inputs) const {
   const data::Tokenizer& tokenizer = *loaded_.tokenizers.source;
   const TokenIds ids = tokenize(inputs, tokenizer);
+  warn_of_unknown(ids, tokenizer);
   const TokenIds prefixes = tokenize_prefixes(options_.prefixes, inputs.size(),
                                               *loaded_.tokenizers.target, options_.max_length);
   Work work;

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "data/conll.h"
 #include "metrics/entity_f1.h"
 #include "sluice/tagger.h"
@@ -13,17 +14,34 @@ EntityScores::Type to_type(const std::string& name, const metrics::EntityScore& 
           score.recall(), score.f1()};
 }
 
+/// Plain text looks like columns between spaces.
+void warn_of_words(const std::string& path, const data::ConllReader& reader,
+                   const std::vector<TaggedSentence>& sentences, std::int64_t first_line) {
+  std::size_t lines = 0;
+  for (const TaggedSentence& sentence : sentences) lines += sentence.tokens.size();
+  base::log(base::LogLevel::kWarning,
+            "'{}' line {} has {} columns between spaces, of which the first is the token and the "
+            "others are left out ({} lines); if they are words of a sentence, give each a line of "
+            "its own and a blank line after the sentence",
+            path, first_line, reader.columns(), lines);
+}
+
 }  // namespace
 
 std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns) {
   data::ConllReader reader(path, {.token_column = columns.token, .label_column = columns.label});
   std::vector<TaggedSentence> sentences;
+  std::int64_t first_line = 0;
   while (auto read = reader.next()) {
+    if (sentences.empty()) first_line = read->first_line;
     TaggedSentence sentence{std::move(read->tokens), std::move(read->labels), {}};
     for (const data::LabelSpan& span : data::spans_of(sentence.labels)) {
       sentence.entities.push_back({span.type, span.begin, span.end});
     }
     sentences.push_back(std::move(sentence));
+  }
+  if (columns.token == 1 && columns.label == 0 && reader.columns() > 1 && !reader.between_tabs()) {
+    warn_of_words(path, reader, sentences, first_line);
   }
   return sentences;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace sluice::api {
 
@@ -16,6 +17,21 @@ TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tok
     }
   }
   return ids;
+}
+
+void warn_of_unknown(const TokenIds& inputs, const data::Tokenizer& tokenizer) {
+  const auto is_unknown = [](const std::vector<std::int32_t>& ids) {
+    return !ids.empty() &&
+           std::ranges::all_of(ids, [](std::int32_t id) { return id == data::kUnknownId; });
+  };
+  const auto first = std::ranges::find_if(inputs, is_unknown);
+  if (first == inputs.end()) return;
+  base::log(base::LogLevel::kWarning,
+            "{} of {} inputs (first input {}) hold no token of the model's vocabulary ({}, {} "
+            "ids), which was made of its training examples: their answers don't depend on what "
+            "they say",
+            std::ranges::count_if(inputs, is_unknown), inputs.size(), first - inputs.begin() + 1,
+            tokenizer.kind(), tokenizer.size());
 }
 
 TokenIds tokenize_prefixes(std::span<const std::string> texts, std::size_t inputs,

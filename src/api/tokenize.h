@@ -13,6 +13,10 @@ using TokenIds = std::vector<std::vector<std::int32_t>>;
 /// Ids of each input; text that is not UTF-8 is refused with its number, from 1.
 TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tokenizer);
 
+/// Warns, in one line, of inputs that have tokens but none that the vocabulary knows: answers to
+/// them are to nothing that they say.
+void warn_of_unknown(const TokenIds& inputs, const data::Tokenizer& tokenizer);
+
 /// Ids of what answers are to begin with: none, or one for each input. Refused with the text and
 /// the input's number, from 1, is what the vocabulary lacks, for no answer can begin with it, and
 /// what has more than `most` tokens.

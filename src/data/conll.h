@@ -43,6 +43,9 @@ class ConllReader {
   std::optional<TaggedSentence> next();
   /// As LineReader::line_number().
   std::int64_t line_number() const { return lines_.line_number(); }
+  /// Of the first line of tokens; 0 before it was read.
+  std::size_t columns() const { return column_count_; }
+  bool between_tabs() const { return tabs_; }
 
  private:
   void read_token(std::string_view line, TaggedSentence& sentence);

@@ -70,6 +70,14 @@ std::int64_t counted(const std::vector<std::string>& right, const std::vector<st
   return count;
 }
 
+TEST_F(Classify, WarnsOfTextsThatSayNothingToTheModel) {
+  place_.train({"training.max_epochs=1"});
+  const Outcome outcome = place_.sluice({"classify", "run"}, {.input = "the cat\n\nunheard of\n"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err.find("sluice: warning: 1 of 3 inputs (first input 3) hold no token"), 0U)
+      << outcome.err;
+}
+
 // The confusion on the page is that of the answers of `sluice classify`.
 TEST_F(Classify, ReportCountsWhichClassIsTakenForWhich) {
   place_.train({"training.max_epochs=1"});

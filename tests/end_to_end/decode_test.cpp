@@ -51,7 +51,7 @@ TEST(Decode, AnswersFilesPipesAndEmptyLines) {
   place.write("in.txt", input);
   const Outcome piped = place.sluice({"decode", "run/best", "--max-length", "8"}, {.input = input});
   ASSERT_EQ(piped.code, 0) << piped.err;
-  EXPECT_EQ(piped.err, "");
+  EXPECT_NE(piped.err.find("warning: 1 of 4 inputs (first input 4)"), std::string::npos);
   const std::vector<std::string> answers = split(piped.out, '\n');
   ASSERT_EQ(answers.size(), 4U);
   EXPECT_NE(answers[0], "");
@@ -211,6 +211,24 @@ TEST(Decode, InfoListsTensors) {
   for (const char* part : {"\"cell\":\"lstm\"", "words, ", "weight_ih", "weight_hh", "[64, "}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in " << outcome.out;
   }
+}
+
+TEST(Decode, WarnsOfInputsThatSayNothingToTheModel) {
+  const Workplace place;
+  place.train({"training.max_steps=4"});
+  const auto said = [&](const std::string& input) {
+    const Outcome decoded = place.sluice({"decode", "run"}, {.input = input});
+    EXPECT_EQ(decoded.code, 0) << decoded.err;
+    EXPECT_EQ(split(decoded.out, '\n').size(), split(input, '\n').size());
+    return decoded.err;
+  };
+  EXPECT_EQ(said("a b\n\na unheard\n"), "");
+  const std::string warned = said("a b\nun heard\nc\nof\n");
+  EXPECT_EQ(warned.find("sluice: warning: 2 of 4 inputs (first input 2) hold no token of the "
+                        "model's vocabulary (words, "),
+            0U)
+      << warned;
+  EXPECT_EQ(split(warned, '\n').size(), 1U) << warned;
 }
 
 TEST(Decode, TakesTheFolderOfARun) {

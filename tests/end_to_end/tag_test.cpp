@@ -184,6 +184,23 @@ TEST_F(Tag, ReadsTokensAloneAndWritesJson) {
   EXPECT_EQ(place_.sluice({"tag", "run/best"}).out, "");
 }
 
+TEST_F(Tag, WarnsOfWordsThatAreReadAsColumns) {
+  place_.train({"training.max_epochs=1"});
+  const Outcome words = place_.sluice({"tag", "run"}, {.input = "\nmr na here\nin nb now\n"});
+  EXPECT_EQ(words.code, 0);
+  EXPECT_EQ(split(words.out, '\n').size(), 3U) << words.out;
+  EXPECT_EQ(words.err.find("sluice: warning: '-' line 2 has 3 columns between spaces, of which the "
+                           "first is the token and the others are left out (2 lines); "),
+            0U)
+      << words.err;
+  EXPECT_EQ(split(words.err, '\n').size(), 1U) << words.err;
+  for (const std::string meant : {"mr\tna\nin\tnb\n", "mr\nna\n", ""}) {
+    EXPECT_EQ(place_.sluice({"tag", "run"}, {.input = meant}).err, "") << meant;
+  }
+  EXPECT_EQ(place_.sluice({"tag", "run", "--token-column", "-2"}, {.input = "1 mr O\n"}).err, "");
+  EXPECT_EQ(place_.sluice({"tag", "run", "--score"}, {.input = "mr 1 O\n"}).err, "");
+}
+
 TEST_F(Tag, GoesOnAfterAnInterruptionAsIfThereHadBeenNone) {
   place_.train({"output.directory=whole"});
   place_.train({"training.max_epochs=2"});
