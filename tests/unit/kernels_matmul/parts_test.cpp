@@ -186,16 +186,21 @@ class Parts : public testing::OnDevice {
 
 TEST_P(Parts, OddSizesOfAllOrders) {
   for (const bool a : {false, true}) {
-    for (const bool b : {false, true}) check({1501, 1777, 611, a, b, 0.75, -0.5, true, 3});
+    for (const bool b : {false, true}) check({1501, 1777, 611, a, b, 0.75, -0.5, true, 1});
   }
-  check({1501, 1777, 77, false, true, 1, 0, true, 1});
+  check({1500, 1777, 1024, false, false, 1, 0, true, 0});
 }
 
 /// As steps of many rows have, and others of few tiles: blocks share the depth of a tile.
 TEST_P(Parts, FewTiles) {
   for (const bool a : {false, true}) check({601, 500, 1541, a, false, 0.75, 1, true, 3});
   check({512, 1536, 640, false, true, 1, 0, false, 0});
-  check({131, 4095, 1030, false, true, 1, 0, true, 2});
+  check({250, 4095, 1030, false, true, 1, 0, true, 2});
+}
+
+/// Rows that begin at odd numbers are read number by number, and pay where tiles fill the GPU.
+TEST_P(Parts, RowsThatAreNotAligned) {
+  for (const bool a : {false, true}) check({1531, 1399, 2001, a, true, 0.75, 1, true, 0});
 }
 
 TEST_P(Parts, SumsThatAreAddedToC) {
@@ -207,7 +212,7 @@ TEST_P(Parts, SumsThatAreAddedToC) {
 
 TEST_P(Parts, ManyRows) {
   if (device_->runs_host_kernels()) GTEST_SKIP() << "only a GPU multiplies by parts";
-  check({23001, 1300, 250, false, true, 1, 0, false, 0});
+  check({23001, 1300, 252, false, true, 1, 0, false, 0});
   check({1300, 23004, 530, true, false, 1, 1, true, 0});
 }
 
@@ -247,7 +252,7 @@ TEST_P(Parts, ErrorsAreThoseOfPlainSums) {
 
 TEST_P(Parts, LargeSmallAndWhatIsNotFinite) {
   constexpr float kLargest = 3.4028235e38f;
-  Product p = make({1501, 1777, 77, false, true});
+  Product p = make({1501, 1777, 640, false, true});
   for (std::int64_t q = 0; q < p.sizes.k; ++q) {
     p.a.at(3, q) = q == 5 ? HUGE_VALF : 1;
     p.a.at(4, q) = q == 6 ? std::nanf("") : 1;
@@ -287,7 +292,7 @@ TEST_P(Parts, LargeSmallAndWhatIsNotFinite) {
 
 TEST_P(Parts, CanBeCaptured) {
   if (!context_.stream().can_capture()) GTEST_SKIP() << "this device has no graphs";
-  Product p = make({1501, 1777, 300, true, true, 0.75, 0, true, 3});
+  Product p = make({1501, 1777, 301, true, true, 0.75, 0, true, 3});
   put_operands(p);
   matmul(context_, p.args);
   const auto direct = get<float>(p.whole_c);

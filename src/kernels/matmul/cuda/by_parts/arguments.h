@@ -17,7 +17,8 @@ struct Factor {
   const float* data;
   std::int64_t stride;  ///< numbers from a row to the next
   bool depth_in_rows;   ///< data are [k, extent], else [extent, k]
-  bool aligned;         ///< pairs of numbers may be read at a time (left), or fours (right)
+  /// Pairs of numbers may be read at a time (left), or fours along the depth (right).
+  bool aligned;
 };
 
 /// c = alpha * op(a) * op(b) + beta * c (+ bias on every row).
