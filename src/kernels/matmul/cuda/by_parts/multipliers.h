@@ -67,7 +67,7 @@ class Multiplier {
     begin_products();
 #pragma unroll
     for (int i = 0; i < LeftRows::kProducts; ++i) {
-      const std::uint64_t high = lines_at(stage + i * kProductDepth * 2);
+      const std::uint64_t high = lines_at(stage + i * kProductBytes);
       const std::uint64_t middle = high + (Stages::kPartBytes >> 4);
       const std::uint64_t low = middle + (Stages::kPartBytes >> 4);
       multiply_lines(to, left[i].low, high, i > 0);
@@ -78,7 +78,7 @@ class Multiplier {
     }
 #pragma unroll
     for (int i = 0; i < LeftRows::kProducts; ++i) {
-      multiply_lines(to, left[i].high, lines_at(stage + i * kProductDepth * 2), 1);
+      multiply_lines(to, left[i].high, lines_at(stage + i * kProductBytes), 1);
     }
     end_products();
     give_turn();

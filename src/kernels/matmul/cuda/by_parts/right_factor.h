@@ -36,8 +36,7 @@ class RightFactor {
         }
       }
       publish_to_tensor_cores();
-      __syncwarp();
-      if (threadIdx.x % kWarpSize == 0) arrive(stages_.filled(place_.stage));
+      arrive(stages_.filled(place_.stage));
       place_.advance();
     }
   }

@@ -72,8 +72,8 @@ class Stages {
  public:
   static constexpr int kCount = 4;
   static constexpr int kPartBytes = kTile * kLineBytes, kBytes = 3 * kPartBytes;
-  static constexpr int kAlignment = 1024;
-  static constexpr int kSharedBytes = kAlignment + kCount * (kBytes + 2 * 8);
+  static constexpr int kAlignment = 1024, kBarrierBytes = 8;
+  static constexpr int kSharedBytes = kAlignment + kCount * (kBytes + 2 * kBarrierBytes);
 
   __device__ explicit Stages(const void* memory)
       : begin_((shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment) {}
@@ -81,15 +81,21 @@ class Stages {
   /// One thread, before all others go on.
   __device__ void begin() const {
     for (int i = 0; i < kCount; ++i) {
-      begin_barrier(filled(i), kWarpgroup / kWarpSize);
+      begin_barrier(filled(i), kWarpgroup);
       begin_barrier(emptied(i), kMultipliers / kWarpSize);
     }
     publish_to_tensor_cores();
   }
 
   __device__ std::uint32_t at(int stage) const { return begin_ + stage * kBytes; }
-  __device__ std::uint32_t filled(int stage) const { return begin_ + kCount * kBytes + stage * 8; }
-  __device__ std::uint32_t emptied(int stage) const { return filled(stage) + kCount * 8; }
+  /// Each thread that has written to the stage arrives, or a warp for all its threads when their
+  /// products have read it.
+  __device__ std::uint32_t filled(int stage) const {
+    return begin_ + kCount * kBytes + stage * kBarrierBytes;
+  }
+  __device__ std::uint32_t emptied(int stage) const {
+    return filled(stage) + kCount * kBarrierBytes;
+  }
 
  private:
   std::uint32_t begin_;

@@ -9,7 +9,7 @@ namespace sluice::kernels::matmul::cuda::by_parts {
 inline constexpr int kWarpgroup = 128;
 inline constexpr int kLineBytes = 128;
 /// Of the depth that one instruction takes.
-inline constexpr int kProductDepth = 16;
+inline constexpr int kProductDepth = 16, kProductBytes = 2 * kProductDepth;
 
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
