@@ -16,8 +16,8 @@ namespace sluice::kernels::recurrent::testing {
 namespace {
 
 constexpr int kRuns = 10'000;
-// Of random stacks one in two hundred may be what an implementation takes, of those with many rows one
-// in a thousand.
+// Of random stacks one in two hundred may be what an implementation takes, of those with many rows
+// one in a thousand.
 constexpr int kMostDrawn = 100'000;
 
 /// Implementations whose blocks wait for each other, in each precision that any of them has.

@@ -4,9 +4,8 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "base/shape.h"
 #include "kernels/recurrent/arguments.h"
-#include "kernels/recurrent/cpu/onednn_group.h"
+#include "kernels/recurrent/cpu/onednn_layout.h"
 #include "kernels/recurrent/cpu/onednn_weights.h"
 
 namespace sluice::kernels::recurrent::cpu {
@@ -14,105 +13,12 @@ namespace {
 
 using Arguments = std::unordered_map<int, dnnl::memory>;
 
-/// Offsets in the plan's workspace.
-struct Scratch {
-  std::size_t scratchpad = 0, zeros = 0, weights = 0, gradient = 0, bias = 0;
-  std::size_t y[2] = {}, d_layer[2] = {};
-  std::size_t dhn = 0, dh0 = 0, dc0 = 0;
-};
-
-/// Hands out consecutive pieces of a memory, each aligned to a cache line.
-struct Booking {
-  std::size_t total = 0;
-  std::size_t take(std::size_t bytes) {
-    const std::size_t offset = total;
-    total = base::checked_add(total, base::align_up(bytes, 64));
-    return offset;
-  }
-};
-
-/// All that runs need; shared with queued work.
-struct Stack {
-  explicit Stack(const Descriptor& d);
-
-  Descriptor descriptor;
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  std::vector<OnednnGroup> groups;
-  Scratch scratch;
-  std::size_t packed_bytes = 0, workspace_bytes = 0, reserve_bytes = 0;
-
-  std::int64_t states(std::int64_t layers) const {
-    return layers * descriptor.directions * descriptor.rows * descriptor.hidden;
-  }
-  bool is_lstm() const { return descriptor.cell == CellType::kLstm; }
-
- private:
-  void book();
-  void book_group(OnednnGroup& group, Booking& packed, Booking& kept, Scratch& most);
-};
-
-Stack::Stack(const Descriptor& d) : descriptor(d), groups(onednn_groups(d, engine)) { book(); }
-
-void Stack::book_group(OnednnGroup& group, Booking& packed, Booking& kept, Scratch& most) {
-  const bool training = descriptor.training;
-  for (OnednnWeights* weights : {&group.weight_ih, &group.weight_hh}) {
-    weights->forward_offset = packed.take(weights->forward.get_size());
-    if (training) weights->backward_offset = packed.take(weights->backward.get_size());
-    most.weights = std::max(most.weights, weights->canonical.get_size());
-    if (training) most.gradient += weights->gradient.get_size() + 64;
-  }
-  group.bias = packed.take(group.forward_argument(DNNL_ARG_BIAS).get_size());
-  most.bias = std::max(most.bias, group.forward_argument(DNNL_ARG_BIAS).get_size());
-  group.h = kept.take(group.forward_argument(DNNL_ARG_DST_ITER).get_size());
-  if (is_lstm()) group.c = kept.take(group.forward_argument(DNNL_ARG_DST_ITER_C).get_size());
-  if (training) {
-    group.workspace = kept.take(group.forward_argument(DNNL_ARG_WORKSPACE).get_size());
-    if (&group != &groups.back()) {
-      group.y = kept.take(group.forward_argument(DNNL_ARG_DST_LAYER).get_size());
-    }
-  }
-  most.scratchpad = std::max(most.scratchpad, group.forward_desc.scratchpad_desc().get_size());
-  if (training) {
-    most.scratchpad = std::max(most.scratchpad, group.backward_desc.scratchpad_desc().get_size());
-  }
-}
-
-void Stack::book() {
-  const Descriptor& d = descriptor;
-  Booking packed, reserve, workspace;
-  Scratch most;
-  for (OnednnGroup& group : groups) {
-    book_group(group, packed, d.training ? reserve : workspace, most);
-  }
-  const auto floats = [](std::int64_t count) { return static_cast<std::size_t>(count) * 4; };
-  const std::int64_t places = d.time * d.rows, width = d.directions * d.hidden;
-  const std::int64_t all = states(d.layers);
-  scratch.scratchpad = workspace.take(most.scratchpad);
-  scratch.zeros = workspace.take(floats(std::max(all, d.training ? places * width : 0)));
-  scratch.weights = workspace.take(most.weights);
-  if (d.training) {
-    scratch.gradient = workspace.take(most.gradient);
-    scratch.bias = workspace.take(most.bias);
-    for (auto* piece : {&scratch.dhn, &scratch.dh0, &scratch.dc0}) {
-      *piece = workspace.take(floats(all));
-    }
-    for (auto& piece : scratch.d_layer) {
-      piece = workspace.take(floats(places * std::max(width, d.input)));
-    }
-  } else {
-    for (auto& piece : scratch.y) piece = workspace.take(floats(places * width));
-  }
-  packed_bytes = packed.total;
-  workspace_bytes = workspace.total;
-  reserve_bytes = reserve.total;
-}
-
 std::byte* bytes_of(void* memory, std::size_t offset) {
   return static_cast<std::byte*>(memory) + offset;
 }
 
-void run_pack(const Stack& stack, const std::vector<LayerWeights>& weights, const Memory& memory) {
+void run_pack(const OnednnStack& stack, const std::vector<LayerWeights>& weights,
+              const Memory& memory) {
   auto* staged = reinterpret_cast<float*>(bytes_of(memory.workspace, stack.scratch.weights));
   for (const OnednnGroup& group : stack.groups) {
     onednn_pack({stack.descriptor, stack.engine, stack.stream, group, staged}, weights,
@@ -123,7 +29,7 @@ void run_pack(const Stack& stack, const std::vector<LayerWeights>& weights, cons
 /// Addresses of one run, group by group.
 class Run {
  public:
-  Run(const Stack& stack, const ForwardArgs& args, const Memory& memory)
+  Run(const OnednnStack& stack, const ForwardArgs& args, const Memory& memory)
       : stack_(stack), args_(args), memory_(memory) {}
 
   void forward() const {
@@ -289,7 +195,7 @@ class Run {
     bind(DNNL_ARG_DIFF_BIAS, stack_.scratch.bias);
   }
 
-  const Stack& stack_;
+  const OnednnStack& stack_;
   const ForwardArgs& args_;
   const Memory& memory_;
 };
@@ -297,7 +203,7 @@ class Run {
 class OnednnPlan final : public Plan {
  public:
   explicit OnednnPlan(const Descriptor& descriptor)
-      : stack_(std::make_shared<const Stack>(descriptor)) {}
+      : stack_(std::make_shared<const OnednnStack>(descriptor)) {}
 
   std::string_view implementation() const override { return "onednn"; }
   std::size_t packed_bytes() const override { return stack_->packed_bytes; }
@@ -340,7 +246,7 @@ class OnednnPlan final : public Plan {
     }
   }
 
-  std::shared_ptr<const Stack> stack_;
+  std::shared_ptr<const OnednnStack> stack_;
 };
 
 }  // namespace
