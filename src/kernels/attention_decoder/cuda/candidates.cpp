@@ -4,6 +4,7 @@
 #include "kernels/attention_decoder/cuda/attention_decoder.h"
 #include "kernels/attention_decoder/cuda/attention_kernels.h"
 #include "kernels/attention_decoder/cuda/float16_plan.h"
+#include "kernels/attention_decoder/cuda/persistent/launch.h"
 #include "kernels/attention_decoder/cuda/plan.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -55,11 +56,24 @@ std::optional<std::string> refuse_stepwise_float16(const Descriptor& d,
   return reason ? reason : refuse_stepwise(d, device);
 }
 
-std::unique_ptr<Plan> create_stepwise_float16(const Descriptor& d, const runtime::Device&) {
-  return make_float16_plan(d, kFloat16);
+std::unique_ptr<Plan> create_stepwise_float16(const Descriptor& d, const runtime::Device& device) {
+  return make_float16_plan(d, device, kFloat16);
+}
+
+/// Backward and single steps are those of "stepwise".
+std::optional<std::string> refuse_persistent(const Descriptor& d, const runtime::Device& device) {
+  auto reason = persistent::refuse(d, device);
+  return reason ? reason : refuse_stepwise(d, device);
+}
+
+std::unique_ptr<Plan> create_persistent(const Descriptor& d, const runtime::Device&) {
+  constexpr std::string_view kName = "persistent";
+  if (d.dtype == DType::kBFloat16) return make_plan<__nv_bfloat16>(d, kName, true);
+  return make_plan<__half>(d, kName, true);
 }
 
 constexpr std::array kList{Candidate{kFloat16, refuse_stepwise_float16, create_stepwise_float16},
+                           Candidate{"persistent", refuse_persistent, create_persistent},
                            Candidate{"stepwise", refuse_stepwise, create_stepwise}};
 
 }  // namespace

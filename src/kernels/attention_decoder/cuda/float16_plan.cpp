@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "kernels/attention_decoder/arguments.h"
 #include "kernels/attention_decoder/cuda/float16_kernels.h"
+#include "kernels/attention_decoder/cuda/persistent/launch.h"
 #include "kernels/attention_decoder/cuda/plan.h"
 #include "kernels/attention_decoder/cuda/run.h"
 
@@ -71,8 +72,11 @@ Extents extents_of(const ForwardArgs& args) {
 
 class Float16Plan final : public Plan {
  public:
-  Float16Plan(const Descriptor& d, std::string_view name)
-      : d_(d), steps_of_(in_float16(d)), steps_(make_plan<__half>(steps_of_, name)) {
+  Float16Plan(const Descriptor& d, const runtime::Device& device, std::string_view name)
+      : d_(d),
+        steps_of_(in_float16(d)),
+        persistent_(!persistent::refuse(steps_of_, device)),
+        steps_(make_plan<__half>(steps_of_, name, persistent_)) {
     const Extents capacity{d.target_time, d.source_time, d.rows};
     Carver kept, forward, backward;
     Kept(d, capacity, kept);
@@ -101,7 +105,7 @@ class Float16Plan final : public Plan {
                                {args.memory, halves.memory},
                                {args.h0, halves.h0},
                                {args.a0, halves.a0}});
-    run_forward<__half>(context, steps_of_, halves, memory);
+    run_forward<__half>(context, steps_of_, halves, memory, persistent_);
     convert(context.stream(),
             {{halves.a, args.a}, {halves.alpha, args.alpha}, {halves.hn, args.hn}});
   }
@@ -179,6 +183,7 @@ class Float16Plan final : public Plan {
   }
 
   Descriptor d_, steps_of_;
+  bool persistent_;
   std::unique_ptr<Plan> steps_;
   std::size_t workspace_bytes_ = 0;
   std::size_t reserve_bytes_ = 0;
@@ -196,8 +201,9 @@ std::optional<std::string> refuse_float16(const Descriptor& d) {
       recurrent::name_of(d.cell));
 }
 
-std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, std::string_view name) {
-  return std::make_unique<Float16Plan>(descriptor, name);
+std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, const runtime::Device& device,
+                                        std::string_view name) {
+  return std::make_unique<Float16Plan>(descriptor, device, name);
 }
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -12,6 +12,8 @@ std::optional<std::string> refuse_float16(const Descriptor& descriptor);
 /// gradients of weights are float32, as they are there. Weights, h, a and what is attended to lie
 /// in float16's range by themselves; gradients are brought into it by a power of two, made of the
 /// largest number that flows in. It has no single steps, which inference alone asks for.
-std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, std::string_view name);
+/// Forward runs all steps in one launch where that takes them.
+std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, const runtime::Device& device,
+                                        std::string_view name);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

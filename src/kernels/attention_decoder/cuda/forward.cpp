@@ -1,3 +1,4 @@
+#include "kernels/attention_decoder/cuda/persistent/launch.h"
 #include "kernels/attention_decoder/cuda/row_kernels.h"
 #include "kernels/attention_decoder/cuda/run.h"
 
@@ -150,8 +151,73 @@ Attended<S> attended_of(const Run<S>& run, const Extents& extents) {
 }  // namespace
 
 template <typename S>
+persistent::Layer<S> persistent_layer(const ForwardRun<S>& run, std::int64_t l) {
+  const Trace<S>& trace = run.trace;
+  const PackedLayer<S>& packed = run.weights.layers[static_cast<std::size_t>(l)];
+  const std::int64_t rows = run.rows();
+  const auto slots = [](std::int64_t each, std::int64_t count) {
+    return persistent::Slots{each, static_cast<std::int32_t>(count)};
+  };
+  return {packed.joint,      packed.bias,
+          trace.joint(l, 0), slots(rows * run.w.joint(l), trace.joint_slots),
+          trace.c(l, 0),     slots(rows * run.w.hidden, trace.cell_slots),
+          trace.saved(l, 0), static_cast<std::int32_t>(run.w.x(l))};
+}
+
+/// All steps in one launch. By what context adds to the output at each position, which is
+/// multiplied beforehand, attention's sums are the output's.
+template <typename S>
+void run_steps(const ForwardRun<S>& run, const persistent::Scratch<S>& scratch) {
+  const Trace<S>& trace = run.trace;
+  const Widths& w = run.w;
+  const std::int64_t rows = run.rows(), source_time = trace.extents.source_time;
+  run.product(rows * source_time, w.output, w.memory, {trace.values, w.memory},
+              {run.weights.output, w.combined(), true}, scratch.projected, w.output);
+  const auto narrow = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
+  const auto slots = [&](std::int64_t each) {
+    return persistent::Slots{each, narrow(trace.step_slots)};
+  };
+  persistent::Arguments<S> args;
+  args.time = narrow(trace.extents.target_time);
+  args.source_time = narrow(source_time);
+  args.rows = narrow(rows);
+  args.units = narrow(run.d.hidden);
+  args.hidden = narrow(w.hidden);
+  args.memory = narrow(w.memory);
+  args.key = narrow(w.key);
+  args.output = narrow(run.d.output);
+  args.padded_output = narrow(w.output);
+  args.target_lengths = run.target_lengths;
+  args.source_lengths = run.attended.source_lengths;
+  for (std::int64_t l = 0; l < persistent::kLayers; ++l) {
+    args.layers[l] = persistent_layer(run, l);
+  }
+  args.pre = run.scratch.pre;
+  args.query_weight = run.weights.query;
+  args.output_weight = run.weights.output;
+  args.output_bias = run.weights.output_bias;
+  args.score_vector = run.weights.score_vector;
+  args.keys = trace.keys;
+  args.values = trace.values;
+  args.projected = scratch.projected;
+  args.combined = trace.combined(0);
+  args.combineds = slots(rows * w.combined());
+  args.query = trace.query(0);
+  args.queries = slots(rows * w.key);
+  args.alpha = trace.alpha(0);
+  args.alphas = slots(rows * source_time);
+  args.outputs = run.scratch.outputs;
+  args.a = run.a;
+  args.alpha_out = run.alpha_out;
+  args.dropout = run.dropout_of(*run.dropout, 0);
+  args.exchange = scratch.exchange;
+  args.counters = scratch.counters;
+  persistent::launch(run.stream(), args);
+}
+
+template <typename S>
 void run_forward(const Context& context, const Descriptor& d, const ForwardArgs& args,
-                 const Memory& memory) {
+                 const Memory& memory, bool in_one_launch) {
   Carver workspace(memory.workspace), reserve(memory.reserve);
   const Extents extents{args.target_time, args.source_time, args.rows};
   const ForwardScratch<S> scratch = carve_forward<S>(d, extents, workspace);
@@ -173,7 +239,14 @@ void run_forward(const Context& context, const Descriptor& d, const ForwardArgs&
   run.multiply_embedding(data_of<const S>(args.emb));
   run.load_state(data_of<const S>(args.h0), data_of<const Wide<S>>(args.c0),
                  data_of<const S>(args.a0));
-  for (std::int64_t t = 0; t < extents.target_time; ++t) run.step(t);
+  bool queued = false;
+  if constexpr (sizeof(S) == 2) {
+    if (in_one_launch && extents.target_time > 0 && extents.rows > 0) {
+      run_steps(run, persistent::carve_scratch<S>(extents, run.w.output, workspace));
+      queued = true;
+    }
+  }
+  for (std::int64_t t = 0; t < extents.target_time && !queued; ++t) run.step(t);
   run.store_state(data_of<S>(args.hn), data_of<Wide<S>>(args.cn));
 }
 
@@ -210,13 +283,13 @@ void run_prepare(const Context& context, const Descriptor& d, const PrepareArgs&
 }
 
 template void run_forward<double>(const Context&, const Descriptor&, const ForwardArgs&,
-                                  const Memory&);
+                                  const Memory&, bool);
 template void run_forward<float>(const Context&, const Descriptor&, const ForwardArgs&,
-                                 const Memory&);
+                                 const Memory&, bool);
 template void run_forward<__nv_bfloat16>(const Context&, const Descriptor&, const ForwardArgs&,
-                                         const Memory&);
+                                         const Memory&, bool);
 template void run_forward<__half>(const Context&, const Descriptor&, const ForwardArgs&,
-                                  const Memory&);
+                                  const Memory&, bool);
 template void run_step<double>(const Context&, const Descriptor&, const StepArgs&, const Memory&);
 template void run_step<float>(const Context&, const Descriptor&, const StepArgs&, const Memory&);
 template void run_step<__nv_bfloat16>(const Context&, const Descriptor&, const StepArgs&,

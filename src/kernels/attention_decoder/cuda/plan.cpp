@@ -1,6 +1,7 @@
 #include "kernels/attention_decoder/cuda/plan.h"
 
 #include "kernels/attention_decoder/arguments.h"
+#include "kernels/attention_decoder/cuda/persistent/launch.h"
 #include "kernels/attention_decoder/cuda/run.h"
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/cuda_device.h"
@@ -11,7 +12,8 @@ namespace {
 template <typename S>
 class StepwisePlan final : public Plan {
  public:
-  StepwisePlan(const Descriptor& d, std::string_view name) : d_(d), name_(name) {
+  StepwisePlan(const Descriptor& d, std::string_view name, bool in_one_launch)
+      : d_(d), name_(name), persistent_(in_one_launch) {
     Carver packed;
     carve_packed<S>(d, packed);
     packed_bytes_ = packed.used();
@@ -45,7 +47,7 @@ class StepwisePlan final : public Plan {
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory, true);
     check_forward(d_, args);
-    run_forward<S>(context, d_, args, memory);
+    run_forward<S>(context, d_, args, memory, persistent_);
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
@@ -73,11 +75,13 @@ class StepwisePlan final : public Plan {
     Carver carver;
     carve_forward<S>(d_, extents, carver);
     if (with_trace) carve_trace<S>(d_, extents, false, true, carver);
+    if (persistent_) persistent::carve_scratch<S>(extents, padded(d_.output), carver);
     return carver.used();
   }
 
   Descriptor d_;
   std::string_view name_;
+  bool persistent_;
   std::size_t packed_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
   std::size_t reserve_bytes_ = 0;
@@ -86,13 +90,14 @@ class StepwisePlan final : public Plan {
 }  // namespace
 
 template <typename S>
-std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, std::string_view name) {
-  return std::make_unique<StepwisePlan<S>>(descriptor, name);
+std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, std::string_view name,
+                                bool in_one_launch) {
+  return std::make_unique<StepwisePlan<S>>(descriptor, name, in_one_launch);
 }
 
-template std::unique_ptr<Plan> make_plan<double>(const Descriptor&, std::string_view);
-template std::unique_ptr<Plan> make_plan<float>(const Descriptor&, std::string_view);
-template std::unique_ptr<Plan> make_plan<__nv_bfloat16>(const Descriptor&, std::string_view);
-template std::unique_ptr<Plan> make_plan<__half>(const Descriptor&, std::string_view);
+template std::unique_ptr<Plan> make_plan<double>(const Descriptor&, std::string_view, bool);
+template std::unique_ptr<Plan> make_plan<float>(const Descriptor&, std::string_view, bool);
+template std::unique_ptr<Plan> make_plan<__nv_bfloat16>(const Descriptor&, std::string_view, bool);
+template std::unique_ptr<Plan> make_plan<__half>(const Descriptor&, std::string_view, bool);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -65,9 +65,10 @@ struct Run {
 template <typename S>
 void pack_weights(const Context& context, const Descriptor& d, const Weights& weights,
                   const Memory& memory);
+/// `in_one_launch`: all steps in one launch.
 template <typename S>
 void run_forward(const Context& context, const Descriptor& d, const ForwardArgs& args,
-                 const Memory& memory);
+                 const Memory& memory, bool in_one_launch = false);
 /// `factor`: what gradients of weights are multiplied by before they are added, as Product::alpha.
 template <typename S>
 void run_backward(const Context& context, const Descriptor& d, const BackwardArgs& args,

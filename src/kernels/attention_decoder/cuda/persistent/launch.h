@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/attention_decoder/attention_decoder.h"
+#include "kernels/attention_decoder/carver.h"
+#include "kernels/attention_decoder/cuda/persistent/arguments.h"
+
+namespace sluice::kernels::attention_decoder::cuda::persistent {
+
+/// Why forward runs no steps in one launch, or nothing.
+std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::Device& device);
+
+/// What a launch needs beside the buffers of single steps.
+template <typename S>
+struct Scratch {
+  S* projected = nullptr;             ///< [B, S, A]
+  std::byte* exchange = nullptr;      ///< kExchangeBytes
+  std::uint32_t* counters = nullptr;  ///< kCountersBytes
+};
+
+template <typename S>
+Scratch<S> carve_scratch(const Extents& extents, std::int64_t padded_output, Carver& carver) {
+  Scratch<S> scratch;
+  scratch.projected = carver.take<S>(extents.rows * extents.source_time * padded_output);
+  scratch.exchange = carver.take<std::byte>(kExchangeBytes);
+  scratch.counters = carver.take<std::uint32_t>(kCountersBytes / 4);
+  return scratch;
+}
+
+/// Queues all steps.
+template <typename S>
+void launch(Stream& stream, const Arguments<S>& args);
+
+}  // namespace sluice::kernels::attention_decoder::cuda::persistent

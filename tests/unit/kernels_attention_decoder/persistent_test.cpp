@@ -1,0 +1,177 @@
+#include "unit/kernels_attention_decoder/decoder_runner.h"
+
+/// All forward steps in one launch, on GPUs that have it. Its shapes are larger than the random
+/// ones of oracle_test.cpp.
+namespace sluice::kernels::attention_decoder {
+namespace {
+
+constexpr std::string_view kName = "persistent";
+
+template <typename T>
+class PersistentTest : public DecoderTest<T> {
+ protected:
+  /// Widths of hidden, key, output, memory and embedding.
+  static DecoderCase with(std::int64_t hidden, std::int64_t key, std::int64_t output,
+                          std::int64_t memory, std::int64_t embedding) {
+    DecoderCase c;
+    c.d = {CellType::kLstm, AttentionType::kAdditive, 2, embedding, hidden, memory, key, output};
+    c.d.dtype = base::dtype_of<T>();
+    c.d.training = true;
+    return c;
+  }
+  static DecoderCase of(DecoderCase c, std::int64_t time, std::int64_t source, std::int64_t rows,
+                        double dropout) {
+    c.d.target_time = c.time = time;
+    c.d.source_time = c.source = source;
+    c.d.rows = c.rows = rows;
+    c.d.dropout = dropout;
+    return c;
+  }
+
+  /// Sums of so many terms would have gates that are all open or shut.
+  static Sample<T> sample_of(const DecoderCase& c, std::uint64_t seed) {
+    Sample<T> sample(c, seed);
+    for (auto* array : Sample<T>::arrays(sample.weights)) {
+      for (double& weight : *array) weight *= 0x1p-3;
+    }
+    return sample;
+  }
+
+  /// Whether the device has it; it must not refuse what it is made for.
+  bool has(const DecoderCase& c) {
+    for (const Candidate& candidate : candidates(*this->device_)) {
+      if (candidate.name != kName) continue;
+      const auto reason = candidate.refuse(c.d, *this->device_);
+      if (!reason) return true;
+      EXPECT_NE(reason->find("compute capability"), std::string::npos) << *reason;
+    }
+    return false;
+  }
+
+  /// Outputs of forward, then of backward, then gradients of weights, which begin at zero.
+  std::vector<std::vector<double>> run(const DecoderCase& c, const Sample<T>& sample,
+                                       const std::string& name) {
+    auto planned = this->plan(c.d, name, sample.weights);
+    ForwardArgs forward = this->forward_args(c, sample.input);
+    if (c.d.dropout > 0) {
+      std::vector<std::int32_t> ids;
+      for (std::int64_t row = 0; row < c.rows; ++row) {
+        ids.push_back(static_cast<std::int32_t>(row * 7 % 31));
+      }
+      forward.dropout = this->put_key(runtime::DropoutKey{9, 3, 5});
+      forward.row_ids = this->put(ids);
+    }
+    const BackwardArgs backward = this->backward_args(c, forward, sample.input, sample.gradients,
+                                                      oracle::zero_weights(sample.shape));
+    planned.plan->forward(this->context_, forward, planned.memory);
+    planned.plan->backward(this->context_, backward, planned.memory);
+    std::vector<std::vector<double>> all;
+    for (const Tensor& tensor : {forward.a, forward.alpha, forward.hn, forward.cn, backward.d_emb,
+                                 backward.d_memory, backward.dh0, backward.dc0}) {
+      all.push_back(this->numbers(tensor));
+    }
+    for (const Tensor& tensor : this->tensors(backward.gradients)) {
+      all.push_back(this->numbers(tensor));
+    }
+    this->release_memory();
+    return all;
+  }
+
+  static std::vector<std::vector<double>> expected(const Sample<T>& sample) {
+    const auto forward = oracle::forward(sample.shape, sample.weights, sample.input);
+    auto backward =
+        oracle::backward(sample.shape, sample.weights, sample.input, forward, sample.gradients);
+    std::vector<std::vector<double>> all{forward.a,    forward.alpha,      forward.hn,
+                                         forward.cn,   backward.dembedded, backward.dmemory,
+                                         backward.dh0, backward.dc0};
+    for (const auto* array : Sample<T>::arrays(backward.weights)) all.push_back(*array);
+    return all;
+  }
+
+  void expect_all_near(const std::vector<std::vector<double>>& got,
+                       const std::vector<std::vector<double>>& want, double tolerance) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      this->expect_near(got[i], want[i], "output " + std::to_string(i), tolerance);
+    }
+  }
+
+  /// As oracle_test.cpp reckons it.
+  static double tolerance(const DecoderCase& c) {
+    constexpr double kRounding =
+        sizeof(T) == 2 && std::is_same_v<T, base::BFloat16> ? 0x1p-9 : 0x1p-11;
+    return 4 * kRounding * std::sqrt(static_cast<double>(2 * 4 * c.time * (c.d.layers + 1)));
+  }
+
+  void check_against_oracle() {
+    for (const DecoderCase& c :
+         {of(with(519, 33, 90, 45, 17), 4, 9, 1, 0), of(with(600, 70, 41, 64, 31), 5, 67, 19, 0),
+          of(with(513, 640, 530, 33, 8), 3, 1, 6, 0)}) {
+      SCOPED_TRACE(describe(c));
+      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      const Sample<T> sample = sample_of(c, 21);
+      expect_all_near(run(c, sample, std::string(kName)), expected(sample), tolerance(c));
+    }
+  }
+
+  /// Where the oracle takes too long, and with dropout, whose masks are the same: single steps
+  /// differ by their roundings and the launch's.
+  void check_against_single_steps() {
+    for (const DecoderCase& c : {of(with(1000, 900, 777, 1100, 40), 6, 33, 37, 0.3),
+                                 of(with(1024, 1024, 1024, 1024, 64), 5, 20, 64, 0.5),
+                                 of(with(640, 1000, 24, 8, 100), 9, 128, 3, 0)}) {
+      SCOPED_TRACE(describe(c));
+      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      const Sample<T> sample = sample_of(c, 22);
+      const auto got = run(c, sample, std::string(kName));
+      expect_all_near(got, run(c, sample, "stepwise"), 2 * tolerance(c));
+      const auto again = run(c, sample, std::string(kName));
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], again[i]) << "output " << i;
+    }
+  }
+
+  /// Runs shorter and of fewer rows than the capacity.
+  void check_extents() {
+    DecoderCase c = of(with(768, 100, 200, 50, 30), 7, 12, 50, 0);
+    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    c.d.training = false;
+    for (const std::int64_t rows : {1, 33, 50}) {
+      for (const std::int64_t time : {1, 5}) {
+        for (const std::int64_t source : {1, 12}) {
+          c.rows = rows;
+          c.time = time;
+          c.source = source;
+          SCOPED_TRACE(describe(c));
+          const Sample<T> sample = sample_of(c, 23);
+          std::vector<std::vector<double>> outputs[2];
+          for (const bool persistent : {false, true}) {
+            auto planned =
+                this->plan(c.d, persistent ? std::string(kName) : "stepwise", sample.weights);
+            const ForwardArgs args = this->forward_args(c, sample.input);
+            planned.plan->forward(this->context_, args, planned.memory);
+            for (const Tensor& tensor : {args.a, args.alpha, args.hn, args.cn}) {
+              outputs[persistent ? 1 : 0].push_back(this->numbers(tensor));
+            }
+            this->release_memory();
+          }
+          expect_all_near(outputs[1], outputs[0], 2 * tolerance(c));
+        }
+      }
+    }
+  }
+};
+
+using PersistentTestBFloat16 = PersistentTest<base::BFloat16>;
+using PersistentTestFloat16 = PersistentTest<base::Float16>;
+
+TEST_P(PersistentTestBFloat16, MatchesTheOracle) { check_against_oracle(); }
+TEST_P(PersistentTestFloat16, MatchesTheOracle) { check_against_oracle(); }
+TEST_P(PersistentTestBFloat16, MatchesSingleSteps) { check_against_single_steps(); }
+TEST_P(PersistentTestFloat16, MatchesSingleSteps) { check_against_single_steps(); }
+TEST_P(PersistentTestBFloat16, TakesRunsOfAnyExtent) { check_extents(); }
+
+INSTANTIATE_TEST_SUITE_P(Devices, PersistentTestBFloat16, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, PersistentTestFloat16, testing::devices(), testing::device_name);
+
+}  // namespace
+}  // namespace sluice::kernels::attention_decoder
