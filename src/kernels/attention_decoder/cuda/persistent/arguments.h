@@ -18,7 +18,7 @@ inline constexpr int kThreads = 512, kCluster = 2;
 inline constexpr int kRows = 64, kWidth = 1024, kLayers = 2;
 inline constexpr int kClusters = 64, kBlocks = kClusters * kCluster;
 inline constexpr int kUnits = kWidth / kClusters;  ///< of a cluster
-inline constexpr int kMostSource = 128;            ///< source positions
+inline constexpr int kMostSource = 64;             ///< source positions
 static_assert(kRows == kClusters);
 
 /// What blocks hand on is in tiles of 64 of the depth: a line of 128 bytes a row, its pieces of 16
@@ -33,6 +33,7 @@ inline constexpr std::int64_t kExchangeBytes = std::int64_t{kExchanges} * 2 * kB
 /// Of the fed output, of the layers and of the query, 16 counters each in lines of their own.
 inline constexpr int kCounterKinds = 4, kCounterBytes = 128;
 inline constexpr std::int64_t kCountersBytes = kCounterKinds * kTiles * kCounterBytes;
+inline constexpr std::int64_t kPartsCount = std::int64_t{kCluster} * kRows * 2 * kWidth;
 
 /// Elements between what belongs to successive steps, which come again after so many slots.
 struct Slots {
@@ -77,12 +78,13 @@ struct Arguments {
   Slots queries;
   float* alpha = nullptr;  ///< [B, S]
   Slots alphas;
-  float* outputs = nullptr;  ///< [B, A]: the output's products with q
-  S* a = nullptr;            ///< [T, B, A], not padded
-  S* alpha_out = nullptr;    ///< [T, B, S]
+  S* a = nullptr;          ///< [T, B, A], not padded
+  S* alpha_out = nullptr;  ///< [T, B, S]
   Dropout dropout;
   std::byte* exchange = nullptr;      ///< kExchangeBytes
   std::uint32_t* counters = nullptr;  ///< kCountersBytes
+  /// Products of q by half of the depth, row, and query or output.
+  float* parts = nullptr;  ///< [kCluster, kRows, 2, kWidth]
 };
 
 }  // namespace sluice::kernels::attention_decoder::cuda::persistent

@@ -14,7 +14,7 @@ using recurrent::cuda::begin_barrier;
 using recurrent::cuda::wait_for_phase;
 
 /// Tiles of the ring.
-inline constexpr int kStages = 5;
+inline constexpr int kStages = 6;
 /// Columns of query and output that a cluster multiplies, and their weights for a tile.
 inline constexpr int kColumns = 2 * kUnits, kColumnBytes = kColumns * 128;
 inline constexpr int kProductWarps = 4;  ///< of a role
@@ -24,18 +24,15 @@ struct BlockMemory {
   static constexpr int kStateWeights = 0;  ///< of both layers' h: a tile of gates for each of depth
   static constexpr int kColumnWeights = kStateWeights + kLayers * kOwnTiles * kTileBytes;
   static constexpr int kRing = kColumnWeights + kOwnTiles * kColumnBytes;
-  /// What the other block has multiplied: of each layer, and of query and output.
+  /// What the other block has multiplied of each layer's gates.
   static constexpr int kGateParts = kRing + kStages * kTileBytes;
   static constexpr int kGatePartBytes = 16 * 4 * 128;
-  static constexpr int kColumnParts = kGateParts + kLayers * kGatePartBytes;
-  static constexpr int kColumnPartBytes = 16 * 4 * 64;
-  /// Sums of scores by warp, of this block and of the other; then alpha, a copy a warp.
-  static constexpr int kScores = kColumnParts + kColumnPartBytes;
+  /// Sums of scores by warp, of this block and of the other.
+  static constexpr int kScores = kGateParts + kLayers * kGatePartBytes;
   static constexpr int kScoreBytes = 4 * kMostSource * 4;
-  static constexpr int kBarriers = kScores + 3 * kScoreBytes;
+  static constexpr int kBarriers = kScores + 2 * kScoreBytes;
   static constexpr int kFull = 0, kEmpty = kExchanges * kStages, kGates = kEmpty + kStages,
-                       kColumnSums = kGates + kLayers, kScoreSums = kColumnSums + 1,
-                       kCount = kScoreSums + 1;
+                       kScoreSums = kGates + kLayers, kCount = kScoreSums + 1;
   static constexpr int kBytes = kBarriers + kCount * 8;
 };
 static_assert(BlockMemory::kBytes <= 227 * 1024);

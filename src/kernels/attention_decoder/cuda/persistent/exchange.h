@@ -10,7 +10,7 @@
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
 /// In the order in which a step's are multiplied. Those of the fed output are of the step before.
-enum Exchange { kFed, kInput, kLowerState, kUpperState };
+enum Exchange { kFed, kInput, kUpperState, kLowerState };
 enum Counters { kFedCounters, kLowerCounters, kUpperCounters, kQueryCounters };
 
 /// Blocks that count up a counter each step: four clusters.
@@ -40,9 +40,9 @@ __device__ inline std::uint32_t read_counter(const std::uint32_t* counter) {
 }
 
 /// What comes through the ring, in order: h before the first step of both layers, then each step's
-/// four.
+/// four, of which the lower layer's h is not wanted before the next step.
 struct Items {
-  static __device__ int state(int layer, int t) { return t < 0 ? layer : 4 + 4 * t + layer; }
+  static __device__ int state(int layer, int t) { return t < 0 ? layer : 5 + 4 * t - layer; }
   static __device__ int input(int layer, int t) { return 2 + 4 * t + layer; }
 };
 
@@ -101,8 +101,7 @@ __device__ void copy_item(const Arguments<S>& args, const Block& block, Exchange
 template <typename S>
 __device__ void copy_items(const Arguments<S>& args, const Block& block) {
   const auto copy = [&](Exchange kind, int t, int item, Counters counters, int count, bool whole) {
-    // The upper layer alone reads its first state.
-    const Exchange readers = kind == kUpperState && t < 0 ? kInput : kind;
+    const Exchange readers = t >= 0 || kind == kFed ? kind : kind == kLowerState ? kFed : kInput;
     copy_item(args, block, kind, t, readers, item,
               counter_of(args, counters, block.rank * kOwnTiles),
               static_cast<std::uint32_t>(count * kAnnouncements), whole);
@@ -113,8 +112,9 @@ __device__ void copy_items(const Arguments<S>& args, const Block& block) {
   for (int t = 0; t < args.time; ++t) {
     copy(kFed, t - 1, Items::input(0, t), kFedCounters, t, true);
     copy(kInput, t, Items::input(1, t), kLowerCounters, t + 1, false);
-    copy(kLowerState, t, Items::state(0, t), kLowerCounters, t + 1, false);
     copy(kUpperState, t, Items::state(1, t), kUpperCounters, t + 1, false);
+    if (t + 1 == args.time) break;
+    copy(kLowerState, t, Items::state(0, t), kLowerCounters, 0, false);
   }
 }
 

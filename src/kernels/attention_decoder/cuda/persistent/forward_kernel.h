@@ -1,11 +1,12 @@
 #pragma once
 
 #include "kernels/attention_decoder/cuda/persistent/attention.h"
+#include "kernels/attention_decoder/cuda/persistent/layer.h"
 
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
 /// Of a thread of each role; together all that a block begins with, 128 for each of its threads.
-inline constexpr int kLayerRegisters = 192, kAttentionRegisters = 104, kCopyRegisters = 24;
+inline constexpr int kLayerRegisters = 192, kAttentionRegisters = 96, kCopyRegisters = 32;
 static_assert((2 * kLayerRegisters + kAttentionRegisters + kCopyRegisters) * 128 == 128 * kThreads);
 
 template <int kCount>
@@ -26,7 +27,7 @@ __device__ void load_shared_weights(const Arguments<S>& args, const Block& block
     if (from != nullptr) bits = *reinterpret_cast<const uint4*>(from);
     *reinterpret_cast<uint4*>(block.shared + offset + line * 128 + (piece ^ line % 8) * 16) = bits;
   };
-#pragma unroll 8
+#pragma unroll 4
   for (int i = thread; i < kLayers * kOwnTiles * 512; i += kThreads) {
     const int piece = i % 8, line = i / 8 % 64, tile = i / 512;
     const Layer<S>& layer = args.layers[tile / kOwnTiles];

@@ -18,6 +18,7 @@ struct Scratch {
   S* projected = nullptr;             ///< [B, S, A]
   std::byte* exchange = nullptr;      ///< kExchangeBytes
   std::uint32_t* counters = nullptr;  ///< kCountersBytes
+  float* parts = nullptr;             ///< kPartsCount
 };
 
 template <typename S>
@@ -26,6 +27,7 @@ Scratch<S> carve_scratch(const Extents& extents, std::int64_t padded_output, Car
   scratch.projected = carver.take<S>(extents.rows * extents.source_time * padded_output);
   scratch.exchange = carver.take<std::byte>(kExchangeBytes);
   scratch.counters = carver.take<std::uint32_t>(kCountersBytes / 4);
+  scratch.parts = carver.take<float>(kPartsCount);
   return scratch;
 }
 

@@ -1,94 +1,13 @@
 #pragma once
 
+#include "kernels/attention_decoder/cuda/persistent/activations.h"
+#include "kernels/attention_decoder/cuda/persistent/cell_place.h"
 #include "kernels/attention_decoder/cuda/persistent/product.h"
-#include "kernels/attention_decoder/cuda/vectors.h"
 
-/// A layer's warpgroup: products of its gates, and its cells.
-///
-/// Row i of a warp's 16 rows of the product is of unit i % 8 / 2: gates i and f of it, or g and o
-/// if i is odd; the second of a pair is 8 rows below. So a thread has two gates of a unit, whose
-/// others are four lanes away, and after they have met all gates of the unit in four rows of the
-/// batch.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
-/// A thread's rows of the batch: first(), + 1, + 8 and + 9; behind turned() one of them.
-struct CellPlace {
-  int unit, first, row;
-  int lane, quarter;  ///< which of four neighbouring units, and of its four rows
-
-  __device__ explicit CellPlace(const Block& block) {
-    const int thread = thread_of_role(), warp = thread / 32;
-    lane = thread % 32;
-    quarter = lane / 8;
-    unit = block.cluster * kUnits + warp * 4 + quarter;
-    first = block.rank * (kRows / 2) + lane / 4 % 2 * 16 + lane % 4 * 2;
-    row = row_of(quarter);
-  }
-  __device__ int row_of(int i) const { return first + i % 2 + i / 2 * 8; }
-  __device__ int units() const { return unit - quarter; }  ///< the first of four
-};
-
-template <typename S>
-__device__ std::uint32_t pair_of(float low, float high) {
-  const S values[2] = {static_cast<S>(low), static_cast<S>(high)};
-  std::uint32_t bits;
-  memcpy(&bits, values, sizeof(bits));
-  return bits;
-}
-
-/// From a unit's values of four rows to the place's row's values of four units.
-__device__ inline uint2 turned(const CellPlace& place, std::uint32_t first, std::uint32_t second) {
-  const bool lower = place.quarter < 2, even = place.quarter % 2 == 0;
-  const std::uint32_t mine = lower ? first : second;
-  const std::uint32_t other = __shfl_xor_sync(~0u, lower ? second : first, 16);
-  const std::uint32_t low = lower ? mine : other, high = lower ? other : mine;
-  const std::uint32_t begin = __byte_perm(low, high, 0x5410);
-  const std::uint32_t end = __byte_perm(low, high, 0x7632);
-  const std::uint32_t kept = even ? begin : end;
-  const std::uint32_t got = __shfl_xor_sync(~0u, even ? end : begin, 8);
-  const std::uint32_t a = even ? kept : got, b = even ? got : kept;
-  return {__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632)};
-}
-template <typename S>
-__device__ uint2 turned(const CellPlace& place, const float (&values)[4]) {
-  return turned(place, pair_of<S>(values[0], values[1]), pair_of<S>(values[2], values[3]));
-}
-__device__ inline float4 turned(const CellPlace& place, const float (&values)[4]) {
-  const bool lower = place.quarter < 2, even = place.quarter % 2 == 0;
-  float low[2], high[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float mine = lower ? values[i] : values[2 + i];
-    const float other = __shfl_xor_sync(~0u, lower ? values[2 + i] : values[i], 16);
-    low[i] = lower ? mine : other;
-    high[i] = lower ? other : mine;
-  }
-  const float got_low = __shfl_xor_sync(~0u, even ? low[1] : low[0], 8);
-  const float got_high = __shfl_xor_sync(~0u, even ? high[1] : high[0], 8);
-  return even ? make_float4(low[0], got_low, high[0], got_high)
-              : make_float4(got_low, low[1], got_high, high[1]);
-}
-
-__device__ inline float power_of_two(float x) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-}
-__device__ inline float reciprocal(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-/// By two special functions each, which err by 2^-20 where the storage's own rounding is 2^-12 of a
-/// value at best.
-inline constexpr float kLog2OfE = 1.4426950408889634f;
-__device__ inline float fast_sigmoid(float x) {
-  return reciprocal(1.0f + power_of_two(-kLog2OfE * x));
-}
-__device__ inline float fast_tanh(float x) {
-  return fmaf(-2.0f, reciprocal(1.0f + power_of_two(2 * kLog2OfE * x)), 1.0f);
-}
-
+/// A layer's warpgroup: products of its gates, of the input with weights in registers and of h with
+/// those in shared memory, and its cells.
 template <typename S>
 class LayerRole {
  public:
@@ -111,8 +30,9 @@ class LayerRole {
 
   __device__ void run() {
     if (thread() == 0) expect_parts();
-    multiply_state(-1);
+#pragma unroll 1
     for (int t = 0; t < args_.time; ++t) {
+      multiply_state(t);
       multiply_item(block_, Items::input(number_, t), input_kind(), inputs_, 1, sums_,
                     [&](int tile, int step, std::uint64_t lines) {
                       multiply<S>(sums_, weights_[tile * kTileSteps + step], lines);
@@ -120,8 +40,9 @@ class LayerRole {
       float gates[4][4];
       meet(t, gates);
       step(t, gates);
-      multiply_state(t);
     }
+    if (number_ + 1 == kLayers)
+      skip_item(block_, Items::state(1, args_.time - 1), state_kind(), states_, 2);
   }
 
  private:
@@ -162,26 +83,30 @@ class LayerRole {
     arrive_and_expect(block_.barrier(BlockMemory::kGates + number_), BlockMemory::kGatePartBytes);
   }
 
-  /// What does not depend on the next step's input: of t + 1.
+  /// What of step t does not depend on its input.
   __device__ void multiply_state(int t) {
-    begin_sums(t + 1);
-    active_ = active(t + 1);
-    kept_ = keep(t + 1);
+    begin_sums(t);
+    active_ = active(t);
+    kept_ = keep(t);
     const std::uint32_t weights =
         of_warp(block_.base + BlockMemory::kStateWeights + number_ * (kOwnTiles * kTileBytes));
     const auto product = [&](int tile, int step, std::uint64_t lines) {
       multiply<S>(sums_, lines_of(weights + tile * kTileBytes, step), lines);
     };
-    const bool as_input = number_ == 1 && t < 0;
-    multiply_item(block_, Items::state(number_, t), as_input ? kInput : state_kind(),
-                  as_input ? inputs_ : states_, number_ == 1 && t >= 0 ? 2 : 1, sums_, product);
+    // Its own layer alone reads the first state, for which it awaits barriers of inputs.
+    const bool first = t == 0;
+    Phases phases = first ? inputs_ : states_;
+    multiply_item(block_, Items::state(number_, t - 1), first ? input_kind() : state_kind(), phases,
+                  first ? 1 : 1 + number_, sums_, product);
+    inputs_ = first ? phases : inputs_;
+    states_ = first ? states_ : phases;
   }
 
   /// Sums begin with what is added to the products, in one of the two blocks.
   __device__ void begin_sums(int t) {
     const CellPlace place(block_);
     const int gate = place.lane / 4 % 2 * 2;
-    const bool reads = number_ == 0 && t < args_.time && place.unit < args_.hidden;
+    const bool reads = number_ == 0 && place.unit < args_.hidden;
     float bias[2] = {};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

@@ -100,4 +100,15 @@ __device__ void multiply_item(const Block& block, int item, int kind, Phases& ph
   release(block, before, readers);
 }
 
+/// Of an item that others want.
+__device__ inline void skip_item(const Block& block, int item, int kind, Phases& phases,
+                                 int readers) {
+#pragma unroll 1
+  for (int tile = 0; tile < kOwnTiles; ++tile) {
+    const int stage = stage_of(item, tile);
+    wait_for_phase(block.full(kind, stage), phases.next(stage));
+    release(block, stage, readers);
+  }
+}
+
 }  // namespace sluice::kernels::attention_decoder::cuda::persistent
