@@ -116,7 +116,7 @@ class AttentionRole {
   }
 
   /// vector . tanh(key + query) is the sum of the vector's numbers less 2 v / (1 + e^(2 (k + q)))
-  /// for each; a pair has one division. `query` is in units of ln(2) / 2.
+  /// for each; a pair has one division. `query` comes times 2 / ln(2).
   __device__ float score_of(const uint2& bits, const float4& query) const {
     const float4 key = wide<S>(bits);
     return vector_sum_ - 2 * (fractions(key.x, key.y, query.x, query.y, vector_.x, vector_.y) +

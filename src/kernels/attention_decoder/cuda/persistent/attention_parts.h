@@ -6,7 +6,7 @@
 /// What attention does with a thread's four columns.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
-/// Four numbers of 16 bits.
+/// Four numbers as they are stored, and back.
 template <typename S>
 __device__ float4 wide(const uint2& bits) {
   S values[4];
@@ -19,8 +19,8 @@ __device__ uint2 narrow(const float4& v) {
   return {pair_of<S>(v.x, v.y), pair_of<S>(v.z, v.w)};
 }
 
-/// a / (1 + e^(2 x)) + b / (1 + e^(2 y)) by one division, x and y sums of a key and a query, which
-/// is in units of ln(2) / 2.
+/// a / (1 + e^(2 x)) + b / (1 + e^(2 y)) by one division, x and y sums of a key and of a query,
+/// which comes times 2 / ln(2).
 __device__ inline float fractions(float key_a, float key_b, float query_a, float query_b, float a,
                                   float b) {
   // Where both are this large, tanh is 1 and their product is still a number.
@@ -37,6 +37,7 @@ __device__ inline float exchanged(float low, float high, int half) {
   return (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, half);
 }
 
+/// Adds four numbers times `factor`.
 template <typename S>
 __device__ void add_scaled(float factor, const uint2& bits, float4& sum) {
   const float4 value = wide<S>(bits);

@@ -27,7 +27,7 @@ __device__ void load_shared_weights(const Arguments<S>& args, const Block& block
     if (from != nullptr) bits = *reinterpret_cast<const uint4*>(from);
     *reinterpret_cast<uint4*>(block.shared + offset + line * 128 + (piece ^ line % 8) * 16) = bits;
   };
-#pragma unroll 4
+#pragma unroll 8
   for (int i = thread; i < kLayers * kOwnTiles * 512; i += kThreads) {
     const int piece = i % 8, line = i / 8 % 64, tile = i / 512;
     const Layer<S>& layer = args.layers[tile / kOwnTiles];

@@ -41,8 +41,9 @@ class LayerRole {
       meet(t, gates);
       step(t, gates);
     }
-    if (number_ + 1 == kLayers)
-      skip_item(block_, Items::state(1, args_.time - 1), state_kind(), states_, 2);
+    // The last h is attention's alone.
+    if (number_ + 1 < kLayers) return;
+    skip_item(block_, Items::state(1, args_.time - 1), state_kind(), states_, 2);
   }
 
  private:
