@@ -90,7 +90,7 @@ TEST(Profile, RefusesBeforeTheWork) {
     refuse({"--breakdown", std::string("--trace-steps=") + steps}, {"--trace-steps", "A:B"});
   }
   refuse({"--trace-steps", "1:2"}, {"neither a trace nor a breakdown"});
-  refuse({"--trace", "nowhere/run.json"}, {"nowhere/run.json", "No such file"});
+  refuse({"--trace", "nowhere/run.json"}, {"nowhere/run.json", "there is no folder 'nowhere'"});
   EXPECT_FALSE(std::filesystem::exists(place / "run"));
   place.train();
   refuse({"--breakdown", "--trace-steps", "1:2"}, {"steps 1:2", "goes on after step"});
