@@ -9,6 +9,7 @@
 
 #include "api/train_request.h"
 #include "base/check.h"
+#include "io/directory_swap.h"
 #include "sluice/text.h"
 #include "training/task.h"
 
@@ -99,7 +100,7 @@ ExportedIds export_ids(const TrainRequest& request, const std::string& directory
   SLUICE_CHECK(tokenizers.source || tokenizers.target,
                "model.kind is '{}', whose examples are numbers, not tokens with ids",
                config.model.kind);
-  std::filesystem::create_directories(directory);
+  io::make_directory(directory);
   const std::filesystem::path folder(directory);
   ExportedIds exported;
   exported.ids.push_back(write_ids(folder / "train.ids", *data.train, tokenizers));

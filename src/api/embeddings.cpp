@@ -9,6 +9,7 @@
 #include "api/loaded_model.h"
 #include "base/check.h"
 #include "decoding/token_label.h"
+#include "io/directory_swap.h"
 #include "sluice/text.h"
 
 namespace sluice {
@@ -75,14 +76,6 @@ class Export {
   std::string config_;
 };
 
-void make_folder(const std::string& path) {
-  std::error_code reason;
-  fs::create_directories(path, reason);
-  if (reason) {
-    base::fail(ErrorCode::kIo, "cannot make the folder '{}': {}", path, reason.message());
-  }
-}
-
 }  // namespace
 
 std::vector<ExportedEmbeddings> export_embeddings(const std::string& model,
@@ -95,7 +88,7 @@ std::vector<ExportedEmbeddings> export_embeddings(const std::string& model,
   SLUICE_CHECK(tokenizers.source || tokenizers.target,
                "'{}' holds a model of kind {}, which has no embeddings", model,
                loaded.task->kind());
-  make_folder(directory);
+  io::make_directory(directory);
   Export out(context, loaded, directory);
   if (tokenizers.source) {
     out.add(loaded.task->embedding_of(loaded.config, Vocabulary::kSource), *tokenizers.source);

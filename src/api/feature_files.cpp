@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "data/frames.h"
+#include "io/directory_swap.h"
 #include "io/file.h"
 #include "sluice/feature_model.h"
 #include "sluice/text.h"
@@ -120,13 +121,10 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
   SLUICE_CHECK((part == 0 && !states.any()) || reason.empty(),
                "sequences can't go through in parts: {}", reason);
   // Before the work: answers that can't be written should not cost an hour.
-  const bool to_folder = model.answers_each_frame() && !is_one_file(input);
-  if (to_folder) {
-    fs::create_directories(output);
-  } else {
-    require_writable(output);
-  }
+  const bool to_folder = model.answers_each_frame() && !is_one_file(input) && !states.any();
+  if (!to_folder) require_writable(output);
   const std::vector<Array> arrays = read_arrays(input);
+  if (to_folder) io::make_directory(output);
   if (!model.answers_each_frame()) {
     std::vector<float> values;
     for (const Array& array : arrays) {

@@ -142,6 +142,15 @@ fs::path resolve_directory(const fs::path& path) {
   return resolved;
 }
 
+bool make_directory(const fs::path& path) {
+  std::error_code reason;
+  const bool made = fs::create_directories(path, reason);
+  if (reason) {
+    base::fail(ErrorCode::kIo, "cannot make the folder '{}': {}", path.native(), reason.message());
+  }
+  return made;
+}
+
 DirectoryLock::Result DirectoryLock::try_lock(const fs::path& path) {
   file_.reset();
   if (!is_there(path)) return Result::kAbsent;

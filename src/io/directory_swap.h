@@ -23,6 +23,10 @@ namespace sluice::io {
 /// The folder's absolute path with links resolved; refuses what is there and is no folder.
 std::filesystem::path resolve_directory(const std::filesystem::path& path);
 
+/// Makes the folder and those above it; false if it was there. Throws ErrorCode::kIo with the
+/// reason if it can't be.
+bool make_directory(const std::filesystem::path& path);
+
 /// An exclusive lock on a folder, held by an open descriptor: it follows the folder's renames.
 class DirectoryLock {
  public:

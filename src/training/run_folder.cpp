@@ -9,21 +9,7 @@ namespace sluice::training {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// False if it was there.
-bool make_folder(const fs::path& path) {
-  std::error_code reason;
-  const bool made = fs::create_directories(path, reason);
-  if (reason) {
-    base::fail(ErrorCode::kIo, "cannot make the folder '{}': {}", path.native(), reason.message());
-  }
-  return made;
-}
-
-}  // namespace
-
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)), made_(make_folder(path_)) {
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)), made_(io::make_directory(path_)) {
   using Result = io::DirectoryLock::Result;
   const Result result = lock_.try_lock(path_);
   if (result == Result::kLocked || result == Result::kUnsupported) return;

@@ -108,6 +108,10 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
   place_.expect_error({"run", "run", "nowhere.npy", "nodir/out.npy"},
                       {"cannot write 'nodir/out.npy': there is no folder 'nodir'"});
 
+  place_.write("no_folder", "");
+  place_.expect_error({"run", "run", "train.npz", "no_folder"},
+                      {"cannot make the folder 'no_folder': "});
+
   // Several sequences in an array, and a folder of arrays.
   std::vector<float> twice = s.frames;
   twice.insert(twice.end(), s.frames.begin(), s.frames.end());
