@@ -103,9 +103,7 @@ void check(const QuantizeRequest& request) {
                request.most_lost);
 }
 
-std::uint64_t bytes_of(const fs::path& path) {
-  return fs::file_size(fs::is_directory(path) ? path / io::kModelFileName : path);
-}
+std::uint64_t bytes_of(const fs::path& path) { return fs::file_size(io::model_file(path)); }
 
 /// Passes in turns, so that both meet the same moments of the machine.
 void time_in_turns(Judge& before, Judge& after) {

@@ -63,8 +63,7 @@ TEST(Quantize, StoresInBfloat16) {
 TEST(Quantize, ServesLanguageModels) {
   const Workplace place;
   place.train_texts();
-  const Outcome made =
-      place.sluice({"quantize", "text/best", "--data", "squares.txt", "-o", "small"});
+  const Outcome made = place.sluice({"quantize", "text", "--data", "squares.txt", "-o", "small"});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_NE(made.out.find("perplexity"), std::string::npos) << made.out;
   const Outcome generated = place.sluice({"generate", "small", "--prefix", "1"});
