@@ -21,7 +21,8 @@ void warn_of_words(const std::string& path, const data::ConllReader& reader,
   for (const TaggedSentence& sentence : sentences) lines += sentence.tokens.size();
   base::log(base::LogLevel::kWarning,
             "'{}' line {} has {} columns between spaces, of which the first is the token and the "
-            "others are left out ({} lines); if they are words of a sentence, give each a line of "
+            "others are left out (lines of tokens: {}); if they are words of a sentence, give each "
+            "a line of "
             "its own and a blank line after the sentence",
             path, first_line, reader.columns(), lines);
 }

@@ -26,12 +26,15 @@ void warn_of_unknown(const TokenIds& inputs, const data::Tokenizer& tokenizer) {
   };
   const auto first = std::ranges::find_if(inputs, is_unknown);
   if (first == inputs.end()) return;
+  const std::string which = inputs.size() == 1
+                                ? "the input holds"
+                                : fmt::format("{} of {} inputs (first input {}) hold",
+                                              std::ranges::count_if(inputs, is_unknown),
+                                              inputs.size(), first - inputs.begin() + 1);
   base::log(base::LogLevel::kWarning,
-            "{} of {} inputs (first input {}) hold no token of the model's vocabulary ({}, {} "
-            "ids), which was made of its training examples: their answers don't depend on what "
-            "they say",
-            std::ranges::count_if(inputs, is_unknown), inputs.size(), first - inputs.begin() + 1,
-            tokenizer.kind(), tokenizer.size());
+            "{} no token of the model's vocabulary ({}, {} ids), which was made of its training "
+            "examples: what it says can't show in the answer",
+            which, tokenizer.kind(), tokenizer.size());
 }
 
 TokenIds tokenize_prefixes(std::span<const std::string> texts, std::size_t inputs,

@@ -52,9 +52,10 @@ void ConllReader::read_token(std::string_view line, TaggedSentence& sentence) {
   split(line);
   if (column_count_ == 0) column_count_ = columns_.size();
   if (columns_.size() != column_count_) {
-    refuse(
-        fmt::format("has {} columns, but the first line of tokens has {}; columns stand between {}",
-                    columns_.size(), column_count_, tabs_ ? "tabs" : "spaces"));
+    refuse(fmt::format(
+        "has {} columns, but the first line of tokens has {}; a line is one token, and its "
+        "columns stand between {}",
+        columns_.size(), column_count_, tabs_ ? "tabs" : "spaces"));
   }
   if (sentence.tokens.empty()) sentence.first_line = lines_.line_number();
   const std::string_view token = column(options_.token_column, "token");

@@ -229,6 +229,7 @@ TEST(Decode, WarnsOfInputsThatSayNothingToTheModel) {
             0U)
       << warned;
   EXPECT_EQ(split(warned, '\n').size(), 1U) << warned;
+  EXPECT_EQ(said("heard\n").find("sluice: warning: the input holds no token of the model's"), 0U);
 }
 
 TEST(Decode, TakesTheFolderOfARun) {

@@ -190,7 +190,7 @@ TEST_F(Tag, WarnsOfWordsThatAreReadAsColumns) {
   EXPECT_EQ(words.code, 0);
   EXPECT_EQ(split(words.out, '\n').size(), 3U) << words.out;
   EXPECT_EQ(words.err.find("sluice: warning: '-' line 2 has 3 columns between spaces, of which the "
-                           "first is the token and the others are left out (2 lines); "),
+                           "first is the token and the others are left out (lines of tokens: 2); "),
             0U)
       << words.err;
   EXPECT_EQ(split(words.err, '\n').size(), 1U) << words.err;
