@@ -108,6 +108,9 @@ void add_train(CLI::App& program) {
       std::fputs(config_reference().c_str(), stdout);
       return;
     }
+    if (options->request.config_path.empty() && options->request.overrides.empty()) {
+      throw CLI::RequiredError("config (sluice train --example prints one)");
+    }
     if (!options->init_from.empty()) {
       options->request.overrides.push_back("training.init_from=" + options->init_from);
     }

@@ -79,6 +79,9 @@ TEST(Help, SaysWhatIsWrongWithOptionsOfACommand) {
   EXPECT_EQ(said({"decode", "m", "in", "more"}), no + "use for 'more';" + see);
   EXPECT_EQ(said({"decode", "m", "--beam", "x"}), "sluice: error: --beam = x is no number;" + see);
   EXPECT_EQ(said({"decode"}), "sluice: error: model is required;" + see);
+  EXPECT_EQ(said({"train"}),
+            "sluice: error: config (sluice train --example prints one) is required; see sluice "
+            "train --help\n");
   EXPECT_EQ(said({"data", "ids"}),
             "sluice: error: config is required; see sluice data ids --help\n");
 }
