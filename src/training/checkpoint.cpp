@@ -49,6 +49,17 @@ std::unique_ptr<models::Model> model_of(const io::Container& container, const Ta
   }
 }
 
+/// In float32; says of what there is too little memory for.
+void allocate(const Context& context, layers::Parameters& parameters, bool with_gradients) {
+  try {
+    parameters.allocate(context, DType::kFloat32, with_gradients);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    fail(error.code(), "the model's {} parameters{} don't fit: {}; take a smaller model",
+         parameters.element_count(), with_gradients ? " and their gradients" : "", error.what());
+  }
+}
+
 void read_parameters(const Context& context, const io::Container& container,
                      const layers::Parameters& parameters) {
   std::vector<std::string_view> names;
@@ -138,7 +149,7 @@ LoadedModel load_model(const Context& context, const io::Container& container,
     require_stored(container, spec.name, spec.shape);
   }
   loaded.stored = stored_dtype(container);
-  parameters.allocate(context, DType::kFloat32, with_gradients);
+  allocate(context, parameters, with_gradients);
   read_parameters(context, container, parameters);
   return loaded;
 }
@@ -168,7 +179,7 @@ std::unique_ptr<models::Model> make_model(const Context& context, const TrainCon
                                           const TrainData& data) {
   const Task& task = task_of(config);
   std::unique_ptr<models::Model> model = task.make_model(config, data);
-  model->parameters().allocate(context, DType::kFloat32, true);
+  allocate(context, model->parameters(), true);
   model->parameters().initialize(context, static_cast<std::uint64_t>(config.loop.seed),
                                  {layers::parse_distribution(config.initial.initializer),
                                   layers::parse_distribution(config.initial.recurrent_initializer),

@@ -282,6 +282,14 @@ TEST(Train, SaysThatPatienceEndedARun) {
   EXPECT_NE(again.find("nothing was left to train: " + said), std::string::npos) << again;
 }
 
+TEST(Train, SaysThatAModelIsTooLarge) {
+  const Workplace place;
+  place.expect_train_error(
+      {"model.hidden=20000"},
+      {"parameters and their gradients don't fit: out of memory: ", "; take a smaller model"},
+      {.largest_memory = rlim_t{4} << 30});
+}
+
 TEST(Train, FreshRefusesToOverwrite) {
   const Workplace place;
   place.train({"training.max_steps=3"});
