@@ -9,7 +9,21 @@ namespace sluice::training {
 
 namespace fs = std::filesystem;
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)), made_(io::make_directory(path_)) {
+namespace {
+
+/// A run replaces its checkpoint folders whole: what else were in one would go.
+fs::path no_checkpoint(fs::path path) {
+  std::error_code ignored;
+  SLUICE_CHECK(!fs::exists(path / io::kModelFileName, ignored),
+               "'{}' is a checkpoint folder, not that of a run: choose another output.directory",
+               path.native());
+  return path;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path)
+    : path_(no_checkpoint(std::move(path))), made_(io::make_directory(path_)) {
   using Result = io::DirectoryLock::Result;
   const Result result = lock_.try_lock(path_);
   if (result == Result::kLocked || result == Result::kUnsupported) return;

@@ -17,7 +17,8 @@ namespace sluice::training {
 class RunFolder {
  public:
   /// Makes the folder if it isn't there. Throws ErrorCode::kIo if it cannot, or if another run
-  /// holds it. Where the file system has no locks, it isn't held.
+  /// holds it, and kInvalidArgument for a checkpoint folder. Where the file system has no locks, it
+  /// isn't held.
   explicit RunFolder(std::filesystem::path path);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&&) = delete;

@@ -38,6 +38,17 @@ TEST(RunFolder, IsHeldUntilItsHolderIsGone) {
   claim();
 }
 
+TEST(RunFolder, IsNoCheckpointFolder) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "run" / "best");
+  folder.write("run/best/model.safetensors", "x");
+  const Error error = testing::error_of([&] { RunFolder claimed(folder / "run" / "best"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find("/run/best' is a checkpoint folder"), std::string::npos)
+      << error.what();
+  { const RunFolder around(folder / "run"); }
+}
+
 TEST(RunFolder, LeavesNoEmptyFolderOfItsOwn) {
   const testing::TemporaryFolder folder;
   { const RunFolder made(folder / "run"); }
