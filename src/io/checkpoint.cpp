@@ -29,7 +29,8 @@ struct Kind {
 constexpr Kind kModel{"model", "config", kModelFileName, "the weights of a model",
                       "a checkpoint folder, its model.safetensors or the folder of a training run"};
 constexpr Kind kState{"training_state", "state", kStateFileName, "where a training run stands",
-                      "the training_state.safetensors of a checkpoint"};
+                      "the last/ of a training run, or start another run from weights alone "
+                      "(training.init_from)"};
 constexpr Kind kStream{"stream_state", "stream", "", "a state that --save-state wrote",
                        "a file that --save-state wrote"};
 

@@ -91,7 +91,7 @@ TEST(Checkpoint, OfARunIsItsBestOrElseItsLast) {
   EXPECT_EQ(read_model(run).origin, (run / "last" / "model.safetensors").native());
   // What a run goes on from has to be named itself.
   expect_message(error_of([&] { read_state(run); }), ErrorCode::kNotFound,
-                 {"run' has no training_state.safetensors"});
+                 {"run' has no training_state.safetensors; give the last/ of a training run"});
   write_checkpoint(run / "best", small_model(), nullptr);
   EXPECT_EQ(model_file(run), run / "best" / "model.safetensors");
   EXPECT_EQ(narrowest_dtype(run), DType::kFloat32);
