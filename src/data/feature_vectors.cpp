@@ -12,7 +12,8 @@ using base::fail;
 
 void check_array(const std::string& where, const NpyArray& array) {
   if (array.is_integer) {
-    fail(ErrorCode::kFormat, "{}: it holds integers; features are float32 or float64", where);
+    fail(ErrorCode::kFormat, "{}: it holds integers; features are float16, float32 or float64",
+         where);
   }
   const std::size_t axes = array.shape.size();
   if ((axes != 1 && axes != 2) || array.element_count() == 0) {

@@ -18,19 +18,6 @@ void write_column(std::span<const float> frames, std::int64_t width, std::size_t
   }
 }
 
-FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices) {
-  FrameSequences chosen;
-  chosen.width = all.width;
-  if (all.size() == 0) return chosen;
-  for (const std::int64_t i : indices) {
-    const auto frames = all.frames(i);
-    chosen.names.push_back(all.names[static_cast<std::size_t>(i)]);
-    chosen.values.insert(chosen.values.end(), frames.begin(), frames.end());
-    chosen.first_frame.push_back(chosen.first_frame.back() + all.length(i));
-  }
-  return chosen;
-}
-
 }  // namespace
 
 ExampleLengths FrameCorpus::lengths_of(std::int64_t i) const {

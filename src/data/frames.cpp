@@ -83,22 +83,28 @@ std::string name_of(const std::string& where, const Axes& axes, std::int64_t i) 
   return axes.sequences == 1 ? where : fmt::format("{} sequence {}", where, i);
 }
 
-void check_finite(std::span<const float> frames, const Axes& axes, const std::string& name) {
+/// Of `count` sequences of the array `name`.
+void add_keys(const std::string& name, std::int64_t count, std::vector<std::string>& keys) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    keys.push_back(count == 1 ? name : fmt::format("{} sequence {}", name, i));
+  }
+}
+
+void check_finite(std::span<const float> frames, const Axes& axes, const std::string& name,
+                  std::string_view what) {
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (std::isfinite(frames[i])) continue;
     const auto at = static_cast<std::int64_t>(i);
     fail(ErrorCode::kFormat,
-         "{}: frame {}, column {} (counted from 0) is {}; features must be finite numbers of "
-         "float32",
-         name, at / axes.width, at % axes.width, std::isnan(frames[i]) ? "nan" : "infinite");
+         "{}: frame {}, column {} (counted from 0) is {}; {} must be finite numbers of float32",
+         name, at / axes.width, at % axes.width, std::isnan(frames[i]) ? "nan" : "infinite", what);
   }
 }
 
 void add_labels(const std::string& where, const NpyArray& array, std::int64_t classes,
                 LabelSequences& sequences) {
   if (!array.is_integer) {
-    fail(ErrorCode::kFormat, "{}: it holds floating-point numbers; labels are int32 or int64",
-         where);
+    fail(ErrorCode::kFormat, "{}: it holds floating-point numbers; labels are integers", where);
   }
   if (array.shape.size() != 1 && array.shape.size() != 2) {
     fail(ErrorCode::kFormat,
@@ -123,23 +129,25 @@ void add_labels(const std::string& where, const NpyArray& array, std::int64_t cl
 
 }  // namespace
 
-void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences) {
+void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
+                   std::string_view what) {
   if (array.is_integer) {
-    fail(ErrorCode::kFormat, "{}: it holds integers; features are float32 or float64", where);
+    fail(ErrorCode::kFormat, "{}: it holds integers; {} are float16, float32 or float64", where,
+         what);
   }
   check_sequences(array, where);
   const Axes axes = axes_of(array, where);
-  if (axes.width < 1) fail(ErrorCode::kFormat, "{}: its frames have no features", where);
+  if (axes.width < 1) fail(ErrorCode::kFormat, "{}: its frames have no {}", where, what);
   if (sequences.size() > 0 && axes.width != sequences.width) {
-    fail(ErrorCode::kFormat, "{}: its frames have {} features, but those of {} have {}", where,
-         axes.width, sequences.names.front(), sequences.width);
+    fail(ErrorCode::kFormat, "{}: its frames have {} {}, but those of {} have {}", where,
+         axes.width, what, sequences.names.front(), sequences.width);
   }
   sequences.width = axes.width;
   const auto count = static_cast<std::size_t>(axes.time * axes.width);
   for (std::int64_t i = 0; i < axes.sequences; ++i) {
     const auto frames = std::span(array.floats).subspan(static_cast<std::size_t>(i) * count, count);
     sequences.names.push_back(name_of(where, axes, i));
-    check_finite(frames, axes, sequences.names.back());
+    check_finite(frames, axes, sequences.names.back(), what);
     sequences.values.insert(sequences.values.end(), frames.begin(), frames.end());
     sequences.first_frame.push_back(sequences.first_frame.back() + axes.time);
   }
@@ -159,20 +167,52 @@ void for_each_array(const fs::path& path, const UseArray& use) {
   }
 }
 
-FrameSequences read_frames(const fs::path& path) {
-  FrameSequences sequences;
-  for_each_array(path, [&](const std::string& where, const std::string&, const NpyArray& array) {
-    add_sequences(where, array, sequences);
-  });
+namespace {
+
+/// Calls add(where, array) for each array, then gives its sequences keys.
+template <typename Sequences, typename Add>
+Sequences read_sequences(const fs::path& path, const Add& add) {
+  Sequences sequences;
+  std::int64_t arrays = 0;
+  for_each_array(path,
+                 [&](const std::string& where, const std::string& name, const NpyArray& array) {
+                   const std::int64_t before = sequences.size();
+                   add(where, array, sequences);
+                   add_keys(name, sequences.size() - before, sequences.keys);
+                   ++arrays;
+                 });
+  if (arrays == 1) sequences.keys.clear();
   return sequences;
 }
 
+}  // namespace
+
+FrameSequences read_frames(const fs::path& path, std::string_view what) {
+  return read_sequences<FrameSequences>(
+      path, [&](const std::string& where, const NpyArray& array, FrameSequences& sequences) {
+        add_sequences(where, array, sequences, what);
+      });
+}
+
 LabelSequences read_frame_labels(const fs::path& path, std::int64_t classes) {
-  LabelSequences sequences;
-  for_each_array(path, [&](const std::string& where, const std::string&, const NpyArray& array) {
-    add_labels(where, array, classes, sequences);
-  });
-  return sequences;
+  return read_sequences<LabelSequences>(
+      path, [&](const std::string& where, const NpyArray& array, LabelSequences& sequences) {
+        add_labels(where, array, classes, sequences);
+      });
+}
+
+FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices) {
+  FrameSequences chosen;
+  chosen.width = all.width;
+  if (all.size() == 0) return chosen;
+  for (const std::int64_t i : indices) {
+    const auto frames = all.frames(i);
+    chosen.names.push_back(all.names[static_cast<std::size_t>(i)]);
+    if (!all.keys.empty()) chosen.keys.push_back(all.keys[static_cast<std::size_t>(i)]);
+    chosen.values.insert(chosen.values.end(), frames.begin(), frames.end());
+    chosen.first_frame.push_back(chosen.first_frame.back() + all.length(i));
+  }
+  return chosen;
 }
 
 FrameStatistics statistics_of(const FrameSequences& sequences) {

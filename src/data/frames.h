@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/npy.h"
@@ -13,8 +14,11 @@ namespace sluice::data {
 
 /// Sequences of frames, each as long as it is, of as many numbers a frame.
 struct FrameSequences {
-  std::int64_t width = 0;                    ///< numbers of a frame
-  std::vector<std::string> names;            ///< where each stands: "'dev.npz' member 'utt3'"
+  std::int64_t width = 0;          ///< numbers of a frame
+  std::vector<std::string> names;  ///< where each stands: "'dev.npz' array 'utt3'"
+  /// What each is called in its file or folder of several arrays ("utt3", "utt3 sequence 0"), which
+  /// is what others that belong to it are called by; empty: they come from one array.
+  std::vector<std::string> keys;
   std::vector<std::int64_t> first_frame{0};  ///< of each, and behind the last
   std::vector<float> values;                 ///< of all frames, one behind the other
 
@@ -32,7 +36,7 @@ struct FrameSequences {
 
 /// The same of one label a frame.
 struct LabelSequences {
-  std::vector<std::string> names;
+  std::vector<std::string> names, keys;
   std::vector<std::vector<std::int32_t>> labels;
 
   std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
@@ -50,15 +54,21 @@ struct LabelSequences {
 /// floating-point numbers, that differ in features, and for numbers that aren't finite in float32
 /// (with frame and column, counted from 0); ErrorCode::kNotFound if there is no such file or no
 /// array; and as read_npy and ZipArchive.
-FrameSequences read_frames(const std::filesystem::path& path);
+///
+/// Errors call the numbers `what`.
+FrameSequences read_frames(const std::filesystem::path& path, std::string_view what = "features");
 
 /// Reads labels, integers from 0 on, likewise: [time] is one sequence, [sequences, time] several.
 /// Those below 0 or not below `classes` are refused.
 LabelSequences read_frame_labels(const std::filesystem::path& path, std::int64_t classes);
 
-/// Adds the sequences of an array, which errors call `where`; those before must be as wide. Errors
-/// as read_frames.
-void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences);
+/// Adds the sequences of an array, which errors call `where`; those before must be as wide. Leaves
+/// keys alone. Errors as read_frames.
+void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
+                   std::string_view what = "features");
+
+/// Those at `indices`, in their order.
+FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices);
 
 /// Calls use(where, name, array) for each array in turn: the first for errors, the second without
 /// folder and ".npy". A name that would leave a folder ("../a") is refused. Errors as above.

@@ -6,11 +6,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "base/check.h"
+#include "base/dtype.h"
 #include "data/text_file.h"
 
 namespace sluice::data {
@@ -188,6 +190,32 @@ void read_numbers(const ByteSource& source, std::string_view name, std::size_t c
   }
 }
 
+/// A type of numbers as headers name it.
+struct Type {
+  std::string_view descr;
+  bool is_integer;
+  void (*read)(const ByteSource&, std::string_view name, std::size_t count, NpyArray&);
+};
+
+template <typename From>
+void read_floats(const ByteSource& source, std::string_view name, std::size_t count,
+                 NpyArray& array) {
+  read_numbers<From>(source, name, count, array.floats);
+}
+template <typename From>
+void read_integers(const ByteSource& source, std::string_view name, std::size_t count,
+                   NpyArray& array) {
+  read_numbers<From>(source, name, count, array.integers);
+}
+
+constexpr Type kTypes[] = {
+    {"<f2", false, read_floats<base::Float16>},  {"<f4", false, read_floats<float>},
+    {"<f8", false, read_floats<double>},         {"|i1", true, read_integers<std::int8_t>},
+    {"<i2", true, read_integers<std::int16_t>},  {"<i4", true, read_integers<std::int32_t>},
+    {"<i8", true, read_integers<std::int64_t>},  {"|u1", true, read_integers<std::uint8_t>},
+    {"<u2", true, read_integers<std::uint16_t>}, {"<u4", true, read_integers<std::uint32_t>},
+};
+
 std::size_t count_of(const Header& header, std::string_view name) {
   std::size_t count = 1;
   for (const std::int64_t size : header.shape) {
@@ -213,21 +241,16 @@ NpyArray read_npy(const ByteSource& source, std::string_view name) {
   }
   NpyArray array;
   array.shape = header.shape;
-  array.is_integer = header.descr.starts_with("<i");
-  if (header.descr == "<f4") {
-    read_numbers<float>(source, name, count, array.floats);
-  } else if (header.descr == "<f8") {
-    read_numbers<double>(source, name, count, array.floats);
-  } else if (header.descr == "<i4") {
-    read_numbers<std::int32_t>(source, name, count, array.integers);
-  } else if (header.descr == "<i8") {
-    read_numbers<std::int64_t>(source, name, count, array.integers);
-  } else {
+  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const Type& one) { return one.descr == header.descr; });
+  if (type == std::end(kTypes)) {
     base::fail(ErrorCode::kFormat,
                "{}: the array's numbers are of type '{}'; save it as float32, float64, int32 or "
                "int64 of this machine's byte order",
                name, header.descr.substr(0, 32));
   }
+  array.is_integer = type->is_integer;
+  type->read(source, name, count, array);
   return array;
 }
 

@@ -9,8 +9,8 @@
 
 namespace sluice::data {
 
-/// An array of NumPy: numbers of float32 or float64 in `floats`, rounded to float32 (what is too
-/// large becomes infinite), those of int32 or int64 in `integers`; the other is empty.
+/// An array of NumPy: numbers of float16, float32 or float64 in `floats`, rounded to float32 (what
+/// is too large becomes infinite), those of integer types in `integers`; the other is empty.
 struct NpyArray {
   std::vector<std::int64_t> shape;  ///< axes, outermost first
   bool is_integer = false;
@@ -25,9 +25,10 @@ struct NpyArray {
 /// Gives the next bytes of a file, as far as the span and the file go; 0 is the end.
 using ByteSource = std::function<std::size_t(std::span<char>)>;
 
-/// Reads what numpy.save writes: '<f4', '<f8', '<i4', '<i8' in C order, format versions 1 to 3.
-/// Memory is taken as the content arrives, never for what a header merely promises. Throws
-/// ErrorCode::kFormat with a sentence that starts with `name`: what is wrong, and how to save it.
+/// Reads what numpy.save writes: float16 to float64, int8 to int64 and uint8 to uint32,
+/// little-endian and in C order, format versions 1 to 3. Memory is taken as the content arrives,
+/// never for what a header merely promises. Throws ErrorCode::kFormat with a sentence that starts
+/// with `name`: what is wrong, and how to save it.
 NpyArray read_npy(const ByteSource& source, std::string_view name);
 /// The same of a file, which may be packed with gzip; errors also as TextFile.
 NpyArray read_npy(const std::filesystem::path& path);

@@ -6,8 +6,7 @@
 
 #include "base/check.h"
 #include "data/corpus.h"
-#include "data/frame_corpus.h"
-#include "data/line_reader.h"
+#include "training/feature_files.h"
 #include "training/initial_weights.h"
 #include "training/preparing.h"
 #include "training/sample_answers.h"
@@ -17,117 +16,8 @@ namespace {
 
 using base::fail;
 using data::FrameCorpus;
-using data::FrameSequences;
 
-/// More classes than any model has; bounds what a wrong label makes of their number.
-constexpr std::int64_t kMostClasses = 1'000'000;
-
-/// What is read of a pair of keys: the sequences, and names of labels in the place of classes until
-/// all are known.
-struct Read {
-  FrameCorpus corpus;
-  std::vector<std::string> names;  ///< of the label of each sequence; empty: corpus.labels are it
-};
-
-/// The array of targets of sequences, [sequences] or [sequences, values].
-data::NpyArray read_rows(const std::string& path, std::int64_t sequences) {
-  data::NpyArray array = data::read_npy(path);
-  const auto& shape = array.shape;
-  if (shape.empty() || shape.size() > 2 || shape[0] != sequences) {
-    fail(ErrorCode::kFormat,
-         "'{}': an array of shape {} isn't targets of {} sequences, one for each", path,
-         data::to_string(shape), sequences);
-  }
-  return array;
-}
-
-FrameSequences values_of_sequences(const std::string& path, const FrameSequences& frames) {
-  data::NpyArray array = read_rows(path, frames.size());
-  if (array.shape.size() == 1) array.shape.push_back(1);
-  FrameSequences values;
-  data::add_sequences(fmt::format("'{}'", path),
-                      {{array.shape[0], 1, array.shape[1]},
-                       array.is_integer,
-                       std::move(array.floats),
-                       std::move(array.integers)},
-                      values);
-  return values;
-}
-
-std::vector<std::vector<std::int32_t>> classes_of_sequences(const std::string& path,
-                                                            std::int64_t sequences) {
-  const data::NpyArray array = read_rows(path, sequences);
-  if (!array.is_integer || array.shape.size() != 1) {
-    fail(ErrorCode::kFormat, "'{}': classes of sequences are one array of integers [sequences]",
-         path);
-  }
-  std::vector<std::vector<std::int32_t>> labels;
-  for (const std::int64_t label : array.integers) {
-    if (label < 0 || label >= kMostClasses) {
-      fail(ErrorCode::kFormat, "'{}': the class of sequence {} is {}; classes are counted from 0",
-           path, labels.size(), label);
-    }
-    labels.push_back({static_cast<std::int32_t>(label)});
-  }
-  return labels;
-}
-
-std::vector<std::string> names_of_sequences(const std::string& path, std::int64_t sequences) {
-  std::vector<std::string> names = data::read_lines(path);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) fail(ErrorCode::kFormat, "'{}' line {} has no label", path, i + 1);
-  }
-  if (std::ssize(names) != sequences) {
-    fail(ErrorCode::kFormat, "'{}' has {} lines for {} sequences; it needs one label for each",
-         path, names.size(), sequences);
-  }
-  return names;
-}
-
-/// Each sequence's frames and targets must be as many.
-template <typename LengthOf>
-void check_times(const FrameSequences& frames, const std::vector<std::string>& names,
-                 const LengthOf& length_of, const std::string& path) {
-  if (std::ssize(names) != frames.size()) {
-    fail(ErrorCode::kFormat, "'{}' has targets of {} sequences, but there are {} with features",
-         path, names.size(), frames.size());
-  }
-  for (std::int64_t i = 0; i < frames.size(); ++i) {
-    if (length_of(i) == frames.length(i)) continue;
-    fail(ErrorCode::kFormat, "{} has targets of {} frames, but {} has {} frames",
-         names[static_cast<std::size_t>(i)], length_of(i),
-         frames.names[static_cast<std::size_t>(i)], frames.length(i));
-  }
-}
-
-Read read_examples(const ModelConfig& model, const std::string& features,
-                   const std::string& targets) {
-  Read read;
-  FrameCorpus& corpus = read.corpus;
-  corpus.frames = data::read_frames(features);
-  const bool per_frame = model.pooling == "none" || model.pooling == "auto";
-  if (model.target == "values" && per_frame) {
-    corpus.values = data::read_frames(targets);
-    check_times(
-        corpus.frames, corpus.values.names, [&](auto i) { return corpus.values.length(i); },
-        targets);
-  } else if (model.target == "values") {
-    corpus.values = values_of_sequences(targets, corpus.frames);
-  } else if (per_frame) {
-    data::LabelSequences labels = data::read_frame_labels(targets, kMostClasses);
-    check_times(
-        corpus.frames, labels.names,
-        [&](auto i) { return std::ssize(labels.labels[static_cast<std::size_t>(i)]); }, targets);
-    corpus.labels = std::move(labels.labels);
-  } else if (targets.ends_with(".npy")) {
-    corpus.labels = classes_of_sequences(targets, corpus.frames.size());
-  } else {
-    read.names = names_of_sequences(targets, corpus.frames.size());
-  }
-  return read;
-}
-
-data::Labels labels_of(const Read& read) {
+data::Labels labels_of(const FeatureExamples& read) {
   std::vector<std::string> names = read.names;
   if (!names.empty()) {
     std::sort(names.begin(), names.end());
@@ -143,7 +33,7 @@ data::Labels labels_of(const Read& read) {
 }
 
 /// Turns names into classes, and refuses classes that are none of the labels.
-void find_labels(Read& read, const data::Labels& labels, const std::string& path) {
+void find_labels(FeatureExamples& read, const data::Labels& labels, const std::string& path) {
   for (std::size_t i = 0; i < read.names.size(); ++i) {
     const auto label = labels.find(read.names[i]);
     if (!label) {
@@ -206,7 +96,8 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
   TrainData data;
   data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
   tell_reading(watch, files.features);
-  Read train = read_examples(config.model, files.features, files.targets);
+  FeatureExamples train = read_feature_examples(config.model, files.features, files.targets);
+  if (!train.note.empty()) data.notes.push_back("training: " + train.note);
   const bool classes = config.model.target == "classes";
   if (classes && !data.tokenizers.labels) {
     data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
@@ -215,7 +106,9 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
 
   FrameCorpus validation;
   if (!files.validation_features.empty()) {
-    Read read = read_examples(config.model, files.validation_features, files.validation_targets);
+    FeatureExamples read =
+        read_feature_examples(config.model, files.validation_features, files.validation_targets);
+    if (!read.note.empty()) data.notes.push_back("validation: " + read.note);
     if (classes) find_labels(read, *data.tokenizers.labels, files.validation_targets);
     validation = std::move(read.corpus);
     check_alike(train.corpus, validation);

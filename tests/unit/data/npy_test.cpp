@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -61,6 +62,22 @@ TEST_F(NpyTest, ReadsEveryTypeOfNumber) {
   EXPECT_EQ(i8.integers, (std::vector<std::int64_t>{1LL << 60}));
   EXPECT_TRUE(i8.shape.empty());
   EXPECT_EQ(read(npy(dictionary("<f4", "(0, 5)"), "")).element_count(), 0);
+  // 1, -2, 65504, the least above 0, infinity
+  const NpyArray f2 = read(
+      npy(dictionary("<f2", "(5,)"), bytes_of<std::uint16_t>({0x3c00, 0xc000, 0x7bff, 1, 0x7c00})));
+  EXPECT_EQ(f2.floats, (std::vector<float>{1, -2, 65504, std::ldexp(1.0F, -24),
+                                           std::numeric_limits<float>::infinity()}));
+  const auto integers = [&](const std::string& descr, const std::string& bytes) {
+    const NpyArray array = read(npy(dictionary(descr, "(2,)"), bytes));
+    EXPECT_TRUE(array.is_integer) << descr;
+    return array.integers;
+  };
+  using Two = std::vector<std::int64_t>;
+  EXPECT_EQ(integers("|i1", bytes_of<std::int8_t>({-128, 7})), (Two{-128, 7}));
+  EXPECT_EQ(integers("|u1", bytes_of<std::uint8_t>({255, 7})), (Two{255, 7}));
+  EXPECT_EQ(integers("<i2", bytes_of<std::int16_t>({-32768, 7})), (Two{-32768, 7}));
+  EXPECT_EQ(integers("<u2", bytes_of<std::uint16_t>({65535, 7})), (Two{65535, 7}));
+  EXPECT_EQ(integers("<u4", bytes_of<std::uint32_t>({4294967295U, 7})), (Two{4294967295, 7}));
 }
 
 TEST_F(NpyTest, ReadsWhatItWrites) {
@@ -91,7 +108,7 @@ TEST_F(NpyTest, RefusesWhatItCannotRead) {
   refuse("PK\3\4 something else entirely", "not a .npy file");
   refuse(npy(dictionary("<f4", "(1,)"), one, 9), "version 9");
   refuse(npy(dictionary(">f4", "(1,)"), one), "'>f4'");
-  refuse(npy(dictionary("<f2", "(2,)"), one), "float32");
+  refuse(npy(dictionary("<c8", "(1,)"), one + one), "float32");
   refuse(npy(dictionary("|O", "(1,)"), one), "'|O'");
   refuse(npy(dictionary("<f4", "(1,)", "True"), one), "Fortran");
   refuse(npy("{'descr': '<f4', 'shape': (1,)}", one), "header");
