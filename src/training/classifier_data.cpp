@@ -37,13 +37,24 @@ std::vector<LabelledText> read_texts(const DataConfig& config, const std::string
   return texts;
 }
 
+data::Labels labels_of(const std::vector<LabelledText>& texts) {
+  std::vector<std::string> names;
+  for (const LabelledText& text : texts) names.push_back(text.label);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return data::Labels(std::move(names));
+}
+
 struct Texts {
   std::vector<LabelledText> train, validation;
+  data::Labels labels;  ///< of all of the file to train on, with those that are held out of it
 };
 
 Texts read_tables(const DataConfig& config) {
   SLUICE_CHECK(!config.table.empty(), "no examples to train on: set data.table");
-  Texts texts{read_texts(config, config.table), {}};
+  std::vector<LabelledText> read = read_texts(config, config.table);
+  data::Labels labels = labels_of(read);
+  Texts texts{std::move(read), {}, std::move(labels)};
   if (!config.validation_table.empty()) {
     texts.validation = read_texts(config, config.validation_table);
   }
@@ -56,14 +67,6 @@ Texts read_tables(const DataConfig& config) {
   texts.validation = data::select(all, split.held_out);
   texts.train = data::select(all, split.train);
   return texts;
-}
-
-data::Labels labels_of(const std::vector<LabelledText>& texts) {
-  std::vector<std::string> names;
-  for (const LabelledText& text : texts) names.push_back(text.label);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return data::Labels(std::move(names));
 }
 
 std::int32_t label_of(const LabelledText& text, const data::Labels& labels) {
@@ -122,7 +125,7 @@ TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* save
         lines, tokenizer_options(config, config.tokenizer.source_vocabulary), "", watch);
   }
   if (!data.tokenizers.labels) {
-    data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(texts.train));
+    data.tokenizers.labels = std::make_shared<data::Labels>(std::move(texts.labels));
   }
   data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes, watch);
   if (texts.validation.empty()) return data;

@@ -70,6 +70,42 @@ TEST(Folds, AreRunsLikeAnyOther) {
   EXPECT_NE(json["folds"][0]["value"], json["folds"][1]["value"]);
 }
 
+// One label of three has a single example, which one of the folds holds out.
+TEST(Folds, TakeALabelThatOnlyOneOfThemHas) {
+  const Workplace place;
+  std::string table = "text,label\n";
+  for (int i = 0; i < 12; ++i) {
+    table += i == 6 ? "a seldom bird,rare\n" : i % 2 == 0 ? "a cat,feline\n" : "a dog,canine\n";
+  }
+  place.write("table.csv", table);
+  place.write("task.toml", R"([data]
+table = "table.csv"
+[tokenizer]
+kind = "words"
+[model]
+kind = "classifier"
+embedding = 4
+hidden = 4
+[training]
+max_epochs = 1
+class_weights = "balanced"
+[output]
+directory = "run"
+)");
+  const Outcome folds = place.sluice({"train", "task.toml", "--folds", "3"});
+  ASSERT_EQ(folds.code, 0) << folds.err;
+  for (const char* fold : {"1", "2", "3"}) {
+    const Outcome answer =
+        place.sluice({"classify", std::string("run/fold-") + fold + "/last", "--format", "json"},
+                     {.input = "a cat\n"});
+    EXPECT_EQ(Json::parse(answer.out)["probabilities"].size(), 3u) << answer.out << answer.err;
+  }
+  const Outcome held_out =
+      place.sluice({"train", "task.toml", "--set", "data.hold_out_run=1", "--set",
+                    "data.hold_out_every=7", "--set", "output.directory=held"});
+  EXPECT_EQ(held_out.code, 0) << held_out.err;
+}
+
 TEST(Folds, GoOnWhereTheyWereStopped) {
   const Workplace whole, place;
   const std::vector<std::string> command =
