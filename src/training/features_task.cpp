@@ -1,6 +1,7 @@
 #include "training/features_task.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "data/frame_corpus.h"
@@ -112,6 +113,18 @@ void FeaturesTask::set_from_data(const Context& context, const TrainData& data,
     scale.push_back(deviation > 0 ? 1 / deviation : 1);  // what never changes is only shifted
   }
   models::Features::set_normalization(context, parameters, statistics.mean, scale);
+}
+
+double FeaturesTask::divergence_bound(const TrainData& data) const {
+  if (data.tokenizers.labels) return Task::divergence_bound(data);
+  double largest = 1;
+  for (const data::Examples* examples : {data.train.get(), data.validation.get()}) {
+    if (examples == nullptr) continue;
+    for (const float value : dynamic_cast<const data::FrameCorpus&>(*examples).values.values) {
+      largest = std::max(largest, std::abs(static_cast<double>(value)));
+    }
+  }
+  return std::pow(1000 * largest, 2);
 }
 
 void FeaturesTask::prepare_training(const Context& context, const TrainConfig& config,

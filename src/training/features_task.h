@@ -21,6 +21,7 @@ class FeaturesTask final : public Task {
   /// Mean and scale of the training frames, with model.normalize.
   void set_from_data(const Context& context, const TrainData& data,
                      const layers::Parameters& parameters) const override;
+  double divergence_bound(const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,
                         models::Model& model) const override;
   std::unique_ptr<models::Model> saved_model(std::string_view configuration,

@@ -1,5 +1,7 @@
 #include "training/step_log.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -26,7 +28,7 @@ void fill_in(StepReport& report, const double* numbers) {
   report.skipped_steps = static_cast<std::int64_t>(numbers[kLossScale + optimizer::kSkippedSteps]);
 }
 
-void check(const StepReport& report) {
+void check(const StepReport& report, double most_nll) {
   const bool scaled = report.loss_scale > 0;
   if (scaled && std::isfinite(report.loss) && report.loss_scale < 1) {
     base::fail(ErrorCode::kNumeric,
@@ -34,18 +36,24 @@ void check(const StepReport& report) {
                "{}; set machine.precision to bfloat16, or lower training.learning_rate",
                report.step, 2 * report.loss_scale);
   }
-  if (std::isfinite(report.loss) && (scaled || std::isfinite(report.gradient_norm))) return;
+  const bool finite = std::isfinite(report.loss) && (scaled || std::isfinite(report.gradient_norm));
+  if (finite && report.nll <= most_nll) return;
   base::fail(ErrorCode::kNumeric,
-             "training diverged at step {}: loss {}, gradient norm {}, learning rate {}; lower "
+             "training diverged at step {}: loss {}{}, gradient norm {}, learning rate {}; lower "
              "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps{}",
-             report.step, report.loss, report.gradient_norm, report.learning_rate,
-             scaled ? ", or set machine.precision to bfloat16, for no loss scale helps here" : "");
+             report.step, report.loss,
+             finite ? fmt::format(" (above {:.6g} there is nothing to save)", most_nll) : "",
+             report.gradient_norm, report.learning_rate,
+             scaled && !finite
+                 ? ", or set machine.precision to bfloat16, for no loss scale helps here"
+                 : "");
 }
 
 }  // namespace
 
-StepLog::StepLog(const Context& context)
-    : memory_(context.device(), kCapacity * kColumns * sizeof(double)),
+StepLog::StepLog(const Context& context, double most_nll)
+    : most_nll_(most_nll),
+      memory_(context.device(), kCapacity * kColumns * sizeof(double)),
       values_(memory_.tensor(runtime::DType::kFloat64, {kCapacity, kColumns})) {
   context.zero(values_);
 }
@@ -67,7 +75,7 @@ void StepLog::read(const Context& context, const std::function<void(const StepRe
   for (std::size_t i = 0; i < reports.size(); ++i) {
     StepReport report = reports[i];
     fill_in(report, values.data() + i * kColumns);
-    check(report);
+    check(report, most_nll_);
     use(report);
   }
 }

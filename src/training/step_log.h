@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "runtime/buffer.h"
@@ -40,7 +41,9 @@ class StepLog {
   /// Steps between two reads at most.
   static constexpr std::int64_t kCapacity = 32;
 
-  explicit StepLog(const Context& context);
+  /// A loss of more than `most_nll` a target token is one of a run that has diverged.
+  explicit StepLog(const Context& context,
+                   double most_nll = std::numeric_limits<double>::infinity());
 
   /// Queues copies of what a step left; `report` lacks the numbers that they hold. The log must not
   /// be full.
@@ -49,11 +52,12 @@ class StepLog {
   bool is_empty() const { return pending_.empty(); }
 
   /// Waits for the device and hands out the completed reports, in order. Throws
-  /// ErrorCode::kNumeric at the first step whose loss or gradient is not finite; with loss scaling,
-  /// whose loss is not or whose scale has fallen below 1.
+  /// ErrorCode::kNumeric at the first step whose loss is above the bound or whose loss or gradient
+  /// is not finite; with loss scaling, whose loss is not or whose scale has fallen below 1.
   void read(const Context& context, const std::function<void(const StepReport&)>& use);
 
  private:
+  double most_nll_;
   runtime::Buffer memory_;
   Tensor values_;  ///< float64 [kCapacity, numbers of a step]
   std::vector<StepReport> pending_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "training/classifier_task.h"
@@ -22,6 +23,13 @@ void Task::set_from_data(const Context&, const TrainData&, const layers::Paramet
 
 void Task::prepare_training(const Context&, const TrainConfig&, const TrainData&,
                             models::Model&) const {}
+
+double Task::divergence_bound(const TrainData& data) const {
+  const Tokenizers& tokenizers = data.tokenizers;
+  const std::int32_t answers =
+      tokenizers.labels ? tokenizers.labels->size() : tokenizers.target->size();
+  return 1000 * std::log(static_cast<double>(std::max(answers, 2)));
+}
 
 const ValidationMetric* Task::find_metric(std::string_view key) const {
   for (const ValidationMetric& metric : metrics()) {

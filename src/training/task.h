@@ -57,6 +57,10 @@ class Task {
   /// Gives a model that is to be trained, fresh or resumed, what that takes beside parameters.
   virtual void prepare_training(const Context& context, const TrainConfig& config,
                                 const TrainData& data, models::Model& model) const;
+  /// The loss of a target (kernels::loss::kNll, in the mean) above which a run has diverged,
+  /// whatever its learning rate: a thousand times that of a guess at random; of values, that of
+  /// answers a thousand times as far off as the largest target (or as 1) is from 0.
+  virtual double divergence_bound(const TrainData& data) const;
   /// The model of a checkpoint's Model::configuration; no memory is taken. Throws
   /// ErrorCode::kFormat, or kInvalidArgument for a value, if it is none or doesn't fit the
   /// vocabularies.

@@ -53,8 +53,9 @@ class Trainer {
   const std::vector<std::string>& start_notes() const { return start_notes_; }
 
   /// Trains until a limit of the configuration is reached, validation stalls, or `stop` is set.
-  /// Throws ErrorCode::kNumeric at a loss that is not finite and ErrorCode::kIo if a checkpoint
-  /// cannot be written; the checkpoints that were there before are then in place.
+  /// Throws ErrorCode::kNumeric at a loss that is not finite or above Task::divergence_bound, and
+  /// ErrorCode::kIo if a checkpoint cannot be written; the checkpoints that were there before are
+  /// then in place.
   TrainResult run(const TrainHooks& hooks = {});
 
  private:

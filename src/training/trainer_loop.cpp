@@ -140,6 +140,14 @@ std::optional<ValidationReport> Trainer::validate() {
   std::optional<ValidationReport> report =
       validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_, watch);
   if (!report) return std::nullopt;
+  const double most_loss = task_->divergence_bound(data_);
+  if (report->loss > most_loss) {
+    base::fail(
+        ErrorCode::kNumeric,
+        "training diverged: the validation loss after step {} is {}, more than {:.6g}; lower "
+        "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps",
+        state_.step, report->loss, most_loss);
+  }
   const std::int64_t drawn = config_.output.attention_images;
   if (drawn > 0 && data_.samples)
     report_->tell(data_.samples(unwatched, *model_, drawn), state_.step);

@@ -65,6 +65,23 @@ TEST_P(StepLogTest, NumbersThatAreNotFiniteAreAnError) {
   EXPECT_NE(error().find("at step 3: loss 0.5, gradient norm inf"), std::string::npos);
 }
 
+TEST_P(StepLogTest, ALossAboveTheBoundIsAnError) {
+  StepLog bounded(context_, 0.2);
+  StepReport report;
+  report.step = 1;
+  report.target_tokens = 10;
+  const auto push_nll = [&](double nll) {
+    bounded.push(context_, report, {put(std::vector<double>{5, nll, 10, 0}), put_number(9.0), {}});
+  };
+  push_nll(2);
+  bounded.read(context_, [](const StepReport&) {});
+  push_nll(2.0001);
+  const Error error = testing::error_of([&] { bounded.read(context_, [](const StepReport&) {}); });
+  EXPECT_EQ(error.code(), ErrorCode::kNumeric);
+  EXPECT_NE(std::string(error.what()).find("at step 1: loss 0.5 (above 0.2 "), std::string::npos)
+      << error.what();
+}
+
 TEST_P(StepLogTest, LossScalingMaySkipSteps) {
   push(5, kInfinity, {32768, 0, 1});
   push(5, kNan, {16384, 0, 2});

@@ -212,6 +212,38 @@ TEST_P(TrainerTest, ANaNStopsTheRunAndSparesTheCheckpoint) {
   EXPECT_EQ(outcome_of(output()), before);
 }
 
+// Finite, but hopeless: the checkpoint from before stays, and is as good as it was.
+TEST_P(TrainerTest, ALossFarAboveAGuessStopsTheRunAndSparesTheCheckpoint) {
+  TrainConfig config = small_config();
+  config.loop.max_steps = 6;
+  double validated = 0;
+  TrainHooks hooks;
+  hooks.on_validation = [&](const ValidationReport& report) { validated = report.loss; };
+  train(config, hooks);
+  const Outcome before = outcome_of(output());
+  config.loop.max_steps = 20;
+  Trainer trainer(context_, config, reversal_data(config), Start::kResume);
+  const layers::Parameters& parameters = trainer.model().parameters();
+  for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
+    std::vector<float> values = parameters.download<float>(context_, id);
+    for (float& value : values) value *= 1e8F;
+    parameters.upload<float>(context_, id, values);
+  }
+  const Error error = testing::error_of([&] { trainer.run(); });
+  EXPECT_EQ(error.code(), ErrorCode::kNumeric);
+  EXPECT_NE(std::string(error.what()).find("at step 7: loss "), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("(above "), std::string::npos) << error.what();
+  EXPECT_EQ(outcome_of(output()), before);
+
+  const LoadedModel last = load_model(context_, output() / "last");
+  const TrainData data = reversal_data(config);
+  const Validation validation(data, {config.loop.max_tokens, 64, 1}, *last.task, "loss");
+  PlanCache plans(*last.model);
+  const auto report = validation.run(context_, *last.model, plans, 6, nullptr);
+  ASSERT_TRUE(report);
+  EXPECT_NEAR(report->loss, validated, 1e-4);
+}
+
 TEST_P(TrainerTest, TrainsTiedEmbeddingsAndResumesExactly) {
   TrainConfig config = small_config();
   config.tokenizer.shared = true;
