@@ -43,6 +43,7 @@ struct QuantizeReport {
   Side before, after;
   std::string metric;  ///< the one that counts, for people
   double lost = 0;     ///< of it, relative to `before`; negative where it got better
+  bool judged = true;  ///< false: as good as 0 before, of a metric that can't be lower
   std::int64_t examples = 0;
   std::int64_t matrices = 0;  ///< that are stored in fewer bits
   std::int64_t clipped = 0;   ///< whose ranges calibration made smaller

@@ -152,6 +152,8 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   after.judge(metric);
   QuantizeReport report;
   report.metric = metric.name;
+  // Such as the BLEU of a model that has learnt little.
+  report.judged = !metric.higher_is_better || metric.show(before.side().value) != metric.show(0);
   report.examples = data.validation->size();
   report.lost = lost(metric, before.side().value, after.side().value);
   if (!(report.lost <= request.most_lost)) {
@@ -196,6 +198,7 @@ std::string quantize_table(const QuantizeReport& report) {
   for (std::size_t i = 0; i < before.metrics.size(); ++i) {
     const auto& [name, value] = before.metrics[i];
     const std::string change = name != report.metric ? ""
+                               : !report.judged      ? "tells nothing: 0 before (see --metric)"
                                : report.lost == 0    ? "nothing lost"
                                : report.lost > 0 ? fmt::format("{:.2f}% lost", 100 * report.lost)
                                                  : fmt::format("nothing lost ({:.2f}% better)",

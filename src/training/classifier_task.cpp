@@ -71,6 +71,10 @@ std::span<const ValidationMetric> ClassifierTask::metrics() const {
 }
 
 void ClassifierTask::check(const TrainConfig& config) const {
+  SLUICE_CHECK(
+      config.model.pooling != "none",
+      "model.pooling is none, but a classifier gives a text one label; use last, mean, max "
+      "or attention");
   // The architecture's own checks, with vocabulary and classes that only the data will tell.
   architecture_of(config.model, 5, 2).validate();
 }

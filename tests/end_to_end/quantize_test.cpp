@@ -60,6 +60,17 @@ TEST(Quantize, StoresInBfloat16) {
   EXPECT_EQ(decoded.code, 0) << decoded.err;
 }
 
+TEST(Quantize, SaysWhereAMetricTellsNothing) {
+  const Workplace place;
+  place.train({"training.max_steps=1"});
+  const Outcome made = place.sluice(
+      {"quantize", "run/best", "--data", "valid.tsv", "-o", "small", "--metric", "exact_match"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(number(made.out, "exact match", 0), 0) << made.out;
+  EXPECT_NE(made.out.find("tells nothing: 0 before (see --metric)"), std::string::npos) << made.out;
+  EXPECT_EQ(made.out.find("nothing lost"), std::string::npos) << made.out;
+}
+
 TEST(Quantize, ServesLanguageModels) {
   const Workplace place;
   place.train_texts();

@@ -149,6 +149,24 @@ TEST_F(Tag, LabelsTokensAndScoresThem) {
   EXPECT_NE(itself.out.find("100.00% of labels right"), std::string::npos) << itself.out;
 }
 
+// It is in no answer, so it is missed: what can't be found counts as much as what wasn't.
+TEST_F(Tag, ALabelThatTheModelLacksIsMissedInScores) {
+  place_.train();
+  const std::string known = "mr\tO\nna\tB-per\nnb\tI-per\n\nin\tO\nnb\tB-loc\n\n";
+  place_.write("known.conll", known);
+  const Outcome before = place_.sluice({"tag", "run/best", "known.conll", "--score"});
+  EXPECT_NE(before.out.find("found 2 of 2, 2 right"), std::string::npos) << before.out;
+  place_.write("new.conll", known + "the\tO\nna\tB-ship\n\n");
+  const Outcome scored = place_.sluice({"tag", "run/best", "new.conll", "--score"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_TRUE(std::regex_search(
+      scored.out, std::regex("ship +precision +0.00%  recall +0.00%  F1 +0.00%  found 0 of 1")))
+      << scored.out;
+  EXPECT_NE(scored.out.find("found 2 of 3, 2 right"), std::string::npos) << scored.out;
+  EXPECT_NE(scored.out.find("# 3 sentences, 7 tokens, 85.71% of labels right"), std::string::npos)
+      << scored.out;
+}
+
 TEST_F(Tag, ReadsTokensAloneAndWritesJson) {
   place_.train();
   const std::string input = "mr\nna\nunseen\n\nin\nnb\n";
