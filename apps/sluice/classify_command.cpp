@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "segmenter_options.h"
 #include "sluice/classifier.h"
 #include "sluice/error.h"
+#include "sluice/measure.h"
 #include "sluice/text.h"
 #include "state_options.h"
 
@@ -21,6 +23,8 @@ struct Options {
   std::string input = "-";
   std::string output;
   std::string format = "text";
+  bool score = false;
+  std::string text_column, label_column;
   StateFiles states;
 };
 
@@ -54,11 +58,56 @@ std::vector<Classified> classify_more(Classifier& model, const std::vector<std::
   return answers;
 }
 
+/// Whether a table's first line, as it stands, has a field of this name.
+bool has_field(std::string_view line, std::string_view name) {
+  const char separator = line.find('\t') != std::string_view::npos ? '\t' : ',';
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(separator, at), line.size());
+    std::string_view field = line.substr(at, end - at);
+    if (field.size() > 1 && field.starts_with('"') && field.ends_with('"')) {
+      field = field.substr(1, field.size() - 2);
+    }
+    if (field == name) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// Lines of a table are none of text: their labels would be taken for words.
+void refuse_table(const std::string& input, std::string_view first_line,
+                  const std::pair<std::string, std::string>& columns) {
+  const auto& [text, label] = columns;
+  if (!has_field(first_line, text) || !has_field(first_line, label)) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "'" + input + "' is a table with the columns '" + text + "' and '" + label +
+          "'; add --score to see how many of its labels the model finds, or --text-column " + text +
+          " to label its texts");
+}
+
+std::vector<std::string> texts_of(const Options& options, const Classifier& model) {
+  if (!options.text_column.empty()) return read_column(options.input, options.text_column);
+  std::vector<std::string> lines = read_lines(options.input);
+  if (!lines.empty()) refuse_table(options.input, lines.front(), model.columns());
+  return lines;
+}
+
+void score(const Options& options) {
+  const Measurement found = measure({.model = options.model,
+                                     .kind = "classifier",
+                                     .data = options.input,
+                                     .text_column = options.text_column,
+                                     .label_column = options.label_column,
+                                     .placement = options.placement,
+                                     .segmenters = options.segmenters});
+  write_output(options.output, to_text(found));
+}
+
 void run(const Options& options) {
   require_two_files(options.output, options.states.to);
   require_outputs({options.output, options.states.to});
   Classifier model = Classifier::load(options.model, options.placement, options.segmenters);
-  const std::vector<std::string> lines = read_lines(options.input);
+  const std::vector<std::string> lines = texts_of(options, model);
   with_states(model, options.states, [&] {
     std::string text;
     for (const Classified& answer :
@@ -88,7 +137,19 @@ void add_classify(CLI::App& program) {
                    "text: label TAB probability; json: an object a line, with all probabilities")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+  CLI::Option* score_flag =
+      command->add_flag("--score", options->score,
+                        "The input is a table (CSV or TSV): print loss and accuracy of its labels");
+  command->add_option("--text-column", options->text_column,
+                      "The input is a table: label the texts of this column; with --score the "
+                      "default is that of training");
+  command
+      ->add_option("--label-column", options->label_column,
+                   "With --score: the column of the right label (default: that of training)")
+      ->needs(score_flag);
   add_state_options(*command, options->states, "text");
+  score_flag->excludes(command->get_option("--state"));
+  score_flag->excludes(command->get_option("--save-state"));
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, false);
   command->footer(
@@ -98,9 +159,10 @@ void add_classify(CLI::App& program) {
       "far; models of one direction with pooling last take texts so.\n\n"
       "  echo 'the plot is thin' | sluice classify runs/reviews/best\n"
       "  sluice classify runs/reviews/best test.txt --format json -o labels.jsonl\n"
+      "  sluice classify runs/reviews/best test.csv --score\n"
       "  sluice classify runs/live/best begun.txt --save-state text.state\n"
       "  sluice classify runs/live/best more.txt --state text.state");
-  command->callback([options] { run(*options); });
+  command->callback([options] { options->score ? score(*options) : run(*options); });
 }
 
 }  // namespace sluice::app

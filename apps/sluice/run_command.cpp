@@ -4,6 +4,7 @@
 #include "output.h"
 #include "placement_options.h"
 #include "sluice/feature_model.h"
+#include "sluice/measure.h"
 #include "state_options.h"
 
 namespace sluice::app {
@@ -14,6 +15,7 @@ struct Options {
   Placement placement;
   std::string input;
   std::string output;
+  std::string targets;
   std::int64_t part = 0;
   StateFiles states;
 };
@@ -23,6 +25,14 @@ void run(const Options& options) {
   require_outputs({options.states.to});
   FeatureModel model = FeatureModel::load(options.model, options.placement);
   run_file(model, options.input, options.output, options.part, options.states);
+}
+
+void score(const Options& options) {
+  write_output("", to_text(measure({.model = options.model,
+                                    .kind = "features",
+                                    .data = options.input,
+                                    .targets = options.targets,
+                                    .placement = options.placement})));
 }
 
 }  // namespace
@@ -37,11 +47,15 @@ void add_run(CLI::App& program) {
                    "Features: a .npy file [time, features] or [sequences, time, features], a .npz "
                    "file or a folder of .npy files")
       ->required();
-  command
-      ->add_option("output", options->output,
-                   "Answers in float32: a .npy file; for the frames of several arrays, a folder "
-                   "with a .npy file for each")
-      ->required();
+  CLI::Option* output = command->add_option(
+      "output", options->output,
+      "Answers in float32: a .npy file; for the frames of several arrays, a folder with a .npy "
+      "file for each");
+  CLI::Option* targets =
+      command->add_option("--targets", options->targets,
+                          "In the place of OUTPUT: targets of the input, as data.targets of "
+                          "training; prints loss and, of classes, accuracy");
+  targets->excludes(output);
   command
       ->add_option("--part", options->part,
                    "Give sequences to the model in parts of so many frames, which carry its state; "
@@ -54,6 +68,9 @@ void add_run(CLI::App& program) {
           "")
       ->capture_default_str();
   add_state_options(*command, options->states, "sequence");
+  for (const char* other : {"--part", "--state", "--save-state"}) {
+    targets->excludes(command->get_option(other));
+  }
   add_placement_options(*command, options->placement);
   command->footer(
       "The model is one of model.kind = \"features\". It answers with values or with "
@@ -62,10 +79,15 @@ void add_run(CLI::App& program) {
       "[sequences, outputs].\n\n"
       "  sluice run runs/phones/best utterance.npy phones.npy\n"
       "  sluice run runs/phones/best dev/ phones/\n"
+      "  sluice run runs/phones/best test.npz --targets test_targets.npz\n"
       "  sluice run runs/sensor/best day.npy forecast.npy --part 100\n"
       "  sluice run runs/sensor/best monday.npy monday_out.npy --save-state sensor.state\n"
       "  sluice run runs/sensor/best tuesday.npy tuesday_out.npy --state sensor.state");
-  command->callback([options] { run(*options); });
+  command->callback([options] {
+    if (!options->targets.empty()) return score(*options);
+    if (options->output.empty()) throw CLI::RequiredError("output, or --targets,");
+    run(*options);
+  });
 }
 
 }  // namespace sluice::app

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sluice/model_info.h"
@@ -28,6 +29,8 @@ class Classifier {
   Classifier& operator=(Classifier&&) noexcept;
 
   const std::vector<std::string>& labels() const;
+  /// Names of the columns of its training's table: texts, labels.
+  std::pair<std::string, std::string> columns() const;
   /// One result a text, in order; what it is doesn't depend on the other texts beyond rounding. A
   /// text without tokens gets what the model says of nothing. Throws ErrorCode::kFormat for text
   /// that is not UTF-8, with its place.

@@ -19,6 +19,11 @@ std::vector<std::string> read_lines(const std::string& path);
 std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& source_path,
                                                             const std::string& target_path);
 
+/// A column of a CSV or TSV file whose first line names its columns, plain or gzip; "-" is standard
+/// input. Throws ErrorCode::kNotFound if there is no such column, with those that there are,
+/// kFormat with file and line for what is no table; and as read_lines.
+std::vector<std::string> read_column(const std::string& path, const std::string& column);
+
 /// "; did you mean 'train'?" to end a message about an unknown name with; "" if none is near.
 std::string did_you_mean(std::string_view unknown, std::span<const std::string> known);
 

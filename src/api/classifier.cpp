@@ -75,6 +75,11 @@ const std::vector<std::string>& Classifier::labels() const {
   return state_->loaded.tokenizers.labels->names();
 }
 
+std::pair<std::string, std::string> Classifier::columns() const {
+  const training::DataConfig& data = state_->loaded.config.data;
+  return {data.text_column, data.label_column};
+}
+
 std::vector<Classified> Classifier::classify(std::span<const std::string> texts) {
   std::vector<Classified> results(texts.size());
   if (texts.empty()) return results;

@@ -26,7 +26,8 @@ void write_npy(const fs::path& path, std::span<const std::int64_t> shape,
 
 /// One array of the input.
 struct Array {
-  std::string stem;  ///< of its name, for a file of its own
+  std::string where;  ///< for errors: "'dev.npz' array 'utt3'"
+  std::string stem;   ///< of its name, for a file of its own
   std::vector<std::int64_t> shape;
   std::vector<Frames> sequences;
 };
@@ -37,13 +38,24 @@ std::vector<Array> read_arrays(const std::string& input) {
       input, [&](const std::string& where, const std::string& name, const data::NpyArray& array) {
         data::FrameSequences sequences;
         data::add_sequences(where, array, sequences);
-        Array& read = arrays.emplace_back(Array{name, array.shape, {}});
+        Array& read = arrays.emplace_back(Array{where, name, array.shape, {}});
         for (std::int64_t i = 0; i < sequences.size(); ++i) {
           const auto frames = sequences.frames(i);
           read.sequences.push_back({sequences.width, {frames.begin(), frames.end()}});
         }
       });
   return arrays;
+}
+
+void require_width(const FeatureModel& model, const std::vector<Array>& arrays) {
+  for (const Array& array : arrays) {
+    for (const Frames& sequence : array.sequences) {
+      if (sequence.values.empty() || sequence.width == model.features()) continue;
+      base::fail(ErrorCode::kInvalidArgument,
+                 "{}: its frames have {} features, but the model was trained on frames of {}",
+                 array.where, sequence.width, model.features());
+    }
+  }
 }
 
 /// From where the model stands.
@@ -124,6 +136,7 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
   const bool to_folder = model.answers_each_frame() && !is_one_file(input) && !states.any();
   if (!to_folder) require_writable(output);
   const std::vector<Array> arrays = read_arrays(input);
+  require_width(model, arrays);
   if (to_folder) io::make_directory(output);
   if (!model.answers_each_frame()) {
     std::vector<float> values;

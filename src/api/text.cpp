@@ -3,6 +3,7 @@
 #include "base/suggest.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
+#include "data/table.h"
 #include "io/file.h"
 
 namespace sluice {
@@ -18,6 +19,14 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& s
     pairs.emplace_back(std::move(pair.source), std::move(pair.target));
   }
   return pairs;
+}
+
+std::vector<std::string> read_column(const std::string& path, const std::string& column) {
+  data::Table table = data::read_table(path);
+  const std::size_t place = table.column(column);
+  std::vector<std::string> fields;
+  for (std::vector<std::string>& row : table.rows) fields.push_back(std::move(row[place]));
+  return fields;
 }
 
 std::string did_you_mean(std::string_view unknown, std::span<const std::string> known) {

@@ -150,6 +150,52 @@ TEST_F(Classify, LearnsAndLabels) {
   place_.expect_error({"decode", "run/best", "in.txt"}, {"kind classifier", "sluice classify"});
 }
 
+TEST_F(Classify, IsMeasuredOnALabelledTable) {
+  place_.train({"training.max_epochs=2"});
+  const std::string test = table(60, 3);
+  place_.write("test.csv", test);
+  const Outcome answers =
+      place_.sluice({"classify", "run/best", "test.csv", "--text-column", "text"});
+  ASSERT_EQ(answers.code, 0) << answers.err;
+  // Accuracy is that of the answers, loss that of the probabilities of what is right.
+  const std::vector<std::string> given = split(answers.out, '\n'), rows = split(test, '\n');
+  ASSERT_EQ(given.size(), rows.size() - 1);
+  double right = 0, loss = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::vector<std::string> answer = split(given[i], '\t');
+    const bool same = rows[i + 1].ends_with("," + answer[0]);
+    const double probability = std::stod(answer[1]);
+    right += same ? 1 : 0;
+    loss -= std::log(same ? probability : 1 - probability) / 60;
+  }
+  const Outcome scored = place_.sluice({"classify", "run/best", "test.csv", "--score"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  const std::vector<std::string> lines = split(scored.out, '\n');
+  ASSERT_GE(lines.size(), 3u) << scored.out;
+  ASSERT_EQ(lines[0].substr(0, 5), "loss ");
+  EXPECT_NEAR(std::stod(lines[0].substr(5)), loss, 1e-4);
+  ASSERT_EQ(lines[1].substr(0, 9), "accuracy ");
+  EXPECT_NEAR(std::stod(lines[1].substr(9)), 100 * right / 60, 0.00501);
+  EXPECT_EQ(lines[2].substr(0, 26), "# 60 examples of 2 labels,") << scored.out;
+
+  place_.write("other.tsv", "kind\twords\nfeline\tthe old cat\ncanine\ta dog\n");
+  const Outcome other =
+      place_.sluice({"classify", "run/best", "other.tsv", "--score", "--text-column", "words",
+                     "--label-column", "kind", "-o", "scores.txt"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(place_.read("scores.txt").find("# 2 examples"), std::string::npos);
+
+  place_.expect_error(
+      {"classify", "run/best", "test.csv"},
+      {"'test.csv' is a table", "'text' and 'label'", "--score", "--text-column text"});
+  place_.expect_error({"classify", "run/best", "test.csv", "--score", "--label-column", "kind"},
+                      {"'test.csv' has no column 'kind'"});
+  place_.expect_error({"classify", "run/best", "--score"}, {"read twice"});
+  place_.write("new.csv", "text,label\na cow,bovine\n");
+  place_.expect_error({"classify", "run/best", "new.csv", "--score"},
+                      {"'new.csv' line 2", "'bovine' is none of the 2"});
+}
+
 TEST_F(Classify, GoesOnAsIfItHadNeverStopped) {
   place_.train({"training.max_epochs=2", "output.directory=whole"});
   place_.train({"training.max_epochs=1", "output.directory=parts"});
@@ -239,7 +285,8 @@ TEST_F(Classify, BadInputIsRefused) {
   refuse("text,label\n\"a cat,feline\n", {"'bad.csv' line 2", "never closed"});
   refuse("text,label\n\" \",feline\n", {"no validation example is left", "1 empty"});
   place_.expect_train_error({"data.table="}, {"data.table"});
-  place_.expect_train_error({"model.pooling=none"}, {"none"});
+  place_.expect_train_error({"model.pooling=none"},
+                            {"model.pooling is none", "use last, mean, max or attention"});
   place_.expect_train_error({"model.target=classes"}, {"classifier", "model.target"});
   place_.expect_train_error({"model.projections=8 x"}, {"model.projections is '8 x'"});
 }

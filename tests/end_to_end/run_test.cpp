@@ -214,6 +214,55 @@ TEST_F(Run, LearnsAClassOfASequenceByItsName) {
       {"'few.txt' has 1 lines for 40 sequences"});
 }
 
+/// What `sluice run --targets` prints behind the name of a metric.
+double measured(const Outcome& outcome, const std::string& metric) {
+  const std::size_t at = outcome.out.find(metric + " ");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(at, std::string::npos) << outcome.out;
+  return at == std::string::npos ? 0 : std::stod(outcome.out.substr(at + metric.size() + 1));
+}
+
+TEST_F(Run, IsMeasuredOnTargets) {
+  place_.train({"training.max_epochs=2"});
+  ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "out"}).code, 0);
+  double error = 0;
+  std::size_t frames = 0;
+  for (int i = 0; i < kSequences; ++i) {
+    const Sequence s = sequence(5 + i % 7, static_cast<unsigned>(i));
+    const data::NpyArray out = answers("out/s" + std::to_string(i) + ".npy");
+    for (std::size_t t = 0; t < s.targets.size(); ++t, ++frames) {
+      error += std::pow(static_cast<double>(out.floats[t]) - s.targets[t], 2);
+    }
+  }
+  const Outcome values =
+      place_.sluice({"run", "run/best", "train.npz", "--targets", "targets.npz"});
+  EXPECT_NEAR(measured(values, "loss"), error / static_cast<double>(frames), 1e-4);
+  EXPECT_EQ(values.out.find("accuracy"), std::string::npos) << values.out;
+  EXPECT_NE(values.out.find("# 40 sequences, "), std::string::npos) << values.out;
+  place_.expect_error({"run", "run/best", "train.npz", "--targets", "classes.npz"}, {"integers"});
+  place_.expect_error({"run", "run/best", "train.npz", "--targets", "none.npz"}, {"none.npz"});
+  const Outcome neither = place_.sluice({"run", "run/best", "train.npz"});
+  EXPECT_EQ(neither.code, 2);
+  EXPECT_EQ(neither.err,
+            "sluice: error: output, or --targets, is required; see sluice run --help\n");
+
+  place_.train({"data.targets=classes.npz", "model.target=classes", "training.max_epochs=2",
+                "output.directory=classes"});
+  ASSERT_EQ(place_.sluice({"run", "classes/best", "train.npz", "said"}).code, 0);
+  double right = 0;
+  for (int i = 0; i < kSequences; ++i) {
+    const Sequence s = sequence(5 + i % 7, static_cast<unsigned>(i));
+    const data::NpyArray out = answers("said/s" + std::to_string(i) + ".npy");
+    for (std::size_t t = 0; t < s.classes.size(); ++t) {
+      right += (out.floats[2 * t + 1] > out.floats[2 * t]) == (s.classes[t] == 1) ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(
+      measured(place_.sluice({"run", "classes/best", "train.npz", "--targets", "classes.npz"}),
+               "accuracy"),
+      100 * right / static_cast<double>(frames), 0.00501);
+}
+
 TEST_F(Run, BadInputIsRefused) {
   const auto refuse = [&](const std::string& bytes, const std::vector<std::string>& said) {
     place_.write("bad.npy", bytes);
@@ -240,7 +289,7 @@ TEST_F(Run, BadInputIsRefused) {
   place_.train({"training.max_epochs=1"});
   place_.write("wide.npy", npy_file({1, 3}, std::vector<float>{1.0F, 2.0F, 3.0F}));
   place_.expect_error({"run", "run/best", "wide.npy", "o.npy"},
-                      {"3 features", "trained on frames of 2"});
+                      {"'wide.npy': its frames have 3 features", "trained on frames of 2"});
   place_.write("nan.npy", npy_file({1, 2}, std::vector<float>{INFINITY, 2.0F}));
   place_.expect_error({"run", "run/best", "nan.npy", "o.npy"}, {"'nan.npy': frame 0, column 0"});
   place_.expect_error({"run", "run/best", "none.npy", "o.npy"}, {"there is no file 'none.npy'"});

@@ -1,0 +1,73 @@
+#include "sluice/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/loaded_model.h"
+#include "api/text_segmentation.h"
+#include "base/check.h"
+#include "training/quantization.h"
+#include "training/threads.h"
+#include "training/validation.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kValidation = "validation: ";
+
+training::TrainConfig config_of(const MeasureRequest& request,
+                                const training::LoadedModel& loaded) {
+  training::TrainConfig config = training::config_to_read(loaded, request.data, request.targets);
+  const api::TextSegmentation segmentation(request.model, loaded.config, request.segmenters);
+  config.data.source_segmenter = segmentation.source_command();
+  config.data.target_segmenter = segmentation.target_command();
+  if (!request.text_column.empty()) config.data.text_column = request.text_column;
+  if (!request.label_column.empty()) config.data.label_column = request.label_column;
+  return config;
+}
+
+/// Batches of training, into which every example fits.
+data::BatchOptions batches_of(const training::LoopConfig& loop, const data::Examples& examples) {
+  data::BatchOptions options{loop.max_tokens, loop.max_rows, loop.pool};
+  for (const data::ExampleLengths& length : examples.lengths()) {
+    options.max_tokens = std::max({options.max_tokens, length.source, length.target});
+  }
+  return options;
+}
+
+}  // namespace
+
+Measurement measure(const MeasureRequest& request) {
+  SLUICE_CHECK(request.data != "-",
+               "examples to measure a model on are read twice, which standard input can't be; name "
+               "a file");
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(request.placement.device);
+  const runtime::Context context = api::context_on(*device, request.placement, request.model);
+  training::use_threads(context, 0);
+  const training::LoadedModel loaded = training::load_model(context, request.model);
+  if (!request.kind.empty()) api::require_kind(request.model, loaded, request.kind);
+  const training::TrainConfig config = config_of(request, loaded);
+  const training::TrainData data = loaded.task->read_validation(config, loaded.tokenizers);
+  const training::Validation validation(data, batches_of(config.loop, *data.validation),
+                                        *loaded.task, training::kLossMetric.key);
+  training::PlanCache plans(*loaded.model);
+  const auto report = validation.run(context, *loaded.model, plans, 0, nullptr);
+  Measurement result;
+  for (const training::Measured& one : report->measured) {
+    result.metrics.emplace_back(one.metric->name, one.metric->show(one.value));
+  }
+  for (const std::string& note : data.notes) {
+    if (note.starts_with(kValidation)) result.notes.push_back(note.substr(kValidation.size()));
+  }
+  return result;
+}
+
+std::string to_text(const Measurement& measurement) {
+  std::string text;
+  for (const auto& [name, value] : measurement.metrics) text += fmt::format("{} {}\n", name, value);
+  for (const std::string& note : measurement.notes) text += fmt::format("# {}\n", note);
+  return text;
+}
+
+}  // namespace sluice
