@@ -58,8 +58,10 @@ struct Layer {
   /// that the next ones travel while others are multiplied.
   std::int32_t kept, resident, streamed, ring;
   /// Depths of the input, if the layer waits for the one below so long that its tasks begin with
-  /// the state, and its weights come when the first layer has its own; else 0.
+  /// the state; else 0.
   std::int32_t put_off;
+  bool late;               ///< its weights come when the first layer has its own
+  bool one_by_one;         ///< a tile goes all the way through a step before the next one begins
   const float* c0;         ///< [rows, H]
   const void* h0;          ///< [rows, P]
   void *y, *hn;            ///< y of the last layer: [time, rows, P]; [rows, P]

@@ -53,6 +53,25 @@ __device__ inline int own_warp() { return __shfl_sync(~0u, static_cast<int>(thre
 /// All warps that multiply meet, and the one that announces what they wrote.
 __device__ inline void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kWorkers + 32) : "memory"); }
 
+/// Calls gates(t, tile) and projection(t, tile) in the order in which all warps of a block take
+/// them: in each step the gates of all tiles, then their projections, so that what one tile hands
+/// on travels while another is multiplied; or tile by tile, so that the layer above has it sooner.
+template <typename Gates, typename Projection>
+__device__ void in_order(const Block& block, const Gates& gates, const Projection& projection) {
+  const Stack& stack = block.stack;
+  const int together = block.layer.one_by_one ? 1 : stack.tiles;
+#pragma unroll 1
+  for (int t = 0; t < stack.time; ++t) {
+#pragma unroll 1
+    for (int first = 0; first < stack.tiles; first += together) {
+#pragma unroll 1
+      for (int tile = first; tile < first + together; ++tile) gates(t, tile);
+#pragma unroll 1
+      for (int tile = first; tile < first + together; ++tile) projection(t, tile);
+    }
+  }
+}
+
 /// Lanes of a warp that each tell a block of the cluster: all of the warp have come by here.
 __device__ inline void arrive_in_all(std::uint32_t barrier) {
   __syncwarp();

@@ -3,8 +3,7 @@
 #include "kernels/recurrent/cuda/projected/block.h"
 
 /// The two warps that copy, a thread each, and one that announces. They take the block's tasks in
-/// the order of its workers: in each step the gates of all tiles, then the projections of all
-/// tiles, so that what one tile hands on travels while another is multiplied.
+/// the order of its workers (in_order).
 namespace sluice::kernels::recurrent::cuda::projected {
 
 __device__ inline void wait_for_count(const std::uint32_t* counter, std::uint32_t wanted) {
@@ -84,34 +83,33 @@ __device__ inline void copy_values(const Block& block, int octets) {
     if (t > 0) wait_for_count(counter_of(layer.state_done, tile), states * t);
     copies.copy_to_all(layer.state + index * layer.state_pieces * piece, layer.state_pieces);
   };
-  for (int t = 0; t < stack.time; ++t) {
-    for (int tile = 0; tile < stack.tiles; ++tile) {
-      if (!layer.waits()) copy_input(t, tile);
-      copy_state(t, tile);
-      if (layer.waits()) copy_input(t, tile);
-    }
-    for (int tile = 0; tile < stack.tiles && block.projects(); ++tile) {
-      wait_for_count(counter_of(layer.units_done, tile), blocks * (t + 1));
-      copies.copy_part(layer.units + tile * stack.unit_pieces() * piece, stack.own_pieces());
-    }
-  }
+  const auto copy_factors = [&](int t, int tile) {
+    if (!layer.waits()) copy_input(t, tile);
+    copy_state(t, tile);
+    if (layer.waits()) copy_input(t, tile);
+  };
+  const auto copy_units = [&](int t, int tile) {
+    if (!block.projects()) return;
+    wait_for_count(counter_of(layer.units_done, tile), blocks * (t + 1));
+    copies.copy_part(layer.units + tile * stack.unit_pieces() * piece, stack.own_pieces());
+  };
+  in_order(block, copy_factors, copy_units);
 }
 
 /// The third warp: tells other blocks what the workers wrote once they have met. It waits for the
 /// writes to be seen, so that they needn't.
 __device__ inline void announce(const Block& block) {
-  const Stack& stack = block.stack;
   const Layer& layer = block.layer;
   const auto tell = [](std::uint32_t* counter) {
     meet();
     if (threadIdx.x % 32 != 0) return;
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
   };
-  for (int t = 0; t < stack.time; ++t) {
-    for (int tile = 0; tile < stack.tiles; ++tile) tell(counter_of(layer.units_done, tile));
-    if (!block.projects()) continue;
-    for (int tile = 0; tile < stack.tiles; ++tile) tell(counter_of(layer.state_done, tile));
-  }
+  const auto tell_units = [&](int, int tile) { tell(counter_of(layer.units_done, tile)); };
+  const auto tell_state = [&](int, int tile) {
+    if (block.projects()) tell(counter_of(layer.state_done, tile));
+  };
+  in_order(block, tell_units, tell_state);
 }
 
 __device__ inline void copy_weights(const Block& block) {
@@ -121,7 +119,7 @@ __device__ inline void copy_weights(const Block& block) {
   const int projection = block.projects() ? stack.own_pieces() * kProjectionBytes : 0;
   arrive_and_expect(block.barriers.resident(), layer.resident * kGatesBytes + projection);
   const int first = layer.first(), behind = first + layer.kept;
-  if (layer.waits()) {
+  if (layer.late) {
     wait_for_kernel_ahead();
     wait_for_count(counter_of(stack.layers[0].units_done, 0), 1);
     for (int i = first; i < behind; ++i) {

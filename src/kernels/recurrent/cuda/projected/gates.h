@@ -18,7 +18,7 @@ class Gates {
         warp_(own_warp() % 4),
         group_(own_warp() / 4) {
     const Layer& layer = block.layer;
-    if (layer.waits()) wait_for_phase(block.barriers.resident(), 0);
+    if (layer.late) wait_for_phase(block.barriers.resident(), 0);
     const std::byte* from =
         block.gates() + group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
 #pragma unroll

@@ -58,10 +58,9 @@ __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constan
     ValueRing ring(block);
     gates.rehearse();
     wait_for_kernel_ahead();
-    for (int t = 0; t < stack.time; ++t) {
-      for (int tile = 0; tile < stack.tiles; ++tile) gates.run(t, tile, ring);
-      for (int tile = 0; tile < stack.tiles; ++tile) projection.run(t, tile, ring);
-    }
+    in_order(
+        block, [&](int t, int tile) { gates.run(t, tile, ring); },
+        [&](int t, int tile) { projection.run(t, tile, ring); });
   }
   // Nobody leaves while others still send to it.
   __syncwarp();

@@ -123,6 +123,9 @@ struct Binding {
     layer.ring = weight_ring(static_cast<int>(tiles.octets));
     // With several tiles a layer waits long for the first of the one below.
     if (l > 0 && tiles.count > 1) layer.put_off = layer.input_pieces / 2;
+    // The second needs its weights when the first one's first tile is done.
+    layer.late = l > 1 && tiles.count > 1;
+    layer.one_by_one = l + 1 < descriptor.layers && goes_one_by_one();
     layer.h0 = part<const void>(args.h0, h);
     layer.hn = part<void>(args.hn, h);
     layer.c0 = part<const float>(args.c0, c);
@@ -130,6 +133,14 @@ struct Binding {
     layer.c_sequence = part<float>(args.c_sequence, c * args.time);
     layer.y = args.y.data();
     return layer;
+  }
+
+  /// Whether tiles should go one by one below the last layer: a layer begins sooner then by what
+  /// the gates of a tile take, four times as long as what blocks hand on is on its way, for which
+  /// each tile waits in each step (docs/performance/projected.md).
+  bool goes_one_by_one() const {
+    constexpr std::int64_t kSooner = 3;
+    return args.time * tiles.count <= kSooner * (descriptor.layers - 1) * (tiles.count - 1);
   }
 
   Stack stack() const {
