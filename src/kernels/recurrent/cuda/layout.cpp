@@ -122,8 +122,8 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
         booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
   }
   if (rung.persistent()) {
-    layout.exchange = booking.take(1, {forward_exchanges(descriptor, rung),
-                                       exchange_bytes(descriptor, rung).forward});
+    layout.exchange = booking.take(
+        1, {forward_exchanges(descriptor, rung), exchange_bytes(descriptor, rung).forward});
   }
   return layout;
 }
