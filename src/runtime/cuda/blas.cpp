@@ -67,6 +67,11 @@ bool overlaps_tiles(const BlasLibrary& lt, const Proposal& proposal) {
   return std::find(kTiles.begin(), kTiles.end(), tile) != kTiles.end();
 }
 
+/// Whether its kernel is one for a matrix and a few vectors, which has no tiles.
+bool has_no_tiles(const BlasLibrary& lt, const Proposal& proposal) {
+  return attribute_of(lt, proposal, CUBLASLT_ALGO_CONFIG_TILE_ID) == CUBLASLT_MATMUL_TILE_UNDEFINED;
+}
+
 /// Which one to take of proposals that are in the order of cuBLASLt's estimates, by what was
 /// measured on an H200 (docs/performance/products.md).
 std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals proposals) {
@@ -77,7 +82,15 @@ std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals pr
   // Few rows wait for the other factor to come from memory: the more read it, the better.
   constexpr std::int64_t kFewRows = 128, kLargeFactor = std::int64_t{1} << 25;
   constexpr double kFull = .94;
-  if (base::size_of(spec.input) != 2 || spec.batch != 1 || spec.processors != 0) return 0;
+  if (spec.batch != 1 || spec.processors != 0) return 0;
+  // Of two rows its favourites are tiles that are nearly empty, in dozens of parts of the depth.
+  constexpr std::int64_t kTwoRows = 2;
+  const bool few =
+      spec.m <= kTwoRows && spec.k <= kShallow && !spec.tf32 && spec.input == base::DType::kFloat32;
+  for (std::size_t i = 0; few && i < proposals.size(); ++i) {
+    if (has_no_tiles(lt, proposals[i])) return i;
+  }
+  if (base::size_of(spec.input) != 2) return 0;
   for (std::size_t i = 0; spec.k <= kShallow && i < proposals.size(); ++i) {
     if (overlaps_tiles(lt, proposals[i]) && fills_rounds(lt, proposals[i], kMostFull)) return i;
   }

@@ -222,6 +222,15 @@ TEST_P(Matmul, RepeatsToTheBit) {
   }
 }
 
+// For which a GPU has kernels of its own.
+TEST_P(Matmul, FewRowsOfDeepSums) {
+  for (const std::int64_t rows : {1, 2, 3}) {
+    const Case k{rows, 320, 1536, false, true, 1, 0, false, 0};
+    check<float>(k, static_cast<std::uint64_t>(rows));
+    EXPECT_TRUE(same_bits(run<float>(k, 1), run<float>(k, 1))) << rows << " rows";
+  }
+}
+
 // Once a product has run, the same one can be captured, and gives the same bits when replayed.
 TEST_P(Matmul, CanBeCaptured) {
   if (!context_.stream().can_capture()) GTEST_SKIP() << "this device has no graphs";
