@@ -90,6 +90,13 @@ TEST_P(RecurrentProjected, EqualsOracleAtEveryWidth) {
   for (const std::int64_t rows : {3, 13, 29, 61, 120}) compare(deep, 3, rows);
 }
 
+// In few steps tiles of rows go one by one below the last layer, in more of them together.
+TEST_P(RecurrentProjected, EqualsOracleHoweverTilesGo) {
+  for (const std::int64_t time : {1, 4, 5, 9}) {
+    compare(stack_of(4, draw(20, 300)), time, draw(65, 128));
+  }
+}
+
 TEST_P(RecurrentProjected, EqualsOracleOverManySteps) {
   for (const std::int64_t rows : {2, 100}) compare(stack_of(3, draw(60, 200)), 60, rows);
 }
