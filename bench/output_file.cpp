@@ -8,7 +8,7 @@
 namespace sluice::bench {
 
 void require_writable(const std::string& path) {
-  const bool is_new = !std::filesystem::exists(path);
+  const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(path));
   if (!std::ofstream(path, std::ios::app)) base::fail(ErrorCode::kIo, "cannot write {}", path);
   if (is_new) std::filesystem::remove(path);
 }

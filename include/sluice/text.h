@@ -32,7 +32,7 @@ std::string did_you_mean(std::string_view unknown, std::span<const std::string> 
 void require_writable(const std::string& path);
 
 /// Writes a file whole or not at all: aside, synced, renamed. What is no regular file (a device, a
-/// pipe) is written straight. Throws ErrorCode::kIo.
+/// pipe) is written straight, and what a link leads to in its place. Throws ErrorCode::kIo.
 void write_text(const std::string& path, std::string_view text);
 
 }  // namespace sluice

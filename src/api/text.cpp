@@ -36,8 +36,16 @@ std::string did_you_mean(std::string_view unknown, std::span<const std::string> 
 
 namespace {
 
+/// What a link leads to, and is to lead to afterwards, such as /dev/stdout.
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  std::error_code no_link;
+  if (!std::filesystem::is_symlink(path, no_link)) return path;
+  const std::filesystem::path target = std::filesystem::canonical(path, no_link);
+  return no_link ? path : target;
+}
+
 /// What is written straight: a device, a pipe.
-bool is_special(const std::string& path) {
+bool is_special(const std::filesystem::path& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
@@ -47,7 +55,7 @@ bool is_special(const std::string& path) {
 }  // namespace
 
 void require_writable(const std::string& path) {
-  if (!is_special(path)) const io::DurableFile removed_unwritten(path);
+  if (!is_special(path)) const io::DurableFile removed_unwritten(target_of(path));
 }
 
 void write_text(const std::string& path, std::string_view text) {
@@ -57,7 +65,7 @@ void write_text(const std::string& path, std::string_view text) {
     file.close();
     return;
   }
-  io::write_file_durably(path, text);
+  io::write_file_durably(target_of(path), text);
 }
 
 }  // namespace sluice

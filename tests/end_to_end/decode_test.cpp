@@ -244,6 +244,13 @@ TEST(Decode, TakesTheFolderOfARun) {
   EXPECT_EQ(answers("run"), answers("run/best"));
   EXPECT_EQ(place.sluice({"score", "run", "valid.tsv"}).out,
             place.sluice({"score", "run/best", "valid.tsv"}).out);
+  // A link goes on to lead where it did.
+  place.write("answers", "of long ago\n");
+  std::filesystem::create_symlink("answers", place / "link");
+  const Outcome written = place.sluice({"decode", "run", "-o", "link"}, {.input = "a b\nc\n"});
+  EXPECT_EQ(written.code, 0) << written.err;
+  EXPECT_TRUE(std::filesystem::is_symlink(place / "link"));
+  EXPECT_EQ(place.read("answers"), answers("run"));
   const Outcome info = place.sluice({"info", "run"});
   EXPECT_TRUE(info.out.starts_with("run/best/model.safetensors\n")) << info.out;
   place.train({"training.max_steps=4", "data.validation_tsv=", "output.directory=unvalidated"});
