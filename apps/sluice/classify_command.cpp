@@ -93,6 +93,7 @@ std::vector<std::string> texts_of(const Options& options, const Classifier& mode
 }
 
 void score(const Options& options) {
+  require_outputs({options.output});
   const Measurement found = measure({.model = options.model,
                                      .kind = "classifier",
                                      .data = options.input,

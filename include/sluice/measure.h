@@ -11,7 +11,7 @@ namespace sluice {
 
 /// A model, and examples that say what is right.
 struct MeasureRequest {
-  std::string model;         ///< checkpoint folder or model.safetensors
+  std::string model;         ///< checkpoint folder, model.safetensors or folder of a run
   std::string kind = {};     ///< that it must be of; empty: any
   std::string data;          ///< a file as training validates on: a table, features, pairs, …
   std::string targets = {};  ///< of features, in a file of their own; else empty

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/check.h"
 #include "runtime/span.h"
 #include "training/averaged_weights.h"
 #include "training/trainer.h"
