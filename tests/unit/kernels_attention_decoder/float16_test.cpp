@@ -104,7 +104,7 @@ TEST_P(Float16Test, IsNearInOneLaunch) {
   for (auto* array : Sample<float>::arrays(sample.weights)) {
     for (double& weight : *array) weight *= 0x1p-3;
   }
-  const auto want = expected(sample), got = run(c, sample, "stepwise-float16");
+  const auto want = expected(sample), got = run(c, sample, "auto");
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (want[i].empty()) continue;

@@ -48,7 +48,8 @@ std::unique_ptr<Plan> create_stepwise(const Descriptor& d, const runtime::Device
   }
 }
 
-constexpr std::string_view kFloat16 = "stepwise-float16";
+constexpr std::string_view kStepwiseFloat16 = "stepwise-float16",
+                           kPersistentFloat16 = "persistent-float16";
 
 std::optional<std::string> refuse_stepwise_float16(const Descriptor& d,
                                                    const runtime::Device& device) {
@@ -56,8 +57,18 @@ std::optional<std::string> refuse_stepwise_float16(const Descriptor& d,
   return reason ? reason : refuse_stepwise(d, device);
 }
 
-std::unique_ptr<Plan> create_stepwise_float16(const Descriptor& d, const runtime::Device& device) {
-  return make_float16_plan(d, device, kFloat16);
+std::unique_ptr<Plan> create_stepwise_float16(const Descriptor& d, const runtime::Device&) {
+  return make_float16_plan(d, kStepwiseFloat16);
+}
+
+std::optional<std::string> refuse_persistent_float16(const Descriptor& d,
+                                                     const runtime::Device& device) {
+  auto reason = refuse_stepwise_float16(d, device);
+  return reason ? reason : persistent::refuse(in_float16(d), device);
+}
+
+std::unique_ptr<Plan> create_persistent_float16(const Descriptor& d, const runtime::Device&) {
+  return make_float16_plan(d, kPersistentFloat16, true);
 }
 
 /// Backward and single steps are those of "stepwise".
@@ -72,9 +83,11 @@ std::unique_ptr<Plan> create_persistent(const Descriptor& d, const runtime::Devi
   return make_plan<__half>(d, kName, true);
 }
 
-constexpr std::array kList{Candidate{kFloat16, refuse_stepwise_float16, create_stepwise_float16},
-                           Candidate{"persistent", refuse_persistent, create_persistent},
-                           Candidate{"stepwise", refuse_stepwise, create_stepwise}};
+constexpr std::array kList{
+    Candidate{kPersistentFloat16, refuse_persistent_float16, create_persistent_float16},
+    Candidate{kStepwiseFloat16, refuse_stepwise_float16, create_stepwise_float16},
+    Candidate{"persistent", refuse_persistent, create_persistent},
+    Candidate{"stepwise", refuse_stepwise, create_stepwise}};
 
 }  // namespace
 

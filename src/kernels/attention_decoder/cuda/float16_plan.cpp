@@ -12,13 +12,6 @@ namespace {
 
 using base::Shape;
 
-Descriptor in_float16(const Descriptor& d) {
-  Descriptor inner = d;
-  inner.dtype = DType::kFloat16;
-  inner.tf32 = false;
-  return inner;
-}
-
 Tensor take(Carver& carver, DType dtype, const Shape& shape) {
   const auto size = static_cast<std::int64_t>(base::size_of(dtype));
   return {carver.take<std::byte>(shape.element_count() * size), dtype, shape};
@@ -72,10 +65,10 @@ Extents extents_of(const ForwardArgs& args) {
 
 class Float16Plan final : public Plan {
  public:
-  Float16Plan(const Descriptor& d, const runtime::Device& device, std::string_view name)
+  Float16Plan(const Descriptor& d, std::string_view name, bool in_one_launch)
       : d_(d),
         steps_of_(in_float16(d)),
-        persistent_(!persistent::refuse(steps_of_, device)),
+        persistent_(in_one_launch),
         steps_(make_plan<__half>(steps_of_, name, persistent_)) {
     const Extents capacity{d.target_time, d.source_time, d.rows};
     Carver kept, forward, backward;
@@ -201,9 +194,16 @@ std::optional<std::string> refuse_float16(const Descriptor& d) {
       recurrent::name_of(d.cell));
 }
 
-std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, const runtime::Device& device,
-                                        std::string_view name) {
-  return std::make_unique<Float16Plan>(descriptor, device, name);
+Descriptor in_float16(const Descriptor& d) {
+  Descriptor inner = d;
+  inner.dtype = DType::kFloat16;
+  inner.tf32 = false;
+  return inner;
+}
+
+std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, std::string_view name,
+                                        bool in_one_launch) {
+  return std::make_unique<Float16Plan>(descriptor, name, in_one_launch);
 }
 
 }  // namespace sluice::kernels::attention_decoder::cuda

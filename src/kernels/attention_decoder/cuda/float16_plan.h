@@ -12,8 +12,11 @@ std::optional<std::string> refuse_float16(const Descriptor& descriptor);
 /// gradients of weights are float32, as they are there. Weights, h, a and what is attended to lie
 /// in float16's range by themselves; gradients are brought into it by a power of two, made of the
 /// largest number that flows in. It has no single steps, which inference alone asks for.
-/// Forward runs all steps in one launch where that takes them.
-std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, const runtime::Device& device,
-                                        std::string_view name);
+/// `in_one_launch`: forward runs all steps in one launch, which persistent::refuse must not refuse
+/// for in_float16.
+std::unique_ptr<Plan> make_float16_plan(const Descriptor& descriptor, std::string_view name,
+                                        bool in_one_launch = false);
+/// What such a plan's steps are planned for.
+Descriptor in_float16(const Descriptor& descriptor);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -65,6 +65,7 @@ void run_steps(const ForwardRun<S>& run, Carver& workspace) {
   args.alpha = trace.alpha(0);
   args.alphas = slots(rows * source_time);
   args.a = run.a;
+  args.a_in_fours = run.d.output == w.output && reinterpret_cast<std::uintptr_t>(run.a) % 8 == 0;
   args.alpha_out = run.alpha_out;
   args.dropout = run.dropout_of(*run.dropout, 0);
   args.exchange = scratch.exchange;

@@ -78,8 +78,9 @@ struct Arguments {
   Slots queries;
   float* alpha = nullptr;  ///< [B, S]
   Slots alphas;
-  S* a = nullptr;          ///< [T, B, A], not padded
-  S* alpha_out = nullptr;  ///< [T, B, S]
+  S* a = nullptr;           ///< [T, B, A], not padded
+  bool a_in_fours = false;  ///< whether a's rows can be written four at a time
+  S* alpha_out = nullptr;   ///< [T, B, S]
   Dropout dropout;
   std::byte* exchange = nullptr;      ///< kExchangeBytes
   std::uint32_t* counters = nullptr;  ///< kCountersBytes

@@ -13,7 +13,10 @@ class AttentionRole {
       : args_(args), block_(block), row_(block.cluster) {
     if (row_ < args.rows) {
       length_ = args.target_lengths == nullptr ? args.time : args.target_lengths[row_];
-      source_ = args.source_lengths == nullptr ? args.source_time : args.source_lengths[row_];
+      source_ = args.source_time;
+      if (args.source_lengths != nullptr) {
+        source_ = min(max(args.source_lengths[row_], 0), args.source_time);
+      }
     }
     const int column = this->column();
     if (column < args.key) vector_ = *reinterpret_cast<const float4*>(args.score_vector + column);
@@ -44,6 +47,7 @@ class AttentionRole {
   }
 
  private:
+  using Math = recurrent::cuda::FastMath;
   /// Positions whose keys a thread has on their way.
   static constexpr int kAhead = 20;
   static_assert(kAhead > 16 && kAhead <= 32 && kMostSource == 64);
@@ -85,6 +89,8 @@ class AttentionRole {
     const auto wanted = static_cast<std::uint32_t>((t + 1) * kAnnouncements);
     while (!__all_sync(~0u, read_counter(counter) >= wanted)) {
     }
+    // Each lane reads what others' counters tell of.
+    __syncwarp();
   }
   /// The thread's columns of the row's query, or output.
   __device__ float4 part_of(int which) const {
@@ -126,10 +132,10 @@ class AttentionRole {
   __device__ void score(float4 query, uint2 (&ahead)[kAhead]) {
     const std::uint32_t barrier = block_.barrier(BlockMemory::kScoreSums);
     if (thread() == 0) arrive_and_expect(barrier, 4 * 4 * source_);
-    query.x *= 2 * kLog2OfE;
-    query.y *= 2 * kLog2OfE;
-    query.z *= 2 * kLog2OfE;
-    query.w *= 2 * kLog2OfE;
+    query.x *= 2 * kLog2E;
+    query.y *= 2 * kLog2E;
+    query.z *= 2 * kLog2E;
+    query.w *= 2 * kLog2E;
     const std::uint32_t there = block_.there(recurrent::cuda::shared_address(scores(1))),
                         counts = block_.there(barrier);
 #pragma unroll 1
@@ -185,7 +191,7 @@ class AttentionRole {
     for (int i = 16; i > 0; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
 #pragma unroll
     for (float& alpha : alpha_) {
-      alpha = power_of_two((alpha - most) * kLog2OfE);
+      alpha = recurrent::cuda::fast_exp2((alpha - most) * kLog2E);
       total += alpha;
     }
 #pragma unroll
@@ -218,8 +224,8 @@ class AttentionRole {
   __device__ void hand_on(int t, const float4& sum) {
     output_ = {0, 0};
     if (t < length_) {
-      output_ = narrow<S>(make_float4(fast_tanh(sum.x + bias_.x), fast_tanh(sum.y + bias_.y),
-                                      fast_tanh(sum.z + bias_.z), fast_tanh(sum.w + bias_.w)));
+      output_ = narrow<S>(make_float4(Math::tanh(sum.x + bias_.x), Math::tanh(sum.y + bias_.y),
+                                      Math::tanh(sum.z + bias_.z), Math::tanh(sum.w + bias_.w)));
     }
     *reinterpret_cast<uint2*>(handed_on(args_, kFed, t, row_, column())) = output_;
     sync_warpgroup<3>();
@@ -245,7 +251,7 @@ class AttentionRole {
     *reinterpret_cast<uint2*>(lowest.joint + lowest.joints.at(t + 1) +
                               row_ * (lowest.x + args_.hidden) + column()) = output_;
     S* a = args_.a + (std::int64_t{t} * args_.rows + row_) * args_.output + column();
-    if (args_.output == args_.padded_output) {
+    if (args_.a_in_fours) {
       *reinterpret_cast<uint2*>(a) = output_;
       return;
     }

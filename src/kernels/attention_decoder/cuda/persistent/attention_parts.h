@@ -1,10 +1,12 @@
 #pragma once
 
-#include "kernels/attention_decoder/cuda/persistent/activations.h"
 #include "kernels/attention_decoder/cuda/persistent/cell_place.h"
+#include "kernels/recurrent/cuda/cells.h"
 
 /// What attention does with a thread's four columns.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
+
+inline constexpr float kLog2E = 1.44269504f;
 
 /// Four numbers as they are stored, and back.
 template <typename S>
@@ -23,11 +25,14 @@ __device__ uint2 narrow(const float4& v) {
 /// which comes times 2 / ln(2).
 __device__ inline float fractions(float key_a, float key_b, float query_a, float query_b, float a,
                                   float b) {
-  // Where both are this large, tanh is 1 and their product is still a number.
+  // Where both are this large, tanh is 1 and their product is still a number. NaN stays NaN.
   constexpr float kMost = 60;
-  const float x = 1 + power_of_two(fminf(fmaf(key_a, 2 * kLog2OfE, query_a), kMost));
-  const float y = 1 + power_of_two(fminf(fmaf(key_b, 2 * kLog2OfE, query_b), kMost));
-  return fmaf(a, y, b * x) * reciprocal(x * y);
+  const auto bounded = [](float key, float query) {
+    return recurrent::cuda::at_most(kMost, fmaf(key, 2 * kLog2E, query));
+  };
+  const float x = 1 + recurrent::cuda::fast_exp2(bounded(key_a, query_a));
+  const float y = 1 + recurrent::cuda::fast_exp2(bounded(key_b, query_b));
+  return fmaf(a, y, b * x) * recurrent::cuda::fast_reciprocal(x * y);
 }
 
 /// The sum of this lane and the one `half` away: of `low` in the lower of them, `high` in the

@@ -59,9 +59,9 @@ std::optional<std::string> refuse(const Descriptor& d, const runtime::Device& de
     return fmt::format("it has {} layers of LSTM", kLayers);
   }
   if (d.attention != AttentionType::kAdditive) return "it has additive attention";
-  if (d.rows > kRows) return fmt::format("it takes {} rows, not {}", kRows, d.rows);
+  if (d.rows > kRows) return fmt::format("it takes up to {} rows, not {}", kRows, d.rows);
   if (d.source_time > kMostSource) {
-    return fmt::format("it takes {} source positions, not {}", kMostSource, d.source_time);
+    return fmt::format("it takes up to {} source positions, not {}", kMostSource, d.source_time);
   }
   // Steps take as long as those of kWidth, which single launches for fewer units don't.
   constexpr std::int64_t kFewestUnits = kWidth / 2 + 1, kFewestSteps = 3;
@@ -69,7 +69,10 @@ std::optional<std::string> refuse(const Descriptor& d, const runtime::Device& de
     return fmt::format("it takes {} to {} units, keys and outputs of up to as many", kFewestUnits,
                        kWidth);
   }
-  if (d.target_time < kFewestSteps) return "it takes as long to begin as two steps";
+  if (d.target_time < kFewestSteps) {
+    return fmt::format("beginning takes as long as two steps, which {} don't pay for",
+                       d.target_time);
+  }
   const runtime::cuda::CurrentDevice current(gpu.ordinal);
   const int clusters = clusters_at_once(kernels_of(d.dtype).forward);
   if (clusters >= kClusters) return std::nullopt;

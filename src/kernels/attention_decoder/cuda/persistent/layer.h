@@ -1,8 +1,8 @@
 #pragma once
 
-#include "kernels/attention_decoder/cuda/persistent/activations.h"
 #include "kernels/attention_decoder/cuda/persistent/cell_place.h"
 #include "kernels/attention_decoder/cuda/persistent/product.h"
+#include "kernels/recurrent/cuda/cells.h"
 
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
@@ -47,6 +47,7 @@ class LayerRole {
   }
 
  private:
+  using Math = recurrent::cuda::FastMath;
   static constexpr int kSteps = kOwnTiles * kTileSteps;
 
   __device__ static int thread() { return thread_of_role(); }
@@ -213,11 +214,11 @@ class LayerRole {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const bool active = (active_ >> i & 1) != 0;
-      const float in = fast_sigmoid(gates[i][0]), forget = fast_sigmoid(gates[i][1]);
-      const float cell = fast_tanh(gates[i][2]), out = fast_sigmoid(gates[i][3]);
+      const float in = Math::logistic(gates[i][0]), forget = Math::logistic(gates[i][1]);
+      const float cell = Math::tanh(gates[i][2]), out = Math::logistic(gates[i][3]);
       const float c = forget * c_[i] + in * cell;
       c_[i] = active ? c : c_[i];
-      h[i] = out * fast_tanh(c);
+      h[i] = out * Math::tanh(c);
       y[i] = active && (kept_ >> i & 1) != 0 ? h[i] * scale : 0;
       saved[0][i] = active ? in : 0;
       saved[1][i] = active ? forget : 0;

@@ -248,11 +248,12 @@ LayerForward take_piece(const LayerForward& args, const CellKind& kind) {
   return piece;
 }
 
-/// Why this GPU doesn't run all blocks of a launch with so many rows at once.
-std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass,
-                                         std::int64_t rows) {
+/// Why this GPU doesn't run all blocks of so many launches with so many rows at once.
+std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass, std::int64_t rows,
+                                         std::int64_t abreast) {
   const std::int64_t gates = descriptor.gates();
-  Spread spread = spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions).value();
+  Spread spread =
+      spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions, abreast).value();
   const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype, descriptor.tf32});
   const void* kernel = kernel_of(kernels, pass, spread.geometry);
   const int bytes = fill_memory(spread.geometry, pass, descriptor.dtype);
@@ -261,9 +262,10 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass
   int clusters = 0;
   check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
         "ask how many clusters of a recurrent kernel run at once");
-  if (clusters * spread.cluster >= spread.blocks()) return std::nullopt;
+  const std::int64_t blocks = abreast * spread.blocks();
+  if (clusters * spread.cluster >= blocks) return std::nullopt;
   return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
-                     spread.blocks() / spread.cluster, spread.cluster);
+                     blocks / spread.cluster, spread.cluster);
 }
 
 std::optional<std::string> refuse_pass(const Descriptor& descriptor,
@@ -279,9 +281,13 @@ std::optional<std::string> refuse_pass(const Descriptor& descriptor,
     return fmt::format("with {} rows to a block, a kernel a step is faster", tiles * kTileRows);
   }
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
+  const bool halves = pass == Pass::kForward && halves_pay(descriptor, descriptor.time);
+  const std::int64_t abreast = halves ? 2 : 1;
   // A run of fewer rows may take more blocks, or clusters of another size.
   for (std::int64_t rows = descriptor.rows; rows > 0; rows -= kTileRows) {
-    if (auto reason = refuse_blocks(descriptor, pass, rows)) return reason;
+    for (std::int64_t launches = 1; launches <= abreast; ++launches) {
+      if (auto reason = refuse_blocks(descriptor, pass, rows, launches)) return reason;
+    }
   }
   return std::nullopt;
 }
