@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,11 @@ class Classifier {
   /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
   /// one that is damaged or of another model, and as classify_part; then all stays as it was.
   void load_state(const std::string& path);
+  /// Where the text stands, as the bytes of that file: so one model takes turns with many. Throws
+  /// as classify_part.
+  std::string state();
+  /// The next part goes on from there. Throws as load_state, the bytes being what it calls a file.
+  void set_state(std::string_view bytes);
 
   ModelInfo info() const;
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/model_info.h"
@@ -51,6 +52,12 @@ struct GenerateOptions {
   std::string save_state{};  ///< where to write how the texts can be gone on with
 };
 
+/// Texts that can be gone on with.
+struct TextParts {
+  std::vector<Hypothesis> texts;
+  std::string state;  ///< the bytes of the file that GenerateOptions::save_state would have named
+};
+
 /// A trained language model on a device. Not thread-safe.
 class LanguageModel {
  public:
@@ -67,6 +74,9 @@ class LanguageModel {
   /// ErrorCode::kInvalidArgument for options that can't be or contradict each other, kFormat for a
   /// damaged state or one of another model, kIo if the state can't be written.
   std::vector<Hypothesis> generate(const GenerateOptions& options);
+  /// The same with states in memory rather than in files, which `options` can't name: goes on from
+  /// a TextParts::state, as GenerateOptions::state says, or begins if it is empty.
+  TextParts generate_part(const GenerateOptions& options, std::string_view state = {});
 
   /// log p of each text and its end, each by itself: of an empty text that of its end. A model on
   /// features takes a vector for each text. Throws ErrorCode::kFormat for text that the tokenizer

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/model_info.h"
@@ -65,6 +66,11 @@ class Tagger {
   /// The next part goes on from there. Throws ErrorCode::kNotFound if there is no file, kFormat for
   /// one that is damaged or of another model, and as tag_part; then all stays as it was.
   void load_state(const std::string& path);
+  /// Where the sentence stands, as the bytes of that file: so one model takes turns with many.
+  /// Throws as tag_part.
+  std::string state();
+  /// The next part goes on from there. Throws as load_state, the bytes being what it calls a file.
+  void set_state(std::string_view bytes);
 
   /// The labels it gives.
   const std::vector<std::string>& labels() const;

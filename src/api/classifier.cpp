@@ -138,6 +138,12 @@ void Classifier::load_state(const std::string& path) {
   state_->so_far = state_->stream.load(path, labels().size());
 }
 
+std::string Classifier::state() { return state_->stream.bytes(state_->so_far); }
+
+void Classifier::set_state(std::string_view bytes) {
+  state_->so_far = state_->stream.set_bytes(bytes, labels().size());
+}
+
 ModelInfo Classifier::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }

@@ -137,6 +137,10 @@ void FeatureModel::save_state(const std::string& path) { state_->stream.save(pat
 
 void FeatureModel::load_state(const std::string& path) { state_->stream.load(path); }
 
+std::string FeatureModel::state() { return state_->stream.bytes(); }
+
+void FeatureModel::set_state(std::string_view bytes) { state_->stream.set_bytes(bytes); }
+
 ModelInfo FeatureModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }

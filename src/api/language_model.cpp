@@ -28,13 +28,36 @@ struct LanguageModel::State {
   const models::LanguageModel& model() const {
     return dynamic_cast<const models::LanguageModel&>(*loaded.model);
   }
+  std::vector<Hypothesis> generate(const GenerateOptions& options, api::TextStates states);
+  /// Of the model, whose weights stay as they are: made once.
+  const std::string& identity() {
+    if (saved_with.empty()) saved_with = decoding::identity_of(context, model());
+    return saved_with;
+  }
 
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   training::LoadedModel loaded;
   api::TextSegmentation segmentation;
+  std::string saved_with;
 };
+
+std::vector<Hypothesis> LanguageModel::State::generate(const GenerateOptions& options,
+                                                       api::TextStates states) {
+  const data::Tokenizer& tokenizer = *loaded.tokenizers.target;
+  std::vector<std::int32_t> prefix;
+  if (!options.prefix.empty()) {
+    const auto segmented = segmentation.target({&options.prefix, 1});
+    prefix = api::tokenize_prefixes(segmented, 1, tokenizer, options.max_length).front();
+  }
+  api::TextGeneration generation(context, model(), options, std::move(states), std::move(prefix));
+  std::vector<Hypothesis> texts;
+  for (const decoding::Hypothesis& found : generation.run()) {
+    texts.push_back(api::hypothesis_of(tokenizer, found));
+  }
+  return texts;
+}
 
 LanguageModel::LanguageModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 LanguageModel::~LanguageModel() = default;
@@ -67,18 +90,31 @@ ModelInfo LanguageModel::info() const {
 }
 
 std::vector<Hypothesis> LanguageModel::generate(const GenerateOptions& options) {
-  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
-  std::vector<std::int32_t> prefix;
-  if (!options.prefix.empty()) {
-    const auto segmented = state_->segmentation.target({&options.prefix, 1});
-    prefix = api::tokenize_prefixes(segmented, 1, tokenizer, options.max_length).front();
+  api::TextStates states;
+  if (!options.state.empty()) {
+    states.from = [&] { return decoding::load_stream(options.state, state_->identity()); };
   }
-  api::TextGeneration generation(state_->context, state_->model(), options, std::move(prefix));
-  std::vector<Hypothesis> texts;
-  for (const decoding::Hypothesis& found : generation.run()) {
-    texts.push_back(api::hypothesis_of(tokenizer, found));
+  if (!options.save_state.empty()) {
+    states.to = [&](const decoding::StreamState& left) {
+      decoding::save_stream(options.save_state, left, state_->identity());
+    };
   }
-  return texts;
+  return state_->generate(options, std::move(states));
+}
+
+TextParts LanguageModel::generate_part(const GenerateOptions& options, std::string_view state) {
+  SLUICE_CHECK(options.state.empty() && options.save_state.empty(),
+               "generate_part takes and gives states in memory; files of states are for generate");
+  TextParts parts;
+  api::TextStates states;
+  if (!state.empty()) {
+    states.from = [&] { return decoding::stream_of_bytes(state, state_->identity()); };
+  }
+  states.to = [&](const decoding::StreamState& left) {
+    parts.state = decoding::stream_bytes(left, state_->identity());
+  };
+  parts.texts = state_->generate(options, std::move(states));
+  return parts;
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/dtype.h"
+#include "io/checkpoint.h"
 
 namespace sluice::api {
 namespace {
@@ -73,29 +74,48 @@ void PartStream::begin() {
   if (stream_) stream_->begin(context_);
 }
 
-void PartStream::save(const std::string& path, const std::vector<float>& answer) {
-  require_parts();
-  const decoding::SequenceState state{decoding::download_state(context_, stream_of(1).state()),
-                                      answer};
-  decoding::save_sequence(path, state, decoding::identity_of(context_, model_));
+const std::string& PartStream::identity() {
+  if (identity_.empty()) identity_ = decoding::identity_of(context_, model_);
+  return identity_;
 }
 
-std::vector<float> PartStream::load(const std::string& path, std::size_t answers) {
+decoding::SequenceState PartStream::standing(const std::vector<float>& answer) {
   require_parts();
-  decoding::SequenceState state =
-      decoding::load_sequence(path, decoding::identity_of(context_, model_));
+  return {decoding::download_state(context_, stream_of(1).state()), answer};
+}
+
+std::vector<float> PartStream::go_on(decoding::SequenceState state, const std::string& origin,
+                                     std::size_t answers) {
   if (!state.answer.empty() && state.answer.size() != answers) {
     base::fail(ErrorCode::kFormat,
-               "'{}' holds {} numbers of an answer, but states of this model hold {}", path,
+               "'{}' holds {} numbers of an answer, but states of this model hold {}", origin,
                state.answer.size(), answers);
   }
   try {
     decoding::upload_state(context_, stream_of(1).state(), state.model);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kFormat) throw;
-    base::fail(error.code(), "'{}': {}", path, error.what());
+    base::fail(error.code(), "'{}': {}", origin, error.what());
   }
   return std::move(state.answer);
+}
+
+void PartStream::save(const std::string& path, const std::vector<float>& answer) {
+  decoding::save_sequence(path, standing(answer), identity());
+}
+
+std::vector<float> PartStream::load(const std::string& path, std::size_t answers) {
+  require_parts();
+  return go_on(decoding::load_sequence(path, identity()), path, answers);
+}
+
+std::string PartStream::bytes(const std::vector<float>& answer) {
+  return decoding::sequence_bytes(standing(answer), identity());
+}
+
+std::vector<float> PartStream::set_bytes(std::string_view bytes, std::size_t answers) {
+  require_parts();
+  return go_on(decoding::sequence_of_bytes(bytes, identity()), io::Container{}.origin, answers);
 }
 
 }  // namespace sluice::api

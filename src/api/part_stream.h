@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,8 +47,17 @@ class PartStream {
   /// none. Throws as decoding::load_sequence, and ErrorCode::kFormat for a state or an answer that
   /// doesn't fit; then the sequence stands where it did.
   std::vector<float> load(const std::string& path, std::size_t answers = 0);
+  /// The same by the bytes of that file.
+  std::string bytes(const std::vector<float>& answer = {});
+  std::vector<float> set_bytes(std::string_view bytes, std::size_t answers = 0);
 
  private:
+  /// Of the model, whose weights stay as they are: made once.
+  const std::string& identity();
+  decoding::SequenceState standing(const std::vector<float>& answer);
+  /// `load` of what `origin`, for messages, held.
+  std::vector<float> go_on(decoding::SequenceState state, const std::string& origin,
+                           std::size_t answers);
   template <typename T>
   void run_pieces(std::span<const T> values, std::int64_t width,
                   const std::function<void(const runtime::Tensor&)>& take);
@@ -58,7 +68,7 @@ class PartStream {
   const runtime::Context& context_;
   const models::Model& model_;
   const kernels::recurrent::Descriptor& stack_;
-  std::string whole_, refusal_;
+  std::string whole_, refusal_, identity_;
   std::optional<models::SequenceStream> stream_;
   runtime::Buffer piece_;  ///< the source at work
 };

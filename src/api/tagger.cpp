@@ -157,6 +157,10 @@ void Tagger::save_state(const std::string& path) { state_->stream.save(path); }
 
 void Tagger::load_state(const std::string& path) { state_->stream.load(path); }
 
+std::string Tagger::state() { return state_->stream.bytes(); }
+
+void Tagger::set_state(std::string_view bytes) { state_->stream.set_bytes(bytes); }
+
 const std::vector<std::string>& Tagger::labels() const {
   return state_->loaded.tokenizers.labels->names();
 }

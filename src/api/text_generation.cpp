@@ -18,13 +18,13 @@ using decoding::Hypothesis;
 using decoding::Sampling;
 using models::LanguageModelDecoding;
 
-void check(const GenerateOptions& options) {
-  const bool streams = !options.state.empty() || !options.save_state.empty();
+void check(const GenerateOptions& options, const TextStates& states) {
+  const bool streams = states.from || states.to;
   SLUICE_CHECK(!options.search || !streams,
                "what a search finds has ended, so it has no state to save or to go on from");
-  SLUICE_CHECK(options.state.empty() || options.prefix.empty(),
+  SLUICE_CHECK(!states.from || options.prefix.empty(),
                "texts that go on from a state have begun, so they can't be given a prefix");
-  SLUICE_CHECK(options.state.empty() || options.features.values.empty(),
+  SLUICE_CHECK(!states.from || options.features.values.empty(),
                "texts that go on from a state have begun, so they can't be given features");
   SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
   SLUICE_CHECK(options.sample.samples >= 1, "samples is {}; it must be at least 1",
@@ -69,10 +69,15 @@ void require_features(const models::LanguageModelConfig& config, const FeatureVe
 }
 
 TextGeneration::TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
-                               const GenerateOptions& options, std::vector<std::int32_t> prefix)
-    : context_(context), model_(model), options_(options), prefix_(std::move(prefix)) {
-  check(options);
-  if (options.state.empty()) require_features(model.config(), options.features);
+                               const GenerateOptions& options, TextStates states,
+                               std::vector<std::int32_t> prefix)
+    : context_(context),
+      model_(model),
+      options_(options),
+      states_(std::move(states)),
+      prefix_(std::move(prefix)) {
+  check(options, states_);
+  if (!states_.from) require_features(model.config(), options.features);
 }
 
 std::int64_t TextGeneration::vectors() const {
@@ -86,7 +91,7 @@ void TextGeneration::begin(LanguageModelDecoding& decoding, std::int64_t first, 
                            std::int64_t texts) const {
   const std::int64_t width = model_.config().features;
   std::vector<float> values(static_cast<std::size_t>(count * width));
-  for (std::int64_t i = 0; i < count && options_.state.empty(); ++i) {
+  for (std::int64_t i = 0; i < count && !states_.from; ++i) {
     std::copy_n(options_.features.values.begin() + (first + i) / texts * width, width,
                 values.begin() + i * width);
   }
@@ -103,8 +108,7 @@ void TextGeneration::begin(LanguageModelDecoding& decoding, std::int64_t first, 
 
 std::vector<Hypothesis> TextGeneration::run() {
   if (options_.search) return search();
-  if (options_.state.empty()) return draw();
-  return resume(decoding::load_stream(options_.state, decoding::identity_of(context_, model_)));
+  return states_.from ? resume(states_.from()) : draw();
 }
 
 std::vector<Hypothesis> TextGeneration::search() {
@@ -145,7 +149,7 @@ decoding::SamplingOptions TextGeneration::sampling_options() const {
 std::vector<Hypothesis> TextGeneration::draw() {
   // One state is of one batch.
   const std::int64_t samples = options_.sample.samples * vectors();
-  const std::int64_t batch = options_.save_state.empty() ? options_.batch : samples;
+  const std::int64_t batch = states_.to ? samples : options_.batch;
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < samples; first += batch) {
     auto some = draw(first, std::min(batch, samples - first));
@@ -180,9 +184,7 @@ std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& stat
 }
 
 void TextGeneration::keep(const Sampling& sampling) const {
-  if (options_.save_state.empty()) return;
-  save_stream(options_.save_state, sampling.stream_state(context_),
-              decoding::identity_of(context_, model_));
+  if (states_.to) states_.to(sampling.stream_state(context_));
 }
 
 }  // namespace sluice::api

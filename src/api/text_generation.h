@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "decoding/sampling.h"
@@ -14,12 +15,20 @@ namespace sluice::api {
 /// takes.
 void require_features(const models::LanguageModelConfig& config, const FeatureVectors& features);
 
+/// How texts are gone on with; empty functions: they aren't.
+struct TextStates {
+  std::function<decoding::StreamState()> from;           ///< gives what to go on from
+  std::function<void(const decoding::StreamState&)> to;  ///< takes where the texts stand
+};
+
 /// Texts of a language model, as GenerateOptions ask for. Throws as LanguageModel::generate.
 class TextGeneration {
  public:
-  /// All must outlive it. `prefix` is options.prefix as tokens.
+  /// All must outlive it. `prefix` is options.prefix as tokens; files of states are left to
+  /// `states`.
   TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
-                 const GenerateOptions& options, std::vector<std::int32_t> prefix);
+                 const GenerateOptions& options, TextStates states,
+                 std::vector<std::int32_t> prefix);
 
   std::vector<decoding::Hypothesis> run();
 
@@ -43,6 +52,7 @@ class TextGeneration {
   const runtime::Context& context_;
   const models::LanguageModel& model_;
   const GenerateOptions& options_;
+  TextStates states_;
   std::vector<std::int32_t> prefix_;
 };
 

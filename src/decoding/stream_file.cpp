@@ -45,8 +45,8 @@ void require_same_model(const std::string& file, const std::string& saved, const
   const std::string saved_kind = kind_of(saved), own_kind = kind_of(own);
   if (saved_kind != own_kind) {
     base::fail(ErrorCode::kFormat,
-               "'{}' is a state of another kind of model, {}, and this one is of kind {}: give a "
-               "file that --save-state wrote with this model",
+               "'{}' is a state of another kind of model, {}, and this one is of kind {}: give one "
+               "that was saved with this model",
                file, saved_kind, own_kind);
   }
   base::fail(ErrorCode::kFormat,
@@ -106,10 +106,7 @@ void check_finite(const std::string& origin, std::string_view name, const HostTe
   if (tensor.dtype == base::DType::kFloat64) check(tensor.values<double>());
 }
 
-}  // namespace
-
-void save_stream(const std::filesystem::path& path, const StreamState& state,
-                 const std::string& model_identity) {
+io::Container to_container(const StreamState& state, const std::string& model_identity) {
   io::Container file;
   file.text = json{{"model", model_identity},
                    {"seed", state.seed},
@@ -122,11 +119,10 @@ void save_stream(const std::filesystem::path& path, const StreamState& state,
   add(file, "status", state.status);
   add(file, "scores", state.scores);
   add_model(file, state.model);
-  io::write_stream(path, file);
+  return file;
 }
 
-StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity) {
-  const io::Container file = io::read_stream(path);
+StreamState stream_state(const io::Container& file, const std::string& model_identity) {
   const Text text = parse(file, model_identity, [](const json& t) {
     return Text{t.at("seed"), t.at("inputs"), t.at("samples"), t.at("steps")};
   });
@@ -149,17 +145,15 @@ StreamState load_stream(const std::filesystem::path& path, const std::string& mo
   return state;
 }
 
-void save_sequence(const std::filesystem::path& path, const SequenceState& state,
-                   const std::string& model_identity) {
+io::Container to_container(const SequenceState& state, const std::string& model_identity) {
   io::Container file;
   file.text = json{{"model", model_identity}, {"answers", state.answer.size()}}.dump();
   add(file, "answer", state.answer);
   add_model(file, state.model);
-  io::write_stream(path, file);
+  return file;
 }
 
-SequenceState load_sequence(const std::filesystem::path& path, const std::string& model_identity) {
-  const io::Container file = io::read_stream(path);
+SequenceState sequence_state(const io::Container& file, const std::string& model_identity) {
   const auto answers = parse(file, model_identity,
                              [](const json& t) { return t.at("answers").get<std::int64_t>(); });
   if (answers < 0 || answers > kMost) {
@@ -170,6 +164,42 @@ SequenceState load_sequence(const std::filesystem::path& path, const std::string
   state.answer = take<float>(file, "answer", answers);
   state.model = take_model(file);
   return state;
+}
+
+}  // namespace
+
+void save_stream(const std::filesystem::path& path, const StreamState& state,
+                 const std::string& model_identity) {
+  io::write_stream(path, to_container(state, model_identity));
+}
+
+std::string stream_bytes(const StreamState& state, const std::string& model_identity) {
+  return io::stream_bytes(to_container(state, model_identity));
+}
+
+StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity) {
+  return stream_state(io::read_stream(path), model_identity);
+}
+
+StreamState stream_of_bytes(std::string_view bytes, const std::string& model_identity) {
+  return stream_state(io::stream_of_bytes(bytes), model_identity);
+}
+
+void save_sequence(const std::filesystem::path& path, const SequenceState& state,
+                   const std::string& model_identity) {
+  io::write_stream(path, to_container(state, model_identity));
+}
+
+std::string sequence_bytes(const SequenceState& state, const std::string& model_identity) {
+  return io::stream_bytes(to_container(state, model_identity));
+}
+
+SequenceState load_sequence(const std::filesystem::path& path, const std::string& model_identity) {
+  return sequence_state(io::read_stream(path), model_identity);
+}
+
+SequenceState sequence_of_bytes(std::string_view bytes, const std::string& model_identity) {
+  return sequence_state(io::stream_of_bytes(bytes), model_identity);
 }
 
 }  // namespace sluice::decoding

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/host_tensor.h"
@@ -53,11 +54,16 @@ void save_stream(const std::filesystem::path& path, const StreamState& state,
 /// Throws ErrorCode::kNotFound if there is no file, kFormat for what is damaged, of another kind,
 /// newer than this program or saved from a model of another identity.
 StreamState load_stream(const std::filesystem::path& path, const std::string& model_identity);
+/// The bytes of that file, and a state of them; it throws as load_stream.
+std::string stream_bytes(const StreamState& state, const std::string& model_identity);
+StreamState stream_of_bytes(std::string_view bytes, const std::string& model_identity);
 
 /// The same of one sequence, whose numbers are finite: load_sequence throws ErrorCode::kFormat for
 /// others.
 void save_sequence(const std::filesystem::path& path, const SequenceState& state,
                    const std::string& model_identity);
 SequenceState load_sequence(const std::filesystem::path& path, const std::string& model_identity);
+std::string sequence_bytes(const SequenceState& state, const std::string& model_identity);
+SequenceState sequence_of_bytes(std::string_view bytes, const std::string& model_identity);
 
 }  // namespace sluice::decoding

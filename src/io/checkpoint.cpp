@@ -33,6 +33,8 @@ constexpr Kind kState{"training_state", "state", kStateFileName, "where a traini
                       "(training.init_from)"};
 constexpr Kind kStream{"stream_state", "stream", "", "a state that --save-state wrote",
                        "a file that --save-state wrote"};
+constexpr Kind kStreamBytes{kStream.name, kStream.text_key, "", kStream.held,
+                            "what this model gave as its state"};
 
 /// "the weights of a model", "'other'"
 std::string held_by(std::string_view name) {
@@ -42,7 +44,8 @@ std::string held_by(std::string_view name) {
   return quote_name(name);
 }
 
-void write_container(const fs::path& path, const Container& container, const Kind& kind) {
+/// Borrows the container's data.
+SafetensorsWriter writer_of(const Container& container, const Kind& kind) {
   SafetensorsWriter writer;
   writer.set_metadata("sluice_container", std::to_string(kContainerVersion));
   writer.set_metadata("sluice_kind", std::string(kind.name));
@@ -57,7 +60,7 @@ void write_container(const fs::path& path, const Container& container, const Kin
     writer.add(name, DType::kUInt8, {static_cast<std::int64_t>(bytes.size())},
                std::as_bytes(std::span(bytes)));
   }
-  writer.write(path);
+  return writer;
 }
 
 const std::string& require_metadata(const SafetensorsFile& file, std::string_view key) {
@@ -119,25 +122,19 @@ fs::path resolve_file(const fs::path& path, const Kind& kind) {
 }
 
 /// Refuses in words what isn't the kind of file at all: its header would begin with this byte.
-void require_safetensors(const fs::path& path, const Kind& kind) {
+void require_safetensors(const ByteSource& source, const Kind& kind) {
   constexpr std::uint64_t kFirst = 8;
-  const File file = File::open(path);
   std::byte first{};
-  if (file.size() > kFirst) file.read_at(kFirst, std::span(&first, 1));
+  if (source.size() > kFirst) source.read_at(kFirst, std::span(&first, 1));
   if (first == std::byte{'{'}) return;
   fail(ErrorCode::kFormat, "'{}' is no safetensors file, which Sluice's files are; give {}",
-       path.native(), kind.wanted);
+       source.path().native(), kind.wanted);
 }
 
-/// Opens a file of that kind; `revision` may be null.
-SafetensorsFile open_container(const fs::path& path, const Kind& kind, int* revision) {
-  const fs::path resolved = resolve_file(path, kind);
-  std::error_code ignored;
-  if (fs::status(resolved, ignored).type() == fs::file_type::not_found) {
-    fail(ErrorCode::kNotFound, "there is no '{}'; give {}", resolved.native(), kind.wanted);
-  }
-  require_safetensors(resolved, kind);
-  SafetensorsFile file = SafetensorsFile::open(resolved);
+/// Opens what is of that kind; `revision` may be null.
+SafetensorsFile open_container(ByteSource source, const Kind& kind, int* revision) {
+  require_safetensors(source, kind);
+  SafetensorsFile file = SafetensorsFile::open(std::move(source));
   checked_version(file, "sluice_container", kContainerVersion);
   const int found_revision = checked_version(file, "model_revision", kModelRevision);
   if (revision != nullptr) *revision = found_revision;
@@ -149,9 +146,18 @@ SafetensorsFile open_container(const fs::path& path, const Kind& kind, int* revi
   return file;
 }
 
-Container read_container(const fs::path& path, const Kind& kind) {
+ByteSource open_file(const fs::path& path, const Kind& kind) {
+  const fs::path resolved = resolve_file(path, kind);
+  std::error_code ignored;
+  if (fs::status(resolved, ignored).type() == fs::file_type::not_found) {
+    fail(ErrorCode::kNotFound, "there is no '{}'; give {}", resolved.native(), kind.wanted);
+  }
+  return ByteSource(File::open(resolved));
+}
+
+Container read_container(ByteSource source, const Kind& kind) {
   Container container;
-  const SafetensorsFile file = open_container(path, kind, &container.revision);
+  const SafetensorsFile file = open_container(std::move(source), kind, &container.revision);
   container.origin = file.path().native();
   container.text = require_metadata(file, kind.text_key);
   for (const SafetensorsEntry& entry : file.tensors()) {
@@ -164,6 +170,10 @@ Container read_container(const fs::path& path, const Kind& kind) {
     container.blobs.emplace(entry.name, std::move(bytes));
   }
   return container;
+}
+
+Container read_container(const fs::path& path, const Kind& kind) {
+  return read_container(open_file(path, kind), kind);
 }
 
 std::vector<std::string_view> names_of(const TensorTable& tensors) {
@@ -182,16 +192,18 @@ void write_model(const fs::path& path, const Container& model) {
                  quote_name(name), base::name_of(tensor.dtype), model.revision,
                  model.revision >= 2 ? ", bfloat16 or int8" : "");
   }
-  write_container(path, model, kModel);
+  writer_of(model, kModel).write(path);
 }
 
 void write_state(const fs::path& path, const Container& state) {
-  write_container(path, state, kState);
+  writer_of(state, kState).write(path);
 }
 
 void write_stream(const fs::path& path, const Container& stream) {
-  write_container(path, stream, kStream);
+  writer_of(stream, kStream).write(path);
 }
+
+std::string stream_bytes(const Container& stream) { return writer_of(stream, kStream).bytes(); }
 
 fs::path model_file(const fs::path& path) { return resolve_file(path, kModel); }
 
@@ -201,9 +213,13 @@ Container read_state(const fs::path& path) { return read_container(path, kState)
 
 Container read_stream(const fs::path& path) { return read_container(path, kStream); }
 
+Container stream_of_bytes(std::string_view bytes) {
+  return read_container(ByteSource(bytes, Container{}.origin), kStreamBytes);
+}
+
 DType narrowest_dtype(const fs::path& path) {
   DType narrowest = DType::kFloat32;
-  const SafetensorsFile file = open_container(path, kModel, nullptr);
+  const SafetensorsFile file = open_container(open_file(path, kModel), kModel, nullptr);
   for (const SafetensorsEntry& entry : file.tensors()) {
     if (!entry.dtype || *entry.dtype == DType::kUInt8) continue;
     if (base::size_of(*entry.dtype) < base::size_of(narrowest)) narrowest = *entry.dtype;

@@ -53,6 +53,8 @@ void write_model(const std::filesystem::path& path, const Container& model);
 void write_state(const std::filesystem::path& path, const Container& state);
 /// Of samples to go on with: a file of its own, anywhere.
 void write_stream(const std::filesystem::path& path, const Container& stream);
+/// The bytes of that file.
+std::string stream_bytes(const Container& stream);
 
 /// The model's file that `path` names: itself, that of a checkpoint folder, or that of a training
 /// run's folder, of whose checkpoints best/ comes before last/. Folders are recovered first
@@ -65,6 +67,8 @@ std::filesystem::path model_file(const std::filesystem::path& path);
 Container read_model(const std::filesystem::path& path);
 Container read_state(const std::filesystem::path& path);
 Container read_stream(const std::filesystem::path& path);
+/// The same of stream_bytes().
+Container stream_of_bytes(std::string_view bytes);
 
 /// The dtype of the fewest bits among a model file's parameters, from its header alone; errors as
 /// read_model.

@@ -17,14 +17,14 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr std::uint64_t kPrefix = sizeof(std::uint64_t);
 
-std::uint64_t checked_header_length(const File& file, std::uint64_t file_size) {
-  const std::string& name = file.path().native();
+std::uint64_t checked_header_length(const ByteSource& source, std::uint64_t file_size) {
+  const std::string& name = source.path().native();
   if (file_size < kPrefix) {
     fail(ErrorCode::kFormat, "'{}': {} bytes are too short for a safetensors file", name,
          file_size);
   }
   std::uint64_t length = 0;
-  file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
+  source.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kLongestSafetensorsHeader) {
     fail(ErrorCode::kFormat,
          "'{}': the header states a length of {} bytes; at most {} are allowed (is this a "
@@ -40,22 +40,26 @@ std::uint64_t checked_header_length(const File& file, std::uint64_t file_size) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(File file, SafetensorsHeader header, std::uint64_t data_begin)
-    : file_(std::move(file)), header_(std::move(header)), data_begin_(data_begin) {
+SafetensorsFile::SafetensorsFile(ByteSource source, SafetensorsHeader header,
+                                 std::uint64_t data_begin)
+    : source_(std::move(source)), header_(std::move(header)), data_begin_(data_begin) {
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
     index_.emplace(header_.tensors[i].name, i);
   }
 }
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  File file = File::open(path);
-  const std::uint64_t file_size = file.size();
-  const std::uint64_t length = checked_header_length(file, file_size);
+  return open(ByteSource(File::open(path)));
+}
+
+SafetensorsFile SafetensorsFile::open(ByteSource source) {
+  const std::uint64_t size = source.size();
+  const std::uint64_t length = checked_header_length(source, size);
   std::string json(static_cast<std::size_t>(length), '\0');
-  file.read_at(kPrefix, std::as_writable_bytes(std::span(json)));
+  source.read_at(kPrefix, std::as_writable_bytes(std::span(json)));
   SafetensorsHeader header =
-      parse_safetensors_header(path.native(), json, file_size - kPrefix - length);
-  return SafetensorsFile(std::move(file), std::move(header), kPrefix + length);
+      parse_safetensors_header(source.path().native(), json, size - kPrefix - length);
+  return SafetensorsFile(std::move(source), std::move(header), kPrefix + length);
 }
 
 const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
@@ -79,7 +83,7 @@ const SafetensorsEntry& SafetensorsFile::readable(std::string_view name) const {
 }
 
 void SafetensorsFile::read_entry(const SafetensorsEntry& entry, std::span<std::byte> bytes) const {
-  file_.read_at(data_begin_ + entry.begin, bytes);
+  source_.read_at(data_begin_ + entry.begin, bytes);
 }
 
 void SafetensorsFile::read(std::string_view name, std::span<std::byte> bytes) const {
@@ -124,7 +128,7 @@ void SafetensorsWriter::set_metadata(std::string key, std::string value) {
   metadata_[std::move(key)] = std::move(value);
 }
 
-void SafetensorsWriter::write(const std::filesystem::path& path) const {
+void SafetensorsWriter::emit(const std::function<void(std::span<const std::byte>)>& put) const {
   std::vector<Item> items = items_;
   std::stable_sort(items.begin(), items.end(),
                    [](const Item& a, const Item& b) { return a.element_size > b.element_size; });
@@ -138,14 +142,26 @@ void SafetensorsWriter::write(const std::filesystem::path& path) const {
   const std::string json = format_safetensors_header(header);
   const std::uint64_t length = json.size();
   SLUICE_CHECK(length <= kLongestSafetensorsHeader,
-               "'{}': a header of {} bytes is longer than the format's {}", path.native(), length,
+               "a header of {} bytes is longer than the format's {}", length,
                kLongestSafetensorsHeader);
 
+  put(std::as_bytes(std::span(&length, 1)));
+  put(std::as_bytes(std::span(json)));
+  for (const Item& item : items) put(item.data);
+}
+
+void SafetensorsWriter::write(const std::filesystem::path& path) const {
   DurableFile file(path);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(std::as_bytes(std::span(json)));
-  for (const Item& item : items) file.write(item.data);
+  emit([&](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
+}
+
+std::string SafetensorsWriter::bytes() const {
+  std::string all;
+  emit([&](std::span<const std::byte> bytes) {
+    all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  return all;
 }
 
 }  // namespace sluice::io

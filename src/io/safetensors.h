@@ -2,30 +2,33 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "io/file.h"
+#include "io/byte_source.h"
 #include "io/host_tensor.h"
 #include "io/safetensors_header.h"
 
 namespace sluice::io {
 
-/// An open file in the safetensors format: 8 bytes of header length N (little-endian), N bytes of
-/// JSON, then the tensors' data, row-major and little-endian. Opening checks everything that can be
-/// checked without reading data; no memory is taken before the number asking for it is checked
-/// against the file's size. Refusals are ErrorCode::kFormat and name file, tensor and number.
+/// What is in the safetensors format, an open file or bytes in memory: 8 bytes of header length N
+/// (little-endian), N bytes of JSON, then the tensors' data, row-major and little-endian. Opening
+/// checks everything that can be checked without reading data; no memory is taken before the number
+/// asking for it is checked against the file's size. Refusals are ErrorCode::kFormat and name file,
+/// tensor and number.
 class SafetensorsFile {
  public:
   static SafetensorsFile open(const std::filesystem::path& path);
+  static SafetensorsFile open(ByteSource source);
 
   /// In the order of their data.
   const std::vector<SafetensorsEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  const std::filesystem::path& path() const { return file_.path(); }
+  const std::filesystem::path& path() const { return source_.path(); }
 
   /// Null if there is none of that name.
   const SafetensorsEntry* find(std::string_view name) const;
@@ -37,12 +40,12 @@ class SafetensorsFile {
   HostTensor read(std::string_view name) const;
 
  private:
-  SafetensorsFile(File file, SafetensorsHeader header, std::uint64_t data_begin);
+  SafetensorsFile(ByteSource source, SafetensorsHeader header, std::uint64_t data_begin);
 
   const SafetensorsEntry& readable(std::string_view name) const;
   void read_entry(const SafetensorsEntry& entry, std::span<std::byte> bytes) const;
 
-  File file_;
+  ByteSource source_;
   SafetensorsHeader header_;
   std::uint64_t data_begin_;
   std::map<std::string_view, std::size_t> index_;
@@ -60,8 +63,13 @@ class SafetensorsWriter {
   /// file is whole. Data is laid out from the widest dtype to the narrowest, in the order of add()
   /// within one width, so that every tensor is aligned for readers that map the file.
   void write(const std::filesystem::path& path) const;
+  /// The bytes of that file.
+  std::string bytes() const;
 
  private:
+  /// Gives the file's bytes to `put`, a stretch after the other.
+  void emit(const std::function<void(std::span<const std::byte>)>& put) const;
+
   struct Item {
     SafetensorsEntry entry;
     std::size_t element_size;

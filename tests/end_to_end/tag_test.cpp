@@ -310,7 +310,7 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   place_.expect_error(
       {"tag", "run/best", "--state", "t"},
       {"'t' is a state of another kind of model, language_model, and this one is of "
-       "kind tagger: give a file that --save-state wrote with this model"},
+       "kind tagger: give one that was saved with this model"},
       {.input = "a\n"});
   place_.expect_error({"generate", "text/best", "--state", "s"},
                       {"'s' is a state of another kind of model, tagger, and this one is of kind "
