@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/precision.h"
 #include "base/check.h"
 #include "io/checkpoint.h"
 
@@ -28,6 +29,9 @@ runtime::Context api::context_on(runtime::Device& device, const Placement& place
                "precision int8 is the CPU's; {} runs a model with 8-bit weights in bfloat16, which "
                "auto chooses",
                device.name());
+  if (context.precision().storage != base::DType::kFloat32) {
+    require_fast(context.precision(), device, kind_of_model(path));
+  }
   return context;
 }
 

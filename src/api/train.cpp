@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 
+#include "api/precision.h"
 #include "api/train_request.h"
 #include "base/check.h"
 #include "profiling/session.h"
@@ -87,6 +88,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context(*device);
   context.set_precision(runtime::Precision::parse(config.precision));
+  require_fast(context.precision(), *device, config.model.kind);
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
   training::use_threads(context, config.threads);

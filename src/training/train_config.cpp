@@ -122,7 +122,7 @@ void TrainConfig::validate() const {
   check_task(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   SLUICE_CHECK(precision != "float16" || device != "cpu",
-               "machine.precision is 'float16', in which a CPU does not train; use bfloat16");
+               "machine.precision is 'float16', in which a CPU does not train; use float32");
 }
 
 void apply_override(TrainConfig& config, std::string_view assignment) {

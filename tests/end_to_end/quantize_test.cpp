@@ -60,6 +60,33 @@ TEST(Quantize, StoresInBfloat16) {
   EXPECT_EQ(decoded.code, 0) << decoded.err;
 }
 
+// Of a CPU: `info --machine` says which leaves it has.
+TEST(Quantize, ComputesInBfloat16WhereThatIsFast) {
+  const Workplace place;
+  place.train({"training.max_steps=1"});
+  place.train_texts({"training.max_steps=1"});
+  place.expect_error({"decode", "run/best", "valid.tsv", "--precision", "bfloat16"},
+                     {"precision bfloat16 on a CPU is not for models of kind seq2seq", "attention",
+                      "use float32, to which auto widens"});
+  place.expect_train_error({"machine.precision=bfloat16", "output.directory=other"},
+                           {"precision bfloat16 on a CPU is not for models of kind seq2seq"});
+  EXPECT_FALSE(std::filesystem::exists(place / "other"));
+  place.expect_error({"generate", "text/best", "--precision", "float16"},
+                     {"precision float16 is a GPU's, not a CPU's; use float32"});
+  const std::vector<std::string> generate{"generate", "text/best", "--precision", "bfloat16"};
+  const std::string machine = place.sluice({"info", "--machine"}).out;
+  const std::size_t at = machine.find("bfloat16 ");
+  ASSERT_NE(at, std::string::npos) << machine;
+  const std::string layers = machine.substr(at, machine.find('\n', at) - at);
+  if (layers.find("portable") != std::string::npos) {
+    place.expect_error(generate, {"precision bfloat16 needs a CPU with AVX512_BF16 or AMX",
+                                  "slower than in float32", "use float32"});
+  } else {
+    const Outcome outcome = place.sluice(generate);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+}
+
 TEST(Quantize, SaysWhereAMetricTellsNothing) {
   const Workplace place;
   place.train({"training.max_steps=1"});
