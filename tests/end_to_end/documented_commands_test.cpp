@@ -17,15 +17,30 @@ std::string document(const std::string& name) {
   return text.str();
 }
 
-/// The lines of a document's indented blocks that run the program.
+/// The lines of a document's indented blocks that run the program, which may be called by its path.
 std::vector<std::string> commands_of(const std::string& name) {
   std::vector<std::string> commands;
   for (const std::string& line : split(document(name), '\n')) {
     if (line.starts_with("    ") && line.find("sluice ") != std::string::npos) {
-      commands.push_back(line.substr(4));
+      const std::string path = "    build/";
+      commands.push_back(line.substr(line.starts_with(path) ? path.size() : 4));
     }
   }
   return commands;
+}
+
+/// Runs them one after the other, each with the options of `more` whose key it holds: what makes it
+/// small, or what the text around it tells people to set.
+void expect_to_run(const Workplace& place, const std::vector<std::string>& commands,
+                   const std::map<std::string, std::string>& more = {}) {
+  for (std::string command : commands) {
+    for (const auto& [part, options] : more) {
+      const std::size_t at = command.find(part);
+      if (at != std::string::npos) command.insert(at + part.size(), options);
+    }
+    const Outcome outcome = run_in_shell(place.path(), command);
+    EXPECT_EQ(outcome.code, 0) << command << '\n' << outcome.err;
+  }
 }
 
 /// The lines of a document's blocks of code in a language, without its fences.
@@ -135,6 +150,107 @@ TEST(DocumentedCommands, OfQuantizationRun) {
     EXPECT_EQ(outcome.err, "") << command;
     EXPECT_NE(outcome.out, "") << command;
   }
+}
+
+TEST(DocumentedCommands, OfTheReadmeRun) {
+  const Workplace place;
+  place.train({"output.directory=runs/demo"});
+  place.write("input.txt", "a b c\nd\n");
+  const std::vector<std::string> commands = commands_of("../README.md");
+  EXPECT_GE(commands.size(), 4U);
+  expect_to_run(place, commands,
+                {{"train runs/model.toml",
+                  " --set data.tsv=train.tsv --set data.hold_out_run=1 --set data.hold_out_every=20"
+                  " --set tokenizer.kind=characters --set model.embedding=8 --set model.hidden=8"
+                  " --set training.max_epochs=1"}});
+}
+
+TEST(DocumentedCommands, OfTrainingRun) {
+  const Workplace place;
+  place.train({"output.directory=runs/base"});
+  place.train({"output.directory=runs/model", "training.seed=2"});
+  train_streams(place);
+  std::filesystem::rename(place / "tags", place / "runs/ner");
+  std::filesystem::copy_file(place / "tags.conll", place / "test.conll");
+  const std::vector<std::string> commands = commands_of("training.md");
+  EXPECT_GE(commands.size(), 8U);
+  // Folds hold out by themselves, and a folder has one beginning.
+  expect_to_run(place, commands,
+                {{"--folds 5", " --set data.validation_tsv="},
+                 {"--only 'source_*'", " --set output.directory=runs/some"}});
+  EXPECT_TRUE(std::filesystem::exists(place / "runs/cv/folds.json"));
+  EXPECT_TRUE(std::filesystem::exists(place / "runs/mean/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(place / "runs/some/best/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(place / "runs/model/report.html"));
+}
+
+TEST(DocumentedCommands, OfDataRun) {
+  const Workplace place;
+  const std::vector<std::string> commands = commands_of("data.md");
+  EXPECT_GE(commands.size(), 3U);
+  expect_to_run(place, commands);
+}
+
+/// What the page's models of texts learn from.
+void write_texts(const Workplace& place) {
+  std::filesystem::copy(std::string(SLUICE_SOURCE_DIR) + "/examples", place / "examples",
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directories(place / "data/smiles");
+  std::filesystem::create_directories(place / "data/charlm");
+  std::string molecules, captions;
+  for (int i = 0; i < 80; ++i) {
+    molecules += std::string(1 + i % 5, 'C') + (i % 2 ? "O\n" : "N\n");
+    captions += i % 2 ? "a dot\n" : "a long line\n";
+  }
+  place.write("data/smiles/chembl_validation.smi.gz", molecules);
+  place.write("data/charlm/tinyshakespeare.txt.gz", molecules);
+  place.write("molecules.smi", molecules);
+  place.write("captions.txt", captions);
+  place.write("dev.txt", captions);
+  std::vector<float> vectors;
+  for (int i = 0; i < 160; ++i) vectors.push_back(static_cast<float>(i % 4));
+  for (const char* name : {"images.npy", "dev.npy"}) {
+    place.write(name, sluice::testing::npy_file({80, 2}, vectors));
+  }
+  vectors.resize(6);
+  place.write("new.npy", sluice::testing::npy_file({3, 2}, vectors));
+}
+
+TEST(DocumentedCommands, OfLanguageModelsRun) {
+  const Workplace place;
+  write_texts(place);
+  std::string data;
+  for (const std::string& line : split(document("language-models.md"), '\n')) {
+    if (line.starts_with("    ") && line.find(" = \"") != std::string::npos) {
+      data += line.substr(4) + '\n';
+    }
+  }
+  place.write("captions.toml", "[data]\n" + data +
+                                   "[tokenizer]\nkind = \"words\"\n[model]\n"
+                                   "kind = \"language_model\"\nembedding = 4\nhidden = 8\n"
+                                   "[training]\nmax_epochs = 2\n"
+                                   "[output]\ndirectory = \"runs/captions\"\n");
+  const std::vector<std::string> commands = commands_of("language-models.md");
+  EXPECT_GE(commands.size(), 8U);
+  const std::string small =
+      " --set model.embedding=8 --set model.hidden=16 --set training.max_epochs=2";
+  expect_to_run(place, commands,
+                {{"examples/smiles.toml", small + " --set training.decay_steps=300"},
+                 {"examples/charlm.toml", small + " --set data.hold_out_run=5"
+                                                  " --set data.hold_out_every=4"
+                                                  " --set training.max_rows=4"}});
+}
+
+// Those lines that ask for no GPU.
+TEST(DocumentedCommands, OfGpusRunElsewhere) {
+  const Workplace place;
+  place.train({"training.max_steps=2"});
+  std::filesystem::copy(place / "run/best", place / "best");
+  place.write("input.txt", "a b c\nd\n");
+  std::vector<std::string> commands = commands_of("gpu.md");
+  std::erase_if(commands, [](const std::string& c) { return c.find("cuda") != std::string::npos; });
+  EXPECT_GE(commands.size(), 2U);
+  expect_to_run(place, commands);
 }
 
 }  // namespace
