@@ -35,7 +35,7 @@ struct MatmulArgs {
 /// bits may depend on the other rows. float16 is for GPUs. The first product opens cuBLAS, which a
 /// stream being captured does not allow. TF32 where the context allows it. All but small
 /// products of float32 go by parts of bfloat16 on Hopper: errors are those of float32's own sums
-/// (docs/gpu.md), and an infinite factor may give NaN.
+/// (docs/gpu.md), and an infinite factor, or a sum beyond float32's range, may give NaN.
 /// Throws ErrorCode::kInvalidArgument for shapes or dtypes that don't fit together.
 void matmul(const Context& context, const MatmulArgs& args);
 

@@ -6,7 +6,8 @@
 /// Products of matrices on a GPU, each in the way that is fastest within its precision: by
 /// cuBLASLt as they are, or, of float32 matrices on Hopper that are large enough, on tensor cores
 /// by parts of bfloat16 (by_parts/arguments.h), with errors of at most twice those of float32's own
-/// sums (docs/performance/float32-and-tf32.md); a factor that is infinite may give NaN there.
+/// sums (docs/performance/float32-and-tf32.md); a factor that is infinite, or a sum beyond the
+/// range, may give NaN there.
 namespace sluice::kernels::matmul::cuda {
 
 /// What LtProduct::run takes; d is c.
