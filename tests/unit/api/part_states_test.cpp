@@ -8,6 +8,7 @@
 #include "sluice/language_model.h"
 #include "sluice/tagger.h"
 #include "sluice/train.h"
+#include "unit/support/npy_file.h"
 #include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
 
@@ -36,6 +37,12 @@ class PartStates : public ::testing::TestWithParam<const char*> {
     folder_->write("lines.txt", "a b c a b c\nb c a b\nc a b c a\n");
     train("text",
           kTrain + "text = \"" + at("lines.txt") + "\"\n" + kModel + "kind = \"language_model\"\n");
+    std::vector<float> frames;
+    for (int i = 0; i < 24; ++i) frames.push_back(static_cast<float>(i * 7 % 11) / 5 - 1);
+    folder_->write("frames.npy", testing::npy_file({12, 2}, frames));
+    train("sensor", "[training]\nmax_steps = 5\n[data]\nfeatures = \"" + at("frames.npy") +
+                        "\"\ntargets = \"" + at("frames.npy") + "\"\n" + kModel +
+                        "kind = \"features\"\nbidirectional = false\n");
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
@@ -112,6 +119,29 @@ TEST_P(PartStates, OfTwoSentencesTakeTurnsOnOneTagger) {
   // Every bit of where they stand, not labels alone.
   EXPECT_EQ(of_first, end_first);
   EXPECT_EQ(of_second, end_second);
+}
+
+TEST_P(PartStates, OfTwoSequencesTakeTurnsOnOneFeatureModel) {
+  FeatureModel model = FeatureModel::load(at("sensor/last"), {GetParam()});
+  const std::vector<Frames> first{{2, {1, 2}}, {2, {0, -1, 3, 1}}},
+      second{{2, {-2, 0}}, {2, {1, 1}}};
+  const auto alone = [&](const std::vector<Frames>& parts) {
+    model.begin_sequence();
+    model.run_part(parts[0]);
+    return model.run_part(parts[1]).values;
+  };
+  const auto rest_first = alone(first), rest_second = alone(second);
+  model.begin_sequence();
+  model.run_part(first[0]);
+  const std::string of_first = model.state();
+  model.begin_sequence();
+  model.run_part(second[0]);
+  const std::string of_second = model.state();
+  model.set_state(of_first);
+  EXPECT_EQ(model.run_part(first[1]).values, rest_first);
+  EXPECT_NE(model.run_part(first[1]).values, rest_first);  // or states would not matter
+  model.set_state(of_second);
+  EXPECT_EQ(model.run_part(second[1]).values, rest_second);
 }
 
 // A GPU sums in another order.
