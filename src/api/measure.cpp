@@ -48,7 +48,7 @@ Measurement measure(const MeasureRequest& request) {
   const training::LoadedModel loaded = training::load_model(context, request.model);
   if (!request.kind.empty()) api::require_kind(request.model, loaded, request.kind);
   const training::TrainConfig config = config_of(request, loaded);
-  const training::TrainData data = loaded.task->read_validation(config, loaded.tokenizers);
+  const training::TrainData data = training::read_to_judge(loaded, config);
   const training::Validation validation(data, batches_of(config.loop, *data.validation),
                                         *loaded.task, training::kLossMetric.key);
   training::PlanCache plans(*loaded.model);

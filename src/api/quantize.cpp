@@ -130,7 +130,7 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   const api::TextSegmentation segmentation(request.model, loaded.config, request.segmenters);
   config.data.source_segmenter = segmentation.source_command();
   config.data.target_segmenter = segmentation.target_command();
-  const training::TrainData data = loaded.task->read_data(config, &loaded.tokenizers);
+  const training::TrainData data = training::read_to_judge(loaded, config);
   const data::BatchOptions batches{config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
   const training::Validation validation(data, batches, *loaded.task, metric.key);
 

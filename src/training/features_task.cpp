@@ -96,6 +96,18 @@ TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* s
   return read_features_data(config, saved, watch);
 }
 
+void FeaturesTask::require_widths(const models::Model& model, const TrainData& data) const {
+  const models::FeaturesConfig& config = dynamic_cast<const models::Features&>(model).config();
+  const auto& corpus = dynamic_cast<const data::FrameCorpus&>(*data.validation);
+  SLUICE_CHECK(corpus.frames.width == config.features,
+               "{}: its frames have {} features, but the model was trained on frames of {}",
+               corpus.frames.names.front(), corpus.frames.width, config.features);
+  if (config.has_classes()) return;
+  SLUICE_CHECK(corpus.values.width == config.outputs,
+               "{}: its targets have {} values each, but the model was trained on targets of {}",
+               corpus.values.names.front(), corpus.values.width, config.outputs);
+}
+
 std::unique_ptr<models::Model> FeaturesTask::make_model(const TrainConfig& config,
                                                         const TrainData& data) const {
   const data::FrameCorpus& corpus = frames_of(data);

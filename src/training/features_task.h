@@ -16,6 +16,7 @@ class FeaturesTask final : public Task {
   void check(const TrainConfig& config) const override;
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
                       const base::Watch& watch) const override;
+  void require_widths(const models::Model& model, const TrainData& data) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   /// Mean and scale of the training frames, with model.normalize.

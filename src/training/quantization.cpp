@@ -214,6 +214,12 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
   return config;
 }
 
+TrainData read_to_judge(const LoadedModel& loaded, const TrainConfig& config) {
+  TrainData data = loaded.task->read_validation(config, loaded.tokenizers);
+  loaded.task->require_widths(*loaded.model, data);
+  return data;
+}
+
 std::string_view usual_metric(const LoadedModel& loaded) {
   // Frames that have labels are right or wrong.
   if (loaded.task->kind() == "features" && loaded.tokenizers.labels) return "accuracy";

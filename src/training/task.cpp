@@ -19,6 +19,8 @@ TrainData Task::read_validation(const TrainConfig& config, const Tokenizers& sav
   return read_data(config, &saved, {});
 }
 
+void Task::require_widths(const models::Model&, const TrainData&) const {}
+
 void Task::set_from_data(const Context&, const TrainData&, const layers::Parameters&) const {}
 
 void Task::prepare_training(const Context&, const TrainConfig&, const TrainData&,

@@ -48,6 +48,11 @@ class Task {
   /// nothing is written to the disk.
   virtual TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const;
 
+  /// Throws ErrorCode::kInvalidArgument, with file and array, if the examples to validate on aren't
+  /// of the widths that a trained model takes and answers with, which only dense ones can differ
+  /// in.
+  virtual void require_widths(const models::Model& model, const TrainData& data) const;
+
   /// A model for these examples; no memory is taken.
   virtual std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                                     const TrainData& data) const = 0;

@@ -246,6 +246,24 @@ TEST_F(Run, IsMeasuredOnTargets) {
   EXPECT_EQ(neither.err,
             "sluice: error: output, or --targets, is required; see sluice run --help\n");
 
+  // Other widths than the model's, by which quantize is judged, too.
+  const auto array = [&](const std::string& name, std::int64_t width) {
+    place_.write(name,
+                 npy_file({4, width}, std::vector<float>(static_cast<std::size_t>(4 * width))));
+  };
+  array("one.npy", 1);
+  array("two.npy", 2);
+  array("three.npy", 3);
+  const auto refuse = [&](const std::string& features, const std::string& targets,
+                          const std::vector<std::string>& said) {
+    place_.expect_error({"run", "run/best", features, "--targets", targets}, said);
+    place_.expect_error(
+        {"quantize", "run/best", "-o", "narrow", "--data", features, "--targets", targets}, said);
+  };
+  refuse("three.npy", "one.npy", {"'three.npy': its frames have 3 features", "frames of 2"});
+  refuse("one.npy", "one.npy", {"'one.npy': its frames have 1 features", "frames of 2"});
+  refuse("two.npy", "three.npy", {"'three.npy': its targets have 3 values", "targets of 1"});
+
   place_.train({"data.targets=classes.npz", "model.target=classes", "training.max_epochs=2",
                 "output.directory=classes"});
   ASSERT_EQ(place_.sluice({"run", "classes/best", "train.npz", "said"}).code, 0);
