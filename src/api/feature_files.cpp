@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "data/frames.h"
 #include "io/directory_swap.h"
-#include "io/file.h"
+#include "io/output_file.h"
 #include "sluice/feature_model.h"
 #include "sluice/text.h"
 
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 void write_npy(const fs::path& path, std::span<const std::int64_t> shape,
                std::span<const float> values) {
-  io::DurableFile file(path);
+  io::OutputFile file(path);
   const std::string header = data::npy_header(shape);
   file.write(std::as_bytes(std::span(header)));
   file.write(std::as_bytes(values));
@@ -115,10 +115,6 @@ void run_more(FeatureModel& model, const std::string& input, const std::vector<A
   write_npy(output, shape_of_answers(arrays.front(), model.outputs()), answers.values);
   if (!states.to.empty()) model.save_state(states.to);
 }
-
-}  // namespace
-
-namespace {
 
 bool is_one_file(const std::string& input) {
   return fs::path(input).extension() != ".npz" && !fs::is_directory(input);

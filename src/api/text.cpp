@@ -4,7 +4,7 @@
 #include "data/corpus.h"
 #include "data/line_reader.h"
 #include "data/table.h"
-#include "io/file.h"
+#include "io/output_file.h"
 
 namespace sluice {
 
@@ -34,38 +34,12 @@ std::string did_you_mean(std::string_view unknown, std::span<const std::string> 
   return base::did_you_mean(unknown, names);
 }
 
-namespace {
-
-/// What a link leads to, and is to lead to afterwards, such as /dev/stdout.
-std::filesystem::path target_of(const std::filesystem::path& path) {
-  std::error_code no_link;
-  if (!std::filesystem::is_symlink(path, no_link)) return path;
-  const std::filesystem::path target = std::filesystem::canonical(path, no_link);
-  return no_link ? path : target;
-}
-
-/// What is written straight: a device, a pipe.
-bool is_special(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
-         !std::filesystem::is_directory(status);
-}
-
-}  // namespace
-
-void require_writable(const std::string& path) {
-  if (!is_special(path)) const io::DurableFile removed_unwritten(target_of(path));
-}
+void require_writable(const std::string& path) { io::require_writable(path); }
 
 void write_text(const std::string& path, std::string_view text) {
-  if (is_special(path)) {
-    io::File file = io::File::open_to_write(path);
-    file.write(std::as_bytes(std::span(text)));
-    file.close();
-    return;
-  }
-  io::write_file_durably(target_of(path), text);
+  io::OutputFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace sluice

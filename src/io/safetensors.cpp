@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/suggest.h"
+#include "io/output_file.h"
 
 namespace sluice::io {
 namespace {
@@ -151,7 +152,7 @@ void SafetensorsWriter::emit(const std::function<void(std::span<const std::byte>
 }
 
 void SafetensorsWriter::write(const std::filesystem::path& path) const {
-  DurableFile file(path);
+  OutputFile file(path);
   emit([&](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
 }

@@ -59,7 +59,7 @@ class SafetensorsWriter {
   void add(std::string name, DType dtype, const Shape& shape, std::span<const std::byte> data);
   void set_metadata(std::string key, std::string value);
 
-  /// Writes aside, syncs and renames (DurableFile): what was at `path` before stays until the new
+  /// Writes aside, syncs and renames (OutputFile): what was at `path` before stays until the new
   /// file is whole. Data is laid out from the widest dtype to the narrowest, in the order of add()
   /// within one width, so that every tensor is aligned for readers that map the file.
   void write(const std::filesystem::path& path) const;

@@ -251,6 +251,13 @@ TEST(Decode, TakesTheFolderOfARun) {
   EXPECT_EQ(written.code, 0) << written.err;
   EXPECT_TRUE(std::filesystem::is_symlink(place / "link"));
   EXPECT_EQ(place.read("answers"), answers("run"));
+  std::filesystem::create_symlink("link2", place / "link1");
+  std::filesystem::create_symlink("later", place / "link2");
+  EXPECT_EQ(place.sluice({"decode", "run", "-o", "link1"}, {.input = "a b\nc\n"}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(place / "link2"));
+  EXPECT_EQ(place.read("later"), answers("run"));
+  std::filesystem::create_symlink("round", place / "round");
+  place.expect_error({"decode", "run", "-o", "round"}, {"'round': its links lead on"});
   const Outcome info = place.sluice({"info", "run"});
   EXPECT_TRUE(info.out.starts_with("run/best/model.safetensors\n")) << info.out;
   place.train({"training.max_steps=4", "data.validation_tsv=", "output.directory=unvalidated"});

@@ -155,12 +155,32 @@ TEST_F(Run, GoesOnWithASequenceFromAState) {
   };
   const auto whole = run("in.npy", {});
   auto parts = run("a.npy", {"--save-state", "s"});
+  const std::string first_state = place_.read("s");
   EXPECT_TRUE(run("none.npy", {"--state", "s", "--save-state", "s"}).empty());
   const auto rest = run("b.npy", {"--state", "s", "--part", "4"});
   parts.insert(parts.end(), rest.begin(), rest.end());
   ASSERT_EQ(parts.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5);
   EXPECT_NE(run("b.npy", {}), rest);
+  // Links go on to lead where they did, also to what isn't there yet.
+  std::filesystem::create_symlink("later.npy", place_ / "link.npy");
+  std::filesystem::create_symlink("later_state", place_ / "link_state");
+  ASSERT_EQ(
+      place_.sluice({"run", "run/best", "a.npy", "link.npy", "--save-state", "link_state"}).code,
+      0);
+  EXPECT_TRUE(std::filesystem::is_symlink(place_ / "link.npy"));
+  EXPECT_TRUE(std::filesystem::is_symlink(place_ / "link_state"));
+  EXPECT_EQ(answers("later.npy").shape, (std::vector<std::int64_t>{9, 1}));
+  EXPECT_EQ(place_.read("later_state"), first_state);
+  // Devices and pipes are written straight.
+  const Outcome piped =
+      run_in_shell(place_.path(),
+                   "sluice run run/best a.npy /dev/stdout | cat > piped.npy && mkfifo pipe && "
+                   "{ timeout 60 cat pipe > piped_state & sluice run run/best a.npy /dev/null "
+                   "--save-state pipe && wait; }");
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(place_.read("piped.npy"), place_.read("later.npy"));
+  EXPECT_EQ(place_.read("piped_state"), first_state);
   // A state doesn't go on without the answers.
   const std::string before = place_.read("s");
   place_.expect_error({"run", "run/best", "b.npy", "no/o.npy", "--state", "s", "--save-state", "s"},

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "io/file.h"
+
+namespace sluice::io {
+
+/// The file that a user named to write answers to. What a link leads to is written in its place,
+/// whether it is there yet or not, and the link stays; a device or a pipe is written straight;
+/// anything else as a DurableFile, so that only it can be left without a trace by not committing.
+class OutputFile {
+ public:
+  /// Opening a pipe waits for its reader.
+  explicit OutputFile(const std::filesystem::path& path);
+
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  std::optional<File> special_;
+  std::optional<DurableFile> durable_;
+};
+
+/// Throws what an OutputFile would that is made, without waiting for the reader of a pipe. Leaves
+/// what is there.
+void require_writable(const std::filesystem::path& path);
+
+}  // namespace sluice::io
