@@ -95,13 +95,8 @@ std::string data_sections(const runtime::Context& context, const training::Loade
 
 fs::path model_of(const fs::path& directory) {
   const auto holds = [&](std::string_view part) { return fs::exists(directory / part); };
-  if (!holds(io::kBestFolderName) && !holds(io::kLastFolderName)) {
-    if (holds("fold-1")) {
-      base::fail(ErrorCode::kNotFound,
-                 "'{}' holds the folds of a cross-validation, each a run of its own; name one of "
-                 "them, such as '{}'",
-                 directory.native(), (directory / "fold-1").native());
-    }
+  // Of folds, model_file says which to name.
+  if (!holds(io::kBestFolderName) && !holds(io::kLastFolderName) && !holds("fold-1")) {
     base::fail(ErrorCode::kNotFound,
                "'{}' holds neither best/ nor last/; name the output folder of a training run",
                directory.native());

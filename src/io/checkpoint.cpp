@@ -104,6 +104,15 @@ std::optional<fs::path> file_of_folder(const fs::path& folder, const Kind& kind)
   return folder / kind.file_name;
 }
 
+void refuse_folds(const fs::path& folder) {
+  const fs::path fold = folder / "fold-1";
+  if (!is_folder(fold)) return;
+  fail(ErrorCode::kNotFound,
+       "'{}' holds the folds of a cross-validation, each a run of its own; name one of them, such "
+       "as '{}'",
+       folder.native(), fold.native());
+}
+
 fs::path resolve_file(const fs::path& path, const Kind& kind) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return path;
@@ -117,6 +126,7 @@ fs::path resolve_file(const fs::path& path, const Kind& kind) {
     for (const std::string_view part : {kBestFolderName, kLastFolderName}) {
       if (auto file = file_of_folder(path / part, kind)) return *file;
     }
+    refuse_folds(path);
   }
   fail(ErrorCode::kNotFound, "'{}' has no {}; give {}", path.native(), kind.file_name, kind.wanted);
 }

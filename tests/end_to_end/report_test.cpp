@@ -228,7 +228,9 @@ TEST(Report, SaysWhatIsMissing) {
 
   place.expect_error({"report", "nowhere"}, {"'nowhere' holds neither best/ nor last/"});
   std::filesystem::create_directories(place / "cv/fold-1/best");
-  place.expect_error({"report", "cv"}, {"'cv' holds the folds", "such as 'cv/fold-1'"});
+  for (const char* command : {"report", "info"}) {
+    place.expect_error({command, "cv"}, {"'cv' holds the folds", "such as 'cv/fold-1'"});
+  }
   std::filesystem::path events;
   for (const std::string& name : place.files()) {
     if (name.find("tfevents") != std::string::npos) events = name;
