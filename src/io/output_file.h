@@ -11,7 +11,7 @@ namespace sluice::io {
 
 /// The file that a user named to write answers to. What a link leads to is written in its place,
 /// whether it is there yet or not, and the link stays; a device or a pipe is written straight;
-/// anything else as a DurableFile, so that only it can be left without a trace by not committing.
+/// anything else is a DurableFile, of which nothing stays without commit().
 class OutputFile {
  public:
   /// Opening a pipe waits for its reader.
