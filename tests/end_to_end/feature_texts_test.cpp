@@ -1,6 +1,5 @@
 // A language model whose texts begin from vectors of features.
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
 #include "data/npy.h"
@@ -141,22 +140,6 @@ TEST_F(FeatureTexts, AreLearntFromTheVectors) {
                testing::zip_file({{"one.npy", testing::npy_file({6}, part(0, 1))},
                                   {"others.npy", testing::npy_file({3, 6}, part(1, 4)), true}}));
   EXPECT_EQ(generate({"--features", "prompts.npz", "--beam", "3"}), right);
-}
-
-TEST_F(FeatureTexts, DocumentedCommandsRun) {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/language-models.md");
-  write_prompts("new.npy");
-  std::string toml = place_.read("captions.toml");
-  toml.replace(toml.find("\"run\""), 5, "\"runs/captions\"");
-  place_.write("captions.toml", toml);
-  int commands = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("    sluice ")) continue;
-    ++commands;
-    const Outcome outcome = run_in_shell(place_.path(), line);
-    EXPECT_EQ(outcome.code, 0) << line << '\n' << outcome.err;
-  }
-  EXPECT_EQ(commands, 4);
 }
 
 TEST_F(FeatureTexts, AreScoredGivenTheVectors) {
