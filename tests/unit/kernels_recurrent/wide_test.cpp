@@ -73,6 +73,17 @@ class RecurrentWide : public OnCandidate<Parameter> {
     EXPECT_EQ(run(stack, options()), got);
   }
 
+  /// Operations queued one by one, and as a graph has them, give the same bits.
+  void compare_queued_and_captured(const StackCase& stack) {
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(stack.descriptor)) return;
+    const Tensors queued = run(stack, options());
+    expect_close(queued, expected(stack), tolerance());
+    RunOptions captured = options();
+    captured.rounds = 3;
+    EXPECT_EQ(run(stack, captured), queued);
+  }
+
   const runtime::Precision precision_ = runtime::Precision::parse(std::get<1>(GetParam()));
 };
 
@@ -148,13 +159,7 @@ TEST_P(RecurrentWide, HasTheSameBitsQueuedAndCapturedBesideItsProducts) {
     stack.descriptor.rows = stack.rows = draw(94, 128);
     fill_case(random_, stack);
     stack.input.lengths.clear();
-    SCOPED_TRACE(describe(stack));
-    if (gpu_lacks(stack.descriptor)) return;
-    const Tensors queued = run(stack, options());
-    expect_close(queued, expected(stack), tolerance());
-    RunOptions captured = options();
-    captured.rounds = 3;
-    EXPECT_EQ(run(stack, captured), queued);
+    compare_queued_and_captured(stack);
   }
 }
 
@@ -173,13 +178,7 @@ TEST_P(RecurrentWide, EqualsOracleInHalves) {
       stack.rows = draw(1, 100);
       stack.descriptor.rows = stack.rows + draw(0, 40);
       fill_case(random_, stack);
-      SCOPED_TRACE(describe(stack));
-      if (gpu_lacks(stack.descriptor)) return;
-      const Tensors queued = run(stack, options());
-      expect_close(queued, expected(stack), tolerance());
-      RunOptions captured = options();
-      captured.rounds = 3;
-      EXPECT_EQ(run(stack, captured), queued);
+      compare_queued_and_captured(stack);
     }
   }
 }
