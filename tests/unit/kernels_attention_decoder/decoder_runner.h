@@ -179,6 +179,16 @@ class DecoderTest : public testing::OnDevice {
     return 8 * chain * static_cast<double>(std::numeric_limits<T>::epsilon());
   }
 
+  /// In the mean of squares; from zero, if `want` is empty.
+  static double distance(const std::vector<double>& got, const std::vector<double>& want) {
+    double sum = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double error = got[i] - (want.empty() ? 0 : want[i]);
+      sum += error * error;
+    }
+    return std::sqrt(sum / static_cast<double>(got.size()));
+  }
+
   /// Compares with respect to the largest expected magnitude, at least 1e-3.
   static void expect_near(const std::vector<double>& got, const std::vector<double>& want,
                           const std::string& name, double relative) {

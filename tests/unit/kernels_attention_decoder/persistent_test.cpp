@@ -1,52 +1,20 @@
-#include "unit/kernels_attention_decoder/decoder_runner.h"
+#include "unit/kernels_attention_decoder/persistent_cases.h"
 
-/// All forward steps in one launch, on GPUs that have it. Its shapes are larger than the random
-/// ones of oracle_test.cpp.
+/// All forward steps in one launch, on GPUs that have it: numbers against the oracle and against
+/// single steps.
 namespace sluice::kernels::attention_decoder {
 namespace {
 
-constexpr std::string_view kName = "persistent";
-
 template <typename T>
-class PersistentTest : public DecoderTest<T> {
+class PersistentTest : public PersistentCases<T> {
  protected:
-  /// Widths of hidden, key, output, memory and embedding.
-  static DecoderCase with(std::int64_t hidden, std::int64_t key, std::int64_t output,
-                          std::int64_t memory, std::int64_t embedding) {
-    DecoderCase c;
-    c.d = {CellType::kLstm, AttentionType::kAdditive, 2, embedding, hidden, memory, key, output};
-    c.d.dtype = base::dtype_of<T>();
-    c.d.training = true;
-    return c;
-  }
-  static DecoderCase of(DecoderCase c, std::int64_t time, std::int64_t source, std::int64_t rows,
-                        double dropout) {
-    c.d.target_time = c.time = time;
-    c.d.source_time = c.source = source;
-    c.d.rows = c.rows = rows;
-    c.d.dropout = dropout;
-    return c;
-  }
-
-  /// Sums of so many terms would have gates that are all open or shut.
-  static Sample<T> sample_of(const DecoderCase& c, std::uint64_t seed) {
-    Sample<T> sample(c, seed);
-    for (auto* array : Sample<T>::arrays(sample.weights)) {
-      for (double& weight : *array) weight *= 0x1p-3;
-    }
-    return sample;
-  }
-
-  /// Whether the device has it; it must not refuse what it is made for.
-  bool has(const DecoderCase& c) {
-    for (const Candidate& candidate : candidates(*this->device_)) {
-      if (candidate.name != kName) continue;
-      const auto reason = candidate.refuse(c.d, *this->device_);
-      if (!reason) return true;
-      EXPECT_NE(reason->find("compute capability"), std::string::npos) << *reason;
-    }
-    return false;
-  }
+  using PersistentCases<T>::kName;
+  using PersistentCases<T>::with;
+  using PersistentCases<T>::of;
+  using PersistentCases<T>::sample_of;
+  using PersistentCases<T>::has;
+  using PersistentCases<T>::tolerance;
+  using PersistentCases<T>::expect_all_near;
 
   /// Outputs of forward, then of backward, then gradients of weights, which begin at zero.
   std::vector<std::vector<double>> run(const DecoderCase& c, const Sample<T>& sample,
@@ -86,21 +54,6 @@ class PersistentTest : public DecoderTest<T> {
                                          backward.dh0, backward.dc0};
     for (const auto* array : Sample<T>::arrays(backward.weights)) all.push_back(*array);
     return all;
-  }
-
-  void expect_all_near(const std::vector<std::vector<double>>& got,
-                       const std::vector<std::vector<double>>& want, double tolerance) {
-    ASSERT_EQ(got.size(), want.size());
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      this->expect_near(got[i], want[i], "output " + std::to_string(i), tolerance);
-    }
-  }
-
-  /// As oracle_test.cpp reckons it.
-  static double tolerance(const DecoderCase& c) {
-    constexpr double kRounding =
-        sizeof(T) == 2 && std::is_same_v<T, base::BFloat16> ? 0x1p-9 : 0x1p-11;
-    return 4 * kRounding * std::sqrt(static_cast<double>(2 * 4 * c.time * (c.d.layers + 1)));
   }
 
   void check_against_oracle() {

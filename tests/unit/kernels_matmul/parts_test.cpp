@@ -191,6 +191,17 @@ TEST_P(Parts, OddSizesOfAllOrders) {
   check({1500, 1777, 1024, false, false, 1, 0, true, 0});
 }
 
+/// Some of the smallest that go by parts, for compute-sanitizer: a stage of the depth, read in
+/// pairs and number by number, and blocks that share the depth of a tile.
+TEST_P(Parts, SmallestOnes) {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) check({380, 391, 60, a, b, 0.75, -0.5, true, 4});
+  }
+  check({1025, 1030, 60, false, true, 1, 0, true, 1});
+  check({384, 384, 896, false, true, 1, 1, true, 0});
+  check({384, 384, 896, true, false, 1, 0, false, 0});
+}
+
 /// As steps of many rows have, and others of few tiles: blocks share the depth of a tile.
 TEST_P(Parts, FewTiles) {
   for (const bool a : {false, true}) check({601, 500, 1541, a, false, 0.75, 1, true, 3});
