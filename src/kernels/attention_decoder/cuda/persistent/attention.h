@@ -198,7 +198,10 @@ class AttentionRole {
     for (int i = 16; i > 0; i /= 2) total += __shfl_xor_sync(~0u, total, i);
     const float factor = 1 / total;
 #pragma unroll
-    for (float& alpha : alpha_) alpha *= factor;
+    for (int i = 0; i < kAlphas; ++i) {
+      // Of a row whose scores have NaN, what is past its end is still 0.
+      alpha_[i] = lane() + i * 32 < source_ ? alpha_[i] * factor : 0;
+    }
   }
   /// Called by whole warps.
   __device__ float alpha_of(int position) const {
