@@ -1,7 +1,7 @@
 #include "unit/kernels_attention_decoder/persistent_cases.h"
 
-/// All forward steps in one launch, on GPUs that have it: numbers against the oracle and against
-/// single steps.
+/// All forward steps in one launch, on GPUs that have it. Its shapes are larger than the random
+/// ones of oracle_test.cpp.
 namespace sluice::kernels::attention_decoder {
 namespace {
 

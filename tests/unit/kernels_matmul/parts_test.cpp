@@ -201,6 +201,11 @@ TEST_P(Parts, SmallestOnes) {
   check({384, 384, 896, false, true, 1, 1, true, 0});
   check({384, 384, 896, true, false, 1, 0, false, 0});
 }
+/// More stages of the depth than the ring has, and more tiles than blocks.
+TEST_P(Parts, SmallestOnesThatReuseStages) {
+  check({1270, 1390, 330, false, true, 1, 0, true, 0});
+  check({1510, 1510, 60, false, false, 1, 0, false, 0});
+}
 
 /// As steps of many rows have, and others of few tiles: blocks share the depth of a tile.
 TEST_P(Parts, FewTiles) {
