@@ -197,13 +197,13 @@ TEST_P(Parts, SmallestOnes) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) check({380, 391, 60, a, b, 0.75, -0.5, true, 4});
   }
-  check({1025, 1030, 60, false, true, 1, 0, true, 1});
+  check({1101, 1110, 60, false, true, 1, 0, true, 1});
   check({384, 384, 896, false, true, 1, 1, true, 0});
   check({384, 384, 896, true, false, 1, 0, false, 0});
 }
 /// More stages of the depth than the ring has, and more tiles than blocks.
 TEST_P(Parts, SmallestOnesThatReuseStages) {
-  check({1270, 1390, 330, false, true, 1, 0, true, 0});
+  check({1270, 1390, 332, false, true, 1, 0, true, 0});
   check({1510, 1510, 60, false, false, 1, 0, false, 0});
 }
 
