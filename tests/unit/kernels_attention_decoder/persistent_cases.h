@@ -110,8 +110,7 @@ class PersistentCases : public DecoderTest<T> {
 
   /// As oracle_test.cpp reckons it.
   static double tolerance(const DecoderCase& c) {
-    constexpr double kRounding =
-        sizeof(T) == 2 && std::is_same_v<T, base::BFloat16> ? 0x1p-9 : 0x1p-11;
+    constexpr double kRounding = std::is_same_v<T, base::BFloat16> ? 0x1p-9 : 0x1p-11;
     return 4 * kRounding * std::sqrt(static_cast<double>(2 * 4 * c.time * (c.d.layers + 1)));
   }
 };
