@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "training/checkpoint.h"
 #include "training/run_folder.h"
@@ -53,9 +54,9 @@ class Trainer {
   const std::vector<std::string>& start_notes() const { return start_notes_; }
 
   /// Trains until a limit of the configuration is reached, validation stalls, or `stop` is set.
-  /// Throws ErrorCode::kNumeric at a loss that is not finite or above Task::divergence_bound, and
-  /// ErrorCode::kIo if a checkpoint cannot be written; the checkpoints that were there before are
-  /// then in place.
+  /// Throws ErrorCode::kNumeric at a loss that is not finite or above Task::divergence_bound, of
+  /// the weights that are to be saved at the latest, and ErrorCode::kIo if a checkpoint cannot be
+  /// written; the checkpoints that were there before are then in place.
   TrainResult run(const TrainHooks& hooks = {});
 
  private:
@@ -82,6 +83,9 @@ class Trainer {
   bool validate_and_note();
   bool validate_at_the_end();
   bool stop_asked() const { return stop_ != nullptr && *stop_; }
+  Context unwatched_context() const;  ///< a module's time is that of training
+  void refuse_diverged(std::string_view what, double loss) const;
+  void judge_last_step();
   void save_last();
 
   const Context* context_;
@@ -95,6 +99,7 @@ class Trainer {
   TrainingState state_;
   data::BatchSchedule schedule_;
   std::optional<data::BatchCursor> cursor_;
+  data::BatchRows last_rows_;  ///< of the last step's last batch, some at least; before it none
   std::optional<TrainingStep> step_;
   StepLog step_log_;
   std::optional<Validation> validation_;

@@ -13,6 +13,10 @@ namespace {
 // Watching costs a wait for the device; more often nobody can read it anyway.
 constexpr double kReadSeconds = 0.5;
 
+// Examples that a model is measured on before it is saved. Weights that are beyond hope show in
+// any; so few need no more memory than the step had, whose batch is planned for as many at least.
+constexpr std::size_t kJudgedRows = 16;
+
 }  // namespace
 
 bool Trainer::at_boundary() const {
@@ -102,7 +106,8 @@ std::vector<data::Batch> Trainer::next_batches() {
   const runtime::Span span(*context_, "data", "next batch");
   std::vector<data::Batch> batches;
   do {
-    batches.push_back(data_.train->assemble(cursor_->next()));
+    last_rows_ = cursor_->next();
+    batches.push_back(data_.train->assemble(last_rows_));
   } while (std::ssize(batches) < config_.loop.accumulate && cursor_->position().batch != 0);
   return batches;
 }
@@ -133,22 +138,14 @@ std::optional<ValidationReport> Trainer::validate() {
   read_steps();
   const runtime::Span span(*context_, "validation");
   const AveragedWeights averaged(*context_, model_->parameters(), step_->optimizer(), state_.step);
-  Context unwatched = *context_;  // a module's time is that of training
-  unwatched.set_profiler(nullptr);
+  const Context unwatched = unwatched_context();
   const base::Watch watch = [this](std::string_view what, double done) {
     report_->tell_work(what, done);
   };
   std::optional<ValidationReport> report =
       validation_->run(unwatched, *model_, step_->plans(), state_.step, stop_, watch);
   if (!report) return std::nullopt;
-  const double most_loss = task_->divergence_bound(data_);
-  if (report->loss > most_loss) {
-    base::fail(
-        ErrorCode::kNumeric,
-        "training diverged: the validation loss after step {} is {}, more than {:.6g}; lower "
-        "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps",
-        state_.step, report->loss, most_loss);
-  }
+  refuse_diverged("the validation loss", report->loss);
   const std::int64_t drawn = config_.output.attention_images;
   if (drawn > 0 && data_.samples)
     report_->tell(data_.samples(unwatched, *model_, drawn), state_.step);
@@ -181,9 +178,35 @@ bool Trainer::validate_at_the_end() {
   return report.has_value();
 }
 
+Context Trainer::unwatched_context() const {
+  Context context = *context_;
+  context.set_profiler(nullptr);
+  return context;
+}
+
+void Trainer::refuse_diverged(std::string_view what, double loss) const {
+  const double most_loss = task_->divergence_bound(data_);
+  if (loss <= most_loss) return;  // which NaN isn't
+  base::fail(ErrorCode::kNumeric,
+             "training diverged at step {}: {} after it is {}, not at most {:.6g}; lower "
+             "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps",
+             state_.step, what, loss, most_loss);
+}
+
+// A step's loss is that of the weights before it: what the last step made of them would show in the
+// next one's.
+void Trainer::judge_last_step() {
+  if (last_rows_.empty()) return;
+  last_rows_.resize(std::min(last_rows_.size(), kJudgedRows));
+  const runtime::Span span(*context_, "validation");
+  refuse_diverged("the loss",
+                  mean_loss(unwatched_context(), step_->plans(), *data_.train, last_rows_));
+}
+
 void Trainer::save_last() {
   read_steps();
   if (!unsaved_) return;
+  judge_last_step();
   for (const std::string& name : step_->plans().implementations())
     state_.implementations.insert(name);
   if (context_->tuning() != nullptr) state_.tuning = context_->tuning()->choices();

@@ -33,7 +33,27 @@ std::vector<Measured> measure(std::span<const ValidationMetric> metrics,
   return measured;
 }
 
+/// Its sums (kernels::loss::Sum), and the plan that has just evaluated them.
+struct Evaluated {
+  std::vector<double> sums;
+  models::TrainingPlan* plan = nullptr;
+};
+
+Evaluated evaluate(const Context& context, PlanCache& plans, BatchUpload& upload,
+                   const data::Batch& examples) {
+  const models::Batch batch = upload.upload(context, examples);
+  models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
+  return {context.download<double>(plan.evaluate(context, plans.arena(), batch, {})), &plan};
+}
+
 }  // namespace
+
+double mean_loss(const Context& context, PlanCache& plans, const data::Examples& examples,
+                 std::span<const std::int64_t> rows) {
+  BatchUpload upload;
+  const auto sums = evaluate(context, plans, upload, examples.assemble(rows)).sums;
+  return sums[loss::kNll] / sums[loss::kTokens];
+}
 
 Validation::Validation(const TrainData& data, const data::BatchOptions& batches, const Task& task,
                        std::string_view metric)
@@ -68,12 +88,9 @@ std::optional<ValidationReport> Validation::run(const Context& context, const mo
   for (const data::BatchRows& rows : batches_) {
     if (stop != nullptr && *stop) return std::nullopt;
     const data::Batch examples = data_->validation->assemble(rows);
-    const models::Batch batch = upload.upload(context, examples);
-    models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
-    const std::vector<double> sums =
-        context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
-    for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];
-    if (scorer) scorer->add(context, plans.arena(), plan, examples);
+    const Evaluated evaluated = evaluate(context, plans, upload, examples);
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += evaluated.sums[i];
+    if (scorer) scorer->add(context, plans.arena(), *evaluated.plan, examples);
     watched.one_done();
   }
   ValidationReport report;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/watch.h"
@@ -13,6 +14,11 @@
 #include "training/validation_report.h"
 
 namespace sluice::training {
+
+/// The loss of a target (kernels::loss::kNll) in the mean over these examples, without dropout.
+/// Waits for the device.
+double mean_loss(const Context& context, PlanCache& plans, const data::Examples& examples,
+                 std::span<const std::int64_t> rows);
 
 /// Measures a model on examples that it isn't trained on.
 class Validation {

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "io/checkpoint.h"
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
 #include "unit/support/on_device.h"
@@ -242,6 +243,41 @@ TEST_P(TrainerTest, ALossFarAboveAGuessStopsTheRunAndSparesTheCheckpoint) {
   const auto report = validation.run(context_, *last.model, plans, 6, nullptr);
   ASSERT_TRUE(report);
   EXPECT_NEAR(report->loss, validated, 1e-4);
+}
+
+// A step's own loss is that of the weights before it, so the checkpoint written right after it
+// would be the first to hold what it made of them.
+TEST_P(TrainerTest, AStepThatDivergesIsNotSaved) {
+  TrainConfig config = small_config();
+  config.loop.max_steps = 6;
+  train(config);
+  const std::filesystem::path good = output() / "best";
+  config.initial.from = good.native();
+  config.output.directory = (folder / "other").native();
+  config.optimizer.optimizer = "sgd";
+  config.optimizer.clip_norm = 0;
+  config.learning_rate.warmup_steps = 0;
+  config.learning_rate.learning_rate = 1e9;
+  for (const bool by_limit : {false, true}) {
+    config.loop.checkpoint_every = by_limit ? 0 : 1;
+    config.loop.max_steps = by_limit ? 1 : 20;
+    std::vector<double> losses;
+    TrainHooks hooks;
+    hooks.on_step = [&](const StepReport& report) { losses.push_back(report.nll); };
+    const Error error = testing::error_of([&] { train(config, hooks); });
+    EXPECT_EQ(error.code(), ErrorCode::kNumeric);
+    EXPECT_NE(std::string(error.what()).find("diverged at step 1: the loss after it is "),
+              std::string::npos)
+        << error.what();
+    ASSERT_EQ(losses.size(), 1u);
+    EXPECT_LT(losses[0], 10);
+    // What the run started from is in its place.
+    const io::Container last = io::read_model(folder / "other" / "last");
+    const io::Container start = io::read_model(good);
+    for (const auto& [name, tensor] : start.tensors) {
+      EXPECT_EQ(last.tensors.find(name)->data, tensor.data) << name;
+    }
+  }
 }
 
 TEST_P(TrainerTest, TrainsTiedEmbeddingsAndResumesExactly) {
