@@ -9,6 +9,7 @@
 #include "kernels/recurrent/cuda/streamed/pack_kernels.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 #include "kernels/recurrent/cuda/wide/pack_kernels.h"
+#include "kernels/recurrent/cuda/wide/spread.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {

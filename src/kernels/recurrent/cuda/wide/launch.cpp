@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <type_traits>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/wide/await.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 #include "kernels/recurrent/cuda/wide/kernels.h"
+#include "kernels/recurrent/cuda/wide/spread.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/current_device.h"
 
@@ -18,89 +19,6 @@ namespace sluice::kernels::recurrent::cuda::wide {
 namespace {
 
 using runtime::cuda::check;
-
-enum class Pass { kForward, kBackward };
-
-/// Clusters of so many blocks that an H200 runs at once, if each block takes a multiprocessor for
-/// itself (cudaOccupancyMaxActiveClusters).
-struct ClusterSize {
-  int blocks, at_once;
-};
-constexpr std::array kForwardSizes{ClusterSize{4, 30}, ClusterSize{2, 66}};
-constexpr std::array kBackwardSizes{ClusterSize{8, 15}, ClusterSize{4, 30}};
-
-constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-/// Tiles of a block in a launch of backward.
-constexpr std::int64_t kMostBackwardTiles = 4;
-/// Stages of the ring that bring more than reading further ahead for cells.
-constexpr int kNeededRing = 4;
-
-std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
-
-std::int64_t depth_chunks(Pass pass, std::int64_t gates, std::int64_t hidden) {
-  return (pass == Pass::kForward ? 1 : gates) * chunks_of(hidden);
-}
-/// Of the depth that a block multiplies: all of it, or in backward a quarter.
-std::int64_t stages_of(Pass pass, std::int64_t gates, std::int64_t hidden) {
-  const std::int64_t split = pass == Pass::kForward ? 1 : kBlocksOfChunk;
-  return std::max<std::int64_t>(parts(depth_chunks(pass, gates, hidden), split * kStageChunks),
-                                kFewestStages);
-}
-
-/// How a layer is launched.
-struct Spread {
-  Geometry geometry;
-  int cluster;  ///< blocks
-  int directions;
-  int launches;  ///< one after the other, each for a part of the rows: backward's alone
-  int blocks() const { return geometry.chunks * kBlocksOfChunk * geometry.groups * directions; }
-  /// That a block takes in all launches.
-  int most_tiles() const { return launches * geometry.tiles_each; }
-};
-
-/// With clusters of that size; nothing if not even one group of rows runs at once.
-std::optional<Spread> spread_over(const ClusterSize& size, Pass pass, std::int64_t gates,
-                                  std::int64_t hidden, std::int64_t rows, std::int64_t directions,
-                                  std::int64_t abreast) {
-  const std::int64_t chunks = chunks_of(hidden), across = chunks * kBlocksOfChunk;
-  if (across % size.blocks != 0) return std::nullopt;
-  const std::int64_t groups = size.at_once / abreast * size.blocks / (across * directions);
-  if (groups == 0) return std::nullopt;
-  const std::int64_t tiles = parts(rows, kTileRows);
-  const std::int64_t most = parts(tiles, std::min(tiles, groups));
-  const std::int64_t launches = pass == Pass::kForward ? 1 : parts(most, kMostBackwardTiles);
-  const std::int64_t each = parts(most, launches);
-  Spread spread{};
-  spread.launches = static_cast<int>(launches);
-  spread.cluster = size.blocks;
-  spread.directions = static_cast<int>(directions);
-  Geometry& geometry = spread.geometry;
-  geometry.chunks = static_cast<std::int32_t>(chunks);
-  geometry.depth_chunks = static_cast<std::int32_t>(depth_chunks(pass, gates, hidden));
-  geometry.tiles = static_cast<std::int32_t>(tiles);
-  geometry.tiles_each = static_cast<std::int32_t>(each);
-  geometry.groups = static_cast<std::int32_t>(std::min(groups, parts(tiles, each)));
-  geometry.sharers = pass == Pass::kForward ? size.blocks : size.blocks / kBlocksOfChunk;
-  geometry.lines = static_cast<std::int32_t>(tiles > 1 ? kTileRows : parts(rows, 8) * 8);
-  geometry.stages = static_cast<std::int32_t>(stages_of(pass, gates, hidden));
-  // A second buffer is worth less than the ring where weights take half of the memory.
-  geometry.sums = geometry.shared_stages() > 0 ? 1 : 2;
-  return spread;
-}
-
-/// As few tiles for a block as can be; then as many blocks that share copies. So that `abreast`
-/// launches run at once.
-std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden,
-                                std::int64_t rows, std::int64_t directions,
-                                std::int64_t abreast = 1) {
-  std::optional<Spread> best;
-  for (const ClusterSize& size : pass == Pass::kForward ? kForwardSizes : kBackwardSizes) {
-    const auto spread = spread_over(size, pass, gates, hidden, rows, directions, abreast);
-    if (!spread) continue;
-    if (!best || spread->most_tiles() < best->most_tiles()) best = spread;
-  }
-  return best;
-}
 
 /// Tiles that a block may take: up to as many it was measured to be faster than a kernel a step
 /// (docs/performance/persistent-wide.md).
@@ -118,29 +36,6 @@ const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometr
   return pass == Pass::kForward ? kernels.forward[index] : kernels.backward[index];
 }
 
-/// Gives the ring as many stages as there is memory for.
-void fill_ring(Geometry& geometry, const CellBytes& cells) {
-  geometry.ring = 0;
-  const int rest = kSharedBytes - BlockMemory(geometry, cells).bytes;
-  geometry.ring = std::min(kMostRing, rest / geometry.stage_bytes());
-}
-/// Divides the memory between the ring and what is read ahead for cells: the ring first has the
-/// stages it needs. Returns the bytes of a block's shared memory.
-int fill_memory(Geometry& geometry, Pass pass, DType storage) {
-  const int element = static_cast<int>(base::size_of(storage));
-  const CellBytes cells = pass == Pass::kForward ? forward_bytes(element) : backward_bytes(element);
-  geometry.ahead = 1;
-  fill_ring(geometry, cells);
-  const int needed = std::min(geometry.ring, kNeededRing);
-  geometry.ahead = kMostAhead;
-  fill_ring(geometry, cells);
-  while (geometry.ring < needed) {
-    --geometry.ahead;
-    fill_ring(geometry, cells);
-  }
-  return BlockMemory(geometry, cells).bytes;
-}
-
 /// The beginning of what blocks tell each other, which is zero at first: counters, and for TF32
 /// what says how factors are scaled.
 struct Flags {
@@ -155,30 +50,14 @@ struct Flags {
   }
 };
 
-struct Configuration {
-  std::array<cudaLaunchAttribute, 3> attributes{};
-  cudaLaunchConfig_t launch{};
-
-  Configuration(const Spread& spread, int bytes, const LaunchQueue& queue = {}) {
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(spread.cluster), 1, 1};
-    attributes[1].id = cudaLaunchAttributeCooperative;
-    attributes[1].val.cooperative = 1;
-    launch.gridDim = static_cast<unsigned>(spread.blocks());
-    launch.blockDim = kThreads;
-    launch.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-    launch.attrs = attributes.data();
-    launch.numAttrs = queue.add_event(attributes.data(), 2);
-    launch.stream = queue.stream;
+/// A launch whose blocks all run at once or not at all.
+class Launch : public ClusterLaunch {
+ public:
+  Launch(const void* kernel, const Spread& spread, int bytes)
+      : ClusterLaunch(kernel, {spread.cluster, spread.blocks(), kThreads, bytes}) {
+    add(cudaLaunchAttributeCooperative).cooperative = 1;
   }
-  Configuration(const Configuration&) = delete;
-  Configuration& operator=(const Configuration&) = delete;
 };
-
-void allow(const void* kernel, int bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "allow a recurrent kernel its shared memory");
-}
 
 template <typename Args>
 void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, const Args& args,
@@ -209,7 +88,6 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
                                geometry.largest_h0);
     }
   }
-  allow(kernel, bytes);
   const int element = static_cast<int>(base::size_of(kind.storage));
   Args copy = args;
   BlockMemory layout(geometry, backward_bytes(element));
@@ -223,9 +101,7 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
     geometry.groups = std::min(groups, static_cast<int>(parts(rest, geometry.tiles_each)));
     // What may begin with a layer does with its first launch.
     const bool begins = i == std::max(queue.part, 0);
-    Configuration configuration(spread, bytes, begins ? queue : LaunchQueue{queue.stream});
-    check(cudaLaunchKernelExC(&configuration.launch, kernel, values),
-          "queue the kernel of a recurrent layer");
+    Launch(kernel, spread, bytes).run(begins ? queue : LaunchQueue{queue.stream}, values);
   }
 }
 
@@ -251,17 +127,11 @@ LayerForward take_piece(const LayerForward& args, const CellKind& kind) {
 /// Why this GPU doesn't run all blocks of so many launches with so many rows at once.
 std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass, std::int64_t rows,
                                          std::int64_t abreast) {
-  const std::int64_t gates = descriptor.gates();
-  Spread spread =
-      spread_of(pass, gates, descriptor.hidden, rows, descriptor.directions, abreast).value();
+  Spread spread = spread_of(pass, descriptor, rows, abreast).value();
   const Kernels& kernels = kernels_of({descriptor.cell, descriptor.dtype, descriptor.tf32});
   const void* kernel = kernel_of(kernels, pass, spread.geometry);
   const int bytes = fill_memory(spread.geometry, pass, descriptor.dtype);
-  allow(kernel, bytes);
-  const Configuration configuration(spread, bytes);
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
-        "ask how many clusters of a recurrent kernel run at once");
+  const int clusters = Launch(kernel, spread, bytes).at_once();
   const std::int64_t blocks = abreast * spread.blocks();
   if (clusters * spread.cluster >= blocks) return std::nullopt;
   return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
@@ -270,8 +140,7 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass
 
 std::optional<std::string> refuse_pass(const Descriptor& descriptor,
                                        const runtime::cuda::CudaDevice& device, Pass pass) {
-  const auto spread = spread_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows,
-                                descriptor.directions);
+  const auto spread = spread_of(pass, descriptor, descriptor.rows);
   if (!spread && descriptor.directions == 2) {
     return "both directions of so many units don't run at once";
   }
@@ -294,7 +163,6 @@ std::optional<std::string> refuse_pass(const Descriptor& descriptor,
 
 }  // namespace
 
-std::int64_t chunks_of(std::int64_t hidden) { return parts(hidden, kChunkUnits); }
 std::int64_t forward_stages(const Descriptor& descriptor) {
   return stages_of(Pass::kForward, descriptor.gates(), descriptor.hidden);
 }
@@ -311,8 +179,7 @@ bool halves_pay(const Descriptor& descriptor, std::int64_t time) {
   const std::int64_t fewest_of_few_tiles = descriptor.tf32 ? 20 : 16;
   if (descriptor.layers == 1 || descriptor.directions > 1) return false;
   if (forward_stages(descriptor) > kRegisterStages) return false;
-  const auto half = spread_of(Pass::kForward, descriptor.gates(), descriptor.hidden,
-                              descriptor.rows, descriptor.directions, 2);
+  const auto half = spread_of(Pass::kForward, descriptor, descriptor.rows, 2);
   if (!half || half->most_tiles() > kMostTiles) return false;
   return time >= (half->most_tiles() > kFewTiles ? kFewestSteps : fewest_of_few_tiles);
 }
@@ -371,24 +238,16 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward&
 }
 
 std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows) {
-  return spread_of(Pass::kBackward, descriptor.gates(), descriptor.hidden, rows,
-                   descriptor.directions)
-      .value()
-      .launches;
+  return spread_of(Pass::kBackward, descriptor, rows).value().launches;
 }
 
 std::int64_t backward_launch_rows(const Descriptor& descriptor, std::int64_t rows) {
-  const Spread spread =
-      spread_of(Pass::kBackward, descriptor.gates(), descriptor.hidden, rows, descriptor.directions)
-          .value();
+  const Spread spread = spread_of(Pass::kBackward, descriptor, rows).value();
   return std::int64_t{spread.geometry.groups} * spread.geometry.tiles_each * kTileRows;
 }
 
 std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows) {
-  return spread_of(Pass::kBackward, descriptor.gates(), descriptor.hidden, rows,
-                   descriptor.directions)
-      .value()
-      .blocks();
+  return spread_of(Pass::kBackward, descriptor, rows).value().blocks();
 }
 
 void await_turns(cudaStream_t stream, const Descriptor& descriptor, std::int64_t rows,

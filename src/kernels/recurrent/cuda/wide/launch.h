@@ -19,9 +19,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 std::optional<std::string> refuse_backward(const Descriptor& descriptor,
                                            const runtime::cuda::CudaDevice& device);
 
-/// Chunks of 64 units that have all units, and stages of the ring that the depth of the products
-/// takes.
-std::int64_t chunks_of(std::int64_t hidden);
+/// Stages of the ring that the depth of the products takes.
 std::int64_t forward_stages(const Descriptor& descriptor);
 std::int64_t backward_stages(const Descriptor& descriptor);
 
