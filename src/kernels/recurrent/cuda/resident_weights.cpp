@@ -14,6 +14,27 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
+enum class Pass { kForward, kBackward };
+
+// What a launch's kind lays weights out by.
+
+auto cluster_of(Pass pass, const Descriptor& descriptor) {
+  return pass == Pass::kForward ? persistent::forward_cluster(descriptor)
+                                : persistent::backward_cluster(descriptor);
+}
+auto grid_residence(Pass pass, const Descriptor& descriptor) {
+  return pass == Pass::kForward ? persistent_grid::forward_residence(descriptor)
+                                : persistent_grid::backward_residence(descriptor);
+}
+auto wide_stages(Pass pass, const Descriptor& descriptor) {
+  return pass == Pass::kForward ? wide::forward_stages(descriptor)
+                                : wide::backward_stages(descriptor);
+}
+auto streamed_geometry(Pass pass, const Descriptor& descriptor) {
+  return pass == Pass::kForward ? streamed::forward_geometry(descriptor)
+                                : streamed::backward_geometry(descriptor);
+}
+
 struct Packing {
   cudaStream_t stream;
   const Descriptor& descriptor;
@@ -33,94 +54,55 @@ struct Packing {
     }
     return args;
   }
-  wide::PackWeights wide_weights(void* to, std::int64_t stages) const {
-    auto args = weights<wide::PackWeights>(to);
-    args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
-    args.stages = static_cast<std::int32_t>(stages);
-    return args;
-  }
 
-  void forward(Residence residence, void* to) const {
+  void pack(Pass pass, Residence residence, void* to) const {
     const DType storage = descriptor.dtype;
+    const bool forward = pass == Pass::kForward;
+    const auto pack_by = [&](auto* pack_forward, auto* pack_backward, const auto& args) {
+      (forward ? pack_forward : pack_backward)(stream, storage, args);
+    };
     if (residence == Residence::kCluster) {
       auto args = weights<persistent::PackWeights>(to);
-      args.cluster = persistent::forward_cluster(descriptor);
-      persistent::pack_forward(stream, storage, args);
-    } else if (residence == Residence::kClusterWgmma) {
+      args.cluster = cluster_of(pass, descriptor);
+      pack_by(persistent::pack_forward, persistent::pack_backward, args);
+    } else if (residence == Residence::kClusterWgmma && forward) {
       cluster_wgmma::pack_forward(stream, storage, weights<cluster_wgmma::PackWeights>(to));
-    } else if (residence == Residence::kGrid) {
-      auto args = weights<persistent_grid::PackWeights>(to);
-      args.residence = persistent_grid::forward_residence(descriptor);
-      persistent_grid::pack_forward(stream, storage, args);
-    } else if (residence == Residence::kWide) {
-      wide::pack_forward(stream, storage, wide_weights(to, wide::forward_stages(descriptor)));
-    } else if (residence == Residence::kStreamed) {
-      auto args = weights<streamed::PackWeights>(to);
-      args.geometry = streamed::forward_geometry(descriptor);
-      streamed::pack_forward(stream, storage, args);
-    }
-  }
-  void backward(Residence residence, void* to) const {
-    const DType storage = descriptor.dtype;
-    if (residence == Residence::kCluster) {
-      auto args = weights<persistent::PackWeights>(to);
-      args.cluster = persistent::backward_cluster(descriptor);
-      persistent::pack_backward(stream, storage, args);
     } else if (residence == Residence::kClusterWgmma) {
       cluster_backward::pack_weights(stream, storage, weights<cluster_backward::PackWeights>(to));
     } else if (residence == Residence::kGrid) {
       auto args = weights<persistent_grid::PackWeights>(to);
-      args.residence = persistent_grid::backward_residence(descriptor);
-      persistent_grid::pack_backward(stream, storage, args);
+      args.residence = grid_residence(pass, descriptor);
+      pack_by(persistent_grid::pack_forward, persistent_grid::pack_backward, args);
     } else if (residence == Residence::kWide) {
-      wide::pack_backward(stream, storage, wide_weights(to, wide::backward_stages(descriptor)));
+      auto args = weights<wide::PackWeights>(to);
+      args.chunks = static_cast<std::int32_t>(wide::chunks_of(descriptor.hidden));
+      args.stages = static_cast<std::int32_t>(wide_stages(pass, descriptor));
+      pack_by(wide::pack_forward, wide::pack_backward, args);
     } else if (residence == Residence::kStreamed) {
       auto args = weights<streamed::PackWeights>(to);
-      args.geometry = streamed::backward_geometry(descriptor);
-      streamed::pack_backward(stream, storage, args);
+      args.geometry = streamed_geometry(pass, descriptor);
+      pack_by(streamed::pack_forward, streamed::pack_backward, args);
     }
   }
 };
 
-/// Of a cluster, either pass.
-std::int64_t cluster_bytes(const Descriptor& descriptor) {
-  return persistent::packed_bytes(descriptor.dtype, descriptor.gates(),
-                                  persistent::backward_cluster(descriptor));
-}
-
-std::int64_t forward_bytes(const Descriptor& descriptor, Residence residence) {
+std::int64_t packed_bytes(Pass pass, const Descriptor& descriptor, Residence residence) {
+  const std::int64_t hidden = descriptor.hidden;
   switch (residence) {
     case Residence::kNone:
       break;
-    case Residence::kCluster:
-      return cluster_bytes(descriptor);
+    case Residence::kCluster:  // in either pass as many
+      return persistent::packed_bytes(descriptor.dtype, descriptor.gates(),
+                                      cluster_of(Pass::kBackward, descriptor));
     case Residence::kClusterWgmma:
-      return cluster_wgmma::packed_bytes(descriptor.hidden);
+      return pass == Pass::kForward ? cluster_wgmma::packed_bytes(hidden)
+                                    : cluster_backward::packed_bytes(hidden);
     case Residence::kGrid:
-      return persistent_grid::forward_residence(descriptor).bytes();
+      return grid_residence(pass, descriptor).bytes();
     case Residence::kWide:
-      return wide::packed_bytes(wide::chunks_of(descriptor.hidden),
-                                wide::forward_stages(descriptor));
+      return wide::packed_bytes(wide::chunks_of(hidden), wide_stages(pass, descriptor));
     case Residence::kStreamed:
-      return streamed::packed_bytes(streamed::forward_geometry(descriptor));
-  }
-  return 0;
-}
-std::int64_t backward_bytes(const Descriptor& descriptor, Residence residence) {
-  switch (residence) {
-    case Residence::kNone:
-      break;
-    case Residence::kCluster:
-      return cluster_bytes(descriptor);
-    case Residence::kClusterWgmma:
-      return cluster_backward::packed_bytes(descriptor.hidden);
-    case Residence::kGrid:
-      return persistent_grid::backward_residence(descriptor).bytes();
-    case Residence::kWide:
-      return wide::packed_bytes(wide::chunks_of(descriptor.hidden),
-                                wide::backward_stages(descriptor));
-    case Residence::kStreamed:
-      return streamed::packed_bytes(streamed::backward_geometry(descriptor));
+      return streamed::packed_bytes(streamed_geometry(pass, descriptor));
   }
   return 0;
 }
@@ -129,8 +111,8 @@ std::int64_t backward_bytes(const Descriptor& descriptor, Residence residence) {
 
 PassBytes resident_weight_bytes(const Descriptor& descriptor, const Rung& rung) {
   // Some layers can't be trained.
-  return {forward_bytes(descriptor, rung.forward),
-          descriptor.training ? backward_bytes(descriptor, rung.backward) : 0};
+  return {packed_bytes(Pass::kForward, descriptor, rung.forward),
+          descriptor.training ? packed_bytes(Pass::kBackward, descriptor, rung.backward) : 0};
 }
 
 PassBytes exchange_bytes(const Descriptor& descriptor, const Rung& rung) {
@@ -154,8 +136,8 @@ void pack_resident_weights(cudaStream_t stream, const Descriptor& descriptor, co
     persistent::find_largest(stream, weight_hh, descriptor.gates() * hidden * hidden, to.largest);
   }
   const Packing packing{stream, descriptor, weight_hh, to.largest};
-  packing.forward(rung.forward, to.forward);
-  if (to.backward) packing.backward(rung.backward, to.backward);
+  packing.pack(Pass::kForward, rung.forward, to.forward);
+  if (to.backward) packing.pack(Pass::kBackward, rung.backward, to.backward);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda
