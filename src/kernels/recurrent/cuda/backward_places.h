@@ -1,29 +1,19 @@
 #pragma once
 
-#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/step_places.h"
 
 namespace sluice::kernels::recurrent::cuda {
 
 /// Where the backward steps of one layer and direction find what they read and write. Turn p of the
 /// loop takes step steps-1-p.
-class BackwardPlaces {
+class BackwardPlaces : protected StepPlaces {
  public:
   BackwardPlaces(const Run& run, const BackwardArgs& args, std::int64_t layer,
                  std::int64_t direction)
-      : run_(run),
+      : StepPlaces(run, layer, direction, StepPass::kBackward),
         args_(args),
-        sizes_(run.engine.sizes),
-        layer_(layer),
-        direction_(direction),
-        index_(layer * sizes_.directions + direction),
-        output_(run.engine.descriptor.output_of(layer)),
-        rows_(run.args.rows),
-        lane_(run.lane_of(layer, direction)),
-        stream_(run.engine.lanes[lane_]),
-        walk_{run.args.time, direction == 1},
         packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]
-                    .directions[static_cast<std::size_t>(direction)]),
-        fused_(run.fused_geometry(StepPass::kBackward)) {
+                    .directions[static_cast<std::size_t>(direction)]) {
     const auto i = static_cast<std::size_t>(index_), l = static_cast<std::size_t>(layer);
     const StateLayout& state = run.engine.reserve.states[i];
     std::byte* lone = run.lone_h0(layer, direction);
@@ -89,14 +79,8 @@ class BackwardPlaces {
   /// What the turn before has multiplied, if that waits for its mask.
   const float* product_of_turn(std::int64_t p) const { return p > 0 ? product_ : nullptr; }
 
-  const Run& run_;
   const BackwardArgs& args_;
-  const Sizes& sizes_;
-  const std::int64_t layer_, direction_, index_, output_, rows_, lane_;
-  const cudaStream_t stream_;
-  const Walk walk_;
   const PackedDirection& packed_;
-  const std::optional<StepGeometry> fused_;
   bool product_alone_ = false, extras_ = false;
   std::byte *h_ = nullptr, *h_dropped_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr,
             *d_recurrent_ = nullptr, *dh_out_ = nullptr;

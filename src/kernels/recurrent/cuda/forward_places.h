@@ -1,26 +1,16 @@
 #pragma once
 
-#include "kernels/recurrent/cuda/engine.h"
+#include "kernels/recurrent/cuda/step_places.h"
 
 namespace sluice::kernels::recurrent::cuda {
 
 /// Where the forward steps of one layer and direction find what they read and write.
-class ForwardPlaces {
+class ForwardPlaces : protected StepPlaces {
  public:
   ForwardPlaces(const Run& run, std::int64_t layer, std::int64_t direction)
-      : run_(run),
-        sizes_(run.engine.sizes),
-        layer_(layer),
-        direction_(direction),
-        index_(layer * sizes_.directions + direction),
-        output_(run.engine.descriptor.output_of(layer)),
-        rows_(run.args.rows),
-        lane_(run.lane_of(layer, direction)),
-        stream_(run.engine.lanes[lane_]),
-        walk_{run.args.time, direction == 1},
+      : StepPlaces(run, layer, direction, StepPass::kForward),
         training_(run.engine.descriptor.training),
-        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]),
-        fused_(run.fused_geometry(StepPass::kForward)) {
+        packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]) {
     const auto i = static_cast<std::size_t>(index_);
     const ForwardLayout& layout = run.engine.workspace.forward;
     const StateLayout& state = training_ ? run.engine.reserve.states[i] : layout.states[i];
@@ -93,14 +83,8 @@ class ForwardPlaces {
     return run_.packed<const float>(packed_.bias) + direction_ * sizes_.gate_width;
   }
 
-  const Run& run_;
-  const Sizes& sizes_;
-  const std::int64_t layer_, direction_, index_, output_, rows_, lane_;
-  const cudaStream_t stream_;
-  const Walk walk_;
   const bool training_;
   const PackedLayer& packed_;
-  const std::optional<StepGeometry> fused_;
   std::byte *h_first_ = nullptr, *h_last_ = nullptr;
   float *c_first_ = nullptr, *c_last_ = nullptr;
   std::byte *h_ = nullptr, *saved_ = nullptr, *h_full_ = nullptr, *h_dropped_ = nullptr,
