@@ -151,10 +151,10 @@ void launch_wide(const Run& run, const LaunchQueue& queue, const persistent::Lay
                exchange);
 }
 
-/// Queues the launch.
+/// Queues the launch. `place` is that of a launch forward.
 template <typename Args>
 void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const Args& args,
-            std::size_t exchange) {
+            std::size_t exchange, const LaunchPlace& place = {}) {
   const Engine& engine = run.engine;
   constexpr bool kForward = std::is_base_of_v<persistent::LayerForward, Args>;
   const Residence residence = kForward ? engine.rung.forward : engine.rung.backward;
@@ -165,8 +165,9 @@ void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const 
       launch_in_clusters(run, layer, queue, args);
     }
   } else if (residence == Residence::kWide) {
-    // Forward's has a place (launch_wide).
-    if constexpr (!kForward) {
+    if constexpr (kForward) {
+      launch_wide(run, queue, args, place);
+    } else {
       wide::launch(queue, run.kind(), args, false, run.workspace<void>(exchange));
     }
   } else if (residence == Residence::kGrid) {
@@ -229,10 +230,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
   carry_states(run, layer, piece, args);
   if (sizes.norms) normalise_inputs(run, layer, piece);
   const LaunchQueue queue{engine.lanes[place.lane]};
-  if (engine.rung.forward == Residence::kWide) {
-    return launch_wide(run, queue, args, place);
-  }
-  launch(run, layer, queue, args, engine.workspace.forward.exchange);
+  launch(run, layer, queue, args, engine.workspace.forward.exchange, place);
 }
 
 void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int64_t layer,
