@@ -1,5 +1,6 @@
 #include "kernels/crf/cuda/crf.h"
 #include "kernels/crf/cuda/scores.h"
+#include "kernels/loss/cuda/sums.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::crf::cuda {
@@ -20,7 +21,7 @@ struct Gradient {
   T* d_transitions;
   T* d_start;
   T* d_end;
-  Scale scale;
+  loss::cuda::Scale scale;
   int parts;
 };
 
@@ -53,7 +54,7 @@ template <typename T>
 __global__ void __launch_bounds__(kBlock) emissions_kernel(Gradient<T> g) {
   const Scores<T>& s = g.scores;
   const std::int64_t count = s.cell(s.time, 0);
-  const double scale = g.scale();
+  const double scale = g.scale.value();
   for (std::int64_t k = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; k < count;
        k += std::int64_t{gridDim.x} * kBlock) {
     const std::int64_t n = k / s.labels;
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(kBlock) chain_kernel(Gradient<T> g) {
   double sum = 0;
   if (at < pairs) {
     for (int part = 0; part < g.parts; ++part) sum += g.sums[std::int64_t{part} * pairs + at];
-    g.d_transitions[at] += static_cast<T>(g.scale() * sum);
+    g.d_transitions[at] += static_cast<T>(g.scale.value() * sum);
     return;
   }
   at -= pairs;
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kBlock) chain_kernel(Gradient<T> g) {
   for (int row = 0; row < s.rows; ++row) {
     if (s.length(row) > 0) sum += boundary[std::int64_t{row} * s.labels + label];
   }
-  (is_end ? g.d_end : g.d_start)[label] += static_cast<T>(g.scale() * sum);
+  (is_end ? g.d_end : g.d_start)[label] += static_cast<T>(g.scale.value() * sum);
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ void add_gradient(Stream& stream, const LossArgs& args, const Workspace& workspa
                       args.d_chain.transitions.data_as<T>(),
                       args.d_chain.start.data_as<T>(),
                       args.d_chain.end.data_as<T>(),
-                      Scale(args),
+                      loss::cuda::Scale(args),
                       parts};
   const auto blocks = [](int count) {
     return static_cast<unsigned>((count + kBlock - 1) / kBlock);

@@ -43,15 +43,4 @@ struct Scores {
   __device__ bool is_label(std::int32_t target) const { return target >= 0 && target < labels; }
 };
 
-/// Scales of the loss, on the device.
-struct Scale {
-  const double* factors[2];  ///< or null
-
-  explicit Scale(const LossArgs& args)
-      : factors{args.scale.data_as<const double>(), args.loss_scale.data_as<const double>()} {}
-  __device__ double operator()() const {
-    return (factors[0] != nullptr ? *factors[0] : 1) * (factors[1] != nullptr ? *factors[1] : 1);
-  }
-};
-
 }  // namespace sluice::kernels::crf::cuda
