@@ -4,23 +4,27 @@
 
 #include "base/check.h"
 #include "kernels/attention_decoder/attention_decoder.h"
+#include "kernels/recurrent/portable.h"
 #include "kernels/recurrent/recurrent.h"
 #include "models/seq2seq_config.h"
 
 namespace sluice::api {
 namespace {
 
+namespace recurrent = kernels::recurrent;
+
 constexpr std::string_view kInstead =
     "use float32, to which auto widens a model that is stored in bfloat16";
 
 /// Whether any but the portable loops, which convert each number, runs such a layer here.
 bool has_fast_layers(runtime::DType dtype, const runtime::Device& device) {
-  kernels::recurrent::Descriptor layer;
+  recurrent::Descriptor layer;
   layer.dtype = dtype;
   layer.time = layer.rows = layer.layers = 1;
   layer.input = layer.hidden = 64;
-  return std::ranges::any_of(kernels::recurrent::candidates(device), [&](const auto& candidate) {
-    return !candidate.peer && candidate.name != "portable" && !candidate.refuse(layer, device);
+  return std::ranges::any_of(recurrent::candidates(device), [&](const auto& candidate) {
+    return !candidate.peer && candidate.name != recurrent::kPortable &&
+           !candidate.refuse(layer, device);
   });
 }
 

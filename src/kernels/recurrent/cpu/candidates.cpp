@@ -8,6 +8,7 @@
 #include "kernels/recurrent/cpu/onednn_int8.h"
 #include "kernels/recurrent/cpu/onednn_stack.h"
 #include "kernels/recurrent/cpu/sequence.h"
+#include "kernels/recurrent/portable.h"
 
 namespace sluice::kernels::recurrent::cpu {
 namespace {
@@ -26,7 +27,7 @@ std::optional<std::string> refuse_portable(const Descriptor& descriptor, const r
 std::unique_ptr<Plan> create_portable(const Descriptor& descriptor, const runtime::Device&) {
   return base::dispatch_storage(descriptor.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return make_sequence<T>(exact(descriptor), "portable", portable_leaf<T>());
+    return make_sequence<T>(exact(descriptor), kPortable, portable_leaf<T>());
   });
 }
 
@@ -118,7 +119,7 @@ constexpr std::array kCandidates{
     Candidate{"amx", false, refuse_amx, create_amx},
     Candidate{"avx512", false, refuse_avx512, create_avx512},
     Candidate{"avx2", false, refuse_avx2, create_avx2},
-    Candidate{"portable", false, refuse_portable, create_portable},
+    Candidate{kPortable, false, refuse_portable, create_portable},
     Candidate{"onednn", true, refuse_onednn, create_onednn},
     Candidate{"onednn-int8", true, refuse_onednn_int8, create_onednn_int8},
 };
