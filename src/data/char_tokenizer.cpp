@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "data/utf8.h"
+#include "data/vocabulary_tokenizer.h"
 
 namespace sluice::data {
 namespace {
@@ -18,45 +19,19 @@ void for_each_character(std::string_view text, Take&& take) {
   }
 }
 
-class CharTokenizer final : public Tokenizer {
+class CharTokenizer final : public VocabularyTokenizer {
  public:
-  explicit CharTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  explicit CharTokenizer(Vocabulary vocabulary)
+      : VocabularyTokenizer(std::move(vocabulary), "", "") {}
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
     require_utf8(text, "the text to encode");
     std::vector<std::int32_t> ids;
-    for_each_character(text, [&](std::string_view one) { ids.push_back(vocabulary_.id(one)); });
+    for_each_character(text, [&](std::string_view one) { ids.push_back(vocabulary().id(one)); });
     return ids;
   }
 
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    std::string text;
-    for (const std::int32_t id : ids) {
-      require_id(id);
-      if (id < kFirstPieceId && id != kUnknownId) continue;
-      text += id == kUnknownId ? kUnknownText : vocabulary_.piece(id);
-    }
-    return text;
-  }
-
-  std::int32_t size() const override { return vocabulary_.size(); }
-
-  std::string piece(std::int32_t id) const override {
-    require_id(id);
-    return vocabulary_.piece(id);
-  }
-
   std::string_view kind() const override { return "characters"; }
-
- protected:
-  std::string payload() const override {
-    std::string all;
-    for (const std::string& character : vocabulary_.pieces()) all += character;
-    return all;
-  }
-
- private:
-  Vocabulary vocabulary_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "data/vocabulary_tokenizer.h"
 
 namespace sluice::data {
 namespace {
@@ -66,45 +67,19 @@ void for_each_token(std::string_view text, std::string_view what, Take&& take) {
   }
 }
 
-class SmilesTokenizer final : public Tokenizer {
+class SmilesTokenizer final : public VocabularyTokenizer {
  public:
-  explicit SmilesTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  explicit SmilesTokenizer(Vocabulary vocabulary)
+      : VocabularyTokenizer(std::move(vocabulary), "", "\n") {}
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<std::int32_t> ids;
     for_each_token(text, "the text to encode",
-                   [&](std::string_view token) { ids.push_back(vocabulary_.id(token)); });
+                   [&](std::string_view token) { ids.push_back(vocabulary().id(token)); });
     return ids;
   }
 
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    std::string text;
-    for (const std::int32_t id : ids) {
-      require_id(id);
-      if (id < kFirstPieceId && id != kUnknownId) continue;
-      text += id == kUnknownId ? kUnknownText : vocabulary_.piece(id);
-    }
-    return text;
-  }
-
-  std::int32_t size() const override { return vocabulary_.size(); }
-
-  std::string piece(std::int32_t id) const override {
-    require_id(id);
-    return vocabulary_.piece(id);
-  }
-
   std::string_view kind() const override { return "smiles"; }
-
- protected:
-  std::string payload() const override {
-    std::string lines;
-    for (const std::string& token : vocabulary_.pieces()) lines += token + '\n';
-    return lines;
-  }
-
- private:
-  Vocabulary vocabulary_;
 };
 
 }  // namespace

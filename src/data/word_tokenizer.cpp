@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "data/utf8.h"
+#include "data/vocabulary_tokenizer.h"
 
 namespace sluice::data {
 namespace {
@@ -34,51 +35,25 @@ std::string shape_piece(std::string_view word) {
   return std::string(kUnknownText) + word_shape(word);
 }
 
-class WordTokenizer final : public Tokenizer {
+class WordTokenizer final : public VocabularyTokenizer {
  public:
   WordTokenizer(Vocabulary vocabulary, bool has_shapes)
-      : vocabulary_(std::move(vocabulary)), has_shapes_(has_shapes) {}
+      : VocabularyTokenizer(std::move(vocabulary), " ", "\n"), has_shapes_(has_shapes) {}
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
     require_utf8(text, "the text to encode");
     std::vector<std::int32_t> ids;
     for_each_word(text, [&](std::string_view word) {
-      const std::int32_t id = vocabulary_.id(word);
+      const std::int32_t id = vocabulary().id(word);
       const bool is_new = has_shapes_ && id == kUnknownId;
-      ids.push_back(is_new ? vocabulary_.id(shape_piece(word)) : id);
+      ids.push_back(is_new ? vocabulary().id(shape_piece(word)) : id);
     });
     return ids;
   }
 
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    std::string text;
-    for (const std::int32_t id : ids) {
-      require_id(id);
-      if (id < kFirstPieceId && id != kUnknownId) continue;
-      if (!text.empty()) text += ' ';
-      text += id == kUnknownId ? kUnknownText : vocabulary_.piece(id);
-    }
-    return text;
-  }
-
-  std::int32_t size() const override { return vocabulary_.size(); }
-
-  std::string piece(std::int32_t id) const override {
-    require_id(id);
-    return vocabulary_.piece(id);
-  }
-
   std::string_view kind() const override { return has_shapes_ ? "word_shapes" : "words"; }
 
- protected:
-  std::string payload() const override {
-    std::string lines;
-    for (const std::string& word : vocabulary_.pieces()) lines += word + '\n';
-    return lines;
-  }
-
  private:
-  Vocabulary vocabulary_;
   bool has_shapes_;
 };
 
