@@ -127,6 +127,22 @@ void add_labels(const std::string& where, const NpyArray& array, std::int64_t cl
   }
 }
 
+/// Calls add(where, array) for each array, then gives its sequences keys.
+template <typename Sequences, typename Add>
+Sequences read_sequences(const fs::path& path, const Add& add) {
+  Sequences sequences;
+  std::int64_t arrays = 0;
+  for_each_array(path,
+                 [&](const std::string& where, const std::string& name, const NpyArray& array) {
+                   const std::int64_t before = sequences.size();
+                   add(where, array, sequences);
+                   add_keys(name, sequences.size() - before, sequences.keys);
+                   ++arrays;
+                 });
+  if (arrays == 1) sequences.keys.clear();
+  return sequences;
+}
+
 }  // namespace
 
 void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
@@ -166,26 +182,6 @@ void for_each_array(const fs::path& path, const UseArray& use) {
     use_file(path);
   }
 }
-
-namespace {
-
-/// Calls add(where, array) for each array, then gives its sequences keys.
-template <typename Sequences, typename Add>
-Sequences read_sequences(const fs::path& path, const Add& add) {
-  Sequences sequences;
-  std::int64_t arrays = 0;
-  for_each_array(path,
-                 [&](const std::string& where, const std::string& name, const NpyArray& array) {
-                   const std::int64_t before = sequences.size();
-                   add(where, array, sequences);
-                   add_keys(name, sequences.size() - before, sequences.keys);
-                   ++arrays;
-                 });
-  if (arrays == 1) sequences.keys.clear();
-  return sequences;
-}
-
-}  // namespace
 
 FrameSequences read_frames(const fs::path& path, std::string_view what) {
   return read_sequences<FrameSequences>(
