@@ -58,26 +58,12 @@ std::vector<Classified> classify_more(Classifier& model, const std::vector<std::
   return answers;
 }
 
-/// Whether a table's first line, as it stands, has a field of this name.
-bool has_field(std::string_view line, std::string_view name) {
-  const char separator = line.find('\t') != std::string_view::npos ? '\t' : ',';
-  for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t end = std::min(line.find(separator, at), line.size());
-    std::string_view field = line.substr(at, end - at);
-    if (field.size() > 1 && field.starts_with('"') && field.ends_with('"')) {
-      field = field.substr(1, field.size() - 2);
-    }
-    if (field == name) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
 /// Lines of a table are none of text: their labels would be taken for words.
-void refuse_table(const std::string& input, std::string_view first_line,
+void refuse_table(const std::string& input, const std::string& first_line,
                   const std::pair<std::string, std::string>& columns) {
   const auto& [text, label] = columns;
-  if (!has_field(first_line, text) || !has_field(first_line, label)) return;
+  const std::vector<std::string> names = column_names(first_line);
+  if (std::ranges::count(names, text) == 0 || std::ranges::count(names, label) == 0) return;
   throw Error(
       ErrorCode::kInvalidArgument,
       "'" + input + "' is a table with the columns '" + text + "' and '" + label +

@@ -24,6 +24,9 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& s
 /// kFormat with file and line for what is no table; and as read_lines.
 std::vector<std::string> read_column(const std::string& path, const std::string& column);
 
+/// The names in a line as the first of such a file; none if it can't be one.
+std::vector<std::string> column_names(const std::string& line);
+
 /// "; did you mean 'train'?" to end a message about an unknown name with; "" if none is near.
 std::string did_you_mean(std::string_view unknown, std::span<const std::string> known);
 

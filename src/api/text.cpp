@@ -34,6 +34,8 @@ std::string did_you_mean(std::string_view unknown, std::span<const std::string> 
   return base::did_you_mean(unknown, names);
 }
 
+std::vector<std::string> column_names(const std::string& line) { return data::column_names(line); }
+
 void require_writable(const std::string& path) { io::require_writable(path); }
 
 void write_text(const std::string& path, std::string_view text) {

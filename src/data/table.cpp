@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -14,65 +16,22 @@ namespace {
 
 using base::fail;
 
-class TableReader {
+char separator_of(std::string_view first_line) {
+  return first_line.find('\t') != std::string_view::npos ? '\t' : ',';
+}
+
+/// Cuts records into fields.
+class Splitter {
  public:
-  explicit TableReader(const std::filesystem::path& path) : lines_(path) { table_.path = path; }
+  /// `more` gives the line in which a quoted field goes on, `where` says where the record begins.
+  Splitter(std::function<std::optional<std::string_view>()> more,
+           std::function<std::string()> where)
+      : more_(std::move(more)), where_(std::move(where)) {}
 
-  Table read(const OnBadLine& on_bad) {
-    read_names();
-    read_lines_of(lines_, on_bad, [this] {
-      const auto line = lines_.next();
-      if (line && !line->empty()) {
-        first_line_ = lines_.line_number();
-        add_row(split(*line));
-      }
-      return line.has_value();
-    });
-    if (table_.rows.empty()) {
-      fail(ErrorCode::kFormat,
-           "'{}' has no rows; it needs a line with the columns' names, and more",
-           lines_.path().string());
-    }
-    return std::move(table_);
-  }
+  void set_separator(char separator) { separator_ = separator; }
 
- private:
-  void read_names() {
-    auto line = lines_.next();
-    while (line && line->empty()) line = lines_.next();
-    if (!line) return;
-    first_line_ = lines_.line_number();
-    separator_ = line->find('\t') != std::string_view::npos ? '\t' : ',';
-    table_.columns = split(*line);
-    check_names();
-  }
-
-  template <typename... Args>
-  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ErrorCode::kFormat, "'{}' line {}: {}", lines_.path().string(), first_line_,
-         fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  void check_names() const {
-    for (auto name = table_.columns.begin(); name != table_.columns.end(); ++name) {
-      if (name->empty()) refuse("a column has no name");
-      if (std::find(table_.columns.begin(), name, *name) != name) {
-        refuse("two columns have the name '{}'", *name);
-      }
-    }
-  }
-
-  void add_row(std::vector<std::string> fields) {
-    if (fields.size() != table_.columns.size()) {
-      refuse("it has {} field(s), but the first line names {} column(s)", fields.size(),
-             table_.columns.size());
-    }
-    table_.rows.push_back(std::move(fields));
-    table_.lines.push_back(first_line_);
-  }
-
-  /// The fields of a record, which goes on in further lines where a quoted field does.
-  std::vector<std::string> split(std::string_view line) {
+  /// The fields of the record that begins with this line.
+  std::vector<std::string> split(std::string_view line) const {
     std::vector<std::string> fields;
     std::string rest(line);
     std::size_t at = 0;
@@ -95,8 +54,26 @@ class TableReader {
     }
   }
 
+  /// The same of a table's first line.
+  std::vector<std::string> split_names(std::string_view line) const {
+    std::vector<std::string> names = split(line);
+    for (auto name = names.begin(); name != names.end(); ++name) {
+      if (name->empty()) refuse("a column has no name");
+      if (std::find(names.begin(), name, *name) != name) {
+        refuse("two columns have the name '{}'", *name);
+      }
+    }
+    return names;
+  }
+
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorCode::kFormat, "{}: {}", where_(), fmt::format(format, std::forward<Args>(args)...));
+  }
+
+ private:
   /// The field whose opening quote is at `at`, which moves behind the closing one.
-  std::string quoted(std::string& rest, std::size_t& at) {
+  std::string quoted(std::string& rest, std::size_t& at) const {
     std::string field;
     ++at;
     while (true) {
@@ -104,9 +81,9 @@ class TableReader {
       if (quote == std::string::npos) {
         field.append(rest, at).push_back('\n');
         if (field.size() > LineReader::kMaxLineBytes) refuse("a quoted field is too long");
-        const auto more = lines_.next();
-        if (!more) refuse("a quote is never closed");
-        rest = *more;
+        const auto line = more_();
+        if (!line) refuse("a quote is never closed");
+        rest = *line;
         at = 0;
         continue;
       }
@@ -118,10 +95,64 @@ class TableReader {
     }
   }
 
-  LineReader lines_;
-  Table table_;
+  std::function<std::optional<std::string_view>()> more_;
+  std::function<std::string()> where_;
   char separator_ = ',';
-  std::int64_t first_line_ = 0;
+};
+
+class TableReader {
+ public:
+  explicit TableReader(const std::filesystem::path& path)
+      : lines_(path),
+        splitter_(
+            [this] { return lines_.next(); },
+            [this] { return fmt::format("'{}' line {}", lines_.path().string(), first_line_); }) {
+    table_.path = path;
+  }
+  TableReader(const TableReader&) = delete;
+  TableReader& operator=(const TableReader&) = delete;
+
+  Table read(const OnBadLine& on_bad) {
+    read_names();
+    read_lines_of(lines_, on_bad, [this] {
+      const auto line = lines_.next();
+      if (line && !line->empty()) {
+        first_line_ = lines_.line_number();
+        add_row(splitter_.split(*line));
+      }
+      return line.has_value();
+    });
+    if (table_.rows.empty()) {
+      fail(ErrorCode::kFormat,
+           "'{}' has no rows; it needs a line with the columns' names, and more",
+           lines_.path().string());
+    }
+    return std::move(table_);
+  }
+
+ private:
+  void read_names() {
+    auto line = lines_.next();
+    while (line && line->empty()) line = lines_.next();
+    if (!line) return;
+    first_line_ = lines_.line_number();
+    splitter_.set_separator(separator_of(*line));
+    table_.columns = splitter_.split_names(*line);
+  }
+
+  void add_row(std::vector<std::string> fields) {
+    if (fields.size() != table_.columns.size()) {
+      splitter_.refuse("it has {} field(s), but the first line names {} column(s)", fields.size(),
+                       table_.columns.size());
+    }
+    table_.rows.push_back(std::move(fields));
+    table_.lines.push_back(first_line_);
+  }
+
+  LineReader lines_;
+  Splitter splitter_;
+  Table table_;
+  std::int64_t first_line_ = 0;  ///< of the record that is being read
 };
 
 }  // namespace
@@ -141,6 +172,16 @@ std::size_t Table::column(std::string_view name) const {
 
 Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad) {
   return TableReader(path).read(on_bad);
+}
+
+std::vector<std::string> column_names(std::string_view line) {
+  Splitter splitter([] { return std::nullopt; }, [] { return std::string("the line"); });
+  splitter.set_separator(separator_of(line));
+  try {
+    return splitter.split_names(line);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 }  // namespace sluice::data

@@ -31,4 +31,7 @@ struct Table {
 /// LineReader. With `on_bad` rows that are refused are left out.
 Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad = {});
 
+/// The names in a table's first line; none if read_table would refuse it or read on.
+std::vector<std::string> column_names(std::string_view line);
+
 }  // namespace sluice::data

@@ -49,6 +49,14 @@ TEST_F(TableTest, QuotedFieldsHoldAnything) {
   EXPECT_EQ(table.lines, (std::vector<std::int64_t>{2, 4, 5, 6}));
 }
 
+TEST(ColumnNames, AreThoseThatATableWouldHave) {
+  EXPECT_EQ(column_names("text,\"the \"\"label\"\"\""), (Row{"text", "the \"label\""}));
+  EXPECT_EQ(column_names("a, b\tc"), (Row{"a, b", "c"}));
+  for (const char* none : {"", "so,,what", "no, no, no, no", "\"hello", "\"a\"b,c"}) {
+    EXPECT_EQ(column_names(none), Row{}) << none;
+  }
+}
+
 TEST_F(TableTest, RefusesWhatIsNoTableWithItsLine) {
   refuse("a,b\n1,2\n1,2,3\n", "line 3: it has 3 field(s), but the first line names 2");
   refuse("a,b\n1\n", "line 2: it has 1 field(s)");
