@@ -1,11 +1,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <string>
 
 #include "sluice/error.h"
 #include "sluice/state_files.h"
+#include "sluice/text.h"
 
 namespace sluice::app {
 
@@ -17,8 +17,7 @@ inline std::string refuse_no_name(const std::string& path) {
 /// Throws ErrorCode::kInvalidArgument if a state would be written over the answers.
 inline void require_two_files(const std::string& output, const std::string& state) {
   if (output.empty() || state.empty()) return;
-  namespace fs = std::filesystem;
-  if (fs::weakly_canonical(output) != fs::weakly_canonical(state)) return;
+  if (!is_same_output(output, state)) return;
   throw Error(
       ErrorCode::kInvalidArgument,
       "'" + state + "' is to hold the answers and the state; give --save-state another file");

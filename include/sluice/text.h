@@ -34,6 +34,9 @@ std::string did_you_mean(std::string_view unknown, std::span<const std::string> 
 /// can't be made. Leaves what is there.
 void require_writable(const std::string& path);
 
+/// Whether write_text would write both names to one file, by way of links too, there or not.
+bool is_same_output(const std::string& one, const std::string& other);
+
 /// Writes a file whole or not at all: aside, synced, renamed. What is no regular file (a device, a
 /// pipe) is written straight, and what a link leads to in its place. Throws ErrorCode::kIo.
 void write_text(const std::string& path, std::string_view text);

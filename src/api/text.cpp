@@ -38,6 +38,10 @@ std::vector<std::string> column_names(const std::string& line) { return data::co
 
 void require_writable(const std::string& path) { io::require_writable(path); }
 
+bool is_same_output(const std::string& one, const std::string& other) {
+  return io::is_same_output(one, other);
+}
+
 void write_text(const std::string& path, std::string_view text) {
   io::OutputFile file(path);
   file.write(std::as_bytes(std::span(text)));

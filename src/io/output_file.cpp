@@ -53,4 +53,12 @@ void require_writable(const fs::path& path) {
   if (!is_special(path)) const OutputFile removed_unwritten(path);
 }
 
+bool is_same_output(const fs::path& one, const fs::path& other) {
+  // What can't be looked at can't be written either, which its writer says.
+  std::error_code unseen, other_unseen;
+  const fs::path first = fs::weakly_canonical(target_of(one), unseen);
+  const fs::path second = fs::weakly_canonical(target_of(other), other_unseen);
+  return !unseen && !other_unseen && first == second;
+}
+
 }  // namespace sluice::io

@@ -29,4 +29,7 @@ class OutputFile {
 /// what is there.
 void require_writable(const std::filesystem::path& path);
 
+/// Whether two OutputFiles of these names would be one file, there or not.
+bool is_same_output(const std::filesystem::path& one, const std::filesystem::path& other);
+
 }  // namespace sluice::io

@@ -293,6 +293,11 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   EXPECT_EQ(place_.read("s"), before);
   place_.expect_error({"tag", "run/best", "--save-state", "s", "-o", "./s"},
                       {"'s' is to hold the answers and the state"}, {.input = "na\n"});
+  // Nor where neither is there yet.
+  std::filesystem::create_symlink("later", place_ / "link");
+  place_.expect_error({"tag", "run/best", "--save-state", "later", "-o", "link"},
+                      {"'later' is to hold the answers and the state"}, {.input = "na\n"});
+  EXPECT_FALSE(std::filesystem::exists(place_ / "later"));
   const Outcome unnamed = place_.sluice({"tag", "run/best", "--state", ""}, {.input = "na\n"});
   EXPECT_EQ(unnamed.code, 2);
   EXPECT_NE(unnamed.err.find("--state: the name of the file is empty"), std::string::npos);
