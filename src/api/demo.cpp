@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 
+#include "api/train_request.h"
 #include "data/dates.h"
 #include "decoding/attention_view.h"
 #include "sluice/sequence_model.h"
@@ -76,8 +77,7 @@ void clear_directory(const std::filesystem::path& directory, std::ostream& out) 
 double train_model(const DemoRequest& request, const training::TrainConfig& config,
                    training::RunFolder folder) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
-  runtime::Context context(*device);
-  context.set_precision(runtime::Precision::parse(config.precision));
+  const runtime::Context context = api::context_of(*device, config);
   training::use_threads(context, config.threads);
   const training::TextData text{
       data::make_dates(kTrainExamples, request.seed, data::DatePart::kTrain),

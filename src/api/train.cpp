@@ -62,6 +62,13 @@ std::string why_it_ended(const training::TrainConfig& config, const training::Tr
 
 }  // namespace
 
+runtime::Context api::context_of(runtime::Device& device, const training::TrainConfig& config) {
+  runtime::Context context(device);
+  context.set_precision(runtime::Precision::parse(config.precision));
+  require_fast(context.precision(), device, config.model.kind);
+  return context;
+}
+
 training::TrainData api::read_data(const training::TrainConfig& config,
                                    const training::Tokenizers* saved,
                                    training::Progress* progress) {
@@ -86,9 +93,7 @@ TrainReport train(const TrainRequest& request) {
 TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {
   const auto start = std::chrono::steady_clock::now();
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
-  runtime::Context context(*device);
-  context.set_precision(runtime::Precision::parse(config.precision));
-  require_fast(context.precision(), *device, config.model.kind);
+  runtime::Context context = context_of(*device, config);
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
   training::use_threads(context, config.threads);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/context.h"
 #include "sluice/train.h"
 #include "training/progress.h"
 #include "training/train_config.h"
@@ -9,6 +10,10 @@ namespace sluice::api {
 
 /// The configuration that a request asks for, validated.
 training::TrainConfig config_of(const TrainRequest& request);
+
+/// A context on `device` that computes as a configuration says. Throws ErrorCode::kInvalidArgument
+/// for a precision that the device lacks or has no fast code for.
+runtime::Context context_of(runtime::Device& device, const training::TrainConfig& config);
 
 /// The examples that a configuration names (training::Task::read_data). `progress`, which may be
 /// null, shows what takes a while.
