@@ -191,6 +191,28 @@ TEST(DocumentedCommands, OfDataRun) {
   expect_to_run(place, commands);
 }
 
+// In shapes that are small.
+TEST(DocumentedCommands, OfProfilingRun) {
+  const Workplace place;
+  const std::string run = "runs/de";
+  place.train({"output.directory=" + run});
+  place.write("task.toml",
+              "[data]\ntsv = \"train.tsv\"\n[tokenizer]\nkind = \"characters\"\n"
+              "[model]\nembedding = 4\nhidden = 4\n[training]\nmax_steps = 105\n"
+              "max_tokens = 60\n[output]\ndirectory = \"task\"\n");
+  place.write("test.en", "a b c\nd\n");
+  std::filesystem::create_directories(place / "bench/shapes");
+  place.write("bench/shapes/cpu.shapes", "a cell=lstm time=3 batch=2 input=4 hidden=4\n");
+  place.write("bench/shapes/chat.shapes",
+              "a batch=2 vocabulary=8 embedding=4 hidden=4 source_time=3 target_time=3\n");
+  const std::vector<std::string> commands = commands_of("profiling.md");
+  EXPECT_EQ(commands.size(), 5U);
+  expect_to_run(place, commands, {{"--trace-steps 100:104", " --set output.directory=other"}});
+  for (const char* trace : {"run.json", "decode.json"}) {
+    EXPECT_NE(place.read(trace).find("traceEvents"), std::string::npos) << trace;
+  }
+}
+
 /// What the page's models of texts learn from.
 void write_texts(const Workplace& place) {
   std::filesystem::copy(std::string(SLUICE_SOURCE_DIR) + "/examples", place / "examples",
