@@ -10,13 +10,14 @@ namespace sluice::app {
 void add_bench_train(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::train::TrainBenchOptions>();
   CLI::App* command = bench.add_subcommand("train", "Whole training steps of a model");
-  auto* work = command->add_option_group("what is trained");
-  work->add_option("--shapes", options->shapes,
-                   "Shape file of seq2seq models; see bench/shapes/chat.shapes");
-  work->add_option("--config", options->config.paths,
-                   "Training configuration (TOML) of any kind of model; may be repeated")
-      ->allow_extra_args(false);
-  work->require_option(1);
+  CLI::Option* shapes = command->add_option(
+      "--shapes", options->shapes, "Shape file of seq2seq models; see bench/shapes/chat.shapes");
+  command
+      ->add_option("--config", options->config.paths,
+                   "In its place: a training configuration (TOML) of any kind of model; may be "
+                   "repeated")
+      ->allow_extra_args(false)
+      ->excludes(shapes);
   command
       ->add_option("--set", options->config.overrides,
                    "section.key=value, over the values of configurations; may be repeated")
@@ -52,6 +53,9 @@ void add_bench_train(CLI::App& bench) {
       "    --dtype bfloat16\n"
       "  sluice bench train --config examples/smiles.toml --device cuda --dtype bfloat16");
   command->callback([options] {
+    if (options->shapes.empty() && options->config.paths.empty()) {
+      throw CLI::RequiredError("--shapes or --config");
+    }
     if (options->shapes.empty()) {
       sluice::bench::train::run_config_bench(*options, std::cout);
     } else {

@@ -49,9 +49,10 @@ std::string placeholder(const CLI::Option& option) {
   return type.starts_with("FLOAT") ? "X" : "TEXT";
 }
 
-/// "-o, --output"
+/// "-o, --output"; of a flag that sets false, which the parser names with the value, no more.
 std::string spaced_names(const CLI::Option& option) {
   std::string names = option.get_name(false, true);
+  names.resize(std::min(names.find('{'), names.size()));
   if (const std::size_t comma = names.find(','); comma != std::string::npos) {
     names.insert(comma + 1, " ");
   }
@@ -89,6 +90,11 @@ std::string usage_of(const CLI::App& command) {
        command.get_options([](const CLI::Option* o) { return o->get_positional(); })) {
     const std::string name = spelled(*option);
     usage += option->get_required() ? " " + name : " [" + name + "]";
+  }
+  for (const CLI::Option* option :
+       command.get_options([](const CLI::Option* o) { return !o->get_positional(); })) {
+    if (!option->get_required()) continue;
+    usage += " --" + option->get_lnames().front() + " " + placeholder(*option);
   }
   return usage + " [options]";
 }

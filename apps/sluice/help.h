@@ -22,7 +22,7 @@ class HelpFormatter final : public CLI::Formatter {
 std::string spelled(const CLI::Option& option);
 /// What it is for, with its default.
 std::string described(const CLI::Option& option);
-/// "Usage: sluice decode MODEL [INPUT] [options]"
+/// "Usage: sluice decode MODEL [INPUT] [options]", with what options are required.
 std::string usage_of(const CLI::App& command);
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 /// "sluice bench lstm"

@@ -21,9 +21,11 @@ inline void add_placement_options(CLI::App& command, Placement& placement) {
   command.add_option("--device", placement.device, "Where to run: cpu, cuda or cuda:N")
       ->capture_default_str();
   command
-      .add_option("--precision", placement.precision,
-                  "float32; on a GPU also tf32, bfloat16 or float16, which are faster; on the CPU "
-                  "int8; auto is float32, or what the model was quantized for")
+      .add_option(
+          "--precision", placement.precision,
+          "float32; on a GPU also tf32, bfloat16 or float16, which are faster; on a CPU also "
+          "int8 and, with AMX or AVX512_BF16 but not for seq2seq, bfloat16; auto is "
+          "float32, or what the model was quantized for")
       ->capture_default_str();
 }
 

@@ -94,12 +94,16 @@ TEST(Help, ShowsDefaultsAndNothingOfItsParser) {
         "\n  -h, --help   ", "(default: 5)", "\n  --format text|json "}) {
     EXPECT_NE(decode.out.find(part), std::string::npos) << part << " is not in\n" << decode.out;
   }
-  for (const std::string command : {"", "train", "decode", "chat", "info", "bench lstm"}) {
+  EXPECT_NE(run(folder.path(), {"quantize", "--help"})
+                .out.find("Usage: sluice quantize MODEL --data TEXT --output TEXT [options]\n"),
+            std::string::npos);
+  for (const std::string command : {"", "train", "decode", "chat", "info", "bench lstm",
+                                    "bench train", "quantize", "data ids"}) {
     std::vector<std::string> arguments = split(command, ' ');
     arguments.push_back("--help");
     const Outcome outcome = run(folder.path(), arguments);
     for (const char* part : {"[OPTIONS]", "REQUIRED", "TEXT=", "INT", "FLOAT", "Positionals",
-                             "Excludes:", "Needs:", "Option Group"}) {
+                             "Excludes:", "Needs:", "Option Group", "{false}"}) {
       EXPECT_EQ(outcome.out.find(part), std::string::npos) << part << " is in\n" << outcome.out;
     }
     for (const std::string& line : split(outcome.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
