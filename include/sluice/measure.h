@@ -31,7 +31,7 @@ struct Measurement {
 /// What a validation of training would measure of the model on these examples; no search is made.
 /// Throws ErrorCode::kFormat, with file and line, for examples that training would refuse, among
 /// them a label that the model doesn't have; kInvalidArgument for a model of another kind, with the
-/// commands that use it, and for standard input, which can't be read twice.
+/// commands that use it.
 Measurement measure(const MeasureRequest& request);
 
 /// A metric a line, then the notes behind "# ".

@@ -39,9 +39,6 @@ data::BatchOptions batches_of(const training::LoopConfig& loop, const data::Exam
 }  // namespace
 
 Measurement measure(const MeasureRequest& request) {
-  SLUICE_CHECK(request.data != "-",
-               "examples to measure a model on are read twice, which standard input can't be; name "
-               "a file");
   const std::unique_ptr<runtime::Device> device = runtime::open_device(request.placement.device);
   const runtime::Context context = api::context_on(*device, request.placement, request.model);
   training::use_threads(context, 0);

@@ -47,14 +47,16 @@ data::Labels labels_of(const std::vector<LabelledText>& texts) {
 
 struct Texts {
   std::vector<LabelledText> train, validation;
-  data::Labels labels;  ///< of all of the file to train on, with those that are held out of it
+  /// Of all of the file to train on, with those that are held out of it; null if there is none.
+  std::shared_ptr<const data::Labels> labels;
 };
 
 Texts read_tables(const DataConfig& config) {
-  SLUICE_CHECK(!config.table.empty(), "no examples to train on: set data.table");
-  std::vector<LabelledText> read = read_texts(config, config.table);
-  data::Labels labels = labels_of(read);
-  Texts texts{std::move(read), {}, std::move(labels)};
+  Texts texts;
+  if (!config.table.empty()) {
+    texts.train = read_texts(config, config.table);
+    texts.labels = std::make_shared<data::Labels>(labels_of(texts.train));
+  }
   if (!config.validation_table.empty()) {
     texts.validation = read_texts(config, config.validation_table);
   }
@@ -124,10 +126,10 @@ TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* save
     data.tokenizers.source = train_tokenizer(
         lines, tokenizer_options(config, config.tokenizer.source_vocabulary), "", watch);
   }
-  if (!data.tokenizers.labels) {
-    data.tokenizers.labels = std::make_shared<data::Labels>(std::move(texts.labels));
+  if (!data.tokenizers.labels) data.tokenizers.labels = std::move(texts.labels);
+  if (!config.data.table.empty()) {
+    data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes, watch);
   }
-  data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes, watch);
   if (texts.validation.empty()) return data;
   const auto held =
       make_corpus(config, texts.validation, data.tokenizers, "validation", data.notes, watch);

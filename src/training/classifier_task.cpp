@@ -81,7 +81,13 @@ void ClassifierTask::check(const TrainConfig& config) const {
 
 TrainData ClassifierTask::read_data(const TrainConfig& config, const Tokenizers* saved,
                                     const base::Watch& watch) const {
+  SLUICE_CHECK(!config.data.table.empty(), "no examples to train on: set data.table");
   return read_classifier_data(config, saved, watch);
+}
+
+TrainData ClassifierTask::read_validation(const TrainConfig& config,
+                                          const Tokenizers& saved) const {
+  return read_classifier_data(config, &saved);
 }
 
 std::unique_ptr<models::Model> ClassifierTask::make_model(const TrainConfig& config,

@@ -17,6 +17,7 @@ class ClassifierTask final : public Task {
   /// out.
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
                       const base::Watch& watch) const override;
+  TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,

@@ -88,21 +88,22 @@ void check_alike(const FrameCorpus& train, const FrameCorpus& validation) {
 TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
                              const base::Watch& watch) {
   const DataConfig& files = config.data;
-  SLUICE_CHECK(!files.features.empty() && !files.targets.empty(),
-               "no examples to train on: set data.features and data.targets");
   SLUICE_CHECK(files.validation_features.empty() == files.validation_targets.empty(),
                "data.validation_features and data.validation_targets belong together, but only one "
                "is set");
   TrainData data;
   data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
-  tell_reading(watch, files.features);
-  FeatureExamples train = read_feature_examples(config.model, files.features, files.targets);
-  if (!train.note.empty()) data.notes.push_back("training: " + train.note);
-  const bool classes = config.model.target == "classes";
-  if (classes && !data.tokenizers.labels) {
-    data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
+  const bool classes = config.model.target == "classes", trains = !files.features.empty();
+  FeatureExamples train;
+  if (trains) {
+    tell_reading(watch, files.features);
+    train = read_feature_examples(config.model, files.features, files.targets);
+    if (!train.note.empty()) data.notes.push_back("training: " + train.note);
+    if (classes && !data.tokenizers.labels) {
+      data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
+    }
+    if (classes) find_labels(train, *data.tokenizers.labels, files.targets);
   }
-  if (classes) find_labels(train, *data.tokenizers.labels, files.targets);
 
   FrameCorpus validation;
   if (!files.validation_features.empty()) {
@@ -111,7 +112,7 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
     if (!read.note.empty()) data.notes.push_back("validation: " + read.note);
     if (classes) find_labels(read, *data.tokenizers.labels, files.validation_targets);
     validation = std::move(read.corpus);
-    check_alike(train.corpus, validation);
+    if (trains) check_alike(train.corpus, validation);
   }
   if (files.hold_out_run != 0 || files.hold_out_every != 0) {
     SLUICE_CHECK(validation.size() == 0,
@@ -121,7 +122,7 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
     validation = train.corpus.select(split.held_out);
     train.corpus = train.corpus.select(split.train);
   }
-  data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
+  if (trains) data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
   if (validation.size() > 0) {
     const auto held = usable(validation, files.max_source_tokens, "validation", data.notes);
     data.validation = held;

@@ -14,7 +14,8 @@ namespace sluice::training {
 ///
 /// Classes are the labels of the training examples: integers up to the largest, or names in byte
 /// order (those of `saved`, if given). Sequences without frames, and those that are too long, are
-/// left out. Throws ErrorCode::kFormat, with the file and what in it, if targets don't fit the
+/// left out. Without data.features, which takes `saved`, TrainData::train stays null. Throws
+/// ErrorCode::kFormat, with the file and what in it, if targets don't fit the
 /// sequences or a label isn't known; kInvalidArgument if [data] names too little or too much or if
 /// no sequence is left; and as data/frames.h.
 TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,

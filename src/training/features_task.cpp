@@ -93,10 +93,17 @@ void FeaturesTask::check(const TrainConfig& config) const {
 
 TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* saved,
                                   const base::Watch& watch) const {
+  SLUICE_CHECK(!config.data.features.empty() && !config.data.targets.empty(),
+               "no examples to train on: set data.features and data.targets");
   return read_features_data(config, saved, watch);
 }
 
-void FeaturesTask::require_widths(const models::Model& model, const TrainData& data) const {
+TrainData FeaturesTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
+  return read_features_data(config, &saved);
+}
+
+void FeaturesTask::require_widths(const TrainConfig&, const models::Model& model,
+                                  const TrainData& data) const {
   const models::FeaturesConfig& config = dynamic_cast<const models::Features&>(model).config();
   const auto& corpus = dynamic_cast<const data::FrameCorpus&>(*data.validation);
   SLUICE_CHECK(corpus.frames.width == config.features,

@@ -16,7 +16,9 @@ class FeaturesTask final : public Task {
   void check(const TrainConfig& config) const override;
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
                       const base::Watch& watch) const override;
-  void require_widths(const models::Model& model, const TrainData& data) const override;
+  TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
+  void require_widths(const TrainConfig& config, const models::Model& model,
+                      const TrainData& data) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   /// Mean and scale of the training frames, with model.normalize.

@@ -59,11 +59,15 @@ data::FeatureVectors read_vectors(const std::string& path, const std::string& te
   return vectors;
 }
 
+data::FeatureVectors read_validation_vectors(const DataConfig& config,
+                                             const LanguageModelText& text) {
+  return read_vectors(config.validation_features, config.validation_text, text.validation.size());
+}
+
 void read_features(const DataConfig& config, LanguageModelText& text) {
   text.train_features = read_vectors(config.features, config.text, text.train.size());
   if (config.validation_text.empty()) return;
-  text.validation_features =
-      read_vectors(config.validation_features, config.validation_text, text.validation.size());
+  text.validation_features = read_validation_vectors(config, text);
   SLUICE_CHECK(text.validation_features.width == text.train_features.width,
                "the vectors to validate on have {} features, those to train on {}",
                text.validation_features.width, text.train_features.width);
@@ -135,6 +139,12 @@ std::vector<std::string> read_validation_texts(const TrainConfig& config) {
   auto texts = read_texts(config.data.validation_text, config.tokenizer.kind);
   segment_texts(config.data.target_segmenter, "texts to validate on", texts);
   return texts;
+}
+
+LanguageModelText read_language_model_validation(const TrainConfig& config) {
+  LanguageModelText text{{}, read_validation_texts(config)};
+  text.validation_features = read_validation_vectors(config.data, text);
+  return text;
 }
 
 LanguageModelText read_language_model_text(const TrainConfig& config, const base::Watch& watch) {

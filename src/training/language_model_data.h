@@ -30,6 +30,8 @@ LanguageModelText read_language_model_text(const TrainConfig& config,
 
 /// The texts to validate on that data.validation_text names, segmented; errors likewise.
 std::vector<std::string> read_validation_texts(const TrainConfig& config);
+/// The same with their vectors.
+LanguageModelText read_language_model_validation(const TrainConfig& config);
 
 /// The tokenizer alone, made of these texts or of config.initial's checkpoint.
 Tokenizers make_language_model_tokenizers(const TrainConfig& config,

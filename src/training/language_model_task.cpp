@@ -141,7 +141,20 @@ TrainData LanguageModelTask::read_data(const TrainConfig& config, const Tokenize
 TrainData LanguageModelTask::read_validation(const TrainConfig& config,
                                              const Tokenizers& saved) const {
   if (config.data.stream) return streamed_language_model_validation(config, saved);
-  return read_data(config, &saved, {});
+  if (!config.data.text.empty()) return read_data(config, &saved, {});
+  return make_language_model_data(config, read_language_model_validation(config), &saved);
+}
+
+void LanguageModelTask::require_widths(const TrainConfig& config, const models::Model& model,
+                                       const TrainData& data) const {
+  const std::int64_t features = dynamic_cast<const models::LanguageModel&>(model).config().features;
+  const auto* texts = dynamic_cast<const data::TextCorpus*>(data.validation.get());
+  const std::int64_t width = texts != nullptr ? texts->vectors.width : 0;
+  const DataConfig& files = config.data;
+  SLUICE_CHECK(width == features,
+               "'{}': its vectors have {} features, but the model was trained on vectors of {}",
+               files.validation_text.empty() ? files.features : files.validation_features, width,
+               features);
 }
 
 std::unique_ptr<models::Model> LanguageModelTask::make_model(const TrainConfig& config,

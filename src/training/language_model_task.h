@@ -16,6 +16,9 @@ class LanguageModelTask final : public Task {
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
                       const base::Watch& watch) const override;
   TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
+  /// Of the vectors that texts are conditioned on.
+  void require_widths(const TrainConfig& config, const models::Model& model,
+                      const TrainData& data) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   /// With training.bptt: states that are carried from batch to batch.

@@ -25,23 +25,20 @@ constexpr double kBetter = 0.02;
 /// Spread over all lengths of the examples.
 constexpr std::size_t kExamples = 128;
 
-/// The files that a kind of model reads.
+/// The files that a kind of model reads to be judged.
 struct Files {
   using File = std::string DataConfig::*;
   std::string_view kind, metric;
-  File train, validation;
-  File train_targets = nullptr, validation_targets = nullptr;
+  File validation, validation_targets = nullptr;
 };
 
 constexpr std::array kFiles{
-    Files{"seq2seq", "bleu", &DataConfig::source, &DataConfig::validation_source,
-          &DataConfig::target, &DataConfig::validation_target},
-    Files{"language_model", "perplexity", &DataConfig::text, &DataConfig::validation_text,
-          &DataConfig::features, &DataConfig::validation_features},
-    Files{"tagger", "f1", &DataConfig::conll, &DataConfig::validation_conll},
-    Files{"classifier", "accuracy", &DataConfig::table, &DataConfig::validation_table},
-    Files{"features", "loss", &DataConfig::features, &DataConfig::validation_features,
-          &DataConfig::targets, &DataConfig::validation_targets},
+    Files{"seq2seq", "bleu", &DataConfig::validation_source, &DataConfig::validation_target},
+    Files{"language_model", "perplexity", &DataConfig::validation_text,
+          &DataConfig::validation_features},
+    Files{"tagger", "f1", &DataConfig::validation_conll},
+    Files{"classifier", "accuracy", &DataConfig::validation_table},
+    Files{"features", "loss", &DataConfig::validation_features, &DataConfig::validation_targets},
 };
 
 const Files& files_of(const LoadedModel& loaded) {
@@ -55,7 +52,7 @@ const Files& files_of(const LoadedModel& loaded) {
 bool takes_targets(const LoadedModel& loaded) {
   const auto* model = dynamic_cast<const models::LanguageModel*>(loaded.model.get());
   if (model != nullptr) return model->config().features > 0;
-  return files_of(loaded).train_targets != nullptr;
+  return files_of(loaded).validation_targets != nullptr;
 }
 
 /// What a parameter's values become in 8 bits.
@@ -194,6 +191,10 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
       "the model's texts begin from vectors of features: give the file of those of '{}' as "
       "--targets",
       data);
+  SLUICE_CHECK(!targets.empty() || files.kind != "features",
+               "models on features are judged by what is right: give the targets of '{}' as "
+               "--targets",
+               data);
   TrainConfig config = loaded.config;
   const DataConfig before = std::exchange(config.data, {});
   config.data.token_column = before.token_column;
@@ -204,19 +205,17 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
   config.initial = {};
   config.loop.bptt = 0;  // states that batches carry are a run's own
   if (targets.empty() && files.kind == "seq2seq") {
-    config.data.tsv = config.data.validation_tsv = data;
+    config.data.validation_tsv = data;
     return config;
   }
-  config.data.*files.train = config.data.*files.validation = data;
-  if (!targets.empty()) {
-    config.data.*files.train_targets = config.data.*files.validation_targets = targets;
-  }
+  config.data.*files.validation = data;
+  if (!targets.empty()) config.data.*files.validation_targets = targets;
   return config;
 }
 
 TrainData read_to_judge(const LoadedModel& loaded, const TrainConfig& config) {
   TrainData data = loaded.task->read_validation(config, loaded.tokenizers);
-  loaded.task->require_widths(*loaded.model, data);
+  loaded.task->require_widths(config, *loaded.model, data);
   return data;
 }
 

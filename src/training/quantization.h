@@ -37,14 +37,13 @@ Calibration calibrate(const Context& context, const LoadedModel& loaded,
 io::Container quantized_container(const Context& context, const LoadedModel& loaded,
                                   io::DType dtype, const std::vector<double>& clips = {});
 
-/// The configuration of a model's run with other files to read: `data` for training and validation
-/// alike, so that read_to_judge reads it with the model's vocabularies. `targets` is the second
-/// file of pairs or of frames, if there are two; else empty.
+/// The configuration of a model's run with other files to read: `data` to validate on, and none to
+/// train on. `targets` is the second file of pairs or of frames, if there are two; else empty.
 TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
                            const std::string& targets);
 
-/// The examples of such a configuration, for the model to be judged on: TrainData::validation is
-/// there. Throws as Task::read_validation and Task::require_widths.
+/// The examples of such a configuration, with the model's vocabularies, for it to be judged on:
+/// TrainData::validation is there. Throws as Task::read_validation and Task::require_widths.
 TrainData read_to_judge(const LoadedModel& loaded, const TrainConfig& config);
 
 /// The validation metric that a kind of model is judged by.

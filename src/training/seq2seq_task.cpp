@@ -124,7 +124,9 @@ TrainData Seq2SeqTask::read_data(const TrainConfig& config, const Tokenizers* sa
 
 TrainData Seq2SeqTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
   if (config.data.stream) return streamed_seq2seq_validation(config, saved);
-  return read_data(config, &saved, {});
+  const DataConfig& files = config.data;
+  if (!files.tsv.empty() || !files.source.empty()) return read_data(config, &saved, {});
+  return make_train_data(config, {{}, read_validation_pairs(files)}, &saved);
 }
 
 std::unique_ptr<models::Model> Seq2SeqTask::make_model(const TrainConfig& config,

@@ -64,13 +64,15 @@ std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& con
 
 TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
                            const base::Watch& watch) {
-  SLUICE_CHECK(!config.data.conll.empty(), "no sentences to train on: set data.conll");
   const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
   SLUICE_CHECK(!holds_out || config.data.validation_conll.empty(),
                "data.validation_conll and data.hold_out_run are both set; use one of them");
   const data::ConllOptions options = options_of(config.data);
-  tell_reading(watch, config.data.conll);
-  Part train{"training", config.data.conll, data::read_conll(config.data.conll, options)};
+  Part train{"training", config.data.conll, {}};
+  if (!train.path.empty()) {
+    tell_reading(watch, train.path);
+    train.sentences = data::read_conll(train.path, options);
+  }
   Part validation{"validation", holds_out ? train.path : config.data.validation_conll, {}};
   if (!validation.path.empty() && !holds_out) {
     validation.sentences = data::read_conll(validation.path, options);
@@ -86,7 +88,7 @@ TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
   if (!result.tokenizers.source) {
     result.tokenizers.source = make_vocabulary(config.tokenizer, train, watch);
   }
-  result.train = make_examples(config, train, result);
+  if (!train.path.empty()) result.train = make_examples(config, train, result);
   if (validation.sentences.empty()) return result;
   const auto held = make_examples(config, validation, result);
   result.validation = held;

@@ -104,7 +104,12 @@ void TaggerTask::check(const TrainConfig& config) const {
 
 TrainData TaggerTask::read_data(const TrainConfig& config, const Tokenizers* saved,
                                 const base::Watch& watch) const {
+  SLUICE_CHECK(!config.data.conll.empty(), "no sentences to train on: set data.conll");
   return read_tagger_data(config, saved, watch);
+}
+
+TrainData TaggerTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
+  return read_tagger_data(config, &saved);
 }
 
 std::unique_ptr<models::Model> TaggerTask::make_model(const TrainConfig& config,

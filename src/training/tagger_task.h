@@ -15,6 +15,7 @@ class TaggerTask final : public Task {
   void check(const TrainConfig& config) const override;
   TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
                       const base::Watch& watch) const override;
+  TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,

@@ -15,11 +15,7 @@
 
 namespace sluice::training {
 
-TrainData Task::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
-  return read_data(config, &saved, {});
-}
-
-void Task::require_widths(const models::Model&, const TrainData&) const {}
+void Task::require_widths(const TrainConfig&, const models::Model&, const TrainData&) const {}
 
 void Task::set_from_data(const Context&, const TrainData&, const layers::Parameters&) const {}
 

@@ -44,14 +44,15 @@ class Task {
   virtual TrainData read_data(const TrainConfig& config, const Tokenizers* saved,
                               const base::Watch& watch = {}) const = 0;
 
-  /// The examples to validate on, for who looks at answers: those to train on may be absent, and
-  /// nothing is written to the disk.
-  virtual TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const;
+  /// The examples to validate on, for who looks at answers: no file to train on need be named,
+  /// those to train on may be absent, and nothing is written to the disk.
+  virtual TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const = 0;
 
-  /// Throws ErrorCode::kInvalidArgument, with file and array, if the examples to validate on aren't
-  /// of the widths that a trained model takes and answers with, which only dense ones can differ
-  /// in.
-  virtual void require_widths(const models::Model& model, const TrainData& data) const;
+  /// Throws ErrorCode::kInvalidArgument, with the file, if the examples to validate on, which are
+  /// there, aren't of the widths that a trained model takes and answers with, which only dense ones
+  /// can differ in. `config` is what `data` was read by.
+  virtual void require_widths(const TrainConfig& config, const models::Model& model,
+                              const TrainData& data) const;
 
   /// A model for these examples; no memory is taken.
   virtual std::unique_ptr<models::Model> make_model(const TrainConfig& config,

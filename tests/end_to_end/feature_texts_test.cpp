@@ -169,6 +169,10 @@ TEST_F(FeatureTexts, AreQuantizedWithTheirVectors) {
   place_.expect_error(command, {"begin from vectors", "dev.txt", "--targets"});
   Arguments with_vectors = command;
   with_vectors.insert(with_vectors.end(), {"--targets", "dev.npy", "--max-loss", "50"});
+  place_.write("narrow.npy", testing::npy_file({24, 5}, std::vector<float>(24 * 5)));
+  Arguments narrow = with_vectors;
+  *std::find(narrow.begin(), narrow.end(), "dev.npy") = "narrow.npy";
+  place_.expect_error(narrow, {"'narrow.npy': its vectors have 5 features", "vectors of 6"});
   const Outcome quantized = place_.sluice(with_vectors);
   EXPECT_EQ(quantized.code, 0) << quantized.err;
   write_prompts("prompts.npy");

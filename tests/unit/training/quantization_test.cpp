@@ -130,7 +130,7 @@ TEST_P(Quantization, ReadsFilesAsTheModelsKindDoes) {
   config_.loop.max_steps = 1;
   const LoadedModel loaded = train();
   const TrainConfig one = config_to_read(loaded, "pairs.tsv", "");
-  EXPECT_EQ(one.data.tsv, "pairs.tsv");
+  EXPECT_EQ(one.data.tsv, "");
   EXPECT_EQ(one.data.validation_tsv, "pairs.tsv");
   const TrainConfig two = config_to_read(loaded, "a", "b");
   EXPECT_EQ(two.data.validation_source + two.data.validation_target, "ab");
