@@ -83,6 +83,7 @@ std::string data_sections(const runtime::Context& context, const training::Loade
         "the run has texts segmented by a command (see its settings), which is not run "
         "without your word: --trust-segmenter");
     const training::TrainData data = loaded.task->read_validation(loaded.config, loaded.tokenizers);
+    if (data.validation) loaded.task->require_widths(loaded.config, *loaded.model, data);
     std::string text;
     if (files.stream) text = "<p>training: streamed, and not counted anew</p>\n";
     for (const std::string& note : data.notes) text += "<p>" + escape_html(note) + "</p>\n";

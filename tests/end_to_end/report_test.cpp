@@ -216,6 +216,18 @@ TEST_F(ReportOfFrames, ShowsValuesAndClassesOfSequences) {
   EXPECT_NE(names.find("<h2>Confusion"), std::string::npos);
 }
 
+// The files are others by now.
+TEST_F(ReportOfFrames, SaysThatExamplesAreOfAnotherWidth) {
+  page_of({"data.targets=values.npy", "training.max_epochs=1"});
+  place_.write("frames.npy", sluice::testing::npy_file({30, 6, 2}, std::vector<float>(30 * 6 * 2)));
+  ASSERT_EQ(place_.sluice({"report", "frames"}).code, 0);
+  const std::string page = place_.read("frames/report.html");
+  EXPECT_NE(page.find("The examples could not be read: &#39;frames.npy&#39;"), std::string::npos);
+  EXPECT_NE(page.find("its frames have 2 features, but the model was trained on frames of 1"),
+            std::string::npos)
+      << page;
+}
+
 TEST(Report, SaysWhatIsMissing) {
   const Workplace place;
   place.train({"training.max_steps=3", "output.log_every=1"});
