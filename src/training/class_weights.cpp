@@ -83,4 +83,11 @@ std::vector<float> class_weights_of(const std::string& text, const data::Labels&
   return text == "balanced" ? balanced(labels, examples) : listed(text, labels);
 }
 
+void set_class_weights(const runtime::Context& context, const TrainConfig& config,
+                       const TrainData& data, models::ClassWeights& weights) {
+  const std::string& text = config.loop.class_weights;
+  if (text.empty()) return;
+  weights.set(context, class_weights_of(text, *data.tokenizers.labels, *data.train));
+}
+
 }  // namespace sluice::training

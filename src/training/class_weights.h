@@ -5,6 +5,9 @@
 
 #include "data/examples.h"
 #include "data/labels.h"
+#include "models/class_weights.h"
+#include "training/train_config.h"
+#include "training/train_data.h"
 
 namespace sluice::training {
 
@@ -15,5 +18,9 @@ namespace sluice::training {
 /// or stands there twice, and a number that isn't finite or is below 0.
 std::vector<float> class_weights_of(const std::string& text, const data::Labels& labels,
                                     const data::Examples& examples);
+
+/// Gives a model's classes those weights, if there are any. Waits for the device then.
+void set_class_weights(const runtime::Context& context, const TrainConfig& config,
+                       const TrainData& data, models::ClassWeights& weights);
 
 }  // namespace sluice::training

@@ -148,10 +148,7 @@ double FeaturesTask::divergence_bound(const TrainData& data) const {
 
 void FeaturesTask::prepare_training(const Context& context, const TrainConfig& config,
                                     const TrainData& data, models::Model& model) const {
-  const std::string& weights = config.loop.class_weights;
-  if (weights.empty()) return;
-  dynamic_cast<models::Features&>(model).class_weights().set(
-      context, class_weights_of(weights, *data.tokenizers.labels, *data.train));
+  set_class_weights(context, config, data, dynamic_cast<models::Features&>(model).class_weights());
 }
 
 std::unique_ptr<models::Model> FeaturesTask::saved_model(std::string_view configuration,
