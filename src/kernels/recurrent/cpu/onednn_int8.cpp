@@ -26,6 +26,10 @@ constexpr std::int64_t kGates = 4;
 struct Lstm {
   Lstm(const Descriptor& d, const std::vector<float>& scales);
 
+  /// Weights as oneDNN takes them on every machine: where it has tiles or VNNI, it packs no others.
+  static memory::desc weights_of(const Descriptor& d, std::int64_t width) {
+    return {{d.layers, 1, width, kGates, d.hidden}, Type::f32, Layout::ldigo};
+  }
   memory own(const memory::desc& type) const { return memory(type, engine); }
   memory::desc argument(int name) const { return desc.query_md(dnnl::query::exec_arg_md, name); }
 
@@ -36,6 +40,7 @@ struct Lstm {
   dnnl::primitive_desc desc;
   dnnl::primitive primitive;
   dnnl::reorder to_u8;
+  dnnl::reorder pack_ih, pack_hh;  ///< from weights_of()
   memory x, weight_ih, weight_hh, bias, h0, c0, hn, cn, scratchpad;
 };
 
@@ -76,6 +81,13 @@ Lstm::Lstm(const Descriptor& d, const std::vector<float>& scales) {
   x = own(x_type);
   weight_ih = own(argument(DNNL_ARG_WEIGHTS_LAYER));
   weight_hh = own(argument(DNNL_ARG_WEIGHTS_ITER));
+  rounding.set_rnn_weights_qparams(kUnits, scales);
+  const auto packs = [&](std::int64_t width, const memory& packed) {
+    return dnnl::reorder(dnnl::reorder::primitive_desc(engine, weights_of(d, width), engine,
+                                                       packed.get_desc(), rounding));
+  };
+  pack_ih = packs(d.input, weight_ih);
+  pack_hh = packs(d.hidden, weight_hh);
   bias = own(argument(DNNL_ARG_BIAS));
   h0 = own(states);
   c0 = own(states);
@@ -146,7 +158,7 @@ class OnednnInt8Plan final : public Plan {
 
    private:
     void pack_matrix(const std::vector<LayerWeights>& weights, Tensor LayerWeights::*member,
-                     std::int64_t width, const std::vector<float>& scales, memory& packed) const;
+                     std::int64_t width, const dnnl::reorder& pack, memory& packed) const;
   };
 
   std::shared_ptr<Run> run_;
@@ -154,28 +166,24 @@ class OnednnInt8Plan final : public Plan {
 
 void OnednnInt8Plan::Run::pack_matrix(const std::vector<LayerWeights>& weights,
                                       Tensor LayerWeights::*member, std::int64_t width,
-                                      const std::vector<float>& scales, memory& packed) const {
-  const memory::desc canonical({d.layers, 1, width, kGates, d.hidden}, Type::f32, Layout::ldgoi);
-  memory staged = lstm->own(canonical);
-  auto* to = static_cast<float*>(staged.get_data_handle());
+                                      const dnnl::reorder& pack, memory& packed) const {
+  memory canonical = lstm->own({{d.layers, 1, width, kGates, d.hidden}, Type::f32, Layout::ldgoi});
+  auto* to = static_cast<float*>(canonical.get_data_handle());
   for (const LayerWeights& layer : weights) {
     const Tensor& matrix = layer.*member;
     to = std::copy_n(matrix.data_as<const float>(), matrix.element_count(), to);
   }
-  dnnl::primitive_attr rounding;
-  rounding.set_rnn_weights_qparams(kUnits, scales);
-  rounding.set_rnn_data_qparams(kDataScale, kDataShift);
-  dnnl::reorder(dnnl::reorder::primitive_desc(lstm->engine, canonical, lstm->engine,
-                                              packed.get_desc(), rounding))
-      .execute(lstm->stream, staged, packed);
+  memory turned = lstm->own(Lstm::weights_of(d, width));
+  dnnl::reorder(canonical, turned).execute(lstm->stream, canonical, turned);
+  pack.execute(lstm->stream, turned, packed);
   lstm->stream.wait();
 }
 
 void OnednnInt8Plan::Run::pack(const std::vector<LayerWeights>& weights) {
   const std::vector<float> scales = scales_of(d, weights);
   lstm = std::make_unique<Lstm>(d, scales);
-  pack_matrix(weights, &LayerWeights::weight_ih, d.input, scales, lstm->weight_ih);
-  pack_matrix(weights, &LayerWeights::weight_hh, d.hidden, scales, lstm->weight_hh);
+  pack_matrix(weights, &LayerWeights::weight_ih, d.input, lstm->pack_ih, lstm->weight_ih);
+  pack_matrix(weights, &LayerWeights::weight_hh, d.hidden, lstm->pack_hh, lstm->weight_hh);
   auto* bias = static_cast<float*>(lstm->bias.get_data_handle());
   for (const LayerWeights& layer : weights) {
     const auto* of_input = layer.bias_ih.data_as<const float>();
