@@ -44,7 +44,8 @@ def compare(arguments):
     device = torch.device(arguments.device)
     if arguments.captured and (device.type != "cuda" or config["training"]["bptt"]):
         sys.exit("--captured wants a GPU, and examples whose states don't go on")
-    run = Run(config, train, valid, device, labels, arguments.captured)
+    dtype = torch.bfloat16 if arguments.dtype == "bfloat16" else None
+    run = Run(config, train, valid, device, labels, arguments.captured, dtype)
     run.run()
     report(run, len(valid))
     results = dict(final=run.validations[-1], best=run.best)
@@ -55,7 +56,7 @@ def compare(arguments):
     if arguments.json:
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
         arguments.json.write_text(json.dumps(dict(
-            torch=torch.__version__, device=name, config=config, vocabularies=train.vocabularies,
+            torch=torch.__version__, device=name, dtype=arguments.dtype, config=config, vocabularies=train.vocabularies,
             parameters=sum(p.numel() for p in run.model.parameters()), train_examples=len(train),
             valid_examples=len(valid), tokens_per_second=run.tokens / run.seconds, **results,
             validations=run.validations), indent=1))
@@ -80,14 +81,16 @@ def main(argv=None):
                         help="override one key of the configuration")
     parser.add_argument("--epochs", type=int, help="as --set training.max_epochs=N")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--dtype", choices=("float32", "tf32", "bfloat16"), default="float32",
+                        help="tf32: of a GPU's products; bfloat16: autocast over float32 weights")
     parser.add_argument("--captured", action="store_true",
                         help="steps as CUDA graphs, the same but for the order of sums")
     parser.add_argument("--json", type=pathlib.Path, metavar="OUT", help="write the figures there")
     parser.add_argument("--check", action="store_true", help="test this program and stop")
     arguments = parser.parse_args(argv)
-    # float32 throughout, as in sluice: no TF32.
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    # As in sluice, float32 is float32 throughout.
+    torch.backends.cuda.matmul.allow_tf32 = arguments.dtype == "tf32"
+    torch.backends.cudnn.allow_tf32 = arguments.dtype == "tf32"
     if arguments.check:
         torch.set_num_threads(1)
         check_goldens()

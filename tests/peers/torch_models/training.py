@@ -113,15 +113,19 @@ def validate(model, examples, options, device, labels=None):
 
 
 class Run:
-    def __init__(self, config, train, valid, device, labels=None, captured=False):
-        """`labels`: names of a tagger's. `captured`: steps are CUDA graphs."""
+    def __init__(self, config, train, valid, device, labels=None, captured=False, dtype=None):
+        """`labels`: names of a tagger's. `captured`: steps are CUDA graphs. `dtype`: what autocast
+        computes the model's losses in, over float32 weights."""
         self.options = config["training"]
         self.train, self.valid, self.device, self.labels = train, valid, device, labels
         torch.manual_seed(self.options["seed"])
         self.model = make_model(config, train.vocabularies).to(device)
+        if dtype:
+            self.model.forward = torch.autocast(device.type, dtype)(self.model.forward)
         self.optimizer = make_optimizer(self.model.parameters(), self.options)
         self.learning_rate = LearningRate(self.options)
         self.captured = CapturedSteps(self.update, self.optimizer, device) if captured else None
+        self.pieces = {}  # of running text, by their first row: the same batches in every epoch
         self.step, self.seconds, self.tokens = 0, 0.0, 0
         self.validations, self.best, self.best_weights = [], None, None
         self.stalled, self.step_losses = 0, []
@@ -157,10 +161,16 @@ class Run:
             self.model.train()
             loss = self.captured(self.train, rows, rate)
         else:
-            batch = Batch(self.train, rows, self.device)
-            loss = train_step(self.model, self.optimizer, batch, self.options, rate)
+            loss = train_step(self.model, self.optimizer, self.batch(rows), self.options, rate)
         self.losses.append(loss)
         self.tokens += sum(len(column) for row in rows for column in self.train.columns(row)[::2])
+
+    def batch(self, rows):
+        if not self.train.rows_in_order:
+            return Batch(self.train, rows, self.device)
+        if rows[0] not in self.pieces:
+            self.pieces[rows[0]] = Batch(self.train, rows, self.device)
+        return self.pieces[rows[0]]
 
     def minimised(self, metrics):
         key = self.options["keep_best"]
