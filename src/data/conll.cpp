@@ -104,6 +104,10 @@ std::string_view ConllReader::column(std::int64_t number, std::string_view what)
   return text;
 }
 
+void refuse_without_sentences(const std::filesystem::path& path) {
+  base::fail(ErrorCode::kFormat, "'{}' holds no sentence", path.string());
+}
+
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,
                                        const ConllOptions& options, const OnBadLine& on_bad) {
   ConllReader reader(path, options);
@@ -114,9 +118,7 @@ std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,
     if (more) sentences.push_back(*std::move(sentence));
     return more;
   });
-  if (sentences.empty()) {
-    base::fail(ErrorCode::kFormat, "'{}' holds no sentence", path.string());
-  }
+  if (sentences.empty()) refuse_without_sentences(path);
   return sentences;
 }
 

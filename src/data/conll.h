@@ -60,6 +60,9 @@ class ConllReader {
   bool tabs_ = false;
 };
 
+/// Throws ErrorCode::kFormat for a file without sentences.
+[[noreturn]] void refuse_without_sentences(const std::filesystem::path& path);
+
 /// All sentences of a file. Throws ErrorCode::kFormat if there is none; else as ConllReader. With
 /// `on_bad` what is left of a sentence behind a line that is refused is a sentence.
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,

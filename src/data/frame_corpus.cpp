@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 #include "data/shuffle.h"
@@ -67,20 +68,35 @@ Batch FrameCorpus::assemble(std::span<const std::int64_t> rows) const {
   return batch;
 }
 
+FrameFingerprint::FrameFingerprint(std::int64_t examples)
+    : hash_(SplitMix::mix(static_cast<std::uint64_t>(examples) + 1)) {}
+
+void FrameFingerprint::absorb(std::uint64_t number) { hash_ = SplitMix::mix(hash_ ^ (number + 1)); }
+
+void FrameFingerprint::values(std::span<const float> values) {
+  for (const float value : values) absorb(std::bit_cast<std::uint32_t>(value));
+}
+
+void FrameFingerprint::labels(std::span<const std::int32_t> labels) {
+  absorb(labels.size());
+  for (const std::int32_t label : labels) absorb(static_cast<std::uint32_t>(label));
+}
+
 std::uint64_t FrameCorpus::fingerprint() const {
-  std::uint64_t hash = SplitMix::mix(static_cast<std::uint64_t>(size()) + 1);
-  const auto absorb = [&](std::uint64_t number) { hash = SplitMix::mix(hash ^ (number + 1)); };
+  FrameFingerprint fingerprint(size());
   for (const FrameSequences* sequences : {&frames, &values}) {
-    absorb(static_cast<std::uint64_t>(sequences->width));
-    for (const std::int64_t first : sequences->first_frame)
-      absorb(static_cast<std::uint64_t>(first));
-    for (const float value : sequences->values) absorb(std::bit_cast<std::uint32_t>(value));
+    fingerprint.begin(sequences->width);
+    for (const std::int64_t first : sequences->first_frame) fingerprint.first_frame(first);
+    fingerprint.values(sequences->values);
   }
-  for (const auto& own : labels) {
-    absorb(own.size());
-    for (const std::int32_t label : own) absorb(static_cast<std::uint32_t>(label));
-  }
-  return hash;
+  for (const auto& own : labels) fingerprint.labels(own);
+  return fingerprint.number();
+}
+
+float FrameCorpus::largest_target() const {
+  float largest = 0;
+  for (const float value : values.values) largest = std::max(largest, std::abs(value));
+  return largest;
 }
 
 FrameCorpus FrameCorpus::select(std::span<const std::int64_t> indices) const {

@@ -8,51 +8,12 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "data/zip_archive.h"
 
 namespace sluice::data {
 namespace {
 
 namespace fs = std::filesystem;
 using base::fail;
-
-std::vector<fs::path> arrays_in(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".npy") paths.push_back(entry.path());
-  }
-  if (paths.empty()) {
-    fail(ErrorCode::kNotFound, "the folder '{}' has no .npy files", folder.string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-/// What an array may be called, for it names files.
-void check_name(const fs::path& path, std::string_view name) {
-  if (!name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
-      name.find('\0') == std::string_view::npos) {
-    return;
-  }
-  fail(ErrorCode::kFormat, "'{}' has an array of the name '{}', which no file can have",
-       path.string(), name.substr(0, 200));
-}
-
-void for_each_member(const fs::path& path, const UseArray& use) {
-  ZipArchive archive(path);
-  if (archive.members().empty()) {
-    fail(ErrorCode::kNotFound, "'{}' has no arrays", path.string());
-  }
-  for (const ZipArchive::Member& member : archive.members()) {
-    std::string_view name = member.name;
-    if (name.ends_with(".npy")) name.remove_suffix(4);
-    check_name(path, name);
-    const std::string where = fmt::format("'{}' array '{}'", path.string(), name.substr(0, 200));
-    archive.open(member);
-    use(where, std::string(name),
-        read_npy([&](std::span<char> out) { return archive.read(out); }, where));
-  }
-}
 
 /// An array as sequences: the axes [sequences, time, width], of which the first and the last may be
 /// missing.
@@ -79,15 +40,14 @@ void check_sequences(const NpyArray& array, const std::string& where) {
   }
 }
 
-std::string name_of(const std::string& where, const Axes& axes, std::int64_t i) {
-  return axes.sequences == 1 ? where : fmt::format("{} sequence {}", where, i);
-}
+/// Which sequences of an array the ones that are read are: from `first` on, of `all`.
+struct Part {
+  std::int64_t first, all;
+};
 
-/// Of `count` sequences of the array `name`.
-void add_keys(const std::string& name, std::int64_t count, std::vector<std::string>& keys) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    keys.push_back(count == 1 ? name : fmt::format("{} sequence {}", name, i));
-  }
+/// What the i-th sequence of a part is called after its array.
+std::string name_of(const std::string& array, const Part& part, std::int64_t i) {
+  return part.all == 1 ? array : fmt::format("{} sequence {}", array, part.first + i);
 }
 
 void check_finite(std::span<const float> frames, const Axes& axes, const std::string& name,
@@ -101,8 +61,38 @@ void check_finite(std::span<const float> frames, const Axes& axes, const std::st
   }
 }
 
-void add_labels(const std::string& where, const NpyArray& array, std::int64_t classes,
-                LabelSequences& sequences) {
+void check_width(const std::string& where, std::int64_t width, std::int64_t wanted,
+                 const std::string& first, std::string_view what) {
+  if (width == wanted) return;
+  fail(ErrorCode::kFormat, "{}: its frames have {} {}, but those of {} have {}", where, width, what,
+       first, wanted);
+}
+
+void add_part(const std::string& where, const NpyArray& array, const Part& part,
+              FrameSequences& sequences, std::string_view what) {
+  if (array.is_integer) {
+    fail(ErrorCode::kFormat, "{}: it holds integers; {} are float16, float32 or float64", where,
+         what);
+  }
+  check_sequences(array, where);
+  const Axes axes = axes_of(array, where);
+  if (axes.width < 1) fail(ErrorCode::kFormat, "{}: its frames have no {}", where, what);
+  if (sequences.size() > 0) {
+    check_width(where, axes.width, sequences.width, sequences.names.front(), what);
+  }
+  sequences.width = axes.width;
+  const auto count = static_cast<std::size_t>(axes.time * axes.width);
+  for (std::int64_t i = 0; i < axes.sequences; ++i) {
+    const auto frames = std::span(array.floats).subspan(static_cast<std::size_t>(i) * count, count);
+    sequences.names.push_back(name_of(where, part, i));
+    check_finite(frames, axes, sequences.names.back(), what);
+    sequences.values.insert(sequences.values.end(), frames.begin(), frames.end());
+    sequences.first_frame.push_back(sequences.first_frame.back() + axes.time);
+  }
+}
+
+void add_part(const std::string& where, const NpyArray& array, const Part& part,
+              LabelSequences& sequences, std::int64_t classes) {
   if (!array.is_integer) {
     fail(ErrorCode::kFormat, "{}: it holds floating-point numbers; labels are integers", where);
   }
@@ -114,7 +104,7 @@ void add_labels(const std::string& where, const NpyArray& array, std::int64_t cl
   check_sequences(array, where);
   const Axes axes{array.shape.size() == 2 ? array.shape[0] : 1, array.shape.back(), 1};
   for (std::int64_t i = 0; i < axes.sequences; ++i) {
-    sequences.names.push_back(name_of(where, axes, i));
+    sequences.names.push_back(name_of(where, part, i));
     std::vector<std::int32_t>& labels = sequences.labels.emplace_back();
     for (std::int64_t t = 0; t < axes.time; ++t) {
       const std::int64_t label = array.integers[static_cast<std::size_t>(i * axes.time + t)];
@@ -127,74 +117,86 @@ void add_labels(const std::string& where, const NpyArray& array, std::int64_t cl
   }
 }
 
-/// Calls add(where, array) for each array, then gives its sequences keys.
-template <typename Sequences, typename Add>
-Sequences read_sequences(const fs::path& path, const Add& add) {
+/// Reads on: the next piece's sequences, with their keys; `as` is what they are checked for.
+template <typename Sequences, typename As>
+bool add_piece(ArrayReader& arrays, Sequences& sequences, const As& as) {
+  const std::optional<ArrayPiece> piece = arrays.next();
+  if (!piece) return false;
+  const Part part{piece->first, piece->sequences};
+  const std::int64_t before = sequences.size();
+  add_part(piece->where, piece->array, part, sequences, as);
+  for (std::int64_t i = 0; i < sequences.size() - before; ++i) {
+    sequences.keys.push_back(name_of(piece->name, part, i));
+  }
+  return true;
+}
+
+template <typename Sequences, typename As>
+Sequences read_sequences(ArrayReader arrays, const As& as) {
   Sequences sequences;
-  std::int64_t arrays = 0;
-  for_each_array(path,
-                 [&](const std::string& where, const std::string& name, const NpyArray& array) {
-                   const std::int64_t before = sequences.size();
-                   add(where, array, sequences);
-                   add_keys(name, sequences.size() - before, sequences.keys);
-                   ++arrays;
-                 });
-  if (arrays == 1) sequences.keys.clear();
+  while (add_piece(arrays, sequences, as)) {
+  }
+  if (arrays.names().size() == 1) sequences.keys.clear();
   return sequences;
 }
+
+/// Axes of a sequence of frames, and of one of labels.
+constexpr std::size_t kFrameAxes = 2, kLabelAxes = 1;
 
 }  // namespace
 
 void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
                    std::string_view what) {
-  if (array.is_integer) {
-    fail(ErrorCode::kFormat, "{}: it holds integers; {} are float16, float32 or float64", where,
-         what);
+  const std::int64_t all = array.shape.size() > kFrameAxes ? array.shape[0] : 1;
+  add_part(where, array, {0, all}, sequences, what);
+}
+
+FrameReader::FrameReader(const fs::path& path, std::string_view what)
+    : arrays_(path, kFrameAxes), what_(what) {}
+
+bool FrameReader::next() {
+  ++at_;
+  while (at_ >= piece_.names.size()) {
+    const std::int64_t width = piece_.width;
+    piece_ = {};
+    if (!add_piece(arrays_, piece_, std::string_view(what_))) return false;
+    at_ = 0;
+    if (piece_.size() == 0) {
+      piece_.width = width;
+    } else if (first_name_.empty()) {
+      first_name_ = piece_.names.front();
+    } else {
+      check_width(piece_.names.front(), piece_.width, width, first_name_, what_);
+    }
   }
-  check_sequences(array, where);
-  const Axes axes = axes_of(array, where);
-  if (axes.width < 1) fail(ErrorCode::kFormat, "{}: its frames have no {}", where, what);
-  if (sequences.size() > 0 && axes.width != sequences.width) {
-    fail(ErrorCode::kFormat, "{}: its frames have {} {}, but those of {} have {}", where,
-         axes.width, what, sequences.names.front(), sequences.width);
+  return true;
+}
+
+LabelReader::LabelReader(const fs::path& path, std::int64_t classes)
+    : arrays_(path, kLabelAxes), classes_(classes) {}
+
+bool LabelReader::next() {
+  ++at_;
+  while (at_ >= piece_.names.size()) {
+    piece_ = {};
+    if (!add_piece(arrays_, piece_, classes_)) return false;
+    at_ = 0;
   }
-  sequences.width = axes.width;
-  const auto count = static_cast<std::size_t>(axes.time * axes.width);
-  for (std::int64_t i = 0; i < axes.sequences; ++i) {
-    const auto frames = std::span(array.floats).subspan(static_cast<std::size_t>(i) * count, count);
-    sequences.names.push_back(name_of(where, axes, i));
-    check_finite(frames, axes, sequences.names.back(), what);
-    sequences.values.insert(sequences.values.end(), frames.begin(), frames.end());
-    sequences.first_frame.push_back(sequences.first_frame.back() + axes.time);
-  }
+  return true;
 }
 
 void for_each_array(const fs::path& path, const UseArray& use) {
-  const auto use_file = [&](const fs::path& file) {
-    use(fmt::format("'{}'", file.string()), file.stem().string(), read_npy(file));
-  };
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    for (const fs::path& file : arrays_in(path)) use_file(file);
-  } else if (path.extension() == ".npz") {
-    for_each_member(path, use);
-  } else {
-    use_file(path);
-  }
+  // No array has so many axes that it would come in pieces.
+  ArrayReader arrays(path, std::numeric_limits<std::size_t>::max());
+  while (const auto piece = arrays.next()) use(piece->where, piece->name, piece->array);
 }
 
 FrameSequences read_frames(const fs::path& path, std::string_view what) {
-  return read_sequences<FrameSequences>(
-      path, [&](const std::string& where, const NpyArray& array, FrameSequences& sequences) {
-        add_sequences(where, array, sequences, what);
-      });
+  return read_sequences<FrameSequences>(ArrayReader(path, kFrameAxes), what);
 }
 
 LabelSequences read_frame_labels(const fs::path& path, std::int64_t classes) {
-  return read_sequences<LabelSequences>(
-      path, [&](const std::string& where, const NpyArray& array, LabelSequences& sequences) {
-        add_labels(where, array, classes, sequences);
-      });
+  return read_sequences<LabelSequences>(ArrayReader(path, kLabelAxes), classes);
 }
 
 FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices) {
@@ -212,18 +214,28 @@ FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> i
 }
 
 FrameStatistics statistics_of(const FrameSequences& sequences) {
-  const auto width = static_cast<std::size_t>(sequences.width);
-  const double frames = std::max(1.0, static_cast<double>(sequences.first_frame.back()));
+  return statistics_of(sequences.width, [&](const auto& use) { use(sequences.values); });
+}
+
+FrameStatistics statistics_of(std::int64_t frame_width, const VisitFrames& visit) {
+  const auto width = static_cast<std::size_t>(frame_width);
   FrameStatistics result{std::vector<double>(width), std::vector<double>(width)};
-  for (std::size_t i = 0; i < sequences.values.size(); ++i) {
-    result.mean[i % width] += static_cast<double>(sequences.values[i]);
-  }
-  for (double& mean : result.mean) mean /= frames;
-  for (std::size_t i = 0; i < sequences.values.size(); ++i) {
-    const double difference = static_cast<double>(sequences.values[i]) - result.mean[i % width];
-    result.deviation[i % width] += difference * difference;
-  }
-  for (double& deviation : result.deviation) deviation = std::sqrt(deviation / frames);
+  std::size_t numbers = 0;
+  visit([&](std::span<const float> frames) {
+    numbers += frames.size();
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      result.mean[i % width] += static_cast<double>(frames[i]);
+    }
+  });
+  const double count = std::max(1.0, static_cast<double>(numbers / width));
+  for (double& mean : result.mean) mean /= count;
+  visit([&](std::span<const float> frames) {
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      const double difference = static_cast<double>(frames[i]) - result.mean[i % width];
+      result.deviation[i % width] += difference * difference;
+    }
+  });
+  for (double& deviation : result.deviation) deviation = std::sqrt(deviation / count);
   return result;
 }
 

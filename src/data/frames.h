@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/npy.h"
+#include "data/array_reader.h"
 
 namespace sluice::data {
 
@@ -67,11 +67,55 @@ LabelSequences read_frame_labels(const std::filesystem::path& path, std::int64_t
 void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
                    std::string_view what = "features");
 
+/// The sequences that read_frames() gives, one after the other, with no more of them in memory than
+/// a piece of an ArrayReader. Errors likewise.
+class FrameReader {
+ public:
+  explicit FrameReader(const std::filesystem::path& path, std::string_view what = "features");
+
+  /// Of arrays, several of which stand for themselves.
+  ArrayReader& arrays() { return arrays_; }
+  const ArrayReader& arrays() const { return arrays_; }
+  /// Moves on to the next sequence, the first at first; false: there is none.
+  bool next();
+
+  std::string name() const { return piece_.names[at_]; }
+  std::string key() const { return piece_.keys[at_]; }  ///< also of a single array
+  std::int64_t length() const { return piece_.length(static_cast<std::int64_t>(at_)); }
+  std::int64_t width() const { return piece_.width; }
+  std::span<const float> frames() const { return piece_.frames(static_cast<std::int64_t>(at_)); }
+
+ private:
+  ArrayReader arrays_;
+  std::string what_;
+  std::string first_name_;
+  FrameSequences piece_;
+  std::size_t at_ = 0;
+};
+
+/// The same of read_frame_labels().
+class LabelReader {
+ public:
+  LabelReader(const std::filesystem::path& path, std::int64_t classes);
+
+  ArrayReader& arrays() { return arrays_; }
+  bool next();
+
+  std::string name() const { return piece_.names[at_]; }
+  std::string key() const { return piece_.keys[at_]; }
+  std::span<const std::int32_t> labels() const { return piece_.labels[at_]; }
+
+ private:
+  ArrayReader arrays_;
+  std::int64_t classes_;
+  LabelSequences piece_;
+  std::size_t at_ = 0;
+};
+
 /// Those at `indices`, in their order.
 FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices);
 
-/// Calls use(where, name, array) for each array in turn: the first for errors, the second without
-/// folder and ".npy". A name that would leave a folder ("../a") is refused. Errors as above.
+/// Calls use(where, name, array) for each array in turn, as ArrayReader has them, but whole.
 using UseArray =
     std::function<void(const std::string& where, const std::string& name, const NpyArray& array)>;
 void for_each_array(const std::filesystem::path& path, const UseArray& use);
@@ -82,5 +126,9 @@ struct FrameStatistics {
   std::vector<double> deviation;
 };
 FrameStatistics statistics_of(const FrameSequences& sequences);
+/// The same of frames that aren't in memory: visit(use) is called twice and calls use(frames) with
+/// pieces of whole frames, in their order.
+using VisitFrames = std::function<void(const std::function<void(std::span<const float>)>& use)>;
+FrameStatistics statistics_of(std::int64_t width, const VisitFrames& visit);
 
 }  // namespace sluice::data

@@ -29,13 +29,27 @@ Batch LabelledCorpus::assemble(std::span<const std::int64_t> rows) const {
 }
 
 std::uint64_t LabelledCorpus::fingerprint() const {
-  std::uint64_t hash = SplitMix::mix(source.size() + 1);
-  const auto absorb = [&](std::uint64_t number) { hash = SplitMix::mix(hash ^ (number + 1)); };
-  for (const auto& tokens : source) {
-    absorb(tokens.size());
-    for (const std::int32_t token : tokens) absorb(static_cast<std::uint32_t>(token));
+  std::uint64_t hash = begin_labelled_fingerprint(size());
+  for (const auto& tokens : source) hash = absorb_sequence(hash, tokens);
+  for (const std::int32_t label : labels) {
+    hash = absorb_number(hash, static_cast<std::uint32_t>(label));
   }
-  for (const std::int32_t label : labels) absorb(static_cast<std::uint32_t>(label));
+  return hash;
+}
+
+std::uint64_t begin_labelled_fingerprint(std::int64_t examples) {
+  return SplitMix::mix(static_cast<std::uint64_t>(examples) + 1);
+}
+
+std::uint64_t absorb_number(std::uint64_t hash, std::uint64_t number) {
+  return SplitMix::mix(hash ^ (number + 1));
+}
+
+std::uint64_t absorb_sequence(std::uint64_t hash, std::span<const std::int32_t> numbers) {
+  hash = absorb_number(hash, numbers.size());
+  for (const std::int32_t number : numbers) {
+    hash = absorb_number(hash, static_cast<std::uint32_t>(number));
+  }
   return hash;
 }
 

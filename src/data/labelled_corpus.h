@@ -19,4 +19,9 @@ struct LabelledCorpus final : Examples {
   std::uint64_t fingerprint() const override;
 };
 
+/// LabelledCorpus::fingerprint() of so many examples: all sequences, then the number of each label.
+std::uint64_t begin_labelled_fingerprint(std::int64_t examples);
+std::uint64_t absorb_number(std::uint64_t hash, std::uint64_t number);
+std::uint64_t absorb_sequence(std::uint64_t hash, std::span<const std::int32_t> numbers);
+
 }  // namespace sluice::data

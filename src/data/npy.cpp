@@ -167,53 +167,34 @@ Header read_header(const ByteSource& source, std::string_view name) {
   return HeaderParser(text, name).parse();
 }
 
-/// Reads numbers of type From to the file's end.
 template <typename From, typename To>
-void read_numbers(const ByteSource& source, std::string_view name, std::size_t count,
-                  std::vector<To>& numbers) {
-  std::vector<char> piece(std::min(kPieceBytes, std::max<std::size_t>(count * sizeof(From), 1)));
-  while (true) {
-    const std::size_t got = read_fully(source, piece);
-    const std::size_t read = got / sizeof(From);
-    if (got % sizeof(From) != 0 || numbers.size() + read > count ||
-        (got == 0 && numbers.size() < count)) {
-      base::fail(ErrorCode::kFormat,
-                 "{}: its header promises {} numbers, but it holds {}; is it damaged?", name, count,
-                 got == 0 ? fmt::format("{}", numbers.size()) : "others");
-    }
-    if (got == 0) return;
-    for (std::size_t i = 0; i < read; ++i) {
-      From number;
-      std::memcpy(&number, piece.data() + i * sizeof(From), sizeof(From));
-      numbers.push_back(static_cast<To>(number));
-    }
+void append_numbers(std::span<const char> bytes, std::vector<To>& numbers) {
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(From)) {
+    From number;
+    std::memcpy(&number, bytes.data() + at, sizeof(From));
+    numbers.push_back(static_cast<To>(number));
   }
 }
 
-/// A type of numbers as headers name it.
-struct Type {
-  std::string_view descr;
-  bool is_integer;
-  void (*read)(const ByteSource&, std::string_view name, std::size_t count, NpyArray&);
-};
-
 template <typename From>
-void read_floats(const ByteSource& source, std::string_view name, std::size_t count,
-                 NpyArray& array) {
-  read_numbers<From>(source, name, count, array.floats);
+constexpr NpyReader::Type floats_of(std::string_view descr) {
+  return {descr, false, sizeof(From), [](std::span<const char> bytes, NpyArray& array) {
+            append_numbers<From>(bytes, array.floats);
+          }};
 }
 template <typename From>
-void read_integers(const ByteSource& source, std::string_view name, std::size_t count,
-                   NpyArray& array) {
-  read_numbers<From>(source, name, count, array.integers);
+constexpr NpyReader::Type integers_of(std::string_view descr) {
+  return {descr, true, sizeof(From), [](std::span<const char> bytes, NpyArray& array) {
+            append_numbers<From>(bytes, array.integers);
+          }};
 }
 
-constexpr Type kTypes[] = {
-    {"<f2", false, read_floats<base::Float16>},  {"<f4", false, read_floats<float>},
-    {"<f8", false, read_floats<double>},         {"|i1", true, read_integers<std::int8_t>},
-    {"<i2", true, read_integers<std::int16_t>},  {"<i4", true, read_integers<std::int32_t>},
-    {"<i8", true, read_integers<std::int64_t>},  {"|u1", true, read_integers<std::uint8_t>},
-    {"<u2", true, read_integers<std::uint16_t>}, {"<u4", true, read_integers<std::uint32_t>},
+constexpr NpyReader::Type kTypes[] = {
+    floats_of<base::Float16>("<f2"),   floats_of<float>("<f4"),
+    floats_of<double>("<f8"),          integers_of<std::int8_t>("|i1"),
+    integers_of<std::int16_t>("<i2"),  integers_of<std::int32_t>("<i4"),
+    integers_of<std::int64_t>("<i8"),  integers_of<std::uint8_t>("|u1"),
+    integers_of<std::uint16_t>("<u2"), integers_of<std::uint32_t>("<u4"),
 };
 
 std::size_t count_of(const Header& header, std::string_view name) {
@@ -232,25 +213,51 @@ std::size_t count_of(const Header& header, std::string_view name) {
 
 }  // namespace
 
-NpyArray read_npy(const ByteSource& source, std::string_view name) {
-  const Header header = read_header(source, name);
-  const std::size_t count = count_of(header, name);
+NpyReader::NpyReader(ByteSource source, std::string name)
+    : source_(std::move(source)), name_(std::move(name)) {
+  Header header = read_header(source_, name_);
+  count_ = count_of(header, name_);
   if (header.fortran_order) {
     base::fail(ErrorCode::kFormat,
-               "{}: the array is in Fortran order; save numpy.ascontiguousarray of it", name);
+               "{}: the array is in Fortran order; save numpy.ascontiguousarray of it", name_);
   }
-  NpyArray array;
-  array.shape = header.shape;
-  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const Type& one) { return one.descr == header.descr; });
-  if (type == std::end(kTypes)) {
+  type_ = std::find_if(std::begin(kTypes), std::end(kTypes),
+                       [&](const Type& one) { return one.descr == header.descr; });
+  if (type_ == std::end(kTypes)) {
     base::fail(ErrorCode::kFormat,
                "{}: the array's numbers are of type '{}'; save it as float32, float64, int32 or "
                "int64 of this machine's byte order",
-               name, header.descr.substr(0, 32));
+               name_, header.descr.substr(0, 32));
   }
-  array.is_integer = type->is_integer;
-  type->read(source, name, count, array);
+  shape_ = std::move(header.shape);
+}
+
+void NpyReader::refuse_count(const std::string& held) const {
+  base::fail(ErrorCode::kFormat,
+             "{}: its header promises {} numbers, but it holds {}; is it damaged?", name_, count_,
+             held);
+}
+
+void NpyReader::read(std::int64_t count, NpyArray& array) {
+  const std::size_t end = std::min(count_, done_ + static_cast<std::size_t>(count));
+  std::vector<char> piece(std::min(kPieceBytes, (end - done_) * type_->bytes));
+  while (done_ < end) {
+    const auto wanted =
+        std::span(piece).first(std::min(piece.size(), (end - done_) * type_->bytes));
+    const std::size_t got = read_fully(source_, wanted);
+    if (got % type_->bytes != 0) refuse_count("others");
+    type_->append(wanted.first(got), array);
+    done_ += got / type_->bytes;
+    if (got < wanted.size()) refuse_count(fmt::format("{}", done_));
+  }
+  char more = 0;
+  if (done_ == count_ && read_fully(source_, std::span(&more, 1)) != 0) refuse_count("others");
+}
+
+NpyArray read_npy(const ByteSource& source, std::string_view name) {
+  NpyReader reader(source, std::string(name));
+  NpyArray array{reader.shape(), reader.is_integer(), {}, {}};
+  reader.read(reader.element_count(), array);
   return array;
 }
 

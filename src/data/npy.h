@@ -25,10 +25,42 @@ struct NpyArray {
 /// Gives the next bytes of a file, as far as the span and the file go; 0 is the end.
 using ByteSource = std::function<std::size_t(std::span<char>)>;
 
-/// Reads what numpy.save writes: float16 to float64, int8 to int64 and uint8 to uint32,
-/// little-endian and in C order, format versions 1 to 3. Memory is taken as the content arrives,
-/// never for what a header merely promises. Throws ErrorCode::kFormat with a sentence that starts
-/// with `name`: what is wrong, and how to save it.
+/// An array of NumPy that is read some numbers at a time: float16 to float64, int8 to int64 and
+/// uint8 to uint32, little-endian and in C order, format versions 1 to 3. Memory is taken as the
+/// content arrives, never for what a header merely promises. Throws ErrorCode::kFormat with a
+/// sentence that starts with `name`: what is wrong, and how to save it.
+class NpyReader {
+ public:
+  /// Reads the header.
+  NpyReader(ByteSource source, std::string name);
+
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  std::int64_t element_count() const { return static_cast<std::int64_t>(count_); }
+  bool is_integer() const { return type_->is_integer; }
+  /// Appends the next `count` numbers, of those that remain, to the floats or the integers of
+  /// `array`. With the last of them it looks whether anything stands behind.
+  void read(std::int64_t count, NpyArray& array);
+
+  /// A type of numbers as headers name it.
+  struct Type {
+    std::string_view descr;
+    bool is_integer;
+    std::size_t bytes;
+    void (*append)(std::span<const char> bytes, NpyArray&);
+  };
+
+ private:
+  [[noreturn]] void refuse_count(const std::string& held) const;
+
+  ByteSource source_;
+  std::string name_;
+  std::vector<std::int64_t> shape_;
+  const Type* type_;
+  std::size_t count_;
+  std::size_t done_ = 0;
+};
+
+/// A whole array; errors as NpyReader.
 NpyArray read_npy(const ByteSource& source, std::string_view name);
 /// The same of a file, which may be packed with gzip; errors also as TextFile.
 NpyArray read_npy(const std::filesystem::path& path);

@@ -9,26 +9,6 @@
 #include "data/batches.h"
 
 namespace sluice::data {
-namespace {
-
-std::vector<std::int32_t> encode_labels(const TaggedSentence& sentence, const Labels& labels,
-                                        std::string_view path) {
-  std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < sentence.labels.size(); ++i) {
-    const std::optional<std::int32_t> id = labels.find(sentence.labels[i]);
-    if (!id) {
-      base::fail(ErrorCode::kFormat,
-                 "'{}' line {}: the label '{}' is none of those that the model gives: {}", path,
-                 sentence.first_line + static_cast<std::int64_t>(i), sentence.labels[i],
-                 fmt::join(labels.names(), ", "));
-    }
-    ids.push_back(*id);
-  }
-  return ids;
-}
-
-}  // namespace
-
 TaggedExamples::TaggedExamples(std::vector<std::vector<std::int32_t>> tokens,
                                std::vector<std::vector<std::int32_t>> labels)
     : ids_(std::move(tokens), std::move(labels)), labelled_(!ids_.target.empty()) {
@@ -69,6 +49,22 @@ Labels labels_of(std::span<const TaggedSentence> sentences) {
     names.insert(sentence.labels.begin(), sentence.labels.end());
   }
   return Labels({names.begin(), names.end()});
+}
+
+std::vector<std::int32_t> encode_labels(const TaggedSentence& sentence, const Labels& labels,
+                                        std::string_view path) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t i = 0; i < sentence.labels.size(); ++i) {
+    const std::optional<std::int32_t> id = labels.find(sentence.labels[i]);
+    if (!id) {
+      base::fail(ErrorCode::kFormat,
+                 "'{}' line {}: the label '{}' is none of those that the model gives: {}", path,
+                 sentence.first_line + static_cast<std::int64_t>(i), sentence.labels[i],
+                 fmt::join(labels.names(), ", "));
+    }
+    ids.push_back(*id);
+  }
+  return ids;
 }
 
 std::vector<std::int32_t> encode_tokens(std::span<const std::string> tokens,

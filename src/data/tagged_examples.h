@@ -28,6 +28,11 @@ class TaggedExamples final : public Examples {
 /// The labels that occur, in byte order. Throws as Labels.
 Labels labels_of(std::span<const TaggedSentence> sentences);
 
+/// Ids of the labels of a sentence of the file `path`. Throws ErrorCode::kFormat with file and line
+/// for one that is none of `labels`.
+std::vector<std::int32_t> encode_labels(const TaggedSentence& sentence, const Labels& labels,
+                                        std::string_view path);
+
 /// An id for each token; tokens hold no white space, as ConllReader has them.
 std::vector<std::int32_t> encode_tokens(std::span<const std::string> tokens,
                                         const Tokenizer& tokenizer);

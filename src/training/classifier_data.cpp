@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "data/corpus.h"
 #include "data/labelled_corpus.h"
-#include "data/table.h"
 #include "training/initial_weights.h"
 #include "training/preparing.h"
 #include "training/sample_answers.h"
@@ -17,26 +16,6 @@
 namespace sluice::training {
 namespace {
 
-/// A text and its label, and where they stand.
-struct LabelledText {
-  std::string text, label, where;
-};
-
-std::vector<LabelledText> read_texts(const DataConfig& config, const std::string& path) {
-  const data::Table table = data::read_table(path);
-  const std::size_t text = table.column(config.text_column);
-  const std::size_t label = table.column(config.label_column);
-  std::vector<LabelledText> texts;
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    texts.push_back({table.rows[row][text], table.rows[row][label], table.where(row)});
-    if (texts.back().label.empty()) {
-      base::fail(ErrorCode::kFormat, "{}: the column '{}' is empty; every example needs a label",
-                 table.where(row), config.label_column);
-    }
-  }
-  return texts;
-}
-
 data::Labels labels_of(const std::vector<LabelledText>& texts) {
   std::vector<std::string> names;
   for (const LabelledText& text : texts) names.push_back(text.label);
@@ -45,36 +24,12 @@ data::Labels labels_of(const std::vector<LabelledText>& texts) {
   return data::Labels(std::move(names));
 }
 
-struct Texts {
-  std::vector<LabelledText> train, validation;
-  /// Of all of the file to train on, with those that are held out of it; null if there is none.
-  std::shared_ptr<const data::Labels> labels;
-};
-
-Texts read_tables(const DataConfig& config) {
-  Texts texts;
-  if (!config.table.empty()) {
-    texts.train = read_texts(config, config.table);
-    texts.labels = std::make_shared<data::Labels>(labels_of(texts.train));
-  }
-  if (!config.validation_table.empty()) {
-    texts.validation = read_texts(config, config.validation_table);
-  }
-  if (config.hold_out_run == 0 && config.hold_out_every == 0) return texts;
-  SLUICE_CHECK(texts.validation.empty(),
-               "data.validation_table and data.hold_out_run are both set; use one of them");
-  const data::IndexSplit split = data::split_by_runs(std::ssize(texts.train), config.hold_out_run,
-                                                     config.hold_out_every, config.hold_out_fold);
-  const std::span<const LabelledText> all = texts.train;
-  texts.validation = data::select(all, split.held_out);
-  texts.train = data::select(all, split.train);
+std::vector<LabelledText> read_texts(const DataConfig& config, const std::string& path) {
+  LabelledTextReader reader(config, path);
+  std::vector<LabelledText> texts;
+  while (auto text = reader.next()) texts.push_back(*std::move(text));
+  if (texts.empty()) data::refuse_without_rows(path);
   return texts;
-}
-
-std::int32_t label_of(const LabelledText& text, const data::Labels& labels) {
-  if (const auto label = labels.find(text.label)) return *label;
-  base::fail(ErrorCode::kFormat, "{}: the label '{}' is none of the {} that training has",
-             text.where, text.label.substr(0, 100), labels.size());
 }
 
 /// With a line for people on what was read.
@@ -101,38 +56,70 @@ std::shared_ptr<const data::LabelledCorpus> make_corpus(
     }
   }
   notes.push_back(
-      fmt::format("{}: {} examples of {} labels, {} tokens; left out: {} too long, {} "
-                  "empty",
-                  name, corpus->size(), tokenizers.labels->size(), tokens, too_long, empty));
-  SLUICE_CHECK(corpus->size() > 0, "no {} example is left: {} were too long and {} empty", name,
-               too_long, empty);
+      classifier_summary(name, corpus->size(), tokenizers.labels->size(), tokens, too_long, empty));
   return corpus;
 }
 
 }  // namespace
 
-TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved,
-                               const base::Watch& watch) {
-  tell_reading(watch, config.data.table);
-  Texts texts = read_tables(config.data);
-  const std::string& segmenter = config.data.source_segmenter;
-  segment_field(segmenter, "texts to train on", texts.train, &LabelledText::text);
-  segment_field(segmenter, "texts to validate on", texts.validation, &LabelledText::text);
-  TrainData data;
-  data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
-  if (!data.tokenizers.source) {
-    std::vector<std::string> lines;
-    for (const LabelledText& text : texts.train) lines.push_back(text.text);
-    data.tokenizers.source = train_tokenizer(
-        lines, tokenizer_options(config, config.tokenizer.source_vocabulary), "", watch);
+LabelledTextReader::LabelledTextReader(const DataConfig& config, const std::string& path)
+    : table_(path), path_(path), label_name_(config.label_column) {
+  if (table_.columns().empty()) data::refuse_without_rows(path);
+  text_ = data::find_column(path, table_.columns(), config.text_column);
+  label_ = data::find_column(path, table_.columns(), config.label_column);
+}
+
+std::optional<LabelledText> LabelledTextReader::next() {
+  auto fields = table_.next();
+  if (!fields) return std::nullopt;
+  const std::string where = fmt::format("'{}' line {}", path_, table_.first_line());
+  LabelledText text{std::move((*fields)[text_]), (*fields)[label_], where};
+  if (text.label.empty()) {
+    base::fail(ErrorCode::kFormat, "{}: the column '{}' is empty; every example needs a label",
+               where, label_name_);
   }
-  if (!data.tokenizers.labels) data.tokenizers.labels = std::move(texts.labels);
-  if (!config.data.table.empty()) {
-    data.train = make_corpus(config, texts.train, data.tokenizers, "training", data.notes, watch);
-  }
-  if (texts.validation.empty()) return data;
-  const auto held =
-      make_corpus(config, texts.validation, data.tokenizers, "validation", data.notes, watch);
+  return text;
+}
+
+void require_table(const DataConfig& config) {
+  SLUICE_CHECK(!config.table.empty(), "no examples to train on: set data.table");
+  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
+  SLUICE_CHECK(!holds_out || config.validation_table.empty(),
+               "data.validation_table and data.hold_out_run are both set; use one of them");
+}
+
+std::vector<LabelledText> read_classifier_validation(const DataConfig& config) {
+  if (config.validation_table.empty()) return {};
+  return read_texts(config, config.validation_table);
+}
+
+std::shared_ptr<const data::Tokenizer> make_classifier_vocabulary(
+    const TrainConfig& config, const std::vector<LabelledText>& texts, const base::Watch& watch) {
+  std::vector<std::string> lines;
+  for (const LabelledText& text : texts) lines.push_back(text.text);
+  return train_tokenizer(lines, tokenizer_options(config, config.tokenizer.source_vocabulary), "",
+                         watch);
+}
+
+std::int32_t label_of(const LabelledText& text, const data::Labels& labels) {
+  if (const auto label = labels.find(text.label)) return *label;
+  base::fail(ErrorCode::kFormat, "{}: the label '{}' is none of the {} that training has",
+             text.where, text.label.substr(0, 100), labels.size());
+}
+
+std::string classifier_summary(const char* part, std::int64_t kept, std::int64_t labels,
+                               std::int64_t tokens, std::int64_t too_long, std::int64_t empty) {
+  SLUICE_CHECK(kept > 0, "no {} example is left: {} were too long and {} empty", part, too_long,
+               empty);
+  return fmt::format("{}: {} examples of {} labels, {} tokens; left out: {} too long, {} empty",
+                     part, kept, labels, tokens, too_long, empty);
+}
+
+void add_classifier_validation(const TrainConfig& config, std::vector<LabelledText> texts,
+                               TrainData& data, const base::Watch& watch) {
+  if (texts.empty()) return;
+  segment_field(config.data.source_segmenter, "texts to validate on", texts, &LabelledText::text);
+  const auto held = make_corpus(config, texts, data.tokenizers, "validation", data.notes, watch);
   data.validation = held;
   data.samples = [held, tokenizers = data.tokenizers](
                      const Context& context, const models::Model& model, std::int64_t count) {
@@ -142,6 +129,34 @@ TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* save
                                                         const models::Model& model) {
     return confusion_of(context, model, tokenizers, *held);
   };
+}
+
+TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* saved,
+                               const base::Watch& watch) {
+  tell_reading(watch, config.data.table);
+  require_table(config.data);
+  const DataConfig& files = config.data;
+  std::vector<LabelledText> train = read_texts(files, files.table);
+  TrainData data;
+  data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
+  // Before some are held out, which may have a label that is in none of the others.
+  if (!data.tokenizers.labels) {
+    data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
+  }
+  std::vector<LabelledText> validation = read_classifier_validation(files);
+  if (files.hold_out_run != 0 || files.hold_out_every != 0) {
+    const data::IndexSplit split = data::split_by_runs(std::ssize(train), files.hold_out_run,
+                                                       files.hold_out_every, files.hold_out_fold);
+    const std::span<const LabelledText> all = train;
+    validation = data::select(all, split.held_out);
+    train = data::select(all, split.train);
+  }
+  segment_field(files.source_segmenter, "texts to train on", train, &LabelledText::text);
+  if (!data.tokenizers.source) {
+    data.tokenizers.source = make_classifier_vocabulary(config, train, watch);
+  }
+  data.train = make_corpus(config, train, data.tokenizers, "training", data.notes, watch);
+  add_classifier_validation(config, std::move(validation), data, watch);
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include "training/class_weights.h"
 #include "training/classifier_data.h"
 #include "training/stack_keys.h"
+#include "training/streamed_data.h"
 
 namespace sluice::training {
 namespace {
@@ -34,6 +35,8 @@ std::span<const std::string_view> ClassifierTask::keys() const {
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",
+      "data.stream",
+      "data.stream_vocabulary_lines",
       "data.max_source_tokens",
       "tokenizer.kind",
       "tokenizer.source_vocabulary",
@@ -81,13 +84,18 @@ void ClassifierTask::check(const TrainConfig& config) const {
 
 TrainData ClassifierTask::read_data(const TrainConfig& config, const Tokenizers* saved,
                                     const base::Watch& watch) const {
-  SLUICE_CHECK(!config.data.table.empty(), "no examples to train on: set data.table");
+  if (config.data.stream) return stream_classifier_data(config, saved, watch);
   return read_classifier_data(config, saved, watch);
 }
 
 TrainData ClassifierTask::read_validation(const TrainConfig& config,
                                           const Tokenizers& saved) const {
-  return read_classifier_data(config, &saved);
+  if (config.data.stream) return streamed_classifier_validation(config, saved);
+  if (!config.data.table.empty()) return read_data(config, &saved, {});
+  TrainData data;
+  data.tokenizers = saved;
+  add_classifier_validation(config, read_classifier_validation(config.data), data, {});
+  return data;
 }
 
 std::unique_ptr<models::Model> ClassifierTask::make_model(const TrainConfig& config,

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "data/smiles_tokenizer.h"
+#include "training/example_preparation.h"
 
 namespace sluice::training {
 
@@ -15,10 +14,8 @@ ExampleReader::ExampleReader(const TrainConfig& config)
   SLUICE_CHECK(!paths.empty(),
                "no examples to train on: set data.tsv, or data.source and "
                "data.target, or, of a language model, data.text");
-  for (const std::string& path : paths) {
-    SLUICE_CHECK(path != "-", "data.stream reads files twice, which standard input can't be");
-    readers_.emplace_back(path);
-  }
+  require_files(paths);
+  for (const std::string& path : paths) readers_.emplace_back(path);
 }
 
 std::vector<std::string> ExampleReader::files(const TrainConfig& config) {
@@ -58,25 +55,6 @@ std::optional<data::TextPair> ExampleReader::next_aligned() {
   }
   if (!source) return std::nullopt;
   return data::TextPair{std::string(*source), std::string(*target)};
-}
-
-void PairSample::add(data::TextPair pair) {
-  const std::int64_t index = seen_++;
-  if (std::ssize(kept_) < most_) {
-    kept_.emplace_back(index, std::move(pair));
-    return;
-  }
-  const auto place = random_.below(static_cast<std::uint64_t>(seen_));
-  if (place < kept_.size()) kept_[place] = {index, std::move(pair)};
-}
-
-std::vector<data::TextPair> PairSample::take() {
-  std::sort(kept_.begin(), kept_.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<data::TextPair> pairs;
-  for (auto& [index, pair] : kept_) pairs.push_back(std::move(pair));
-  kept_.clear();
-  return pairs;
 }
 
 }  // namespace sluice::training

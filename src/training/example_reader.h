@@ -6,7 +6,6 @@
 
 #include "data/corpus.h"
 #include "data/line_reader.h"
-#include "data/shuffle.h"
 #include "training/train_config.h"
 
 namespace sluice::training {
@@ -32,22 +31,6 @@ class ExampleReader {
   std::vector<data::LineReader> readers_;
   bool text_;    ///< of a language model
   bool smiles_;  ///< whose texts are molecules
-};
-
-/// Some of a stream of pairs, each as likely as any other, in their order; all, if the stream has
-/// no more than `most` (Vitter's algorithm R, 1985). Which ones follows from `seed`.
-class PairSample {
- public:
-  PairSample(std::int64_t most, std::uint64_t seed) : most_(most), random_(seed) {}
-
-  void add(data::TextPair pair);
-  std::vector<data::TextPair> take();
-
- private:
-  std::int64_t most_;
-  data::SplitMix random_;
-  std::int64_t seen_ = 0;
-  std::vector<std::pair<std::int64_t, data::TextPair>> kept_;
 };
 
 }  // namespace sluice::training

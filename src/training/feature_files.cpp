@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "data/line_reader.h"
@@ -27,19 +27,17 @@ void require_one_file(const ModelConfig& model, const std::string& path, const c
 }
 
 /// The array of targets of sequences, [sequences] or [sequences, values].
-data::NpyArray read_rows(const std::string& path, std::int64_t sequences) {
+data::NpyArray read_rows(const std::string& path) {
   data::NpyArray array = data::read_npy(path);
-  const auto& shape = array.shape;
-  if (shape.empty() || shape.size() > 2 || shape[0] != sequences) {
-    fail(ErrorCode::kFormat,
-         "'{}': an array of shape {} isn't targets of {} sequences, one for each", path,
-         data::to_string(shape), sequences);
+  if (array.shape.empty() || array.shape.size() > 2) {
+    fail(ErrorCode::kFormat, "'{}': an array of shape {} isn't targets of sequences, one for each",
+         path, data::to_string(array.shape));
   }
   return array;
 }
 
-FrameSequences values_of_sequences(const std::string& path, const FrameSequences& frames) {
-  data::NpyArray array = read_rows(path, frames.size());
+FrameSequences values_of_sequences(const std::string& path) {
+  data::NpyArray array = read_rows(path);
   if (array.shape.size() == 1) array.shape.push_back(1);
   FrameSequences values;
   data::add_sequences(fmt::format("'{}'", path),
@@ -51,165 +49,226 @@ FrameSequences values_of_sequences(const std::string& path, const FrameSequences
   return values;
 }
 
-std::vector<std::vector<std::int32_t>> classes_of_sequences(const std::string& path,
-                                                            std::int64_t sequences) {
-  const data::NpyArray array = read_rows(path, sequences);
+std::vector<std::int32_t> classes_of_sequences(const std::string& path) {
+  const data::NpyArray array = read_rows(path);
   if (!array.is_integer || array.shape.size() != 1) {
     fail(ErrorCode::kFormat, "'{}': classes of sequences are one array of integers [sequences]",
          path);
   }
-  std::vector<std::vector<std::int32_t>> labels;
+  std::vector<std::int32_t> labels;
   for (const std::int64_t label : array.integers) {
     if (label < 0 || label >= kMostFeatureClasses) {
       fail(ErrorCode::kFormat, "'{}': the class of sequence {} is {}; classes are counted from 0",
            path, labels.size(), label);
     }
-    labels.push_back({static_cast<std::int32_t>(label)});
+    labels.push_back(static_cast<std::int32_t>(label));
   }
   return labels;
 }
 
-std::vector<std::string> names_of_sequences(const std::string& path, std::int64_t sequences) {
+std::vector<std::string> names_of_sequences(const std::string& path) {
   std::vector<std::string> names = data::read_lines(path);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) fail(ErrorCode::kFormat, "'{}' line {} has no label", path, i + 1);
   }
-  if (std::ssize(names) != sequences) {
-    fail(ErrorCode::kFormat, "'{}' has {} lines for {} sequences; it needs one label for each",
-         path, names.size(), sequences);
-  }
   return names;
 }
 
-/// For each sequence of features, the place of its targets among those of the keys `keys`.
-std::vector<std::int64_t> places_of(const FrameSequences& frames,
-                                    const std::vector<std::string>& keys,
-                                    const std::string& features, const std::string& targets) {
-  std::unordered_map<std::string_view, std::int64_t> unused;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (unused.emplace(keys[i], static_cast<std::int64_t>(i)).second) continue;
-    fail(ErrorCode::kFormat, "'{}' has two arrays named '{}'", targets, keys[i]);
-  }
-  std::vector<std::int64_t> places;
-  for (std::size_t i = 0; i < frames.keys.size(); ++i) {
-    const auto found = unused.find(frames.keys[i]);
-    if (found == unused.end()) {
-      fail(ErrorCode::kFormat,
-           "'{}' has no targets named '{}', as features of '{}' are{}; arrays of features and of "
-           "their targets go by the same names",
-           targets, frames.keys[i], features,
-           i < keys.size() ? fmt::format(" ('{}' stands in their place)", keys[i]) : "");
-    }
-    places.push_back(found->second);
-    unused.erase(found);
-  }
-  for (const std::string& key : keys) {
-    if (!unused.contains(key)) continue;
-    fail(ErrorCode::kFormat,
-         "'{}' has no features named '{}', as targets of '{}' are; arrays of features and of their "
-         "targets go by the same names",
-         features, key, targets);
-  }
-  return places;
+[[noreturn]] void refuse_missing_targets(const std::string& targets, const std::string& key,
+                                         const std::string& features, const std::string& instead) {
+  fail(ErrorCode::kFormat,
+       "'{}' has no targets named '{}', as features of '{}' are{}; arrays of features and of their "
+       "targets go by the same names",
+       targets, key, features,
+       instead.empty() ? "" : fmt::format(" ('{}' stands in their place)", instead));
 }
 
-/// Brings targets into the order of the features that have the same names.
-template <typename Sequences, typename Select>
-void pair_by_name(const FrameSequences& frames, Sequences& wanted, const std::string& features,
-                  const std::string& targets, const Select& select) {
-  if (frames.keys.empty() || wanted.keys.empty() || frames.keys == wanted.keys) return;
-  wanted = select(wanted, places_of(frames, wanted.keys, features, targets));
+[[noreturn]] void refuse_missing_features(const std::string& features, const std::string& key,
+                                          const std::string& targets) {
+  fail(ErrorCode::kFormat,
+       "'{}' has no features named '{}', as targets of '{}' are; arrays of features and of their "
+       "targets go by the same names",
+       features, key, targets);
 }
 
-data::LabelSequences select_labels(const data::LabelSequences& all,
-                                   const std::vector<std::int64_t>& indices) {
-  data::LabelSequences chosen;
-  for (const std::int64_t index : indices) {
-    const auto i = static_cast<std::size_t>(index);
-    chosen.names.push_back(all.names[i]);
-    chosen.keys.push_back(all.keys[i]);
-    chosen.labels.push_back(all.labels[i]);
+/// Each name of features must be one of targets, and the other way round.
+void require_same_names(const std::vector<std::string>& of_features,
+                        const std::vector<std::string>& of_targets, const std::string& features,
+                        const std::string& targets) {
+  std::unordered_set<std::string_view> unused;
+  for (const std::string& name : of_targets) {
+    if (unused.insert(name).second) continue;
+    fail(ErrorCode::kFormat, "'{}' has two arrays named '{}'", targets, name);
   }
-  return chosen;
-}
-
-/// Each sequence's frames and targets must be as many.
-template <typename LengthOf>
-void check_times(const FrameSequences& frames, const std::vector<std::string>& names,
-                 const LengthOf& length_of, const std::string& path) {
-  if (std::ssize(names) != frames.size()) {
-    fail(ErrorCode::kFormat, "'{}' has targets of {} sequences, but there are {} with features",
-         path, names.size(), frames.size());
+  for (std::size_t i = 0; i < of_features.size(); ++i) {
+    if (unused.erase(of_features[i]) > 0) continue;
+    refuse_missing_targets(targets, of_features[i], features,
+                           i < of_targets.size() ? of_targets[i] : "");
   }
-  for (std::int64_t i = 0; i < frames.size(); ++i) {
-    if (length_of(i) == frames.length(i)) continue;
-    fail(ErrorCode::kFormat, "{} has targets of {} frames, but {} has {} frames",
-         names[static_cast<std::size_t>(i)], length_of(i),
-         frames.names[static_cast<std::size_t>(i)], frames.length(i));
+  for (const std::string& name : of_targets) {
+    if (unused.contains(name)) refuse_missing_features(features, name, targets);
   }
-}
-
-FrameSequences values_of_frames(const FrameSequences& frames, const std::string& features,
-                                const std::string& targets) {
-  FrameSequences values = data::read_frames(targets, "targets");
-  pair_by_name(frames, values, features, targets,
-               [](const auto& all, const auto& places) { return data::select(all, places); });
-  check_times(
-      frames, values.names, [&](auto i) { return values.length(i); }, targets);
-  return values;
-}
-
-data::LabelSequences labels_of_frames(const FrameSequences& frames, const std::string& features,
-                                      const std::string& targets) {
-  data::LabelSequences labels = data::read_frame_labels(targets, kMostFeatureClasses);
-  pair_by_name(frames, labels, features, targets, select_labels);
-  check_times(
-      frames, labels.names,
-      [&](auto i) { return std::ssize(labels.labels[static_cast<std::size_t>(i)]); }, targets);
-  return labels;
 }
 
 /// Names sort otherwise than the numbers in them: u10 comes before u2.
-std::string note_of_order(const FrameSequences& frames, const std::string& targets) {
+std::string note_of_order(const std::vector<std::string>& names, const std::string& targets) {
   std::string first;
-  for (std::size_t i = 0; i < std::min<std::size_t>(frames.keys.size(), 3); ++i) {
-    first += fmt::format("'{}', ", frames.keys[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 3); ++i) {
+    first += fmt::format("'{}', ", names[i]);
   }
   return fmt::format("targets in '{}' have no names; they belong, in their order, to {}...",
                      targets, first);
 }
 
+/// Adds a sequence to those that are in memory.
+void append(const std::string& name, std::span<const float> values, std::int64_t width,
+            FrameSequences& to) {
+  to.width = width;
+  to.names.push_back(name);
+  to.values.insert(to.values.end(), values.begin(), values.end());
+  to.first_frame.push_back(to.first_frame.back() + std::ssize(values) / width);
+}
+
 }  // namespace
+
+FeatureReader::FeatureReader(const ModelConfig& model, std::string features, std::string targets)
+    : features_(std::move(features)), targets_(std::move(targets)), frames_(features_) {
+  const bool per_frame = model.pooling == "none" || model.pooling == "auto";
+  if (!per_frame) {
+    read_targets_of_sequences(model);
+  } else if (model.target == "values") {
+    pair_by_name(values_.emplace(targets_, "targets").arrays());
+  } else {
+    pair_by_name(labels_.emplace(targets_, kMostFeatureClasses).arrays());
+  }
+  const std::vector<std::string> names = frames_.arrays().names();
+  if (!by_name_ && names.size() > 1) note_ = note_of_order(names, targets_);
+}
+
+void FeatureReader::read_targets_of_sequences(const ModelConfig& model) {
+  if (model.target == "values") {
+    require_one_file(model, targets_, "one .npy array [sequences] or [sequences, values]");
+    value_rows_ = values_of_sequences(targets_);
+    return;
+  }
+  require_one_file(model, targets_,
+                   "one .npy array of integers [sequences], or a text file with a label a line,");
+  if (targets_.ends_with(".npy")) {
+    label_rows_ = classes_of_sequences(targets_);
+  } else {
+    name_rows_ = names_of_sequences(targets_);
+  }
+}
+
+void FeatureReader::pair_by_name(data::ArrayReader& targets) {
+  const std::vector<std::string> of_features = frames_.arrays().names(),
+                                 of_targets = targets.names();
+  by_name_ = of_targets.size() > 1;
+  if (!by_name_ || of_features.size() == 1 || of_features == of_targets) return;
+  require_same_names(of_features, of_targets, features_, targets_);
+  targets.follow(of_features);
+}
+
+bool FeatureReader::next_targets() {
+  if (values_) return values_->next();
+  if (labels_) return labels_->next();
+  return at_ < rows();
+}
+
+std::int64_t FeatureReader::rows() const {
+  return std::max({value_rows_.size(), std::ssize(label_rows_), std::ssize(name_rows_)});
+}
+
+bool FeatureReader::next() {
+  const bool more = frames_.next();
+  ++at_;
+  if (next_targets() != more) refuse_count(more);
+  if (more) require_partner();
+  return more;
+}
+
+/// The targets at hand are those of the frames: of the same place in arrays of the same name, and
+/// one for each frame.
+void FeatureReader::require_partner() const {
+  if (!values_ && !labels_) return;
+  if (by_name_ && frames_.arrays().names().size() > 1) {
+    const std::string key = values_ ? values_->key() : labels_->key();
+    if (key != frames_.key()) {
+      fail(ErrorCode::kFormat,
+           "{} stands where targets of {} are wanted; arrays of the same name hold as many "
+           "sequences",
+           target_name(), frames_.name());
+    }
+  }
+  const std::int64_t steps = values_ ? values_->length() : std::ssize(labels_->labels());
+  if (steps == frames_.length()) return;
+  fail(ErrorCode::kFormat, "{} has targets of {} frames, but {} has {} frames", target_name(),
+       steps, frames_.name(), frames_.length());
+}
+
+/// One side has more sequences: says how many of each.
+void FeatureReader::refuse_count(bool more_features) {
+  std::int64_t features = at_, targets = at_;
+  for (bool more = more_features; more; more = frames_.next()) ++features;
+  if (!values_ && !labels_) {
+    targets = rows();
+  } else if (!more_features) {
+    for (bool more = true; more; more = next_targets()) ++targets;
+  }
+  if (!name_rows_.empty()) {
+    fail(ErrorCode::kFormat, "'{}' has {} lines for {} sequences; it needs one label for each",
+         targets_, targets, features);
+  }
+  fail(ErrorCode::kFormat, "'{}' has targets of {} sequences, but there are {} with features",
+       targets_, targets, features);
+}
+
+std::string FeatureReader::target_name() const {
+  if (values_) return values_->name();
+  if (labels_) return labels_->name();
+  if (name_rows_.empty()) return fmt::format("'{}' sequence {}", targets_, at_);
+  return fmt::format("'{}' line {}", targets_, at_ + 1);
+}
+
+std::span<const float> FeatureReader::values() const {
+  if (values_) return values_->frames();
+  if (value_rows_.size() == 0) return {};
+  return value_rows_.frames(at_);
+}
+
+std::int64_t FeatureReader::value_width() const {
+  return values_ ? values_->width() : value_rows_.width;
+}
+
+std::span<const std::int32_t> FeatureReader::labels() const {
+  if (labels_) return labels_->labels();
+  if (label_rows_.empty()) return {};
+  return std::span(label_rows_).subspan(static_cast<std::size_t>(at_), 1);
+}
+
+std::string FeatureReader::label_name() const {
+  return name_rows_.empty() ? "" : name_rows_[static_cast<std::size_t>(at_)];
+}
+
+void add_example(const FeatureReader& reader, FeatureExamples& to) {
+  const data::FrameReader& frames = reader.frames();
+  append(frames.name(), frames.frames(), frames.width(), to.corpus.frames);
+  if (reader.value_width() > 0) {
+    append(reader.target_name(), reader.values(), reader.value_width(), to.corpus.values);
+  } else if (const std::string name = reader.label_name(); !name.empty()) {
+    to.names.push_back(name);
+  } else {
+    to.corpus.labels.emplace_back(reader.labels().begin(), reader.labels().end());
+  }
+}
 
 FeatureExamples read_feature_examples(const ModelConfig& model, const std::string& features,
                                       const std::string& targets) {
-  FeatureExamples read;
-  data::FrameCorpus& corpus = read.corpus;
-  corpus.frames = data::read_frames(features);
-  const bool per_frame = model.pooling == "none" || model.pooling == "auto";
-  const bool values = model.target == "values";
-  bool named = false;
-  if (values && per_frame) {
-    corpus.values = values_of_frames(corpus.frames, features, targets);
-    named = !corpus.values.keys.empty();
-  } else if (per_frame) {
-    data::LabelSequences labels = labels_of_frames(corpus.frames, features, targets);
-    named = !labels.keys.empty();
-    corpus.labels = std::move(labels.labels);
-  } else if (values) {
-    require_one_file(model, targets, "one .npy array [sequences] or [sequences, values]");
-    corpus.values = values_of_sequences(targets, corpus.frames);
-  } else {
-    require_one_file(model, targets,
-                     "one .npy array of integers [sequences], or a text file with a label a line,");
-    if (targets.ends_with(".npy")) {
-      corpus.labels = classes_of_sequences(targets, corpus.frames.size());
-    } else {
-      read.names = names_of_sequences(targets, corpus.frames.size());
-    }
-  }
-  if (!named && !corpus.frames.keys.empty()) read.note = note_of_order(corpus.frames, targets);
-  return read;
+  FeatureReader reader(model, features, targets);
+  FeatureExamples examples;
+  examples.note = reader.note();
+  while (reader.next()) add_example(reader, examples);
+  return examples;
 }
 
 }  // namespace sluice::training

@@ -18,18 +18,11 @@ using base::fail;
 using data::FrameCorpus;
 
 data::Labels labels_of(const FeatureExamples& read) {
-  std::vector<std::string> names = read.names;
-  if (!names.empty()) {
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return data::Labels(std::move(names));
-  }
   std::int32_t largest = 0;
   for (const auto& labels : read.corpus.labels) {
     for (const std::int32_t label : labels) largest = std::max(largest, label);
   }
-  for (std::int32_t label = 0; label <= largest; ++label) names.push_back(std::to_string(label));
-  return data::Labels(std::move(names));
+  return feature_labels({read.names.begin(), read.names.end()}, largest);
 }
 
 /// Turns names into classes, and refuses classes that are none of the labels.
@@ -42,6 +35,7 @@ void find_labels(FeatureExamples& read, const data::Labels& labels, const std::s
     }
     read.corpus.labels.push_back({*label});
   }
+  read.names.clear();
   for (std::size_t i = 0; i < read.corpus.labels.size(); ++i) {
     for (const std::int32_t label : read.corpus.labels[i]) {
       if (label < labels.size()) continue;
@@ -66,77 +60,101 @@ std::shared_ptr<const FrameCorpus> usable(const FrameCorpus& corpus, std::int64_
     }
   }
   auto chosen = std::make_shared<FrameCorpus>(corpus.select(kept));
-  notes.push_back(fmt::format(
-      "{}: {} sequences, {} frames of {} features; left out: {} too long, {} empty", name,
-      chosen->size(), chosen->frames.first_frame.back(), chosen->frames.width, too_long, empty));
-  SLUICE_CHECK(chosen->size() > 0, "no {} sequence is left: {} were too long and {} empty", name,
-               too_long, empty);
+  notes.push_back(features_summary(name, chosen->size(), chosen->frames.first_frame.back(),
+                                   chosen->frames.width, too_long, empty));
   return chosen;
 }
 
-void check_alike(const FrameCorpus& train, const FrameCorpus& validation) {
-  SLUICE_CHECK(train.frames.width == validation.frames.width,
+void check_alike(const data::FrameExamples& train, const FrameCorpus& validation) {
+  SLUICE_CHECK(train.features() == validation.features(),
                "the sequences to validate on have {} features, those to train on {}",
-               validation.frames.width, train.frames.width);
-  SLUICE_CHECK(train.values.width == validation.values.width,
+               validation.features(), train.features());
+  SLUICE_CHECK(train.outputs() == validation.outputs(),
                "the targets to validate on have {} values, those to train on {}",
-               validation.values.width, train.values.width);
+               validation.outputs(), train.outputs());
 }
 
 }  // namespace
 
-TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
-                             const base::Watch& watch) {
-  const DataConfig& files = config.data;
+void require_features(const DataConfig& files) {
+  SLUICE_CHECK(!files.features.empty() && !files.targets.empty(),
+               "no examples to train on: set data.features and data.targets");
   SLUICE_CHECK(files.validation_features.empty() == files.validation_targets.empty(),
                "data.validation_features and data.validation_targets belong together, but only one "
                "is set");
+  const bool holds_out = files.hold_out_run != 0 || files.hold_out_every != 0;
+  SLUICE_CHECK(!holds_out || files.validation_features.empty(),
+               "data.validation_features and data.hold_out_run are both set; use one of them");
+}
+
+FeatureExamples read_features_validation(const TrainConfig& config) {
+  const DataConfig& files = config.data;
+  if (files.validation_features.empty()) return {};
+  return read_feature_examples(config.model, files.validation_features, files.validation_targets);
+}
+
+data::Labels feature_labels(std::set<std::string> names, std::int32_t largest) {
+  if (!names.empty()) return data::Labels({names.begin(), names.end()});
+  std::vector<std::string> numbers;
+  for (std::int32_t label = 0; label <= largest; ++label) numbers.push_back(std::to_string(label));
+  return data::Labels(std::move(numbers));
+}
+
+std::string features_summary(const char* part, std::int64_t kept, std::int64_t frames,
+                             std::int64_t features, std::int64_t too_long, std::int64_t empty) {
+  SLUICE_CHECK(kept > 0, "no {} sequence is left: {} were too long and {} empty", part, too_long,
+               empty);
+  return fmt::format("{}: {} sequences, {} frames of {} features; left out: {} too long, {} empty",
+                     part, kept, frames, features, too_long, empty);
+}
+
+void add_features_validation(const TrainConfig& config, FeatureExamples held_out,
+                             const std::string& targets, TrainData& data) {
+  if (held_out.corpus.size() == 0) return;
+  if (data.tokenizers.labels) find_labels(held_out, *data.tokenizers.labels, targets);
+  if (data.train) {
+    check_alike(dynamic_cast<const data::FrameExamples&>(*data.train), held_out.corpus);
+  }
+  const auto held =
+      usable(held_out.corpus, config.data.max_source_tokens, "validation", data.notes);
+  data.validation = held;
+  data.samples = [held, tokenizers = data.tokenizers](
+                     const Context& context, const models::Model& model, std::int64_t count) {
+    return sample_frames(context, model, tokenizers, *held, count);
+  };
+  if (!data.tokenizers.labels) return;
+  data.confusion = [held, tokenizers = data.tokenizers](const Context& context,
+                                                        const models::Model& model) {
+    return confusion_of(context, model, tokenizers, *held);
+  };
+}
+
+TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
+                             const base::Watch& watch) {
+  const DataConfig& files = config.data;
+  require_features(files);
   TrainData data;
   data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
-  const bool classes = config.model.target == "classes", trains = !files.features.empty();
-  FeatureExamples train;
-  if (trains) {
-    tell_reading(watch, files.features);
-    train = read_feature_examples(config.model, files.features, files.targets);
-    if (!train.note.empty()) data.notes.push_back("training: " + train.note);
-    if (classes && !data.tokenizers.labels) {
-      data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
-    }
-    if (classes) find_labels(train, *data.tokenizers.labels, files.targets);
+  tell_reading(watch, files.features);
+  FeatureExamples train = read_feature_examples(config.model, files.features, files.targets);
+  if (!train.note.empty()) data.notes.push_back("training: " + train.note);
+  const bool classes = config.model.target == "classes";
+  if (classes && !data.tokenizers.labels) {
+    data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
   }
-
-  FrameCorpus validation;
-  if (!files.validation_features.empty()) {
-    FeatureExamples read =
-        read_feature_examples(config.model, files.validation_features, files.validation_targets);
-    if (!read.note.empty()) data.notes.push_back("validation: " + read.note);
-    if (classes) find_labels(read, *data.tokenizers.labels, files.validation_targets);
-    validation = std::move(read.corpus);
-    if (trains) check_alike(train.corpus, validation);
-  }
-  if (files.hold_out_run != 0 || files.hold_out_every != 0) {
-    SLUICE_CHECK(validation.size() == 0,
-                 "data.validation_features and data.hold_out_run are both set; use one of them");
+  FeatureExamples validation = read_features_validation(config);
+  if (!validation.note.empty()) data.notes.push_back("validation: " + validation.note);
+  const bool holds_out = files.hold_out_run != 0 || files.hold_out_every != 0;
+  if (classes) find_labels(train, *data.tokenizers.labels, files.targets);
+  if (holds_out) {
     const data::IndexSplit split = data::split_by_runs(train.corpus.size(), files.hold_out_run,
                                                        files.hold_out_every, files.hold_out_fold);
-    validation = train.corpus.select(split.held_out);
+    validation.corpus = train.corpus.select(split.held_out);
     train.corpus = train.corpus.select(split.train);
   }
-  if (trains) data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
-  if (validation.size() > 0) {
-    const auto held = usable(validation, files.max_source_tokens, "validation", data.notes);
-    data.validation = held;
-    data.samples = [held, tokenizers = data.tokenizers](
-                       const Context& context, const models::Model& model, std::int64_t count) {
-      return sample_frames(context, model, tokenizers, *held, count);
-    };
-    if (classes) {
-      data.confusion = [held, tokenizers = data.tokenizers](const Context& context,
-                                                            const models::Model& model) {
-        return confusion_of(context, model, tokenizers, *held);
-      };
-    }
-  }
+  data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
+  add_features_validation(config, std::move(validation),
+                          holds_out ? files.targets : files.validation_targets, data);
   return data;
 }
 

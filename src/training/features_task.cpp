@@ -9,6 +9,7 @@
 #include "training/class_weights.h"
 #include "training/features_data.h"
 #include "training/stack_keys.h"
+#include "training/streamed_data.h"
 
 namespace sluice::training {
 namespace {
@@ -26,8 +27,8 @@ models::FeaturesConfig architecture_of(const ModelConfig& model, std::int64_t fe
   return config;
 }
 
-const data::FrameCorpus& frames_of(const TrainData& data) {
-  return dynamic_cast<const data::FrameCorpus&>(*data.train);
+const data::FrameExamples& frames_of(const TrainData& data) {
+  return dynamic_cast<const data::FrameExamples&>(*data.train);
 }
 
 }  // namespace
@@ -43,6 +44,7 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",
+      "data.stream",
       "data.max_source_tokens",
       "model.cell",
       "model.initializer",
@@ -93,13 +95,20 @@ void FeaturesTask::check(const TrainConfig& config) const {
 
 TrainData FeaturesTask::read_data(const TrainConfig& config, const Tokenizers* saved,
                                   const base::Watch& watch) const {
-  SLUICE_CHECK(!config.data.features.empty() && !config.data.targets.empty(),
-               "no examples to train on: set data.features and data.targets");
+  if (config.data.stream) return stream_features_data(config, saved, watch);
   return read_features_data(config, saved, watch);
 }
 
 TrainData FeaturesTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
-  return read_features_data(config, &saved);
+  if (config.data.stream) return streamed_features_validation(config, saved);
+  const DataConfig& files = config.data;
+  if (!files.features.empty()) return read_data(config, &saved, {});
+  TrainData data;
+  data.tokenizers = saved;
+  FeatureExamples read = read_features_validation(config);
+  if (!read.note.empty()) data.notes.push_back("validation: " + read.note);
+  add_features_validation(config, std::move(read), files.validation_targets, data);
+  return data;
 }
 
 void FeaturesTask::require_widths(const TrainConfig&, const models::Model& model,
@@ -117,16 +126,16 @@ void FeaturesTask::require_widths(const TrainConfig&, const models::Model& model
 
 std::unique_ptr<models::Model> FeaturesTask::make_model(const TrainConfig& config,
                                                         const TrainData& data) const {
-  const data::FrameCorpus& corpus = frames_of(data);
+  const data::FrameExamples& examples = frames_of(data);
   const std::int64_t outputs =
-      data.tokenizers.labels ? data.tokenizers.labels->size() : corpus.values.width;
+      data.tokenizers.labels ? data.tokenizers.labels->size() : examples.outputs();
   return std::make_unique<models::Features>(
-      architecture_of(config.model, corpus.frames.width, outputs));
+      architecture_of(config.model, examples.features(), outputs));
 }
 
 void FeaturesTask::set_from_data(const Context& context, const TrainData& data,
                                  const layers::Parameters& parameters) const {
-  const data::FrameStatistics statistics = data::statistics_of(frames_of(data).frames);
+  const data::FrameStatistics statistics = frames_of(data).statistics();
   std::vector<double> scale;
   for (const double deviation : statistics.deviation) {
     scale.push_back(deviation > 0 ? 1 / deviation : 1);  // what never changes is only shifted
@@ -139,9 +148,8 @@ double FeaturesTask::divergence_bound(const TrainData& data) const {
   double largest = 1;
   for (const data::Examples* examples : {data.train.get(), data.validation.get()}) {
     if (examples == nullptr) continue;
-    for (const float value : dynamic_cast<const data::FrameCorpus&>(*examples).values.values) {
-      largest = std::max(largest, std::abs(static_cast<double>(value)));
-    }
+    const auto& frames = dynamic_cast<const data::FrameExamples&>(*examples);
+    largest = std::max(largest, static_cast<double>(frames.largest_target()));
   }
   return std::pow(1000 * largest, 2);
 }

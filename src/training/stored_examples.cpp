@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "data/labelled_corpus.h"
+#include "data/tagged_examples.h"
 
 namespace sluice::training {
 namespace {
@@ -15,6 +17,16 @@ void require_ids(std::span<const std::int32_t> ids, std::int64_t vocabulary) {
                "damaged; remove the run's folder prepared/, and they are made anew",
                id, vocabulary);
   }
+}
+
+std::int32_t label_of(const ExampleIds& ids, std::int64_t example) {
+  if (ids.target.size() != 1) {
+    base::fail(ErrorCode::kFormat,
+               "the prepared example {} has {} labels: it is damaged; remove the run's folder "
+               "prepared/, and it is made anew",
+               example, ids.target.size());
+  }
+  return ids.target.front();
 }
 
 /// Rows that were read, in order, make a batch of their own, which then gets their numbers.
@@ -62,6 +74,49 @@ std::uint64_t StoredPairs::fingerprint() const {
   for (std::int64_t i = 0; i < size(); ++i) {
     const ExampleIds ids = read(i);
     hash = data::absorb_pair(hash, ids.source, ids.target);
+  }
+  return hash;
+}
+
+std::vector<data::ExampleLengths> StoredSentences::lengths() const {
+  auto lengths = pairs_.lengths();
+  for (auto& length : lengths) length.target = length.source;
+  return lengths;
+}
+
+data::Batch StoredSentences::assemble(std::span<const std::int64_t> rows) const {
+  std::vector<std::vector<std::int32_t>> tokens, labels;
+  for (const std::int64_t row : rows) {
+    ExampleIds ids = pairs_.read(row);
+    tokens.push_back(std::move(ids.source));
+    labels.push_back(std::move(ids.target));
+  }
+  return assemble_all(data::TaggedExamples(std::move(tokens), std::move(labels)), rows);
+}
+
+std::vector<data::ExampleLengths> StoredLabelledTexts::lengths() const {
+  auto lengths = pairs_.lengths();
+  for (auto& length : lengths) length.target = 1;
+  return lengths;
+}
+
+data::Batch StoredLabelledTexts::assemble(std::span<const std::int64_t> rows) const {
+  data::LabelledCorpus read_rows;
+  for (const std::int64_t row : rows) {
+    ExampleIds ids = pairs_.read(row);
+    read_rows.source.push_back(std::move(ids.source));
+    read_rows.labels.push_back(label_of(ids, row));
+  }
+  return assemble_all(read_rows, rows);
+}
+
+std::uint64_t StoredLabelledTexts::fingerprint() const {
+  std::uint64_t hash = data::begin_labelled_fingerprint(size());
+  for (std::int64_t i = 0; i < size(); ++i) {
+    hash = data::absorb_sequence(hash, pairs_.read(i).source);
+  }
+  for (std::int64_t i = 0; i < size(); ++i) {
+    hash = data::absorb_number(hash, static_cast<std::uint32_t>(label_of(pairs_.read(i), i)));
   }
   return hash;
 }

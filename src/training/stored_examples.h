@@ -21,12 +21,46 @@ class StoredPairs final : public data::Examples {
   /// Reads all of the store.
   std::uint64_t fingerprint() const override;
 
- private:
   ExampleIds read(std::int64_t example) const;
 
+ private:
   std::shared_ptr<const ExampleStore> store_;
   std::int64_t source_vocabulary_;
   std::int64_t target_vocabulary_;
+};
+
+/// As data::TaggedExamples: the sources of a store are tokens, its targets a label for each.
+class StoredSentences final : public data::Examples {
+ public:
+  StoredSentences(std::shared_ptr<const ExampleStore> store, std::int64_t vocabulary,
+                  std::int64_t labels)
+      : pairs_(std::move(store), vocabulary, labels) {}
+
+  std::int64_t size() const override { return pairs_.size(); }
+  std::vector<data::ExampleLengths> lengths() const override;
+  data::Batch assemble(std::span<const std::int64_t> rows) const override;
+  /// Reads all of the store.
+  std::uint64_t fingerprint() const override { return pairs_.fingerprint(); }
+
+ private:
+  StoredPairs pairs_;
+};
+
+/// As data::LabelledCorpus: the sources of a store are tokens, its targets a label for all.
+class StoredLabelledTexts final : public data::Examples {
+ public:
+  StoredLabelledTexts(std::shared_ptr<const ExampleStore> store, std::int64_t vocabulary,
+                      std::int64_t labels)
+      : pairs_(std::move(store), vocabulary, labels) {}
+
+  std::int64_t size() const override { return pairs_.size(); }
+  std::vector<data::ExampleLengths> lengths() const override;
+  data::Batch assemble(std::span<const std::int64_t> rows) const override;
+  /// Reads all of the store, twice.
+  std::uint64_t fingerprint() const override;
+
+ private:
+  StoredPairs pairs_;
 };
 
 /// As data::TextCorpus, of the targets in a store.

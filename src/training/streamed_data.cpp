@@ -1,18 +1,10 @@
 #include "training/streamed_data.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <filesystem>
-
-#include "base/check.h"
-#include "data/segmenter.h"
-#include "training/config_keys.h"
-#include "training/crc32c.h"
+#include "training/example_preparation.h"
 #include "training/example_reader.h"
-#include "training/example_store.h"
 #include "training/language_model_data.h"
-#include "training/preparing.h"
 #include "training/segmentation.h"
 #include "training/seq2seq_data.h"
 #include "training/stored_examples.h"
@@ -20,74 +12,18 @@
 namespace sluice::training {
 namespace {
 
-namespace fs = std::filesystem;
 using data::TextPair;
 
-/// Pairs that are in memory together while they become ids.
-constexpr std::int64_t kChunk = 16384;
-
-bool holds_out(const DataConfig& data) {
-  return data.hold_out_run != 0 || data.hold_out_every != 0;
-}
-
-bool is_held_out(const DataConfig& data, std::int64_t index) {
-  return holds_out(data) &&
-         data::is_held_out(index, data.hold_out_run, data.hold_out_every, data.hold_out_fold);
-}
-
-/// Text of the examples that is needed in memory.
-struct FirstReading {
-  std::vector<TextPair> sample;    ///< of those to train on, for vocabularies
-  std::vector<TextPair> held_out;  ///< to validate on
-};
-
-FirstReading read_once(const TrainConfig& config, bool wants_sample,
-                       const base::Watch& watch = {}) {
-  FirstReading result;
-  if (!wants_sample && !holds_out(config.data)) return result;
-  tell_reading(watch, ExampleReader::files(config).front());
-  PairSample sample(config.data.stream_vocabulary_lines,
-                    static_cast<std::uint64_t>(config.loop.seed));
-  ExampleReader reader(config);
-  std::int64_t count = 0;
-  for (; auto pair = reader.next(); ++count) {
-    if (is_held_out(config.data, count)) {
-      result.held_out.push_back(*std::move(pair));
-    } else if (wants_sample) {
-      sample.add(*std::move(pair));
-    }
-  }
-  if (holds_out(config.data)) {
-    data::require_split(count, config.data.hold_out_run, config.data.hold_out_every,
-                        config.data.hold_out_fold);
-  }
-  result.sample = sample.take();
-  return result;
+FirstReading<TextPair> read_once(const TrainConfig& config, bool wants_sample,
+                                 const base::Watch& watch = {}) {
+  return read_first<TextPair>(
+      config, wants_sample, ExampleReader::files(config).front(),
+      [&] { return ExampleReader(config); }, watch, [](const TextPair&) {});
 }
 
 void segment(const DataConfig& data, const char* what, std::vector<TextPair>& pairs) {
   segment_field(data.source_segmenter, fmt::format("sources {}", what), pairs, &TextPair::source);
   segment_field(data.target_segmenter, fmt::format("targets {}", what), pairs, &TextPair::target);
-}
-
-/// What ids depend on: files as far as size and time of change tell, settings and vocabularies.
-std::string key_of(const TrainConfig& config, const Tokenizers& tokenizers) {
-  std::string key = "1";
-  for (const std::string& path : ExampleReader::files(config)) {
-    std::error_code error;
-    const auto size = fs::file_size(path, error);
-    const auto changed = error ? fs::file_time_type{} : fs::last_write_time(path, error);
-    if (error) base::fail(ErrorCode::kIo, "'{}' can't be read: {}", path, error.message());
-    key += fmt::format("; {} {} {}", path, size, changed.time_since_epoch().count());
-  }
-  for (const ConfigKey& setting : config_keys()) {
-    const bool matters = setting.section() == "data" || setting.name == "training.bptt";
-    if (matters) key += fmt::format("; {}", setting.value_of(config));
-  }
-  for (const auto& [name, bytes] : to_blobs(tokenizers)) {
-    key += fmt::format("; {} {} {:08x}", name, bytes.size(), crc32c(bytes));
-  }
-  return key;
 }
 
 /// What becomes of the ids of an example: whether it is kept, which is counted.
@@ -112,65 +48,22 @@ bool keep_text(const TrainConfig& config, ExampleIds& ids, data::CorpusReport& r
   return true;
 }
 
-void write_chunk(const TrainConfig& config, const Tokenizers& tokenizers, Keep keep,
-                 std::vector<TextPair>& pairs, ExampleStoreWriter& writer,
-                 data::CorpusReport& report) {
-  segment(config.data, "to train on", pairs);
-  for (const TextPair& pair : pairs) {
-    ExampleIds ids;
-    if (tokenizers.source) ids.source = tokenizers.source->encode(pair.source);
-    ids.target = tokenizers.target->encode(pair.target);
-    if (keep(config, ids, report)) writer.add(ids);
-  }
-  pairs.clear();
-}
-
-void prepare(const TrainConfig& config, const Tokenizers& tokenizers, Keep keep,
-             const fs::path& path, const std::string& key, const base::Watch& watch) {
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  if (error) {
-    base::fail(ErrorCode::kIo, "the folder '{}' can't be made: {}", path.parent_path().string(),
-               error.message());
-  }
-  ExampleStoreWriter writer(path);
-  ExampleReader reader(config);
-  data::CorpusReport report;
-  std::vector<TextPair> chunk;
-  std::int64_t index = 0;
-  for (; auto pair = reader.next(); ++index) {
-    if (is_held_out(config.data, index)) continue;
-    if (watch && index % kChunk == 0 && index > 0) {
-      watch("token ids of the training examples", base::kNobodyKnows);
-    }
-    chunk.push_back(*std::move(pair));
-    if (std::ssize(chunk) == kChunk) {
-      write_chunk(config, tokenizers, keep, chunk, writer, report);
-    }
-  }
-  write_chunk(config, tokenizers, keep, chunk, writer, report);
-  SLUICE_CHECK(report.kept > 0,
-               "no training example is left: of {} {} were too long and {} had an empty side",
-               index, report.too_long, report.empty);
-  report.left_out.clear();
-  writer.finish(key, report);
-}
-
 std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
                                              const Tokenizers& tokenizers, Keep keep,
                                              const base::Watch& watch) {
-  const fs::path path = fs::path(config.output.directory) / "prepared" / "train";
-  const std::string key = key_of(config, tokenizers);
-  std::optional<ExampleStore> store = ExampleStore::open(path, key);
-  if (!store) {
-    prepare(config, tokenizers, keep, path, key, watch);
-    store = ExampleStore::open(path, key);
-  }
-  if (!store) {
-    base::fail(ErrorCode::kIo, "what was written to '{}' is not there; is the disk sound?",
-               path.string());
-  }
-  return std::make_shared<const ExampleStore>(*std::move(store));
+  const auto fill = [&](ExampleStoreWriter& writer, data::CorpusReport& report) {
+    const auto write = [&](std::vector<TextPair>& pairs) {
+      segment(config.data, "to train on", pairs);
+      for (const TextPair& pair : pairs) {
+        ExampleIds ids;
+        if (tokenizers.source) ids.source = tokenizers.source->encode(pair.source);
+        ids.target = tokenizers.target->encode(pair.target);
+        if (keep(config, ids, report)) writer.add(ids);
+      }
+    };
+    return for_each_chunk<TextPair>(config.data, ExampleReader(config), watch, write);
+  };
+  return prepared_store(config, tokenizers, ExampleReader::files(config), fill);
 }
 
 std::vector<std::string> targets_of(std::vector<TextPair> pairs) {
@@ -215,7 +108,7 @@ TrainData streamed_language_model_validation(const TrainConfig& config,
 
 TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved,
                               const base::Watch& watch) {
-  FirstReading first = read_once(config, saved == nullptr, watch);
+  FirstReading<TextPair> first = read_once(config, saved == nullptr, watch);
   segment(config.data, "to train on", first.sample);
   const Tokenizers tokenizers =
       saved != nullptr ? *saved : make_seq2seq_tokenizers(config, first.sample, watch);
@@ -231,7 +124,7 @@ TrainData stream_seq2seq_data(const TrainConfig& config, const Tokenizers* saved
 
 TrainData stream_language_model_data(const TrainConfig& config, const Tokenizers* saved,
                                      const base::Watch& watch) {
-  FirstReading first = read_once(config, saved == nullptr, watch);
+  FirstReading<TextPair> first = read_once(config, saved == nullptr, watch);
   std::vector<std::string> sample = targets_of(std::move(first.sample));
   segment_texts(config.data.target_segmenter, "texts to train on", sample);
   const Tokenizers tokenizers =

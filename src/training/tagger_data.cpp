@@ -16,31 +16,42 @@ namespace {
 
 using data::TaggedSentence;
 
-/// Sentences of one file, or of a part of it.
-struct Part {
-  const char* name;
-  const std::string& path;
-  std::vector<TaggedSentence> sentences;
-};
+std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& config,
+                                                          const char* part, const std::string& path,
+                                                          std::span<const TaggedSentence> sentences,
+                                                          TrainData& result) {
+  data::TaggedReport report;
+  auto examples = std::make_shared<data::TaggedExamples>(
+      data::make_tagged_examples(sentences, *result.tokenizers.source, *result.tokenizers.labels,
+                                 config.data.max_source_tokens, path, &report));
+  result.notes.push_back(
+      tagger_summary(part, report.kept, report.tokens, report.unknown, report.too_long));
+  return examples;
+}
 
-data::ConllOptions options_of(const DataConfig& config) {
+}  // namespace
+
+void require_conll(const DataConfig& config) {
+  SLUICE_CHECK(!config.conll.empty(), "no sentences to train on: set data.conll");
+  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
+  SLUICE_CHECK(!holds_out || config.validation_conll.empty(),
+               "data.validation_conll and data.hold_out_run are both set; use one of them");
+}
+
+data::ConllOptions conll_options(const DataConfig& config) {
   return {config.token_column, config.tag_column, data::parse_label_scheme(config.label_scheme)};
 }
 
-void hold_out(const DataConfig& config, Part& train, Part& validation) {
-  const data::IndexSplit split =
-      data::split_by_runs(std::ssize(train.sentences), config.hold_out_run, config.hold_out_every,
-                          config.hold_out_fold);
-  const std::span<const TaggedSentence> all = train.sentences;
-  validation.sentences = data::select(all, split.held_out);
-  train.sentences = data::select(all, split.train);
+std::vector<TaggedSentence> read_tagger_validation(const DataConfig& config) {
+  if (config.validation_conll.empty()) return {};
+  return data::read_conll(config.validation_conll, conll_options(config));
 }
 
-std::shared_ptr<const data::Tokenizer> make_vocabulary(const TokenizerConfig& config,
-                                                       const Part& train,
-                                                       const base::Watch& watch) {
+std::shared_ptr<const data::Tokenizer> make_tagger_vocabulary(
+    const TokenizerConfig& config, std::span<const TaggedSentence> sentences,
+    const base::Watch& watch) {
   std::vector<std::string> lines;
-  for (const TaggedSentence& sentence : train.sentences) {
+  for (const TaggedSentence& sentence : sentences) {
     lines.push_back(fmt::format("{}", fmt::join(sentence.tokens, " ")));
   }
   const data::VocabularyOptions options{.max_size = config.source_vocabulary,
@@ -48,49 +59,16 @@ std::shared_ptr<const data::Tokenizer> make_vocabulary(const TokenizerConfig& co
   return train_tokenizer(lines, {.kind = config.kind, .vocabulary = options}, "", watch);
 }
 
-std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& config,
-                                                          const Part& part, TrainData& result) {
-  data::TaggedReport report;
-  auto examples = std::make_shared<data::TaggedExamples>(data::make_tagged_examples(
-      part.sentences, *result.tokenizers.source, *result.tokenizers.labels,
-      config.data.max_source_tokens, part.path, &report));
-  result.notes.push_back(
-      fmt::format("{}: {} sentences, {} tokens ({} unknown); left out: {} too long", part.name,
-                  report.kept, report.tokens, report.unknown, report.too_long));
-  return examples;
+std::string tagger_summary(const char* part, std::int64_t kept, std::int64_t tokens,
+                           std::int64_t unknown, std::int64_t too_long) {
+  return fmt::format("{}: {} sentences, {} tokens ({} unknown); left out: {} too long", part, kept,
+                     tokens, unknown, too_long);
 }
 
-}  // namespace
-
-TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
-                           const base::Watch& watch) {
-  const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
-  SLUICE_CHECK(!holds_out || config.data.validation_conll.empty(),
-               "data.validation_conll and data.hold_out_run are both set; use one of them");
-  const data::ConllOptions options = options_of(config.data);
-  Part train{"training", config.data.conll, {}};
-  if (!train.path.empty()) {
-    tell_reading(watch, train.path);
-    train.sentences = data::read_conll(train.path, options);
-  }
-  Part validation{"validation", holds_out ? train.path : config.data.validation_conll, {}};
-  if (!validation.path.empty() && !holds_out) {
-    validation.sentences = data::read_conll(validation.path, options);
-  }
-
-  TrainData result;
-  result.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
-  // Before some are held out, which may have a label that is in none of the others.
-  if (!result.tokenizers.labels) {
-    result.tokenizers.labels = std::make_shared<data::Labels>(data::labels_of(train.sentences));
-  }
-  if (holds_out) hold_out(config.data, train, validation);
-  if (!result.tokenizers.source) {
-    result.tokenizers.source = make_vocabulary(config.tokenizer, train, watch);
-  }
-  if (!train.path.empty()) result.train = make_examples(config, train, result);
-  if (validation.sentences.empty()) return result;
-  const auto held = make_examples(config, validation, result);
+void add_tagger_validation(const TrainConfig& config, const std::string& path,
+                           std::span<const TaggedSentence> sentences, TrainData& result) {
+  if (sentences.empty()) return;
+  const auto held = make_examples(config, "validation", path, sentences, result);
   result.validation = held;
   result.samples = [held, tokenizers = result.tokenizers](
                        const Context& context, const models::Model& model, std::int64_t count) {
@@ -99,6 +77,37 @@ TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
   result.scorer = [labels = result.tokenizers.labels] {
     return std::make_unique<TaggerScorer>(labels);
   };
+}
+
+TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
+                           const base::Watch& watch) {
+  require_conll(config.data);
+  const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
+  const data::ConllOptions options = conll_options(config.data);
+  tell_reading(watch, config.data.conll);
+  std::vector<TaggedSentence> train = data::read_conll(config.data.conll, options);
+
+  TrainData result;
+  result.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
+  // Before some are held out, which may have a label that is in none of the others.
+  if (!result.tokenizers.labels) {
+    result.tokenizers.labels = std::make_shared<data::Labels>(data::labels_of(train));
+  }
+  std::vector<TaggedSentence> validation = read_tagger_validation(config.data);
+  if (holds_out) {
+    const data::IndexSplit split =
+        data::split_by_runs(std::ssize(train), config.data.hold_out_run, config.data.hold_out_every,
+                            config.data.hold_out_fold);
+    const std::span<const TaggedSentence> all = train;
+    validation = data::select(all, split.held_out);
+    train = data::select(all, split.train);
+  }
+  if (!result.tokenizers.source) {
+    result.tokenizers.source = make_tagger_vocabulary(config.tokenizer, train, watch);
+  }
+  result.train = make_examples(config, "training", config.data.conll, train, result);
+  add_tagger_validation(config, holds_out ? config.data.conll : config.data.validation_conll,
+                        validation, result);
   return result;
 }
 

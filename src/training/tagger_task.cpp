@@ -4,6 +4,7 @@
 #include "data/label_spans.h"
 #include "models/tagger.h"
 #include "training/class_weights.h"
+#include "training/streamed_data.h"
 #include "training/tagger_data.h"
 
 namespace sluice::training {
@@ -43,6 +44,8 @@ std::span<const std::string_view> TaggerTask::keys() const {
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",
+      "data.stream",
+      "data.stream_vocabulary_lines",
       "data.max_source_tokens",
       "tokenizer.kind",
       "tokenizer.source_vocabulary",
@@ -104,12 +107,18 @@ void TaggerTask::check(const TrainConfig& config) const {
 
 TrainData TaggerTask::read_data(const TrainConfig& config, const Tokenizers* saved,
                                 const base::Watch& watch) const {
-  SLUICE_CHECK(!config.data.conll.empty(), "no sentences to train on: set data.conll");
+  if (config.data.stream) return stream_tagger_data(config, saved, watch);
   return read_tagger_data(config, saved, watch);
 }
 
 TrainData TaggerTask::read_validation(const TrainConfig& config, const Tokenizers& saved) const {
-  return read_tagger_data(config, &saved);
+  if (config.data.stream) return streamed_tagger_validation(config, saved);
+  if (!config.data.conll.empty()) return read_data(config, &saved, {});
+  TrainData data;
+  data.tokenizers = saved;
+  add_tagger_validation(config, config.data.validation_conll, read_tagger_validation(config.data),
+                        data);
+  return data;
 }
 
 std::unique_ptr<models::Model> TaggerTask::make_model(const TrainConfig& config,

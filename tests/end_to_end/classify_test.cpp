@@ -293,5 +293,7 @@ TEST_F(Classify, BadInputIsRefused) {
   place_.expect_train_error({"model.projections=8 x"}, {"model.projections is '8 x'"});
 }
 
+TEST_F(Classify, StreamsItsTable) { place_.expect_streams(); }
+
 }  // namespace
 }  // namespace sluice::end_to_end

@@ -333,5 +333,7 @@ TEST_F(Run, BadInputIsRefused) {
   place_.expect_error({"run", "run/best", "none.npy", "o.npy"}, {"there is no file 'none.npy'"});
 }
 
+TEST_F(Run, StreamsItsSequences) { place_.expect_streams(); }
+
 }  // namespace
 }  // namespace sluice::end_to_end

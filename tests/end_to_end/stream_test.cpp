@@ -13,19 +13,10 @@ std::string scores(const Workplace& place, const std::string& model) {
 
 TEST(Stream, TrainsTheSameModelAndGoesOnExactly) {
   const Workplace place;
-  place.train({"training.max_epochs=3", "output.directory=memory"});
-  place.train({"training.max_epochs=3", "output.directory=whole", "data.stream=true"});
-  // Stopped twice, and for one epoch without the stream.
-  place.train({"training.max_epochs=1", "output.directory=parts", "data.stream=true"});
-  place.train({"training.max_epochs=2", "output.directory=parts"});
-  place.train({"training.max_epochs=3", "output.directory=parts", "data.stream=true"});
+  place.expect_streams();
   const std::string expected = scores(place, "memory/last");
   EXPECT_EQ(scores(place, "whole/last"), expected);
   EXPECT_EQ(scores(place, "parts/last"), expected);
-  EXPECT_TRUE(place.read("whole/last/training_state.safetensors") ==
-              place.read("memory/last/training_state.safetensors"));
-  EXPECT_TRUE(std::filesystem::exists(place / "whole/prepared/train.ids"));
-  EXPECT_FALSE(std::filesystem::exists(place / "memory/prepared"));
 }
 
 TEST(Stream, NoticesOtherExamples) {
@@ -34,12 +25,6 @@ TEST(Stream, NoticesOtherExamples) {
   place.write("train.tsv", to_tsv(reversals(50, 99)));
   place.expect_train_error({"training.max_epochs=2", "data.stream=true"},
                            {"was started with other training examples"});
-}
-
-TEST(Stream, IsForTextAlone) {
-  const Workplace place;
-  place.expect_train_error({"data.stream=true", "model.kind=tagger", "data.conll=x"},
-                           {"data.stream", "tagger"});
 }
 
 }  // namespace

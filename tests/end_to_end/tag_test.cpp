@@ -371,5 +371,7 @@ TEST_F(Tag, RefusesBadInput) {
   place_.expect_error({"decode", "run/best"}, {"kind tagger", "sluice tag"});
 }
 
+TEST_F(Tag, StreamsItsSentences) { place_.expect_streams(); }
+
 }  // namespace
 }  // namespace sluice::end_to_end

@@ -122,6 +122,24 @@ Workplace::Workplace() {
   write("task.toml", kTask);
 }
 
+void Workplace::expect_streams() const {
+  const std::string stream = "data.stream=true";
+  train({"training.max_epochs=3", "output.directory=memory"});
+  train({"training.max_epochs=3", "output.directory=whole", stream});
+  train({"training.max_epochs=1", "output.directory=parts", stream});
+  train({"training.max_epochs=2", "output.directory=parts"});
+  train({"training.max_epochs=3", "output.directory=parts", stream});
+  const auto state_of = [&](const std::string& run) {
+    return read(run + "/last/training_state.safetensors");
+  };
+  EXPECT_TRUE(state_of("whole") == state_of("memory"));
+  EXPECT_TRUE(state_of("parts") == state_of("whole"));
+  EXPECT_TRUE(std::filesystem::exists(*this / "whole/prepared/train.ids"));
+  EXPECT_FALSE(std::filesystem::exists(*this / "memory/prepared"));
+  const Outcome report = sluice({"report", "whole"});
+  EXPECT_EQ(report.code, 0) << report.err;
+}
+
 void Workplace::train_texts(const std::vector<std::string>& overrides) const {
   std::string lines;
   for (int i = 0; i < 200; ++i) lines += std::to_string(i * i) + " is a square\n";

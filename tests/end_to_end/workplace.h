@@ -22,6 +22,9 @@ class Workplace {
   }
   /// `sluice train task.toml --quiet`, with --set before each of `overrides`; must succeed.
   void train(const std::vector<std::string>& overrides = {}) const;
+  /// With data.stream training ends with the bits that it ends with in memory, in one go and in
+  /// parts, one of them without. `task.toml` trains at least three epochs into run/.
+  void expect_streams() const;
   /// A tiny language model of the characters of lines such as "49 is a square" into text/.
   void train_texts(const std::vector<std::string>& overrides = {}) const;
   /// The same as `train`, which must fail; see expect_error.

@@ -16,6 +16,8 @@ import warnings
 from seqeval.metrics import classification_report
 
 GOLDEN = pathlib.Path(__file__).parent / "goldens" / "entity_f1.json"
+# What a trained tagger answered.
+REAL = pathlib.Path(__file__).parent / "real_output.json"
 
 # Labels of every scheme, broken ones, and what is no entity's label at all. Left out is what has no
 # type after what has none ("o" after "O", "I" after "."): seqeval lets such entities begin where the
@@ -42,6 +44,8 @@ def corpora():
                         for _ in range(30)]
             predicted = [mutated(generator, labels, alphabet, rate) for labels in expected]
             yield f"{name}_{rate}", expected, predicted
+    real = json.loads(REAL.read_text(encoding="utf-8"))["entities"]
+    yield "real", real["expected"], real["predicted"]
     yield "identical", [["B-a", "I-a", "O"]], [["B-a", "I-a", "O"]]
     yield "nothing_found", [["B-a", "I-a", "O"]], [["O", "O", "O"]]
     yield "nothing_expected", [["O", "O", "O"]], [["O", "B-a", "I-a"]]

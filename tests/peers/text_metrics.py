@@ -4,7 +4,8 @@
     text_metrics.py                    write tests/peers/goldens/text_metrics.json anew
     text_metrics.py --check            compute again and compare with the file; then hold build/sluice,
                                        if it is there, against sacrebleu on random lines
-    text_metrics.py --files HYP REF    hold build/sluice against sacrebleu on two line-aligned files
+    text_metrics.py --files HYP REF    hold build/sluice against sacrebleu on two line-aligned files, and
+                                       print the scores of both
 """
 
 import argparse
@@ -20,6 +21,8 @@ import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF
 
 GOLDEN = pathlib.Path(__file__).parent / "goldens" / "text_metrics.json"
+# What trained models answered.
+REAL = pathlib.Path(__file__).parent / "real_output.json"
 PROGRAM = pathlib.Path(__file__).parents[2] / "build" / "sluice"
 TOKENIZERS = "13a", "zh", "char", "none"
 CHRF_WORD_ORDERS = {"chrF2": 0, "chrF2++": 2}
@@ -108,6 +111,9 @@ def score(hypotheses, references):
 def cases():
     generator = random.Random(5)
     corpora = dict(HOSTILE, **{f"random_{i}": random_corpus(generator) for i in range(30)})
+    real = json.loads(REAL.read_text(encoding="utf-8"))
+    for name in "translations", "chat":
+        corpora[f"real_{name}"] = real[name]["hypotheses"], real[name]["references"]
     return [dict(name=name, hypotheses=hypotheses, references=references,
                  **score(hypotheses, references))
             for name, (hypotheses, references) in corpora.items()]
@@ -137,7 +143,7 @@ def of_program(hypotheses, references, tokenizer):
             for name in ("BLEU", *CHRF_WORD_ORDERS)]
 
 
-def compare_program(hypotheses, references):
+def compare_program(hypotheses, references, shows=False):
     """The largest difference over all tokenizers on two files."""
     lines = [pathlib.Path(file).read_text(encoding="utf-8").split("\n")[:-1]
              for file in (hypotheses, references)]
@@ -147,6 +153,10 @@ def compare_program(hypotheses, references):
         wanted = [expected["bleu"][tokenizer]["score"], *expected["chrf"].values()]
         got = of_program(hypotheses, references, tokenizer)
         worst = max([worst] + [abs(a - b) for a, b in zip(got, wanted)])
+        if shows:
+            names = ["BLEU " + tokenizer] + list(CHRF_WORD_ORDERS) * (tokenizer == TOKENIZERS[-1])
+            for name, *both in zip(names, got, wanted):
+                print(f"{name:12} sluice {both[0]:.9f}  sacrebleu {both[1]:.9f}")
     return worst
 
 
@@ -173,7 +183,7 @@ def main():
     parser.add_argument("--files", nargs=2, metavar=("HYP", "REF"), help="compare on these")
     arguments = parser.parse_args()
     if arguments.files:
-        worst = compare_program(*arguments.files)
+        worst = compare_program(*arguments.files, shows=True)
         print(f"largest difference of sluice evaluate: {worst:.2e}")
         return 0 if worst < 1e-8 else 1
     if arguments.check:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -136,6 +137,50 @@ TEST_F(FramesTest, LabelsAreClassesFromZeroOn) {
         read_frame_labels(folder_.write("p.npy", integers({1, 1, 1}, {1})), 3);
       },
       "[1, 1, 1]");
+}
+
+/// What a reader gives, sequence by sequence, is what is read as a whole.
+TEST_F(FramesTest, ReadersGiveTheSameInPieces) {
+  // 3 pieces of the array of 3 sequences, each larger than a piece.
+  std::vector<float> many(3 * 2'200'000 * 2);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i);
+  folder_.write("b.npy", floats({3, 2'200'000, 2}, std::move(many)));
+  folder_.write("a.npy", floats({2, 2}, {1, 2, 3, 4}));
+  folder_.write("c.npy", floats({0, 7, 2}, {}));
+  folder_.write("d.npy", floats({2, 1, 2}, {5, 6, 7, 8}));
+  const FrameSequences all = read_frames(folder_.path());
+  FrameReader reader(folder_.path());
+  EXPECT_EQ(reader.arrays().names(), (std::vector<std::string>{"a", "b", "c", "d"}));
+  for (std::int64_t i = 0; i < all.size(); ++i) {
+    ASSERT_TRUE(reader.next());
+    EXPECT_EQ(reader.name(), all.names[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(reader.key(), all.keys[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(reader.width(), 2);
+    EXPECT_TRUE(std::ranges::equal(reader.frames(), all.frames(i))) << i;
+  }
+  EXPECT_FALSE(reader.next());
+  EXPECT_EQ(all.size(), 6);
+}
+
+TEST_F(FramesTest, ReadersFollowAnOrderAndRefuseWhatDiffers) {
+  folder_.write("a.npy", floats({1, 2}, {1, 2}));
+  folder_.write("b.npy", floats({1, 2}, {3, 4}));
+  FrameReader reader(folder_.path());
+  reader.arrays().follow(std::vector<std::string>{"b", "a"});
+  ASSERT_TRUE(reader.next());
+  EXPECT_EQ(reader.frames()[0], 3);
+  ASSERT_TRUE(reader.next());
+  EXPECT_EQ(reader.frames()[0], 1);
+  folder_.write("b.npy", floats({1, 3}, {3, 4, 5}));
+  FrameReader other(folder_.path());
+  ASSERT_TRUE(other.next());
+  refuse([&] { other.next(); }, "b.npy': its frames have 3 features, but those of ");
+  folder_.write("b.npy", integers({3, 2}, {0, 1, 0, 1, 0, 7}));
+  LabelReader labels(folder_ / "b.npy", 8);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(labels.next());
+  EXPECT_EQ(labels.labels()[1], 7);
+  EXPECT_NE(labels.name().find("b.npy' sequence 2"), std::string::npos);
+  EXPECT_FALSE(labels.next());
 }
 
 TEST_F(FramesTest, StatisticsAreThoseOfAllFrames) {

@@ -9,12 +9,12 @@
 #include <fstream>
 #include <random>
 
-#include "data/batches.h"
-#include "training/example_reader.h"
+#include "training/example_sample.h"
 #include "training/example_store.h"
 #include "training/language_model_data.h"
 #include "training/seq2seq_data.h"
 #include "unit/support/temporary_folder.h"
+#include "unit/training/streamed_comparison.h"
 
 namespace sluice::training {
 namespace {
@@ -65,37 +65,6 @@ class Streamed : public ::testing::Test {
   TemporaryFolder folder_;
   TrainConfig config_;
 };
-
-void expect_same(const data::Batch& a, const data::Batch& b) {
-  EXPECT_EQ(a.rows, b.rows);
-  EXPECT_EQ(a.source_time, b.source_time);
-  EXPECT_EQ(a.target_time, b.target_time);
-  EXPECT_EQ(a.source, b.source);
-  EXPECT_EQ(a.source_lengths, b.source_lengths);
-  EXPECT_EQ(a.target_in, b.target_in);
-  EXPECT_EQ(a.target_out, b.target_out);
-  EXPECT_EQ(a.target_lengths, b.target_lengths);
-  EXPECT_EQ(a.global_row, b.global_row);
-}
-
-/// Every batch of two epochs, of examples that a run would see in that order.
-void expect_same(const TrainData& streamed, const TrainData& read) {
-  EXPECT_EQ(to_blobs(streamed.tokenizers), to_blobs(read.tokenizers));
-  EXPECT_EQ(streamed.notes, read.notes);
-  EXPECT_EQ(streamed.train->fingerprint(), read.train->fingerprint());
-  ASSERT_TRUE(streamed.validation && read.validation);
-  EXPECT_EQ(streamed.validation->fingerprint(), read.validation->fingerprint());
-  const auto options = data::in_their_order(*read.train, {.max_tokens = 100, .max_rows = 9});
-  EXPECT_EQ(data::in_their_order(*streamed.train, {}).in_order, options.in_order);
-  const data::BatchSchedule schedule(streamed.train->lengths(), options, 5);
-  data::BatchCursor cursor(schedule);
-  std::int64_t batches = 0;
-  for (; cursor.position().epoch < 2; ++batches) {
-    const data::BatchRows rows = cursor.next();
-    expect_same(streamed.train->assemble(rows), read.train->assemble(rows));
-  }
-  EXPECT_GT(batches, 10);
-}
 
 TEST_F(Streamed, PairsAreThoseThatAreReadIntoMemory) {
   use_pairs();
@@ -185,8 +154,8 @@ TEST_F(Streamed, BadLinesAreRefusedWithTheirPlace) {
 
 data::TextPair numbered(int i) { return {std::to_string(i), ""}; }
 
-TEST(PairSample, KeepsAllOfFewInTheirOrder) {
-  PairSample sample(10, 1);
+TEST(ExampleSample, KeepsAllOfFewInTheirOrder) {
+  ExampleSample<data::TextPair> sample(10, 1);
   for (int i = 0; i < 10; ++i) sample.add(numbered(i));
   const auto pairs = sample.take();
   ASSERT_EQ(pairs.size(), 10U);
@@ -195,11 +164,11 @@ TEST(PairSample, KeepsAllOfFewInTheirOrder) {
   }
 }
 
-TEST(PairSample, HoldsNoMoreAndEachIsAsLikely) {
+TEST(ExampleSample, HoldsNoMoreAndEachIsAsLikely) {
   std::vector<int> drawn(40);
   constexpr int kRuns = 2000;
   for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
-    PairSample sample(10, seed);
+    ExampleSample<data::TextPair> sample(10, seed);
     for (int i = 0; i < 40; ++i) sample.add(numbered(i));
     const auto pairs = sample.take();
     ASSERT_EQ(pairs.size(), 10U);
