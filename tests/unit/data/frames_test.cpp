@@ -141,10 +141,10 @@ TEST_F(FramesTest, LabelsAreClassesFromZeroOn) {
 
 /// What a reader gives, sequence by sequence, is what is read as a whole.
 TEST_F(FramesTest, ReadersGiveTheSameInPieces) {
-  // 3 pieces of the array of 3 sequences, each larger than a piece.
-  std::vector<float> many(3 * 2'200'000 * 2);
+  // Three pieces, for two sequences would be more than the numbers of one.
+  std::vector<float> many(std::size_t{3} * 1'100'000 * 2);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i);
-  folder_.write("b.npy", floats({3, 2'200'000, 2}, std::move(many)));
+  folder_.write("b.npy", floats({3, 1'100'000, 2}, std::move(many)));
   folder_.write("a.npy", floats({2, 2}, {1, 2, 3, 4}));
   folder_.write("c.npy", floats({0, 7, 2}, {}));
   folder_.write("d.npy", floats({2, 1, 2}, {5, 6, 7, 8}));
