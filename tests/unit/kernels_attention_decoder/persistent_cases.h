@@ -115,4 +115,7 @@ class PersistentCases : public DecoderTest<T> {
   }
 };
 
+/// Tests of a launch whose checks are PersistentCases of their own, in one precision or in both.
+class PersistentLaunchTest : public testing::OnDevice {};
+
 }  // namespace sluice::kernels::attention_decoder

@@ -7,24 +7,9 @@ namespace sluice::kernels::attention_decoder {
 namespace {
 
 template <typename T>
-class PersistentLaunch : public PersistentCases<T> {
- protected:
-  using PersistentCases<T>::kName;
-  using PersistentCases<T>::with;
-  using PersistentCases<T>::of;
-  using PersistentCases<T>::sample_of;
-  using PersistentCases<T>::has;
-  using PersistentCases<T>::refusal;
-  using PersistentCases<T>::tolerance;
-  using PersistentCases<T>::run;
-  using PersistentCases<T>::expected;
-  using PersistentCases<T>::args_of;
-  using PersistentCases<T>::outputs;
-  using PersistentCases<T>::expect_same_bits;
-  using PersistentCases<T>::expect_all_near;
-  using typename PersistentCases<T>::Numbers;
-
-  void check_two_steps() {
+class LaunchChecks final : public PersistentCases<T> {
+ public:
+  void two_steps() {
     DecoderCase c = of(with(520, 40, 45, 24, 16), 3, 5, 3, 0);
     c.time = 2;
     if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
@@ -32,31 +17,7 @@ class PersistentLaunch : public PersistentCases<T> {
     expect_all_near(run(c, sample), expected(sample, sample.input), tolerance(c));
   }
 
-  /// NaN are where the oracle has them, all else is near.
-  void expect_near_or_nan(Numbers got, Numbers want, double relative) {
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      ASSERT_EQ(got[i].size(), want[i].size());
-      for (std::size_t k = 0; k < want[i].size(); ++k) {
-        ASSERT_EQ(std::isnan(got[i][k]), std::isnan(want[i][k])) << "output " << i << '[' << k;
-        if (std::isnan(want[i][k])) got[i][k] = want[i][k] = 0;
-      }
-    }
-    expect_all_near(got, want, relative);
-  }
-  /// Of the rows but one.
-  static void expect_same_bits_beside(const DecoderCase& c, std::int64_t row, const Numbers& got,
-                                      const Numbers& want) {
-    const std::int64_t widths[] = {c.d.output, c.source, c.d.hidden, c.d.hidden};
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      for (std::int64_t k = 0; k < std::ssize(want[i]); ++k) {
-        if (k / widths[i] % c.rows == row) continue;
-        const auto at = static_cast<std::size_t>(k);
-        ASSERT_EQ(got[i][at], want[i][at]) << "output " << i << '[' << k;
-      }
-    }
-  }
-
-  void check_nan() {
+  void nan() {
     DecoderCase c = of(with(530, 40, 61, 48, 24), 5, 40, 7, 0);
     c.d.training = false;
     if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
@@ -85,24 +46,7 @@ class PersistentLaunch : public PersistentCases<T> {
     }
   }
 
-  /// Memory around a tensor that begins `skips` elements behind an aligned address.
-  struct Surrounded {
-    Tensor whole, inner;
-  };
-  Surrounded surrounded(const Tensor& like, std::int64_t skips) {
-    constexpr std::int64_t kBehind = 8;
-    const Tensor whole = this->poisoned(like.dtype(), {skips + like.element_count() + kBehind});
-    auto* data = static_cast<std::byte*>(whole.data()) +
-                 static_cast<std::size_t>(skips) * base::size_of(like.dtype());
-    return {whole, {data, like.dtype(), like.shape()}};
-  }
-  Tensor moved(const Tensor& tensor, std::int64_t skips) {
-    const Tensor inner = surrounded(tensor, skips).inner;
-    this->context_.copy(inner, tensor);
-    return inner;
-  }
-
-  void check_addresses() {
+  void addresses() {
     // Rows that could be written by fours, and others.
     for (const std::int64_t output : {64, 61}) {
       const DecoderCase c = of(with(600, 70, output, 40, 32), 4, 36, 5, 0);
@@ -130,6 +74,95 @@ class PersistentLaunch : public PersistentCases<T> {
       this->release_memory();
     }
   }
+  void refusals() {
+    const DecoderCase c = of(with(600, 70, 61, 40, 30), 3, 64, 64, 0);
+    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    constexpr const char* kWidths = "it takes 513 to 1024 units, keys and outputs of up to as many";
+    struct Change {
+      std::int64_t Descriptor::*size;
+      std::int64_t value;
+      const char* reason;
+    };
+    for (const Change& change :
+         {Change{&Descriptor::rows, 65, "it takes up to 64 rows, not 65"},
+          Change{&Descriptor::source_time, 65, "it takes up to 64 source positions, not 65"},
+          Change{&Descriptor::hidden, 512, kWidths}, Change{&Descriptor::hidden, 1025, kWidths},
+          Change{&Descriptor::key, 1025, kWidths}, Change{&Descriptor::output, 1025, kWidths},
+          Change{&Descriptor::target_time, 2,
+                 "beginning takes as long as two steps, which 2 don't pay for"},
+          Change{&Descriptor::layers, 3, "it has 2 layers of LSTM"}}) {
+      Descriptor d = c.d;
+      d.*change.size = change.value;
+      EXPECT_EQ(refusal(d), change.reason);
+      EXPECT_EQ(make_plan(this->context_, d).plan->implementation(), "stepwise");
+    }
+    Descriptor d = c.d;
+    d.rows = 65;
+    const Error error =
+        testing::error_of([&] { make_plan(this->context_, d, std::string(kName)); });
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    expect_runs_refused(c);
+  }
+
+ private:
+  using PersistentCases<T>::kName;
+  using PersistentCases<T>::with;
+  using PersistentCases<T>::of;
+  using PersistentCases<T>::sample_of;
+  using PersistentCases<T>::has;
+  using PersistentCases<T>::refusal;
+  using PersistentCases<T>::tolerance;
+  using PersistentCases<T>::run;
+  using PersistentCases<T>::expected;
+  using PersistentCases<T>::args_of;
+  using PersistentCases<T>::outputs;
+  using PersistentCases<T>::expect_same_bits;
+  using PersistentCases<T>::expect_all_near;
+  using typename PersistentCases<T>::Numbers;
+
+  void TestBody() override {}
+
+  /// NaN are where the oracle has them, all else is near.
+  void expect_near_or_nan(Numbers got, Numbers want, double relative) {
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      ASSERT_EQ(got[i].size(), want[i].size());
+      for (std::size_t k = 0; k < want[i].size(); ++k) {
+        ASSERT_EQ(std::isnan(got[i][k]), std::isnan(want[i][k])) << "output " << i << '[' << k;
+        if (std::isnan(want[i][k])) got[i][k] = want[i][k] = 0;
+      }
+    }
+    expect_all_near(got, want, relative);
+  }
+  /// Of the rows but one.
+  static void expect_same_bits_beside(const DecoderCase& c, std::int64_t row, const Numbers& got,
+                                      const Numbers& want) {
+    const std::int64_t widths[] = {c.d.output, c.source, c.d.hidden, c.d.hidden};
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      for (std::int64_t k = 0; k < std::ssize(want[i]); ++k) {
+        if (k / widths[i] % c.rows == row) continue;
+        const auto at = static_cast<std::size_t>(k);
+        ASSERT_EQ(got[i][at], want[i][at]) << "output " << i << '[' << k;
+      }
+    }
+  }
+
+  /// Memory around a tensor that begins `skips` elements behind an aligned address.
+  struct Surrounded {
+    Tensor whole, inner;
+  };
+  Surrounded surrounded(const Tensor& like, std::int64_t skips) {
+    constexpr std::int64_t kBehind = 8;
+    const Tensor whole = this->poisoned(like.dtype(), {skips + like.element_count() + kBehind});
+    auto* data = static_cast<std::byte*>(whole.data()) +
+                 static_cast<std::size_t>(skips) * base::size_of(like.dtype());
+    return {whole, {data, like.dtype(), like.shape()}};
+  }
+  Tensor moved(const Tensor& tensor, std::int64_t skips) {
+    const Tensor inner = surrounded(tensor, skips).inner;
+    this->context_.copy(inner, tensor);
+    return inner;
+  }
+
   void expect_untouched_around(const Surrounded& memory, std::int64_t skips) {
     const std::vector<double> all = this->numbers(memory.whole);
     const std::int64_t end = skips + memory.inner.element_count();
@@ -139,40 +172,6 @@ class PersistentLaunch : public PersistentCases<T> {
     }
   }
 
-  void check_refusals() {
-    const DecoderCase c = of(with(600, 70, 61, 40, 30), 3, 64, 64, 0);
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
-    const auto refusal_with = [&](auto&& change) {
-      Descriptor d = c.d;
-      change(d);
-      return refusal(d);
-    };
-    EXPECT_EQ(refusal_with([](auto& d) { d.rows = 65; }), "it takes up to 64 rows, not 65");
-    EXPECT_EQ(refusal_with([](auto& d) { d.source_time = 65; }),
-              "it takes up to 64 source positions, not 65");
-    constexpr std::string_view kWidths =
-        "it takes 513 to 1024 units, keys and outputs of up to as many";
-    EXPECT_EQ(refusal_with([](auto& d) { d.hidden = 512; }), kWidths);
-    EXPECT_EQ(refusal_with([](auto& d) { d.hidden = 1025; }), kWidths);
-    EXPECT_EQ(refusal_with([](auto& d) { d.key = 1025; }), kWidths);
-    EXPECT_EQ(refusal_with([](auto& d) { d.output = 1025; }), kWidths);
-    EXPECT_EQ(refusal_with([](auto& d) { d.target_time = 2; }),
-              "beginning takes as long as two steps, which 2 don't pay for");
-    EXPECT_EQ(refusal_with([](auto& d) { d.layers = 3; }), "it has 2 layers of LSTM");
-    EXPECT_EQ(refusal_with([](auto& d) { d.cell = CellType::kGru; }), "it has 2 layers of LSTM");
-    EXPECT_EQ(refusal_with([](auto& d) { d.attention = AttentionType::kMultiplicative; }),
-              "it has additive attention");
-    EXPECT_EQ(refusal_with([](auto& d) { d.dtype = DType::kFloat32; }),
-              "it computes bfloat16 and float16");
-
-    Descriptor too_large = c.d;
-    too_large.rows = 65;
-    const Error error =
-        testing::error_of([&] { make_plan(this->context_, too_large, std::string(kName)); });
-    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    EXPECT_EQ(make_plan(this->context_, too_large).plan->implementation(), "stepwise");
-    expect_runs_refused(c);
-  }
   /// More rows or positions than were planned for begin nothing.
   void expect_runs_refused(const DecoderCase& planned_for) {
     const Sample<T> sample = sample_of(planned_for, 36);
@@ -194,23 +193,23 @@ class PersistentLaunch : public PersistentCases<T> {
   }
 };
 
-using PersistentLaunchBFloat16 = PersistentLaunch<base::BFloat16>;
-using PersistentLaunchFloat16 = PersistentLaunch<base::Float16>;
+using InBFloat16 = LaunchChecks<base::BFloat16>;
+using InFloat16 = LaunchChecks<base::Float16>;
 
 // Small enough for compute-sanitizer.
-TEST_P(PersistentLaunchBFloat16, MatchesTheOracleInTwoSteps) { check_two_steps(); }
-TEST_P(PersistentLaunchFloat16, MatchesTheOracleInTwoSteps) { check_two_steps(); }
+TEST_P(PersistentLaunchTest, MatchesTheOracleInTwoSteps) {
+  InBFloat16().two_steps();
+  InFloat16().two_steps();
+}
 // NaN is in all that follows from it, and in no other row.
-TEST_P(PersistentLaunchBFloat16, KeepsNanInItsRow) { check_nan(); }
-TEST_P(PersistentLaunchFloat16, KeepsNanInItsRow) { check_nan(); }
-TEST_P(PersistentLaunchBFloat16, TakesArraysThatBeginAnywhere) { check_addresses(); }
-TEST_P(PersistentLaunchFloat16, TakesArraysThatBeginAnywhere) { check_addresses(); }
-TEST_P(PersistentLaunchBFloat16, RefusesWhatDoesNotFit) { check_refusals(); }
+TEST_P(PersistentLaunchTest, KeepsNanInItsRow) {
+  InBFloat16().nan();
+  InFloat16().nan();
+}
+TEST_P(PersistentLaunchTest, TakesArraysThatBeginAnywhere) { InBFloat16().addresses(); }
+TEST_P(PersistentLaunchTest, RefusesWhatDoesNotFit) { InBFloat16().refusals(); }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PersistentLaunchBFloat16, testing::devices(),
-                         testing::device_name);
-INSTANTIATE_TEST_SUITE_P(Devices, PersistentLaunchFloat16, testing::devices(),
-                         testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, PersistentLaunchTest, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::attention_decoder

@@ -9,29 +9,9 @@ namespace sluice::kernels::attention_decoder {
 namespace {
 
 template <typename T>
-class Engine;
-
-template <typename T>
-class PersistentQueue : public PersistentCases<T> {
- protected:
-  using PersistentCases<T>::kName;
-  using PersistentCases<T>::with;
-  using PersistentCases<T>::of;
-  using PersistentCases<T>::sample_of;
-  using PersistentCases<T>::has;
-  using PersistentCases<T>::args_of;
-  using PersistentCases<T>::outputs;
-  using PersistentCases<T>::poison_outputs;
-  using PersistentCases<T>::expect_same_bits;
-  using typename PersistentCases<T>::Numbers;
-
-  Tensor copy_of(const Tensor& tensor) {
-    const Tensor copy = this->poisoned(tensor.dtype(), tensor.shape());
-    this->context_.copy(copy, tensor);
-    return copy;
-  }
-
-  void check_graph() {
+class QueueChecks final : public PersistentCases<T> {
+ public:
+  void graph() {
     const DecoderCase c = of(with(768, 100, 200, 50, 30), 6, 33, 20, 0.3);
     if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
     Sample<T> sample = sample_of(c, 33);
@@ -57,11 +37,11 @@ class PersistentQueue : public PersistentCases<T> {
     expect_same_bits(run_on(second, replay), other);
   }
 
-  void check_two_streams() {
+  void two_streams() {
     const DecoderCase cases[] = {of(with(700, 90, 120, 64, 32), 9, 30, 40, 0.2),
                                  of(with(1024, 512, 512, 128, 64), 5, 64, 64, 0)};
     if (!has(cases[0])) GTEST_SKIP() << "this device runs no such launch";
-    Engine<T> engines[2];
+    QueueChecks engines[2];  // each with a stream of its own
     std::vector<typename DecoderTest<T>::Planned> planned;
     std::vector<ForwardArgs> args;
     std::vector<Numbers> alone;
@@ -79,18 +59,42 @@ class PersistentQueue : public PersistentCases<T> {
     }
     for (std::size_t i = 0; i < 2; ++i) expect_same_bits(engines[i].outputs(args[i]), alone[i]);
   }
-};
 
-/// A second device of the same kind, with a stream of its own.
-template <typename T>
-class Engine final : public PersistentQueue<T> {
+ private:
+  using PersistentCases<T>::kName;
+  using PersistentCases<T>::with;
+  using PersistentCases<T>::of;
+  using PersistentCases<T>::sample_of;
+  using PersistentCases<T>::has;
+  using PersistentCases<T>::args_of;
+  using PersistentCases<T>::outputs;
+  using PersistentCases<T>::poison_outputs;
+  using PersistentCases<T>::expect_same_bits;
+  using typename PersistentCases<T>::Numbers;
+
   void TestBody() override {}
+
+  Tensor copy_of(const Tensor& tensor) {
+    const Tensor copy = this->poisoned(tensor.dtype(), tensor.shape());
+    this->context_.copy(copy, tensor);
+    return copy;
+  }
 };
 
 /// Plans of random sizes, each for runs of random extents.
 template <typename T>
-class PersistentSoak : public PersistentCases<T> {
- protected:
+class SoakChecks final : public PersistentCases<T> {
+ public:
+  void check() {
+    for (int i = 0; i < kPlans && !this->HasFailure(); ++i) {
+      const DecoderCase c = draw_case();
+      SCOPED_TRACE(describe(c));
+      if (!this->has(c)) GTEST_SKIP() << "this device runs no such launch";
+      check_plan(c);
+    }
+  }
+
+ private:
   using Numbers = typename PersistentCases<T>::Numbers;
   using PersistentCases<T>::kName;
   static constexpr int kPlans = 10, kExtents = 8, kRounds = 125;
@@ -151,16 +155,8 @@ class PersistentSoak : public PersistentCases<T> {
     this->release_memory();
   }
 
-  void check() {
-    for (int i = 0; i < kPlans && !this->HasFailure(); ++i) {
-      const DecoderCase c = draw_case();
-      SCOPED_TRACE(describe(c));
-      if (!this->has(c)) GTEST_SKIP() << "this device runs no such launch";
-      check_plan(c);
-    }
-  }
+  void TestBody() override {}
 
- private:
   /// Fresh on every run; SLUICE_TEST_SEED repeats one.
   static std::uint64_t seed() {
     const char* wanted = std::getenv("SLUICE_TEST_SEED");
@@ -173,26 +169,15 @@ class PersistentSoak : public PersistentCases<T> {
                                       fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
-using PersistentQueueBFloat16 = PersistentQueue<base::BFloat16>;
-using PersistentQueueFloat16 = PersistentQueue<base::Float16>;
-using PersistentSoakBFloat16 = PersistentSoak<base::BFloat16>;
-using PersistentSoakFloat16 = PersistentSoak<base::Float16>;
-
-TEST_P(PersistentQueueBFloat16, ReplaysInAGraph) { check_graph(); }
-TEST_P(PersistentQueueFloat16, ReplaysInAGraph) { check_graph(); }
+TEST_P(PersistentLaunchTest, ReplaysInAGraph) { QueueChecks<base::BFloat16>().graph(); }
 // Each launch wants nearly all multiprocessors, and waits for them before it begins.
-TEST_P(PersistentQueueBFloat16, RunsBesideAnotherStream) { check_two_streams(); }
-TEST_P(PersistentQueueFloat16, RunsBesideAnotherStream) { check_two_streams(); }
+TEST_P(PersistentLaunchTest, RunsBesideAnotherStream) {
+  QueueChecks<base::BFloat16>().two_streams();
+}
 // Ten thousand launches each: none hangs, and none leaves anything behind that the next would take
 // for its own.
-TEST_P(PersistentSoakBFloat16, SurvivesTenThousandRuns) { check(); }
-TEST_P(PersistentSoakFloat16, SurvivesTenThousandRuns) { check(); }
-
-INSTANTIATE_TEST_SUITE_P(Devices, PersistentQueueBFloat16, testing::devices(),
-                         testing::device_name);
-INSTANTIATE_TEST_SUITE_P(Devices, PersistentQueueFloat16, testing::devices(), testing::device_name);
-INSTANTIATE_TEST_SUITE_P(Devices, PersistentSoakBFloat16, testing::devices(), testing::device_name);
-INSTANTIATE_TEST_SUITE_P(Devices, PersistentSoakFloat16, testing::devices(), testing::device_name);
+TEST_P(PersistentLaunchTest, SurvivesASoakInBFloat16) { SoakChecks<base::BFloat16>().check(); }
+TEST_P(PersistentLaunchTest, SurvivesASoakInFloat16) { SoakChecks<base::Float16>().check(); }
 
 }  // namespace
 }  // namespace sluice::kernels::attention_decoder
