@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/matmul/cuda/products.h"
+#include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -14,6 +15,20 @@ bool has_lone_states(const Run& run, std::int64_t direction) {
   const Descriptor& descriptor = run.engine.descriptor;
   return descriptor.training && run.args.time == 1 && direction == 0 && !descriptor.has_extras() &&
          !run.engine.rung.persistent();
+}
+
+/// Whether a step may be one kernel: of cells as they are, with factors that tensor cores take.
+bool fuses_steps(const Run& run) {
+  const Descriptor& descriptor = run.engine.descriptor;
+  const bool exact = descriptor.dtype == DType::kFloat32 && !run.context.tf32();
+  return run.engine.rung.fused_step && !exact && !descriptor.has_extras();
+}
+
+/// Whether a layer has one step, and tensor copies can read its input.
+bool can_join_input(const Run& run, std::int64_t layer) {
+  const std::int64_t line = run.engine.descriptor.input_of(layer) * run.engine.sizes.storage;
+  return run.args.time == 1 && !run.engine.rung.persistent() && line % kCopyBytes == 0 &&
+         can_copy(run.input_of(layer));
 }
 
 }  // namespace
@@ -56,17 +71,23 @@ std::int64_t Run::product_lane_of(std::int64_t layer) const {
 }
 
 std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
+  if (!fuses_steps(*this)) return std::nullopt;
   const Descriptor& descriptor = engine.descriptor;
-  const bool exact = descriptor.dtype == DType::kFloat32 && !context.tf32();
-  if (!engine.rung.fused_step || exact || descriptor.has_extras()) return std::nullopt;
   return step_geometry(descriptor, pass, args.rows, step_lanes(descriptor, engine.rung),
                        runtime::cuda::gpu_of(context.stream()));
 }
 
 bool Run::joins_input(std::int64_t layer) const {
-  const std::int64_t line = engine.descriptor.input_of(layer) * engine.sizes.storage;
-  return args.time == 1 && !engine.rung.persistent() && line % kCopyBytes == 0 &&
-         can_copy(input_of(layer)) && fused_geometry(StepPass::kForwardWithInput);
+  return can_join_input(*this, layer) &&
+         (fused_geometry(StepPass::kForwardWithInput) || joins_many_rows(layer));
+}
+
+bool Run::joins_many_rows(std::int64_t layer) const {
+  constexpr std::uint32_t kPairBytes = 2 * sizeof(float);
+  return can_join_input(*this, layer) && fuses_steps(*this) && !args.c_sequence &&
+         alignment_of({args.c0.data(), args.cn.data(), output_of(layer)}) >= kPairBytes &&
+         !fused_geometry(StepPass::kForwardWithInput) &&
+         joined_step::wins(engine.descriptor, args.rows, runtime::cuda::gpu_of(context.stream()));
 }
 
 std::byte* Run::lone_h0(std::int64_t layer, std::int64_t direction) const {

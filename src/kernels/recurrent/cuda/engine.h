@@ -97,8 +97,10 @@ struct Run {
   /// How a step of this run is one kernel, if it is.
   std::optional<StepGeometry> fused_geometry(StepPass pass) const;
 
-  /// Whether a layer's only step multiplies its input as well: StepKernels::forward_with_input.
+  /// Whether a layer's only step multiplies its input as well.
   bool joins_input(std::int64_t layer) const;
+  /// Whether it does so as a step of many rows: joined_step/.
+  bool joins_many_rows(std::int64_t layer) const;
   /// The states before the only step of training, where backward finds them as the caller gave
   /// them, so that none need be kept; else null.
   std::byte* lone_h0(std::int64_t layer, std::int64_t direction) const;

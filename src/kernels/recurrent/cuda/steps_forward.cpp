@@ -1,4 +1,5 @@
 #include "kernels/recurrent/cuda/forward_places.h"
+#include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
@@ -110,6 +111,7 @@ class DirectionForward : ForwardPlaces {
   }
 
   void step(std::int64_t s, const Piece& piece) const {
+    if (run_.joins_many_rows(layer_)) return step_many_rows(s, piece);
     if (fused_) return fused_step(s, piece);
     multiply_input(s, piece);
     multiply_state(s, piece);
@@ -128,24 +130,39 @@ class DirectionForward : ForwardPlaces {
     if (sizes_.projected) project(s);
   }
 
+  StepProduct state_product(std::int64_t s) const {
+    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
+    return {h_at(s), output_, run_.packed<const std::byte>(packed.weight_hh.plain), output_};
+  }
+  /// Of a layer's only step.
+  StepProduct input_product() const {
+    const PackedMatrix& weights = packed_.weight_ih;
+    return {run_.input_of(layer_), weights.columns,
+            forward_factor(run_, weights, direction_ * sizes_.gate_width).data, weights.columns};
+  }
+
+  void step_many_rows(std::int64_t s, const Piece& piece) const {
+    joined_step::queue(stream_, run_.kind(), is_behind_layer(), input_product(), state_product(s),
+                       cell_args(s, piece));
+  }
+  /// Whether the layer below has queued nothing but its joined step, nor this one anything yet.
+  bool is_behind_layer() const {
+    const ForwardArgs& args = run_.args;
+    return layer_ > 0 && run_.lane_of(layer_ - 1, 0) == lane_ && run_.joins_many_rows(layer_ - 1) &&
+           h_first_ && (!sizes_.lstm || c_first_) && (!args.hn || h_last_) && (!args.cn || c_last_);
+  }
+
   void fused_step(std::int64_t s, const Piece& piece) const {
     const Descriptor& descriptor = run_.engine.descriptor;
     const StepKernels& kernels = step_kernels(descriptor.dtype);
-    const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
-    const StepProduct product{h_at(s), output_,
-                              run_.packed<const std::byte>(packed.weight_hh.plain), output_};
     if (!run_.joins_input(layer_)) {
-      kernels.forward(stream_, descriptor.cell, *fused_, s > piece.begin, product,
+      kernels.forward(stream_, descriptor.cell, *fused_, s > piece.begin, state_product(s),
                       cell_args(s, piece));
       return;
     }
-    const PackedMatrix& weights = packed_.weight_ih;
-    const StepProduct input{run_.input_of(layer_), weights.columns,
-                            forward_factor(run_, weights, direction_ * sizes_.gate_width).data,
-                            weights.columns};
     kernels.forward_with_input(stream_, descriptor.cell,
-                               *run_.fused_geometry(StepPass::kForwardWithInput), input, product,
-                               cell_args(s, piece));
+                               *run_.fused_geometry(StepPass::kForwardWithInput), input_product(),
+                               state_product(s), cell_args(s, piece));
   }
 
   CellForwardArgs cell_args(std::int64_t s, const Piece& piece) const {
