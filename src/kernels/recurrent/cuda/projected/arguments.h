@@ -37,8 +37,10 @@ inline constexpr int kGroupGatesBytes = 2 * 8 * kMatrixBytes;
 inline constexpr int kGatesBytes = 2 * kGroups * kGroupGatesBytes;
 /// Weights of a cluster's features for a depth of 16: [2][4][8 features][8].
 inline constexpr int kProjectionBytes = 2 * (kClusterFeatures / 8) * kMatrixBytes;
-/// Stages of the ring of weights that find no place on chip.
-constexpr int weight_ring(int octets) { return octets == kMostOctets ? 5 : octets == 4 ? 3 : 2; }
+/// Depths of 32 that are multiplied at a time, and whose weights are copied together: with most
+/// rows a chunk, for what is done once a group takes as long as a depth's products.
+constexpr int group_depths(int octets) { return octets == kMostOctets ? 2 : 1; }
+constexpr int group_bytes(int octets) { return group_depths(octets) * kGatesBytes; }
 inline constexpr int kCounterBytes = 128;
 
 struct Layer {
@@ -51,11 +53,11 @@ struct Layer {
   float* cells;                             ///< [blocks][tiles][octets][kWorkers]
   std::uint32_t *units_done, *state_done;   ///< [tiles][kCounterBytes]: announcements by blocks
   const std::uint32_t* input_done;          ///< of the layer below; null for the first
-  std::int32_t input_pieces, state_pieces;  ///< even numbers
+  std::int32_t input_pieces, state_pieces;  ///< multiples of four: whole groups of depths
   std::int32_t output;                      ///< P
-  /// Of the gates' weights, in depths of 32: those in registers, in shared memory, and those that
-  /// are read anew in each task. Of those as many as the ring has stages come before all others, so
-  /// that the next ones travel while others are multiplied.
+  /// Of the gates' weights, in groups of depths: those in registers, in shared memory, and those
+  /// that are read anew in each task. Of those as many as the ring has stages come before all
+  /// others, so that the next ones travel while others are multiplied.
   std::int32_t kept, resident, streamed, ring;
   /// Depths of the input, if the layer waits for the one below so long that its tasks begin with
   /// the state; else 0.
@@ -81,7 +83,8 @@ struct Stack {
   std::int32_t blocks;  ///< of a layer
   std::int32_t time, rows, hidden, tiles;
   std::int32_t ring;            ///< stages of values
-  std::int32_t resident;        ///< most of any layer
+  std::int32_t weight_ring;     ///< stages of weights that find no place on chip
+  std::int32_t resident;        ///< most groups of any layer
   const std::int32_t* lengths;  ///< [rows] or null
 
   constexpr int unit_pieces() const { return blocks * (kUnits / 16); }

@@ -6,14 +6,14 @@
 
 namespace sluice::kernels::recurrent::cuda::projected {
 
-/// Depths of 32 whose weights of the gates stay in registers, if a layer has as many.
-constexpr int depths_in_registers(int octets) {
-  return octets == 1 ? 14 : octets == 2 ? 13 : octets == 4 ? 11 : 9;
+/// Groups of depths whose weights of the gates stay in registers, if a layer has as many.
+constexpr int groups_in_registers(int octets) {
+  return octets == 1 ? 14 : octets == 2 ? 13 : octets == 4 ? 11 : 4;
 }
 
-/// How many warpgroups have a part of the projection's depth: with most rows, whose sums take most
-/// memory, one has none.
-constexpr int projection_parts(int octets) { return octets < kMostOctets ? kGroups : 2; }
+/// How many warpgroups have a part of the projection's depth: with most rows one has all of it, for
+/// values come no faster than that and sums of each part take memory.
+constexpr int projection_parts(int octets) { return octets < kMostOctets ? kGroups : 1; }
 /// Pieces of units that are copied together, of which all parts have as many: a power of two.
 constexpr int unit_chunk_pieces(int octets) {
   const int parts = projection_parts(octets);
@@ -25,14 +25,14 @@ constexpr int unit_chunk_pieces(int octets) {
 struct BlockMemory {
   int gates, projection, weights, values, sums, barriers, bytes;
 
-  constexpr BlockMemory(int resident, int own_pieces, int octets, int ring)
+  constexpr BlockMemory(int resident, int own_pieces, int octets, int ring, int weight_ring)
       : gates(0),
-        projection(resident * kGatesBytes),
+        projection(resident * group_bytes(octets)),
         weights(projection + own_pieces * kProjectionBytes),
-        values(weights + weight_ring(octets) * kGatesBytes),
+        values(weights + weight_ring * group_bytes(octets)),
         sums(values + ring * kChunkBytes),
         barriers(sums + sums_bytes(octets)),
-        bytes(barriers + (2 * ring + 2 * weight_ring(octets) + 3) * 8) {}
+        bytes(barriers + (2 * ring + 2 * weight_ring + 3) * 8) {}
 
   /// Of the features of a block: what each part of the depth comes to.
   static constexpr int sums_bytes(int octets) {

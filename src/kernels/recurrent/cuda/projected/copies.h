@@ -112,23 +112,25 @@ __device__ inline void announce(const Block& block) {
   in_order(block, tell_units, tell_state);
 }
 
-__device__ inline void copy_weights(const Block& block) {
+template <int kOctets>
+__device__ void copy_weights(const Block& block) {
+  constexpr int kDepths = group_depths(kOctets), kBytes = group_bytes(kOctets);
   const Stack& stack = block.stack;
   const Layer& layer = block.layer;
   const std::byte* gates = block.gates();
-  const int projection = block.projects() ? stack.own_pieces() * kProjectionBytes : 0;
-  arrive_and_expect(block.barriers.resident(), layer.resident * kGatesBytes + projection);
   const int first = layer.first(), behind = first + layer.kept;
+  const int projection = block.projects() ? stack.own_pieces() * kProjectionBytes : 0;
+  const auto weights_of = [&](int group) {
+    return gates + layer.depth_at(group * kDepths) * kGatesBytes;
+  };
+  arrive_and_expect(block.barriers.resident(), layer.resident * kBytes + projection);
   if (layer.late) {
     wait_for_kernel_ahead();
     wait_for_count(counter_of(stack.layers[0].units_done, 0), 1);
-    for (int i = first; i < behind; ++i) {
-      prefetch(gates + layer.depth_at(i) * kGatesBytes, kGatesBytes);
-    }
+    for (int i = first; i < behind; ++i) prefetch(weights_of(i), kBytes);
   }
   for (int i = 0; i < layer.resident; ++i) {
-    copy_bytes(block.memory + block.places.gates + i * kGatesBytes,
-               gates + layer.depth_at(behind + i) * kGatesBytes, kGatesBytes,
+    copy_bytes(block.memory + block.places.gates + i * kBytes, weights_of(behind + i), kBytes,
                block.barriers.resident());
   }
   if (block.projects()) {
@@ -139,12 +141,12 @@ __device__ inline void copy_weights(const Block& block) {
   RingPlace place;
   for (int task = 0; task < stack.time * stack.tiles; ++task) {
     for (int i = 0; i < layer.streamed; ++i) {
-      const int depth = i < first ? i : behind + layer.resident + i - first;
+      const int group = i < first ? i : behind + layer.resident + i - first;
       wait_for_phase(block.barriers.weights_empty(place.stage), place.parity ^ 1);
       const std::uint32_t full = block.barriers.weights_full(place.stage);
-      arrive_and_expect(full, kGatesBytes);
-      copy_bytes(block.memory + block.places.weights + place.stage * kGatesBytes,
-                 gates + layer.depth_at(depth) * kGatesBytes, kGatesBytes, full);
+      arrive_and_expect(full, kBytes);
+      copy_bytes(block.memory + block.places.weights + place.stage * kBytes, weights_of(group),
+                 kBytes, full);
       place.next(layer.ring);
     }
   }

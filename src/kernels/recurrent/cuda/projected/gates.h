@@ -22,8 +22,8 @@ class Gates {
     const std::byte* from =
         block.gates() + group_ * kGroupGatesBytes + warp_ * 2 * kMatrixBytes + lane_ * 4;
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      const int step = 2 * layer.depth_at(layer.first() + i / 2) + i % 2;
+    for (int i = 0; i < kKept * kSteps; ++i) {
+      const int step = 2 * layer.depth_at(layer.first() * kDepths + i / 2) + i % 2;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const int matrix = k / 2 * 8 + k % 2;
@@ -67,8 +67,10 @@ class Gates {
 
  private:
   using Columns = Product<T, kOctets * 8>;
-  /// Steps of a depth of 16 whose weights are in registers.
-  static constexpr int kKept = 2 * depths_in_registers(kOctets);
+  /// Depths of 32 of a group, and steps of a depth of 16; groups whose weights are in registers.
+  static constexpr int kDepths = group_depths(kOctets), kSteps = 2 * kDepths;
+  static_assert(kDepths == 1 || (kDepths == 2 && chunk_pieces(kOctets) == 4));
+  static constexpr int kKept = groups_in_registers(kOctets);
   static constexpr int kStepBytes = kGatesBytes / 2;
 
   /// The thread's unit.
@@ -90,14 +92,15 @@ class Gates {
     int then;              ///< of the other
     bool behind;           ///< another chunk, which is to be released
   };
-  /// Of values and of weights, in descriptors of factors.
+  /// Of values and of weights for a depth of 16, in descriptors of factors.
   static constexpr int kPieceStep = kOctets * kPieceBytes / 16, kWeightStep = kStepBytes / 16;
 
-  /// sums += the products of the next depth of 32.
-  template <typename Weights>
-  __device__ void multiply_depth(float (&sums)[kOctets * 4], const Weights& first,
-                                 const Weights& second, Walk& walk, ValueRing& ring) const {
-    const bool fresh = walk.left == 0;
+  /// sums += the products of the next group of depths, by the factors weight(k) of its depths
+  /// of 16.
+  template <typename Weight>
+  __device__ void multiply_group(float (&sums)[kOctets * 4], const Weight& weight, Walk& walk,
+                                 ValueRing& ring) const {
+    const bool fresh = kDepths == chunk_pieces(kOctets) / 2 || walk.left == 0;
     if (fresh) {
       if (walk.pieces == 0) walk.pieces = walk.then;
       walk.values = factor_at(ring.take(), kOctets * kMatrixBytes);
@@ -105,11 +108,15 @@ class Gates {
       walk.pieces -= 2 * walk.left;
     }
     begin_products();
-    Columns::add(sums, first, walk.values);
-    Columns::add(sums, second, walk.values + kPieceStep);
+    Columns::add(sums, weight(0), walk.values);
+    Columns::add(sums, weight(1), walk.values + kPieceStep);
+    if constexpr (kDepths > 1) {
+      Columns::add(sums, weight(2), walk.values + 2 * kPieceStep);
+      Columns::add(sums, weight(3), walk.values + 3 * kPieceStep);
+    }
     end_products();
-    walk.values += 2 * kPieceStep;
-    --walk.left;
+    walk.values += kSteps * kPieceStep;
+    walk.left -= kDepths;
     if (!fresh) return;
     if (walk.behind) {
       wait_for_products<1>();
@@ -117,29 +124,36 @@ class Gates {
     }
     walk.behind = true;
   }
+  /// By weights in shared memory.
+  __device__ void multiply_shared(float (&sums)[kOctets * 4], std::uint32_t weights, Walk& walk,
+                                  ValueRing& ring) const {
+    const std::uint64_t first = factor_at(weights, 8 * kMatrixBytes);
+    multiply_group(
+        sums, [&](int k) { return first + k * kWeightStep; }, walk, ring);
+  }
 
   /// By weights that come through the ring.
-  __device__ void multiply_streamed(float (&sums)[kOctets * 4], int depths, Walk& walk,
+  __device__ void multiply_streamed(float (&sums)[kOctets * 4], int groups, Walk& walk,
                                     ValueRing& ring) {
     const std::uint32_t own = block_.memory + block_.places.weights + group_ * kGroupGatesBytes;
+    const int stages = block_.layer.ring;
 #pragma unroll 1
-    for (int i = 0; i < depths; ++i) {
+    for (int i = 0; i < groups; ++i) {
       wait_for_phase(block_.barriers.weights_full(weights_.stage), weights_.parity);
-      const std::uint64_t weights = factor_at(own + weights_.stage * kGatesBytes, 8 * kMatrixBytes);
-      multiply_depth(sums, weights, weights + kWeightStep, walk, ring);
+      multiply_shared(sums, own + weights_.stage * group_bytes(kOctets), walk, ring);
       if (i > 0) {
         wait_for_products<1>();
         release_weights();
       }
-      weights_.next(weight_ring(kOctets));
+      weights_.next(stages);
     }
     finish_products(sums);
-    if (depths > 0) release_weights();
+    if (groups > 0) release_weights();
   }
   __device__ void release_weights() {
     __syncwarp();
     if (lane_ == 0) arrive(block_.barriers.weights_empty(read_.stage));
-    read_.next(weight_ring(kOctets));
+    read_.next(block_.layer.ring);
   }
 
   /// kDeep: whether the layer has weights in registers. Sums of the tensor cores may not meet those
@@ -152,17 +166,17 @@ class Gates {
     multiply_streamed(sums, layer.first(), walk, ring);
     if constexpr (kDeep) {
 #pragma unroll
-      for (int i = 0; i < kKept; i += 2) {
-        multiply_depth(sums, kept_[i], kept_[i + 1], walk, ring);
+      for (int i = 0; i < kKept; ++i) {
+        multiply_group(
+            sums, [&](int k) -> const auto& { return kept_[i * kSteps + k]; }, walk, ring);
       }
     }
     wait_for_phase(block_.barriers.resident(), 0);
-    std::uint64_t weights = factor_at(
-        block_.memory + block_.places.gates + group_ * kGroupGatesBytes, 8 * kMatrixBytes);
+    std::uint32_t weights = block_.memory + block_.places.gates + group_ * kGroupGatesBytes;
 #pragma unroll 1
     for (int i = 0; i < layer.resident; ++i) {
-      multiply_depth(sums, weights, weights + kWeightStep, walk, ring);
-      weights += 2 * kWeightStep;
+      multiply_shared(sums, weights, walk, ring);
+      weights += group_bytes(kOctets);
     }
     multiply_streamed(sums, layer.streamed - layer.first(), walk, ring);
     ring.release();
@@ -273,7 +287,7 @@ class Gates {
 
   const Block& block_;
   const int lane_, warp_, group_;
-  std::uint32_t kept_[kKept][4];
+  std::uint32_t kept_[kKept * kSteps][4];
   float bias_[4];
   RingPlace weights_, read_;  ///< the next stage of the ring of weights; that to be released
 };

@@ -27,7 +27,8 @@ template <typename T, int kOctets>
 __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constant__ Stack stack) {
   extern __shared__ __align__(128) std::byte memory[];
   const int index = static_cast<int>(blockIdx.x) / stack.blocks;
-  const BlockMemory places(stack.resident, stack.own_pieces(), kOctets, stack.ring);
+  const BlockMemory places(stack.resident, stack.own_pieces(), kOctets, stack.ring,
+                           stack.weight_ring);
   const std::uint32_t base = shared_address(memory);
   const Block block{stack,
                     stack.layers[index],
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constan
                     memory,
                     base,
                     places,
-                    {base + places.barriers, stack.ring, weight_ring(kOctets)},
+                    {base + places.barriers, stack.ring, stack.weight_ring},
                     (index + 1) * stack.blocks == static_cast<int>(gridDim.x)};
   if (threadIdx.x == 0) begin_barriers(block, kOctets);
   __syncthreads();
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, 1) stack_kernel(const __grid_constan
       wait_for_kernel_ahead();
       copy_values(block, kOctets);
     }
-    if (threadIdx.x == kWorkers + 32) copy_weights(block);
+    if (threadIdx.x == kWorkers + 32) copy_weights<kOctets>(block);
     if (own_warp() == kWarps + 2) announce(block);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkerRegisters));

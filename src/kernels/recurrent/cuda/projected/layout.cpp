@@ -29,9 +29,17 @@ class Booking {
 
 }  // namespace
 
-std::int64_t blocks_of(std::int64_t hidden) { return parts(hidden, kUnits * kCluster) * kCluster; }
+std::int64_t blocks_of_units(std::int64_t hidden) {
+  return parts(hidden, kUnits * kCluster) * kCluster;
+}
+std::int64_t blocks_of(const Descriptor& descriptor) {
+  return std::max(blocks_of_units(descriptor.hidden), pieces_of(descriptor.widest_output()));
+}
 
-std::int64_t pieces_of(std::int64_t width) { return 2 * parts(width, 32); }
+std::int64_t pieces_of(std::int64_t width) {
+  constexpr int kGroup = 2 * group_depths(kMostOctets);
+  return kGroup * parts(width, 16 * kGroup);
+}
 
 std::int64_t deepest(const Descriptor& descriptor) {
   std::int64_t most = 0;
@@ -50,20 +58,48 @@ namespace {
 
 BlockMemory memory_of(const Descriptor& descriptor, std::int64_t octets,
                       const Residence& residence) {
-  const std::int64_t pieces = blocks_of(descriptor.hidden) * (kUnits / 16);
+  const std::int64_t pieces = blocks_of(descriptor) * (kUnits / 16);
   return {static_cast<int>(residence.resident), static_cast<int>(pieces / kCluster),
-          static_cast<int>(octets), static_cast<int>(residence.ring)};
+          static_cast<int>(octets), static_cast<int>(residence.ring),
+          static_cast<int>(residence.weight_ring)};
+}
+
+/// The most groups of a layer whose weights find no place in registers.
+std::int64_t most_beside_registers(const Descriptor& descriptor, std::int64_t octets) {
+  std::int64_t most = 0;
+  for (std::int64_t l = 0; l < descriptor.layers; ++l) {
+    const std::int64_t pieces =
+        pieces_of(descriptor.input_of(l)) + pieces_of(descriptor.output_of(l));
+    const std::int64_t groups = pieces / 2 / group_depths(static_cast<int>(octets));
+    most = std::max(most, groups - kept_groups(groups, octets));
+  }
+  return most;
 }
 
 }  // namespace
+
+std::int64_t kept_groups(std::int64_t groups, std::int64_t octets) {
+  const std::int64_t kept = groups_in_registers(static_cast<int>(octets));
+  return groups < kept ? 0 : kept;
+}
 
 Residence residence_of(const Descriptor& descriptor, std::int64_t octets,
                        std::int64_t shared_bytes) {
   // What is on its way at a time bounds the rate: a copy takes more than a microsecond.
   const std::int64_t ring = octets == 1 ? 3 : octets == 2 ? 4 : 5;
-  const std::int64_t left = shared_bytes - memory_of(descriptor, octets, {ring, 0}).bytes;
-  if (left < 0) return {ring, -1};
-  return {ring, std::min(left / kGatesBytes, deepest(descriptor))};
+  const std::int64_t stages = octets < 4 ? 2 : octets == 4 ? 3 : 4;
+  const std::int64_t bytes = group_bytes(static_cast<int>(octets));
+  const std::int64_t left =
+      shared_bytes - memory_of(descriptor, octets, {ring, stages, 0}).bytes + stages * bytes;
+  const std::int64_t room = left < 0 ? -1 : left / bytes;
+  const std::int64_t wanted = most_beside_registers(descriptor, octets);
+  if (wanted <= room) return {ring, 0, wanted};
+  // A stage is free once the next group has been multiplied, so there are two of them.
+  if (room < 2) return {ring, 0, -1};
+  // With most rows a group that stays saves nothing: copies keep up with the products.
+  const std::int64_t resident =
+      octets == kMostOctets ? 0 : std::max<std::int64_t>(0, room - stages);
+  return {ring, std::min(stages, room), resident};
 }
 
 std::int64_t shared_bytes_of(const Descriptor& descriptor, std::int64_t octets,
@@ -72,7 +108,7 @@ std::int64_t shared_bytes_of(const Descriptor& descriptor, std::int64_t octets,
 }
 
 PackedLayout::PackedLayout(const Descriptor& descriptor) {
-  const std::int64_t blocks = blocks_of(descriptor.hidden);
+  const std::int64_t blocks = blocks_of(descriptor);
   Booking booking;
   for (std::int64_t l = 0; l < descriptor.layers; ++l) {
     const std::int64_t state = pieces_of(descriptor.output_of(l));
@@ -88,7 +124,7 @@ PackedLayout::PackedLayout(const Descriptor& descriptor) {
 
 WorkspaceLayout::WorkspaceLayout(const Descriptor& descriptor, std::int64_t time,
                                  std::int64_t rows) {
-  const std::int64_t blocks = blocks_of(descriptor.hidden);
+  const std::int64_t blocks = blocks_of(descriptor);
   const Tiles tiles(rows);
   const std::int64_t octets = tiles.count * tiles.octets;
   Booking booking;

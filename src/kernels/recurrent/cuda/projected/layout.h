@@ -8,9 +8,11 @@
 /// How a stack lies on the GPU, and where everything is in the memories of a plan.
 namespace sluice::kernels::recurrent::cuda::projected {
 
-/// Blocks of each layer.
-std::int64_t blocks_of(std::int64_t hidden);
-/// Pieces of 16 features, an even number of them.
+/// Blocks that have units of a layer, and all of its blocks: the last pieces of its projection,
+/// whose features are nobody's, may take more.
+std::int64_t blocks_of_units(std::int64_t hidden);
+std::int64_t blocks_of(const Descriptor& descriptor);
+/// Pieces of 16 features, whole groups of depths for any number of rows.
 std::int64_t pieces_of(std::int64_t width);
 /// The most depths of 32 that the gates of a layer have.
 std::int64_t deepest(const Descriptor& descriptor);
@@ -21,9 +23,13 @@ struct Tiles {
   std::int64_t count, octets;
 };
 
-/// Stages of the ring of values, and depths of 32 of the gates' weights that stay in shared memory.
+/// Of a layer's groups of depths those whose weights stay in registers.
+std::int64_t kept_groups(std::int64_t groups, std::int64_t octets);
+
+/// Stages of the ring of values and of that of weights, and groups of depths of the gates' weights
+/// that stay in shared memory. If all of them do, weights have no ring.
 struct Residence {
-  std::int64_t ring, resident;
+  std::int64_t ring, weight_ring, resident;
 };
 /// `shared_bytes` are those that a block may have. Negative residence: what has to be there doesn't
 /// fit.

@@ -115,12 +115,11 @@ struct Binding {
                     tiles.count * tiles.octets * layer.input_pieces * kPieceBytes;
       layer.input_done = in_workspace<const std::uint32_t>(below.state_done);
     }
-    const auto kept = depths_in_registers(static_cast<int>(tiles.octets));
-    layer.kept = layer.depths() < kept ? 0 : kept;
-    const auto rest = layer.depths() - layer.kept;
-    layer.resident = std::min(rest, static_cast<std::int32_t>(residence.resident));
-    layer.streamed = rest - layer.resident;
-    layer.ring = weight_ring(static_cast<int>(tiles.octets));
+    const int groups = layer.depths() / group_depths(static_cast<int>(tiles.octets));
+    layer.kept = static_cast<std::int32_t>(kept_groups(groups, tiles.octets));
+    layer.resident = std::min(groups - layer.kept, static_cast<int>(residence.resident));
+    layer.streamed = groups - layer.kept - layer.resident;
+    layer.ring = static_cast<std::int32_t>(residence.weight_ring);
     // With several tiles a layer waits long for the first of the one below.
     if (l > 0 && tiles.count > 1) layer.put_off = layer.input_pieces / 2;
     // The second needs its weights when the first one's first tile is done.
@@ -146,12 +145,13 @@ struct Binding {
   Stack stack() const {
     Stack stack{};
     for (std::int64_t l = 0; l < descriptor.layers; ++l) stack.layers[l] = layer(l);
-    stack.blocks = static_cast<std::int32_t>(blocks_of(descriptor.hidden));
+    stack.blocks = static_cast<std::int32_t>(blocks_of(descriptor));
     stack.time = static_cast<std::int32_t>(args.time);
     stack.rows = static_cast<std::int32_t>(args.rows);
     stack.hidden = static_cast<std::int32_t>(descriptor.hidden);
     stack.tiles = static_cast<std::int32_t>(tiles.count);
     stack.ring = static_cast<std::int32_t>(residence.ring);
+    stack.weight_ring = static_cast<std::int32_t>(residence.weight_ring);
     stack.resident = static_cast<std::int32_t>(residence.resident);
     stack.lengths = args.lengths.data_as<const std::int32_t>();
     return stack;
@@ -208,7 +208,7 @@ class ProjectedPlan final : public Plan {
       args.hidden = static_cast<std::int32_t>(descriptor_.hidden);
       args.input_pieces = static_cast<std::int32_t>(pieces_of(args.input));
       args.state_pieces = static_cast<std::int32_t>(pieces_of(args.output));
-      args.blocks = static_cast<std::int32_t>(blocks_of(descriptor_.hidden));
+      args.blocks = static_cast<std::int32_t>(blocks_of(descriptor_));
       args.gates = packed + packed_.layers[l].gates;
       args.projection = packed + packed_.layers[l].projection;
       args.bias = reinterpret_cast<float*>(packed + packed_.layers[l].bias);
@@ -257,7 +257,7 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, std::int6
     return fmt::format("a block of this GPU can't hold a projection of {} units",
                        descriptor.hidden);
   }
-  const std::int64_t blocks = descriptor.layers * blocks_of(descriptor.hidden);
+  const std::int64_t blocks = descriptor.layers * blocks_of(descriptor);
   const std::int64_t bytes = shared_bytes_of(descriptor, octets, residence);
   const void* kernel = kernel_of(descriptor.dtype, octets);
   allow(kernel, bytes);
@@ -287,8 +287,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
   if (descriptor.layers > kMostLayers) {
     return fmt::format("it has at most {} layers", kMostLayers);
   }
-  const std::int64_t blocks = blocks_of(descriptor.hidden);
-  if (pieces_of(descriptor.widest_output()) > blocks) {
+  const std::int64_t blocks = blocks_of_units(descriptor.hidden);
+  if (descriptor.widest_output() > blocks * kFeatures) {
     return fmt::format("{} blocks of a layer have 16 features each, not {} in all", blocks,
                        descriptor.widest_output());
   }
@@ -302,10 +302,9 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
   for (std::int64_t octets = tiles.octets; octets > 0; octets /= 2) {
     if (auto reason = refuse_blocks(descriptor, octets, gpu)) return reason;
   }
-  const std::int64_t kept =
-      depths_in_registers(kMostOctets) +
-      residence_of(descriptor, kMostOctets, static_cast<std::int64_t>(gpu.shared_bytes)).resident;
-  if (tiles.count > kMostTilesOfStreamed && deepest(descriptor) > kept) {
+  const Residence residence =
+      residence_of(descriptor, kMostOctets, static_cast<std::int64_t>(gpu.shared_bytes));
+  if (tiles.count > kMostTilesOfStreamed && residence.weight_ring > 0) {
     return fmt::format(
         "its blocks have no place for {} features of input and state, and would read weights for "
         "every {} rows",
