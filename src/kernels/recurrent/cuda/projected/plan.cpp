@@ -56,6 +56,7 @@ struct Configuration {
 /// Tiles that are worth reading weights anew for each, which find no place on chip: measured.
 constexpr std::int64_t kMostTilesOfStreamed = 2;
 
+/// All that a block may have: what one plan allows must not be too little for another.
 void allow(const void* kernel, std::int64_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),
@@ -182,7 +183,11 @@ class ProjectedPlan final : public Plan {
       : descriptor_(descriptor),
         shared_bytes_(shared_bytes),
         packed_(descriptor),
-        workspace_bytes_(WorkspaceLayout(descriptor, descriptor.time, descriptor.rows).bytes) {}
+        workspace_bytes_(WorkspaceLayout(descriptor, descriptor.time, descriptor.rows).bytes) {
+    for (std::int64_t octets = Tiles(descriptor.rows).octets; octets > 0; octets /= 2) {
+      allow(kernel_of(descriptor.dtype, octets), shared_bytes);
+    }
+  }
 
   std::string_view implementation() const override { return kName; }
   std::size_t packed_bytes() const override { return packed_.bytes; }
@@ -229,7 +234,6 @@ class ProjectedPlan final : public Plan {
     arrange(stream, binding.arrangement(stack));
     const void* kernel = kernel_of(descriptor_.dtype, tiles.octets);
     const std::int64_t bytes = shared_bytes_of(descriptor_, tiles.octets, residence);
-    allow(kernel, bytes);
     Configuration configuration(descriptor_.layers * stack.blocks, bytes);
     configuration.launch.stream = stream;
     void* values[]{&stack};
@@ -260,7 +264,7 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, std::int6
   const std::int64_t blocks = descriptor.layers * blocks_of(descriptor);
   const std::int64_t bytes = shared_bytes_of(descriptor, octets, residence);
   const void* kernel = kernel_of(descriptor.dtype, octets);
-  allow(kernel, bytes);
+  allow(kernel, static_cast<std::int64_t>(gpu.shared_bytes));
   const Configuration configuration(blocks, bytes);
   int clusters = 0;
   check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &configuration.launch),
@@ -315,6 +319,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
 
 std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, const runtime::Device& device) {
   const auto& gpu = static_cast<const CudaDevice&>(device).gpu();
+  const CurrentDevice current(gpu.ordinal);
   return std::make_unique<ProjectedPlan>(descriptor, static_cast<std::int64_t>(gpu.shared_bytes));
 }
 
