@@ -22,7 +22,7 @@ COMMON = dict(vocabulary=29, embedding=24, hidden=32, layers=1, features=0, tied
 CASES = [
     dict(name="lstm_deep_tied", cell="lstm", layers=2, embedding=32, tied=True, optimizer="adam",
          learning_rate=3e-3, label_smoothing=0.1, clip_norm=5.0),
-    dict(name="gru", cell="gru", optimizer="sgd", learning_rate=0.5, clip_norm=0.5),
+    dict(name="gru", cell="gru", optimizer="sgd", learning_rate=0.5, clip_norm=0.2),
     dict(name="lstm_from_features", cell="lstm", layers=2, features=6, optimizer="adam",
          learning_rate=3e-3, clip_norm=1.0),
     dict(name="gru_from_features", cell="gru", layers=2, features=5, optimizer="adam",
@@ -32,7 +32,12 @@ CASES = [
     dict(name="lstm_truncated", cell="lstm", layers=2, bptt=6, optimizer="adam",
          learning_rate=1e-3, clip_norm=5.0),
     dict(name="gru_truncated", cell="gru", bptt=4, optimizer="sgd", learning_rate=0.5,
-         clip_norm=0.5),
+         clip_norm=0.2),
+    dict(name="gru_reset_before", cell="gru_reset_before", layers=2, optimizer="adam",
+         learning_rate=3e-3, clip_norm=1.0),
+    dict(name="rnn_tanh", cell="rnn_tanh", layers=2, optimizer="adam", learning_rate=1e-3,
+         clip_norm=1.0),
+    dict(name="rnn_relu", cell="rnn_relu", optimizer="sgd", learning_rate=0.2, clip_norm=0.25),
 ]
 
 
@@ -64,7 +69,7 @@ class LanguageModel(torch.nn.Module):
         super().__init__()
         self.case = case
         self.states = 2 if case["cell"] == "lstm" else 1
-        hidden, gates = case["hidden"], 4 if case["cell"] == "lstm" else 3
+        hidden, gates = case["hidden"], losses.GATES[case["cell"]]
         self.weights = torch.nn.ParameterDict()
 
         def declare(name, shape, limit):
@@ -109,7 +114,19 @@ class LanguageModel(torch.nn.Module):
                    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
         if self.case["cell"] == "lstm":
             return torch._VF.lstm_cell(x, state, *weights)
-        return (torch._VF.gru_cell(x, state[0], *weights),)
+        if self.case["cell"] == "gru_reset_before":
+            return (self.reset_before(x, state[0], *weights),)
+        cell = getattr(torch._VF, self.case["cell"] + "_cell")
+        return (cell(x, state[0], *weights),)
+
+    @staticmethod
+    def reset_before(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
+        """The GRU of Cho et al. 2014, which torch doesn't have."""
+        units = h.shape[1]
+        own = x @ weight_ih.T + bias_ih + bias_hh
+        r, z = torch.sigmoid(own[:, :2 * units] + h @ weight_hh[:2 * units].T).chunk(2, dim=1)
+        n = torch.tanh(own[:, 2 * units:] + (r * h) @ weight_hh[2 * units:].T)
+        return (1 - z) * n + z * h
 
     def row_loss(self, fed, wanted, states):
         """Smoothed loss summed over one row's tokens, and the states it ends in."""

@@ -13,6 +13,8 @@ import numpy
 import torch
 
 STEPS = 100
+# Blocks of a cell's weights.
+GATES = dict(lstm=4, gru=3, gru_reset_before=3, rnn_tanh=1, rnn_relu=1)
 
 
 class Numbers:

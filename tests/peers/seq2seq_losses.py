@@ -3,7 +3,7 @@
 
 Each case has its own architecture, initial weights (drawn as layers::Parameters draws them: Philox
 keyed by seed and parameter name), data, optimiser and clipping, all named in the golden file, so that
-tests/unit/models/torch_losses_test.cpp can train the same model and compare every loss.
+tests/unit/models/seq2seq_losses_test.cpp can train the same model and compare every loss.
 
     seq2seq_losses.py            write tests/peers/goldens/seq2seq_losses.json anew
     seq2seq_losses.py --check    compute again and compare with the file
@@ -25,9 +25,12 @@ CASES = [
     dict(name="lstm_multiplicative_deep", cell="lstm", attention="multiplicative",
          bidirectional=True, encoder_layers=2, decoder_layers=2, optimizer="adam",
          learning_rate=3e-3, label_smoothing=0.0, clip_norm=1.0),
+    dict(name="lstm_additive_deep", cell="lstm", attention="additive", bidirectional=True,
+         encoder_layers=2, decoder_layers=2, optimizer="adam", learning_rate=3e-3,
+         label_smoothing=0.0, clip_norm=1.0),
     dict(name="gru_additive_unidirectional", cell="gru", attention="additive", bidirectional=False,
          encoder_layers=2, decoder_layers=1, optimizer="sgd", learning_rate=0.5,
-         label_smoothing=0.0, clip_norm=0.5),
+         label_smoothing=0.0, clip_norm=0.3),
 ]
 COMMON = dict(source_vocabulary=37, target_vocabulary=41, embedding=24, hidden=32, seed=7)
 

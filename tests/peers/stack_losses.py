@@ -25,7 +25,8 @@ FRAMES = {**TOKENS, "model": "features", "features": 6, "vocabulary": 0, "embedd
 CASES = [
     dict(TOKENS, name="lstm_attention", pooling="attention", bidirectional=True, layers=2,
          label_smoothing=0.1),
-    dict(TOKENS, name="gru_mean", pooling="mean", cell="gru", optimizer="sgd", learning_rate=0.5),
+    dict(TOKENS, name="gru_mean", pooling="mean", cell="gru", optimizer="sgd", learning_rate=0.5,
+         clip_norm=0.25),
     dict(TOKENS, name="lstm_last_projected", pooling="last", bidirectional=True, layers=2,
          projections=[12, 8]),
     dict(TOKENS, name="lstm_max", pooling="max"),
@@ -34,11 +35,14 @@ CASES = [
          target="values", outputs=8, output_layer=False),
     dict(FRAMES, name="frame_classes", pooling="none", bidirectional=True),
     dict(FRAMES, name="gru_sequence_values", pooling="attention", cell="gru", target="values",
-         outputs=3, optimizer="sgd", learning_rate=0.3),
+         outputs=3, optimizer="sgd", learning_rate=0.3, clip_norm=0.1),
     dict(TOKENS, name="gru_weighted_classes", pooling="mean", cell="gru",
          class_weights=[0.5, 2.0, 1.0, 0.0, 3.5]),
     dict(FRAMES, name="weighted_frame_classes", pooling="none",
          class_weights=[0.25, 1.0, 4.0, 1.5, 0.75]),
+    dict(FRAMES, name="rnn_relu_values", pooling="none", cell="rnn_relu", layers=2,
+         target="values", outputs=4),
+    dict(TOKENS, name="rnn_tanh_last", pooling="last", cell="rnn_tanh", bidirectional=True),
 ]
 
 
@@ -99,8 +103,10 @@ class Model(torch.nn.Module):
         options = {}
         if case["projections"]:
             options["proj_size"] = case["projections"][layer] // self.directions
-        kind = torch.nn.LSTM if case["cell"] == "lstm" else torch.nn.GRU
-        module = kind(width, units, bidirectional=case["bidirectional"], **options)
+        kind, _, activation = case["cell"].partition("_")
+        if activation:
+            options["nonlinearity"] = activation
+        module = getattr(torch.nn, kind.upper())(width, units, bidirectional=case["bidirectional"], **options)
         for name, parameter in module.named_parameters():
             canonical = "stack." + name.replace("_l0", f"_l{layer}")
             parameter.data = losses.uniform(canonical, parameter.shape, units ** -0.5, case["seed"])

@@ -21,7 +21,7 @@ CASES = [
     dict(name="lstm_softmax_deep", cell="lstm", output="softmax", bidirectional=True, layers=2,
          optimizer="adam", learning_rate=3e-3, label_smoothing=0.1, clip_norm=1.0),
     dict(name="gru_crf_unidirectional", cell="gru", output="crf", bidirectional=False, layers=2,
-         optimizer="sgd", learning_rate=0.3, label_smoothing=0.0, clip_norm=0.5),
+         optimizer="sgd", learning_rate=0.3, label_smoothing=0.0, clip_norm=0.2),
     dict(name="lstm_softmax_weighted", cell="lstm", output="softmax", bidirectional=True, layers=1,
          optimizer="adam", learning_rate=3e-3, label_smoothing=0.0, clip_norm=1.0,
          class_weights=[0.1, 2.0, 3.0, 0.0, 1.0, 1.0, 5.0, 0.5, 1.0]),

@@ -1,24 +1,13 @@
-// The first 100 training losses of the classifier and of the features model equal those of the same
-// models in torch, from the same initial weights and data and without dropout
-// (tests/peers/stack_losses.py writes the goldens).
-#include <cmath>
-#include <fstream>
-#include <iostream>
-#include <nlohmann/json.hpp>
-
-#include "kernels/loss/loss.h"
+// The first 100 training losses of the classifier and of the features model beside torch's
+// (first_losses.h).
 #include "models/classifier.h"
 #include "models/features.h"
-#include "unit/support/golden_optimizer.h"
-#include "unit/support/on_device.h"
-#include "unit/support/source_path.h"
+#include "unit/models/first_losses.h"
 
 namespace sluice::models {
 namespace {
 
-using Json = nlohmann::json;
-
-StackConfig stack_of(const Json& golden) {
+StackConfig stack_of(const nlohmann::json& golden) {
   StackConfig config;
   config.cell = golden.at("cell");
   config.hidden = golden.at("hidden");
@@ -29,89 +18,112 @@ StackConfig stack_of(const Json& golden) {
   return config;
 }
 
-std::unique_ptr<Model> model_of(const Json& golden) {
-  if (golden.at("model") == "classifier") {
-    ClassifierConfig config;
-    config.vocabulary = golden.at("vocabulary");
-    config.classes = golden.at("outputs");
-    config.embedding = golden.at("embedding");
+/// A batch, time-major, padded with zeros; tokens or frames, labels or values.
+struct Host {
+  std::vector<std::int32_t> tokens, labels, lengths, target_lengths;
+  std::vector<float> frames, values;
+};
+
+class StackLosses : public FirstLosses {
+ protected:
+  std::string script() const override { return "stack_losses"; }
+
+  std::unique_ptr<Model> model_of(const Json& golden) const override {
+    if (golden.at("model") == "classifier") {
+      ClassifierConfig config;
+      config.vocabulary = golden.at("vocabulary");
+      config.classes = golden.at("outputs");
+      config.embedding = golden.at("embedding");
+      config.stack = stack_of(golden);
+      config.pooling = golden.at("pooling");
+      return std::make_unique<Classifier>(config);
+    }
+    FeaturesConfig config;
+    config.features = golden.at("features");
     config.stack = stack_of(golden);
+    config.target = golden.at("target");
+    config.outputs = golden.at("outputs");
     config.pooling = golden.at("pooling");
-    return std::make_unique<Classifier>(config);
+    config.output_layer = golden.at("output_layer");
+    return std::make_unique<Features>(config);
   }
-  FeaturesConfig config;
-  config.features = golden.at("features");
-  config.stack = stack_of(golden);
-  config.target = golden.at("target");
-  config.outputs = golden.at("outputs");
-  config.pooling = golden.at("pooling");
-  config.output_layer = golden.at("output_layer");
-  return std::make_unique<Features>(config);
-}
 
-void set_class_weights(const Context& context, const Json& golden, Model& model) {
-  const auto weights = golden.value("class_weights", std::vector<float>());
-  if (weights.empty()) return;
-  if (auto* classifier = dynamic_cast<Classifier*>(&model)) {
-    classifier->class_weights().set(context, weights);
-  } else {
-    dynamic_cast<Features&>(model).class_weights().set(context, weights);
+  void prepare(const Json& golden, Model& model) override {
+    const auto weights = golden.at("class_weights").get<std::vector<float>>();
+    if (auto* classifier = dynamic_cast<Classifier*>(&model)) {
+      if (!weights.empty()) classifier->class_weights().set(context_, weights);
+      return;
+    }
+    auto& features = dynamic_cast<Features&>(model);
+    if (!weights.empty()) features.class_weights().set(context_, weights);
+    // As the script sets them.
+    std::vector<double> mean, scale;
+    for (std::int64_t j = 0; j < features.config().features; ++j) {
+      mean.push_back(0.1 * static_cast<double>(j));
+      scale.push_back(2 / (1 + static_cast<double>(j)));
+    }
+    Features::set_normalization(context_, features.parameters(), mean, scale);
   }
-}
 
-/// As the script sets them.
-void set_normalization(const Context& context, const Model& model) {
-  const auto* features = dynamic_cast<const Features*>(&model);
-  if (features == nullptr) return;
-  std::vector<double> mean, scale;
-  for (std::int64_t j = 0; j < features->config().features; ++j) {
-    mean.push_back(0.1 * static_cast<double>(j));
-    scale.push_back(2 / (1 + static_cast<double>(j)));
+  Batch batch_of(const Json& golden, std::int64_t index) override {
+    const Host host = draw(golden, index);
+    const Extent extent = capacity_of(golden);
+    Batch batch;
+    batch.extent = extent;
+    batch.source = golden.at("model") == "classifier"
+                       ? put(host.tokens, {extent.source_time, extent.rows})
+                       : put(host.frames, {extent.source_time, extent.rows, golden.at("features")});
+    batch.source_lengths = put(host.lengths);
+    batch.target_out =
+        golden.at("target") == "classes"
+            ? put(host.labels, {extent.target_time, extent.rows})
+            : put(host.values, {extent.target_time, extent.rows, golden.at("outputs")});
+    batch.target_lengths = put(host.target_lengths);
+    batch.row_ids = put(host.lengths);  // nothing drops out
+    return batch;
   }
-  Features::set_normalization(context, model.parameters(), mean, scale);
-}
 
-/// The examples of a batch, as examples() of the script draws them.
-class Drawer {
- public:
-  Drawer(const Json& golden, std::int64_t batch)
-      : golden_(golden), state_((1000003 * (batch + 1) + 17) % 2147483647) {}
+  Extent capacity_of(const Json& golden) const override {
+    const std::int64_t time = golden.at("time");
+    return {golden.at("rows"), time, golden.at("pooling") == "none" ? time : 1};
+  }
 
-  struct Host {
-    std::vector<std::int32_t> tokens, labels, lengths, target_lengths;
-    std::vector<float> frames, values;
-  };
-
-  /// Time-major, padded with zeros.
-  Host draw_batch() {
-    const std::int64_t rows = golden_.at("rows"), time = golden_.at("time");
-    const std::int64_t width = golden_.at("features"), outputs = golden_.at("outputs");
-    const bool per_step = golden_.at("pooling") == "none";
-    const bool tokens = golden_.at("model") == "classifier";
-    const bool labels = golden_.at("target") == "classes";
-    const std::int64_t target_time = per_step ? time : 1;
+ private:
+  /// As examples() of the script.
+  Host draw(const Json& golden, std::int64_t index) const {
+    const Extent extent = capacity_of(golden);
+    const std::int64_t width = golden.at("features"), outputs = golden.at("outputs");
+    const bool tokens = golden.at("model") == "classifier";
+    const bool labels = golden.at("target") == "classes";
     Host host;
-    host.tokens.resize(static_cast<std::size_t>(time * rows));
-    host.frames.resize(static_cast<std::size_t>(time * rows * width));
-    host.labels.resize(static_cast<std::size_t>(target_time * rows));
-    host.values.resize(static_cast<std::size_t>(target_time * rows * outputs));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t length = 1 + draw(time);
+    host.tokens.resize(static_cast<std::size_t>(extent.source_time * extent.rows));
+    host.frames.resize(host.tokens.size() * static_cast<std::size_t>(width));
+    host.labels.resize(static_cast<std::size_t>(extent.target_time * extent.rows));
+    host.values.resize(host.labels.size() * static_cast<std::size_t>(outputs));
+    Numbers numbers(index);
+    const auto fill = [&](std::vector<float>& all, std::size_t place, std::int64_t count) {
+      const std::size_t begin = place * static_cast<std::size_t>(count);
+      for (std::size_t j = begin; j < begin + static_cast<std::size_t>(count); ++j) {
+        all[j] = numbers.number();
+      }
+    };
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+      const std::int64_t length = 1 + numbers.draw(extent.source_time);
       for (std::int64_t t = 0; t < length; ++t) {
-        if (tokens) {
-          host.tokens[static_cast<std::size_t>(t * rows + r)] =
-              static_cast<std::int32_t>(4 + draw(golden_.at("vocabulary").get<int>() - 4));
+        const auto at = static_cast<std::size_t>(t * extent.rows + row);
+        if (!tokens) {
+          fill(host.frames, at, width);
         } else {
-          draw_numbers(width, host.frames, (t * rows + r) * width);
+          host.tokens[at] = numbers.token(golden.at("vocabulary"));
         }
       }
-      const std::int64_t steps = per_step ? length : 1;
+      const std::int64_t steps = extent.target_time == 1 ? 1 : length;
       for (std::int64_t t = 0; t < steps; ++t) {
-        if (labels) {
-          host.labels[static_cast<std::size_t>(t * rows + r)] =
-              static_cast<std::int32_t>(draw(outputs));
+        const auto at = static_cast<std::size_t>(t * extent.rows + row);
+        if (!labels) {
+          fill(host.values, at, outputs);
         } else {
-          draw_numbers(outputs, host.values, (t * rows + r) * outputs);
+          host.labels[at] = static_cast<std::int32_t>(numbers.draw(outputs));
         }
       }
       host.lengths.push_back(static_cast<std::int32_t>(length));
@@ -119,102 +131,20 @@ class Drawer {
     }
     return host;
   }
-
- private:
-  std::int64_t draw(std::int64_t below) {
-    state_ = state_ * 48271 % 2147483647;
-    return state_ % below;
-  }
-  void draw_numbers(std::int64_t count, std::vector<float>& out, std::int64_t at) {
-    for (std::int64_t j = 0; j < count; ++j) {
-      out[static_cast<std::size_t>(at + j)] =
-          static_cast<float>(static_cast<double>(draw(2001) - 1000) / 1000);
-    }
-  }
-
-  const Json& golden_;
-  std::int64_t state_;
 };
 
-class StackLosses : public sluice::testing::OnDevice {
- protected:
-  struct Put {
-    Batch batch;
-    double targets;
-  };
+TEST_P(StackLosses, EqualTorchOverAHundredSteps) { compare("float32"); }
+TEST_P(StackLosses, StayWithinTheRoundingOfTf32) { compare("tf32"); }
+TEST_P(StackLosses, StayWithinTheRoundingOfBFloat16) { compare("bfloat16"); }
+TEST_P(StackLosses, StayWithinTheRoundingOfFloat16) { compare("float16"); }
 
-  Put put_batch(const Json& golden, std::int64_t index) {
-    const Drawer::Host host = Drawer(golden, index).draw_batch();
-    const std::int64_t rows = golden.at("rows"), time = golden.at("time");
-    const std::int64_t target_time = golden.at("pooling") == "none" ? time : 1;
-    Put result{{}, 0};
-    for (const std::int32_t length : host.target_lengths) result.targets += length;
-    Batch& batch = result.batch;
-    batch.extent = {rows, time, target_time};
-    batch.source = golden.at("model") == "classifier"
-                       ? put(host.tokens, {time, rows})
-                       : put(host.frames, {time, rows, golden.at("features")});
-    batch.source_lengths = put(host.lengths);
-    batch.target_out = golden.at("target") == "classes"
-                           ? put(host.labels, {target_time, rows})
-                           : put(host.values, {target_time, rows, golden.at("outputs")});
-    batch.target_lengths = put(host.target_lengths);
-    batch.row_ids = put(host.lengths);  // nothing drops out
-    return result;
-  }
-
-  // The loss per target of each step, before its update.
-  std::vector<double> train(const Json& golden, std::size_t steps) {
-    const std::unique_ptr<Model> model = model_of(golden);
-    const layers::Parameters& parameters = model->parameters();
-    model->parameters().allocate(context_, DType::kFloat32, true);
-    parameters.initialize(context_, golden.at("seed"));
-    set_normalization(context_, *model);
-    set_class_weights(context_, golden, *model);
-    std::vector<Put> batches;
-    for (std::int64_t i = 0; i < golden.at("batches"); ++i) batches.push_back(put_batch(golden, i));
-    const sluice::testing::GoldenOptimizer optimizer(context_, golden, parameters);
-    runtime::ArenaPlanner planner;
-    const auto plan = model->training_plan(context_, planner, batches.front().batch.extent, true);
-    const runtime::Arena arena(*device_, planner);
-    std::vector<double> losses;
-    for (std::size_t step = 0; step < steps; ++step) {
-      const Put& put_batch = batches[step % batches.size()];
-      Pass pass;
-      pass.label_smoothing = golden.at("label_smoothing");
-      pass.scale = put_number(1 / put_batch.targets);
-      context_.zero(parameters.gradients());
-      const Tensor sums = plan->forward_backward(context_, arena, put_batch.batch, pass);
-      losses.push_back(get<double>(sums)[kernels::loss::kLoss] / put_batch.targets);
-      optimizer.update(static_cast<std::int32_t>(step) + 1);
-    }
-    context_.synchronize();
-    return losses;
-  }
-};
-
-// Both sides compute in float32 and sum in different orders; see torch_losses_test.cpp.
-TEST_P(StackLosses, EqualTorchOverAHundredSteps) {
-  std::ifstream file(sluice::testing::source_path("tests/peers/goldens/stack_losses.json"));
-  const Json cases = Json::parse(file).at("cases");
-  ASSERT_EQ(cases.size(), 9u);
-  for (const Json& golden : cases) {
-    const auto expected = golden.at("losses").get<std::vector<double>>();
-    ASSERT_EQ(expected.size(), 100u);
-    const std::vector<double> losses = train(golden, expected.size());
-    double worst = 0;
-    for (std::size_t step = 0; step < expected.size(); ++step) {
-      const double difference = std::abs(losses[step] / expected[step] - 1);
-      ASSERT_LE(difference, 1e-5) << golden.at("name") << ", step " << step << ": loss "
-                                  << losses[step] << ", in torch " << expected[step];
-      worst = std::max(worst, difference);
-    }
-    std::cout << golden.at("name") << ": largest relative difference " << worst << std::endl;
-    release_memory();
-  }
+TEST_P(StackLosses, MistakesInTrainingShow) {
+  if (std::string(GetParam()) != "cpu") GTEST_SKIP() << "this is a test of what is allowed";
+  compare_mistakes();
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, StackLosses, testing::devices(), sluice::testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, StackLosses, sluice::testing::devices(),
+                         sluice::testing::device_name);
 
 }  // namespace
 }  // namespace sluice::models

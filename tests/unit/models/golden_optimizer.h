@@ -9,7 +9,7 @@
 namespace sluice::testing {
 
 /// Updates parameters in float32 as a golden file of losses says: "optimizer" (adam or sgd),
-/// "learning_rate", "clip_norm".
+/// "learning_rate", "clip_norm", and, where it has one, by gradients that carry a "loss_scale".
 class GoldenOptimizer {
  public:
   GoldenOptimizer(const runtime::Context& context, const nlohmann::json& golden,
@@ -25,13 +25,21 @@ class GoldenOptimizer {
     step_ = take(DType::kInt32, 1);
     learning_rate_ = take(DType::kFloat64, 1);
     context.upload<double>(learning_rate_, std::vector{golden.at("learning_rate").get<double>()});
+    if (!golden.contains("loss_scale")) return;
+    numbers_ = take(DType::kFloat64, kernels::optimizer::kLossScaleNumbers);
+    context.upload<double>(numbers_, std::vector{golden.at("loss_scale").get<double>(), 0.0, 0.0});
+  }
+
+  /// For models::Pass; absent without one.
+  Tensor loss_scale() const {
+    return numbers_ ? numbers_.slice(0, kernels::optimizer::kScale, 1) : Tensor();
   }
 
   /// `step` is counted from 1.
   void update(std::int32_t step) const {
     namespace optimizer = kernels::optimizer;
-    optimizer::sum_of_squares(*context_, {parameters_->gradients(), partials_, sum_});
-    const optimizer::Clipping clipping{sum_, golden_->at("clip_norm")};
+    optimizer::sum_of_squares(*context_, {parameters_->gradients(), partials_, sum_, numbers_});
+    const optimizer::Clipping clipping{sum_, golden_->at("clip_norm"), numbers_};
     if (golden_->at("optimizer") == "adam") {
       context_->upload<std::int32_t>(step_, std::vector{step});
       optimizer::AdamArgs args;
@@ -63,7 +71,7 @@ class GoldenOptimizer {
   const nlohmann::json* golden_;
   const layers::Parameters* parameters_;
   std::vector<runtime::Buffer> memory_;
-  Tensor first_moment_, second_moment_, partials_, sum_, step_, learning_rate_;
+  Tensor first_moment_, second_moment_, partials_, sum_, step_, learning_rate_, numbers_;
 };
 
 }  // namespace sluice::testing
