@@ -1,7 +1,7 @@
 #include "unit/kernels_attention_decoder/persistent_cases.h"
 
-/// All forward steps in one launch, on GPUs that have it. Its shapes are larger than the random
-/// ones of oracle_test.cpp.
+/// All forward steps in one launch, and all backward steps, on GPUs that have it. Shapes are larger
+/// than the random ones of oracle_test.cpp.
 namespace sluice::kernels::attention_decoder {
 namespace {
 
@@ -16,7 +16,8 @@ class PersistentTest : public PersistentCases<T> {
   using PersistentCases<T>::tolerance;
   using PersistentCases<T>::expect_all_near;
 
-  /// Outputs of forward, then of backward, then gradients of weights, which begin at zero.
+  /// Outputs of forward, then of backward, then gradients of weights, which begin at zero, then of
+  /// what was fed into the first step.
   std::vector<std::vector<double>> run(const DecoderCase& c, const Sample<T>& sample,
                                        const std::string& name) {
     auto planned = this->plan(c.d, name, sample.weights);
@@ -41,6 +42,7 @@ class PersistentTest : public PersistentCases<T> {
     for (const Tensor& tensor : this->tensors(backward.gradients)) {
       all.push_back(this->numbers(tensor));
     }
+    all.push_back(this->numbers(backward.da0));
     this->release_memory();
     return all;
   }
@@ -53,6 +55,7 @@ class PersistentTest : public PersistentCases<T> {
                                          forward.cn,   backward.dembedded, backward.dmemory,
                                          backward.dh0, backward.dc0};
     for (const auto* array : Sample<T>::arrays(backward.weights)) all.push_back(*array);
+    // What was fed in has no gradient of its own there.
     return all;
   }
 
@@ -63,7 +66,9 @@ class PersistentTest : public PersistentCases<T> {
       SCOPED_TRACE(describe(c));
       if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
       const Sample<T> sample = sample_of(c, 21);
-      expect_all_near(run(c, sample, std::string(kName)), expected(sample), tolerance(c));
+      auto got = run(c, sample, std::string(kName));
+      got.pop_back();
+      expect_all_near(got, expected(sample), tolerance(c));
     }
   }
 
@@ -80,6 +85,32 @@ class PersistentTest : public PersistentCases<T> {
       expect_all_near(got, run(c, sample, "stepwise"), 2 * tolerance(c));
       const auto again = run(c, sample, std::string(kName));
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], again[i]) << "output " << i;
+    }
+  }
+
+  /// Odd widths, extents below the capacity, and what may be absent.
+  void check_random() {
+    std::mt19937_64 engine(31);
+    const auto between = [&](std::int64_t low, std::int64_t high) {
+      return low + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(high - low + 1));
+    };
+    for (int i = 0; i < 6; ++i) {
+      DecoderCase c = of(with(between(513, 1024), between(1, 1024), between(1, 1024),
+                              between(1, 1500), between(1, 60)),
+                         between(3, 9), between(1, 64), between(1, 64), i % 2 == 0 ? 0.4 : 0);
+      c.time = between(1, c.d.target_time);
+      c.source = between(1, c.d.source_time);
+      c.rows = between(1, c.d.rows);
+      c.source_lengths = i % 3 > 0;
+      c.target_lengths = i % 4 > 0;
+      c.initial_state = i % 2 > 0;
+      c.end_gradients = i % 3 != 1;
+      SCOPED_TRACE(describe(c));
+      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      const Sample<T> sample = sample_of(c, engine());
+      const auto got = run(c, sample, std::string(kName));
+      expect_all_near(got, run(c, sample, "stepwise"), 2 * tolerance(c));
+      EXPECT_EQ(got, run(c, sample, std::string(kName)));
     }
   }
 
@@ -121,6 +152,8 @@ TEST_P(PersistentTestBFloat16, MatchesTheOracle) { check_against_oracle(); }
 TEST_P(PersistentTestFloat16, MatchesTheOracle) { check_against_oracle(); }
 TEST_P(PersistentTestBFloat16, MatchesSingleSteps) { check_against_single_steps(); }
 TEST_P(PersistentTestFloat16, MatchesSingleSteps) { check_against_single_steps(); }
+TEST_P(PersistentTestBFloat16, MatchesSingleStepsOnRandomShapes) { check_random(); }
+TEST_P(PersistentTestFloat16, MatchesSingleStepsOnRandomShapes) { check_random(); }
 TEST_P(PersistentTestBFloat16, TakesRunsOfAnyExtent) { check_extents(); }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PersistentTestBFloat16, testing::devices(), testing::device_name);

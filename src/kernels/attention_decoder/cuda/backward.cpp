@@ -7,9 +7,8 @@ namespace sluice::kernels::attention_decoder::cuda {
 template <typename S>
 BackwardRun<S>::BackwardRun(const Context& on, const Descriptor& descriptor, const Memory& memory,
                             const BackwardArgs& given, const float* weights_factor,
-                            const Trace<S>& of_forward)
+                            const Trace<S>& of_forward, Carver& workspace)
     : Run<S>(on, descriptor, memory), args(given), factor(weights_factor), trace(of_forward) {
-  Carver workspace(memory.workspace);
   scratch = carve_backward<S>(d, trace.extents, workspace);
   attended.rows = rows();
   attended.source_time = trace.extents.source_time;
@@ -31,8 +30,13 @@ void BackwardRun<S>::start() const {
     copy_rows<W, W>(stream(), {states, d.hidden, data_of<const W>(args.dcn), d.hidden,
                                scratch.d_cell, w.hidden, w.hidden});
   }
+}
+
+template <typename S>
+void BackwardRun<S>::steps() const {
   stream().fill_zero(scratch.d_joint,
                      static_cast<std::size_t>(rows() * w.joints(d.layers)) * sizeof(W));
+  for (std::int64_t t = trace.extents.target_time; t-- > 0;) step(t);
 }
 
 template <typename S>
@@ -123,25 +127,29 @@ void BackwardRun<S>::finish() const {
 
 template <typename S>
 void run_backward(const Context& context, const Descriptor& d, const BackwardArgs& args,
-                  const Memory& memory, const float* factor) {
-  Carver reserve(memory.reserve);
+                  const Memory& memory, const float* factor, bool in_one_launch) {
+  Carver reserve(memory.reserve), workspace(memory.workspace);
   const Extents extents{args.forward.target_time, args.forward.source_time, args.forward.rows};
   const BackwardRun<S> run(context, d, memory, args, factor,
-                           carve_trace<S>(d, extents, true, true, reserve));
+                           carve_trace<S>(d, extents, true, true, reserve), workspace);
   run.start();
-  for (std::int64_t t = extents.target_time; t-- > 0;) run.step(t);
+  const bool at_once = in_one_launch && extents.target_time > 0 && extents.rows > 0;
+  if (!at_once) run.steps();
+  if constexpr (sizeof(S) == 2) {
+    if (at_once) run_steps(run, workspace);
+  }
   run.finish();
   finish_inputs(run);
   finish_weights(run);
 }
 
 template void run_backward<double>(const Context&, const Descriptor&, const BackwardArgs&,
-                                   const Memory&, const float*);
+                                   const Memory&, const float*, bool);
 template void run_backward<float>(const Context&, const Descriptor&, const BackwardArgs&,
-                                  const Memory&, const float*);
+                                  const Memory&, const float*, bool);
 template void run_backward<__nv_bfloat16>(const Context&, const Descriptor&, const BackwardArgs&,
-                                          const Memory&, const float*);
+                                          const Memory&, const float*, bool);
 template void run_backward<__half>(const Context&, const Descriptor&, const BackwardArgs&,
-                                   const Memory&, const float*);
+                                   const Memory&, const float*, bool);
 
 }  // namespace sluice::kernels::attention_decoder::cuda

@@ -71,7 +71,7 @@ std::unique_ptr<Plan> create_persistent_float16(const Descriptor& d, const runti
   return make_float16_plan(d, kPersistentFloat16, true);
 }
 
-/// Backward and single steps are those of "stepwise".
+/// Single steps are those of "stepwise".
 std::optional<std::string> refuse_persistent(const Descriptor& d, const runtime::Device& device) {
   auto reason = persistent::refuse(d, device);
   return reason ? reason : refuse_stepwise(d, device);

@@ -131,7 +131,7 @@ class Float16Plan final : public Plan {
                  own.scale);
     convert(stream, {{args.da, halves.da}, {args.dhn, halves.dhn}, {args.dcn, halves.dcn}},
             Rescaling::kUp, own.scale);
-    run_backward<__half>(context, steps_of_, halves, memory, &own.scale->down);
+    run_backward<__half>(context, steps_of_, halves, memory, &own.scale->down, persistent_);
     convert(stream,
             {{halves.d_emb, args.d_emb},
              {halves.d_memory, args.d_memory},

@@ -75,7 +75,7 @@ template <typename S>
 void add_weight(const BackwardRun<S>& run, std::int64_t l, bool recurrent, const S* right,
                 std::int64_t right_stride, std::int64_t n, Wide<S>* gradient, std::int64_t stride) {
   for_gates(run, recurrent, [&](std::int64_t block, std::int64_t gate, std::int64_t width) {
-    add_outer(run, run.steps(), width, n, run.d_gates(l, 0) + block * run.w.hidden, run.w.gates(),
+    add_outer(run, run.lines(), width, n, run.d_gates(l, 0) + block * run.w.hidden, run.w.gates(),
               right, right_stride, gradient + gate * run.d.hidden * stride, stride);
   });
 }
@@ -87,7 +87,7 @@ void add_bias(const BackwardRun<S>& run, std::int64_t l, bool recurrent, const T
   if (!gradient) return;
   for_gates(run, recurrent, [&](std::int64_t block, std::int64_t gate, std::int64_t width) {
     const std::int64_t first = gate * run.d.hidden;
-    add_columns(run.stream(), run.steps(), width, run.d_gates(l, 0) + block * run.w.hidden,
+    add_columns(run.stream(), run.lines(), width, run.d_gates(l, 0) + block * run.w.hidden,
                 run.w.gates(), run.factor, data_of<Wide<S>>(gradient) + first,
                 offset_or_null(data_of<Wide<S>>(other), first));
   });
@@ -109,7 +109,7 @@ void add_cell(const BackwardRun<S>& run, std::int64_t l, const recurrent::LayerW
   const Descriptor& d = run.d;
   const Widths& w = run.w;
   const S* joint = run.trace.joint(l, 0);
-  if (gradient.weight_ih && run.steps() > 0) {
+  if (gradient.weight_ih && run.lines() > 0) {
     W* target = data_of<W>(gradient.weight_ih);
     const std::int64_t stride = d.input_of(l), skipped = l == 0 ? d.embedding : 0;
     if (l == 0) {
@@ -122,7 +122,7 @@ void add_cell(const BackwardRun<S>& run, std::int64_t l, const recurrent::LayerW
                d.hidden);
   }
   if (gradient.weight_hh && resets_before(d)) {
-    add_outer(run, run.steps(), d.hidden, d.hidden, run.d_gates(l, 0) + 2 * w.hidden, w.gates(),
+    add_outer(run, run.lines(), d.hidden, d.hidden, run.d_gates(l, 0) + 2 * w.hidden, w.gates(),
               run.trace.reset(l, 0), w.hidden,
               data_of<W>(gradient.weight_hh) + 2 * d.hidden * d.hidden, d.hidden);
   }
@@ -149,7 +149,7 @@ void add_attention(const BackwardRun<S>& run) {
                  run.trace.values, w.memory, data_of<W>(key_weight), d.memory);
   }
   if (gradients.query_weight) {
-    add_outer<S>(run, run.steps(), d.key, d.hidden, run.scratch.d_query, w.key, run.trace.top(0),
+    add_outer<S>(run, run.lines(), d.key, d.hidden, run.scratch.d_query, w.key, run.trace.top(0),
                  w.combined(), data_of<W>(gradients.query_weight), d.hidden);
   }
   if (gradients.score_vector) {
@@ -168,15 +168,15 @@ void add_output(const BackwardRun<S>& run) {
     W* target = data_of<W>(gradients.output_weight);
     const std::int64_t stride = d.memory + d.hidden;
     const bool whole = w.memory == d.memory;
-    add_outer<S>(run, run.steps(), d.output, whole ? stride : d.memory, run.scratch.d_output,
+    add_outer<S>(run, run.lines(), d.output, whole ? stride : d.memory, run.scratch.d_output,
                  w.output, run.trace.combined(0), w.combined(), target, stride);
     if (!whole) {
-      add_outer<S>(run, run.steps(), d.output, d.hidden, run.scratch.d_output, w.output,
+      add_outer<S>(run, run.lines(), d.output, d.hidden, run.scratch.d_output, w.output,
                    run.trace.top(0), w.combined(), target + d.memory, stride);
     }
   }
   if (gradients.output_bias) {
-    add_columns(run.stream(), run.steps(), d.output, run.scratch.d_output, w.output, run.factor,
+    add_columns(run.stream(), run.lines(), d.output, run.scratch.d_output, w.output, run.factor,
                 data_of<W>(gradients.output_bias));
   }
 }
@@ -186,7 +186,7 @@ void add_output(const BackwardRun<S>& run) {
 template <typename S>
 void finish_inputs(const BackwardRun<S>& run) {
   if (run.args.d_emb) {
-    run.product(run.steps(), run.d.embedding, run.w.input_gates, {run.d_gates(0, 0), run.w.gates()},
+    run.product(run.lines(), run.d.embedding, run.w.input_gates, {run.d_gates(0, 0), run.w.gates()},
                 {run.weights.emb, run.w.emb}, data_of<S>(run.args.d_emb), run.d.embedding);
   }
   if (!needs_keys(run)) return;

@@ -25,6 +25,7 @@ class StepwisePlan final : public Plan {
     carve_trace<S>(d, capacity, true, true, reserve);
     reserve_bytes_ = reserve.used();
     carve_backward<S>(d, capacity, backward);
+    if (persistent_) persistent::carve_backward_scratch<S>(capacity, padded(d.output), backward);
     workspace_bytes_ = std::max(workspace_bytes_, backward.used());
   }
 
@@ -53,7 +54,7 @@ class StepwisePlan final : public Plan {
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory, true);
     check_backward(d_, args);
-    run_backward<S>(context, d_, args, memory);
+    run_backward<S>(context, d_, args, memory, nullptr, persistent_);
   }
 
   void prepare_memory(const Context& context, const PrepareArgs& args,

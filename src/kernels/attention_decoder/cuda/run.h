@@ -72,7 +72,7 @@ void run_forward(const Context& context, const Descriptor& d, const ForwardArgs&
 /// `factor`: what gradients of weights are multiplied by before they are added, as Product::alpha.
 template <typename S>
 void run_backward(const Context& context, const Descriptor& d, const BackwardArgs& args,
-                  const Memory& memory, const float* factor = nullptr);
+                  const Memory& memory, const float* factor = nullptr, bool in_one_launch = false);
 template <typename S>
 void run_prepare(const Context& context, const Descriptor& d, const PrepareArgs& args,
                  const Memory& memory);

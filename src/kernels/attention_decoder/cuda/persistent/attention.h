@@ -1,6 +1,7 @@
 #pragma once
 
-#include "kernels/attention_decoder/cuda/persistent/attention_parts.h"
+#include "kernels/attention_decoder/cuda/persistent/exchange.h"
+#include "kernels/attention_decoder/cuda/persistent/positions.h"
 #include "kernels/attention_decoder/cuda/persistent/product.h"
 
 /// The third warpgroup: products of query and output, and attention for the cluster's row.
@@ -48,9 +49,6 @@ class AttentionRole {
 
  private:
   using Math = recurrent::cuda::FastMath;
-  /// Positions whose keys a thread has on their way.
-  static constexpr int kAhead = 20;
-  static_assert(kAhead > 16 && kAhead <= 32 && kMostSource == 64);
 
   __device__ static int thread() { return thread_of_role(); }
   __device__ static int warp() { return thread() / 32; }
@@ -62,11 +60,11 @@ class AttentionRole {
   __device__ void multiply_columns(int t) {
     float sums[16] = {};
     const std::uint32_t weights = of_warp(block_.base + BlockMemory::kColumnWeights);
-    multiply_item(block_, Items::state(1, t), kUpperState, states_, 2, sums,
-                  [&](int tile, int step, std::uint64_t lines) {
-                    recurrent::cuda::multiply_lines<S, kColumns>(
-                        sums, lines, lines_of(weights + tile * kColumnBytes, step), 1);
-                  });
+    multiply_item<kOwnTiles>(block_, Items::state(1, t) * kOwnTiles, kUpperState, states_, 2, sums,
+                             [&](int tile, int step, std::uint64_t lines) {
+                               recurrent::cuda::multiply_lines<S, kColumns>(
+                                   sums, lines, lines_of(weights + tile * kColumnBytes, step), 1);
+                             });
     const int row = warp() * 16 + lane() / 4, column = block_.cluster * kUnits + lane() % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -99,26 +97,11 @@ class AttentionRole {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
   }
 
-  /// The thread's columns of positions from `first` on; behind the last one that one again.
+  /// The thread's columns of positions from `first` on.
   __device__ void load_ahead(const S* matrix, int width, int first, bool attends,
                              uint2 (&to)[kAhead]) const {
-    if (!attends || column() >= width) {
-#pragma unroll
-      for (uint2& bits : to) bits = {0, 0};
-      return;
-    }
-    const S* from = matrix + (std::int64_t{row_} * args_.source_time + first) * width + column();
-    const int last = (source_ - 1 - first) * width;
-#pragma unroll
-    for (int s = 0; s < kAhead; ++s) {
-      to[s] = __ldg(reinterpret_cast<const uint2*>(from + min(s * width, last)));
-    }
-  }
-
-  __device__ float* scores(int copy) const {
-    return reinterpret_cast<float*>(block_.shared + BlockMemory::kScores +
-                                    copy * BlockMemory::kScoreBytes) +
-           warp() * kMostSource;
+    const Positions<S> positions{matrix, width, row_, args_.source_time, source_};
+    positions.load(first, column(), attends, to);
   }
 
   /// vector . tanh(key + query) is the sum of the vector's numbers less 2 v / (1 + e^(2 (k + q)))
@@ -128,64 +111,27 @@ class AttentionRole {
     return vector_sum_ - 2 * (fractions(key.x, key.y, query.x, query.y, vector_.x, vector_.y) +
                               fractions(key.z, key.w, query.z, query.w, vector_.z, vector_.w));
   }
-  /// Sums of the warp's columns to both blocks.
   __device__ void score(float4 query, uint2 (&ahead)[kAhead]) {
-    const std::uint32_t barrier = block_.barrier(BlockMemory::kScoreSums);
-    if (thread() == 0) arrive_and_expect(barrier, 4 * 4 * source_);
     query.x *= 2 * kLog2E;
     query.y *= 2 * kLog2E;
     query.z *= 2 * kLog2E;
     query.w *= 2 * kLog2E;
-    const std::uint32_t there = block_.there(recurrent::cuda::shared_address(scores(1))),
-                        counts = block_.there(barrier);
-#pragma unroll 1
-    for (int first = 0; first < source_; first += kAhead) {
-      if (first > 0) load_ahead(args_.keys, args_.key, first, true, ahead);
-      // Lane l is left with the l-th.
-      float sums[16];
-#pragma unroll
-      for (int s = 0; s < 16; ++s) {
-        const float low = score_of(ahead[s], query);
-        const float high =
-            s + 16 < kAhead ? score_of(ahead[s + 16 < kAhead ? s + 16 : 0], query) : 0;
-        sums[s] = exchanged(low, high, 16);
-      }
-#pragma unroll
-      for (int level = 0; level < 4; ++level) {
-        const int half = 8 >> level;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          if (i < half) sums[i] = exchanged(sums[i], sums[(half + i) % 16], half);
-        }
-      }
-      const int s = first + lane();
-      if (lane() < kAhead && s < source_) {
-        scores(0)[s] = sums[0];
-        send(there + s * 4, sums[0], counts);
-      }
-    }
-    sync_warpgroup<3>();
-    wait_for_phase(barrier, attended_);
-    attended_ ^= 1;
+    sum_positions(
+        block_, source_, attended_,
+        [&](int first) { load_ahead(args_.keys, args_.key, first, true, ahead); },
+        [&](int s) { return score_of(ahead[s], query); });
   }
 
-  /// Each warp for itself: lane l has that of the l-th position, and of the 32nd from there.
+  /// Each warp for itself.
   __device__ void make_alpha() {
-    const auto* parts = reinterpret_cast<const float*>(block_.shared + BlockMemory::kScores);
     float most = -INFINITY, total = 0;
 #pragma unroll
-    for (int i = 0; i < kAlphas; ++i) {
+    for (int i = 0; i < kOfLane; ++i) {
       const int s = lane() + i * 32;
       alpha_[i] = -INFINITY;
       if (s >= source_) continue;
-      // In one order for both blocks.
-      float sum = 0;
-#pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        sum += parts[((k / 4 ^ block_.rank) * 4 + k % 4) * kMostSource + s];
-      }
-      alpha_[i] = sum;
-      most = fmaxf(most, sum);
+      alpha_[i] = sum_of_position(block_, s);
+      most = fmaxf(most, alpha_[i]);
     }
 #pragma unroll
     for (int i = 16; i > 0; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
@@ -194,18 +140,12 @@ class AttentionRole {
       alpha = recurrent::cuda::fast_exp2((alpha - most) * kLog2E);
       total += alpha;
     }
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) total += __shfl_xor_sync(~0u, total, i);
-    const float factor = 1 / total;
+    const float factor = 1 / warp_sum(total);
 #pragma unroll
     for (int i = 0; i < kAlphas; ++i) {
       // Of a row whose scores have NaN, what is past its end is still 0.
       alpha_[i] = lane() + i * 32 < source_ ? alpha_[i] * factor : 0;
     }
-  }
-  /// Called by whole warps.
-  __device__ float alpha_of(int position) const {
-    return __shfl_sync(~0u, position < 32 ? alpha_[0] : alpha_[1], position % 32);
   }
 
   /// Adds the output's products with the context.
@@ -220,7 +160,7 @@ class AttentionRole {
 #pragma unroll
     for (int s = 0; s < kAhead; ++s) {
       if (first + s >= source_) break;
-      add_scaled<S>(alpha_of(first + s), ahead[s], sum);
+      add_scaled<S>(of_position(alpha_, first + s), ahead[s], sum);
     }
   }
 
@@ -285,7 +225,7 @@ class AttentionRole {
       for (int s = 0; attends && s < source_; ++s) {
         uint2 bits = {0, 0};
         if (has) bits = __ldg(reinterpret_cast<const uint2*>(values + s * args_.memory + at));
-        add_scaled<S>(alpha_of(s), bits, sum);
+        add_scaled<S>(of_position(alpha_, s), bits, sum);
       }
       if (has) *reinterpret_cast<uint2*>(context + at) = narrow<S>(sum);
     }
@@ -298,8 +238,7 @@ class AttentionRole {
   std::uint32_t attended_ = 0;  ///< parity of the steps at which the row has attended
   float4 vector_ = {0, 0, 0, 0}, bias_ = {0, 0, 0, 0};
   float vector_sum_ = 0;
-  static constexpr int kAlphas = kMostSource / 32;
-  float alpha_[kAlphas];
+  float alpha_[kOfLane];
   uint2 output_ = {0, 0};
   Phases states_;
 };

@@ -21,18 +21,36 @@ __device__ uint2 narrow(const float4& v) {
   return {pair_of<S>(v.x, v.y), pair_of<S>(v.z, v.w)};
 }
 
-/// a / (1 + e^(2 x)) + b / (1 + e^(2 y)) by one division, x and y sums of a key and of a query,
-/// which comes times 2 / ln(2).
+__device__ inline void unpack(const float4& v, float (&to)[4]) {
+  to[0] = v.x;
+  to[1] = v.y;
+  to[2] = v.z;
+  to[3] = v.w;
+}
+__device__ inline float4 packed(const float (&x)[4]) { return make_float4(x[0], x[1], x[2], x[3]); }
+
+/// e^(2 (key + query)), where `query` comes times 2 / ln(2). Where it is as large as this bounds
+/// it, tanh is 1 and the product of two of them is still a number. NaN stays NaN.
+__device__ inline float exponential(float key, float query) {
+  constexpr float kMost = 60;
+  return recurrent::cuda::fast_exp2(recurrent::cuda::at_most(kMost, fmaf(key, 2 * kLog2E, query)));
+}
+
+/// a / (1 + e^(2 x)) + b / (1 + e^(2 y)) by one division, x and y sums of a key and of a query.
 __device__ inline float fractions(float key_a, float key_b, float query_a, float query_b, float a,
                                   float b) {
-  // Where both are this large, tanh is 1 and their product is still a number. NaN stays NaN.
-  constexpr float kMost = 60;
-  const auto bounded = [](float key, float query) {
-    return recurrent::cuda::at_most(kMost, fmaf(key, 2 * kLog2E, query));
-  };
-  const float x = 1 + recurrent::cuda::fast_exp2(bounded(key_a, query_a));
-  const float y = 1 + recurrent::cuda::fast_exp2(bounded(key_b, query_b));
+  const float x = 1 + exponential(key_a, query_a), y = 1 + exponential(key_b, query_b);
   return fmaf(a, y, b * x) * recurrent::cuda::fast_reciprocal(x * y);
+}
+
+/// Adds `factor` times a fourth of the slope of tanh, e^(2 x) / (1 + e^(2 x))^2, for both.
+__device__ inline void add_slopes(float key_a, float key_b, float query_a, float query_b,
+                                  float factor, float& sum_a, float& sum_b) {
+  const float a = exponential(key_a, query_a), b = exponential(key_b, query_b);
+  const float x = 1 + a, y = 1 + b, both = recurrent::cuda::fast_reciprocal(x * y);
+  const float of_a = both * y, of_b = both * x;
+  sum_a = fmaf(factor, a * of_a * of_a, sum_a);
+  sum_b = fmaf(factor, b * of_b * of_b, sum_b);
 }
 
 /// The sum of this lane and the one `half` away: of `low` in the lower of them, `high` in the

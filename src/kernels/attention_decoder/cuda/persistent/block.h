@@ -13,14 +13,14 @@ using recurrent::cuda::arrive_and_expect;
 using recurrent::cuda::begin_barrier;
 using recurrent::cuda::wait_for_phase;
 
-/// Tiles of the ring.
-inline constexpr int kStages = 6;
 /// Columns of query and output that a cluster multiplies, and their weights for a tile.
 inline constexpr int kColumns = 2 * kUnits, kColumnBytes = kColumns * 128;
 inline constexpr int kProductWarps = 4;  ///< of a role
 
-/// Offsets in bytes.
+/// Of forward's blocks; offsets in bytes.
 struct BlockMemory {
+  static constexpr int kStages = 6;        ///< tiles of the ring
+  static constexpr bool kShares = false;   ///< whether both blocks of a cluster want the same tiles
   static constexpr int kStateWeights = 0;  ///< of both layers' h: a tile of gates for each of depth
   static constexpr int kColumnWeights = kStateWeights + kLayers * kOwnTiles * kTileBytes;
   static constexpr int kRing = kColumnWeights + kOwnTiles * kColumnBytes;
@@ -37,32 +37,37 @@ struct BlockMemory {
 };
 static_assert(BlockMemory::kBytes <= 227 * 1024);
 
-struct Block {
+/// kMemory: where things lie in its shared memory.
+template <typename Memory>
+struct BlockOf {
+  using Offsets = Memory;
+  static constexpr int kStages = Memory::kStages;
+  static constexpr bool kShares = Memory::kShares;
+
   std::byte* shared;
   std::uint32_t base;  ///< of shared memory
   int rank, cluster;
 
-  __device__ explicit Block(std::byte* memory)
+  __device__ explicit BlockOf(std::byte* memory)
       : shared(memory),
         base(recurrent::cuda::shared_address(memory)),
         rank(static_cast<int>(recurrent::cuda::cluster_rank())),
         cluster(static_cast<int>(blockIdx.x) / kCluster) {}
 
-  __device__ std::uint32_t barrier(int index) const {
-    return base + BlockMemory::kBarriers + index * 8;
-  }
+  __device__ std::uint32_t barrier(int index) const { return base + Memory::kBarriers + index * 8; }
   __device__ std::uint32_t full(int kind, int stage) const {
-    return barrier(BlockMemory::kFull + kind * kStages + stage);
+    return barrier(Memory::kFull + kind * kStages + stage);
   }
-  __device__ std::uint32_t empty(int stage) const { return barrier(BlockMemory::kEmpty + stage); }
+  __device__ std::uint32_t empty(int stage) const { return barrier(Memory::kEmpty + stage); }
   __device__ std::uint32_t ring(int stage) const {
-    return base + BlockMemory::kRing + stage * kTileBytes;
+    return base + Memory::kRing + stage * kTileBytes;
   }
   /// In the other block of the cluster.
   __device__ std::uint32_t there(std::uint32_t address) const {
     return address_in(static_cast<std::uint32_t>(1 - rank), address);
   }
 };
+using Block = BlockOf<BlockMemory>;
 
 /// A thread's number in its role, which the compiler takes for another each time: what it reckons
 /// from it would else stay in registers, of which there are none left.

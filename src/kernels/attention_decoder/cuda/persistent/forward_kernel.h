@@ -2,21 +2,9 @@
 
 #include "kernels/attention_decoder/cuda/persistent/attention.h"
 #include "kernels/attention_decoder/cuda/persistent/layer.h"
+#include "kernels/attention_decoder/cuda/persistent/roles.h"
 
 namespace sluice::kernels::attention_decoder::cuda::persistent {
-
-/// Of a thread of each role; together all that a block begins with, 128 for each of its threads.
-inline constexpr int kLayerRegisters = 192, kAttentionRegisters = 96, kCopyRegisters = 32;
-static_assert((2 * kLayerRegisters + kAttentionRegisters + kCopyRegisters) * 128 == 128 * kThreads);
-
-template <int kCount>
-__device__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
-}
-template <int kCount>
-__device__ void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
-}
 
 /// Weights that stay in shared memory, for the block's half of the depth.
 template <typename S>
@@ -63,9 +51,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(1024) std::byte block_memory[];
   const Block block(block_memory);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) begin_barrier(block.empty(i), 2 * kProductWarps);
-    for (int i = 0; i < BlockMemory::kCount; ++i) {
-      if (i < BlockMemory::kEmpty || i >= BlockMemory::kGates) begin_barrier(block.barrier(i), 1);
+    begin_ring(block);
+    for (int i = BlockMemory::kGates; i < BlockMemory::kCount; ++i) {
+      begin_barrier(block.barrier(i), 1);
     }
     recurrent::cuda::publish_barriers();
   }
@@ -74,21 +62,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   recurrent::cuda::cluster_arrive();
   recurrent::cuda::cluster_wait();
 
-  const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
-  if (role < kLayers) {
-    take_registers<kLayerRegisters>();
-    LayerRole<S>(args, block, role).run();
-  } else if (role == kLayers) {
-    give_registers<kAttentionRegisters>();
-    AttentionRole<S>(args, block).run();
-  } else {
-    give_registers<kCopyRegisters>();
-    if (threadIdx.x % 128 / 32 == 0) copy_items(args, block);
-  }
-  // No block ends while the other may still write into it.
-  __syncwarp();
-  recurrent::cuda::cluster_arrive();
-  recurrent::cuda::cluster_wait();
+  take_roles([&](int layer) { LayerRole<S>(args, block, layer).run(); },
+             [&] { AttentionRole<S>(args, block).run(); }, [&] { copy_items(args, block); });
 }
 
 /// Hands on the states and the fed output that come before the first step, and clears counters.

@@ -5,17 +5,17 @@ namespace sluice::kernels::attention_decoder::cuda::persistent {
 namespace {
 
 template <typename S>
-Kernels kernels() {
+Kernels kernels(base::DType storage) {
   return {reinterpret_cast<const void*>(start_kernel<S>),
-          reinterpret_cast<const void*>(forward_kernel<S>)};
+          {reinterpret_cast<const void*>(forward_kernel<S>), BlockMemory::kBytes},
+          backward_of(storage)};
 }
 
 }  // namespace
 
 Kernels kernels_of(base::DType storage) {
-  return storage == base::DType::kBFloat16 ? kernels<__nv_bfloat16>() : kernels<__half>();
+  return storage == base::DType::kBFloat16 ? kernels<__nv_bfloat16>(storage)
+                                           : kernels<__half>(storage);
 }
-
-int shared_bytes() { return BlockMemory::kBytes; }
 
 }  // namespace sluice::kernels::attention_decoder::cuda::persistent

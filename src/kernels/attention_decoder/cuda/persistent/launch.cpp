@@ -18,8 +18,9 @@ using runtime::cuda::check;
 using Attributes = std::array<cudaLaunchAttribute, 2>;
 
 /// A launch whose blocks all run at once or not at all; `attributes` must outlive it.
-cudaLaunchConfig_t configuration(const void* kernel, Attributes& attributes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes()),
+cudaLaunchConfig_t configuration(const Steps& steps, Attributes& attributes) {
+  check(cudaFuncSetAttribute(steps.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             steps.shared_bytes),
         "allow an attention decoder's kernel its shared memory");
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {kCluster, 1, 1};
@@ -28,19 +29,19 @@ cudaLaunchConfig_t configuration(const void* kernel, Attributes& attributes) {
   cudaLaunchConfig_t config{};
   config.gridDim = kBlocks;
   config.blockDim = kThreads;
-  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes());
+  config.dynamicSmemBytes = static_cast<std::size_t>(steps.shared_bytes);
   config.attrs = attributes.data();
   config.numAttrs = static_cast<unsigned>(attributes.size());
   return config;
 }
 
 /// Clusters of the kernel that the current GPU runs at once.
-int clusters_at_once(const void* kernel) {
+int clusters_at_once(const Steps& steps) {
   Attributes attributes{};
-  cudaLaunchConfig_t config = configuration(kernel, attributes);
+  cudaLaunchConfig_t config = configuration(steps, attributes);
   config.numAttrs = 1;
   int count = 0;
-  check(cudaOccupancyMaxActiveClusters(&count, kernel, &config),
+  check(cudaOccupancyMaxActiveClusters(&count, steps.kernel, &config),
         "ask how many clusters of an attention decoder's kernel run at once");
   return count;
 }
@@ -74,10 +75,26 @@ std::optional<std::string> refuse(const Descriptor& d, const runtime::Device& de
                        d.target_time);
   }
   const runtime::cuda::CurrentDevice current(gpu.ordinal);
-  const int clusters = clusters_at_once(kernels_of(d.dtype).forward);
+  const Kernels kernels = kernels_of(d.dtype);
+  int clusters = clusters_at_once(kernels.forward);
+  if (d.training) clusters = std::min(clusters, clusters_at_once(kernels.backward));
   if (clusters >= kClusters) return std::nullopt;
   return fmt::format("this GPU runs {} of its {} clusters at once", clusters, kClusters);
 }
+
+namespace {
+
+/// `arguments`: of the kernel.
+template <typename Arguments>
+void launch_steps(Stream& stream, const Steps& steps, Arguments arguments, const char* what) {
+  void* pointers[]{&arguments};
+  Attributes attributes{};
+  cudaLaunchConfig_t config = configuration(steps, attributes);
+  config.stream = runtime::cuda::handle_of(stream);
+  check(cudaLaunchKernelExC(&config, steps.kernel, pointers), what);
+}
+
+}  // namespace
 
 template <typename S>
 void launch(Stream& stream, const Arguments<S>& args) {
@@ -85,17 +102,23 @@ void launch(Stream& stream, const Arguments<S>& args) {
   const Kernels kernels = kernels_of(storage_dtype<S>());
   Arguments<S> copy = args;
   void* arguments[]{&copy};
-  const cudaStream_t queue = runtime::cuda::handle_of(stream);
-  check(cudaLaunchKernel(kernels.start, kStartBlocks, kStartThreads, arguments, 0, queue),
+  check(cudaLaunchKernel(kernels.start, kStartBlocks, kStartThreads, arguments, 0,
+                         runtime::cuda::handle_of(stream)),
         "queue what begins the steps of an attention decoder");
-  Attributes attributes{};
-  cudaLaunchConfig_t config = configuration(kernels.forward, attributes);
-  config.stream = queue;
-  check(cudaLaunchKernelExC(&config, kernels.forward, arguments),
-        "queue the steps of an attention decoder");
+  launch_steps(stream, kernels.forward, args, "queue the steps of an attention decoder");
+}
+
+template <typename S>
+void launch(Stream& stream, const BackwardArguments<S>& args) {
+  const runtime::cuda::CurrentDevice current(runtime::cuda::gpu_of(stream).ordinal);
+  stream.fill_zero(args.counters, static_cast<std::size_t>(kHandedCountersBytes));
+  launch_steps(stream, backward_of(storage_dtype<S>()), args,
+               "queue the backward steps of an attention decoder");
 }
 
 template void launch(Stream&, const Arguments<__nv_bfloat16>&);
 template void launch(Stream&, const Arguments<__half>&);
+template void launch(Stream&, const BackwardArguments<__nv_bfloat16>&);
+template void launch(Stream&, const BackwardArguments<__half>&);
 
 }  // namespace sluice::kernels::attention_decoder::cuda::persistent

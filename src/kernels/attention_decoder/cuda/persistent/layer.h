@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/attention_decoder/cuda/persistent/cell_place.h"
+#include "kernels/attention_decoder/cuda/persistent/exchange.h"
 #include "kernels/attention_decoder/cuda/persistent/product.h"
 #include "kernels/recurrent/cuda/cells.h"
 
@@ -33,17 +34,18 @@ class LayerRole {
 #pragma unroll 1
     for (int t = 0; t < args_.time; ++t) {
       multiply_state(t);
-      multiply_item(block_, Items::input(number_, t), input_kind(), inputs_, 1, sums_,
-                    [&](int tile, int step, std::uint64_t lines) {
-                      multiply<S>(sums_, weights_[tile * kTileSteps + step], lines);
-                    });
+      multiply_item<kOwnTiles>(block_, Items::input(number_, t) * kOwnTiles, input_kind(), inputs_,
+                               1, sums_, [&](int tile, int step, std::uint64_t lines) {
+                                 multiply<S>(sums_, weights_[tile * kTileSteps + step], lines);
+                               });
       float gates[4][4];
       meet(t, gates);
       step(t, gates);
     }
     // The last h is attention's alone.
     if (number_ + 1 < kLayers) return;
-    skip_item(block_, Items::state(1, args_.time - 1), state_kind(), states_, 2);
+    skip_item<kOwnTiles>(block_, Items::state(1, args_.time - 1) * kOwnTiles, state_kind(), states_,
+                         2);
   }
 
  private:
@@ -98,8 +100,9 @@ class LayerRole {
     // Its own layer alone reads the first state, for which it awaits barriers of inputs.
     const bool first = t == 0;
     Phases phases = first ? inputs_ : states_;
-    multiply_item(block_, Items::state(number_, t - 1), first ? input_kind() : state_kind(), phases,
-                  first ? 1 : 1 + number_, sums_, product);
+    multiply_item<kOwnTiles>(block_, Items::state(number_, t - 1) * kOwnTiles,
+                             first ? input_kind() : state_kind(), phases, first ? 1 : 1 + number_,
+                             sums_, product);
     inputs_ = first ? phases : inputs_;
     states_ = first ? states_ : phases;
   }
