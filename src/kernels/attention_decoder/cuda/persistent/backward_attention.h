@@ -123,7 +123,9 @@ class BackwardAttentionRole {
 
   __device__ float4 await_fed(int n) const {
     await_turn(Turn::kAttention);
-    return await_sums<4>(args_, block_, Summed::kFed, n);
+    const float4 fed = await_sums<4>(args_, block_, Summed::kFed, n);
+    give_turn(Turn::kStates);
+    return fed;
   }
 
   /// Of the output before its tanh.
@@ -219,7 +221,7 @@ class BackwardAttentionRole {
           multiply_transposed<S>(sums, depth_of(weights + tile * kTileBytes, step), lines,
                                  tile + step > 0);
         });
-    store_parts(args_, block_, Summed::kTop, n, sums);
+    store_parts<Summed::kTop>(args_, block_, n, sums);
     give_turn(Turn::kUpper);
   }
 

@@ -30,7 +30,7 @@ class BackwardLayerRole {
       receive(t);
       if (n > 0) add_state(n - 1);
       await_turn(upper() ? Turn::kUpper : Turn::kLower);
-      step(await_sums<kSlices>(args_, block_, upper() ? Summed::kTop : Summed::kInput, n));
+      step(await_sums<4>(args_, block_, upper() ? Summed::kTop : Summed::kInput, n));
       hand_on(n);
       write(t);
       multiply_gates(n);
@@ -199,7 +199,11 @@ class BackwardLayerRole {
           block_, first, kind, phases_, 1, sums, [&](int tile, int step, std::uint64_t lines) {
             multiply<S>(sums, weights_[tile * kTileSteps + step], lines, tile + step > 0);
           });
-      store_parts(args_, block_, upper() ? Summed::kInput : Summed::kFed, n, sums);
+      if (upper()) {
+        store_parts<Summed::kInput>(args_, block_, n, sums);
+      } else {
+        store_parts<Summed::kFed>(args_, block_, n, sums);
+      }
     }
     give_turn(upper() ? Turn::kLower : Turn::kAttention);
     float sums[32];
@@ -210,7 +214,12 @@ class BackwardLayerRole {
           multiply_transposed<S>(sums, depth_of(weights + tile * kTileBytes, step), lines,
                                  tile + step > 0);
         });
-    store_parts(args_, block_, state_sums(), n, sums);
+    await_turn(Turn::kStates);
+    if (upper()) {
+      store_parts<Summed::kUpperState>(args_, block_, n, sums);
+    } else {
+      store_parts<Summed::kLowerState>(args_, block_, n, sums);
+    }
   }
 
   /// What flows out before the first step.

@@ -17,11 +17,30 @@ __device__ float* parts_of(const BackwardArguments<S>& args, Summed kind, int n)
   return args.parts + (static_cast<int>(kind) * 2 + (n & 1)) * kPartsEach;
 }
 
-/// Where the four columns are of which a thread of a role wants the sums.
-__device__ inline int place_of_sums(const BackwardBlock& block, bool of_row, int thread) {
-  return of_row ? block.cluster * kWidth + block.rank * (kWidth / 2) + thread * 4
-                : (block.rank * (kRows / 2) + thread / 4) * kWidth + block.cluster * kUnits +
-                      thread % 4 * 4;
+/// Parts are [kSlices, kRows, kWidth], those of the output that was fed in as they stand. Others
+/// lie as their readers' warps have them, and as multiply() leaves them: for each cluster's 16
+/// columns and each eight rows a line of 512 bytes, lane l's the columns l / 4 and, behind, + 8 of
+/// the rows 2 (l % 4) and + 1.
+constexpr bool is_in_rows(Summed kind) { return kind == Summed::kFed; }
+
+/// Where four numbers are of which a thread of a role wants the sums.
+__device__ inline int place_of_sums(const BackwardBlock& block, bool in_rows, int thread) {
+  return in_rows ? block.cluster * kWidth + block.rank * (kWidth / 2) + thread * 4
+                 : (block.cluster * 8 + block.rank * 4) * 128 + thread * 4;
+}
+
+/// From a lane's numbers as they lie in such a line to four neighbouring columns of a row: lane l's
+/// is the row l / 4, the first column 4 (l % 4).
+__device__ inline float4 turned_to_rows(const float4& v) {
+  const int lane = thread_of_role() % 32, row = lane / 4, quad = lane % 4;
+  const auto from = [&](int k) {
+    const int source = (quad % 2 * 4 + k) * 4 + row / 2;
+    const float x = __shfl_sync(~0u, v.x, source), y = __shfl_sync(~0u, v.y, source);
+    const float z = __shfl_sync(~0u, v.z, source), w = __shfl_sync(~0u, v.w, source);
+    const float low = row % 2 == 0 ? x : y, high = row % 2 == 0 ? z : w;
+    return quad < 2 ? low : high;
+  };
+  return make_float4(from(0), from(1), from(2), from(3));
 }
 
 /// Clears what the block will read, before any block hands on anything.
@@ -30,28 +49,39 @@ __device__ void clear_parts(const BackwardArguments<S>& args, const BackwardBloc
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x); i < kSummedKinds * 2 * kSlices * 128; i += kThreads) {
     const int thread = i % 128, part = i / 128;
-    const bool of_row = part / (2 * kSlices) == static_cast<int>(Summed::kFed);
+    const bool in_rows = is_in_rows(static_cast<Summed>(part / (2 * kSlices)));
     float* to =
-        args.parts + std::int64_t{part} * kRows * kWidth + place_of_sums(block, of_row, thread);
+        args.parts + std::int64_t{part} * kRows * kWidth + place_of_sums(block, in_rows, thread);
     *reinterpret_cast<float4*>(to) = make_float4(0, 0, 0, 0);
   }
 }
 
 /// Writes a warpgroup's sums of the block's columns and all rows, as multiply() leaves them.
-template <typename S>
-__device__ void store_parts(const BackwardArguments<S>& args, const BackwardBlock& block,
-                            Summed kind, int n, const float (&sums)[32]) {
-  const int thread = thread_of_role(), lane = thread % 32;
+template <Summed kKind, typename S>
+__device__ void store_parts(const BackwardArguments<S>& args, const BackwardBlock& block, int n,
+                            const float (&sums)[32]) {
+  const int thread = thread_of_role(), warp = thread / 32, lane = thread % 32;
   const std::uint32_t mark = mark_of(n);
-  float* to = parts_of(args, kind, n) + (block.slice * kRows + lane % 4 * 2) * kWidth +
-              block.group * kGroupColumns + thread / 32 * 16 + lane / 4;
+  const auto marked = [&](float x) { return (__float_as_uint(x) & ~1u) | mark; };
+  float* to = parts_of(args, kKind, n) + block.slice * kRows * kWidth;
+  if constexpr (is_in_rows(kKind)) {
+    to += lane % 4 * 2 * kWidth + block.group * kGroupColumns + warp * 16 + lane / 4;
 #pragma unroll
-  for (int i = 0; i < 32; ++i) {
-    const std::uint32_t bits = (__float_as_uint(sums[i]) & ~1u) | mark;
-    asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(to + (i / 4 * 8 + i % 2) * kWidth +
-                                                             i / 2 % 2 * 8),
-                 "r"(bits)
-                 : "memory");
+    for (int i = 0; i < 32; ++i) {
+      asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(to + (i / 4 * 8 + i % 2) * kWidth +
+                                                               i / 2 % 2 * 8),
+                   "r"(marked(sums[i]))
+                   : "memory");
+    }
+  } else {
+    to += (block.group * (kGroupColumns / kUnits) + warp) * 8 * 128 + lane * 4;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to + i * 128),
+                   "r"(marked(sums[4 * i])), "r"(marked(sums[4 * i + 1])),
+                   "r"(marked(sums[4 * i + 2])), "r"(marked(sums[4 * i + 3]))
+                   : "memory");
+    }
   }
 }
 
@@ -64,13 +94,14 @@ __device__ inline uint4 load_part(const float* from) {
   return bits;
 }
 
-/// The sums of the thread's four columns, once all parts are there. kAtOnce: of parts that a thread
-/// has on their way.
+/// The sums of four columns of a row, once all parts are there: of the thread's columns in the
+/// cluster's row, or of its units in one of the block's rows, one after another. kAtOnce: of parts
+/// that a thread has on their way.
 template <int kAtOnce, typename S>
 __device__ float4 await_sums(const BackwardArguments<S>& args, const BackwardBlock& block,
                              Summed kind, int n) {
   const float* from =
-      parts_of(args, kind, n) + place_of_sums(block, kind == Summed::kFed, thread_of_role());
+      parts_of(args, kind, n) + place_of_sums(block, is_in_rows(kind), thread_of_role());
   const std::uint32_t mark = mark_of(n);
   float4 sum = {0, 0, 0, 0};
 #pragma unroll
@@ -98,17 +129,27 @@ __device__ float4 await_sums(const BackwardArguments<S>& args, const BackwardBlo
     }
   }
   __syncwarp();
-  return sum;
+  return is_in_rows(kind) ? sum : turned_to_rows(sum);
 }
 
 /// Between the roles of a block, in the order in which a step's products follow each other: who
-/// looks for parts begins when its own block's are written, as the others' will be soon.
-enum class Turn { kUpper = 4, kLower = 5, kAttention = 6 };
+/// looks for parts begins when its own block's are written, as the others' will be soon. Parts of
+/// the state, for which there is time, are written and read while attention is at work, so that
+/// they are in nobody's way.
+enum class Turn { kUpper = 4, kLower = 5, kAttention = 6, kStates = 7 };
 __device__ inline void give_turn(Turn turn) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(static_cast<int>(turn)) : "memory");
+  if (turn == Turn::kStates) {
+    asm volatile("bar.arrive 7, 384;" ::: "memory");
+  } else {
+    asm volatile("bar.arrive %0, 256;" ::"r"(static_cast<int>(turn)) : "memory");
+  }
 }
 __device__ inline void await_turn(Turn turn) {
-  asm volatile("bar.sync %0, 256;" ::"r"(static_cast<int>(turn)) : "memory");
+  if (turn == Turn::kStates) {
+    asm volatile("bar.sync 7, 384;" ::: "memory");
+  } else {
+    asm volatile("bar.sync %0, 256;" ::"r"(static_cast<int>(turn)) : "memory");
+  }
 }
 
 }  // namespace sluice::kernels::attention_decoder::cuda::persistent
