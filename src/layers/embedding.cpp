@@ -14,7 +14,9 @@ Embedding::Embedding(Parameters& parameters, const std::string& prefix, std::int
       width_(width),
       weight_(shared ? *shared
                      : parameters.declare(prefix + ".weight", {vocabulary, width},
-                                          {std::sqrt(3 / static_cast<double>(width))})) {}
+                                          {std::sqrt(3 / static_cast<double>(width))})) {
+  if (!shared) parameters.set_marked(weight_, true);
+}
 
 void Embedding::forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
                         const Tensor& y) const {
@@ -26,9 +28,11 @@ void Embedding::backward(const Context& context, const Parameters& parameters, c
                          const Tensor& dy) const {
   const runtime::Span span(context, name_, "backward");
   // Token 0 is padding.
-  kernels::embedding::gather_backward(
-      context,
-      {.tokens = tokens, .d_out = dy, .d_table = parameters.gradient(weight_), .padding = 0});
+  kernels::embedding::gather_backward(context, {.tokens = tokens,
+                                                .d_out = dy,
+                                                .d_table = parameters.gradient(weight_),
+                                                .padding = 0,
+                                                .touched = parameters.touched(weight_)});
 }
 
 }  // namespace sluice::layers

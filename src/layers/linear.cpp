@@ -35,7 +35,10 @@ Linear::Linear(Parameters& parameters, const std::string& prefix, std::int64_t i
                   ? *shared
                   : parameters.declare(prefix + ".weight", {out, in},
                                        {1 / std::sqrt(static_cast<double>(in)), 0, Role::kWeight})),
-      bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {}
+      bias_(parameters.declare(prefix + ".bias", {out}, Initializer{})) {
+  // Backward adds to all of it.
+  parameters.set_marked(weight_, false);
+}
 
 LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
                        std::int64_t rows, DType storage, bool training, Gradient gradient)

@@ -1,5 +1,7 @@
 #include "layers/parameters.h"
 
+#include <algorithm>
+
 namespace sluice::layers {
 namespace {
 
@@ -18,6 +20,11 @@ ParameterId Parameters::declare(std::string name, const Shape& shape, Initialize
   return specs_.size() - 1;
 }
 
+void Parameters::set_marked(ParameterId id, bool marked) {
+  SLUICE_ASSERT(!values_);
+  specs_[id].marked = marked;
+}
+
 void Parameters::allocate(const Context& context, DType master, bool with_gradients) {
   SLUICE_ASSERT(master == DType::kFloat32 || master == DType::kFloat64);
   dtype_ = master;
@@ -30,7 +37,26 @@ void Parameters::allocate(const Context& context, DType master, bool with_gradie
     gradient_memory_ = Buffer(context.device(), bytes);
     gradients_ = gradient_memory_.tensor(master, {flat_size_});
     context.zero(gradients_);
+    make_marks(context);
   }
+}
+
+// Gradients are zero so far. What is between parameters stays so.
+void Parameters::make_marks(const Context& context) {
+  if (std::none_of(specs_.begin(), specs_.end(), [](const auto& spec) { return spec.marked; })) {
+    return;
+  }
+  std::vector<std::uint8_t> marks(static_cast<std::size_t>(kernels::touched_chunks(flat_size_)),
+                                  kernels::kUntouched);
+  for (ParameterId id = 0; id < specs_.size(); ++id) {
+    if (specs_[id].marked) continue;
+    const std::int64_t end = offsets_[id] + specs_[id].shape.element_count();
+    std::fill(marks.begin() + kernels::touched_chunk_of(offsets_[id]),
+              marks.begin() + kernels::touched_chunks(end), kernels::kAlwaysTouched);
+  }
+  mark_memory_ = Buffer(context.device(), marks.size());
+  marks_ = mark_memory_.tensor(DType::kUInt8, {static_cast<std::int64_t>(marks.size())});
+  context.upload<std::uint8_t>(marks_, marks);
 }
 
 Tensor Parameters::gradient(ParameterId id) const {

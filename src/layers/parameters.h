@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/touched.h"
 #include "layers/initializer.h"
 #include "runtime/context.h"
 
@@ -22,6 +23,7 @@ struct ParameterSpec {
   Shape shape;
   Initializer initializer;
   bool trained = true;  ///< whether optimisers may change it
+  bool marked = false;  ///< whether who adds to its gradient marks what it adds to
 };
 
 using ParameterId = std::size_t;
@@ -33,6 +35,11 @@ class Parameters {
  public:
   ParameterId declare(std::string name, const Shape& shape, Initializer initializer,
                       bool trained = true);
+
+  /// Says whether all that add to a parameter's gradient mark what they add to
+  /// (kernels/touched.h), which is worth it for those of which a step touches little; at first
+  /// nobody does. Before allocate.
+  void set_marked(ParameterId id, bool marked);
 
   /// Takes memory on the context's device. `master` is float32, or float64 for gradient checks.
   void allocate(const Context& context, DType master, bool with_gradients);
@@ -51,6 +58,9 @@ class Parameters {
   /// [N] over all parameters, padding between them (kept zero) included.
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
+  /// Which of all gradients, or of a parameter's, may be other than zero.
+  kernels::Touched touched() const { return {marks_, 0}; }
+  kernels::Touched touched(ParameterId id) const { return {marks_, offsets_[id]}; }
   /// Number of parameters proper, without padding.
   std::int64_t element_count() const;
   /// Where a parameter starts in the flat arenas, in elements.
@@ -73,6 +83,7 @@ class Parameters {
 
  private:
   Tensor view(const Tensor& flat, ParameterId id) const;
+  void make_marks(const Context& context);
 
   std::vector<ParameterSpec> specs_;
   std::vector<std::int64_t> offsets_;
@@ -80,8 +91,10 @@ class Parameters {
   DType dtype_ = DType::kFloat32;
   Buffer value_memory_;
   Buffer gradient_memory_;
+  Buffer mark_memory_;
   Tensor values_;
   Tensor gradients_;
+  Tensor marks_;  ///< absent if no parameter is marked
 };
 
 }  // namespace sluice::layers

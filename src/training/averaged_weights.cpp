@@ -19,6 +19,8 @@ AveragedWeights::~AveragedWeights() {
   if (parameters_ == nullptr) return;
   try {
     context_->copy(parameters_->values(), parameters_->gradients());
+    // What isn't marked must be zero.
+    context_->zero(parameters_->gradients());
   } catch (const Error& error) {
     // Only a device that is lost refuses; whatever is asked of it next fails likewise.
     base::log(base::LogLevel::kWarning, "the weights could not be put back: {}", error.what());

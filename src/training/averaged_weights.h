@@ -9,7 +9,7 @@ namespace sluice::training {
 
 /// While it lives, a model's parameters are the moving average that its optimiser keeps; they stay
 /// as they are if it keeps none. The parameters themselves wait in the memory of the gradients,
-/// which are lost. Does not wait for the device.
+/// which are zero afterwards. Does not wait for the device.
 class AveragedWeights {
  public:
   /// `steps` that the optimiser has made, at least one. All arguments must outlive this.

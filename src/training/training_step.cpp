@@ -3,6 +3,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/loss/loss.h"
 #include "kernels/optimizer/loss_scale.h"
+#include "kernels/optimizer/optimizer.h"
 #include "runtime/span.h"
 
 namespace sluice::training {
@@ -96,7 +97,8 @@ void TrainingStep::forward_backward(const Context& context, models::TrainingPlan
 
 void TrainingStep::zero_gradients(const Context& context) const {
   const runtime::Span span(context, "optimizer", "zero gradients");
-  context.zero(model_->parameters().gradients());
+  const layers::Parameters& parameters = model_->parameters();
+  kernels::optimizer::zero_gradients(context, {parameters.gradients(), parameters.touched()});
 }
 
 // All else that a step holds on to lives as long as this and never moves.

@@ -47,6 +47,7 @@ void gather(const Context& context, const Tensor& table, const Tensor& tokens, c
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {
   check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
   check_master(args.d_table, "embedding gather backward");
+  check_touched(args.touched, args.d_table.element_count(), "embedding gather backward");
   leaves(context).gather_backward(context.stream(), args);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/touched.h"
 #include "runtime/context.h"
 #include "runtime/tensor.h"
 
@@ -25,6 +26,7 @@ struct GatherBackwardArgs {
   Tensor d_table;  ///< [V, E], added to
   /// Tokens equal to this are skipped, so that their row of the table never learns; -1: none.
   std::int32_t padding = -1;
+  Touched touched = {};  ///< of d_table: in/out, what is added to is marked
 };
 
 /// d_table[tokens[i]] += d_out[i], in rising i for each element, or on a GPU, where a table has few

@@ -12,6 +12,7 @@ inline constexpr std::int64_t kNormBlock = 16384;
 /// The operations of optimizer.h on one kind of device: arguments are checked already, and each is
 /// queued on the stream.
 struct Leaves {
+  void (*zero_gradients)(Stream& stream, const ZeroGradientsArgs& args);
   void (*sum_of_squares)(Stream& stream, const SumOfSquaresArgs& args);
   void (*adam_step)(Stream& stream, const AdamArgs& args);
   void (*sgd_step)(Stream& stream, const SgdArgs& args);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/optimizer/loss_scale.h"
+#include "kernels/touched.h"
 #include "runtime/context.h"
 #include "runtime/tensor.h"
 
@@ -19,15 +20,25 @@ using runtime::Tensor;
 /// Partial sums that `sum_of_squares` needs for n elements.
 std::int64_t partial_count(std::int64_t n);
 
+struct ZeroGradientsArgs {
+  Tensor gradients;  ///< [n], out: zero
+  Touched touched;   ///< in/out: marks of all of them, which are taken away
+};
+
+/// Writes only what is marked.
+void zero_gradients(const Context& context, const ZeroGradientsArgs& args);
+
 struct SumOfSquaresArgs {
   Tensor gradients;  ///< [n]
   Tensor partials;   ///< scratch, float64 [at least partial_count(n)]
   Tensor sum;        ///< out float64 [1]; not finite if an element isn't
   Tensor loss_scale =
       {};  ///< that gradients carry (loss_scale.h), which the sum doesn't; absent: none
+  Touched touched = {};  ///< of all gradients
 };
 
-/// sum of (gradients / scale)^2, in float64 over fixed blocks.
+/// sum of (gradients / scale)^2, in float64 over fixed blocks; the same bits whether what is zero
+/// is marked or not.
 void sum_of_squares(const Context& context, const SumOfSquaresArgs& args);
 
 /// Clipping by the global norm: gradients are multiplied by min(1, max_norm / (norm + 1e-6)), as
@@ -48,8 +59,9 @@ struct Clipping {
 ///   p -= learning_rate / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
 /// which is what torch.optim.Adam and AdamW compute.
 struct AdamArgs {
-  Tensor parameters;     ///< p [n], in/out
-  Tensor gradients;      ///< [n]
+  Tensor parameters;  ///< p [n], in/out
+  Tensor gradients;   ///< [n], not read but taken to be zero where not touched
+  Touched touched = {};
   Tensor first_moment;   ///< m [n], in/out, zero before the first step
   Tensor second_moment;  ///< v [n], in/out, zero before the first step
   Clipping clipping;
@@ -68,8 +80,9 @@ void adam_step(const Context& context, const AdamArgs& args);
 ///   g += weight_decay * p,  buffer = momentum * buffer + g
 ///   p -= learning_rate * buffer, or with nesterov: p -= learning_rate * (g + momentum * buffer)
 struct SgdArgs {
-  Tensor parameters;       ///< p [n], in/out
-  Tensor gradients;        ///< [n]
+  Tensor parameters;  ///< p [n], in/out
+  Tensor gradients;   ///< [n], not read but taken to be zero where not touched
+  Touched touched = {};
   Tensor momentum_buffer;  ///< [n], in/out, zero before the first step; absent without momentum
   Clipping clipping;
   Tensor learning_rate;  ///< float64 [1], on the device as Adam's

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "unit/support/on_device.h"
+#include "unit/support/temporary_folder.h"
 
 namespace sluice::kernels::optimizer {
 namespace {
@@ -71,6 +72,143 @@ TEST_P(Optimizer, SumOfSquaresDoesNotDependOnThreads) {
     return get<double>(norm_of(g));
   };
   EXPECT_TRUE(same_bits(run(1), run(3)));
+}
+
+/// Gradients of which some chunks have no mark, and are zero.
+struct Sparse {
+  std::vector<float> values;
+  std::vector<std::uint8_t> marks;
+
+  Sparse(std::mt19937_64& engine, std::int64_t n) : values(random_values<float>(engine, n)) {
+    for (std::int64_t chunk = 0; chunk < touched_chunks(n); ++chunk) {
+      // Whole blocks of the norm without any, too.
+      const bool rare = chunk / 200 % 2 == 1;
+      marks.push_back(static_cast<std::uint8_t>(rare ? engine() % 300 == 0 : engine() % 3));
+    }
+    fill_untouched(0);
+  }
+  void fill_untouched(float value) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (marks[i / kTouchedChunk] == kUntouched) values[i] = value;
+    }
+  }
+};
+
+// Those without a mark are full of NaN, which nobody may read.
+TEST_P(Optimizer, LeavesOutWhatIsNotTouched) {
+  for (const std::int64_t n : {1, 127, 128, 130, 20011, 70007}) {
+    for (const std::int64_t begin : {0, 16, 112, 131}) {
+      if (begin >= n) continue;
+      Sparse sparse(engine_, n);
+      const Tensor dense = put(sparse.values), marks = put(sparse.marks);
+      sparse.fill_untouched(std::numeric_limits<float>::quiet_NaN());
+      const Tensor bare = put(sparse.values);
+      const auto sum_of = [&](const Tensor& gradients, const Touched& touched) {
+        SumOfSquaresArgs args;
+        args.gradients = gradients;
+        args.partials = poisoned(DType::kFloat64, {partial_count(n)});
+        args.sum = poisoned(DType::kFloat64, {1});
+        args.touched = touched;
+        sum_of_squares(context_, args);
+        return args.sum;
+      };
+      const Tensor sum = sum_of(dense, {});
+      EXPECT_TRUE(same_bits(get<double>(sum_of(bare, {marks})), get<double>(sum)));
+
+      const auto start = random_values<float>(engine_, n - begin);
+      const auto moments = random_values<float>(engine_, n - begin);
+      const auto run = [&](auto args, bool decoupled_or_nesterov, double decay,
+                           const Tensor& gradients, const Touched& touched) {
+        args.parameters = put(start);
+        args.gradients = gradients.slice(0, begin, n);
+        args.touched = touched;
+        args.clipping = {sum, 2.0};
+        args.learning_rate = put_number(0.1);
+        args.weight_decay = decay;
+        const Tensor first = put(moments);
+        if constexpr (std::is_same_v<decltype(args), AdamArgs>) {
+          args.first_moment = first;
+          args.second_moment = put(std::vector<float>(start.size(), 0.25f));
+          args.step = put_number(3);
+          args.decoupled_decay = decoupled_or_nesterov;
+          adam_step(context_, args);
+        } else {
+          args.momentum_buffer = first;
+          args.nesterov = decoupled_or_nesterov;
+          sgd_step(context_, args);
+        }
+        return std::pair(get<float>(args.parameters), get<float>(first));
+      };
+      const auto check = [&](const auto& args) {
+        for (const bool variant : {false, true}) {
+          for (const double decay : {0.0, 0.1}) {
+            const auto [expected, expected_first] = run(args, variant, decay, dense, {});
+            const auto [got, first] = run(args, variant, decay, bare, {marks, begin});
+            EXPECT_TRUE(same_bits(got, expected)) << n << " " << begin;
+            EXPECT_TRUE(same_bits(first, expected_first)) << n << " " << begin;
+          }
+        }
+      };
+      check(AdamArgs{});
+      for (const double momentum : {0.0, 0.9}) {
+        SgdArgs args;
+        args.momentum = momentum;
+        check(args);
+      }
+      release_memory();
+    }
+  }
+}
+
+TEST_P(Optimizer, ZeroesWhatIsTouched) {
+  const auto check = [&](auto type, std::int64_t n, std::int64_t offset) {
+    using T = decltype(type);
+    const Sparse sparse(engine_, n);
+    const auto before = random_values<T>(engine_, n + offset + 1);
+    const Tensor all = put(before), marks = put(sparse.marks);
+    const Tensor gradients = all.slice(0, offset, offset + n);
+    zero_gradients(context_, {gradients, {marks}});
+    auto expected = before;
+    auto expected_marks = sparse.marks;
+    for (std::size_t i = 0; i < sparse.values.size(); ++i) {
+      if (sparse.marks[i / kTouchedChunk] != kUntouched) {
+        expected[i + static_cast<std::size_t>(offset)] = 0;
+      }
+    }
+    for (std::uint8_t& mark : expected_marks) {
+      if (mark == kTouched) mark = kUntouched;
+    }
+    EXPECT_EQ(get<T>(all), expected) << n << " " << offset;
+    EXPECT_EQ(get<std::uint8_t>(marks), expected_marks) << n << " " << offset;
+    zero_gradients(context_, {gradients, {}});
+    std::fill(expected.begin() + offset, expected.begin() + offset + n, T{0});
+    EXPECT_EQ(get<T>(all), expected);
+  };
+  for (const std::int64_t n : {1, 127, 128, 129, 4099, 70007}) {
+    for (const std::int64_t offset : {0, 1, 4}) {
+      check(float{}, n, offset);
+      check(double{}, n, offset);
+    }
+  }
+}
+
+TEST_P(Optimizer, RefusesMarksThatDoNotReach) {
+  const Tensor g = put(std::vector<float>(300, 1.0f));
+  const Tensor marks = put(std::vector<std::uint8_t>(2, kTouched));
+  EXPECT_EQ(std::string(testing::error_of([&] {
+                          zero_gradients(context_, {g, {marks}});
+                        }).what()),
+            "zero_gradients: 2 marks of 128 elements each don't reach from element 0 on over 300 "
+            "gradients");
+  EXPECT_THROW(zero_gradients(context_, {g.slice(0, 0, 100), {marks, 16}}), Error);
+  EXPECT_THROW(zero_gradients(context_, {g, {g}}), Error);
+  SgdArgs sgd;
+  sgd.parameters = sgd.gradients = g.slice(0, 0, 100);
+  sgd.learning_rate = put_number(1.0);
+  sgd.touched = {marks, 156};
+  sgd_step(context_, sgd);
+  sgd.touched = {marks, 157};
+  EXPECT_THROW(sgd_step(context_, sgd), Error);
 }
 
 /// The formulas as torch.optim documents them, in float64.

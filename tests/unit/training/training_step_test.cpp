@@ -27,9 +27,10 @@ class TrainingStepTest : public testing::OnDevice {
 
   models::Seq2SeqConfig model_config() const {
     models::Seq2SeqConfig config;
-    config.source_vocabulary = 19;
-    config.target_vocabulary = 23;
-    config.embedding = 8;
+    config.source_vocabulary = source_vocabulary_;
+    config.target_vocabulary = target_vocabulary_;
+    config.tie_embeddings = tie_;
+    config.embedding = tie_ == "none" ? 8 : 16;
     config.hidden = 16;
     config.encoder_layers = 2;
     config.decoder_layers = 2;
@@ -51,8 +52,8 @@ class TrainingStepTest : public testing::OnDevice {
       const auto length = [&](std::int64_t most) {
         return row == 0 ? most : static_cast<std::int64_t>(random_() % (most + 1));
       };
-      corpus.source.push_back(sentence(length(extent.source), 19));
-      corpus.target.push_back(sentence(length(extent.target - 1), 23));
+      corpus.source.push_back(sentence(length(extent.source), source_vocabulary_));
+      corpus.target.push_back(sentence(length(extent.target - 1), target_vocabulary_));
     }
     return corpus;
   }
@@ -72,7 +73,7 @@ class TrainingStepTest : public testing::OnDevice {
   static double rate_of(std::int64_t step) { return 1e-2 / static_cast<double>(step); }
 
   struct Trained {
-    std::vector<float> parameters;
+    std::vector<float> parameters, gradients;  ///< after the last step
     std::vector<double> losses, norms;
 
     bool operator==(const Trained&) const = default;
@@ -91,8 +92,12 @@ class TrainingStepTest : public testing::OnDevice {
     }
     return trained;
   }
-  std::unique_ptr<models::Seq2Seq> make_model() {
+  std::unique_ptr<models::Seq2Seq> make_model(bool marked = true) {
     auto model = std::make_unique<models::Seq2Seq>(model_config());
+    layers::Parameters& parameters = model->parameters();
+    for (layers::ParameterId id = 0; !marked && id < parameters.specs().size(); ++id) {
+      parameters.set_marked(id, false);
+    }
     model->parameters().allocate(context_, runtime::DType::kFloat32, true);
     model->parameters().initialize(context_, 3);
     return model;
@@ -107,13 +112,16 @@ class TrainingStepTest : public testing::OnDevice {
       return std::pair(get<double>(sums.loss)[0], get_scalar<double>(sums.gradient_squares));
     });
     trained.parameters = get<float>(model->parameters().values());
+    trained.gradients = get<float>(model->parameters().gradients());
     if (graphs != nullptr) *graphs = steps.graphs();
     return trained;
   }
 
-  /// The same of padded batches, never captured, each with a plan and memory of its own.
+  /// The same of padded batches, never captured, each with a plan and memory of its own, without
+  /// marks of what gradients touch.
   Trained by_hand(const std::vector<data::Batch>& batches) {
-    const auto model = make_model();
+    const auto model = make_model(false);
+    EXPECT_FALSE(model->parameters().touched().marks);
     Optimizer optimizer(context_, model->parameters(), optimizer_);
     std::vector<std::unique_ptr<runtime::Arena>> arenas;
     Trained trained = train(batches, [&](const auto& some, std::int64_t step) {
@@ -139,9 +147,12 @@ class TrainingStepTest : public testing::OnDevice {
       return std::pair(loss, get_scalar<double>(optimizer.sum_of_squares()));
     });
     trained.parameters = get<float>(model->parameters().values());
+    trained.gradients = get<float>(model->parameters().gradients());
     return trained;
   }
 
+  int source_vocabulary_ = 19, target_vocabulary_ = 23;
+  std::string tie_ = "none";
   double dropout_ = 0.25;
   std::size_t accumulate_ = 1;
   OptimizerConfig optimizer_;
@@ -160,6 +171,52 @@ TEST_P(TrainingStepTest, CapturedStepsAreThoseThatAreQueued) {
   optimizer_.optimizer = "sgd";
   optimizer_.momentum = 0.9;
   EXPECT_EQ(by_steps(batches, true), by_hand(batches));
+}
+
+/// Rows of an embedding that no token of a step touched are neither zeroed nor read; whoever else
+/// touches the table, and however steps are made, nothing shows of that.
+TEST_P(TrainingStepTest, UntouchedRowsAreAsIfTheyWereRead) {
+  source_vocabulary_ = target_vocabulary_ = 700;
+  const auto batches = draw({{5, 7, 10}, {3, 5, 9}, {8, 8, 12}, {1, 6, 11}});
+  struct Case {
+    const char *tie, *optimizer;
+    std::size_t accumulate;
+    double momentum, clip_norm;
+  };
+  for (const Case& of : std::initializer_list<Case>{{"none", "adam", 1, 0, 0.5},
+                                                    {"none", "sgd", 2, 0.9, 0},
+                                                    {"decoder", "sgd", 1, 0, 0.5},
+                                                    {"all", "adam", 2, 0, 0}}) {
+    SCOPED_TRACE(::testing::Message() << of.tie << ' ' << of.optimizer);
+    tie_ = of.tie;
+    accumulate_ = of.accumulate;
+    optimizer_.optimizer = of.optimizer;
+    optimizer_.momentum = of.momentum;
+    optimizer_.clip_norm = of.clip_norm;
+    optimizer_.weight_decay = 0.1;
+    EXPECT_EQ(static_cast<bool>(make_model()->parameters().touched().marks), tie_ != "all");
+    EXPECT_EQ(by_steps(batches, true), by_hand(batches));
+    release_memory();
+  }
+}
+
+// The last of three steps has 15 source and 18 target tokens; rows of 8 lie in one chunk each.
+TEST_P(TrainingStepTest, OnlyRowsOfTheLastStepKeepMarks) {
+  source_vocabulary_ = target_vocabulary_ = 700;
+  const auto model = make_model();
+  const layers::Parameters& parameters = model->parameters();
+  TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
+  std::int64_t step = 0;
+  for (const data::Batch& batch : draw({{16, 8, 12}, {16, 8, 12}, {3, 5, 6}})) {
+    steps.run(context_, {&batch, 1}, ++step, 1e-2);
+  }
+  const auto marks = get<std::uint8_t>(parameters.touched().marks);
+  EXPECT_LE(std::count(marks.begin(), marks.end(), kernels::kTouched), 15 + 18);
+  const auto gradients = get<float>(parameters.gradients());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (marks[i / kernels::kTouchedChunk] != kernels::kUntouched) continue;
+    ASSERT_EQ(gradients[i], 0) << i;
+  }
 }
 
 TEST_P(TrainingStepTest, CapturedBatchesOfAStepAreThoseThatAreQueued) {
@@ -240,6 +297,8 @@ TEST_P(TrainingStepTest, EachPrecisionHasItsOwnGraph) {
 /// Against the average as its definition has it, in double precision.
 TEST_P(TrainingStepTest, AveragesTheWeightsOfAllSteps) {
   optimizer_.ema_decay = 0.7;
+  // Most rows of embeddings are then untouched in a step: the averages lie in their gradients.
+  source_vocabulary_ = target_vocabulary_ = 700;
   const auto batches = draw({{5, 7, 10}, {16, 8, 12}, {3, 5, 9}, {11, 8, 12}, {1, 6, 11}});
   const auto model = make_model();
   const layers::Parameters& parameters = model->parameters();

@@ -55,6 +55,15 @@ void add_rows(const From* d_out, const Tokens& tokens, std::int32_t padding, To*
   }
 }
 
+void mark_rows(const Tokens& tokens, const GatherBackwardArgs& args) {
+  const Marks marks(args.touched);
+  const std::int64_t features = args.d_table.size(1);
+  for (std::int64_t i = 0; i < tokens.count; ++i) {
+    const std::int64_t row = tokens.data[i];
+    if (row != args.padding) marks.touch(row * features, (row + 1) * features);
+  }
+}
+
 }  // namespace
 
 /// Calls body(tag of the table, tag of the rows): the same type, or rows of 16 bits for float32.
@@ -98,6 +107,7 @@ void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args) {
     using From = typename decltype(out_tag)::type;
     stream.launch([args, tokens = Tokens(args.tokens)] {
       tokens.check(args.d_table.size(0));
+      mark_rows(tokens, args);
       add_rows(args.d_out.data_as<const From>(), tokens, args.padding, args.d_table.data_as<To>(),
                args.d_table.size(1));
     });

@@ -31,6 +31,7 @@ struct Problem {
   float* d_table;
   std::int64_t features;
   std::int32_t vocabulary;
+  Marks marks;
 };
 
 template <typename Stored>
@@ -92,7 +93,11 @@ __global__ void __launch_bounds__(kMostCopies) few_rows_kernel(Problem<Stored> p
                 __shfl_down_sync(kAllLanes, sum.z, distance),
                 __shfl_down_sync(kAllLanes, sum.w, distance)});
     }
-    if (lane == 0) add(*reinterpret_cast<float4*>(p.d_table + row * p.features + column), sum);
+    if (lane == 0) {
+      const std::int64_t at = row * p.features + column;
+      add(*reinterpret_cast<float4*>(p.d_table + at), sum);
+      p.marks.touch(at, at + kColumns);
+    }
   }
 }
 
@@ -118,6 +123,7 @@ bool add_back(Stream& stream, const GatherBackwardArgs& args) {
   p.d_table = args.d_table.data_as<float>();
   p.vocabulary = static_cast<std::int32_t>(args.d_table.size(0));
   p.features = args.d_table.size(1);
+  p.marks = Marks(args.touched);
   const int copies =
       copies_for(runtime::cuda::gpu_of(stream), args.d_table.size(0), args.tokens.element_count());
   if (copies == 0 || p.features % kColumns != 0 ||

@@ -6,7 +6,7 @@ namespace sluice::kernels::embedding::cuda {
 
 /// gather_backward of float32 tables with so few rows that many copies fit in a block's shared
 /// memory (some 200); false, and nothing is queued, if this one is not such. The order of sums
-/// depends on the shapes alone.
+/// depends on the shapes alone. Marks all rows.
 bool add_to_few_rows(Stream& stream, const GatherBackwardArgs& args);
 
 }  // namespace sluice::kernels::embedding::cuda

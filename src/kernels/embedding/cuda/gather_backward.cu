@@ -51,6 +51,7 @@ struct Problem {
   T* d_table;
   std::int64_t vocabulary, features;
   int bin_bits;  ///< a block's rows are those with one value of that many lowest bits
+  Marks marks;   ///< of the table
 
   __device__ bool takes(std::int32_t token, unsigned bin) const {
     return token >= 0 && token < vocabulary && token != padding &&
@@ -195,10 +196,23 @@ __device__ const Stored* source_of(const Problem<T, Stored>& p, const Place<T, S
   return place.d_out + static_cast<std::int64_t>(entry & (kWindow - 1)) * p.features;
 }
 
+/// Where in the table the row of an entry begins.
+template <typename T, typename Stored>
+__device__ std::int64_t start_of(const Problem<T, Stored>& p, unsigned entry) {
+  return (static_cast<std::int64_t>(row_of(entry)) << p.bin_bits | blockIdx.x) * p.features;
+}
+
 template <typename T, typename Stored>
 __device__ T* target_of(const Problem<T, Stored>& p, unsigned entry) {
-  const std::int64_t row = static_cast<std::int64_t>(row_of(entry)) << p.bin_bits | blockIdx.x;
-  return p.d_table + row * p.features;
+  return p.d_table + start_of(p, entry);
+}
+
+/// Marks what the block adds to of an entry's row.
+template <typename T, typename Stored>
+__device__ void mark(const Problem<T, Stored>& p, unsigned entry) {
+  const std::int64_t first = std::int64_t{blockIdx.y} * kColumns<T>;
+  const std::int64_t start = start_of(p, entry), end = first + kColumns<T>;
+  p.marks.touch(start + first, start + (end < p.features ? end : p.features));
 }
 
 template <typename T>
@@ -294,6 +308,7 @@ __device__ void add_rows(const Problem<T, Stored>& p, Memory<T>& memory, std::in
     const int mine = base + lane * kWarps;
     const bool is_first =
         mine < count && (mine == 0 || row_of(entries[mine]) != row_of(entries[mine - 1]));
+    if (is_first) mark(p, entries[mine]);
     unsigned firsts = __ballot_sync(kAllLanes, is_first);
     while (firsts != 0) {
       Segment segments[kSome];
@@ -357,6 +372,7 @@ void add_back(Stream& stream, const GatherBackwardArgs& args) {
   p.d_table = args.d_table.data_as<T>();
   p.vocabulary = args.d_table.size(0);
   p.features = args.d_table.size(1);
+  p.marks = Marks(args.touched);
   const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
   p.bin_bits = bin_bits_for(p.vocabulary, chunks);
   const bool aligned =

@@ -26,27 +26,33 @@ double steps_of(const AdamArgs& args) {
   return loss_scale != nullptr ? steps - loss_scale[kSkippedSteps] : steps;
 }
 
-/// Calls body(begin, end) for pieces of [0, count) as large as a block of the norm, from OpenMP
-/// threads.
-template <typename Body>
-void parallel_blocks(std::int64_t count, const Body& body) {
+template <typename T>
+constexpr T kZeros[kTouchedChunk] = {};
+
+/// Calls body(begin, count, gradients of those elements) for pieces of [0, count) that have one
+/// mark, from OpenMP threads, which take as many elements at a time as a block of the norm has.
+template <typename T, typename Body>
+void parallel_pieces(std::int64_t count, const T* gradients, const Marks& marks, const Body& body) {
 #pragma omp parallel for schedule(static) if (count > kNormBlock)
-  for (std::int64_t begin = 0; begin < count; begin += kNormBlock) {
-    body(begin, std::min(begin + kNormBlock, count));
+  for (std::int64_t block = 0; block < count; block += kNormBlock) {
+    const std::int64_t end = std::min(block + kNormBlock, count);
+    for (std::int64_t begin = block; begin < end;) {
+      const std::int64_t next = std::min(marks.end_of_chunk(begin), end);
+      body(begin, next - begin, marks.touched(begin) ? gradients + begin : kZeros<T>);
+      begin = next;
+    }
   }
 }
 
 template <typename T>
 struct Adam {
   T* parameters;
-  const T* gradients;
   T* first;
   T* second;
   T factor, decay, shrink, beta1, rest1, beta2, rest2, step_size, root_correction, epsilon;
 
   Adam(const AdamArgs& args, double gradient_factor)
       : parameters(args.parameters.data_as<T>()),
-        gradients(args.gradients.data_as<const T>()),
         first(args.first_moment.data_as<T>()),
         second(args.second_moment.data_as<T>()),
         factor(static_cast<T>(gradient_factor)),
@@ -63,13 +69,13 @@ struct Adam {
     root_correction = static_cast<T>(std::sqrt(1 - std::pow(args.beta2, steps)));
   }
 
-  void operator()(std::int64_t begin, std::int64_t end) const {
+  void operator()(std::int64_t begin, std::int64_t count, const T* gradients) const {
     // Through local pointers the compiler sees that no store changes them; the arenas are apart.
-    T* __restrict p = parameters;
+    T* __restrict p = parameters + begin;
     const T* __restrict g = gradients;
-    T* __restrict m = first;
-    T* __restrict v = second;
-    for (std::int64_t i = begin; i < end; ++i) {
+    T* __restrict m = first + begin;
+    T* __restrict v = second + begin;
+    for (std::int64_t i = 0; i < count; ++i) {
       const T gradient = factor * g[i] + decay * p[i];
       m[i] = beta1 * m[i] + rest1 * gradient;
       v[i] = beta2 * v[i] + rest2 * gradient * gradient;
@@ -81,14 +87,12 @@ struct Adam {
 template <typename T>
 struct Sgd {
   T* parameters;
-  const T* gradients;
   T* buffer;  // or null
   T factor, decay, learning_rate, momentum;
   bool nesterov;
 
   Sgd(const SgdArgs& args, double gradient_factor)
       : parameters(args.parameters.data_as<T>()),
-        gradients(args.gradients.data_as<const T>()),
         buffer(args.momentum == 0 ? nullptr : args.momentum_buffer.data_as<T>()),
         factor(static_cast<T>(gradient_factor)),
         decay(static_cast<T>(args.weight_decay)),
@@ -96,14 +100,16 @@ struct Sgd {
         momentum(static_cast<T>(args.momentum)),
         nesterov(args.nesterov) {}
 
-  void operator()(std::int64_t begin, std::int64_t end) const {
-    for (std::int64_t i = begin; i < end; ++i) {
-      T change = factor * gradients[i] + decay * parameters[i];
-      if (buffer != nullptr) {
-        buffer[i] = momentum * buffer[i] + change;
-        change = nesterov ? change + momentum * buffer[i] : buffer[i];
+  void operator()(std::int64_t begin, std::int64_t count, const T* gradients) const {
+    T* p = parameters + begin;
+    T* b = buffer != nullptr ? buffer + begin : nullptr;
+    for (std::int64_t i = 0; i < count; ++i) {
+      T change = factor * gradients[i] + decay * p[i];
+      if (b != nullptr) {
+        b[i] = momentum * b[i] + change;
+        change = nesterov ? change + momentum * b[i] : b[i];
       }
-      parameters[i] -= learning_rate * change;
+      p[i] -= learning_rate * change;
     }
   }
 };
@@ -115,7 +121,9 @@ void launch_step(Stream& stream, const Args& args) {
     using T = typename decltype(tag)::type;
     stream.launch([args] {
       const std::optional<double> factor = gradient_factor(args.clipping);
-      if (factor) parallel_blocks(args.parameters.size(0), Step<T>(args, *factor));
+      if (!factor) return;
+      parallel_pieces(args.parameters.size(0), args.gradients.template data_as<const T>(),
+                      Marks(args.touched), Step<T>(args, *factor));
     });
   });
 }

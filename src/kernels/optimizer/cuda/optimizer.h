@@ -5,6 +5,7 @@
 /// The CUDA leaves of optimizer.h: arguments are checked already.
 namespace sluice::kernels::optimizer::cuda {
 
+void zero_gradients(Stream& stream, const ZeroGradientsArgs& args);
 void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args);
 void adam_step(Stream& stream, const AdamArgs& args);
 void sgd_step(Stream& stream, const SgdArgs& args);

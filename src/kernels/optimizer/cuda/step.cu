@@ -129,10 +129,13 @@ struct Arenas {
   T* first;   ///< or null
   T* second;  ///< or null
   std::int64_t count;
+  Marks marks;
 
+  /// Whether groups of four may be moved at once and have one mark.
   bool aligned() const {
     const auto bits = [](const T* data) { return reinterpret_cast<std::uintptr_t>(data); };
-    return ((bits(parameters) | bits(gradients) | bits(first) | bits(second)) % 16) == 0;
+    return ((bits(parameters) | bits(gradients) | bits(first) | bits(second)) % 16) == 0 &&
+           marks.begin % 4 == 0;
   }
 };
 
@@ -146,8 +149,8 @@ __device__ void step_elements(const Arenas<T>& a, std::int64_t i, const Step& st
   const auto store = [i](T* to, const Values& values) {
     *reinterpret_cast<Values*>(to + i) = values;
   };
-  Values p = load(a.parameters), m{}, v{};
-  const Values g = load(a.gradients);
+  Values p = load(a.parameters), g{}, m{}, v{};
+  if (a.marks.touched(i)) g = load(a.gradients);
   const bool has_first = a.first != nullptr;
   if (has_first) m = load(a.first);
   if constexpr (Step::kHasSecond) v = load(a.second);
@@ -201,9 +204,9 @@ void launch_step(Stream& stream, const Arenas<T>& arenas, const Source& source,
 void adam_step(Stream& stream, const AdamArgs& args) {
   base::dispatch_master(args.parameters.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Arenas<T> arenas{args.parameters.data_as<T>(), args.gradients.data_as<const T>(),
+    const Arenas<T> arenas{args.parameters.data_as<T>(),   args.gradients.data_as<const T>(),
                            args.first_moment.data_as<T>(), args.second_moment.data_as<T>(),
-                           args.parameters.size(0)};
+                           args.parameters.size(0),        Marks(args.touched)};
     launch_step(stream, arenas, AdamSource(args), args.clipping);
   });
 }
@@ -212,8 +215,12 @@ void sgd_step(Stream& stream, const SgdArgs& args) {
   base::dispatch_master(args.parameters.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* buffer = args.momentum == 0 ? nullptr : args.momentum_buffer.data_as<T>();
-    const Arenas<T> arenas{args.parameters.data_as<T>(), args.gradients.data_as<const T>(), buffer,
-                           nullptr, args.parameters.size(0)};
+    const Arenas<T> arenas{args.parameters.data_as<T>(),
+                           args.gradients.data_as<const T>(),
+                           buffer,
+                           nullptr,
+                           args.parameters.size(0),
+                           Marks(args.touched)};
     launch_step(stream, arenas, SgdSource(args), args.clipping);
   });
 }

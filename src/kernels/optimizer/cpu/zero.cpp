@@ -1,0 +1,32 @@
+#include <algorithm>
+
+#include "base/dtype.h"
+#include "kernels/optimizer/cpu/optimizer.h"
+
+namespace sluice::kernels::optimizer::cpu {
+namespace {
+
+template <typename T>
+void run(const ZeroGradientsArgs& args) {
+  auto* gradients = args.gradients.data_as<T>();
+  auto* marks = args.touched.marks.data_as<std::uint8_t>();
+  const std::int64_t count = args.gradients.size(0);
+#pragma omp parallel for schedule(static) if (count > kNormBlock)
+  for (std::int64_t begin = 0; begin < count; begin += kTouchedChunk) {
+    std::uint8_t& mark = marks[touched_chunk_of(begin)];
+    if (mark == kUntouched) continue;
+    std::fill(gradients + begin, gradients + std::min(begin + kTouchedChunk, count), T{0});
+    if (mark == kTouched) mark = kUntouched;
+  }
+}
+
+}  // namespace
+
+void zero_gradients(Stream& stream, const ZeroGradientsArgs& args) {
+  base::dispatch_master(args.gradients.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    stream.launch([args] { run<T>(args); });
+  });
+}
+
+}  // namespace sluice::kernels::optimizer::cpu
