@@ -31,9 +31,13 @@ std::vector<std::vector<double>> masks(const DecoderCase& c, const runtime::Drop
 template <typename T>
 class OracleTest : public DecoderTest<T> {
  protected:
-  void check(const DecoderCase& c, std::uint64_t seed, const std::string& name, double tolerance) {
+  void check(const DecoderCase& c, std::uint64_t seed, const std::string& name, double tolerance,
+             double weight_scale = 1) {
     SCOPED_TRACE(name + " " + describe(c) + " seed " + std::to_string(seed));
     Sample<T> sample(c, seed);
+    for (auto* array : Sample<T>::arrays(sample.weights)) {
+      for (double& weight : *array) weight *= weight_scale;
+    }
     auto planned = this->plan(c.d, name, sample.weights);
     ForwardArgs forward = this->forward_args(c, sample.input);
     if (c.d.dropout > 0) {
@@ -79,6 +83,30 @@ class OracleTest : public DecoderTest<T> {
 
   void check_random(int count, double dropout) {
     check_random(count, dropout, [](const DecoderCase& c) { return OracleTest::tolerance(c); });
+  }
+
+  /// So many that a GPU's block for a row has fewer threads, which take several positions of keys
+  /// and values each. Sums of so many terms would have gates that are all open or shut, but for
+  /// small weights.
+  template <typename Tolerance>
+  void check_many_rows(Tolerance tolerance) {
+    std::mt19937_64 engine(13);
+    for (const auto attention : {AttentionType::kAdditive, AttentionType::kMultiplicative}) {
+      const bool additive = attention == AttentionType::kAdditive;
+      DecoderCase c = random_case(engine, CellType::kLstm, attention, base::dtype_of<T>());
+      c.d.rows = c.rows = additive ? 300 : 150;
+      c.d.source_time = c.source = 23;
+      c.d.target_time = c.time = 2;
+      c.d.layers = 1;
+      c.d.memory = 290;
+      c.d.hidden = additive ? 20 : 273;
+      if (additive) c.d.key = 261;
+      for (const Candidate& candidate : candidates(*this->device_)) {
+        if (candidate.refuse(c.d, *this->device_)) continue;
+        check(c, engine(), std::string(candidate.name), tolerance(c), 0x1p-3);
+        this->release_memory();
+      }
+    }
   }
 
   template <typename Tolerance>
@@ -182,6 +210,10 @@ TEST_P(OracleTestFloat32, MatchesOnRandomShapes) { check_random(10, 0); }
 TEST_P(OracleTestFloat64, MatchesWithDropout) { check_random(3, 0.3); }
 TEST_P(OracleTestFloat32, MatchesWithDropout) { check_random(3, 0.3); }
 
+TEST_P(OracleTestFloat32, MatchesWithManyRows) {
+  check_many_rows([](const DecoderCase& c) { return OracleTest::tolerance(c); });
+}
+
 TEST_P(OracleTestFloat32, MatchesWithTf32) {
   if (device_->runs_host_kernels()) GTEST_SKIP() << "this device has no TF32";
   context_.set_precision({DType::kFloat32, true});
@@ -195,6 +227,10 @@ TEST_P(OracleTestBFloat16, MatchesOnRandomShapes) {
 }
 TEST_P(OracleTestBFloat16, MatchesWithDropout) {
   check_random(3, 0.3, [](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-9); });
+}
+
+TEST_P(OracleTestBFloat16, MatchesWithManyRows) {
+  check_many_rows([](const DecoderCase& c) { return rounded_tolerance(c, 0x1p-9); });
 }
 
 TEST_P(OracleTestFloat16, MatchesOnRandomShapes) {

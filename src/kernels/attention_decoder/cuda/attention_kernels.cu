@@ -156,17 +156,16 @@ __device__ void softmax_backward(W* scores, const W* alpha, int length, W* warps
   }
 }
 
-/// Adds to the query's gradient what comes through one score.
+/// Adds to the query's gradient, but for the score vector's factor, what comes through one score.
 template <typename S>
 __device__ void add_query_gradient(const typename Spread<S>::Part& key, Wide<S> d_score,
                                    const typename Spread<S>::Part& query,
-                                   const typename Spread<S>::Part& vector,
                                    typename Spread<S>::Part& sum) {
   using W = Wide<S>;
 #pragma unroll
   for (int i = 0; i < kWidest<S>; ++i) {
     const W activation = Activation<S>::tanh(key.x[i] + query.x[i]);
-    sum.x[i] += d_score * vector.x[i] * (W(1) - activation * activation);
+    sum.x[i] += d_score * (W(1) - activation * activation);
   }
 }
 
@@ -199,12 +198,14 @@ __global__ void __launch_bounds__(kMostAttendThreads)
     sum_columns(
         view.length, key_width, view.keys, shared.parts,
         [&](int s, int k, const Part& key, Part& sum) {
-          add_query_gradient<S>(key, shared.scores[s], shared.query.load(k / kWidest<S>),
-                                shared.vector.load(k / kWidest<S>), sum);
+          add_query_gradient<S>(key, shared.scores[s], shared.query.load(k / kWidest<S>), sum);
         },
         [&](int k, Part sum) {
+          const Part vector = shared.vector.load(k / kWidest<S>);
 #pragma unroll
-          for (W& number : sum.x) number = within(number, args.limit);
+          for (int i = 0; i < kWidest<S>; ++i) {
+            sum.x[i] = within(sum.x[i] * vector.x[i], args.limit);
+          }
           store(args.d_query + view.row * key_width + k, sum);
         });
     return;

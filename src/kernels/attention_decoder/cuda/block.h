@@ -48,21 +48,31 @@ __device__ inline W block_sum(W value, W* parts) {
   return block_combine(value, parts, W(0), [](W v) { return warp_sum(v); });
 }
 
+/// Calls use(i, load(i)) for kCount numbers from i on, one every `step`, whose loads are on their
+/// way at once.
+template <int kCount, typename Load, typename Use>
+__device__ inline void use_loaded(int i, int step, const Load& load, const Use& use) {
+  decltype(load(0)) values[kCount];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) values[k] = load(i + k * step);
+  // Or the compiler puts off some of them until the first have been used, to save registers.
+  __syncwarp(__activemask());
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) use(i + k * step, values[k]);
+}
+
 /// Calls use(i, load(i)) for i = first, first + step, ... below `end`, in that order. Several loads
 /// are on their way at once.
 template <typename Load, typename Use>
 __device__ inline void for_each_loaded(int first, int end, int step, const Load& load,
                                        const Use& use) {
-  constexpr int kBatch = 4;
   int i = first;
-  for (; i + (kBatch - 1) * step < end; i += kBatch * step) {
-    decltype(load(0)) values[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] = load(i + k * step);
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) use(i + k * step, values[k]);
+  for (; i + 3 * step < end; i += 4 * step) use_loaded<4>(i, step, load, use);
+  if (i + step < end) {
+    use_loaded<2>(i, step, load, use);
+    i += 2 * step;
   }
-  for (; i < end; i += step) use(i, load(i));
+  if (i < end) use_loaded<1>(i, step, load, use);
 }
 
 /// scores[s] = sum over width of term(column, values), with the kWidest values of matrix [count,

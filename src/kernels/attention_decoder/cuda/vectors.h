@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/attention_decoder/cuda/numbers.h"
+#include "kernels/recurrent/cuda/cells.h"
 #include "runtime/cuda/neighbours.h"
 
 /// For .cu files only.
@@ -100,7 +101,7 @@ template <typename S>
 struct Activation {
   static __device__ Wide<S> tanh(Wide<S> x) {
     if constexpr (sizeof(S) == 2) {
-      return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x));
+      return recurrent::cuda::FastMath::tanh(x);
     } else {
       return ::tanh(x);
     }
