@@ -182,14 +182,15 @@ std::int64_t FeatureReader::rows() const {
 bool FeatureReader::next() {
   const bool more = frames_.next();
   ++at_;
-  if (next_targets() != more) refuse_count(more);
+  const bool more_targets = next_targets();
+  if (more_targets != more) require_same_count(more, more_targets);
   if (more) require_partner();
   return more;
 }
 
 /// The targets at hand are those of the frames: of the same place in arrays of the same name, and
 /// one for each frame.
-void FeatureReader::require_partner() const {
+void FeatureReader::require_partner() {
   if (!values_ && !labels_) return;
   if (by_name_ && frames_.arrays().names().size() > 1) {
     const std::string key = values_ ? values_->key() : labels_->key();
@@ -202,19 +203,23 @@ void FeatureReader::require_partner() const {
   }
   const std::int64_t steps = values_ ? values_->length() : std::ssize(labels_->labels());
   if (steps == frames_.length()) return;
-  fail(ErrorCode::kFormat, "{} has targets of {} frames, but {} has {} frames", target_name(),
-       steps, frames_.name(), frames_.length());
+  const std::string what = fmt::format("{} has targets of {} frames, but {} has {} frames",
+                                       target_name(), steps, frames_.name(), frames_.length());
+  require_same_count(true, true);  // which says more of what is wrong
+  fail(ErrorCode::kFormat, "{}", what);
 }
 
-/// One side has more sequences: says how many of each.
-void FeatureReader::refuse_count(bool more_features) {
+/// Reads both sides to their ends; says how many sequences each has, if they differ. Whether there
+/// is one at hand is given.
+void FeatureReader::require_same_count(bool more_features, bool more_targets) {
   std::int64_t features = at_, targets = at_;
   for (bool more = more_features; more; more = frames_.next()) ++features;
   if (!values_ && !labels_) {
     targets = rows();
-  } else if (!more_features) {
-    for (bool more = true; more; more = next_targets()) ++targets;
+  } else {
+    for (bool more = more_targets; more; more = next_targets()) ++targets;
   }
+  if (features == targets) return;
   if (!name_rows_.empty()) {
     fail(ErrorCode::kFormat, "'{}' has {} lines for {} sequences; it needs one label for each",
          targets_, targets, features);

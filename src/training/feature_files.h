@@ -43,8 +43,8 @@ class FeatureReader {
   void pair_by_name(data::ArrayReader& targets);
   std::int64_t rows() const;
   bool next_targets();
-  void require_partner() const;
-  [[noreturn]] void refuse_count(bool more_features);
+  void require_partner();
+  void require_same_count(bool more_features, bool more_targets);
 
   std::string features_, targets_;
   data::FrameReader frames_;

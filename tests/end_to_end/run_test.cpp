@@ -320,7 +320,15 @@ TEST_F(Run, BadInputIsRefused) {
   std::filesystem::create_directory(place_ / "ragged");
   place_.write("ragged/a.npy", npy_file({1, 2}, std::vector<float>{1.0F, 2.0F}));
   place_.write("ragged/b.npy", npy_file({1, 3}, std::vector<float>{1.0F, 2.0F, 3.0F}));
-  place_.expect_train_error({"data.features=ragged"}, {"b.npy'", "3 features", "a.npy'", "have 2"});
+  std::filesystem::create_directory(place_ / "each");
+  for (const std::string name : {"each/a.npy", "each/b.npy"}) {
+    place_.write(name, npy_file({1, 1}, std::vector<float>{1.0F}));
+  }
+  for (const std::string stream : {"false", "true"}) {
+    place_.expect_train_error(
+        {"data.features=ragged", "data.targets=each", "data.stream=" + stream},
+        {"b.npy'", "3 features", "a.npy'", "have 2"});
+  }
   place_.expect_train_error({"data.targets="}, {"data.features and data.targets"});
   place_.expect_train_error({"training.keep_best=accuracy"}, {"model.target is values"});
 
