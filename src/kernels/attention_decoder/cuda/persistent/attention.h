@@ -142,7 +142,7 @@ class AttentionRole {
     }
     const float factor = 1 / warp_sum(total);
 #pragma unroll
-    for (int i = 0; i < kAlphas; ++i) {
+    for (int i = 0; i < kOfLane; ++i) {
       // Of a row whose scores have NaN, what is past its end is still 0.
       alpha_[i] = lane() + i * 32 < source_ ? alpha_[i] * factor : 0;
     }
