@@ -79,8 +79,9 @@ __device__ void copy_items(const BackwardArguments<S>& args, const BackwardBlock
   }
 }
 
-/// Loads a [64, 64] tile of weights, lines of the depth, to shared memory: line l's eight columns
-/// from `column` are at at(l, column), null where there are none. By the threads of a role.
+/// Loads `tiles` [64, 64] tiles of weights, lines of the depth, to shared memory: eight columns of
+/// a tile's line from at(tile, line, column) on, zeros where that is null. By the threads of a
+/// role.
 template <typename S, typename At>
 __device__ void load_tiles(std::byte* to, int tiles, const At& at) {
 #pragma unroll 8

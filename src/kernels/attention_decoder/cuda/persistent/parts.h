@@ -10,7 +10,8 @@
 /// blocks of the step before, for which they have read their sums of the one before that.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
-/// The last bit of the n-th step's parts; parts begin with zeros.
+/// The last bit of the n-th step's parts; parts begin with zeros. (An infinity that has it set is
+/// NaN, which is as good a sign that numbers have grown too large.)
 __device__ inline std::uint32_t mark_of(int n) { return static_cast<std::uint32_t>(n / 2 & 1 ^ 1); }
 template <typename S>
 __device__ float* parts_of(const BackwardArguments<S>& args, Summed kind, int n) {
