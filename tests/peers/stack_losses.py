@@ -29,7 +29,8 @@ CASES = [
          clip_norm=0.25),
     dict(TOKENS, name="lstm_last_projected", pooling="last", bidirectional=True, layers=2,
          projections=[12, 8]),
-    dict(TOKENS, name="lstm_max", pooling="max"),
+    # Maxima and ReLUs have kinks, at which rounding and a higher rate would part trainings.
+    dict(TOKENS, name="lstm_max", pooling="max", learning_rate=1e-3),
     # The shape of a stack of four layers with projections of their own, put out as it is.
     dict(FRAMES, name="projected_values", pooling="none", layers=4, projections=[6, 6, 6, 8],
          target="values", outputs=8, output_layer=False),
@@ -41,7 +42,7 @@ CASES = [
     dict(FRAMES, name="weighted_frame_classes", pooling="none",
          class_weights=[0.25, 1.0, 4.0, 1.5, 0.75]),
     dict(FRAMES, name="rnn_relu_values", pooling="none", cell="rnn_relu", layers=2,
-         target="values", outputs=4),
+         target="values", outputs=4, learning_rate=1e-3),
     dict(TOKENS, name="rnn_tanh_last", pooling="last", cell="rnn_tanh", bidirectional=True),
 ]
 
