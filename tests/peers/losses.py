@@ -69,7 +69,7 @@ def train(case, model, loss_of_step):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), case["clip_norm"])
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(float(f"{loss.item():.9g}"))  # which tells any two numbers of float32 apart
     return losses
 
 
