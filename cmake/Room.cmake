@@ -21,26 +21,28 @@ function(sluice_room name)
   set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
 endfunction()
 
-#   sluice_test(name SOURCES a_test.cpp ... [LIBRARIES ...] [MAIN main.cpp])
+#   sluice_test(name SOURCES a_test.cpp ... [HOST_SOURCES b_test.cpp ...] [LIBRARIES ...] [MAIN main.cpp])
 #
 # One GoogleTest program; each of its cases is a CTest test named name.Suite.Case. Objects and libraries of all are
-# kept for sluice-tests, which has them all in one program (tests/unit/CMakeLists.txt); MAIN is the room's alone.
+# kept for sluice-tests, which has them all in one program (tests/unit/CMakeLists.txt); HOST_SOURCES, whose tests see no
+# device, and MAIN are the room's alone.
 set_property(GLOBAL PROPERTY SLUICE_TESTS "")
 set_property(GLOBAL PROPERTY SLUICE_TEST_LIBRARIES "")
 
 function(sluice_test name)
-  cmake_parse_arguments(TEST "" "MAIN" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(TEST "" "MAIN" "SOURCES;HOST_SOURCES;LIBRARIES" ${ARGN})
   add_library(${name}_test_objects OBJECT ${TEST_SOURCES})
+  add_executable(${name}_test $<TARGET_OBJECTS:${name}_test_objects> ${TEST_HOST_SOURCES} ${TEST_MAIN})
+  foreach(target IN ITEMS ${name}_test_objects ${name}_test)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_compile_definitions(${target} PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    # Tests spend their time in the libraries: small is what counts, as the bundle has most of them.
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os;-ffunction-sections;-fdata-sections>)
+  endforeach()
   target_link_libraries(${name}_test_objects PRIVATE sluice_core GTest::gtest ${TEST_LIBRARIES})
-  target_include_directories(${name}_test_objects PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${name}_test_objects PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # Tests spend their time in the libraries: small is what counts, as the bundle has them all.
-  target_compile_options(${name}_test_objects PRIVATE $<$<CONFIG:Release>:-Os;-ffunction-sections;-fdata-sections>)
   set_property(GLOBAL APPEND PROPERTY SLUICE_TESTS ${name})
   set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_LIBRARIES ${TEST_LIBRARIES})
 
-  add_executable(${name}_test $<TARGET_OBJECTS:${name}_test_objects> ${TEST_MAIN})
-  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name}_test PRIVATE sluice_core ${TEST_LIBRARIES})
   if(TEST_MAIN)
     target_link_libraries(${name}_test PRIVATE GTest::gtest)
