@@ -26,6 +26,12 @@ constexpr std::int64_t round_time(std::int64_t time) {
   return time == 1 ? 1 : round_up(time, kTimeStep);
 }
 
+// What is only asked about is not measured.
+Context by_rule(Context context) {
+  context.set_tuning(nullptr);
+  return context;
+}
+
 }  // namespace
 
 models::Extent PlanCache::capacity_of(const models::Extent& extent) {
@@ -34,16 +40,18 @@ models::Extent PlanCache::capacity_of(const models::Extent& extent) {
 }
 
 models::TrainingPlan& PlanCache::plan(const Context& context, const models::Extent& extent,
-                                      bool training) {
+                                      Use use) {
   const models::Extent capacity = capacity_of(extent);
-  const Key key{capacity.rows, capacity.source_time, capacity.target_time, training ? 1 : 0};
+  const Key key{capacity.rows, capacity.source_time, capacity.target_time,
+                static_cast<std::int64_t>(use)};
   const auto found = plans_.find(key);
   if (found != plans_.end()) return *found->second;
 
   const runtime::Span span(context, "plan");
+  const bool training = use == Use::kTraining;
   runtime::ArenaPlanner planner;
-  std::unique_ptr<models::TrainingPlan> made =
-      model_->training_plan(context, planner, capacity, training);
+  std::unique_ptr<models::TrainingPlan> made = model_->training_plan(
+      use == Use::kUncounted ? by_rule(context) : context, planner, capacity, training);
   if (planner.saved_total() > saved_bytes_ || planner.scratch_total() > scratch_bytes_) {
     saved_bytes_ = std::max(saved_bytes_, planner.saved_total());
     scratch_bytes_ = std::max(scratch_bytes_, planner.scratch_total());
@@ -60,19 +68,18 @@ models::TrainingPlan& PlanCache::plan(const Context& context, const models::Exte
       refuse(context, capacity, training, needed);
     }
   }
-  implementations_.insert(made->implementations());
+  if (use != Use::kUncounted) implementations_.insert(made->implementations());
   return *plans_.emplace(key, std::move(made)).first->second;
 }
 
 void PlanCache::refuse(const Context& context, const models::Extent& capacity, bool training,
                        std::size_t needed) const {
   const std::size_t free = context.device().free_bytes();
-  Context by_rule = context;  // what is only asked about is not measured
-  by_rule.set_tuning(nullptr);
+  const Context unmeasured = by_rule(context);
   const auto fits = [&](std::int64_t steps) {
     runtime::ArenaPlanner planner;
     const models::Extent fewer{steps * kRowStep, capacity.source_time, capacity.target_time};
-    model_->training_plan(by_rule, planner, fewer, training);
+    model_->training_plan(unmeasured, planner, fewer, training);
     return planner.total() <= free;
   };
   const std::int64_t rows = kRowStep * base::largest_that_fits(capacity.rows / kRowStep - 1, fits);

@@ -29,18 +29,28 @@ class PlanCache {
   /// steps. Tensors that a plan gave before are gone after a call for another extent. Throws
   /// ErrorCode::kOutOfMemory with the bytes needed and the rows that would fit; a smaller extent
   /// may be asked for then.
-  models::TrainingPlan& plan(const Context& context, const models::Extent& extent, bool training);
+  models::TrainingPlan& plan(const Context& context, const models::Extent& extent, bool training) {
+    return plan(context, extent, training ? Use::kTraining : Use::kEvaluation);
+  }
+  /// The same to evaluate what no number of the run depends on: by the rule, whatever
+  /// machine.autotune measured, and not counted among implementations().
+  models::TrainingPlan& uncounted_plan(const Context& context, const models::Extent& extent) {
+    return plan(context, extent, Use::kUncounted);
+  }
   /// Of the plan asked for last.
   const runtime::Arena& arena() const { return arena_; }
 
-  /// Who runs the plans made so far.
+  /// Who runs the plans made so far, but for uncounted ones.
   const std::set<std::string>& implementations() const { return implementations_; }
 
  private:
+  enum class Use { kEvaluation, kTraining, kUncounted };
+
+  models::TrainingPlan& plan(const Context& context, const models::Extent& extent, Use use);
   [[noreturn]] void refuse(const Context& context, const models::Extent& capacity, bool training,
                            std::size_t needed) const;
 
-  using Key = std::array<std::int64_t, 4>;  ///< rounded extent, training
+  using Key = std::array<std::int64_t, 4>;  ///< rounded extent, use
 
   const models::Model* model_;
   std::map<Key, std::unique_ptr<models::TrainingPlan>> plans_;

@@ -33,17 +33,10 @@ std::vector<Measured> measure(std::span<const ValidationMetric> metrics,
   return measured;
 }
 
-/// Its sums (kernels::loss::Sum), and the plan that has just evaluated them.
-struct Evaluated {
-  std::vector<double> sums;
-  models::TrainingPlan* plan = nullptr;
-};
-
-Evaluated evaluate(const Context& context, PlanCache& plans, BatchUpload& upload,
-                   const data::Batch& examples) {
-  const models::Batch batch = upload.upload(context, examples);
-  models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
-  return {context.download<double>(plan.evaluate(context, plans.arena(), batch, {})), &plan};
+/// kernels::loss::Sum of them.
+std::vector<double> evaluate(const Context& context, const PlanCache& plans,
+                             models::TrainingPlan& plan, const models::Batch& batch) {
+  return context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
 }
 
 }  // namespace
@@ -51,7 +44,9 @@ Evaluated evaluate(const Context& context, PlanCache& plans, BatchUpload& upload
 double mean_loss(const Context& context, PlanCache& plans, const data::Examples& examples,
                  std::span<const std::int64_t> rows) {
   BatchUpload upload;
-  const auto sums = evaluate(context, plans, upload, examples.assemble(rows)).sums;
+  const models::Batch batch = upload.upload(context, examples.assemble(rows));
+  models::TrainingPlan& plan = plans.uncounted_plan(context, batch.extent);
+  const std::vector<double> sums = evaluate(context, plans, plan, batch);
   return sums[loss::kNll] / sums[loss::kTokens];
 }
 
@@ -88,9 +83,11 @@ std::optional<ValidationReport> Validation::run(const Context& context, const mo
   for (const data::BatchRows& rows : batches_) {
     if (stop != nullptr && *stop) return std::nullopt;
     const data::Batch examples = data_->validation->assemble(rows);
-    const Evaluated evaluated = evaluate(context, plans, upload, examples);
-    for (std::size_t i = 0; i < total.size(); ++i) total[i] += evaluated.sums[i];
-    if (scorer) scorer->add(context, plans.arena(), *evaluated.plan, examples);
+    const models::Batch batch = upload.upload(context, examples);
+    models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
+    const std::vector<double> sums = evaluate(context, plans, plan, batch);
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += sums[i];
+    if (scorer) scorer->add(context, plans.arena(), plan, examples);
     watched.one_done();
   }
   ValidationReport report;

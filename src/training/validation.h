@@ -15,8 +15,8 @@
 
 namespace sluice::training {
 
-/// The loss of a target (kernels::loss::kNll) in the mean over these examples, without dropout.
-/// Waits for the device.
+/// The loss of a target (kernels::loss::kNll) in the mean over these examples, without dropout, by
+/// an uncounted plan. Waits for the device.
 double mean_loss(const Context& context, PlanCache& plans, const data::Examples& examples,
                  std::span<const std::int64_t> rows);
 

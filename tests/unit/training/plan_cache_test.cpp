@@ -68,6 +68,17 @@ class PlanCacheTest : public ::testing::TestWithParam<const char*> {
   runtime::Buffer taken_;
 };
 
+TEST_P(PlanCacheTest, UncountedPlansLeaveNoTrace) {
+  runtime::Tuning tuning;
+  context_.set_tuning(&tuning);
+  plans_.uncounted_plan(context_, {3, 5, 7});
+  EXPECT_TRUE(plans_.implementations().empty());
+  EXPECT_TRUE(tuning.choices().empty());
+  plans_.plan(context_, {3, 5, 7}, false);
+  EXPECT_EQ(plans_.implementations().size(), 1u);
+  EXPECT_FALSE(tuning.choices().empty());
+}
+
 TEST_P(PlanCacheTest, SaysWhatWouldFit) {
   leave_room_for(32);
   const std::string said = refusal_of(100);
