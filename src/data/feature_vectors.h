@@ -30,7 +30,7 @@ struct FeatureVectors {
 /// for_each_array: [vectors, features], or [features] for one vector. Throws ErrorCode::kFormat,
 /// with the file and what in it, for arrays of other axes or of integers, that differ in features,
 /// and for numbers that aren't finite in float32 (with vector and column, counted from 0);
-/// otherwise as read_frames.
+/// otherwise as FrameReader.
 FeatureVectors read_feature_vectors(const std::filesystem::path& path);
 
 }  // namespace sluice::data

@@ -131,15 +131,6 @@ bool add_piece(ArrayReader& arrays, Sequences& sequences, const As& as) {
   return true;
 }
 
-template <typename Sequences, typename As>
-Sequences read_sequences(ArrayReader arrays, const As& as) {
-  Sequences sequences;
-  while (add_piece(arrays, sequences, as)) {
-  }
-  if (arrays.names().size() == 1) sequences.keys.clear();
-  return sequences;
-}
-
 /// Axes of a sequence of frames, and of one of labels.
 constexpr std::size_t kFrameAxes = 2, kLabelAxes = 1;
 
@@ -189,14 +180,6 @@ void for_each_array(const fs::path& path, const UseArray& use) {
   // No array has so many axes that it would come in pieces.
   ArrayReader arrays(path, std::numeric_limits<std::size_t>::max());
   while (const auto piece = arrays.next()) use(piece->where, piece->name, piece->array);
-}
-
-FrameSequences read_frames(const fs::path& path, std::string_view what) {
-  return read_sequences<FrameSequences>(ArrayReader(path, kFrameAxes), what);
-}
-
-LabelSequences read_frame_labels(const fs::path& path, std::int64_t classes) {
-  return read_sequences<LabelSequences>(ArrayReader(path, kLabelAxes), classes);
 }
 
 FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices) {

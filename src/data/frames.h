@@ -42,9 +42,15 @@ struct LabelSequences {
   std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
 };
 
+/// Adds the sequences of an array, which errors call `where`; those before must be as wide. Leaves
+/// keys alone. Errors as FrameReader.
+void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
+                   std::string_view what = "features");
+
 /// Reads sequences of numbers from a .npy file, from every array of a .npz file in their order, or
 /// from every .npy file of a folder in the order of their names: the way to give sequences of
-/// different lengths is a .npz file or a folder with an array each. By its axes an array is
+/// different lengths is a .npz file or a folder with an array each. One sequence comes after the
+/// other, with no more of them in memory than a piece of an ArrayReader. By its axes an array is
 ///
 ///   [time]                        one sequence, one number a frame
 ///   [time, features]              one sequence
@@ -56,19 +62,6 @@ struct LabelSequences {
 /// array; and as read_npy and ZipArchive.
 ///
 /// Errors call the numbers `what`.
-FrameSequences read_frames(const std::filesystem::path& path, std::string_view what = "features");
-
-/// Reads labels, integers from 0 on, likewise: [time] is one sequence, [sequences, time] several.
-/// Those below 0 or not below `classes` are refused.
-LabelSequences read_frame_labels(const std::filesystem::path& path, std::int64_t classes);
-
-/// Adds the sequences of an array, which errors call `where`; those before must be as wide. Leaves
-/// keys alone. Errors as read_frames.
-void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
-                   std::string_view what = "features");
-
-/// The sequences that read_frames() gives, one after the other, with no more of them in memory than
-/// a piece of an ArrayReader. Errors likewise.
 class FrameReader {
  public:
   explicit FrameReader(const std::filesystem::path& path, std::string_view what = "features");
@@ -93,7 +86,8 @@ class FrameReader {
   std::size_t at_ = 0;
 };
 
-/// The same of read_frame_labels().
+/// Reads labels, integers from 0 on, likewise: [time] is one sequence, [sequences, time] several.
+/// Those below 0 or not below `classes` are refused.
 class LabelReader {
  public:
   LabelReader(const std::filesystem::path& path, std::int64_t classes);

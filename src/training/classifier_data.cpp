@@ -83,8 +83,7 @@ std::optional<LabelledText> LabelledTextReader::next() {
 
 void require_table(const DataConfig& config) {
   SLUICE_CHECK(!config.table.empty(), "no examples to train on: set data.table");
-  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
-  SLUICE_CHECK(!holds_out || config.validation_table.empty(),
+  SLUICE_CHECK(!holds_out(config) || config.validation_table.empty(),
                "data.validation_table and data.hold_out_run are both set; use one of them");
 }
 
@@ -144,7 +143,7 @@ TrainData read_classifier_data(const TrainConfig& config, const Tokenizers* save
     data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
   }
   std::vector<LabelledText> validation = read_classifier_validation(files);
-  if (files.hold_out_run != 0 || files.hold_out_every != 0) {
+  if (holds_out(files)) {
     const data::IndexSplit split = data::split_by_runs(std::ssize(train), files.hold_out_run,
                                                        files.hold_out_every, files.hold_out_fold);
     const std::span<const LabelledText> all = train;

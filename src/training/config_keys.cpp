@@ -55,7 +55,8 @@ const ConfigKey kKeys[] = {
     {"data.target_segmenter", [](C& c) -> T { return &c.data.target_segmenter; }, kFree,
      "The same of target texts, and of the texts of a language model."},
     {"data.stream", [](C& c) -> T { return &c.data.stream; }, kFree,
-     "Keep the examples to train on as ids on the disk, in the folder prepared/ of the output "
+     "Keep the examples to train on as ids or frames on the disk, in the folder prepared/ of the "
+     "output "
      "directory, for files larger than memory; a run is the same with and without."},
     {"data.stream_vocabulary_lines", [](C& c) -> T { return &c.data.stream_vocabulary_lines; },
      kFree,

@@ -67,16 +67,12 @@ void prepare(const fs::path& path, const std::string& key, const FillStore& fill
   data::CorpusReport report;
   const std::int64_t read = fill(writer, report);
   SLUICE_CHECK(report.kept > 0,
-               "no training example is left: of {} {} were too long and {} had an empty side", read,
+               "no training example is left of {}: {} were too long and {} had an empty side", read,
                report.too_long, report.empty);
   writer.finish(key, report);
 }
 
 }  // namespace
-
-bool holds_out(const DataConfig& data) {
-  return data.hold_out_run != 0 || data.hold_out_every != 0;
-}
 
 bool is_held_out(const DataConfig& data, std::int64_t index) {
   return holds_out(data) &&

@@ -15,8 +15,7 @@
 
 namespace sluice::training {
 
-/// Whether examples to validate on are held out of those to train on, and whether this one is.
-bool holds_out(const DataConfig& data);
+/// Whether this one of the examples to train on is held out to validate on.
 bool is_held_out(const DataConfig& data, std::int64_t index);
 /// data::require_split(), if any are held out.
 void require_split_of(const DataConfig& data, std::int64_t count);

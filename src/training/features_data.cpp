@@ -82,8 +82,7 @@ void require_features(const DataConfig& files) {
   SLUICE_CHECK(files.validation_features.empty() == files.validation_targets.empty(),
                "data.validation_features and data.validation_targets belong together, but only one "
                "is set");
-  const bool holds_out = files.hold_out_run != 0 || files.hold_out_every != 0;
-  SLUICE_CHECK(!holds_out || files.validation_features.empty(),
+  SLUICE_CHECK(!holds_out(files) || files.validation_features.empty(),
                "data.validation_features and data.hold_out_run are both set; use one of them");
 }
 
@@ -111,6 +110,7 @@ std::string features_summary(const char* part, std::int64_t kept, std::int64_t f
 void add_features_validation(const TrainConfig& config, FeatureExamples held_out,
                              const std::string& targets, TrainData& data) {
   if (held_out.corpus.size() == 0) return;
+  if (!held_out.note.empty()) data.notes.push_back("validation: " + held_out.note);
   if (data.tokenizers.labels) find_labels(held_out, *data.tokenizers.labels, targets);
   if (data.train) {
     check_alike(dynamic_cast<const data::FrameExamples&>(*data.train), held_out.corpus);
@@ -143,10 +143,8 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
     data.tokenizers.labels = std::make_shared<data::Labels>(labels_of(train));
   }
   FeatureExamples validation = read_features_validation(config);
-  if (!validation.note.empty()) data.notes.push_back("validation: " + validation.note);
-  const bool holds_out = files.hold_out_run != 0 || files.hold_out_every != 0;
   if (classes) find_labels(train, *data.tokenizers.labels, files.targets);
-  if (holds_out) {
+  if (holds_out(files)) {
     const data::IndexSplit split = data::split_by_runs(train.corpus.size(), files.hold_out_run,
                                                        files.hold_out_every, files.hold_out_fold);
     validation.corpus = train.corpus.select(split.held_out);
@@ -154,7 +152,7 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
   }
   data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
   add_features_validation(config, std::move(validation),
-                          holds_out ? files.targets : files.validation_targets, data);
+                          holds_out(files) ? files.targets : files.validation_targets, data);
   return data;
 }
 

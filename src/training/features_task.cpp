@@ -105,9 +105,7 @@ TrainData FeaturesTask::read_validation(const TrainConfig& config, const Tokeniz
   if (!files.features.empty()) return read_data(config, &saved, {});
   TrainData data;
   data.tokenizers = saved;
-  FeatureExamples read = read_features_validation(config);
-  if (!read.note.empty()) data.notes.push_back("validation: " + read.note);
-  add_features_validation(config, std::move(read), files.validation_targets, data);
+  add_features_validation(config, read_features_validation(config), files.validation_targets, data);
   return data;
 }
 

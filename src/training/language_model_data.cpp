@@ -154,7 +154,7 @@ LanguageModelText read_language_model_text(const TrainConfig& config, const base
   text.train = read_texts(config.data.text, config.tokenizer.kind);
   text.validation = read_validation_texts(config);
   read_features(config.data, text);
-  if (config.data.hold_out_run != 0 || config.data.hold_out_every != 0) {
+  if (holds_out(config.data)) {
     hold_out(config.data, text);
     segment_texts(config.data.target_segmenter, "texts to validate on", text.validation);
   }

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "training/train_config.h"
+
 namespace sluice::training {
 namespace {
 
@@ -12,6 +14,10 @@ constexpr std::uintmax_t kManyBytes = 4 << 20;
 constexpr std::int64_t kManyTexts = 10000;
 
 }  // namespace
+
+bool holds_out(const DataConfig& data) {
+  return data.hold_out_run != 0 || data.hold_out_every != 0;
+}
 
 void tell_reading(const base::Watch& watch, std::string_view path) {
   std::error_code not_a_file, unknown;

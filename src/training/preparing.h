@@ -7,6 +7,11 @@
 
 namespace sluice::training {
 
+struct DataConfig;
+
+/// Whether examples to validate on are held out of those to train on.
+bool holds_out(const DataConfig& data);
+
 /// Says that a file (or a folder) is being read, if it is large enough for that to take a while.
 void tell_reading(const base::Watch& watch, std::string_view path);
 

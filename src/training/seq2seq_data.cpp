@@ -133,8 +133,7 @@ std::vector<SampleAnswer> sample_answers(const Context& context, const models::S
 std::vector<TextPair> read_validation_pairs(const DataConfig& config) {
   std::vector<TextPair> pairs = read_pairs("validation_", config.validation_tsv,
                                            config.validation_source, config.validation_target);
-  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
-  SLUICE_CHECK(pairs.empty() || !holds_out,
+  SLUICE_CHECK(pairs.empty() || !holds_out(config),
                "validation files and data.hold_out_run are both set; use one of them");
   segment(config, "to validate on", pairs);
   return pairs;
@@ -147,12 +146,9 @@ TextData read_text_data(const DataConfig& config, const base::Watch& watch) {
   tell_reading(watch, config.tsv.empty() ? config.source : config.tsv);
   text.train = read_pairs("", config.tsv, config.source, config.target);
   text.validation = read_validation_pairs(config);
-  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
-  if (holds_out) {
-    hold_out(config, text);
-  }
+  if (holds_out(config)) hold_out(config, text);
   segment(config, "to train on", text.train);
-  if (holds_out) segment(config, "to validate on", text.validation);
+  if (holds_out(config)) segment(config, "to validate on", text.validation);
   return text;
 }
 

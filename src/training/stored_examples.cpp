@@ -29,7 +29,8 @@ std::int32_t label_of(const ExampleIds& ids, std::int64_t example) {
   return ids.target.front();
 }
 
-/// Rows that were read, in order, make a batch of their own, which then gets their numbers.
+}  // namespace
+
 data::Batch assemble_all(const data::Examples& examples, std::span<const std::int64_t> rows) {
   std::vector<std::int64_t> places(rows.size());
   std::iota(places.begin(), places.end(), std::int64_t{0});
@@ -37,8 +38,6 @@ data::Batch assemble_all(const data::Examples& examples, std::span<const std::in
   batch.global_row.assign(rows.begin(), rows.end());
   return batch;
 }
-
-}  // namespace
 
 StoredPairs::StoredPairs(std::shared_ptr<const ExampleStore> store, std::int64_t source_vocabulary,
                          std::int64_t target_vocabulary)

@@ -8,6 +8,10 @@
 
 namespace sluice::training {
 
+/// The batch of examples that were read from these rows of a store, in order: all of them, which it
+/// calls by the rows' numbers.
+data::Batch assemble_all(const data::Examples& examples, std::span<const std::int64_t> rows);
+
 /// As data::PairCorpus, of pairs in a store: the same batches and the same fingerprint.
 class StoredPairs final : public data::Examples {
  public:

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "base/check.h"
+#include "training/stored_examples.h"
 
 namespace sluice::training {
 namespace {
@@ -75,12 +75,7 @@ data::FrameCorpus StoredFrames::read(std::span<const std::int64_t> rows) const {
 }
 
 data::Batch StoredFrames::assemble(std::span<const std::int64_t> rows) const {
-  // Rows that were read, in order, make a batch of their own, which then gets their numbers.
-  std::vector<std::int64_t> places(rows.size());
-  std::iota(places.begin(), places.end(), std::int64_t{0});
-  data::Batch batch = read(rows).assemble(places);
-  batch.global_row.assign(rows.begin(), rows.end());
-  return batch;
+  return assemble_all(read(rows), rows);
 }
 
 float StoredFrames::largest_target() const {

@@ -15,28 +15,6 @@ FeatureReader reader_of(const TrainConfig& config) {
   return {config.model, config.data.features, config.data.targets};
 }
 
-/// What of the sequences to train on is needed in memory.
-struct FirstFrames {
-  std::set<std::string> names;  ///< of labels
-  std::int32_t largest = 0;     ///< of labels that are numbers
-  FeatureExamples held_out;
-};
-
-FirstFrames read_once(const TrainConfig& config, bool wants_labels, const base::Watch& watch) {
-  FirstFrames first;
-  if (!wants_labels && !holds_out(config.data)) return first;
-  tell_reading(watch, config.data.features);
-  FeatureReader reader = reader_of(config);
-  std::int64_t count = 0;
-  for (; reader.next(); ++count) {
-    if (const std::string name = reader.label_name(); !name.empty()) first.names.insert(name);
-    for (const std::int32_t label : reader.labels()) first.largest = std::max(first.largest, label);
-    if (is_held_out(config.data, count)) add_example(reader, first.held_out);
-  }
-  require_split_of(config.data, count);
-  return first;
-}
-
 /// Ids of the classes of the sequence at hand; nothing if targets are values.
 std::vector<std::int32_t> classes_of(const FeatureReader& reader, const data::Labels* labels) {
   if (labels == nullptr) return {};
@@ -51,6 +29,32 @@ std::vector<std::int32_t> classes_of(const FeatureReader& reader, const data::La
                reader.target_name(), label, labels->size() - 1);
   }
   return {reader.labels().begin(), reader.labels().end()};
+}
+
+/// What of the sequences to train on is needed in memory.
+struct FirstFrames {
+  std::set<std::string> names;  ///< of labels
+  std::int32_t largest = 0;     ///< of labels that are numbers
+  FeatureExamples held_out;
+};
+
+/// `labels`: those that training has already, if it has.
+FirstFrames read_once(const TrainConfig& config, bool wants_labels, const data::Labels* labels,
+                      const base::Watch& watch) {
+  FirstFrames first;
+  if (!wants_labels && !holds_out(config.data)) return first;
+  tell_reading(watch, config.data.features);
+  FeatureReader reader = reader_of(config);
+  std::int64_t count = 0;
+  for (; reader.next(); ++count) {
+    if (const std::string name = reader.label_name(); !name.empty()) first.names.insert(name);
+    for (const std::int32_t label : reader.labels()) first.largest = std::max(first.largest, label);
+    if (!is_held_out(config.data, count)) continue;
+    classes_of(reader, labels);  // which refuses what is none of them, with its place
+    add_example(reader, first.held_out);
+  }
+  require_split_of(config.data, count);
+  return first;
 }
 
 std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
@@ -100,7 +104,7 @@ TrainData stream_features_data(const TrainConfig& config, const Tokenizers* save
   Tokenizers& tokenizers = result.tokenizers;
   tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
   const bool wants_labels = config.model.target == "classes" && !tokenizers.labels;
-  FirstFrames first = read_once(config, wants_labels, watch);
+  FirstFrames first = read_once(config, wants_labels, tokenizers.labels.get(), watch);
   if (wants_labels) {
     tokenizers.labels =
         std::make_shared<data::Labels>(feature_labels(std::move(first.names), first.largest));
@@ -124,7 +128,7 @@ TrainData streamed_features_validation(const TrainConfig& config, const Tokenize
   require_features(config.data);
   TrainData result;
   result.tokenizers = tokenizers;
-  FirstFrames first = read_once(config, false, {});
+  FirstFrames first = read_once(config, false, tokenizers.labels.get(), {});
   add_validation(config, first, result);
   return result;
 }

@@ -33,8 +33,7 @@ std::shared_ptr<const data::TaggedExamples> make_examples(const TrainConfig& con
 
 void require_conll(const DataConfig& config) {
   SLUICE_CHECK(!config.conll.empty(), "no sentences to train on: set data.conll");
-  const bool holds_out = config.hold_out_run != 0 || config.hold_out_every != 0;
-  SLUICE_CHECK(!holds_out || config.validation_conll.empty(),
+  SLUICE_CHECK(!holds_out(config) || config.validation_conll.empty(),
                "data.validation_conll and data.hold_out_run are both set; use one of them");
 }
 
@@ -82,7 +81,6 @@ void add_tagger_validation(const TrainConfig& config, const std::string& path,
 TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
                            const base::Watch& watch) {
   require_conll(config.data);
-  const bool holds_out = config.data.hold_out_run != 0 || config.data.hold_out_every != 0;
   const data::ConllOptions options = conll_options(config.data);
   tell_reading(watch, config.data.conll);
   std::vector<TaggedSentence> train = data::read_conll(config.data.conll, options);
@@ -94,7 +92,7 @@ TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
     result.tokenizers.labels = std::make_shared<data::Labels>(data::labels_of(train));
   }
   std::vector<TaggedSentence> validation = read_tagger_validation(config.data);
-  if (holds_out) {
+  if (holds_out(config.data)) {
     const data::IndexSplit split =
         data::split_by_runs(std::ssize(train), config.data.hold_out_run, config.data.hold_out_every,
                             config.data.hold_out_fold);
@@ -106,7 +104,8 @@ TrainData read_tagger_data(const TrainConfig& config, const Tokenizers* saved,
     result.tokenizers.source = make_tagger_vocabulary(config.tokenizer, train, watch);
   }
   result.train = make_examples(config, "training", config.data.conll, train, result);
-  add_tagger_validation(config, holds_out ? config.data.conll : config.data.validation_conll,
+  add_tagger_validation(config,
+                        holds_out(config.data) ? config.data.conll : config.data.validation_conll,
                         validation, result);
   return result;
 }

@@ -47,7 +47,8 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
       learning_rate_(config.learning_rate),
       schedule_(data_.train->lengths(), data::in_their_order(*data_.train, batch_options(config)),
                 static_cast<std::uint64_t>(config.loop.seed)),
-      step_log_(context, task_->divergence_bound(data_)) {
+      most_loss_(task_->divergence_bound(data_)),
+      step_log_(context, most_loss_) {
   state_.threads = use_threads(context, config.threads);
   state_.device = context.device().name();
   state_.train_fingerprint = data_.train->fingerprint();

@@ -101,6 +101,7 @@ class Trainer {
   std::optional<data::BatchCursor> cursor_;
   data::BatchRows last_rows_;  ///< of the last step's last batch, some at least; before it none
   std::optional<TrainingStep> step_;
+  double most_loss_;  ///< Task::divergence_bound
   StepLog step_log_;
   std::optional<Validation> validation_;
   RunReport* report_ = nullptr;              ///< of the run that goes on

@@ -185,12 +185,11 @@ Context Trainer::unwatched_context() const {
 }
 
 void Trainer::refuse_diverged(std::string_view what, double loss) const {
-  const double most_loss = task_->divergence_bound(data_);
-  if (loss <= most_loss) return;  // which NaN isn't
+  if (loss <= most_loss_) return;  // which NaN isn't
   base::fail(ErrorCode::kNumeric,
              "training diverged at step {}: {} after it is {}, not at most {:.6g}; lower "
              "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps",
-             state_.step, what, loss, most_loss);
+             state_.step, what, loss, most_loss_);
 }
 
 // A step's loss is that of the weights before it: what the last step made of them would show in the

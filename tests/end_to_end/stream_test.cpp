@@ -19,6 +19,31 @@ TEST(Stream, TrainsTheSameModelAndGoesOnExactly) {
   EXPECT_EQ(scores(place, "parts/last"), expected);
 }
 
+// Texts one by one, and as running text whose states are carried on.
+TEST(Stream, TextsOfALanguageModel) {
+  for (const char* bptt : {"0", "7"}) {
+    const Workplace place;
+    std::string lines;
+    for (int i = 0; i < 200; ++i) lines += std::to_string(i * i) + " is a square\n";
+    place.write("squares.txt", lines);
+    place.write("task.toml", std::string(R"([data]
+text = "squares.txt"
+hold_out_run = 5
+hold_out_every = 4
+[tokenizer]
+kind = "characters"
+[model]
+kind = "language_model"
+embedding = 8
+hidden = 16
+[training]
+max_tokens = 400
+max_rows = 16
+bptt = )") + bptt + "\n");
+    place.expect_streams();
+  }
+}
+
 TEST(Stream, NoticesOtherExamples) {
   const Workplace place;
   place.train({"training.max_epochs=1", "data.stream=true"});
