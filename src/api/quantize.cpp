@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "api/output_folder.h"
 #include "api/text_segmentation.h"
 #include "base/check.h"
 #include "io/checkpoint.h"
@@ -91,16 +92,13 @@ const training::ValidationMetric& metric_of(const training::LoadedModel& loaded,
 }
 
 void check(const QuantizeRequest& request) {
-  std::error_code unreadable;
-  SLUICE_CHECK(!fs::exists(request.output, unreadable) && !unreadable,
-               "'{}' is there already or cannot be looked at; name a folder to be made",
-               request.output);
   SLUICE_CHECK(request.dtype == "int8" || request.dtype == "bfloat16",
                "weights are stored as int8 or bfloat16, not '{}'", request.dtype);
   SLUICE_CHECK(request.most_lost >= 0,
                "the share of quality that may be lost is {}; it must not be "
                "negative",
                request.most_lost);
+  api::prepare_output_folder(request.output);
 }
 
 std::uint64_t bytes_of(const fs::path& path) { return fs::file_size(io::model_file(path)); }

@@ -118,7 +118,7 @@ std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,
     if (more) sentences.push_back(*std::move(sentence));
     return more;
   });
-  if (sentences.empty()) refuse_without_sentences(path);
+  if (sentences.empty() && !on_bad) refuse_without_sentences(path);
   return sentences;
 }
 

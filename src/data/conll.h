@@ -64,7 +64,8 @@ class ConllReader {
 [[noreturn]] void refuse_without_sentences(const std::filesystem::path& path);
 
 /// All sentences of a file. Throws ErrorCode::kFormat if there is none; else as ConllReader. With
-/// `on_bad` what is left of a sentence behind a line that is refused is a sentence.
+/// `on_bad` what is left of a sentence behind a line that is refused is a sentence, and there may
+/// be none.
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,
                                        const ConllOptions& options = {},
                                        const OnBadLine& on_bad = {});

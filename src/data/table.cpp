@@ -145,7 +145,7 @@ Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad) {
     }
     return more;
   });
-  if (table.rows.empty()) refuse_without_rows(path);
+  if (table.rows.empty() && !on_bad) refuse_without_rows(path);
   return table;
 }
 

@@ -63,7 +63,7 @@ class TableReader {
 [[noreturn]] void refuse_without_rows(const std::filesystem::path& path);
 
 /// A whole table. Throws ErrorCode::kFormat also for a file without rows; else as TableReader. With
-/// `on_bad` rows that are refused are left out.
+/// `on_bad` rows that are refused are left out, and there may be none left.
 Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad = {});
 
 /// The names in a table's first line; none if read_table would refuse it or read on.

@@ -66,6 +66,7 @@ void prepare(const fs::path& path, const std::string& key, const FillStore& fill
   ExampleStoreWriter writer(path);
   data::CorpusReport report;
   const std::int64_t read = fill(writer, report);
+  SLUICE_CHECK(read > 0, "there is no example to train on: the files hold none");
   SLUICE_CHECK(report.kept > 0,
                "no training example is left of {}: {} were too long and {} had an empty side", read,
                report.too_long, report.empty);
@@ -86,7 +87,7 @@ void require_files(const std::vector<std::string>& paths) {
 }
 
 void require_split_of(const DataConfig& data, std::int64_t count) {
-  if (!holds_out(data)) return;
+  if (!holds_out(data) || count == 0) return;  // which preparing tells in its own words
   data::require_split(count, data.hold_out_run, data.hold_out_every, data.hold_out_fold);
 }
 

@@ -34,6 +34,7 @@ TEST(Average, RefusesInOneSentence) {
                      {"'run/best' is there already"});
   place.expect_error({"average", "out", "run/last", "none"}, {"none"});
   EXPECT_EQ(place.files(), before);
+  place.expect_error({"average", "task.toml/out", "run/last", "run/best"}, {"'task.toml"});
   EXPECT_EQ(place.sluice({"average", "out", "run/last"}).code, 2);
 }
 

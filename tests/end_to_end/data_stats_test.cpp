@@ -32,6 +32,21 @@ class DataStats : public ::testing::Test {
   Workplace place_;
 };
 
+TEST_F(DataStats, FilesWithoutAGoodExampleAreToldToo) {
+  place_.write("bad.conll", "a O\nb\n");
+  place_.write("good.conll", "a O\nb O\n");
+  place_.write("bad.csv", "text,label\n\"never closed,a\nb,c\n");
+  const Json json = stats({"bad.conll", "bad.csv", "good.conll"});
+  const Json& parts = json.at("parts");
+  ASSERT_EQ(parts.size(), 3u);
+  for (const int part : {0, 1}) {
+    const auto reason = parts.at(part).at("bad").at(0).at("reason").get<std::string>();
+    EXPECT_NE(reason.find("line 2: "), std::string::npos) << reason;
+  }
+  EXPECT_EQ(parts.at(1).at("examples"), 0);
+  EXPECT_EQ(parts.at(2).at("examples"), 1);
+}
+
 TEST_F(DataStats, OfAConfigurationCountsWhatTrainingSees) {
   place_.write("train.tsv",
                "a b c\tc b a\n"

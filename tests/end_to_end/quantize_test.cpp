@@ -125,6 +125,10 @@ TEST(Quantize, RefusesInOneSentence) {
   EXPECT_EQ(place.files(), before);
   const Outcome made = place.sluice(with({"--metric", "loss"}));
   ASSERT_EQ(made.code, 0) << made.err;
+  const Outcome below = place.sluice(
+      {"quantize", "run/best", "--data", "valid.tsv", "--metric", "loss", "-o", "made/with/it/"});
+  EXPECT_EQ(below.code, 0) << below.err;
+  EXPECT_TRUE(std::filesystem::exists(place / "made/with/it/model.safetensors"));
   place.expect_error({"quantize", "x", "--data", "valid.tsv", "-o", "y"},
                      {"'x' is stored as int8 already"});
   EXPECT_EQ(place.sluice(with({"--dtype", "int4"})).code, 2);
