@@ -7,6 +7,14 @@
 
 namespace sluice::kernels::attention_decoder {
 
+/// What a run writes.
+inline std::vector<Tensor> outputs_of(const ForwardArgs& args) {
+  return {args.a, args.alpha, args.hn, args.cn};
+}
+inline std::vector<Tensor> outputs_of(const BackwardArgs& args) {
+  return {args.d_emb, args.d_memory, args.dh0, args.dc0, args.da0};
+}
+
 /// Decoders that a GPU may run in one launch; they are larger than the random ones of
 /// oracle_test.cpp.
 template <typename T>
@@ -59,7 +67,7 @@ class PersistentCases : public DecoderTest<T> {
     return reason.empty();
   }
 
-  /// Of forward: a, alpha, hn, cn.
+  /// Of each output.
   using Numbers = std::vector<std::vector<double>>;
 
   ForwardArgs args_of(const DecoderCase& c, const oracle::DecoderInput& input) {
@@ -67,25 +75,25 @@ class PersistentCases : public DecoderTest<T> {
     args.dropout = this->put_key(runtime::DropoutKey{9, 3, 5});
     return args;
   }
-  static std::array<Tensor, 4> outputs_of(const ForwardArgs& args) {
-    return {args.a, args.alpha, args.hn, args.cn};
-  }
-  Numbers outputs(const ForwardArgs& args) {
+  /// Args: what has outputs_of().
+  template <typename Args>
+  Numbers outputs(const Args& args) {
     Numbers all;
     for (const Tensor& tensor : outputs_of(args)) all.push_back(this->numbers(tensor));
     return all;
+  }
+  template <typename Args>
+  void poison_outputs(const Args& args) {
+    for (const Tensor& tensor : outputs_of(args)) {
+      const auto count = static_cast<std::size_t>(tensor.element_count());
+      testing::poison(this->context_, tensor.data(), count * base::size_of(tensor.dtype()));
+    }
   }
   /// Runs it on outputs that hold nothing of earlier runs.
   Numbers run(Plan& plan, const Memory& memory, const ForwardArgs& args) {
     poison_outputs(args);
     plan.forward(this->context_, args, memory);
     return outputs(args);
-  }
-  void poison_outputs(const ForwardArgs& args) {
-    for (const Tensor& tensor : outputs_of(args)) {
-      const auto count = static_cast<std::size_t>(tensor.element_count());
-      testing::poison(this->context_, tensor.data(), count * base::size_of(tensor.dtype()));
-    }
   }
   Numbers run(const DecoderCase& c, const Sample<T>& sample) {
     const auto planned = this->plan(c.d, std::string(kName), sample.weights);
@@ -113,6 +121,8 @@ class PersistentCases : public DecoderTest<T> {
     constexpr double kRounding = std::is_same_v<T, base::BFloat16> ? 0x1p-9 : 0x1p-11;
     return 4 * kRounding * std::sqrt(static_cast<double>(2 * 4 * c.time * (c.d.layers + 1)));
   }
+
+  void TestBody() override {}
 };
 
 /// Tests of a launch whose checks are PersistentCases of their own, in one precision or in both.

@@ -1,8 +1,10 @@
+#include <functional>
+
 #include "unit/kernels_attention_decoder/persistent_cases.h"
 #include "unit/support/temporary_folder.h"
 
-/// All forward steps in one launch, on GPUs that have it: what it reads and writes, and what it
-/// refuses.
+/// All forward steps in one launch, on GPUs that have it: what it reads and writes, what it is
+/// queued behind and beside, and what it refuses.
 namespace sluice::kernels::attention_decoder {
 namespace {
 
@@ -74,6 +76,56 @@ class LaunchChecks final : public PersistentCases<T> {
       this->release_memory();
     }
   }
+
+  void graph() {
+    const DecoderCase c = of(with(768, 100, 200, 50, 30), 6, 33, 20, 0.3);
+    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    Sample<T> sample = sample_of(c, 33);
+    const auto planned = this->plan(c.d, std::string(kName), sample.weights);
+    const ForwardArgs args = args_of(c, sample.input);
+    const Tensor first = copy_of(args.emb);
+    sample.input.embedded = sample.draw(sample.input.embedded.size());
+    const Tensor second = args_of(c, sample.input).emb;
+    const auto run_on = [&](const Tensor& emb, const std::function<void()>& work) {
+      this->context_.copy(args.emb, emb);
+      poison_outputs(args);
+      work();
+      return outputs(args);
+    };
+    const auto forward = [&] { planned.plan->forward(this->context_, args, planned.memory); };
+    const Numbers want = run_on(first, forward), other = run_on(second, forward);
+    EXPECT_NE(want[0], other[0]);
+    runtime::Stream& stream = this->context_.stream();
+    const auto graph = stream.capture(forward);
+    const auto replay = [&] { graph->launch(stream); };
+    expect_same_bits(run_on(first, replay), want);
+    expect_same_bits(run_on(first, replay), want);
+    expect_same_bits(run_on(second, replay), other);
+  }
+
+  void two_streams() {
+    const DecoderCase cases[] = {of(with(700, 90, 120, 64, 32), 9, 30, 40, 0.2),
+                                 of(with(1024, 512, 512, 128, 64), 5, 64, 64, 0)};
+    if (!has(cases[0])) GTEST_SKIP() << "this device runs no such launch";
+    LaunchChecks engines[2];  // each with a stream of its own
+    std::vector<typename DecoderTest<T>::Planned> planned;
+    std::vector<ForwardArgs> args;
+    std::vector<Numbers> alone;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Sample<T> sample = sample_of(cases[i], 34 + i);
+      planned.push_back(engines[i].plan(cases[i].d, std::string(kName), sample.weights));
+      args.push_back(engines[i].args_of(cases[i], sample.input));
+      alone.push_back(engines[i].run(*planned[i].plan, planned[i].memory, args[i]));
+      engines[i].poison_outputs(args[i]);
+    }
+    for (int round = 0; round < 100; ++round) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        planned[i].plan->forward(engines[i].context_, args[i], planned[i].memory);
+      }
+    }
+    for (std::size_t i = 0; i < 2; ++i) expect_same_bits(engines[i].outputs(args[i]), alone[i]);
+  }
+
   void refusals() {
     const DecoderCase c = of(with(600, 70, 61, 40, 30), 3, 64, 64, 0);
     if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
@@ -116,11 +168,10 @@ class LaunchChecks final : public PersistentCases<T> {
   using PersistentCases<T>::expected;
   using PersistentCases<T>::args_of;
   using PersistentCases<T>::outputs;
+  using PersistentCases<T>::poison_outputs;
   using PersistentCases<T>::expect_same_bits;
   using PersistentCases<T>::expect_all_near;
   using typename PersistentCases<T>::Numbers;
-
-  void TestBody() override {}
 
   /// NaN are where the oracle has them, all else is near.
   void expect_near_or_nan(Numbers got, Numbers want, double relative) {
@@ -144,6 +195,12 @@ class LaunchChecks final : public PersistentCases<T> {
         ASSERT_EQ(got[i][at], want[i][at]) << "output " << i << '[' << k;
       }
     }
+  }
+
+  Tensor copy_of(const Tensor& tensor) {
+    const Tensor copy = this->poisoned(tensor.dtype(), tensor.shape());
+    this->context_.copy(copy, tensor);
+    return copy;
   }
 
   /// Memory around a tensor that begins `skips` elements behind an aligned address.
@@ -207,6 +264,9 @@ TEST_P(PersistentLaunchTest, KeepsNanInItsRow) {
   InFloat16().nan();
 }
 TEST_P(PersistentLaunchTest, TakesArraysThatBeginAnywhere) { InBFloat16().addresses(); }
+TEST_P(PersistentLaunchTest, ReplaysInAGraph) { InBFloat16().graph(); }
+// Each launch wants nearly all multiprocessors, and waits for them before it begins.
+TEST_P(PersistentLaunchTest, RunsBesideAnotherStream) { InBFloat16().two_streams(); }
 TEST_P(PersistentLaunchTest, RefusesWhatDoesNotFit) { InBFloat16().refusals(); }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PersistentLaunchTest, testing::devices(), testing::device_name);
