@@ -66,6 +66,8 @@ struct RunOptions {
   /// Runs on the same memory, of which the last counts: those before have other dropout keys.
   int rounds = 1;
   bool tf32 = false;  ///< lets products of float32 round their factors
+  /// Unless null: takes the names of all kernels that a GPU runs, which must be able to tell them.
+  std::vector<std::string>* kernels = nullptr;
 };
 
 /// Runs pack and forward, and backward when planned for training. All memory and outputs start as

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "runtime/buffer.h"
+#include "runtime/span.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/support/on_device.h"
 
@@ -59,6 +60,20 @@ class Bench {
     return tensor;
   }
 
+  /// Does it, and adds the names of the kernels that the device runs.
+  template <typename Work>
+  void record_kernels(std::vector<std::string>& names, const Work& work) {
+    const auto sink = [&names](const runtime::Profile& profile) {
+      EXPECT_EQ(profile.device.faults, std::vector<std::string>());
+      for (const runtime::DeviceWork& piece : profile.device.work) {
+        names.push_back(profile.device.names.at(piece.name));
+      }
+    };
+    profiler_ = std::make_unique<runtime::Profiler>(device_->trace(true), 1, 1, sink);
+    context_.set_profiler(profiler_.get());
+    runtime::run_step(context_, "run", 1, work);
+  }
+
   void write(const std::int32_t* to, std::int32_t value) {
     context_.stream().upload(const_cast<std::int32_t*>(to), &value, sizeof value);
   }
@@ -81,6 +96,7 @@ class Bench {
   static double widened(double value) { return value; }
 
   std::unique_ptr<runtime::Device> device_;
+  std::unique_ptr<runtime::Profiler> profiler_;
   Context context_;
   std::vector<Buffer> buffers_;
 };
@@ -259,8 +275,15 @@ std::vector<Tensors> run_typed(const std::vector<StackCase>& stacks, const RunOp
                       bench.poisoned(plan->reserve_bytes())};
   plan->pack(context, upload_weights<S>(bench, first.descriptor, first.weights), memory);
   std::vector<Tensors> results;
-  for (const StackCase& stack : stacks) {
-    results.push_back(run_once<T, S>(bench, *plan, memory, stack, options.rounds));
+  const auto run_stacks = [&] {
+    for (const StackCase& stack : stacks) {
+      results.push_back(run_once<T, S>(bench, *plan, memory, stack, options.rounds));
+    }
+  };
+  if (options.kernels == nullptr) {
+    run_stacks();
+  } else {
+    bench.record_kernels(*options.kernels, run_stacks);
   }
   return results;
 }
