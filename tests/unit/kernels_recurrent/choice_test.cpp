@@ -22,6 +22,19 @@ struct Chosen {
   CellType cell = kLstm;
   DType dtype = DType::kBFloat16;
   std::int64_t layers = 1, directions = 1;
+
+  Descriptor descriptor(bool trains) const {
+    Descriptor d;
+    d.cell = cell;
+    d.dtype = dtype;
+    d.layers = layers;
+    d.directions = directions;
+    d.input = d.hidden = hidden;
+    d.rows = rows;
+    d.time = 100;
+    d.training = trains;
+    return d;
+  }
 };
 
 constexpr Chosen kChosen[]{
@@ -62,21 +75,14 @@ class RecurrentChoice : public sluice::testing::OnDevice {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(, RecurrentChoice, sluice::testing::devices());
+INSTANTIATE_TEST_SUITE_P(, RecurrentChoice, sluice::testing::devices(),
+                         sluice::testing::device_name);
 
 TEST_P(RecurrentChoice, IsWhatWasMeasured) {
   if (!has("persistent-cluster")) GTEST_SKIP() << "this device has other implementations";
   for (const Chosen& want : kChosen) {
     for (const bool training : {false, true}) {
-      Descriptor d;
-      d.cell = want.cell;
-      d.dtype = want.dtype;
-      d.layers = want.layers;
-      d.directions = want.directions;
-      d.input = d.hidden = want.hidden;
-      d.rows = want.rows;
-      d.time = 100;
-      d.training = training;
+      const Descriptor d = want.descriptor(training);
       std::string reasons;
       const std::string got = taken(d, reasons);
       if (got.empty()) GTEST_SKIP() << "this GPU is none that they were measured on";

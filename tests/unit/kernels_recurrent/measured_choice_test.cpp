@@ -134,7 +134,7 @@ TEST(LeastMilliseconds, LeavesOutTheFirstRunsAndSoonGivesUpWhatIsFar) {
   EXPECT_EQ(runs, 7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, MeasuredChoice, testing::devices());
+INSTANTIATE_TEST_SUITE_P(Devices, MeasuredChoice, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::kernels::recurrent

@@ -140,7 +140,8 @@ class InitializedLayers : public ::testing::TestWithParam<const char*> {
   const std::unique_ptr<runtime::Device> device_ = runtime::open_device(GetParam());
   const Context context_{*device_};
 };
-INSTANTIATE_TEST_SUITE_P(, InitializedLayers, sluice::testing::devices());
+INSTANTIATE_TEST_SUITE_P(, InitializedLayers, sluice::testing::devices(),
+                         sluice::testing::device_name);
 
 TEST_P(InitializedLayers, TakeWhatIsChosenForTheirRoles) {
   kernels::recurrent::Descriptor d;
