@@ -1,6 +1,7 @@
 #include <functional>
 
 #include "unit/kernels_attention_decoder/persistent_cases.h"
+#include "unit/support/part_of_gpu.h"
 #include "unit/support/temporary_folder.h"
 
 /// All forward steps in one launch, on GPUs that have it: what it reads and writes, what it is
@@ -156,6 +157,17 @@ class LaunchChecks final : public PersistentCases<T> {
     expect_runs_refused(c);
   }
 
+  void part_of_gpu() {
+    DecoderCase c = of(with(600, 70, 61, 40, 30), 3, 64, 64, 0);
+    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    const testing::PartOfGpu part(64);
+    for (const bool training : {false, true}) {
+      c.d.training = training;
+      const std::string reason = refusal(c.d);
+      EXPECT_NE(reason.find("of its 64 clusters at once"), std::string::npos) << reason;
+    }
+  }
+
  private:
   using PersistentCases<T>::kName;
   using PersistentCases<T>::with;
@@ -268,6 +280,8 @@ TEST_P(PersistentLaunchTest, ReplaysInAGraph) { InBFloat16().graph(); }
 // Each launch wants nearly all multiprocessors, and waits for them before it begins.
 TEST_P(PersistentLaunchTest, RunsBesideAnotherStream) { InBFloat16().two_streams(); }
 TEST_P(PersistentLaunchTest, RefusesWhatDoesNotFit) { InBFloat16().refusals(); }
+// Where not all blocks, which wait for each other, would run at once, nothing is begun.
+TEST_P(PersistentLaunchTest, RefusesWhatDoesNotRunAtOnce) { InBFloat16().part_of_gpu(); }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PersistentLaunchTest, testing::devices(), testing::device_name);
 

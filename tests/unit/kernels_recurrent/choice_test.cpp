@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/recurrent/recurrent.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
+#include "unit/support/part_of_gpu.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
@@ -58,6 +61,34 @@ constexpr Chosen kChosen[]{
     {2048, 32, "persistent-streamed", "persistent-wide"},
 };
 
+/// Plans by name.
+using Launches = std::vector<std::pair<std::string_view, Descriptor>>;
+
+/// Launches whose blocks wait for each other, and which few of a GPU's multiprocessors can't have:
+/// all but those whose clusters of up to eight blocks don't wait for other clusters.
+Launches waiting_launches() {
+  Descriptor projected;
+  projected.layers = 4;
+  projected.input = 240;
+  projected.hidden = 1536;
+  projected.projections = {320, 320, 320, 320};
+  projected.time = 4;
+  projected.rows = 1;
+  projected.dtype = DType::kBFloat16;
+  const Chosen wide{1024, 70, "", ""};
+  Launches launches{{"persistent-projected", projected},
+                    {"persistent-forward", wide.descriptor(true)}};
+  for (const Chosen& one : kChosen) {
+    for (const bool training : {false, true}) {
+      const std::string_view name = training ? one.training : one.inference;
+      if (name == "persistent-cluster-wgmma") continue;
+      if (name == "persistent-cluster" && one.hidden <= 256) continue;
+      launches.emplace_back(name, one.descriptor(training));
+    }
+  }
+  return launches;
+}
+
 class RecurrentChoice : public sluice::testing::OnDevice {
  protected:
   bool has(std::string_view name) const {
@@ -72,6 +103,16 @@ class RecurrentChoice : public sluice::testing::OnDevice {
       reasons += std::string(declined.name) + ": " + declined.reason + "\n";
     }
     return std::string(choice.plan->implementation());
+  }
+  /// Why it can't be planned, or "".
+  std::string refusal(std::string_view name, const Descriptor& descriptor) const {
+    try {
+      make_plan(context_, descriptor, name);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+      return error.what();
+    }
+    return "";
   }
 };
 
@@ -91,6 +132,22 @@ TEST_P(RecurrentChoice, IsWhatWasMeasured) {
       EXPECT_EQ(got, training ? want.training : want.inference) << describe(stack) << "\n"
                                                                 << reasons;
     }
+  }
+}
+
+// Where not all blocks that wait for each other would run at once, nothing is begun.
+TEST_P(RecurrentChoice, RefusesLaunchesThatDoNotRunAtOnce) {
+  if (!has("persistent-cluster")) GTEST_SKIP() << "this device has other implementations";
+  const Launches launches = waiting_launches();
+  for (const auto& [name, descriptor] : launches) {
+    const std::string reason = refusal(name, descriptor);
+    if (reason.find("GPU") != std::string::npos) GTEST_SKIP() << reason;
+    ASSERT_EQ(reason, "") << name;
+  }
+  const sluice::testing::PartOfGpu part(8);
+  for (const auto& [name, descriptor] : launches) {
+    const std::string reason = refusal(name, descriptor);
+    EXPECT_NE(reason.find("this GPU"), std::string::npos) << name << ": " << reason;
   }
 }
 

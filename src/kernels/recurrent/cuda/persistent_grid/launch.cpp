@@ -95,6 +95,7 @@ cudaLaunchConfig_t configuration(int cluster, int blocks, int bytes, Attributes&
   config.blockDim = kThreads;
   config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
   config.attrs = attributes.data();
+  // Clusters of one block take longer: .120 ms for .111 with a row of 1024 units and 100 steps.
   config.numAttrs = cluster > 1 ? 2 : 1;
   return config;
 }
@@ -105,22 +106,16 @@ void allow(const Pass& pass) {
 }
 
 /// Blocks of the kernel that this GPU runs at once.
-int blocks_on_gpu(const Pass& pass, int cluster, int processors) {
+int blocks_on_gpu(const Pass& pass, int cluster) {
   allow(pass);
-  int count = 0;
-  if (cluster == 1) {
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, pass.kernel, kThreads,
-                                                        static_cast<std::size_t>(pass.bytes)),
-          "ask how many blocks of a recurrent kernel run at once");
-    return count * processors;
-  }
   Attributes attributes{};
   cudaLaunchConfig_t config = configuration(cluster, cluster, pass.bytes, attributes);
   config.attrs = &attributes[1];
   config.numAttrs = 1;
-  check(cudaOccupancyMaxActiveClusters(&count, pass.kernel, &config),
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, pass.kernel, &config),
         "ask how many clusters of a recurrent kernel run at once");
-  return count * cluster;
+  return clusters * cluster;
 }
 
 /// `values` of a unit are multiplied, `rows` of weights with each.
@@ -198,8 +193,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     const std::int64_t each = groups_of(pass, descriptor.hidden) / descriptor.directions;
     const auto groups = static_cast<int>(std::min(each, descriptor.rows) * descriptor.directions);
     const int blocks = groups * blocks_of(pass, descriptor.hidden);
-    if (blocks_on_gpu(kernels_of(kind_of(descriptor), *form).*way.kernel, pass.cluster,
-                      device.gpu().processors) < blocks) {
+    if (blocks_on_gpu(kernels_of(kind_of(descriptor), *form).*way.kernel, pass.cluster) < blocks) {
       return fmt::format("this GPU can't run {} blocks at once", blocks);
     }
   }
