@@ -3,7 +3,7 @@
 
 #include "base/dtype.h"
 #include "runtime/buffer.h"
-#include "runtime/span.h"
+#include "runtime/profiler.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/support/on_device.h"
 
@@ -60,19 +60,19 @@ class Bench {
     return tensor;
   }
 
-  /// Does it, and adds the names of the kernels that the device runs.
-  template <typename Work>
-  void record_kernels(std::vector<std::string>& names, const Work& work) {
+  /// Adds the names of the kernels that the device runs from here to end_recording().
+  void begin_recording(std::vector<std::string>& names) {
     const auto sink = [&names](const runtime::Profile& profile) {
-      EXPECT_EQ(profile.device.faults, std::vector<std::string>());
+      for (const std::string& fault : profile.device.faults) ADD_FAILURE() << fault;
       for (const runtime::DeviceWork& piece : profile.device.work) {
         names.push_back(profile.device.names.at(piece.name));
       }
     };
     profiler_ = std::make_unique<runtime::Profiler>(device_->trace(true), 1, 1, sink);
     context_.set_profiler(profiler_.get());
-    runtime::run_step(context_, "run", 1, work);
+    profiler_->begin_step(context_, "run", 1);
   }
+  void end_recording() { profiler_->end_step(context_); }
 
   void write(const std::int32_t* to, std::int32_t value) {
     context_.stream().upload(const_cast<std::int32_t*>(to), &value, sizeof value);
@@ -275,16 +275,11 @@ std::vector<Tensors> run_typed(const std::vector<StackCase>& stacks, const RunOp
                       bench.poisoned(plan->reserve_bytes())};
   plan->pack(context, upload_weights<S>(bench, first.descriptor, first.weights), memory);
   std::vector<Tensors> results;
-  const auto run_stacks = [&] {
-    for (const StackCase& stack : stacks) {
-      results.push_back(run_once<T, S>(bench, *plan, memory, stack, options.rounds));
-    }
-  };
-  if (options.kernels == nullptr) {
-    run_stacks();
-  } else {
-    bench.record_kernels(*options.kernels, run_stacks);
+  if (options.kernels != nullptr) bench.begin_recording(*options.kernels);
+  for (const StackCase& stack : stacks) {
+    results.push_back(run_once<T, S>(bench, *plan, memory, stack, options.rounds));
   }
+  if (options.kernels != nullptr) bench.end_recording();
   return results;
 }
 

@@ -48,10 +48,11 @@ class PartOfGpu {
 
   template <typename... Arguments>
   void call(const char* name, Arguments... arguments) const {
-    const int status = driver_.function<int(Arguments...)>(name)(arguments...);
-    if (status != 0) {
-      throw Error(ErrorCode::kDevice, fmt::format("{} returned {}", name, status));
-    }
+    check(name, driver_.function<int(Arguments...)>(name)(arguments...));
+  }
+  static void check(const char* name, int status) {
+    if (status == 0) return;
+    throw Error(ErrorCode::kDevice, fmt::format("{} returned {}", name, status));
   }
 
   const runtime::VendorLibrary driver_ = runtime::find_library("libcuda.so.1");
