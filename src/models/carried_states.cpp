@@ -18,13 +18,6 @@ Tensor make_kept(const Context& context, runtime::Buffer& memory, std::int64_t r
   return kept;
 }
 
-void gather_rows(const Context& context, const Tensor& kept, const Tensor& from,
-                 const Tensor& states) {
-  for (std::int64_t layer = 0; layer < states.size(0); ++layer) {
-    kernels::embedding::gather(context, kept.select(0, layer), from, states.select(0, layer));
-  }
-}
-
 void keep_rows(const Context& context, const Tensor& states, std::int64_t most,
                const Tensor& kept) {
   const std::int64_t rows = std::min(states.size(1), most);
@@ -47,8 +40,8 @@ CarriedStates::CarriedStates(const Context& context, std::int64_t rows, DType st
 void CarriedStates::load(const Context& context, const Tensor& from,
                          const RecurrentStates& states) const {
   const runtime::Span span(context, "states", "load");
-  gather_rows(context, kept_.h, from, states.h);
-  if (states.c) gather_rows(context, kept_.c, from, states.c);
+  kernels::embedding::gather(context, kept_.h, from, states.h);
+  if (states.c) kernels::embedding::gather(context, kept_.c, from, states.c);
 }
 
 void CarriedStates::store(const Context& context, const RecurrentStates& states) const {

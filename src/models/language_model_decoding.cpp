@@ -188,11 +188,8 @@ void LanguageModelDecoding::Plan::pick(const Context& context, const State& from
                                        std::int64_t count, const Tensor& which,
                                        const State& to) const {
   const RecurrentStates source = states(from, count), target = states(to, which.size(0));
-  for (std::int64_t layer = 0; layer < model->config().layers; ++layer) {
-    embedding::gather(context, source.h.select(0, layer), which, target.h.select(0, layer));
-    if (!source.c) continue;
-    embedding::gather(context, source.c.select(0, layer), which, target.c.select(0, layer));
-  }
+  embedding::gather(context, source.h, which, target.h);
+  if (source.c) embedding::gather(context, source.c, which, target.c);
   if (has_prompts && first_step) {
     embedding::gather(context, tokens(from, count), which, tokens(to, which.size(0)));
   }

@@ -156,13 +156,8 @@ void Seq2SeqDecoding::start(const Context& context, const Tensor& input_of_row, 
   const Plan::State& state = plan.slots.state[0];
   const Tensor h = plan.tensor(state.h, plan.states(rows));
   const Tensor c = plan.cell_tensor(state.c, plan.states(rows));
-  for (std::int64_t layer = 0; layer < h.size(0); ++layer) {
-    embedding::gather(context, plan.encoded.h0.select(0, layer), input_of_row, h.select(0, layer));
-    if (plan.has_cell_state()) {
-      embedding::gather(context, plan.encoded.c0.select(0, layer), input_of_row,
-                        c.select(0, layer));
-    }
-  }
+  embedding::gather(context, plan.encoded.h0, input_of_row, h);
+  if (plan.has_cell_state()) embedding::gather(context, plan.encoded.c0, input_of_row, c);
   context.zero(plan.tensor(state.a, {rows, plan.model->config().hidden}));
   context.copy(plan.index_tensor(state.input_of_row, rows), input_of_row);
 }
@@ -208,14 +203,7 @@ void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {
   const std::vector<StateTensor> from = plan.state(plan.current, plan.rows);
   const std::vector<StateTensor> to = plan.state(1 - plan.current, rows);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i].row_axis == 0) {
-      embedding::gather(context, from[i].value, parents, to[i].value);
-      continue;
-    }
-    for (std::int64_t layer = 0; layer < from[i].value.size(0); ++layer) {
-      embedding::gather(context, from[i].value.select(0, layer), parents,
-                        to[i].value.select(0, layer));
-    }
+    embedding::gather(context, from[i].value, parents, to[i].value);
   }
   plan.current = 1 - plan.current;
   plan.rows = rows;

@@ -18,16 +18,23 @@ void check_master(const Tensor& table, std::string_view operation) {
 
 void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
            std::string_view operation) {
-  SLUICE_CHECK(table.rank() == 2, "{}: the table must be [rows, features], not {}", operation,
-               table.shape().to_string());
   check_dtype(tokens, DType::kInt32, operation, "tokens");
-  const bool stored = table.dtype() == DType::kFloat32 && is_narrow(rows.dtype());
+  const bool stored =
+      table.rank() == 2 && table.dtype() == DType::kFloat32 && is_narrow(rows.dtype());
   if (!stored) check_dtype(rows, table.dtype(), operation, "rows");
   SLUICE_CHECK(table.is_contiguous() && tokens.is_contiguous() && rows.is_contiguous(),
                "{}: table, tokens and rows must be contiguous", operation);
-  SLUICE_CHECK(rows.element_count() == tokens.element_count() * table.size(1),
+  const std::int64_t features = table.size(table.rank() - 1);
+  const std::int64_t parts = table.rank() == 3 ? table.size(0) : 1;
+  SLUICE_CHECK(rows.element_count() == parts * tokens.element_count() * features,
                "{}: rows of shape {} don't hold {} tokens of {} features", operation,
-               rows.shape().to_string(), tokens.element_count(), table.size(1));
+               rows.shape().to_string(), parts * tokens.element_count(), features);
+}
+
+void check_rank(const Tensor& table, std::size_t most, std::string_view operation) {
+  SLUICE_CHECK(table.rank() >= 2 && table.rank() <= most,
+               "{}: the table must be [rows, features], not {}", operation,
+               table.shape().to_string());
 }
 
 const Leaves& leaves(const Context& context) {
@@ -37,6 +44,7 @@ const Leaves& leaves(const Context& context) {
 }  // namespace
 
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  check_rank(table, 3, "embedding gather");
   check(table, tokens, out, "embedding gather");
   if (table.dtype() != DType::kInt32 && !is_narrow(table.dtype())) {
     check_master(table, "embedding gather");
@@ -45,6 +53,7 @@ void gather(const Context& context, const Tensor& table, const Tensor& tokens, c
 }
 
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {
+  check_rank(args.d_table, 2, "embedding gather backward");
   check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
   check_master(args.d_table, "embedding gather backward");
   check_touched(args.touched, args.d_table.element_count(), "embedding gather backward");

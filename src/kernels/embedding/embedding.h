@@ -17,7 +17,8 @@ using runtime::Context;
 using runtime::Tensor;
 
 /// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous. Also moves the
-/// rows of a decoding state, so an int32 or 16-bit table is taken as well, into its own dtype.
+/// rows of a decoding state, so an int32 or 16-bit table is taken as well, into its own dtype; and
+/// of a table [L, V, E] each of its L parts is a table: out [L, ..., E], in the table's dtype.
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out);
 
 struct GatherBackwardArgs {

@@ -106,6 +106,37 @@ TEST_P(Embedding, GathersAndAddsBack) {
   check<float, base::Float16>(11, 7, 5, 3, -1);
 }
 
+// Layers of a state, in all types that states and tokens have.
+TEST_P(Embedding, GathersTheSameRowsOfEachPart) {
+  const auto check_parts = [&]<typename T>(T, std::int64_t features) {
+    const Shape shape{3, 7, features};
+    std::vector<T> table(static_cast<std::size_t>(shape.element_count()));
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(static_cast<float>(i));
+    const std::vector<std::int32_t> rows{6, 0, 2, 2, 5};
+    const Tensor out = poisoned(dtype_of<T>(), {3, 5, features});
+    gather(context_, put(table, shape), put(rows), out);
+    const auto picked = get<T>(out);
+    const auto width = static_cast<std::size_t>(features);
+    for (std::size_t i = 0; i < picked.size(); ++i) {
+      const std::size_t part = i / (5 * width), row = i / width % 5;
+      const auto from = static_cast<std::size_t>(rows[row]);
+      ASSERT_EQ(static_cast<float>(picked[i]),
+                static_cast<float>(table[(part * 7 + from) * width + i % width]))
+          << features << " features, element " << i;
+    }
+  };
+  for (const std::int64_t features : {1, 5, 8, 40}) {
+    check_parts(float{}, features);
+    check_parts(std::int32_t{}, features);
+    check_parts(base::BFloat16{}, features);
+    check_parts(base::Float16{}, features);
+  }
+  const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
+  const Tensor table = put(std::vector<float>(24, 1.0f), Shape{2, 4, 3});
+  EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kFloat32, {2, 3})), Error);
+  EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kBFloat16, {2, 2, 3})), Error);
+}
+
 // Far more tokens than rows, tokens that nearly all are one, and more rows than tokens.
 TEST_P(Embedding, AddsMany) {
   check<float>(5, 70, 90, 101, -1);

@@ -95,8 +95,13 @@ void gather(runtime::Stream& stream, const Tensor& table, const Tensor& tokens, 
     using From = typename decltype(table_tag)::type;
     using To = typename decltype(out_tag)::type;
     stream.launch([table, tokens = Tokens(tokens), out] {
-      tokens.check(table.size(0));
-      copy_rows(table.data_as<const From>(), tokens, out.data_as<To>(), table.size(1));
+      const std::size_t last = table.rank() - 1;
+      const std::int64_t rows = table.size(last - 1), features = table.size(last);
+      tokens.check(rows);
+      for (std::int64_t part = 0; part < (last == 2 ? table.size(0) : 1); ++part) {
+        copy_rows(table.data_as<const From>() + part * rows * features, tokens,
+                  out.data_as<To>() + part * tokens.count * features, features);
+      }
     });
   });
 }

@@ -13,12 +13,14 @@ namespace {
 constexpr int kTileUnits = 32, kTileTokens = 8;
 
 /// Unit is a piece of a row that is moved at once; rows hold `units` of them. A token outside the
-/// table picks a row of set bits: NaN.
+/// table picks a row of set bits: NaN. Of several tables each is a layer of the grid's.
 template <typename Unit>
 __global__ void gather_kernel(const Unit* table, const std::int32_t* tokens, Unit* out,
                               std::int64_t vocabulary, std::int64_t units, std::int64_t count) {
   const std::int64_t unit = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
   if (unit >= units) return;
+  table += blockIdx.z * vocabulary * units;
+  out += blockIdx.z * count * units;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
     const std::int32_t token = tokens[i];
@@ -40,14 +42,16 @@ dim3 grid_for(std::int64_t units, std::int64_t count) {
 
 template <typename Unit>
 void gather_as(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
+  const std::size_t last = table.rank() - 1;
   const auto size = static_cast<std::int64_t>(base::size_of(table.dtype()));
-  const std::int64_t units = table.size(1) * size / static_cast<std::int64_t>(sizeof(Unit));
+  const std::int64_t units = table.size(last) * size / static_cast<std::int64_t>(sizeof(Unit));
   const std::int64_t count = tokens.element_count();
-  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>,
-                        grid_for(units, count), dim3(kTileUnits, kTileTokens), 0,
-                        static_cast<const Unit*>(table.data()),
+  dim3 grid = grid_for(units, count);
+  if (last == 2) grid.z = static_cast<unsigned>(table.size(0));
+  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>, grid,
+                        dim3(kTileUnits, kTileTokens), 0, static_cast<const Unit*>(table.data()),
                         tokens.data_as<const std::int32_t>(), static_cast<Unit*>(out.data()),
-                        table.size(0), units, count);
+                        table.size(last - 1), units, count);
 }
 
 /// As gather_kernel, into a narrower type; kWide neighbours a thread, of rows of whole such.
@@ -101,7 +105,7 @@ void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Ten
   const std::size_t size = base::size_of(table.dtype());
   const auto bits = reinterpret_cast<std::uintptr_t>(table.data()) |
                     reinterpret_cast<std::uintptr_t>(out.data()) |
-                    static_cast<std::uintptr_t>(table.size(1)) * size;
+                    static_cast<std::uintptr_t>(table.size(table.rank() - 1)) * size;
   if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, table, tokens, out);
   if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, table, tokens, out);
   if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, table, tokens, out);
