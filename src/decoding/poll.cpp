@@ -11,8 +11,8 @@ Poll::Poll(const runtime::Context& context, std::int64_t every, const char* sear
                                                     : 8),
       search_(search) {}
 
-bool Poll::is_done(std::int64_t step, const runtime::Tensor& unfinished) const {
-  if ((step + 1) % every_ != 0) return false;
+bool Poll::is_done(std::int64_t taken, std::int64_t now, const runtime::Tensor& unfinished) const {
+  if (taken / every_ == now / every_) return false;
   const runtime::Span span(context_, search_, "wait");
   return context_.download<std::int32_t>(unfinished)[0] == 0;
 }

@@ -13,9 +13,11 @@ class Poll {
   /// look's span.
   Poll(const runtime::Context& context, std::int64_t every, const char* search);
 
-  /// After step `step`, counted from 0: whether this was the time for a look, which waits for the
-  /// device, and `unfinished` (int32 [1]) was 0.
-  bool is_done(std::int64_t step, const runtime::Tensor& unfinished) const;
+  std::int64_t every() const { return every_; }
+
+  /// When `taken` steps have become `now`: whether it was time for a look meanwhile, which waits
+  /// for the device, and `unfinished` (int32 [1]) was 0.
+  bool is_done(std::int64_t taken, std::int64_t now, const runtime::Tensor& unfinished) const;
 
  private:
   const runtime::Context& context_;

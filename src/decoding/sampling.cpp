@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "data/tokenizer.h"
-#include "decoding/poll.h"
+#include "decoding/steps.h"
 #include "kernels/sampling/sampling.h"
 #include "runtime/arena.h"
 #include "runtime/span.h"
@@ -194,12 +194,11 @@ void Sampling::Plan::search(const Context& context, const Views& views) const {
   const Poll poll(context, options.poll_every, "sampling");
   // At the greatest length every sample ends or is cut, so the steps are bounded without a look.
   const std::int64_t steps = state.extent.max_length + (rules.force_end ? 1 : 0);
-  for (std::int64_t step = 0; step < steps; ++step) {
+  take_steps(context, *model, poll, steps, state.unfinished, [&](bool) {
     model->step(context, state.tokens, views.logits, views.attention);
     const runtime::Span span(context, "sampling", "draw");
     kernel::advance(context, rules, state, views.logits, views.attention);
-    if (step + 1 < steps && poll.is_done(step, state.unfinished)) break;
-  }
+  });
 }
 
 SearchResults Sampling::Plan::results(const Views& views, SearchResults found) const {

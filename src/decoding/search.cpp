@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "data/tokenizer.h"
-#include "decoding/poll.h"
+#include "decoding/steps.h"
 #include "kernels/beam_search/beam_search.h"
 #include "runtime/arena.h"
 #include "runtime/span.h"
@@ -144,13 +144,11 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
   kernel::start(context, rules, state);
   model->start(context, state.input_of_row, state.extent.rows());
   // At the greatest length every input ends, so the steps are bounded without a look.
-  for (std::int64_t step = 0; step <= state.extent.max_length; ++step) {
+  take_steps(context, *model, poll, state.extent.max_length + 1, state.unfinished, [&](bool first) {
+    if (!first && options.beam > 1) model->reorder(context, state.parents);
     model->step(context, state.tokens, views.logits, views.attention);
     advance(context, views);
-    if (step == state.extent.max_length) break;
-    if (poll.is_done(step, state.unfinished)) break;
-    if (options.beam > 1) model->reorder(context, state.parents);
-  }
+  });
 }
 
 BeamSearch::BeamSearch(const Context& context, models::StepModel& model,

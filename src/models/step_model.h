@@ -41,6 +41,10 @@ class StepModel {
   /// input that a row decodes comes along.
   virtual void reorder(const Context& context, const Tensor& parents) = 0;
 
+  /// Whether two steps, each with a reorder or neither, queue the same work as any two others of a
+  /// run behind its first, none of which waits: then they may be captured once and launched again.
+  virtual bool can_capture_steps() const { return false; }
+
   /// The state as it stands, for saving and moving it; views stay valid until the next call.
   virtual std::vector<StateTensor> state() const = 0;
 };

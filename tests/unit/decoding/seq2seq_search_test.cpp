@@ -239,6 +239,31 @@ TEST_P(Seq2SeqSearch, StepsCanBeCaptured) {
   for (const double score : queued.second) EXPECT_TRUE(std::isfinite(score)) << score;
 }
 
+// Of a long search most steps are captured; one that is looked at after each step captures none.
+TEST_P(Seq2SeqSearch, LongSearchesEqualThoseStepByStep) {
+  make_model(DType::kFloat32);
+  SearchOptions options = options_for(3);
+  options.min_length = 30;
+  options.max_length = options.max_length_offset = 60;
+  options.length_penalty = 0.5;
+  options.poll_every = 1;
+  const auto expected = decode(kSources, options);
+  for (const std::int64_t every : {8, 20, 100}) {
+    options.poll_every = every;
+    const auto found = decode(kSources, options);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i].size(), expected[i].size());
+      for (std::size_t j = 0; j < found[i].size(); ++j) {
+        EXPECT_GE(found[i][j].tokens.size(), 30u);
+        EXPECT_EQ(found[i][j].tokens, expected[i][j].tokens);
+        EXPECT_EQ(found[i][j].score, expected[i][j].score);
+        EXPECT_EQ(found[i][j].attention, expected[i][j].attention);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, testing::devices(), testing::device_name);
 INSTANTIATE_TEST_SUITE_P(Devices, ResetBeforeSearch, testing::devices(), testing::device_name);
 

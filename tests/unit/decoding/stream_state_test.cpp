@@ -43,7 +43,10 @@ class Place {
     StreamState state;
   };
   Drawn draw(std::int64_t length, const StreamState* from = nullptr) {
-    Sampling sampling(context_, *decoding_, options(length), {2, 4});
+    return draw(options(length), from);
+  }
+  Drawn draw(const SamplingOptions& options, const StreamState* from = nullptr) {
+    Sampling sampling(context_, *decoding_, options, {2, 4});
     const SearchResults results = from == nullptr ? sampling.run(context_, Ids{4, 2}, Ids{8, 3})
                                                   : sampling.resume(context_, Ids{4, 2}, *from);
     return {fetch(context_, results), sampling.stream_state(context_)};
@@ -108,6 +111,28 @@ std::vector<std::byte> bytes_of(const StreamState& state) {
 }
 
 class StreamStateOn : public ::testing::TestWithParam<const char*> {};
+
+// Of long stretches most steps are captured; one that is looked at after each step captures none.
+TEST_P(StreamStateOn, LongStretchesEqualThoseStepByStep) {
+  Place place(GetParam());
+  SamplingOptions options = Place::options(45);
+  options.min_length = 40;
+  options.poll_every = 1;
+  const Place::Drawn expected = place.draw(options);
+  for (const std::int64_t every : {8, 100}) {
+    options.poll_every = every;
+    const Place::Drawn found = place.draw(options);
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (std::size_t j = 0; j < 3; ++j) {
+        EXPECT_GE(found.samples[i].at(j).tokens.size(), 40u);
+        EXPECT_EQ(found.samples[i][j].tokens, expected.samples[i].at(j).tokens);
+        EXPECT_EQ(found.samples[i][j].score, expected.samples[i][j].score);
+      }
+    }
+    EXPECT_EQ(found.state.status, expected.state.status);
+    EXPECT_EQ(bytes_of(found.state), bytes_of(expected.state));
+  }
+}
 
 // On the cpu, through a file on the other device, and on the cpu again. The test device runs the
 // same leaves, so all is the same to the bit; a GPU's logits may round to other draws, but what has
