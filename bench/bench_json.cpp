@@ -10,7 +10,8 @@ std::string to_json(const std::vector<BenchResult>& results) {
   const auto number = [](const std::optional<double>& value) {
     return value ? ordered_json(*value) : ordered_json(nullptr);
   };
-  ordered_json list = ordered_json::array();
+  ordered_json list = ordered_json::array(), machine;
+  std::string_view machine_of;
   for (const BenchResult& result : results) {
     const BenchShape& shape = result.shape;
     ordered_json row;
@@ -51,7 +52,12 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["share_of_gemm"] = number(result.share_of_gemm());
     row["error"] = number(result.error);
     row["speedup_over_peer"] = number(result.speedup_over_peer);
-    add_machine(row, shape.device);
+    if (machine_of != shape.device) {
+      machine = ordered_json::object();
+      add_machine(machine, shape.device);
+      machine_of = shape.device;
+    }
+    row.update(machine);
     list.push_back(std::move(row));
   }
   return list.dump(1) + "\n";

@@ -10,6 +10,8 @@ using runtime::Tensor;
 
 namespace {
 
+constexpr std::int64_t kWorthThreads = 16384;  // elements
+
 template <typename T>
 constexpr bool kIsHalf = std::is_same_v<T, base::BFloat16> || std::is_same_v<T, base::Float16>;
 
@@ -37,17 +39,24 @@ std::vector<double> draw(Random& random, std::int64_t count, double range, DType
   std::vector<double> values(static_cast<std::size_t>(count));
   base::dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for (double& value : values) value = widen(narrow<T>(random.uniform(range)));
+#pragma omp parallel for schedule(static) if (count > kWorthThreads)
+    for (std::int64_t i = 0; i < count; ++i) {
+      values[static_cast<std::size_t>(i)] = widen(narrow<T>(random.ahead(i).uniform(range)));
+    }
   });
+  random = random.ahead(count);
   return values;
 }
 
 void upload(const Context& context, const Tensor& tensor, const std::vector<double>& values) {
   base::dispatch_float(tensor.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    std::vector<T> converted;
-    converted.reserve(values.size());
-    for (const double value : values) converted.push_back(narrow<T>(value));
+    std::vector<T> converted(values.size());
+    const auto count = static_cast<std::int64_t>(values.size());
+#pragma omp parallel for schedule(static) if (count > kWorthThreads)
+    for (std::int64_t i = 0; i < count; ++i) {
+      converted[static_cast<std::size_t>(i)] = narrow<T>(values[static_cast<std::size_t>(i)]);
+    }
     context.upload<T>(tensor, converted);
   });
 }

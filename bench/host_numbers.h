@@ -12,8 +12,12 @@ namespace sluice::bench {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
+  /// One that `count` numbers have been taken of.
+  Random ahead(std::int64_t count) const {
+    return Random(state_ + static_cast<std::uint64_t>(count) * kStep);
+  }
   std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
+    std::uint64_t z = (state_ += kStep);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     return z ^ (z >> 31);
@@ -23,10 +27,13 @@ class Random {
   }
 
  private:
+  static constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15ull;
+
   std::uint64_t state_;
 };
 
-/// Numbers in [-range, range], in float64 but rounded to what the dtype can hold.
+/// Numbers in [-range, range], in float64 but rounded to what the dtype can hold: the same for any
+/// number of threads.
 std::vector<double> draw(Random& random, std::int64_t count, double range, base::DType dtype);
 
 /// Numbers to and from tensors of any floating dtype. `upload` takes numbers that the dtype holds;

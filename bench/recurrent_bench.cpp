@@ -103,10 +103,11 @@ std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& option
         print(out, result);
         all.push_back(std::move(result));
       }
+      // Of a run that is cut short this is what there is.
+      if (!options.json.empty() && !all.empty()) write_file(options.json, to_json(all));
     }
   }
   profile.finish();
-  if (!options.json.empty() && !all.empty()) write_file(options.json, to_json(all));
   return all;
 }
 

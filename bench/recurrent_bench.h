@@ -55,7 +55,7 @@ struct BenchResult {
 /// On a device that captures work, every implementation runs plain and captured (but "graph", which
 /// is a captured one). Runs every shape and prints a table row as each is done. Implementations
 /// that decline a shape are listed with their reason; one asked for by name must accept every
-/// shape. Writes the JSON at the end. Throws Error.
+/// shape. Writes the JSON after each pass of a shape, all there is so far. Throws Error.
 std::vector<BenchResult> run_recurrent_bench(const RecurrentBenchOptions& options,
                                              std::ostream& out);
 /// The same on these shapes instead of a file's; `options.cell`, `shapes`, `device` and `dtype`

@@ -34,5 +34,13 @@ TEST(HostNumbers, AreHeldExactlyByTheirDtype) {
   }
 }
 
+TEST(HostNumbers, AreDrawnOneAfterTheOther) {
+  Random random(5), same(5);
+  constexpr std::int64_t kMany = 40000;  // worth several threads
+  const std::vector<double> values = draw(random, kMany, 2, DType::kFloat64);
+  for (const double value : values) ASSERT_EQ(value, same.uniform(2));
+  EXPECT_EQ(random.next(), same.next());
+}
+
 }  // namespace
 }  // namespace sluice::bench
