@@ -86,8 +86,9 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand(
-      "bench", "Measure recurrent layers, training and matrix products against other libraries");
+  CLI::App* command = program.add_subcommand("bench",
+                                             "Measure recurrent layers, training, beam search and "
+                                             "matrix products against other libraries");
   command->require_subcommand(1);
   command->footer(
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json\n"
@@ -98,6 +99,7 @@ void add_bench(CLI::App& program) {
   add_bench_ladder(*command);
   add_bench_table(*command);
   add_bench_train(*command);
+  add_bench_beam(*command);
   add_bench_gemm(*command);
   add_bench_report(*command);
 }

@@ -9,6 +9,7 @@ inline constexpr const char* kProfiledTurns =
     "turns of each implementation after the timed ones (default: 1:3)";
 
 /// Each adds one command to `sluice bench`.
+void add_bench_beam(CLI::App& bench);
 void add_bench_gemm(CLI::App& bench);
 void add_bench_ladder(CLI::App& bench);
 void add_bench_report(CLI::App& bench);

@@ -147,8 +147,18 @@ std::string config_sizes(const Entry& entry) {
                      entry.size("target_tokens", 1));
 }
 
+std::string search_sizes(const Entry& entry) {
+  const std::string cell = entry.one_of("recurrent_cell", {"lstm", "gru"});
+  return fmt::format("V{} E{} H{} L{} {} inputs x {} beams x {} steps{}",
+                     entry.size("vocabulary", 1), entry.size("embedding", 1),
+                     entry.size("hidden", 1), entry.size("layers", 1), entry.size("inputs", 1),
+                     entry.size("beam", 1), entry.size("steps", 1),
+                     cell == "lstm" ? "" : " " + cell);
+}
+
 std::string sizes_of(const Entry& entry, std::string_view cell) {
   if (entry.has("batches")) return config_sizes(entry);
+  if (entry.has("beam")) return search_sizes(entry);
   if (cell == "gemm") return gemm_sizes(entry);
   return cell == "seq2seq" ? train_sizes(entry) : recurrent_sizes(entry);
 }

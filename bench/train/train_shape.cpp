@@ -6,9 +6,9 @@
 
 #include "base/check.h"
 #include "base/suggest.h"
+#include "bench/model_type.h"
 #include "bench/shape_lines.h"
 #include "data/tokenizer.h"
-#include "runtime/context.h"
 
 namespace sluice::bench::train {
 namespace {
@@ -25,15 +25,6 @@ double parse_rate(std::string_view text) {
   return rate;
 }
 
-// "bf16" stays what a shape file may say.
-std::string parse_type(std::string_view text) {
-  if (text == "tf32") return "tf32";
-  SLUICE_CHECK(text != "int8", "8-bit products are those of inference; nothing trains in them");
-  const std::string name(base::name_of(base::parse_dtype(text)));
-  runtime::Precision::parse(name);  // refuses what no model computes in
-  return name;
-}
-
 void set_key(TrainShape& shape, std::string_view key, std::string_view value) {
   if (key == "cell") {
     shape.cell = value;
@@ -42,7 +33,7 @@ void set_key(TrainShape& shape, std::string_view key, std::string_view value) {
   } else if (key == "dropout") {
     shape.dropout = parse_rate(value);
   } else if (key == "dtype") {
-    shape.dtype = parse_type(value);
+    shape.dtype = parse_model_type(value);
   } else if (key == "device") {
     shape.device = value;
   } else if (key == "seed") {
@@ -102,7 +93,7 @@ std::vector<TrainShape> read_shapes(const std::filesystem::path& path, std::stri
                                     std::string_view device) {
   std::vector<TrainShape> shapes;
   for (TrainShape& shape : parse_shapes(read_shape_text(path), path.string())) {
-    if (!dtype.empty()) shape.dtype = parse_type(dtype);
+    if (!dtype.empty()) shape.dtype = parse_model_type(dtype);
     if (!device.empty()) shape.device = device;
     if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(std::move(shape));
   }

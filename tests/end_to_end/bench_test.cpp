@@ -100,6 +100,20 @@ TEST(Bench, TrainsASeq2SeqModel) {
                      {"cuda:99"});
 }
 
+TEST(Bench, SearchesByBeam) {
+  const Workplace place;
+  place.write("tiny.shapes",
+              "tiny vocabulary=9 embedding=6 hidden=8 layers=1 inputs=2 beam=3 steps=20\n");
+  const Outcome outcome = place.sluice({"bench", "beam", "--shapes", "tiny.shapes", "--repeats",
+                                        "2", "--check", "--json", "out.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("6 of 6"), std::string::npos) << outcome.out;
+  EXPECT_GT(nlohmann::json::parse(place.read("out.json")).at(0)["milliseconds"], 0);
+  EXPECT_EQ(place.sluice({"bench", "report", "out.json"}).code, 0);
+  place.expect_error({"bench", "beam", "--shapes", "tiny.shapes", "--device", "cuda:99"},
+                     {"cuda:99"});
+}
+
 TEST(Bench, RefusesBadShapesAndLeavesNoFile) {
   const Workplace place;
   place.write("bad.shapes", "good cell=lstm hidden=4\nbad cell=lstm hiden=4\n");
