@@ -35,7 +35,13 @@ endif()
 #   sluice_cuda_room(name SOURCES a.cu b.cpp ...)
 #
 # One cuda/ folder of src/ and one target; libsluice_cuda.so holds them all, the core none.
+#
+# Kernels are compiled for each cell, type and size that has its own: so many sources at most, which take two cores
+# twelve minutes, and so many bytes of library, which a test holds it to (docs/gpu.md).
+set(SLUICE_MOST_CUDA_SOURCES 160)
+set(SLUICE_MOST_CUDA_BYTES 15000000)
 set_property(GLOBAL PROPERTY SLUICE_CUDA_ROOMS "")
+set_property(GLOBAL PROPERTY SLUICE_CUDA_SOURCES "")
 function(sluice_cuda_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES" ${ARGN})
   add_library(sluice_cuda_${name} OBJECT ${ROOM_SOURCES})
@@ -52,4 +58,12 @@ function(sluice_cuda_room name)
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Os>)
   target_link_libraries(sluice_cuda_${name} PUBLIC fmt::fmt CUDA::cudart_static)
   set_property(GLOBAL APPEND PROPERTY SLUICE_CUDA_ROOMS sluice_cuda_${name})
+  list(FILTER ROOM_SOURCES INCLUDE REGEX "[.]cu$")
+  set_property(GLOBAL APPEND PROPERTY SLUICE_CUDA_SOURCES ${ROOM_SOURCES})
+  get_property(all GLOBAL PROPERTY SLUICE_CUDA_SOURCES)
+  list(LENGTH all count)
+  if(count GREATER SLUICE_MOST_CUDA_SOURCES)
+    message(FATAL_ERROR "${count} CUDA sources with those of sluice_cuda_${name}; the cap is ${SLUICE_MOST_CUDA_SOURCES}: leave "
+                        "instances out, or measure a build without a cache on two cores and raise it in cmake/Cuda.cmake")
+  endif()
 endfunction()
