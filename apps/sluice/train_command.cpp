@@ -59,6 +59,7 @@ void add_train(CLI::App& program) {
     std::string init_from;
     std::vector<std::string> only;
     std::optional<std::int64_t> folds;
+    bool autotune = false;
     bool example = false;
     bool fresh = false;
   };
@@ -83,6 +84,9 @@ void add_train(CLI::App& program) {
   command->add_option("--folds", options->folds,
                       "Cross-validation: train as many models, each with another part of the "
                       "examples held out to validate on");
+  command->add_flag("--autotune", options->autotune,
+                    "Measure the implementations of recurrent layers instead of choosing by rule, "
+                    "and remember (machine.autotune)");
   command->add_flag("--fresh", options->fresh,
                     "Refuse to go on from an earlier run in the output folder (default: go on)");
   command->add_flag("--quiet", options->request.quiet, "No progress on standard error");
@@ -117,6 +121,7 @@ void add_train(CLI::App& program) {
     if (!options->only.empty()) {
       options->request.overrides.push_back("training.init_only=" + joined(options->only));
     }
+    if (options->autotune) options->request.overrides.push_back("machine.autotune=true");
     options->request.resume = !options->fresh;
     if (options->folds) {
       run_folds(options->request, *options->folds);

@@ -46,6 +46,17 @@ TEST(Train, TakesTheThreadsThereAreAndSoDoesDecoding) {
   EXPECT_EQ(decoded.out, answers);
 }
 
+TEST(Train, RemembersThatItMeasured) {
+  const Workplace place;
+  std::vector<std::string> arguments{"train", "task.toml", "--set", "training.max_epochs=1"};
+  arguments.push_back("--autotune");
+  const Outcome measured = place.sluice(arguments);
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Outcome by_rule = place.sluice({"train", "task.toml", "--set", "training.max_epochs=2"});
+  ASSERT_EQ(by_rule.code, 0) << by_rule.err;
+  EXPECT_NE(by_rule.err.find("machine.autotune"), std::string::npos) << by_rule.err;
+}
+
 // The same examples give the same weights, whatever files they come from. The configuration in a
 // model names its files, so the same names are used.
 TEST(Train, ReadsPairsPackedOrAligned) {
