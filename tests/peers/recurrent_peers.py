@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests bench/peers: its reading of shape files and what it writes, torch's layers and training steps on the CPU, and
-JAX's layers where it is installed.
+"""Tests bench/peers: its reading of shape files and what it writes, torch's layers, training steps and beam searches on
+the CPU, and JAX's layers where it is installed.
 
     recurrent_peers.py --check
 """
@@ -27,20 +27,30 @@ projected time=4 batch=2 input=5 hidden=8 projection=3 pass=forward
 TRAINED = """tiny vocabulary=50 embedding=8 hidden=12 batch=3 source_time=4 target_time=5
 gru cell=gru directions=2 attention=multiplicative vocabulary=50 embedding=8 hidden=12 layers=1 dropout=0.1 batch=3
 """
+SEARCHED = """tiny vocabulary=12 embedding=16 hidden=24 layers=2 inputs=3 beam=4 steps=30
+gru cell=gru vocabulary=9 embedding=8 hidden=12 layers=1 inputs=2 beam=5 steps=6 seed=3
+"""
 REFUSED = {"a hiden=3": "a:1: hiden", "a time": "key=value", "a time=0": "at least 1",
            "a time=-1": "at least 1", "a time=1.5": "at least 1", "time=3": "start with a name",
            "a lengths=some": "full, uniform", "a directions=3": "1, 2", "a dtype=int8": "float32",
            "a pass=backward": "all, forward", "a cell=gru projection=3": "only the LSTM has a projection",
            "a name=b": "no such key", "# nothing": "no shape"}
-# What bench/bench_json.cpp writes, but for the rate of products of matrices and the versions of libraries.
+# What bench/bench_json.cpp writes of cells with more than their equations, but for the rate of products of matrices and
+# the versions of libraries.
 KEYS = {"name", "cell", "time", "batch", "input", "hidden", "layers", "directions", "projection",
         "dtype", "lengths", "seed", "device", "device_model", "pass", "implementation", "peer",
-        "default", "milliseconds", "gflops", "error", "speedup_over_peer", "threads", "cpu", "commit"}
+        "default", "milliseconds", "gflops", "error", "speedup_over_peer", "threads", "cpu", "commit",
+        "reset", "zoneout", "recurrent_dropout", "peepholes", "layer_norm"}
 # What bench/train/train_json.cpp writes, likewise.
 TRAIN_KEYS = {"name", "cell", "recurrent_cell", "vocabulary", "embedding", "hidden", "layers", "directions",
               "attention", "dropout", "batch", "source_time", "target_time", "dtype", "seed", "device",
               "device_model", "pass", "implementation", "peer", "default", "milliseconds", "pairs_per_second",
               "tokens_per_second", "peak_bytes", "parameters", "loss", "threads", "cpu", "commit"}
+# What bench/decode/beam_bench.cpp writes, likewise.
+BEAM_KEYS = {"name", "cell", "recurrent_cell", "vocabulary", "embedding", "hidden", "layers", "inputs", "beam", "steps",
+             "dtype", "seed", "device", "device_model", "pass", "implementation", "peer", "default", "milliseconds",
+             "tokens_per_second", "peak_bytes", "parameters", "best_score", "threads", "cpu", "commit"}
+MODELS = ["beam.shapes", "chat.shapes"]  # files with shapes of whole models
 
 
 def expect(condition, what):
@@ -62,7 +72,7 @@ def check_parser(folder):
     expect([s.dtype for s in shape_files.read_shapes(path)] == ["bfloat16", "float32"], "dtypes")
     expect(len(shape_files.read_shapes(path, dtype="tf32")) == 1, "duplicates stay")
     counts = {p.name: len(shape_files.read_shapes(p))
-              for p in sorted((ROOT / "bench/shapes").glob("*.shapes")) if p.name != "chat.shapes"}
+              for p in sorted((ROOT / "bench/shapes").glob("*.shapes")) if p.name not in MODELS}
     expect(counts["deepbench.shapes"] == 110, f"{counts}")
     table = shape_files.read_shapes(ROOT / "bench/shapes/named.shapes")[0]
     expect(table.forward_flops() == 2 * 100 * 64 * 2048 * 1024, "FLOPs of table")
@@ -96,6 +106,23 @@ def check_training(folder):
         expect(row["milliseconds"] > 0 and abs(row["loss"] - math.log(50)) < 1, f"{row}")
 
 
+def check_searches(folder):
+    """With the same initial weights Sluice finds the same."""
+    results = run_program(folder, "torch_beam_search.py", SEARCHED)
+    expect([row["name"] for row in results] == ["tiny", "gru"], f"{results}")
+    for row in results:
+        expect(set(row) == BEAM_KEYS | {"library"}, f"the keys {sorted(row)}")
+        expect(row["milliseconds"] > 0, f"{row}")
+    sluice, out = ROOT / "build/sluice", folder / "own.json"
+    if not sluice.exists():
+        return
+    subprocess.run([sluice, "bench", "beam", "--shapes", folder / "tiny.shapes", "--repeats", "1", "--json", out],
+                   check=True, stdout=subprocess.DEVNULL)
+    for own, row in zip(json.loads(out.read_text()), results):
+        expect(set(own) == BEAM_KEYS, f"the keys {sorted(own)}")
+        expect(math.isclose(own["best_score"], row["best_score"], rel_tol=1e-5), f"{own} and {row}")
+
+
 def check_configurations(folder):
     """Steps of a training configuration, on ids as `sluice data ids` writes them."""
     (folder / "train.ids").write_text("# vocabulary 9 9\n" + "2 5 6\t5 6 3\n2 7\t7 3\n" * 4)
@@ -123,6 +150,7 @@ def main():
         check_parser(folder)
         check_program(folder, "torch_recurrent.py", "torch")
         check_training(folder)
+        check_searches(folder)
         check_configurations(folder)
         try:
             import jax  # noqa: F401
