@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "kernels/recurrent/cuda/bulk_conversions.h"
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/neighbours.h"
-#include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {

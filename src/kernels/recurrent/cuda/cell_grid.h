@@ -4,7 +4,7 @@
 
 #include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/cells.h"
-#include "kernels/recurrent/cuda/storage.h"
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "runtime/cuda/check.h"
 
 /// How the pointwise kernels walk over units and rows, and how they are started.

@@ -1,7 +1,7 @@
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
-#include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {

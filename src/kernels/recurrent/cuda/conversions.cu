@@ -1,5 +1,5 @@
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
-#include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {

@@ -4,6 +4,10 @@
 
 #include "kernels/recurrent/cuda/cluster_wgmma/arguments.h"
 
+namespace sluice::kernels::recurrent::cuda {
+struct CellKind;
+}
+
 /// The kernels that are compiled, a source file each cell and arithmetic (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/arguments.h"
 
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {

@@ -1,3 +1,4 @@
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/joined_step/kernel.h"
 #include "kernels/recurrent/cuda/joined_step/kernels.h"
 

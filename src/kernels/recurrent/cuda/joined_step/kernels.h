@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/joined_step/arguments.h"
 #include "kernels/recurrent/cuda/joined_step/launch.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/fused_step.h"
 
 namespace sluice::kernels::recurrent::cuda::joined_step {

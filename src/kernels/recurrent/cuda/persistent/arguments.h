@@ -2,9 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
-
-#include "kernels/recurrent/cuda/cell_kernels.h"
 
 /// All directions of one layer over the whole sequence, or a piece of it, in one launch. Arrays of
 /// two have an entry a direction; pointers to void are in storage; what may be absent is null.

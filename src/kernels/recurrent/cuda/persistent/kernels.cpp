@@ -3,50 +3,29 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/cell_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda::persistent {
 
-extern const TileKernels lstm_bf16_4, lstm_bf16_8, lstm_bf16_16, lstm_bf16_halved;
-extern const TileKernels lstm_f16_4, lstm_f16_8, lstm_f16_16, lstm_f16_halved;
-extern const TileKernels lstm_tf32_4, lstm_tf32_8, lstm_tf32_16;
-extern const TileKernels lstm_f32_4, lstm_f32_8, lstm_f32_16;
-extern const TileKernels gru_bf16_4, gru_bf16_8, gru_bf16_16, gru_bf16_halved;
-extern const TileKernels gru_f16_4, gru_f16_8, gru_f16_16, gru_f16_halved;
-extern const TileKernels gru_tf32_4, gru_tf32_8, gru_tf32_16;
-extern const TileKernels gru_f32_4, gru_f32_8, gru_f32_16;
-
+extern const PlainKernels lstm_bf16, lstm_f16, lstm_tf32, lstm_f32;
+extern const PlainKernels gru_bf16, gru_f16, gru_tf32, gru_f32;
 extern const SizeKernels lstm_bf16_extras, lstm_f16_extras, lstm_tf32_extras, lstm_f32_extras;
 extern const SizeKernels gru_bf16_extras, gru_f16_extras, gru_tf32_extras, gru_f32_extras;
 extern const SizeKernels lstm_bf16_norm, lstm_f16_norm;
-
-extern const TileKernels rnn_bf16_4, rnn_bf16_8, rnn_f16_4, rnn_f16_8, rnn_tf32_4, rnn_f32_4;
+extern const RnnKernels rnn_bf16, rnn_f16, rnn_tf32, rnn_f32;
 
 namespace {
 
-/// kClusters, and kHalved.
-using BySize = std::array<const TileKernels*, kClusters.size() + 1>;
-using ByArithmetic = std::array<BySize, 4>;
-constexpr ByArithmetic kLstm{BySize{&lstm_bf16_4, &lstm_bf16_8, &lstm_bf16_16, &lstm_bf16_halved},
-                             BySize{&lstm_f16_4, &lstm_f16_8, &lstm_f16_16, &lstm_f16_halved},
-                             BySize{&lstm_tf32_4, &lstm_tf32_8, &lstm_tf32_16, nullptr},
-                             BySize{&lstm_f32_4, &lstm_f32_8, &lstm_f32_16, nullptr}};
-constexpr ByArithmetic kGru{BySize{&gru_bf16_4, &gru_bf16_8, &gru_bf16_16, &gru_bf16_halved},
-                            BySize{&gru_f16_4, &gru_f16_8, &gru_f16_16, &gru_f16_halved},
-                            BySize{&gru_tf32_4, &gru_tf32_8, &gru_tf32_16, nullptr},
-                            BySize{&gru_f32_4, &gru_f32_8, &gru_f32_16, nullptr}};
-
-using ExtrasByArithmetic = std::array<const SizeKernels*, 4>;
-constexpr ExtrasByArithmetic kLstmExtras{&lstm_bf16_extras, &lstm_f16_extras, &lstm_tf32_extras,
-                                         &lstm_f32_extras};
-constexpr ExtrasByArithmetic kGruExtras{&gru_bf16_extras, &gru_f16_extras, &gru_tf32_extras,
-                                        &gru_f32_extras};
-constexpr ExtrasByArithmetic kLstmNorm{&lstm_bf16_norm, &lstm_f16_norm, nullptr, nullptr};
-
-/// kRnnClusters.
-using RnnKernels = std::array<const TileKernels*, kRnnClusters.size()>;
-constexpr std::array<RnnKernels, 4> kRnn{
-    RnnKernels{&rnn_bf16_4, &rnn_bf16_8}, RnnKernels{&rnn_f16_4, &rnn_f16_8},
-    RnnKernels{&rnn_tf32_4, nullptr}, RnnKernels{&rnn_f32_4, nullptr}};
+template <typename Kernels>
+using ByArithmetic = std::array<const Kernels*, 4>;
+constexpr ByArithmetic<PlainKernels> kLstm{&lstm_bf16, &lstm_f16, &lstm_tf32, &lstm_f32};
+constexpr ByArithmetic<PlainKernels> kGru{&gru_bf16, &gru_f16, &gru_tf32, &gru_f32};
+constexpr ByArithmetic<SizeKernels> kLstmExtras{&lstm_bf16_extras, &lstm_f16_extras,
+                                                &lstm_tf32_extras, &lstm_f32_extras};
+constexpr ByArithmetic<SizeKernels> kGruExtras{&gru_bf16_extras, &gru_f16_extras, &gru_tf32_extras,
+                                               &gru_f32_extras};
+constexpr ByArithmetic<SizeKernels> kLstmNorm{&lstm_bf16_norm, &lstm_f16_norm, nullptr, nullptr};
+constexpr ByArithmetic<RnnKernels> kRnn{&rnn_bf16, &rnn_f16, &rnn_tf32, &rnn_f32};
 
 std::size_t index_of(const CellKind& kind) {
   if (kind.storage == DType::kBFloat16) return 0;
@@ -59,11 +38,10 @@ std::size_t index_of(const CellKind& kind) {
 
 const TileKernels& kernels_of(const CellKind& kind, Form form, const Cluster& cluster) {
   if (gates_of(kind.cell) == 1) {
-    const auto* const rnn = kRnn[index_of(kind)][cluster.blocks <= kRnnClusters[0].blocks ? 0 : 1];
-    SLUICE_ASSERT(rnn != nullptr && form == Form::kPlain);
-    return *rnn;
+    SLUICE_ASSERT(form == Form::kPlain);
+    return (*kRnn[index_of(kind)])[cluster.blocks <= kRnnClusters[0].blocks ? 0 : 1];
   }
-  // kHalved is none of them.
+  // kHalved is none of them: its kernels come behind theirs.
   const auto found = std::find(kClusters.begin(), kClusters.end(), cluster);
   const auto size = static_cast<std::size_t>(found - kClusters.begin());
   const bool lstm = kind.cell == CellType::kLstm;
@@ -75,9 +53,7 @@ const TileKernels& kernels_of(const CellKind& kind, Form form, const Cluster& cl
     SLUICE_ASSERT(kernels != nullptr);
     return (*kernels)[size];
   }
-  const TileKernels* kernels = (lstm ? kLstm : kGru)[index_of(kind)][size];
-  SLUICE_ASSERT(kernels != nullptr);
-  return *kernels;
+  return (*(lstm ? kLstm : kGru)[index_of(kind)])[size];
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent

@@ -4,9 +4,13 @@
 
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
-/// The kernels that are compiled, a source file each cell, arithmetic and cluster (instance.cu.in),
-/// and with extras or layer norm each cell and arithmetic (extras_instance.cu.in,
-/// norm_instance.cu.in); of plain RNNs each arithmetic and number of blocks.
+namespace sluice::kernels::recurrent::cuda {
+struct CellKind;
+}
+
+/// The kernels that are compiled, a source file each cell and arithmetic (instance.cu.in,
+/// rnn_instance.cu.in), and once more with extras or layer norm (extras_instance.cu.in,
+/// norm_instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// One cluster and number of tiles; null where there is none, or shared memory doesn't suffice.
@@ -35,6 +39,10 @@ inline constexpr std::array kRnnClusters{Cluster{4, kRnnUnits}, Cluster{8, kRnnU
 using TileKernels = std::array<Kernels, kMostTiles>;
 /// Of kClusters.
 using SizeKernels = std::array<TileKernels, kClusters.size()>;
+/// Of kClusters and kHalved.
+using PlainKernels = std::array<TileKernels, kClusters.size() + 1>;
+/// Of kRnnClusters.
+using RnnKernels = std::array<TileKernels, kRnnClusters.size()>;
 
 /// Those of a cell and its arithmetic, by number of tiles. Layer norm is the LSTM's, in 16 bits;
 /// plain RNNs have the plain form alone.

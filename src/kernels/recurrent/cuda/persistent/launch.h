@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/launch_queue.h"
 #include "kernels/recurrent/cuda/persistent/extra_arguments.h"
 #include "kernels/recurrent/cuda/persistent/rnn_arguments.h"

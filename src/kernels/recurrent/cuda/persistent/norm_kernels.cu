@@ -1,4 +1,5 @@
 #include "kernels/recurrent/cuda/cell_extras.h"
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 #include "kernels/recurrent/cuda/persistent/norm_kernels.h"
 #include "runtime/cuda/launch.h"

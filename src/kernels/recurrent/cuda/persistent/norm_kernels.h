@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
 /// What of layer norm no step waits for: the norm of the input's products, of all steps of a piece

@@ -1,46 +1,30 @@
 #include "kernels/recurrent/cuda/persistent_grid/kernels.h"
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/cell_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
-extern const Kernels lstm_bf16_narrow, lstm_bf16_wide, lstm_bf16_dense;
-extern const Kernels lstm_bf16_deep, lstm_bf16_deep_dense, lstm_bf16_deepest;
-extern const Kernels lstm_f16_narrow, lstm_f16_wide, lstm_f16_dense;
-extern const Kernels lstm_f16_deep, lstm_f16_deep_dense, lstm_f16_deepest;
-extern const Kernels gru_bf16_narrow, gru_bf16_wide, gru_bf16_dense;
-extern const Kernels gru_bf16_deep, gru_bf16_deep_dense, gru_bf16_deepest;
-extern const Kernels gru_f16_narrow, gru_f16_wide, gru_f16_dense;
-extern const Kernels gru_f16_deep, gru_f16_deep_dense, gru_f16_deepest;
-extern const Kernels lstm_f32_narrow, gru_f32_narrow;
+extern const FormKernels lstm_bf16, lstm_f16, lstm_f32, gru_bf16, gru_f16, gru_f32;
 
 namespace {
 
-using ByForm = std::array<const Kernels*, kForms.size()>;
-constexpr ByForm kLstmBf16{&lstm_bf16_narrow, &lstm_bf16_wide,       &lstm_bf16_dense,
-                           &lstm_bf16_deep,   &lstm_bf16_deep_dense, &lstm_bf16_deepest};
-constexpr ByForm kLstmF16{&lstm_f16_narrow, &lstm_f16_wide,       &lstm_f16_dense,
-                          &lstm_f16_deep,   &lstm_f16_deep_dense, &lstm_f16_deepest};
-constexpr ByForm kGruBf16{&gru_bf16_narrow, &gru_bf16_wide,       &gru_bf16_dense,
-                          &gru_bf16_deep,   &gru_bf16_deep_dense, &gru_bf16_deepest};
-constexpr ByForm kGruF16{&gru_f16_narrow, &gru_f16_wide,       &gru_f16_dense,
-                         &gru_f16_deep,   &gru_f16_deep_dense, &gru_f16_deepest};
+const FormKernels& kernels_of(const CellKind& kind) {
+  const bool lstm = kind.cell == CellType::kLstm;
+  if (kind.storage == DType::kFloat32) return lstm ? lstm_f32 : gru_f32;
+  if (kind.storage == DType::kBFloat16) return lstm ? lstm_bf16 : gru_bf16;
+  SLUICE_ASSERT(kind.storage == DType::kFloat16);
+  return lstm ? lstm_f16 : gru_f16;
+}
 
 }  // namespace
 
 const Kernels& kernels_of(const CellKind& kind, const Form& form) {
-  if (kind.storage == DType::kFloat32) {
-    SLUICE_ASSERT(form.name == kForms.front().name);
-    return kind.cell == CellType::kLstm ? lstm_f32_narrow : gru_f32_narrow;
-  }
-  const bool bf16 = kind.storage == DType::kBFloat16;
-  SLUICE_ASSERT(bf16 || kind.storage == DType::kFloat16);
-  const ByForm& forms = kind.cell == CellType::kLstm ? bf16 ? kLstmBf16 : kLstmF16
-                        : bf16                       ? kGruBf16
-                                                     : kGruF16;
   std::size_t i = 0;
-  while (kForms[i].name != form.name) ++i;
-  return *forms[i];
+  while (std::string_view(kForms[i].name) != form.name) ++i;
+  const Kernels& kernels = kernels_of(kind)[i];
+  SLUICE_ASSERT(kernels.forward.kernel != nullptr);
+  return kernels;
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::persistent_grid

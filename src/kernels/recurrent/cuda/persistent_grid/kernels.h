@@ -1,11 +1,12 @@
 #pragma once
 
 #include <array>
-#include <string_view>
 
-#include "kernels/recurrent/cuda/cell_kernels.h"
+namespace sluice::kernels::recurrent::cuda {
+struct CellKind;
+}
 
-/// The kernels that are compiled, a source file each cell, storage and form (instance.cu.in).
+/// The kernels that are compiled, a source file each cell and storage (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
 struct Pass {
@@ -22,7 +23,7 @@ struct PassForm {
 };
 /// How layers of up to so many units lie on the GPU. Each pass chooses for itself.
 struct Form {
-  std::string_view name;
+  const char* name;
   PassForm forward, backward;
   int most_hidden;
 
@@ -46,6 +47,9 @@ inline constexpr std::array kForms{
     Form{"narrow", {8, 1}, {10, 4}, 1024},      Form{"wide", {16, 1}, {18, 4}, 1024},
     Form{"dense", {32, 1}, {32, 2}, 1024},      Form{"deep", {16, 1}, {14, 4}, 1536},
     Form{"deep_dense", {24, 1}, {24, 2}, 1536}, Form{"deepest", {16, 1}, {0, 0}, 2048}};
+
+/// Of kForms.
+using FormKernels = std::array<Kernels, kForms.size()>;
 
 /// Those of a cell and storage that has the form.
 const Kernels& kernels_of(const CellKind& kind, const Form& form);

@@ -1,6 +1,6 @@
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/persistent_grid/geometry.h"
 #include "kernels/recurrent/cuda/persistent_grid/pack_kernels.h"
-#include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/check.h"
 
 namespace sluice::kernels::recurrent::cuda::persistent_grid {

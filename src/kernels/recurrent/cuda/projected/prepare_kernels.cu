@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "kernels/recurrent/cuda/cluster.h"
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/projected/prepare_kernels.h"
-#include "kernels/recurrent/cuda/storage.h"
 #include "runtime/cuda/check.h"
 
 namespace sluice::kernels::recurrent::cuda::projected {

@@ -2,6 +2,10 @@
 
 #include "kernels/recurrent/cuda/streamed/arguments.h"
 
+namespace sluice::kernels::recurrent::cuda {
+struct CellKind;
+}
+
 /// The kernels that are compiled, a source file each cell and storage (instance.cu.in).
 namespace sluice::kernels::recurrent::cuda::streamed {
 

@@ -1,4 +1,4 @@
-#include "kernels/recurrent/cuda/storage.h"
+#include "kernels/recurrent/cuda/dispatch_storage.h"
 #include "kernels/recurrent/cuda/streamed/pack_kernels.h"
 #include "runtime/cuda/check.h"
 

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/wide/kernels.h"
 
 #include "base/check.h"
+#include "kernels/recurrent/cuda/cell_kernels.h"
 
 namespace sluice::kernels::recurrent::cuda::wide {
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/recurrent/cuda/cell_kernels.h"
 #include "kernels/recurrent/cuda/launch_queue.h"
 #include "kernels/recurrent/cuda/wide/arguments.h"
 #include "runtime/cuda/cuda_device.h"

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/recurrent/cuda/wide/arguments.h"
+#include "kernels/recurrent/recurrent.h"
 
 /// How a layer is spread over the GPU's blocks, and a block's shared memory divided.
 namespace sluice::kernels::recurrent::cuda::wide {
