@@ -8,19 +8,21 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kTile = static_cast<int>(kSourceTile);
+/// Of a thread, which loads them at once.
+constexpr int kKeyColumns = 2, kMemoryColumns = 4;
 
 /// A block sums over all steps for a row (blockIdx.x), a tile of source positions (blockIdx.y) and
-/// kThreads columns (blockIdx.z), a column a thread.
+/// kThreads times some columns (blockIdx.z), a few neighbours a thread.
 struct Place {
   std::int64_t row, first, column;
   int count;           ///< positions of the tile within the row's source length
   std::int64_t steps;  ///< of this row
 
   template <typename S>
-  __device__ Place(const Attended<S>& a, std::int64_t target_time)
+  __device__ Place(const Attended<S>& a, std::int64_t target_time, int columns)
       : row(blockIdx.x),
         first(std::int64_t{blockIdx.y} * kTile),
-        column(std::int64_t{blockIdx.z} * kThreads + threadIdx.x) {
+        column((std::int64_t{blockIdx.z} * kThreads + threadIdx.x) * columns) {
     const std::int64_t length = a.source_lengths == nullptr ? a.source_time : a.source_lengths[row];
     const std::int64_t left = length - first;
     count = static_cast<int>(left < 0 ? 0 : (left > kTile ? kTile : left));
@@ -43,52 +45,123 @@ __device__ void load_weights(const W* weights, const Place& place, std::int64_t 
   for (int i = 0; i < kTile; ++i) out[i] = i < place.count ? source[i] : W(0);
 }
 
+/// Calls body(i) for the positions of a tile, some of which may lie beyond `count`: whole groups
+/// of those are left out.
+template <typename Body>
+__device__ void for_positions(int count, const Body& body) {
+  constexpr int kGroup = 4;
+#pragma unroll
+  for (int first = 0; first < kTile; first += kGroup) {
+    if (first >= count) return;
+#pragma unroll
+    for (int i = first; i < first + kGroup; ++i) body(i);
+  }
+}
+
+/// What flows into some columns of a tile's keys, but for the score vector's factor, and into the
+/// score vector.
+template <typename S>
+struct KeySums {
+  using W = Wide<S>;
+  Values<W, kKeyColumns> keys[kTile], of_vector;
+
+  /// Adds up over all steps in place of the keys.
+  template <typename Tanh>
+  __device__ void run(const KeyGradientArgs<S>& args, const Place& place) {
+    const Attended<S>& a = args.attended;
+    Values<W, kKeyColumns> terms[kTile];
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+#pragma unroll
+      for (int k = 0; k < kKeyColumns; ++k) {
+        terms[i].x[k] = Tanh::prepare(keys[i].x[k]);
+        keys[i].x[k] = 0;
+      }
+    }
+#pragma unroll 2
+    for (std::int64_t t = 0; t < place.steps; ++t) {
+      auto query = load<kKeyColumns>(args.query.projected + (t * a.rows + place.row) * a.key_width +
+                                     place.column);
+      W d_scores[kTile];
+      load_weights(args.d_scores, place, t, a.rows, a.source_time, d_scores);
+#pragma unroll
+      for (int k = 0; k < kKeyColumns; ++k) query.x[k] = Tanh::prepare(query.x[k]);
+      for_positions(place.count, [&](int i) {
+#pragma unroll
+        for (int k = 0; k < kKeyColumns; ++k) {
+          const W activation = Tanh::of(terms[i].x[k], query.x[k]);
+          of_vector.x[k] += d_scores[i] * activation;
+          keys[i].x[k] += d_scores[i] * (W(1) - activation * activation);
+        }
+      });
+    }
+  }
+
+  /// Whether no key is too large for factors.
+  __device__ bool factors_serve() const {
+    bool serve = true;
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+#pragma unroll
+      for (int k = 0; k < kKeyColumns; ++k) serve &= !(abs(keys[i].x[k]) > FactoredTanh::kMostKey);
+    }
+    return serve;
+  }
+};
+
 template <typename S>
 __global__ void __launch_bounds__(kThreads) additive_keys_kernel(KeyGradientArgs<S> args) {
   using W = Wide<S>;
   const Attended<S>& a = args.attended;
-  const Place place(a, args.target_time);
+  const Place place(a, args.target_time, kKeyColumns);
   if (place.column >= a.key_width) return;
   const std::int64_t entry = place.row * a.source_time + place.first;
-  W keys[kTile], sums[kTile] = {}, d_vector = 0;
+  KeySums<S> sums;
 #pragma unroll
   for (int i = 0; i < kTile; ++i) {
-    keys[i] =
-        i < place.count ? static_cast<W>(a.keys[(entry + i) * a.key_width + place.column]) : W(0);
-  }
-  for (std::int64_t t = 0; t < place.steps && place.count > 0; ++t) {
-    const W query = args.query.projected[(t * a.rows + place.row) * a.key_width + place.column];
-    W d_scores[kTile];
-    load_weights(args.d_scores, place, t, a.rows, a.source_time, d_scores);
-#pragma unroll
-    for (int i = 0; i < kTile; ++i) {
-      const W activation = Activation<S>::tanh(keys[i] + query);
-      d_vector += d_scores[i] * activation;
-      sums[i] += d_scores[i] * (W(1) - activation * activation);
+    if (i < place.count) {
+      sums.keys[i] = load<kKeyColumns>(a.keys + (entry + i) * a.key_width + place.column);
     }
   }
-  const W factor = a.score_vector[place.column];
+  if constexpr (sizeof(S) == 2) {
+    if (sums.factors_serve()) {
+      sums.template run<FactoredTanh>(args, place);
+    } else {
+      sums.template run<SumTanh<S>>(args, place);
+    }
+  } else {
+    sums.template run<SumTanh<S>>(args, place);
+  }
+  const auto factor = load<kKeyColumns>(a.score_vector + place.column);
   const int positions = place.positions(a);
 #pragma unroll
   for (int i = 0; i < kTile; ++i) {
     if (i >= positions) break;
-    args.d_keys[(entry + i) * a.key_width + place.column] =
-        static_cast<S>(within(sums[i] * factor, args.limit));
+    Values<W, kKeyColumns> d_key;
+#pragma unroll
+    for (int k = 0; k < kKeyColumns; ++k) {
+      d_key.x[k] = within(sums.keys[i].x[k] * factor.x[k], args.limit);
+    }
+    store(args.d_keys + (entry + i) * a.key_width + place.column, d_key);
   }
-  args.d_vector[(place.row * gridDim.y + blockIdx.y) * a.key_width + place.column] = d_vector;
+  store(args.d_vector + (place.row * gridDim.y + blockIdx.y) * a.key_width + place.column,
+        sums.of_vector);
 }
 
-/// sums[i] = sum over steps of weights[t, row, i] * x[t, row, column].
-template <typename X, typename W>
+/// sums[i] = sum over steps of weights[t, row, i] * x[t, row, column...].
+template <typename X, typename W, int kColumns>
 __device__ void sum_steps(const Place& place, const W* weights, std::int64_t rows,
                           std::int64_t source_time, const X* x, std::int64_t x_stride,
-                          W (&sums)[kTile]) {
-  for (std::int64_t t = 0; t < place.steps && place.count > 0; ++t) {
-    const W value = static_cast<W>(x[(t * rows + place.row) * x_stride + place.column]);
+                          Values<W, kColumns> (&sums)[kTile]) {
+#pragma unroll 2
+  for (std::int64_t t = 0; t < place.steps; ++t) {
+    const auto value = load<kColumns>(x + (t * rows + place.row) * x_stride + place.column);
     W factors[kTile];
     load_weights(weights, place, t, rows, source_time, factors);
+    for_positions(place.count, [&](int i) {
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) sums[i] += factors[i] * value;
+      for (int k = 0; k < kColumns; ++k) sums[i].x[k] += factors[i] * value.x[k];
+    });
   }
 }
 
@@ -96,44 +169,60 @@ template <typename S>
 __global__ void __launch_bounds__(kThreads) multiplicative_keys_kernel(KeyGradientArgs<S> args) {
   using W = Wide<S>;
   const Attended<S>& a = args.attended;
-  const Place place(a, args.target_time);
+  const Place place(a, args.target_time, kKeyColumns);
   if (place.column >= a.key_width) return;
-  W sums[kTile] = {};
+  Values<W, kKeyColumns> sums[kTile];
   sum_steps(place, args.d_scores, a.rows, a.source_time, args.query.state, args.query.stride, sums);
   const std::int64_t entry = place.row * a.source_time + place.first;
   const int positions = place.positions(a);
 #pragma unroll
   for (int i = 0; i < kTile; ++i) {
     if (i >= positions) break;
-    args.d_keys[(entry + i) * a.key_width + place.column] =
-        static_cast<S>(within(sums[i], args.limit));
+#pragma unroll
+    for (int k = 0; k < kKeyColumns; ++k) sums[i].x[k] = within(sums[i].x[k], args.limit);
+    store(args.d_keys + (entry + i) * a.key_width + place.column, sums[i]);
   }
 }
 
+/// Rows of d_memory are the caller's, which begin anywhere if they are not `aligned`.
 template <typename S>
-__global__ void __launch_bounds__(kThreads) memory_kernel(MemoryGradientArgs<S> args) {
+__global__ void __launch_bounds__(kThreads)
+    memory_kernel(MemoryGradientArgs<S> args, bool aligned) {
   using W = Wide<S>;
   const Attended<S>& a = args.attended;
-  const Place place(a, args.target_time);
+  const Place place(a, args.target_time, kMemoryColumns);
   if (place.column >= args.memory) return;
-  W sums[kTile] = {};
+  Values<W, kMemoryColumns> sums[kTile];
   sum_steps(place, args.alpha, a.rows, a.source_time, args.d_context, args.d_context_stride, sums);
   const int positions = place.positions(a);
 #pragma unroll
   for (int i = 0; i < kTile; ++i) {
     if (i >= positions) break;
     const std::int64_t s = place.first + i;
-    const W through_keys =
-        args.through_keys[(place.row * a.source_time + s) * a.value_width + place.column];
-    args.d_memory[(s * a.rows + place.row) * args.memory + place.column] =
-        static_cast<S>(i < place.count ? sums[i] + through_keys : W(0));
+    Values<W, kMemoryColumns> gradient;
+    if (i < place.count) {
+      gradient = load<kMemoryColumns>(
+          args.through_keys + (place.row * a.source_time + s) * a.value_width + place.column);
+#pragma unroll
+      for (int k = 0; k < kMemoryColumns; ++k) gradient.x[k] += sums[i].x[k];
+    }
+    S* const to = args.d_memory + (s * a.rows + place.row) * args.memory + place.column;
+    if (aligned) {
+      store(to, gradient);
+      continue;
+    }
+#pragma unroll
+    for (int k = 0; k < kMemoryColumns; ++k) {
+      if (place.column + k < args.memory) to[k] = static_cast<S>(gradient.x[k]);
+    }
   }
 }
 
 template <typename S>
-dim3 grid_of(const Attended<S>& a, std::int64_t width) {
+dim3 grid_of(const Attended<S>& a, std::int64_t width, std::int64_t columns) {
+  const std::int64_t of_block = kThreads * columns;
   return {static_cast<unsigned>(a.rows), static_cast<unsigned>(source_tiles(a.source_time)),
-          static_cast<unsigned>((width + kThreads - 1) / kThreads)};
+          static_cast<unsigned>((width + of_block - 1) / of_block)};
 }
 
 }  // namespace
@@ -143,13 +232,17 @@ void gather_key_gradients(Stream& stream, const KeyGradientArgs<S>& args) {
   const auto kernel = args.attended.score_vector != nullptr ? additive_keys_kernel<S>
                                                             : multiplicative_keys_kernel<S>;
   runtime::cuda::launch(stream, "gather the keys' gradients", kernel,
-                        grid_of(args.attended, args.attended.key_width), kThreads, 0, args);
+                        grid_of(args.attended, args.attended.key_width, kKeyColumns), kThreads, 0,
+                        args);
 }
 
 template <typename S>
 void gather_memory_gradients(Stream& stream, const MemoryGradientArgs<S>& args) {
+  const bool aligned = args.memory % kMemoryColumns == 0 &&
+                       reinterpret_cast<std::uintptr_t>(args.d_memory) % kWidestBytes == 0;
   runtime::cuda::launch(stream, "gather the memory's gradient", memory_kernel<S>,
-                        grid_of(args.attended, args.memory), kThreads, 0, args);
+                        grid_of(args.attended, args.memory, kMemoryColumns), kThreads, 0, args,
+                        aligned);
 }
 
 template void gather_key_gradients(Stream&, const KeyGradientArgs<double>&);

@@ -108,4 +108,26 @@ struct Activation {
   }
 };
 
+/// tanh(key + query), of sums whose terms come again: each term is prepared once.
+template <typename S>
+struct SumTanh {
+  using W = Wide<S>;
+  static __device__ W prepare(W term) { return term; }
+  static __device__ W of(W key, W query) { return Activation<S>::tanh(key + query); }
+};
+
+/// The same for 16-bit storage by one special function a sum, since e^2(key + query) has a factor
+/// of each, and by one exponential a term. A key's factor is within 2^+-58, so that no infinite one
+/// of a query meets a zero: they lead to 1 and -1, as they should.
+struct FactoredTanh {
+  static constexpr float kMostKey = 20;
+  static __device__ float prepare(float term) {
+    constexpr float kTwoLog2E = 2.88539008f;
+    return recurrent::cuda::fast_exp2(kTwoLog2E * term);
+  }
+  static __device__ float of(float key, float query) {
+    return fmaf(-2.0f, recurrent::cuda::fast_reciprocal(fmaf(key, query, 1.0f)), 1.0f);
+  }
+};
+
 }  // namespace sluice::kernels::attention_decoder::cuda
