@@ -82,6 +82,7 @@ void BackwardRun<S>::step_layer(std::int64_t l, std::int64_t t) const {
   cell.units = d.hidden;
   cell.hidden = w.hidden;
   cell.active = {attended.target_lengths, t};
+  cell.last = t + 1 == trace.extents.target_time;
   cell.saved = trace.saved(l, t);
   cell.h_prev = trace.h(l, t);
   cell.h_stride = width;

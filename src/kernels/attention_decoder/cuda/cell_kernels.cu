@@ -8,6 +8,13 @@ namespace sluice::kernels::attention_decoder::cuda {
 namespace {
 
 constexpr int kThreads = 128;
+/// Blocks that a multiprocessor shall have room for, so that those of some hundred rows begin at
+/// once.
+template <typename S>
+constexpr int kBlocksOfProcessor = sizeof(S) == 2 ? 8 : 1;
+
+template <typename S>
+using MathOf = std::conditional_t<sizeof(S) == 2, recurrent::cuda::FastMath, PreciseMath>;
 
 /// Factors of four units' outputs: 0 where dropped.
 template <typename W>
@@ -31,20 +38,25 @@ __device__ Four<W> factors_of(const Dropout& dropout, std::int64_t row, std::int
   return factors;
 }
 
-/// The sums of four units for one block.
+/// What four units' sums of a block have beside the product.
 template <typename Cell, typename S>
-__device__ Four<Wide<S>> load_sums(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
-                                   int block) {
+__device__ Four<Wide<S>> load_biases(const CellArgs<S>& args, std::int64_t row, std::int64_t unit,
+                                     int block) {
   const std::int64_t at = block * args.hidden + unit;
-  Four<Wide<S>> sums = load_four(args.sums + row * Cell::kBlocks * args.hidden + at);
-  const Four<Wide<S>> bias = load_four(args.bias + at);
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) sums.x[i] += bias.x[i];
+  Four<Wide<S>> sums = load_four(args.bias + at);
   if (args.pre == nullptr || (Cell::kHasHiddenBlock && block + 1 == Cell::kBlocks)) return sums;
   const Four<Wide<S>> pre = load_four(args.pre + row * args.pre_stride + at);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) sums.x[i] += pre.x[i];
   return sums;
+}
+template <typename Cell, typename S>
+__device__ void add_product(const CellArgs<S>& args, std::int64_t row, std::int64_t unit, int block,
+                            Four<Wide<S>>& sums) {
+  const Four<Wide<S>> product =
+      load_four(args.sums + (row * Cell::kBlocks + block) * args.hidden + unit);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) sums.x[i] += product.x[i];
 }
 
 /// What four units of a row write.
@@ -64,49 +76,59 @@ struct Blocks {
   }
 };
 
+/// Of an active row, from the whole sums. Padding is computed as well, so that no branch keeps
+/// units apart.
 template <typename Cell, typename S>
-__device__ Outcome<Wide<S>, Cell::kBlocks> outcome_of(const CellArgs<S>& args, std::int64_t row,
-                                                      std::int64_t unit,
+__device__ Outcome<Wide<S>, Cell::kBlocks> outcome_of(const CellArgs<S>& args, std::int64_t unit,
+                                                      const Four<Wide<S>> (&sums)[Cell::kBlocks],
+                                                      const Four<Wide<S>>& factors,
                                                       const Four<Wide<S>>& h_prev,
                                                       const Four<Wide<S>>& c_prev) {
-  using W = Wide<S>;
-  Outcome<W, Cell::kBlocks> out;
-  if (!args.active.at(row)) {
-    out.c = c_prev;
-    out.h = h_prev;
-    return out;
-  }
-  Four<W> sums[Cell::kBlocks];
-#pragma unroll
-  for (int block = 0; block < Cell::kBlocks; ++block) {
-    sums[block] = load_sums<Cell>(args, row, unit, block);
-  }
-  const Four<W> factors = factors_of<W>(args.dropout, row, args.active.t, unit);
+  Outcome<Wide<S>, Cell::kBlocks> out;
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    if (unit + i >= args.units) continue;
     const Blocks of_unit(sums, i);
-    const auto cell = Cell::forward(of_unit.x, h_prev.x[i], c_prev.x[i]);
+    const auto cell = Cell::template forward<MathOf<S>>(of_unit.x, h_prev.x[i], c_prev.x[i]);
+    const bool exists = unit + i < args.units;
 #pragma unroll
-    for (int block = 0; block < Cell::kBlocks; ++block) out.gates[block].x[i] = cell.gates[block];
-    out.c.x[i] = cell.c;
-    out.h.x[i] = cell.h;
-    out.y.x[i] = cell.h * factors.x[i];
+    for (int block = 0; block < Cell::kBlocks; ++block) {
+      out.gates[block].x[i] = exists ? cell.gates[block] : 0;
+    }
+    out.c.x[i] = exists ? cell.c : 0;
+    out.h.x[i] = exists ? cell.h : 0;
+    out.y.x[i] = exists ? cell.h * factors.x[i] : 0;
   }
   return out;
 }
 
 /// A thread for four units of a row.
 template <typename Cell, typename S>
-__global__ void __launch_bounds__(kThreads) cell_kernel(CellArgs<S> args) {
+__global__ void __launch_bounds__(kThreads, kBlocksOfProcessor<S>) cell_kernel(CellArgs<S> args) {
   using W = Wide<S>;
   const std::int64_t unit = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kVector;
   const std::int64_t row = blockIdx.y;
   if (unit >= args.hidden) return;
-  const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
-  Four<W> c_prev;
+  Four<W> sums[Cell::kBlocks];
+#pragma unroll
+  for (int block = 0; block < Cell::kBlocks; ++block) {
+    sums[block] = load_biases<Cell>(args, row, unit, block);
+  }
+  Four<W> h_prev, c_prev;
   if constexpr (Cell::kHasCellState) c_prev = load_four(args.c_prev + row * args.hidden + unit);
-  const auto out = outcome_of<Cell>(args, row, unit, h_prev, c_prev);
+  const bool active = args.active.at(row);
+  if (Cell::kReadsState || !active) h_prev = load_four(args.h_prev + row * args.h_stride + unit);
+  const Four<W> factors = factors_of<W>(args.dropout, row, args.active.t, unit);
+#pragma unroll
+  for (int block = 0; block < Cell::kBlocks; ++block) {
+    add_product<Cell>(args, row, unit, block, sums[block]);
+  }
+  Outcome<W, Cell::kBlocks> out;
+  if (active) {
+    out = outcome_of<Cell>(args, unit, sums, factors, h_prev, c_prev);
+  } else {
+    out.c = c_prev;
+    out.h = h_prev;
+  }
   store_four(args.h + row * args.h_stride + unit, out.h);
   store_four(args.y + row * args.y_stride + unit, out.y);
   if constexpr (Cell::kHasCellState) store_four(args.c + row * args.hidden + unit, out.c);
@@ -117,65 +139,71 @@ __global__ void __launch_bounds__(kThreads) cell_kernel(CellArgs<S> args) {
   }
 }
 
-/// All that flows into four units' h.
-template <typename S>
-__device__ Four<Wide<S>> gradient_of_h(const CellBackwardArgs<S>& args, std::int64_t row,
-                                       std::int64_t unit) {
+/// What forward has left of four units of a row, and their cell states' gradient.
+template <typename Cell, typename S>
+struct CellInputs {
   using W = Wide<S>;
-  Four<W> dh = load_four(args.d_hidden + row * args.hidden + unit);
-  const Four<W> carried = load_four(args.carried + row * args.carried_stride + unit);
-  Four<W> above;
-  Four<W> factors;
-  if (args.active.at(row)) {
-    above = load_four(args.above + row * args.above_stride + unit);
-    factors = factors_of<W>(args.dropout, row, args.active.t, unit);
-  }
+  Four<W> saved[Cell::kBlocks], h_prev, c_prev, c, dc;
+
+  __device__ CellInputs(const CellBackwardArgs<S>& args, std::int64_t row, std::int64_t unit) {
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    dh.x[i] = unit + i < args.units ? dh.x[i] + carried.x[i] + factors.x[i] * above.x[i] : W(0);
+    for (int block = 0; block < Cell::kBlocks; ++block) {
+      saved[block] = load_four(args.saved + (row * Cell::kBlocks + block) * args.hidden + unit);
+    }
+    if constexpr (Cell::kReadsState) h_prev = load_four(args.h_prev + row * args.h_stride + unit);
+    if constexpr (Cell::kHasCellState) {
+      const std::int64_t at = row * args.hidden + unit;
+      c_prev = load_four(args.c_prev + at);
+      c = load_four(args.c + at);
+      dc = load_four(args.d_cell + at);
+    }
   }
-  return dh;
-}
+};
 
 template <typename Cell, typename S>
-__global__ void __launch_bounds__(kThreads) cell_backward_kernel(CellBackwardArgs<S> args) {
+__global__ void __launch_bounds__(kThreads, kBlocksOfProcessor<S>)
+    cell_backward_kernel(CellBackwardArgs<S> args) {
   using W = Wide<S>;
   const std::int64_t unit = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kVector;
   const std::int64_t row = blockIdx.y;
   if (unit >= args.hidden) return;
   const std::int64_t at = row * args.hidden + unit;
-  const Four<W> dh = gradient_of_h(args, row, unit);
-  Four<W> d_gates[Cell::kBlocks];
-  if (!args.active.at(row)) {
-    // The state stayed, and so does its gradient.
-    store_four(args.d_hidden + at, dh);
-  } else {
-    const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
-    Four<W> saved[Cell::kBlocks], c_prev, c, dc, direct;
+  CellInputs<Cell, S> in(args, row, unit);
+  Four<W> dh = load_four(args.carried + row * args.carried_stride + unit);
+  const Four<W> above = load_four(args.above + row * args.above_stride + unit);
+  const bool active = args.active.at(row), next_active = args.active.next().at(row);
+  // Past the product comes only what rows hand on behind their ends, but for cells that read h.
+  const bool has_hidden = Cell::kReadsState || args.last || !next_active;
+  if (has_hidden) {
+    const Four<W> d_hidden = load_four(args.d_hidden + at);
 #pragma unroll
-    for (int block = 0; block < Cell::kBlocks; ++block) {
-      saved[block] = load_four(args.saved + (row * Cell::kBlocks + block) * args.hidden + unit);
-    }
-    if constexpr (Cell::kHasCellState) {
-      c_prev = load_four(args.c_prev + at);
-      c = load_four(args.c + at);
-      dc = load_four(args.d_cell + at);
-    }
+    for (int i = 0; i < kVector; ++i) dh.x[i] += d_hidden.x[i];
+  }
+  const Four<W> factors = factors_of<W>(args.dropout, row, args.active.t, unit);
+  Four<W> d_gates[Cell::kBlocks], direct;
+  if (active) {
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      if (unit + i >= args.units) continue;
-      const Blocks gates(saved, i);
+      const Blocks gates(in.saved, i);
+      const bool exists = unit + i < args.units;
       W sums[Cell::kBlocks];
-      Cell::backward(gates.x, h_prev.x[i], c_prev.x[i], c.x[i], dh.x[i], dc.x[i], direct.x[i],
-                     sums);
+      Cell::template backward<MathOf<S>>(gates.x, in.h_prev.x[i], in.c_prev.x[i], in.c.x[i],
+                                         dh.x[i] + factors.x[i] * above.x[i], in.dc.x[i],
+                                         direct.x[i], sums);
 #pragma unroll
       for (int block = 0; block < Cell::kBlocks; ++block) {
-        d_gates[block].x[i] = within(sums[block], args.limit);
+        d_gates[block].x[i] = exists ? within(sums[block], args.limit) : 0;
       }
+      in.dc.x[i] = exists ? in.dc.x[i] : 0;
+      direct.x[i] = exists ? direct.x[i] : 0;
     }
-    store_four(args.d_hidden + at, direct);
-    if constexpr (Cell::kHasCellState) store_four(args.d_cell + at, dc);
+    if constexpr (Cell::kHasCellState) store_four(args.d_cell + at, in.dc);
+  } else {
+    // The state stayed, and so does its gradient.
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) direct.x[i] = unit + i < args.units ? dh.x[i] : W(0);
   }
+  if (has_hidden) store_four(args.d_hidden + at, direct);
 #pragma unroll
   for (int block = 0; block < Cell::kBlocks; ++block) {
     store_four(args.d_gates + (row * Cell::kBlocks + block) * args.hidden + unit, d_gates[block]);
@@ -190,10 +218,11 @@ __global__ void __launch_bounds__(kThreads) reset_kernel(CellArgs<S> args) {
   if (unit >= args.hidden) return;
   Four<W> reset;
   if (args.active.at(row)) {
-    const Four<W> sums = load_sums<GruResetBefore>(args, row, unit, 0);
+    Four<W> sums = load_biases<GruResetBefore>(args, row, unit, 0);
+    add_product<GruResetBefore>(args, row, unit, 0, sums);
     const Four<W> h_prev = load_four(args.h_prev + row * args.h_stride + unit);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) reset.x[i] = sigmoid(sums.x[i]) * h_prev.x[i];
+    for (int i = 0; i < kVector; ++i) reset.x[i] = MathOf<S>::logistic(sums.x[i]) * h_prev.x[i];
   }
   store_four(args.reset + row * args.hidden + unit, reset);
 }

@@ -28,6 +28,7 @@ struct Activity {
   std::int64_t t = 0;
 
   __device__ bool at(std::int64_t row) const { return lengths == nullptr || t < lengths[row]; }
+  __device__ Activity next() const { return {lengths, t + 1}; }
 };
 
 template <typename S>
@@ -58,6 +59,7 @@ struct CellBackwardArgs {
   std::int64_t units = 0;
   std::int64_t hidden = 0;
   Activity active;
+  bool last = false;  ///< whether this is the run's last step
   const S* saved = nullptr;
   const S* h_prev = nullptr;
   std::int64_t h_stride = 0;
@@ -68,10 +70,12 @@ struct CellBackwardArgs {
   const Wide<S>* above = nullptr;  ///< of y
   std::int64_t above_stride = 0;
   Dropout dropout;
-  Wide<S>* d_hidden = nullptr;  ///< in: of h past the next step's product; out: of h_prev likewise
-  Wide<S>* d_cell = nullptr;    ///< LSTM, in: of c; out: of c_prev
-  S* d_gates = nullptr;         ///< out [rows, blocks*H]: of the sums before activation
-  float limit = INFINITY;       ///< of their magnitude; what is beyond becomes that
+  /// In: of h past the next step's product, 0 behind a step that an LSTM or plain RNN has run; out:
+  /// of h_prev likewise.
+  Wide<S>* d_hidden = nullptr;
+  Wide<S>* d_cell = nullptr;         ///< LSTM, in: of c; out: of c_prev
+  S* d_gates = nullptr;              ///< out [rows, blocks*H]: of the sums before activation
+  float limit = INFINITY;            ///< of their magnitude; what is beyond becomes that
   const Wide<S>* d_reset = nullptr;  ///< in of reset_state_backward [rows, H]
 };
 

@@ -1,12 +1,20 @@
 #pragma once
 
-/// The cells' elementwise parts for one unit. Equations: docs/equations.md.
+/// The cells' elementwise parts for one unit. Equations: docs/equations.md. `Math` has the
+/// activations: PreciseMath, or recurrent::cuda::FastMath for 16-bit storage.
 namespace sluice::kernels::attention_decoder::cuda {
 
-template <typename W>
-__device__ inline W sigmoid(W x) {
-  return W(1) / (W(1) + exp(-x));
-}
+/// Activations as exact as W allows.
+struct PreciseMath {
+  template <typename W>
+  static __device__ W logistic(W x) {
+    return W(1) / (W(1) + exp(-x));
+  }
+  template <typename W>
+  static __device__ W tanh(W x) {
+    return ::tanh(x);
+  }
+};
 
 /// Gates, and the states they lead to.
 template <typename W, int kBlocks>
@@ -19,22 +27,24 @@ struct Lstm {
   static constexpr int kBlocks = 4;
   static constexpr bool kHasCellState = true;
   static constexpr bool kHasHiddenBlock = false;  ///< one of h alone, the last
+  static constexpr bool kReadsState = false;      ///< h_prev, other than by the product
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ CellOut<W, 4> forward(const W (&sums)[4], W, W c_prev) {
-    CellOut<W, 4> out{{sigmoid(sums[0]), sigmoid(sums[1]), tanh(sums[2]), sigmoid(sums[3])}};
+    CellOut<W, 4> out{{Math::logistic(sums[0]), Math::logistic(sums[1]), Math::tanh(sums[2]),
+                       Math::logistic(sums[3])}};
     out.c = out.gates[1] * c_prev + out.gates[0] * out.gates[2];
-    out.h = out.gates[3] * tanh(out.c);
+    out.h = out.gates[3] * Math::tanh(out.c);
     return out;
   }
 
   /// dc, of c from later steps, in place becomes that of c_prev. `direct`: of h_prev past the
-  /// products.
-  template <typename W>
+  /// products; none of cells that don't read it.
+  template <typename Math, typename W>
   static __device__ void backward(const W (&gates)[4], W, W c_prev, W c, W dh, W& dc, W& direct,
                                   W (&d_sums)[4]) {
     const W i = gates[0], f = gates[1], g = gates[2], o = gates[3];
-    const W c_tanh = tanh(c);
+    const W c_tanh = Math::tanh(c);
     const W all = dc + dh * o * (W(1) - c_tanh * c_tanh);
     d_sums[0] = all * g * i * (W(1) - i);
     d_sums[1] = all * c_prev * f * (W(1) - f);
@@ -49,15 +59,16 @@ struct Gru {
   static constexpr int kBlocks = 4;
   static constexpr bool kHasCellState = false;
   static constexpr bool kHasHiddenBlock = true;
+  static constexpr bool kReadsState = true;
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ CellOut<W, 4> forward(const W (&sums)[4], W h_prev, W) {
-    const W r = sigmoid(sums[0]), z = sigmoid(sums[1]);
-    const W n = tanh(sums[2] + r * sums[3]);
+    const W r = Math::logistic(sums[0]), z = Math::logistic(sums[1]);
+    const W n = Math::tanh(sums[2] + r * sums[3]);
     return {{r, z, n, sums[3]}, W(0), n + z * (h_prev - n)};
   }
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ void backward(const W (&gates)[4], W h_prev, W, W, W dh, W&, W& direct,
                                   W (&d_sums)[4]) {
     const W r = gates[0], z = gates[1], n = gates[2], hidden = gates[3];
@@ -76,14 +87,15 @@ struct GruResetBefore {
   static constexpr int kBlocks = 3;
   static constexpr bool kHasCellState = false;
   static constexpr bool kHasHiddenBlock = false;
+  static constexpr bool kReadsState = true;
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ CellOut<W, 3> forward(const W (&sums)[3], W h_prev, W) {
-    const W r = sigmoid(sums[0]), z = sigmoid(sums[1]), n = tanh(sums[2]);
+    const W r = Math::logistic(sums[0]), z = Math::logistic(sums[1]), n = Math::tanh(sums[2]);
     return {{r, z, n}, W(0), n + z * (h_prev - n)};
   }
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ void backward(const W (&gates)[3], W h_prev, W, W, W dh, W&, W& direct,
                                   W (&d_sums)[3]) {
     const W z = gates[1], n = gates[2];
@@ -95,9 +107,9 @@ struct GruResetBefore {
 };
 
 struct Tanh {
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ W value(W sum) {
-    return tanh(sum);
+    return Math::tanh(sum);
   }
   template <typename W>
   static __device__ W gradient(W h, W dh) {
@@ -106,7 +118,7 @@ struct Tanh {
 };
 
 struct Relu {
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ W value(W sum) {
     return sum < W(0) ? W(0) : sum;
   }
@@ -121,14 +133,15 @@ struct Rnn {
   static constexpr int kBlocks = 1;
   static constexpr bool kHasCellState = false;
   static constexpr bool kHasHiddenBlock = false;
+  static constexpr bool kReadsState = false;
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ CellOut<W, 1> forward(const W (&sums)[1], W, W) {
-    const W h = Activation::value(sums[0]);
+    const W h = Activation::template value<Math>(sums[0]);
     return {{h}, W(0), h};
   }
 
-  template <typename W>
+  template <typename Math, typename W>
   static __device__ void backward(const W (&gates)[1], W, W, W, W dh, W&, W& direct,
                                   W (&d_sums)[1]) {
     d_sums[0] = Activation::gradient(gates[0], dh);

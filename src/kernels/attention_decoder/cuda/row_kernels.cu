@@ -25,32 +25,56 @@ struct PackJobs {
   PackJob<W, T> jobs[kMostJobs];
 };
 
-/// blockIdx.y: the job.
-template <typename W, typename T>
+/// blockIdx.y: the job. A thread for kWidth neighbours, which are then the same row's on both
+/// sides.
+template <typename W, typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(const __grid_constant__ PackJobs<W, T> all) {
+  using Source = runtime::cuda::Neighbours<W, kWidth>;
   const PackJob<W, T>& job = all.jobs[blockIdx.y];
-  for_each(job.target_rows * job.target_width, [&](std::int64_t i) {
+  for_each(job.target_rows * job.target_width / kWidth, [&](std::int64_t unit) {
+    const std::int64_t i = unit * kWidth;
     const std::int64_t row = i / job.target_width, column = i % job.target_width;
-    W value = 0;
+    Source values{};
     if (row < job.rows && column < job.width) {
       const std::int64_t at = row * job.source_stride + column;
-      if (job.first != nullptr) value += job.first[at];
-      if (job.second != nullptr) value += job.second[at];
+      if (job.first != nullptr) values = *reinterpret_cast<const Source*>(job.first + at);
+      if (job.second != nullptr) {
+        const auto others = *reinterpret_cast<const Source*>(job.second + at);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) values.at[k] += others.at[k];
+      }
     }
-    job.target[row * job.target_stride + column] = static_cast<T>(value);
+    runtime::cuda::Neighbours<T, kWidth> packed;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) packed.at[k] = static_cast<T>(values.at[k]);
+    runtime::cuda::store_neighbours(job.target + row * job.target_stride + column, packed);
   });
 }
 
-template <typename From, typename To>
+/// Neighbours that a thread may take at once where whatever it moves has widths, strides and
+/// addresses of whole vectors.
+constexpr int kWide = 4;
+bool are_whole(std::int64_t widths_and_strides, std::uintptr_t addresses) {
+  return widths_and_strides % kWide == 0 && addresses % 16 == 0;
+}
+std::uintptr_t bits_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
+
+/// A thread for kWidth neighbours, which are then the same row's on both sides.
+template <typename From, typename To, int kWidth>
 __global__ void __launch_bounds__(kThreads) copy_kernel(CopyArgs<From, To> args) {
-  for_each(args.rows * args.target_width, [&](std::int64_t i) {
+  for_each(args.rows * args.target_width / kWidth, [&](std::int64_t unit) {
+    const std::int64_t i = unit * kWidth;
     const std::int64_t row = i / args.target_width, column = i % args.target_width;
-    To value = static_cast<To>(0.0f);
+    runtime::cuda::Neighbours<From, kWidth> from{};
     if (args.source != nullptr && column < args.width) {
-      value = static_cast<To>(args.source[row * args.source_stride + column]);
+      from =
+          *reinterpret_cast<const decltype(from)*>(args.source + row * args.source_stride + column);
     }
-    args.target[row * args.target_stride + column] = value;
+    runtime::cuda::Neighbours<To, kWidth> to;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) to.at[k] = static_cast<To>(from.at[k]);
+    runtime::cuda::store_neighbours(args.target + row * args.target_stride + column, to);
   });
 }
 
@@ -73,35 +97,6 @@ __global__ void __launch_bounds__(kThreads) clean_kernel(CleanArgs<S> args) {
       for (int k = 0; k < kWidth; ++k) values.at[k] = static_cast<S>(0.0f);
     }
     runtime::cuda::store_neighbours(args.target + i, values);
-  });
-}
-
-template <typename S>
-__global__ void __launch_bounds__(kThreads) output_kernel(OutputArgs<S> args) {
-  for_each(args.rows * args.padded, [&](std::int64_t i) {
-    const std::int64_t row = i / args.padded, column = i % args.padded;
-    S value = static_cast<S>(0.0f);
-    if (column < args.width) {
-      if (args.active.at(row)) value = static_cast<S>(tanh(args.sums[i] + args.bias[column]));
-      args.a[row * args.width + column] = value;
-    }
-    args.fed[row * args.fed_stride + column] = value;
-  });
-}
-
-template <typename S>
-__global__ void __launch_bounds__(kThreads) output_backward_kernel(OutputBackwardArgs<S> args) {
-  using W = Wide<S>;
-  for_each(args.rows * args.padded, [&](std::int64_t i) {
-    const std::int64_t row = i / args.padded, column = i % args.padded;
-    W value = 0;
-    if (column < args.width && args.active.at(row)) {
-      const std::int64_t at = row * args.width + column;
-      const W a = static_cast<W>(args.a[at]);
-      value =
-          (static_cast<W>(args.da[at]) + args.fed[row * args.fed_stride + column]) * (W(1) - a * a);
-    }
-    args.d_output[i] = static_cast<S>(within(value, args.limit));
   });
 }
 
@@ -147,20 +142,30 @@ void pack(Stream& stream, const std::vector<PackJob<W, T>>& jobs) {
   for (std::size_t begin = 0; begin < jobs.size(); begin += kMostJobs) {
     const std::size_t count = std::min<std::size_t>(kMostJobs, jobs.size() - begin);
     PackJobs<W, T> part;
-    std::int64_t most = 1;
+    std::int64_t most = 1, widths = 0;
+    std::uintptr_t bits = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      part.jobs[i] = jobs[begin + i];
-      most = std::max(most, part.jobs[i].target_rows * part.jobs[i].target_width);
+      const PackJob<W, T>& job = part.jobs[i] = jobs[begin + i];
+      most = std::max(most, job.target_rows * job.target_width);
+      widths |= job.source_stride | job.width | job.target_stride | job.target_width;
+      bits |= bits_of(job.first) | bits_of(job.second) | bits_of(job.target);
     }
-    const dim3 grid(blocks_for(most, kThreads), static_cast<unsigned>(count));
-    launch(stream, "pack a decoder's weights", pack_kernel<W, T>, grid, kThreads, 0, part);
+    const bool wide = are_whole(widths, bits);
+    const dim3 grid(blocks_for(wide ? most / kWide : most, kThreads), static_cast<unsigned>(count));
+    launch(stream, "pack a decoder's weights",
+           wide ? pack_kernel<W, T, kWide> : pack_kernel<W, T, 1>, grid, kThreads, 0, part);
   }
 }
 
 template <typename From, typename To>
 void copy_rows(Stream& stream, const CopyArgs<From, To>& args) {
-  launch(stream, "copy a decoder's state", copy_kernel<From, To>,
-         blocks_for(args.rows * args.target_width, kThreads), kThreads, 0, args);
+  const bool wide =
+      are_whole(args.width | args.target_width | args.source_stride | args.target_stride,
+                bits_of(args.source) | bits_of(args.target));
+  const std::int64_t count = args.rows * args.target_width / (wide ? kWide : 1);
+  launch(stream, "copy a decoder's state",
+         wide ? copy_kernel<From, To, kWide> : copy_kernel<From, To, 1>,
+         blocks_for(count, kThreads), kThreads, 0, args);
 }
 
 template <typename S>
@@ -172,18 +177,6 @@ void clean_sequence(Stream& stream, const CleanArgs<S>& args) {
   const std::int64_t count = args.time * args.rows * args.target_width / (wide ? kWide : 1);
   launch(stream, "copy a decoder's input", wide ? clean_kernel<S, kWide> : clean_kernel<S, 1>,
          blocks_for(count, kThreads), kThreads, 0, args);
-}
-
-template <typename S>
-void make_output(Stream& stream, const OutputArgs<S>& args) {
-  launch(stream, "make a decoder's output", output_kernel<S>,
-         blocks_for(args.rows * args.padded, kThreads), kThreads, 0, args);
-}
-
-template <typename S>
-void output_backward(Stream& stream, const OutputBackwardArgs<S>& args) {
-  launch(stream, "run a decoder's output backward", output_backward_kernel<S>,
-         blocks_for(args.rows * args.padded, kThreads), kThreads, 0, args);
 }
 
 template <typename S>
@@ -204,16 +197,12 @@ void add_columns(Stream& stream, std::int64_t rows, std::int64_t width, const T*
 template void pack(Stream&, const std::vector<PackJob<double, double>>&);
 template void copy_rows(Stream&, const CopyArgs<double, double>&);
 template void clean_sequence(Stream&, const CleanArgs<double>&);
-template void make_output(Stream&, const OutputArgs<double>&);
-template void output_backward(Stream&, const OutputBackwardArgs<double>&);
 template void add_rows(Stream&, const AddArgs<double>&);
 template void add_columns(Stream&, std::int64_t, std::int64_t, const double*, std::int64_t,
                           const float*, double*, double*);
 template void pack(Stream&, const std::vector<PackJob<float, float>>&);
 template void copy_rows(Stream&, const CopyArgs<float, float>&);
 template void clean_sequence(Stream&, const CleanArgs<float>&);
-template void make_output(Stream&, const OutputArgs<float>&);
-template void output_backward(Stream&, const OutputBackwardArgs<float>&);
 template void add_rows(Stream&, const AddArgs<float>&);
 template void add_columns(Stream&, std::int64_t, std::int64_t, const float*, std::int64_t,
                           const float*, float*, float*);
@@ -222,8 +211,6 @@ template void copy_rows(Stream&, const CopyArgs<__nv_bfloat16, float>&);
 template void copy_rows(Stream&, const CopyArgs<float, __nv_bfloat16>&);
 template void copy_rows(Stream&, const CopyArgs<__nv_bfloat16, __nv_bfloat16>&);
 template void clean_sequence(Stream&, const CleanArgs<__nv_bfloat16>&);
-template void make_output(Stream&, const OutputArgs<__nv_bfloat16>&);
-template void output_backward(Stream&, const OutputBackwardArgs<__nv_bfloat16>&);
 template void add_rows(Stream&, const AddArgs<__nv_bfloat16>&);
 template void add_columns(Stream&, std::int64_t, std::int64_t, const __nv_bfloat16*, std::int64_t,
                           const float*, float*, float*);
@@ -232,8 +219,6 @@ template void copy_rows(Stream&, const CopyArgs<__half, float>&);
 template void copy_rows(Stream&, const CopyArgs<float, __half>&);
 template void copy_rows(Stream&, const CopyArgs<__half, __half>&);
 template void clean_sequence(Stream&, const CleanArgs<__half>&);
-template void make_output(Stream&, const OutputArgs<__half>&);
-template void output_backward(Stream&, const OutputBackwardArgs<__half>&);
 template void add_rows(Stream&, const AddArgs<__half>&);
 template void add_columns(Stream&, std::int64_t, std::int64_t, const __half*, std::int64_t,
                           const float*, float*, float*);
