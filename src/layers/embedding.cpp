@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "kernels/embedding/embedding.h"
 #include "runtime/span.h"
 
 namespace sluice::layers {
@@ -19,20 +18,21 @@ Embedding::Embedding(Parameters& parameters, const std::string& prefix, std::int
 }
 
 void Embedding::forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
-                        const Tensor& y) const {
+                        const Tensor& y, const Dropout& dropout) const {
   const runtime::Span span(context, name_, "forward");
-  kernels::embedding::gather(context, parameters.value(weight_), tokens, y);
+  kernels::embedding::gather(context, parameters.value(weight_), tokens, y, dropout);
 }
 
 void Embedding::backward(const Context& context, const Parameters& parameters, const Tensor& tokens,
-                         const Tensor& dy) const {
+                         const Tensor& dy, const Dropout& dropout) const {
   const runtime::Span span(context, name_, "backward");
   // Token 0 is padding.
   kernels::embedding::gather_backward(context, {.tokens = tokens,
                                                 .d_out = dy,
                                                 .d_table = parameters.gradient(weight_),
                                                 .padding = 0,
-                                                .touched = parameters.touched(weight_)});
+                                                .touched = parameters.touched(weight_),
+                                                .dropout = dropout});
 }
 
 }  // namespace sluice::layers

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/embedding/embedding.h"
 #include "layers/parameters.h"
 
 namespace sluice::layers {
@@ -19,12 +20,14 @@ class Embedding {
   std::int64_t width() const { return width_; }
   ParameterId weight() const { return weight_; }
 
-  /// tokens int32 [n], each in [0, vocabulary), -> y [n, width].
+  using Dropout = kernels::embedding::Dropout;
+
+  /// tokens int32 [n] ([time, rows] with dropout), each in [0, vocabulary), -> y [n, width].
   void forward(const Context& context, const Parameters& parameters, const Tensor& tokens,
-               const Tensor& y) const;
-  /// Adds to the gradient of the rows used; deterministic.
+               const Tensor& y, const Dropout& dropout = {}) const;
+  /// Adds to the gradient of the rows used; deterministic. With dropout dy may be overwritten.
   void backward(const Context& context, const Parameters& parameters, const Tensor& tokens,
-                const Tensor& dy) const;
+                const Tensor& dy, const Dropout& dropout = {}) const;
 
  private:
   std::string name_;

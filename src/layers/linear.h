@@ -57,6 +57,8 @@ class LinearPlan {
   /// What dy in narrow_gradient() is multiplied by instead of the loss's own scale, which backward
   /// is given; 0 if that scale is in dy.
   double gradient_factor() const;
+  /// The packed weight [out, in], in the storage type where that is narrower than the parameters'.
+  Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
   /// dy [n, out] like y, or narrow_gradient(), whose further columns are zero. Overwrites dx [n,
   /// in], storage (optional), and adds to the gradients of weight and bias. `scale`, float64 [1] on
   /// the device: what dy lacks where there is a gradient_factor(); absent: 1. That of the same x
@@ -81,7 +83,6 @@ class LinearPlan {
   std::size_t packed_bytes() const;
   Tensor packed(const runtime::Arena& arena) const;
   bool pads() const { return columns_ != linear_->out(); }
-  Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
   /// With zeros below: [columns(), in].
   Tensor padded_weight(const runtime::Arena& arena) const;
 

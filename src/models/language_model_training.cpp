@@ -52,19 +52,24 @@ struct LanguageModelTraining::Plan {
   States book_states(runtime::ArenaPlanner& planner, bool scratch) const;
   RecurrentStates states(const runtime::Arena& arena, const States& booked,
                          std::int64_t rows) const;
+  // Whether dropout of the output layer's input, and of its gradient, is a pass of its own.
+  bool drops_apart() const { return drops && !output.drops_out(); }
   bool has_features() const { return model->config().features > 0; }
   void check(const Batch& batch) const;
   void dropout(const Context& context, const Tensor& x, const Tensor& y, const Batch& batch,
                const Pass& pass, std::uint32_t stream) const;
-  OutputLoss::Input output_input(const Tensor& activations, const Batch& batch) const {
-    return {activations, batch.target_out, batch.target_lengths};
+  kernels::embedding::Dropout embedding_dropout(const Batch& batch, const Pass& pass) const {
+    if (!drops) return {};
+    return {model->config().dropout, pass.dropout.shifted(kEmbeddingStream), batch.row_ids};
   }
+  OutputLoss::Input output_input(const Tensor& activations, const Batch& batch,
+                                 const Pass& pass) const;
 
   // Everything up to the output layer's input [target_time, rows, width].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                  const Pass& pass);
   Tensor run(const Context& context, const runtime::Arena& arena, const Batch& batch,
-             const Pass& pass, const Tensor& tokens);
+             const Pass& pass, const Tensor& tokens, bool drops_output);
   void set_start(const Context& context, const runtime::Arena& arena, const Batch& batch);
   void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                 const Pass& pass, const Tensor& d_activations);
@@ -124,6 +129,16 @@ RecurrentStates LanguageModelTraining::Plan::states(const runtime::Arena& arena,
     views.c = arena.tensor(booked.c, base::policy_of(storage).cell_state, model->c_shape(rows));
   }
   return views;
+}
+
+OutputLoss::Input LanguageModelTraining::Plan::output_input(const Tensor& activations,
+                                                            const Batch& batch,
+                                                            const Pass& pass) const {
+  OutputLoss::Input input{activations, batch.target_out, batch.target_lengths};
+  if (drops && output.drops_out()) {
+    input.dropout = {model->config().dropout, pass.dropout.shifted(kOutputStream), batch.row_ids};
+  }
+  return input;
 }
 
 void LanguageModelTraining::Plan::check(const Batch& batch) const {
@@ -192,13 +207,15 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
   }
   last.row_ids = batch.row_ids;
   last.dropout = pass.dropout.shifted(kStackStream);
-  Tensor activations = run(context, arena, batch, pass, batch.target_in);
-  if (training && pass.sampling) {
+  const bool samples = training && pass.sampling;
+  Tensor activations =
+      run(context, arena, batch, pass, batch.target_in, samples ? drops : drops_apart());
+  if (samples) {
     const Tensor mixed = arena.tensor(slots.fed, DType::kInt32, {time, rows});
     context.copy(mixed, batch.target_in);
     output.schedule_inputs(context, arena, model->parameters(), activations, mixed, batch, pass,
                            kSamplingStream);
-    activations = run(context, arena, batch, pass, mixed);
+    activations = run(context, arena, batch, pass, mixed, drops_apart());
   }
   if (carried != nullptr) carried->store(context, {last.hn, last.cn});
   return activations;
@@ -206,13 +223,13 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
 
 // The stack's run over `tokens`, with what `last` says already.
 Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::Arena& arena,
-                                        const Batch& batch, const Pass& pass,
-                                        const Tensor& tokens) {
+                                        const Batch& batch, const Pass& pass, const Tensor& tokens,
+                                        bool drops_output) {
   fed = tokens;
-  model->embedding().forward(context, model->parameters(), fed, last.x);
-  if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
+  model->embedding().forward(context, model->parameters(), fed, last.x,
+                             embedding_dropout(batch, pass));
   stack.forward(context, arena, last);
-  if (!drops) return last.y;
+  if (!drops_output) return last.y;
   const Tensor dropped = arena.tensor(slots.y_dropped, storage, last.y.shape());
   dropout(context, last.y, dropped, batch, pass, kOutputStream);
   return dropped;
@@ -221,7 +238,7 @@ Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::A
 void LanguageModelTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
                                            const Batch& batch, const Pass& pass,
                                            const Tensor& d_activations) {
-  if (drops) dropout(context, d_activations, d_activations, batch, pass, kOutputStream);
+  if (drops_apart()) dropout(context, d_activations, d_activations, batch, pass, kOutputStream);
   recurrent::BackwardArgs args;
   args.forward = last;
   args.dy = d_activations;
@@ -233,8 +250,8 @@ void LanguageModelTraining::Plan::backward(const Context& context, const runtime
     args.dc0 = d_start.c;
   }
   stack.backward(context, arena, model->parameters(), args);
-  if (drops) dropout(context, args.dx, args.dx, batch, pass, kEmbeddingStream);
-  model->embedding().backward(context, model->parameters(), fed, args.dx);
+  model->embedding().backward(context, model->parameters(), fed, args.dx,
+                              embedding_dropout(batch, pass));
   if (has_features()) features.backward(context, arena, d_start);
 }
 
@@ -253,7 +270,7 @@ Tensor LanguageModelTraining::evaluate(const Context& context, const runtime::Ar
   SLUICE_ASSERT(!plan_->training);
   const Tensor activations = plan_->forward(context, arena, batch, pass);
   return plan_->output.loss(context, arena, plan_->model->parameters(),
-                            plan_->output_input(activations, batch), pass, Tensor());
+                            plan_->output_input(activations, batch, pass), pass, Tensor());
 }
 
 Tensor LanguageModelTraining::forward_backward(const Context& context, const runtime::Arena& arena,
@@ -263,7 +280,7 @@ Tensor LanguageModelTraining::forward_backward(const Context& context, const run
   const Tensor d_activations = arena.tensor(plan_->slots.d_y, plan_->storage, activations.shape());
   const Tensor sums =
       plan_->output.loss(context, arena, plan_->model->parameters(),
-                         plan_->output_input(activations, batch), pass, d_activations);
+                         plan_->output_input(activations, batch, pass), pass, d_activations);
   plan_->backward(context, arena, batch, pass, d_activations);
   return sums;
 }
@@ -276,7 +293,7 @@ Tensor LanguageModelTraining::score(const Context& context, const runtime::Arena
                                     const Batch& batch) {
   const Tensor activations = plan_->forward(context, arena, batch, {});
   return plan_->output.score(context, arena, plan_->model->parameters(),
-                             plan_->output_input(activations, batch));
+                             plan_->output_input(activations, batch, {}));
 }
 
 std::string LanguageModelTraining::implementations() const {

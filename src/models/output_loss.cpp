@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/loss/loss.h"
+#include "kernels/loss/projected.h"
 #include "kernels/sampling/scheduled.h"
 #include "runtime/span.h"
 
@@ -33,11 +34,12 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
       rows_(rows),
       logits_type_(logits),
       training_(training),
+      projects_(training && loss::projects(context, storage, output.in(), output.out())),
       logit_tokens_(logit_tokens(context, output.out())),
       sums_(planner.saved(DType::kFloat64, {loss::kSums})),
       logits_(
           planner.scratch(logits, {most_logits(), layers::LinearPlan::most_columns(output.out())})),
-      workspace_(planner.scratch_bytes(loss::cross_entropy_workspace_bytes(most_logits()))),
+      workspace_(planner.scratch_bytes(workspace_bytes())),
       plan_(context, output, planner, most_logits(), storage, training,
             layers::LinearPlan::Gradient::kBounded) {
   if (!training) scores_ = planner.saved(DType::kFloat64, {time, rows});
@@ -50,6 +52,11 @@ void OutputLoss::pack(const Context& context, const runtime::Arena& arena,
 
 std::int64_t OutputLoss::most_logits() const {
   return std::min(std::max(logit_tokens_, rows_), rows_ * time_);
+}
+
+std::size_t OutputLoss::workspace_bytes() const {
+  if (!projects_) return loss::cross_entropy_workspace_bytes(most_logits());
+  return loss::projected_cross_entropy_workspace_bytes(output_->out(), output_->in());
 }
 
 Tensor OutputLoss::sums(const runtime::Arena& arena) const {
@@ -80,6 +87,11 @@ void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
 Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
                         const layers::Parameters& parameters, const Input& input, const Pass& pass,
                         const Tensor& d_activations) const {
+  if (d_activations && projects_) {
+    projected_loss(context, arena, parameters, input, pass, d_activations);
+    return sums(arena);
+  }
+  SLUICE_ASSERT(input.dropout.rate == 0);
   const auto use = [&](const Part& part) {
     loss::CrossEntropyArgs args;
     args.first_time = part.first;
@@ -115,6 +127,32 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
   };
   for_parts(context, arena, parameters, input, plan_.columns(), use);
   return sums(arena);
+}
+
+void OutputLoss::projected_loss(const Context& context, const runtime::Arena& arena,
+                                const layers::Parameters& parameters, const Input& input,
+                                const Pass& pass, const Tensor& d_activations) const {
+  const runtime::Span span(context, "loss");
+  loss::ProjectedCrossEntropyArgs args;
+  args.time = input.activations.size(0);
+  args.rows = input.activations.size(1);
+  args.x = input.activations;
+  args.weight = plan_.weight(arena, parameters);
+  args.bias = parameters.value(output_->bias());
+  args.targets = input.targets;
+  args.lengths = input.lengths;
+  args.label_smoothing = pass.label_smoothing;
+  args.dropout = input.dropout.rate;
+  args.source = input.dropout.source;
+  args.row_ids = input.dropout.row_ids;
+  args.scale = pass.scale;
+  args.loss_scale = pass.loss_scale;
+  args.dx = d_activations;
+  args.d_weight = parameters.gradient(output_->weight());
+  args.d_bias = parameters.gradient(output_->bias());
+  args.sums = sums(arena);
+  args.workspace = arena.data(workspace_);
+  loss::projected_cross_entropy(context, args);
 }
 
 void OutputLoss::schedule_inputs(const Context& context, const runtime::Arena& arena,

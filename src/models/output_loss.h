@@ -25,7 +25,16 @@ class OutputLoss {
     Tensor activations;  ///< [time, rows, output.in()], storage
     Tensor targets;      ///< int32 [time, rows]
     Tensor lengths;      ///< int32 [rows]
+    /// What drops them out: only where drops_out().
+    struct Dropout {
+      double rate = 0;
+      runtime::DropoutSource source;
+      Tensor row_ids;  ///< int32 [rows]; absent: the row index
+    };
+    Dropout dropout = {};
   };
+  /// Whether `loss` with a gradient can drop activations out by itself, and the gradient too.
+  bool drops_out() const { return projects_; }
 
   /// The sums (kernels::loss::Sum). With d_activations [like activations] also the gradient of
   /// scale * loss, which is written there and added to those of the output layer.
@@ -57,6 +66,10 @@ class OutputLoss {
   };
 
   std::int64_t most_logits() const;
+  std::size_t workspace_bytes() const;
+  void projected_loss(const Context& context, const runtime::Arena& arena,
+                      const layers::Parameters& parameters, const Input& input, const Pass& pass,
+                      const Tensor& d_activations) const;
   void for_parts(const Context& context, const runtime::Arena& arena,
                  const layers::Parameters& parameters, const Input& input, std::int64_t columns,
                  const std::function<void(const Part&)>& use) const;
@@ -65,6 +78,7 @@ class OutputLoss {
   std::int64_t time_, rows_;
   DType logits_type_;
   bool training_;
+  bool projects_;  ///< in training: products, loss and gradients in one pass
   std::int64_t logit_tokens_;
   runtime::Slot sums_, scores_, logits_, workspace_;
   layers::LinearPlan plan_;

@@ -1,5 +1,7 @@
 #include "kernels/embedding/embedding.h"
 
+#include <limits>
+
 #include "kernels/check.h"
 #include "kernels/device_kernels.h"
 #include "kernels/embedding/cpu/embedding.h"
@@ -18,23 +20,28 @@ void check_master(const Tensor& table, std::string_view operation) {
 
 void check(const Tensor& table, const Tensor& tokens, const Tensor& rows,
            std::string_view operation) {
+  SLUICE_CHECK(table.rank() == 2, "{}: the table must be [rows, features], not {}", operation,
+               table.shape().to_string());
   check_dtype(tokens, DType::kInt32, operation, "tokens");
-  const bool stored =
-      table.rank() == 2 && table.dtype() == DType::kFloat32 && is_narrow(rows.dtype());
+  const bool stored = table.dtype() == DType::kFloat32 && is_narrow(rows.dtype());
   if (!stored) check_dtype(rows, table.dtype(), operation, "rows");
   SLUICE_CHECK(table.is_contiguous() && tokens.is_contiguous() && rows.is_contiguous(),
                "{}: table, tokens and rows must be contiguous", operation);
-  const std::int64_t features = table.size(table.rank() - 1);
-  const std::int64_t parts = table.rank() == 3 ? table.size(0) : 1;
-  SLUICE_CHECK(rows.element_count() == parts * tokens.element_count() * features,
+  SLUICE_CHECK(rows.element_count() == tokens.element_count() * table.size(1),
                "{}: rows of shape {} don't hold {} tokens of {} features", operation,
-               rows.shape().to_string(), parts * tokens.element_count(), features);
+               rows.shape().to_string(), tokens.element_count(), table.size(1));
 }
 
-void check_rank(const Tensor& table, std::size_t most, std::string_view operation) {
-  SLUICE_CHECK(table.rank() >= 2 && table.rank() <= most,
-               "{}: the table must be [rows, features], not {}", operation,
-               table.shape().to_string());
+void check(const Dropout& dropout, const Tensor& tokens, std::string_view operation) {
+  if (dropout.rate == 0) return;
+  SLUICE_CHECK(dropout.rate > 0 && dropout.rate < 1, "{}: the rate must be in [0, 1), not {}",
+               operation, dropout.rate);
+  SLUICE_ASSERT(tokens.element_count() <= std::numeric_limits<std::uint32_t>::max());
+  SLUICE_CHECK(tokens.rank() == 2, "{}: tokens that are dropped out must be [time, rows], not {}",
+               operation, tokens.shape().to_string());
+  if (dropout.row_ids) {
+    check_tensor(dropout.row_ids, DType::kInt32, {tokens.size(1)}, operation, "row_ids");
+  }
 }
 
 const Leaves& leaves(const Context& context) {
@@ -43,20 +50,27 @@ const Leaves& leaves(const Context& context) {
 
 }  // namespace
 
-void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  check_rank(table, 3, "embedding gather");
+elementwise::DropoutArgs dropout_args(const Dropout& dropout, const Tensor& tokens,
+                                      const Tensor& values, std::int64_t features) {
+  const Tensor rows = values.reshape({tokens.size(0), tokens.size(1), features});
+  return {rows, rows, dropout.row_ids, dropout.rate, dropout.source};
+}
+
+void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out,
+            const Dropout& dropout) {
   check(table, tokens, out, "embedding gather");
   if (table.dtype() != DType::kInt32 && !is_narrow(table.dtype())) {
     check_master(table, "embedding gather");
   }
-  leaves(context).gather(context.stream(), table, tokens, out);
+  check(dropout, tokens, "embedding gather");
+  leaves(context).gather(context.stream(), {table, tokens, out, dropout});
 }
 
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {
-  check_rank(args.d_table, 2, "embedding gather backward");
   check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
   check_master(args.d_table, "embedding gather backward");
   check_touched(args.touched, args.d_table.element_count(), "embedding gather backward");
+  check(args.dropout, args.tokens, "embedding gather backward");
   leaves(context).gather_backward(context.stream(), args);
 }
 

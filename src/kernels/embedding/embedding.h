@@ -2,6 +2,7 @@
 
 #include "kernels/touched.h"
 #include "runtime/context.h"
+#include "runtime/rng.h"
 #include "runtime/tensor.h"
 
 /// Rows of a table picked by token, and their gradient.
@@ -16,10 +17,18 @@ namespace sluice::kernels::embedding {
 using runtime::Context;
 using runtime::Tensor;
 
+/// What drops out rows of tokens [time, rows], as kernels/elementwise does.
+struct Dropout {
+  double rate = 0;  ///< 0: nothing
+  runtime::DropoutSource source = {};
+  Tensor row_ids = {};  ///< int32 [rows]: global row of each; absent: the row index
+};
+
 /// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous. Also moves the
-/// rows of a decoding state, so an int32 or 16-bit table is taken as well, into its own dtype; and
-/// of a table [L, V, E] each of its L parts is a table: out [L, ..., E], in the table's dtype.
-void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out);
+/// rows of a decoding state, so an int32 or 16-bit table is taken as well, into its own dtype.
+/// With dropout, rows are dropped out as they are stored.
+void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out,
+            const Dropout& dropout = {});
 
 struct GatherBackwardArgs {
   Tensor tokens;   ///< int32, n elements
@@ -28,6 +37,8 @@ struct GatherBackwardArgs {
   /// Tokens equal to this are skipped, so that their row of the table never learns; -1: none.
   std::int32_t padding = -1;
   Touched touched = {};  ///< of d_table: in/out, what is added to is marked
+  /// Of d_out before it is added; it may be overwritten by what that leaves.
+  Dropout dropout = {};
 };
 
 /// d_table[tokens[i]] += d_out[i], in rising i for each element, or on a GPU, where a table has few

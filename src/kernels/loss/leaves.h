@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/loss/loss.h"
+#include "kernels/loss/projected.h"
 
 namespace sluice::kernels::loss {
 
@@ -14,6 +14,16 @@ struct TokenResult {
 };
 inline constexpr std::int64_t kLossParts = 64;
 
+/// Parts that the sums of projected_cross_entropy have at most: two blocks a multiprocessor of an
+/// H200.
+inline constexpr std::int64_t kProjectedParts = 264;
+
+/// The operations of projected.h.
+struct ProjectedLeaves {
+  bool (*takes)(Stream& stream, base::DType storage, std::int64_t in, std::int64_t classes);
+  void (*run)(Stream& stream, const ProjectedCrossEntropyArgs& args);
+};
+
 /// The operations of loss.h on one kind of device: arguments are checked already, and each is
 /// queued on the stream.
 struct Leaves {
@@ -21,6 +31,7 @@ struct Leaves {
   void (*squared_error)(Stream& stream, const SquaredErrorArgs& args);
   void (*score_targets)(Stream& stream, const TargetScoreArgs& args);
   void (*log_softmax)(Stream& stream, const Tensor& logits, const Tensor& out);
+  const ProjectedLeaves* projected = nullptr;  ///< or null: the device has none
 };
 
 }  // namespace sluice::kernels::loss

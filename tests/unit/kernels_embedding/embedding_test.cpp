@@ -3,6 +3,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/elementwise/elementwise.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::embedding {
@@ -76,6 +77,41 @@ class Embedding : public testing::OnDevice {
     } else {
       expect_close(added, exact);
     }
+  }
+
+  template <typename Stored>
+  void check_dropout(std::int64_t vocabulary, std::int64_t features, std::int64_t time,
+                     std::int64_t rows) {
+    const auto table = random_values<float>(engine_, vocabulary * features);
+    const auto d_out = random_values<Stored>(engine_, time * rows * features);
+    const Tensor tokens = put(random_tokens(time * rows, vocabulary), Shape{time, rows});
+    std::vector<std::int32_t> ids;
+    for (std::int64_t r = 0; r < rows; ++r) ids.push_back(static_cast<std::int32_t>(7 + 2 * r));
+    const Dropout dropout{0.3, put_key({5, 8, 2}), put(ids)};
+    const auto drop = [&](const Tensor& x) {
+      kernels::elementwise::dropout(context_,
+                                    {x, x, dropout.row_ids, dropout.rate, dropout.source});
+      return x;
+    };
+    const Tensor device_table = put(table, Shape{vocabulary, features});
+    const Shape shape{time, rows, features};
+    const Tensor out = poisoned(dtype_of<Stored>(), shape);
+    const Tensor apart = poisoned(dtype_of<Stored>(), shape);
+    gather(context_, device_table, tokens, out, dropout);
+    gather(context_, device_table, tokens, apart);
+    EXPECT_TRUE(same_bits(get<Stored>(out), get<Stored>(drop(apart))));
+    const auto add_back = [&](const Tensor& d_rows, const Dropout& on_the_way) {
+      const Tensor d_table = put(table, Shape{vocabulary, features});
+      gather_backward(context_, {.tokens = tokens,
+                                 .d_out = d_rows,
+                                 .d_table = d_table,
+                                 .padding = 0,
+                                 .dropout = on_the_way});
+      return get<float>(d_table);
+    };
+    EXPECT_TRUE(
+        same_bits(add_back(put(d_out, shape), dropout), add_back(drop(put(d_out, shape)), {})));
+    release_memory();
   }
 
   /// Of each element of a table.
@@ -152,7 +188,21 @@ TEST_P(Embedding, AddsManyTokensToFewRows) {
     check<float, base::BFloat16>(35, features, 61, 97, 0);
     check<float, base::Float16>(197, features, 61, 97, -1);
   }
+  // So many tokens that blocks share them.
+  check<float>(35, 132, 97, 101, 0);
+  check<float, base::BFloat16>(35, 128, 97, 101, 0);
   check<float, base::BFloat16>(3, 4, 1, 1, -1);
+}
+
+// To the bit what a pass of dropout of its own gives: in fours of features and not, with few rows,
+// of whose tokens blocks may share some, and with many.
+TEST_P(Embedding, DropsOutOnTheWay) {
+  check_dropout<float>(35, 128, 150, 64);
+  check_dropout<base::BFloat16>(35, 128, 151, 64);
+  check_dropout<base::Float16>(197, 36, 13, 21);
+  check_dropout<base::BFloat16>(35, 7, 13, 21);
+  check_dropout<float>(3001, 132, 13, 21);
+  check_dropout<base::BFloat16>(3001, 132, 13, 21);
 }
 
 // Whatever columns there are in a row, and wherever in the array of marks the table begins; a mark

@@ -107,6 +107,50 @@ __global__ void __launch_bounds__(kBlock) dropout_kernel(Masked<T> m) {
   }
 }
 
+/// The same where all rows are whole, aligned groups, of which a thread has kEach at a time:
+/// without a branch their draws overlap.
+template <typename T, int kEach>
+__global__ void __launch_bounds__(kBlock) dropout_whole_kernel(Masked<T> m) {
+  const int team = 1 << m.team_bits, rank = static_cast<int>(threadIdx.x) & (team - 1);
+  const int groups = static_cast<int>(m.features / 4);
+  const runtime::DropoutKey key = m.source.key();
+  for (std::int64_t i = first_of_grid() >> m.team_bits; i < m.count;
+       i += grid_stride() >> m.team_bits) {
+    const auto place = static_cast<std::uint32_t>(i), rows = static_cast<std::uint32_t>(m.rows);
+    const std::uint32_t time = m.first_time + place / rows, row = place % rows;
+    const auto id = static_cast<std::uint32_t>(m.row_ids != nullptr ? m.row_ids[row] : row);
+    for (int first = rank; first < groups; first += kEach * team) {
+      const std::int64_t at = i * m.features + 4 * first;
+      Group<T> values[kEach];
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        values[k] = *reinterpret_cast<const Group<T>*>(m.x + at + 4 * k * team);
+      }
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        const auto words = key.words(id, time, static_cast<std::uint32_t>(first + k * team));
+#pragma unroll
+        for (int j = 0; j < 4; ++j) values[k].at[j] = masked(m, words[j], values[k].at[j]);
+      }
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        runtime::cuda::store_neighbours(m.y + at + 4 * k * team, values[k]);
+      }
+    }
+  }
+}
+
+/// The kernel for such rows: one without branches where there is one.
+template <typename T>
+auto kernel_for(const Masked<T>& m) {
+  if constexpr (sizeof(T) <= sizeof(float)) {
+    const std::int64_t team = std::int64_t{1} << m.team_bits;
+    if (m.aligned && m.features % (12 * team) == 0) return dropout_whole_kernel<T, 3>;
+    if (m.aligned && m.features % (8 * team) == 0) return dropout_whole_kernel<T, 2>;
+  }
+  return dropout_kernel<T>;
+}
+
 /// The least power of two of threads that covers a row, up to a warp.
 int team_bits_for(std::int64_t groups) {
   int bits = 0;
@@ -138,7 +182,7 @@ void drop_out(cudaStream_t stream, base::DType dtype, const Dropped& args) {
     constexpr unsigned kMostBlocks = 2048;
     const unsigned blocks =
         std::min(kMostBlocks, runtime::cuda::blocks_for(m.count << m.team_bits, kBlock));
-    dropout_kernel<T><<<blocks, kBlock, 0, stream>>>(m);
+    kernel_for(m)<<<blocks, kBlock, 0, stream>>>(m);
     runtime::cuda::check(cudaGetLastError(), "drop elements out");
   });
 }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/dtype.h"
+#include "kernels/elementwise/cpu/elementwise.h"
 
 namespace sluice::kernels::embedding::cpu {
 namespace {
@@ -90,23 +91,26 @@ void dispatch_any(base::DType table, base::DType rows, Body&& body) {
   }
 }
 
-void gather(runtime::Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  dispatch_any(table.dtype(), out.dtype(), [&](auto table_tag, auto out_tag) {
+void gather(runtime::Stream& stream, const GatherArgs& args) {
+  dispatch_any(args.table.dtype(), args.out.dtype(), [&](auto table_tag, auto out_tag) {
     using From = typename decltype(table_tag)::type;
     using To = typename decltype(out_tag)::type;
-    stream.launch([table, tokens = Tokens(tokens), out] {
-      const std::size_t last = table.rank() - 1;
-      const std::int64_t rows = table.size(last - 1), features = table.size(last);
-      tokens.check(rows);
-      for (std::int64_t part = 0; part < (last == 2 ? table.size(0) : 1); ++part) {
-        copy_rows(table.data_as<const From>() + part * rows * features, tokens,
-                  out.data_as<To>() + part * tokens.count * features, features);
-      }
+    stream.launch([args, tokens = Tokens(args.tokens)] {
+      tokens.check(args.table.size(0));
+      copy_rows(args.table.data_as<const From>(), tokens, args.out.data_as<To>(),
+                args.table.size(1));
     });
   });
+  if (args.dropout.rate == 0) return;
+  elementwise::cpu::dropout(stream,
+                            dropout_args(args.dropout, args.tokens, args.out, args.table.size(1)));
 }
 
 void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args) {
+  if (args.dropout.rate > 0) {
+    elementwise::cpu::dropout(
+        stream, dropout_args(args.dropout, args.tokens, args.d_out, args.d_table.size(1)));
+  }
   dispatch_master(args.d_table.dtype(), args.d_out.dtype(), [&](auto table_tag, auto out_tag) {
     using To = typename decltype(table_tag)::type;
     using From = typename decltype(out_tag)::type;

@@ -5,7 +5,7 @@
 /// The CPU leaves of embedding.h: shapes and dtypes are checked already.
 namespace sluice::kernels::embedding::cpu {
 
-void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
+void gather(Stream& stream, const GatherArgs& args);
 void gather_backward(Stream& stream, const GatherBackwardArgs& args);
 
 inline constexpr Leaves kLeaves{gather, gather_backward};

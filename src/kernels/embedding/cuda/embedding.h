@@ -6,7 +6,7 @@
 /// cpu leaves, but for gradients of a table of few rows (few_rows.h).
 namespace sluice::kernels::embedding::cuda {
 
-void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out);
+void gather(Stream& stream, const GatherArgs& args);
 void gather_backward(Stream& stream, const GatherBackwardArgs& args);
 
 extern const Leaves kLeaves;

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "base/dtype.h"
+#include "kernels/elementwise/cuda/elementwise.h"
+#include "kernels/embedding/cuda/dropped.h"
 #include "kernels/embedding/cuda/embedding.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/cuda/neighbours.h"
@@ -13,14 +15,12 @@ namespace {
 constexpr int kTileUnits = 32, kTileTokens = 8;
 
 /// Unit is a piece of a row that is moved at once; rows hold `units` of them. A token outside the
-/// table picks a row of set bits: NaN. Of several tables each is a layer of the grid's.
+/// table picks a row of set bits: NaN.
 template <typename Unit>
 __global__ void gather_kernel(const Unit* table, const std::int32_t* tokens, Unit* out,
                               std::int64_t vocabulary, std::int64_t units, std::int64_t count) {
   const std::int64_t unit = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
   if (unit >= units) return;
-  table += blockIdx.z * vocabulary * units;
-  out += blockIdx.z * count * units;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
     const std::int32_t token = tokens[i];
@@ -42,27 +42,28 @@ dim3 grid_for(std::int64_t units, std::int64_t count) {
 
 template <typename Unit>
 void gather_as(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  const std::size_t last = table.rank() - 1;
   const auto size = static_cast<std::int64_t>(base::size_of(table.dtype()));
-  const std::int64_t units = table.size(last) * size / static_cast<std::int64_t>(sizeof(Unit));
+  const std::int64_t units = table.size(1) * size / static_cast<std::int64_t>(sizeof(Unit));
   const std::int64_t count = tokens.element_count();
-  dim3 grid = grid_for(units, count);
-  if (last == 2) grid.z = static_cast<unsigned>(table.size(0));
-  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>, grid,
-                        dim3(kTileUnits, kTileTokens), 0, static_cast<const Unit*>(table.data()),
+  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>,
+                        grid_for(units, count), dim3(kTileUnits, kTileTokens), 0,
+                        static_cast<const Unit*>(table.data()),
                         tokens.data_as<const std::int32_t>(), static_cast<Unit*>(out.data()),
-                        table.size(last - 1), units, count);
+                        table.size(0), units, count);
 }
 
-/// As gather_kernel, into a narrower type; kWide neighbours a thread, of rows of whole such.
-template <typename From, typename To, int kWide>
+/// As gather_kernel, into a narrower type or dropped out; kWide neighbours a thread, of rows of
+/// whole such. `drops` only where four are moved at once, which share a draw.
+template <typename From, typename To, int kWide, bool kDrops>
 __global__ void gather_narrow_kernel(const From* table, const std::int32_t* tokens, To* out,
                                      std::int64_t vocabulary, std::int64_t features,
-                                     std::int64_t count) {
+                                     std::int64_t count, Dropped dropped) {
+  static_assert(!kDrops || kWide == kDrawn);
   using Wide = runtime::cuda::Neighbours<From, kWide>;
   using Narrow = runtime::cuda::Neighbours<To, kWide>;
   const std::int64_t j = (std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x) * kWide;
   if (j >= features) return;
+  const runtime::DropoutKey key = kDrops ? dropped.source.key() : runtime::DropoutKey{};
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
     const std::int32_t token = tokens[i];
@@ -74,42 +75,62 @@ __global__ void gather_narrow_kernel(const From* table, const std::int32_t* toke
     for (int k = 0; k < kWide; ++k) {
       narrow.at[k] = runtime::cuda::narrowed<To>(known ? values.at[k] : __int_as_float(-1));
     }
+    if constexpr (kDrops) dropped.drop(key, dropped.token(i), j, narrow.at);
     runtime::cuda::store_neighbours(out + i * features + j, narrow);
   }
 }
 
-template <typename To>
-void gather_narrow(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  constexpr int kWide = 4;
-  const std::int64_t count = tokens.element_count(), features = table.size(1);
-  const auto bits =
-      reinterpret_cast<std::uintptr_t>(table.data()) | reinterpret_cast<std::uintptr_t>(out.data());
-  const bool wide = features % kWide == 0 && bits % 16 == 0;
-  runtime::cuda::launch(
-      stream, "gather rows of a table",
-      wide ? gather_narrow_kernel<float, To, kWide> : gather_narrow_kernel<float, To, 1>,
-      grid_for(wide ? features / kWide : features, count), dim3(kTileUnits, kTileTokens), 0,
-      table.data_as<const float>(), tokens.data_as<const std::int32_t>(), out.data_as<To>(),
-      table.size(0), features, count);
+/// Whether rows of so many features may be moved four elements at once.
+bool moves_fours(const GatherArgs& args) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(args.table.data()) |
+                    reinterpret_cast<std::uintptr_t>(args.out.data());
+  return args.table.size(1) % 4 == 0 && bits % 16 == 0;
 }
 
-}  // namespace
+template <typename To>
+void gather_narrow(Stream& stream, const GatherArgs& args) {
+  constexpr int kWide = 4;
+  const std::int64_t count = args.tokens.element_count(), features = args.table.size(1);
+  const bool wide = moves_fours(args), drops = wide && args.dropout.rate > 0;
+  runtime::cuda::launch(stream, "gather rows of a table",
+                        drops  ? gather_narrow_kernel<float, To, kWide, true>
+                        : wide ? gather_narrow_kernel<float, To, kWide, false>
+                               : gather_narrow_kernel<float, To, 1, false>,
+                        grid_for(wide ? features / kWide : features, count),
+                        dim3(kTileUnits, kTileTokens), 0, args.table.data_as<const float>(),
+                        args.tokens.data_as<const std::int32_t>(), args.out.data_as<To>(),
+                        args.table.size(0), features, count, Dropped(args.dropout, args.tokens));
+}
 
-void gather(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  if (table.dtype() != out.dtype()) {
-    if (out.dtype() == base::DType::kBFloat16) {
-      return gather_narrow<base::BFloat16>(stream, table, tokens, out);
-    }
-    return gather_narrow<base::Float16>(stream, table, tokens, out);
-  }
+void gather_same(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
   const std::size_t size = base::size_of(table.dtype());
   const auto bits = reinterpret_cast<std::uintptr_t>(table.data()) |
                     reinterpret_cast<std::uintptr_t>(out.data()) |
-                    static_cast<std::uintptr_t>(table.size(table.rank() - 1)) * size;
+                    static_cast<std::uintptr_t>(table.size(1)) * size;
   if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, table, tokens, out);
   if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, table, tokens, out);
   if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, table, tokens, out);
   gather_as<std::uint32_t>(stream, table, tokens, out);
+}
+
+}  // namespace
+
+void gather(Stream& stream, const GatherArgs& args) {
+  const bool drops = args.dropout.rate > 0;
+  const bool drops_on_the_way =
+      drops && args.table.dtype() == base::DType::kFloat32 && moves_fours(args);
+  if (args.out.dtype() == base::DType::kBFloat16 && args.table.dtype() != args.out.dtype()) {
+    gather_narrow<base::BFloat16>(stream, args);
+  } else if (args.out.dtype() == base::DType::kFloat16 && args.table.dtype() != args.out.dtype()) {
+    gather_narrow<base::Float16>(stream, args);
+  } else if (drops_on_the_way) {
+    gather_narrow<float>(stream, args);
+  } else {
+    gather_same(stream, args.table, args.tokens, args.out);
+  }
+  if (!drops || drops_on_the_way) return;
+  elementwise::cuda::dropout(stream,
+                             dropout_args(args.dropout, args.tokens, args.out, args.table.size(1)));
 }
 
 }  // namespace sluice::kernels::embedding::cuda

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "base/dtype.h"
+#include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/embedding/cuda/embedding.h"
 #include "kernels/embedding/cuda/few_rows.h"
 #include "runtime/cuda/launch.h"
@@ -390,6 +391,10 @@ void add_back(Stream& stream, const GatherBackwardArgs& args) {
 void gather_backward(Stream& stream, const GatherBackwardArgs& args) {
   if (args.tokens.element_count() == 0 || args.d_table.element_count() == 0) return;
   if (add_to_few_rows(stream, args)) return;
+  if (args.dropout.rate > 0) {
+    elementwise::cuda::dropout(
+        stream, dropout_args(args.dropout, args.tokens, args.d_out, args.d_table.size(1)));
+  }
   switch (args.d_out.dtype()) {
     case base::DType::kFloat64:
       return add_back<double, double>(stream, args);

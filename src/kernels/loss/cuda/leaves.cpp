@@ -2,6 +2,6 @@
 
 namespace sluice::kernels::loss::cuda {
 
-const Leaves kLeaves{cross_entropy, squared_error, score_targets, log_softmax};
+const Leaves kLeaves{cross_entropy, squared_error, score_targets, log_softmax, &kProjectedLeaves};
 
 }  // namespace sluice::kernels::loss::cuda

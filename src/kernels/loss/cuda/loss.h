@@ -11,6 +11,7 @@ void squared_error(Stream& stream, const SquaredErrorArgs& args);
 void score_targets(Stream& stream, const TargetScoreArgs& args);
 void log_softmax(Stream& stream, const Tensor& logits, const Tensor& out);
 
+extern const ProjectedLeaves kProjectedLeaves;
 extern const Leaves kLeaves;
 
 }  // namespace sluice::kernels::loss::cuda

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "kernels/loss/cuda/projected_tile.h"
+
+/// Losses and gradients of a pair's 16 tokens, each of whose logits four lanes share.
+namespace sluice::kernels::loss::cuda {
+
+template <typename T, typename Combine>
+__device__ T combine_four(T value, Combine combine) {
+  return runtime::cuda::combine_lanes<2, 1>(value, combine);
+}
+
+/// A lane's numbers of one token: two of every eight classes.
+struct TokenClasses {
+  float at[kEights][2];
+  int column;  ///< that of the first among the eight
+
+  template <typename Use>
+  __device__ void for_each(const Use& use) {
+#pragma unroll
+    for (int t = 0; t < kEights; ++t) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) use(8 * t + column + e, at[t][e]);
+    }
+  }
+};
+
+/// Turns the logits of token n into their gradient, `scale` times; all of a warp call it.
+template <typename T>
+__device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, double scale,
+                                 TokenClasses& x) {
+  const bool counts = p.counts(n);
+  const std::int32_t target = counts ? p.tokens.targets[n] : 0;
+  float largest = -INFINITY, at_target = 0, values = 0;
+  x.for_each([&](int j, float value) {
+    largest = value > largest ? value : largest;
+    if (j == target) at_target = value;
+    if (j < p.classes) values += value;
+  });
+  largest = combine_four(largest, runtime::cuda::Larger{});
+  values = combine_four(values, runtime::cuda::Add{});
+  at_target = combine_four(at_target, runtime::cuda::Add{});
+  if (target < 0 || target >= p.classes) at_target = NAN;
+  int earlier = 0;
+  float sum = 0;
+  x.for_each([&](int j, float& value) {
+    if (j < target && value == largest) earlier = 1;
+    value = ::expf(value - largest);
+    sum += value;
+  });
+  sum = combine_four(sum, runtime::cuda::Add{});
+  earlier = combine_four(earlier, [](int a, int b) { return a | b; });
+  const float factor = static_cast<float>(scale) / sum;
+  const auto shift = static_cast<float>(scale * p.uniform);
+  const auto goal = static_cast<float>(scale * (1 - p.smoothing));
+  x.for_each([&](int j, float& value) {
+    value = value * factor - shift;
+    if (j == target) value -= goal;
+    if (!counts || j >= p.classes) value = 0;
+  });
+  if (!counts) return {};
+  const double log_sum = static_cast<double>(largest) + ::log(static_cast<double>(sum));
+  const double nll = log_sum - static_cast<double>(at_target);
+  // Without smoothing the sum of all logits stays out, for it may be infinite where p is 0.
+  double smoothed = 0;
+  if (p.smoothing != 0) {
+    smoothed = p.smoothing * log_sum - p.uniform * static_cast<double>(values);
+  }
+  const bool correct = at_target == largest && earlier == 0;
+  return {(1 - p.smoothing) * nll + smoothed, nll, 1, correct ? 1.0 : 0.0};
+}
+
+/// A pair's first warp, with its own logits and those that the second handed over: leaves the
+/// gradient of the tokens from `first` on in the tile, and adds to its sums.
+template <typename T, int kIn>
+__device__ void take_losses(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile,
+                            const ProjectedPlace& place, std::int64_t first, double scale,
+                            const float (&logits)[kOwnEights][4]) {
+#pragma unroll
+  for (int upper = 0; upper < 2; ++upper) {
+    const int row = place.pair * kPairTokens + place.row() + 8 * upper;
+    TokenClasses x{{}, place.column()};
+#pragma unroll
+    for (int t = 0; t < kOwnEights; ++t) {
+      const float4& handed = tile.handed[place.pair][t][place.lane];
+      const float2 own = {logits[t][2 * upper], logits[t][2 * upper + 1]};
+      const float2 other = upper == 0 ? float2{handed.x, handed.y} : float2{handed.z, handed.w};
+      x.at[t][0] = own.x, x.at[t][1] = own.y;
+      x.at[kOwnEights + t][0] = other.x, x.at[kOwnEights + t][1] = other.y;
+    }
+    x.for_each([&](int j, float& value) { value += tile.bias[j]; });
+    const TokenResult result = take_loss(p, first + row, scale, x);
+    if (place.lane % 4 == 0) {
+      const double all[kSums] = {result.loss, result.nll, result.counted, result.correct};
+      for (int i = 0; i < kSums; ++i) tile.sums[row][i] += all[i];
+    }
+#pragma unroll
+    for (int t = 0; t < kEights; ++t) {
+      *reinterpret_cast<std::uint32_t*>(&tile.gradient[row][8 * t + place.column()]) =
+          packed_pair<T>(x.at[t][0], x.at[t][1]);
+    }
+  }
+}
+
+}  // namespace sluice::kernels::loss::cuda
