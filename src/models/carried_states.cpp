@@ -21,10 +21,7 @@ Tensor make_kept(const Context& context, runtime::Buffer& memory, std::int64_t r
 void keep_rows(const Context& context, const Tensor& states, std::int64_t most,
                const Tensor& kept) {
   const std::int64_t rows = std::min(states.size(1), most);
-  for (std::int64_t layer = 0; layer < states.size(0); ++layer) {
-    context.copy(kept.select(0, layer).slice(0, 1, 1 + rows),
-                 states.select(0, layer).slice(0, 0, rows));
-  }
+  kernels::embedding::gather(context, states, {}, kept.slice(1, 1, 1 + rows));
 }
 
 }  // namespace

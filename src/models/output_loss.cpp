@@ -40,8 +40,9 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
       logits_(
           planner.scratch(logits, {most_logits(), layers::LinearPlan::most_columns(output.out())})),
       workspace_(planner.scratch_bytes(workspace_bytes())),
-      plan_(context, output, planner, most_logits(), storage, training,
-            layers::LinearPlan::Gradient::kBounded) {
+      plan_(
+          context, output, planner, most_logits(), storage, training,
+          projects_ ? layers::LinearPlan::Gradient::kAny : layers::LinearPlan::Gradient::kBounded) {
   if (!training) scores_ = planner.saved(DType::kFloat64, {time, rows});
 }
 

@@ -10,6 +10,7 @@ namespace sluice::kernels::embedding {
 namespace {
 
 using base::DType;
+using base::Shape;
 
 bool is_narrow(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
 
@@ -44,6 +45,31 @@ void check(const Dropout& dropout, const Tensor& tokens, std::string_view operat
   }
 }
 
+/// The first axis may be strided.
+void check_tables(const Tensor& tables, std::string_view name) {
+  SLUICE_CHECK(tables.rank() == 3 && tables.size(0) > 0,
+               "embedding gather: {} must be [tables, rows, features], not {}", name,
+               tables.shape().to_string());
+  SLUICE_CHECK(tables.select(0, 0).is_contiguous(),
+               "embedding gather: each of {} must be contiguous", name);
+}
+
+void check_tables(const GatherArgs& args) {
+  check_tables(args.table, "tables");
+  check_tables(args.out, "out");
+  check_dtype(args.out, args.table.dtype(), "embedding gather", "out");
+  SLUICE_CHECK(args.dropout.rate == 0,
+               "embedding gather: rows of several tables aren't dropped out");
+  const std::int64_t count = args.tokens ? args.tokens.element_count() : args.out.size(1);
+  if (args.tokens) {
+    check_tensor(args.tokens, DType::kInt32, {count}, "embedding gather", "tokens");
+  }
+  SLUICE_CHECK(args.out.shape() == Shape({args.table.size(0), count, args.table.size(2)}) &&
+                   (args.tokens || count <= args.table.size(1)),
+               "embedding gather: {} rows of tables {} don't fit into {}", count,
+               args.table.shape().to_string(), args.out.shape().to_string());
+}
+
 const Leaves& leaves(const Context& context) {
   return leaves_of(context, cpu::kLeaves, &DeviceKernels::embedding, "embedding");
 }
@@ -58,6 +84,10 @@ elementwise::DropoutArgs dropout_args(const Dropout& dropout, const Tensor& toke
 
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out,
             const Dropout& dropout) {
+  if (table.rank() == 3) {
+    check_tables({table, tokens, out, dropout});
+    return leaves(context).gather(context.stream(), {table, tokens, out, dropout});
+  }
   check(table, tokens, out, "embedding gather");
   if (table.dtype() != DType::kInt32 && !is_narrow(table.dtype())) {
     check_master(table, "embedding gather");

@@ -27,6 +27,10 @@ struct Dropout {
 /// out [..., E] = table[tokens[...]]; any shape with n * E elements, contiguous. Also moves the
 /// rows of a decoding state, so an int32 or 16-bit table is taken as well, into its own dtype.
 /// With dropout, rows are dropped out as they are stored.
+///
+/// Of several tables [L, V, E] the same rows, out [L, n, E]: tables may lie apart, and so may what
+/// is picked of each. There without dropout, in the table's dtype, and tokens may be absent: the
+/// first n rows in order.
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out,
             const Dropout& dropout = {});
 

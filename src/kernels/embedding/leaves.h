@@ -7,10 +7,18 @@ namespace sluice::kernels::embedding {
 
 using runtime::Stream;
 
-/// Arguments of gather.
+/// Arguments of gather. What there are several of has three axes.
 struct GatherArgs {
   Tensor table, tokens, out;
   Dropout dropout;
+
+  std::int64_t tables() const { return table.rank() == 3 ? table.size(0) : 1; }
+  /// Elements from one to the next.
+  std::int64_t table_stride() const { return table.rank() == 3 ? table.stride(0) : 0; }
+  std::int64_t out_stride() const { return table.rank() == 3 ? out.stride(0) : 0; }
+  std::int64_t vocabulary() const { return table.size(table.rank() - 2); }
+  std::int64_t features() const { return table.size(table.rank() - 1); }
+  std::int64_t count() const { return tokens ? tokens.element_count() : out.size(1); }
 };
 
 /// Those of a pass that drops rows of `tokens` out in place, for leaves that can't on the way.

@@ -205,6 +205,39 @@ TEST_P(Embedding, DropsOutOnTheWay) {
   check_dropout<base::BFloat16>(3001, 132, 13, 21);
 }
 
+// Of tables and into places that lie apart, picked or in order.
+TEST_P(Embedding, GathersFromSeveralTables) {
+  for (const std::int64_t features : {8, 5}) {
+    constexpr std::int64_t kTables = 3, kRows = 11, kCount = 6;
+    const auto values = random_values<float>(engine_, kTables * kRows * features);
+    const Tensor tables = put(values, Shape{kTables, kRows, features});
+    const auto tokens = random_tokens(kCount, kRows - 1);
+    for (const bool picks : {true, false}) {
+      const Tensor whole =
+          put(std::vector<float>(static_cast<std::size_t>(kTables * (kCount + 2) * features)),
+              Shape{kTables, kCount + 2, features});
+      gather(context_, tables.slice(1, 1, kRows), picks ? put(tokens) : Tensor(),
+             whole.slice(1, 1, kCount + 1));
+      const auto got = get<float>(whole);
+      for (std::int64_t table = 0; table < kTables; ++table) {
+        for (std::int64_t i = 0; i < kCount + 2; ++i) {
+          const bool inside = i >= 1 && i <= kCount;
+          const std::int64_t row =
+              !inside ? 0 : 1 + (picks ? tokens[static_cast<std::size_t>(i - 1)] : i - 1);
+          for (std::int64_t j = 0; j < features; ++j) {
+            const auto from = static_cast<std::size_t>((table * kRows + row) * features + j);
+            const auto to = static_cast<std::size_t>((table * (kCount + 2) + i) * features + j);
+            ASSERT_EQ(got[to], inside ? values[from] : 0) << table << " " << i << " " << j;
+          }
+        }
+      }
+    }
+    const Tensor small = poisoned(DType::kFloat32, {kTables, kCount, features});
+    EXPECT_THROW(gather(context_, tables, put(random_tokens(kCount + 1, kRows)), small), Error);
+    EXPECT_THROW(gather(context_, tables.slice(0, 0, 2), {}, small), Error);
+  }
+}
+
 // Whatever columns there are in a row, and wherever in the array of marks the table begins; a mark
 // that stays is left as it is.
 TEST_P(Embedding, MarksWhatItAddsTo) {

@@ -140,10 +140,11 @@ __global__ void __launch_bounds__(kBlock) dropout_whole_kernel(Masked<T> m) {
   }
 }
 
-/// The kernel for such rows: one without branches where there is one.
+/// The kernel for such rows: one without branches where there is one. Rows of four bytes an element
+/// wait for memory either way.
 template <typename T>
 auto kernel_for(const Masked<T>& m) {
-  if constexpr (sizeof(T) <= sizeof(float)) {
+  if constexpr (sizeof(T) < sizeof(float)) {
     const std::int64_t team = std::int64_t{1} << m.team_bits;
     if (m.aligned && m.features % (12 * team) == 0) return dropout_whole_kernel<T, 3>;
     if (m.aligned && m.features % (8 * team) == 0) return dropout_whole_kernel<T, 2>;

@@ -20,9 +20,12 @@ struct Tokens {
 
   explicit Tokens(const Tensor& tensor)
       : data(tensor.data_as<const std::int32_t>()), count(tensor.element_count()) {}
+  explicit Tokens(const GatherArgs& args)
+      : data(args.tokens.data_as<const std::int32_t>()), count(args.count()) {}
+  std::int64_t at(std::int64_t i) const { return data != nullptr ? data[i] : i; }
 
   void check(std::int64_t vocabulary) const {
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; data != nullptr && i < count; ++i) {
       SLUICE_CHECK(data[i] >= 0 && data[i] < vocabulary,
                    "embedding: token {} at position {} is outside a table of {} rows", data[i], i,
                    vocabulary);
@@ -34,7 +37,7 @@ template <typename From, typename To>
 void copy_rows(const From* table, const Tokens& tokens, To* out, std::int64_t features) {
 #pragma omp parallel for schedule(static) if (tokens.count * features > kWorthThreads)
   for (std::int64_t i = 0; i < tokens.count; ++i) {
-    const From* from = table + tokens.data[i] * features;
+    const From* from = table + tokens.at(i) * features;
     To* to = out + i * features;
     for (std::int64_t j = 0; j < features; ++j) to[j] = static_cast<To>(from[j]);
   }
@@ -95,10 +98,12 @@ void gather(runtime::Stream& stream, const GatherArgs& args) {
   dispatch_any(args.table.dtype(), args.out.dtype(), [&](auto table_tag, auto out_tag) {
     using From = typename decltype(table_tag)::type;
     using To = typename decltype(out_tag)::type;
-    stream.launch([args, tokens = Tokens(args.tokens)] {
-      tokens.check(args.table.size(0));
-      copy_rows(args.table.data_as<const From>(), tokens, args.out.data_as<To>(),
-                args.table.size(1));
+    stream.launch([args, tokens = Tokens(args)] {
+      tokens.check(args.vocabulary());
+      for (std::int64_t i = 0; i < args.tables(); ++i) {
+        copy_rows(args.table.data_as<const From>() + i * args.table_stride(), tokens,
+                  args.out.data_as<To>() + i * args.out_stride(), args.features());
+      }
     });
   });
   if (args.dropout.rate == 0) return;

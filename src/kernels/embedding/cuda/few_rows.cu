@@ -172,6 +172,10 @@ int copies_for(const runtime::cuda::GpuProperties& gpu, std::int64_t vocabulary,
       std::clamp<std::uint64_t>(std::min(std::bit_floor(fit), wanted), kFewestCopies, most));
 }
 
+/// Gradients of 16 bits are dropped out on the way; of others there is no such kernel.
+template <typename Stored>
+constexpr bool kCanDrop = sizeof(Stored) < sizeof(float);
+
 /// Queues it in clusters of `sharing` blocks, or blocks by themselves.
 template <typename Stored>
 void launch_few_rows(Stream& stream, const Problem<Stored>& p, int copies, unsigned sharing,
@@ -220,9 +224,12 @@ bool add_back(Stream& stream, const GatherBackwardArgs& args) {
       reinterpret_cast<std::uintptr_t>(p.d_table) % sizeof(float4) != 0) {
     return false;
   }
-  launch_few_rows(
-      stream, p, copies, shares ? kSharing : 1,
-      args.dropout.rate > 0 ? few_rows_kernel<Stored, true> : few_rows_kernel<Stored, false>);
+  auto* kernel = few_rows_kernel<Stored, false>;
+  if (args.dropout.rate > 0) {
+    if constexpr (!kCanDrop<Stored>) return false;
+    kernel = few_rows_kernel<Stored, kCanDrop<Stored>>;
+  }
+  launch_few_rows(stream, p, copies, shares ? kSharing : 1, kernel);
   return true;
 }
 

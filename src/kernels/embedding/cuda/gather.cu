@@ -15,15 +15,19 @@ namespace {
 constexpr int kTileUnits = 32, kTileTokens = 8;
 
 /// Unit is a piece of a row that is moved at once; rows hold `units` of them. A token outside the
-/// table picks a row of set bits: NaN.
+/// table picks a row of set bits: NaN. Tables are table_stride units apart, what is picked of them
+/// out_stride.
 template <typename Unit>
 __global__ void gather_kernel(const Unit* table, const std::int32_t* tokens, Unit* out,
-                              std::int64_t vocabulary, std::int64_t units, std::int64_t count) {
+                              std::int64_t vocabulary, std::int64_t units, std::int64_t count,
+                              std::int64_t table_stride, std::int64_t out_stride) {
+  table += blockIdx.z * table_stride;
+  out += blockIdx.z * out_stride;
   const std::int64_t unit = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
   if (unit >= units) return;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
-    const std::int32_t token = tokens[i];
+    const std::int64_t token = tokens != nullptr ? tokens[i] : i;
     Unit value;
     if (token >= 0 && token < vocabulary) {
       value = table[token * units + unit];
@@ -41,15 +45,19 @@ dim3 grid_for(std::int64_t units, std::int64_t count) {
 }
 
 template <typename Unit>
-void gather_as(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  const auto size = static_cast<std::int64_t>(base::size_of(table.dtype()));
-  const std::int64_t units = table.size(1) * size / static_cast<std::int64_t>(sizeof(Unit));
-  const std::int64_t count = tokens.element_count();
-  runtime::cuda::launch(stream, "gather rows of a table", gather_kernel<Unit>,
-                        grid_for(units, count), dim3(kTileUnits, kTileTokens), 0,
-                        static_cast<const Unit*>(table.data()),
-                        tokens.data_as<const std::int32_t>(), static_cast<Unit*>(out.data()),
-                        table.size(0), units, count);
+void gather_as(Stream& stream, const GatherArgs& args) {
+  const auto units_of = [&](std::int64_t elements) {
+    return elements * static_cast<std::int64_t>(base::size_of(args.table.dtype())) /
+           static_cast<std::int64_t>(sizeof(Unit));
+  };
+  const std::int64_t units = units_of(args.features()), count = args.count();
+  dim3 grid = grid_for(units, count);
+  grid.z = static_cast<unsigned>(args.tables());
+  runtime::cuda::launch(
+      stream, "gather rows of a table", gather_kernel<Unit>, grid, dim3(kTileUnits, kTileTokens), 0,
+      static_cast<const Unit*>(args.table.data()), args.tokens.data_as<const std::int32_t>(),
+      static_cast<Unit*>(args.out.data()), args.vocabulary(), units, count,
+      units_of(args.table_stride()), units_of(args.out_stride()));
 }
 
 /// As gather_kernel, into a narrower type or dropped out; kWide neighbours a thread, of rows of
@@ -92,25 +100,31 @@ void gather_narrow(Stream& stream, const GatherArgs& args) {
   constexpr int kWide = 4;
   const std::int64_t count = args.tokens.element_count(), features = args.table.size(1);
   const bool wide = moves_fours(args), drops = wide && args.dropout.rate > 0;
-  runtime::cuda::launch(stream, "gather rows of a table",
-                        drops  ? gather_narrow_kernel<float, To, kWide, true>
-                        : wide ? gather_narrow_kernel<float, To, kWide, false>
-                               : gather_narrow_kernel<float, To, 1, false>,
+  auto* kernel = gather_narrow_kernel<float, To, kWide, true>;
+  if constexpr (sizeof(To) < sizeof(float)) {
+    if (!drops) {
+      kernel = wide ? gather_narrow_kernel<float, To, kWide, false>
+                    : gather_narrow_kernel<float, To, 1, false>;
+    }
+  }
+  SLUICE_ASSERT(drops || sizeof(To) < sizeof(float));
+  runtime::cuda::launch(stream, "gather rows of a table", kernel,
                         grid_for(wide ? features / kWide : features, count),
                         dim3(kTileUnits, kTileTokens), 0, args.table.data_as<const float>(),
                         args.tokens.data_as<const std::int32_t>(), args.out.data_as<To>(),
                         args.table.size(0), features, count, Dropped(args.dropout, args.tokens));
 }
 
-void gather_same(Stream& stream, const Tensor& table, const Tensor& tokens, const Tensor& out) {
-  const std::size_t size = base::size_of(table.dtype());
-  const auto bits = reinterpret_cast<std::uintptr_t>(table.data()) |
-                    reinterpret_cast<std::uintptr_t>(out.data()) |
-                    static_cast<std::uintptr_t>(table.size(1)) * size;
-  if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, table, tokens, out);
-  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, table, tokens, out);
-  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, table, tokens, out);
-  gather_as<std::uint32_t>(stream, table, tokens, out);
+void gather_same(Stream& stream, const GatherArgs& args) {
+  const std::size_t size = base::size_of(args.table.dtype());
+  const auto bits = reinterpret_cast<std::uintptr_t>(args.table.data()) |
+                    reinterpret_cast<std::uintptr_t>(args.out.data()) |
+                    static_cast<std::uintptr_t>(args.features()) * size |
+                    static_cast<std::uintptr_t>(args.table_stride() | args.out_stride()) * size;
+  if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, args);
+  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, args);
+  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, args);
+  gather_as<std::uint32_t>(stream, args);
 }
 
 }  // namespace
@@ -126,7 +140,7 @@ void gather(Stream& stream, const GatherArgs& args) {
   } else if (drops_on_the_way) {
     gather_narrow<float>(stream, args);
   } else {
-    gather_same(stream, args.table, args.tokens, args.out);
+    gather_same(stream, args);
   }
   if (!drops || drops_on_the_way) return;
   elementwise::cuda::dropout(stream,

@@ -394,6 +394,9 @@ void gather_backward(Stream& stream, const GatherBackwardArgs& args) {
   if (args.dropout.rate > 0) {
     elementwise::cuda::dropout(
         stream, dropout_args(args.dropout, args.tokens, args.d_out, args.d_table.size(1)));
+    GatherBackwardArgs rest = args;
+    rest.dropout = {};
+    return gather_backward(stream, rest);
   }
   switch (args.d_out.dtype()) {
     case base::DType::kFloat64:

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kProjectedThreads, 2) projected_kernel(Project
   std::int64_t first = std::int64_t{blockIdx.x} * kTileTokens;
   own.fetch(p, tile, first);
   fill_tile(p, tile);
-  const double scale = p.scale.value();
+  const auto scale = static_cast<float>(p.scale.value());
   const std::uint64_t philox_key = p.source.key().philox_key();
   WeightSums<T, kIn> d_weight;
   d_weight.clear();
@@ -77,15 +77,7 @@ __global__ void __launch_bounds__(kProjectedThreads, 2) projected_kernel(Project
     place.meet();
     float logits[kOwnEights][4];
     multiply_logits(tile, place, logits);
-    if (place.half == 1) {
-#pragma unroll
-      for (int t = 0; t < kOwnEights; ++t) {
-        tile.handed[place.pair][t][place.lane] = {logits[t][0], logits[t][1], logits[t][2],
-                                                  logits[t][3]};
-      }
-    }
-    place.meet();
-    if (place.half == 0) take_losses(p, tile, place, first, scale, logits);
+    take_losses(p, tile, place, first, scale, logits);
     __syncthreads();
     d_weight.add(tile, place);
     __syncthreads();

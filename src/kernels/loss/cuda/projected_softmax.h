@@ -27,7 +27,7 @@ struct TokenClasses {
 
 /// Turns the logits of token n into their gradient, `scale` times; all of a warp call it.
 template <typename T>
-__device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, double scale,
+__device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, float scale,
                                  TokenClasses& x) {
   const bool counts = p.counts(n);
   const std::int32_t target = counts ? p.tokens.targets[n] : 0;
@@ -45,21 +45,19 @@ __device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, d
   float sum = 0;
   x.for_each([&](int j, float& value) {
     if (j < target && value == largest) earlier = 1;
-    value = ::expf(value - largest);
+    value = __expf(value - largest);
     sum += value;
   });
   sum = combine_four(sum, runtime::cuda::Add{});
   earlier = combine_four(earlier, [](int a, int b) { return a | b; });
-  const float factor = static_cast<float>(scale) / sum;
-  const auto shift = static_cast<float>(scale * p.uniform);
-  const auto goal = static_cast<float>(scale * (1 - p.smoothing));
+  const float factor = scale / sum, shift = scale * static_cast<float>(p.uniform);
+  const float goal = scale * static_cast<float>(1 - p.smoothing);
   x.for_each([&](int j, float& value) {
     value = value * factor - shift;
     if (j == target) value -= goal;
     if (!counts || j >= p.classes) value = 0;
   });
-  if (!counts) return {};
-  const double log_sum = static_cast<double>(largest) + ::log(static_cast<double>(sum));
+  const double log_sum = static_cast<double>(largest) + static_cast<double>(::logf(sum));
   const double nll = log_sum - static_cast<double>(at_target);
   // Without smoothing the sum of all logits stays out, for it may be infinite where p is 0.
   double smoothed = 0;
@@ -67,38 +65,43 @@ __device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, d
     smoothed = p.smoothing * log_sum - p.uniform * static_cast<double>(values);
   }
   const bool correct = at_target == largest && earlier == 0;
-  return {(1 - p.smoothing) * nll + smoothed, nll, 1, correct ? 1.0 : 0.0};
+  const TokenResult result{(1 - p.smoothing) * nll + smoothed, nll, 1, correct ? 1.0 : 0.0};
+  return counts ? result : TokenResult{};
 }
 
-/// A pair's first warp, with its own logits and those that the second handed over: leaves the
-/// gradient of the tokens from `first` on in the tile, and adds to its sums.
+/// A warp of a pair, which has half of the logits of its 16 tokens, takes eight of these: the
+/// first the upper ones. Leaves their gradient in the tile, and adds to its sums.
 template <typename T, int kIn>
 __device__ void take_losses(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile,
-                            const ProjectedPlace& place, std::int64_t first, double scale,
+                            const ProjectedPlace& place, std::int64_t first, float scale,
                             const float (&logits)[kOwnEights][4]) {
+  const bool lower = place.half == 1;
 #pragma unroll
-  for (int upper = 0; upper < 2; ++upper) {
-    const int row = place.pair * kPairTokens + place.row() + 8 * upper;
-    TokenClasses x{{}, place.column()};
+  for (int t = 0; t < kOwnEights; ++t) {
+    tile.handed[place.pair][place.half][t][place.lane] = {lower ? logits[t][0] : logits[t][2],
+                                                          lower ? logits[t][1] : logits[t][3]};
+  }
+  place.meet();
+  TokenClasses x{{}, place.column()};
 #pragma unroll
-    for (int t = 0; t < kOwnEights; ++t) {
-      const float4& handed = tile.handed[place.pair][t][place.lane];
-      const float2 own = {logits[t][2 * upper], logits[t][2 * upper + 1]};
-      const float2 other = upper == 0 ? float2{handed.x, handed.y} : float2{handed.z, handed.w};
-      x.at[t][0] = own.x, x.at[t][1] = own.y;
-      x.at[kOwnEights + t][0] = other.x, x.at[kOwnEights + t][1] = other.y;
-    }
-    x.for_each([&](int j, float& value) { value += tile.bias[j]; });
-    const TokenResult result = take_loss(p, first + row, scale, x);
-    if (place.lane % 4 == 0) {
-      const double all[kSums] = {result.loss, result.nll, result.counted, result.correct};
-      for (int i = 0; i < kSums; ++i) tile.sums[row][i] += all[i];
-    }
+  for (int t = 0; t < kOwnEights; ++t) {
+    const float2 own = {lower ? logits[t][2] : logits[t][0], lower ? logits[t][3] : logits[t][1]};
+    const float2 other = tile.handed[place.pair][1 - place.half][t][place.lane];
+    const float2 before = lower ? other : own, after = lower ? own : other;
+    x.at[t][0] = before.x, x.at[t][1] = before.y;
+    x.at[kOwnEights + t][0] = after.x, x.at[kOwnEights + t][1] = after.y;
+  }
+  x.for_each([&](int j, float& value) { value += tile.bias[j]; });
+  const int row = place.pair * kPairTokens + place.row() + 8 * place.half;
+  const TokenResult result = take_loss(p, first + row, scale, x);
+  if (place.lane % 4 == 0) {
+    const double all[kSums] = {result.loss, result.nll, result.counted, result.correct};
+    for (int i = 0; i < kSums; ++i) tile.sums[row][i] += all[i];
+  }
 #pragma unroll
-    for (int t = 0; t < kEights; ++t) {
-      *reinterpret_cast<std::uint32_t*>(&tile.gradient[row][8 * t + place.column()]) =
-          packed_pair<T>(x.at[t][0], x.at[t][1]);
-    }
+  for (int t = 0; t < kEights; ++t) {
+    *reinterpret_cast<std::uint32_t*>(&tile.gradient[row][8 * t + place.column()]) =
+        packed_pair<T>(x.at[t][0], x.at[t][1]);
   }
 }
 

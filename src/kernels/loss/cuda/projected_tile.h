@@ -37,8 +37,9 @@ template <typename T, int kIn>
 struct ProjectedTile {
   T x[kTileTokens][kIn + kPiece];
   T weight[kTileClasses][kIn + kPiece];
-  T gradient[kTileTokens][kTileClasses + kPiece];           ///< of the logits
-  float4 handed[kPairs][kOwnEights][runtime::cuda::kWarp];  ///< logits of a pair's second warp
+  T gradient[kTileTokens][kTileClasses + kPiece];  ///< of the logits
+  /// Logits that a warp of a pair hands to the other, which takes the losses of their tokens.
+  float2 handed[kPairs][2][kOwnEights][runtime::cuda::kWarp];
   double sums[kTileTokens][kSums];
   float bias[kTileClasses];
   float d_bias[kPairs][kTileClasses];
@@ -153,21 +154,23 @@ struct OwnPieces {
   /// Which elements are kept, in the tile: a word has those of four tokens' pieces.
   __device__ void draw(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile,
                        std::uint64_t philox_key, std::int64_t first) const {
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) tile.kept[c][thread] = p.threshold == 0 ? ~0u : 0;
+    if (p.threshold == 0) return;
 #pragma unroll 1
-    for (int c = 0; c < kColumns; ++c) {
-      std::uint32_t kept = p.threshold == 0 ? ~0u : 0;
+    for (int i = 0; i < kTokens; ++i) {
+      // Beyond the end the numbers of the last token, for nothing.
+      const std::int64_t n = std::min(first + row(i), p.tokens.count() - 1);
+      const std::uint32_t row = p.row_of(n), time = p.time_of(n);
+      const auto id = static_cast<std::uint32_t>(p.row_ids != nullptr ? p.row_ids[row] : row);
 #pragma unroll 1
-      for (int i = 0; p.threshold != 0 && i < kTokens; ++i) {
-        // Beyond the end the numbers of the last token, for nothing.
-        const std::int64_t n = std::min(first + row(i), p.tokens.count() - 1);
-        const std::uint32_t row = p.row_of(n);
-        const auto id = static_cast<std::uint32_t>(p.row_ids != nullptr ? p.row_ids[row] : row);
-        kept |=
-            runtime::cuda::kept_of_piece(philox_key, p.source.stream, p.threshold, id, p.time_of(n),
+      for (int c = 0; c < kColumns; ++c) {
+        tile.kept[c][thread] |=
+            runtime::cuda::kept_of_piece(philox_key, p.source.stream, p.threshold, id, time,
                                          static_cast<std::uint32_t>(column(c) / 4))
             << (4 * i);
       }
-      tile.kept[c][threadIdx.x] = kept;
     }
   }
 
