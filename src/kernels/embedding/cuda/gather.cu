@@ -61,7 +61,7 @@ void gather_as(Stream& stream, const GatherArgs& args) {
 }
 
 /// As gather_kernel, into a narrower type or dropped out; kWide neighbours a thread, of rows of
-/// whole such. `drops` only where four are moved at once, which share a draw.
+/// whole such. kDrops only where four are moved at once, which share a draw.
 template <typename From, typename To, int kWide, bool kDrops>
 __global__ void gather_narrow_kernel(const From* table, const std::int32_t* tokens, To* out,
                                      std::int64_t vocabulary, std::int64_t features,

@@ -85,7 +85,7 @@ struct ProjectedPlace {
       : lane(static_cast<int>(threadIdx.x) % runtime::cuda::kWarp),
         pair(static_cast<int>(threadIdx.x) / runtime::cuda::kWarp % kPairs),
         half(static_cast<int>(threadIdx.x) / runtime::cuda::kWarp / kPairs) {}
-  /// Whether the same holds for the two warps of a pair: both wait for each other.
+  /// Both warps of a pair wait for each other, and see what the other has written to shared memory.
   __device__ void meet() const {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + pair), "n"(2 * runtime::cuda::kWarp) : "memory");
   }
