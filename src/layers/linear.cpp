@@ -49,8 +49,10 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
                  kernels::matmul::can_quantize(linear.in())),
       halved_(training && gradient == Gradient::kBounded && storage == DType::kFloat32 &&
               kernels::matmul::halves(context, rows, linear.out(), linear.in())),
-      columns_(narrow_ && training && gradient == Gradient::kBounded ? most_columns(linear.out())
-                                                                     : linear.out()) {
+      like_output_(training && gradient == Gradient::kLikeOutput),
+      columns_(narrow_ && training && gradient != Gradient::kAny ? most_columns(linear.out())
+                                                                 : linear.out()) {
+  SLUICE_ASSERT(!like_output_ || (narrow_ && !context.device().runs_host_kernels()));
   if (quantized_) weight_ = planner.saved_bytes(packed_bytes());
   if (halved_) {
     weight_ = planner.saved(DType::kFloat16, {linear.out(), linear.in()});
@@ -61,7 +63,8 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
   if (!narrow_) return;
   weight_ = planner.saved(storage, {columns_, linear.in()});
   if (pads()) bias_ = planner.saved(base::policy_of(storage).master, {columns_});
-  if (!training) return;
+  if (like_output_) narrow_bias_ = planner.saved(storage, {columns_});
+  if (!training || like_output_) return;
   const runtime::ScratchScope scope(planner);
   dy_ = planner.scratch(storage, {rows, columns_});
   if (context.device().runs_host_kernels()) {
@@ -125,8 +128,13 @@ void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                                              packed(arena));
   }
   elementwise::convert(context, parameters.value(linear_->weight()), weight(arena, parameters));
-  if (!pads()) return;
   const std::int64_t out = linear_->out();
+  if (like_output_) {
+    const Tensor bias = arena.tensor(narrow_bias_, storage_, {columns_});
+    elementwise::convert(context, parameters.value(linear_->bias()), bias.slice(0, 0, out));
+    if (pads()) context.zero(bias.slice(0, out, columns_));
+  }
+  if (!pads()) return;
   const Tensor bias = arena.tensor(bias_, parameters.dtype(), {columns_});
   context.zero(padded_weight(arena).slice(0, out, columns_));
   context.copy(bias.slice(0, 0, out), parameters.value(linear_->bias()));
@@ -147,8 +155,14 @@ void LinearPlan::forward(const Context& context, const runtime::Arena& arena,
                    .b = is_padded ? padded_weight(arena) : weight(arena, parameters),
                    .c = y,
                    .transpose_b = true,
-                   .bias = is_padded ? arena.tensor(bias_, parameters.dtype(), {columns_})
-                                     : parameters.value(linear_->bias())});
+                   .bias = bias(arena, parameters, y)});
+}
+
+Tensor LinearPlan::bias(const runtime::Arena& arena, const Parameters& parameters,
+                        const Tensor& y) const {
+  if (y.dtype() != parameters.dtype()) return arena.tensor(narrow_bias_, storage_, {y.size(1)});
+  return y.size(1) == linear_->out() ? parameters.value(linear_->bias())
+                                     : arena.tensor(bias_, parameters.dtype(), {columns_});
 }
 
 void LinearPlan::forward_halved(const Context& context, const runtime::Arena& arena,
@@ -169,7 +183,7 @@ void LinearPlan::forward_halved(const Context& context, const runtime::Arena& ar
 
 Tensor LinearPlan::narrow_gradient(const runtime::Arena& arena, std::int64_t n) const {
   if (halved_) return arena.tensor(dy_, DType::kFloat16, {n, linear_->out()});
-  return narrow_ ? arena.tensor(dy_, storage_, {n, columns_}) : Tensor();
+  return narrow_ && !like_output_ ? arena.tensor(dy_, storage_, {n, columns_}) : Tensor();
 }
 
 double LinearPlan::gradient_factor() const { return halved_ ? kGradientFactor : 0; }
@@ -180,7 +194,9 @@ void LinearPlan::backward(const Context& context, const runtime::Arena& arena,
   const runtime::Span span(context, linear_->name(), "backward");
   if (halved_) return backward_halved(context, arena, parameters, x, dy, dx, scale);
   const Tensor own = dy.slice(1, 0, linear_->out());
-  elementwise::column_sums(context, own, parameters.gradient(linear_->bias()), true);
+  if (!like_output_) {
+    elementwise::column_sums(context, own, parameters.gradient(linear_->bias()), true);
+  }
   Tensor stored = own;
   if (dy.dtype() != storage_) {
     stored = arena.tensor(dy_, storage_, own.shape());

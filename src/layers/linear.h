@@ -36,15 +36,18 @@ class Linear {
 class LinearPlan {
  public:
   /// What is known of dy: kBounded says that it comes in narrow_gradient() wherever there is one,
-  /// multiplied by gradient_factor(), and without that is at most 1 in magnitude.
-  enum class Gradient { kAny, kBounded };
+  /// multiplied by gradient_factor(), and without that is at most 1 in magnitude; kLikeOutput that
+  /// y and dy, [n, columns()], are in the storage type, of 16 bits on a GPU: y, and the bias that
+  /// is added, are rounded to it; and that the bias's gradient is added to by whoever makes dy.
+  enum class Gradient { kAny, kBounded, kLikeOutput };
 
   LinearPlan(const Context& context, const Linear& linear, runtime::ArenaPlanner& planner,
              std::int64_t rows, DType storage, bool training, Gradient gradient = Gradient::kAny);
 
   /// To be called whenever the parameters have changed.
   void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
-  /// x [n, in], storage -> y [n, out] or [n, columns()], overwritten.
+  /// x [n, in], storage -> y [n, out] or [n, columns()], overwritten. In a plan for kLikeOutput y
+  /// may be either type.
   void forward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                const Tensor& x, const Tensor& y) const;
   /// Columns that y and dy may have for products to be fastest: `out`, or up to most_columns() that
@@ -59,10 +62,10 @@ class LinearPlan {
   double gradient_factor() const;
   /// The packed weight [out, in], in the storage type where that is narrower than the parameters'.
   Tensor weight(const runtime::Arena& arena, const Parameters& parameters) const;
-  /// dy [n, out] like y, or narrow_gradient(), whose further columns are zero. Overwrites dx [n,
-  /// in], storage (optional), and adds to the gradients of weight and bias. `scale`, float64 [1] on
-  /// the device: what dy lacks where there is a gradient_factor(); absent: 1. That of the same x
-  /// came before.
+  /// dy [n, out] like y, or [n, columns()], whose further columns are zero, in the storage type.
+  /// Overwrites dx [n, in], storage (optional), and adds to the gradients of weight and bias.
+  /// `scale`, float64 [1] on the device: what dy lacks where there is a gradient_factor();
+  /// absent: 1. That of the same x came before.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 const Tensor& x, const Tensor& dy, const Tensor& dx,
                 const Tensor& scale = {}) const;
@@ -83,14 +86,15 @@ class LinearPlan {
   std::size_t packed_bytes() const;
   Tensor packed(const runtime::Arena& arena) const;
   bool pads() const { return columns_ != linear_->out(); }
+  Tensor bias(const runtime::Arena& arena, const Parameters& parameters, const Tensor& y) const;
   /// With zeros below: [columns(), in].
   Tensor padded_weight(const runtime::Arena& arena) const;
 
   const Linear* linear_;
   DType storage_;
-  bool narrow_, quantized_, halved_;
+  bool narrow_, quantized_, halved_, like_output_;
   std::int64_t columns_;
-  runtime::Slot weight_, bias_, dy_, dx_, x_, scales_;
+  runtime::Slot weight_, bias_, narrow_bias_, dy_, dx_, x_, scales_;
 };
 
 }  // namespace sluice::layers

@@ -15,13 +15,22 @@ namespace loss = kernels::loss;
 namespace {
 
 // Target tokens whose logits are in memory at once.
-std::int64_t logit_tokens(const Context& context, std::int64_t vocabulary) {
+std::int64_t logit_tokens(const Context& context, std::int64_t vocabulary, bool narrow) {
   // On a CPU enough for a fast product, few enough that logits and their gradient stay in its cache
   // instead of taking tokens x vocabulary.
   if (context.device().runs_host_kernels()) return 512;
-  // On a GPU enough to fill it, and where a vocabulary is small, few launches: 500 MiB of logits.
+  // On a GPU enough to fill it, and where a vocabulary is small, few launches: 750 MiB of float32
+  // and of gradients of 16 bits.
   constexpr std::int64_t kFilling = 4096, kMostLogits = 32000 * kFilling;
-  return std::max(kFilling, kMostLogits / vocabulary);
+  return std::max(kFilling, kMostLogits / vocabulary) * (narrow ? 3 : 1);
+}
+
+// On a GPU logits of many classes are what a loss moves: they are rounded to 16 bits like all that
+// layers hand to each other, and their gradient takes their place.
+bool narrows(const Context& context, std::int64_t vocabulary, DType storage, bool training) {
+  constexpr std::int64_t kMany = 1024;
+  return training && !context.device().runs_host_kernels() && vocabulary > kMany &&
+         base::size_of(storage) == 2;
 }
 
 }  // namespace
@@ -32,17 +41,20 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
     : output_(&output),
       time_(time),
       rows_(rows),
-      logits_type_(logits),
+      wide_type_(logits),
       training_(training),
+      narrow_(narrows(context, output.out(), storage, training)),
       projects_(training && loss::projects(context, storage, output.in(), output.out())),
-      logit_tokens_(logit_tokens(context, output.out())),
+      type_(narrow_ ? storage : logits),
+      logit_tokens_(logit_tokens(context, output.out(), narrow_)),
       sums_(planner.saved(DType::kFloat64, {loss::kSums})),
-      logits_(
-          planner.scratch(logits, {most_logits(), layers::LinearPlan::most_columns(output.out())})),
+      logits_(planner.scratch(type_,
+                              {logit_capacity(), layers::LinearPlan::most_columns(output.out())})),
       workspace_(planner.scratch_bytes(workspace_bytes())),
-      plan_(
-          context, output, planner, most_logits(), storage, training,
-          projects_ ? layers::LinearPlan::Gradient::kAny : layers::LinearPlan::Gradient::kBounded) {
+      plan_(context, output, planner, most_logits(), storage, training,
+            projects_ ? layers::LinearPlan::Gradient::kAny
+            : narrow_ ? layers::LinearPlan::Gradient::kLikeOutput
+                      : layers::LinearPlan::Gradient::kBounded) {
   if (!training) scores_ = planner.saved(DType::kFloat64, {time, rows});
 }
 
@@ -55,6 +67,11 @@ std::int64_t OutputLoss::most_logits() const {
   return std::min(std::max(logit_tokens_, rows_), rows_ * time_);
 }
 
+// Room for those of one step in float32, too.
+std::int64_t OutputLoss::logit_capacity() const {
+  return narrow_ ? std::max(most_logits(), 2 * rows_) : most_logits();
+}
+
 std::size_t OutputLoss::workspace_bytes() const {
   if (!projects_) return loss::cross_entropy_workspace_bytes(most_logits());
   return loss::projected_cross_entropy_workspace_bytes(output_->out(), output_->in());
@@ -64,13 +81,14 @@ Tensor OutputLoss::sums(const runtime::Arena& arena) const {
   return arena.tensor(sums_, DType::kFloat64, {loss::kSums});
 }
 
-// Calls use for each part in turn, with its logits, which lie in so many columns.
+// Calls use for each part in turn, with its logits of this type, which lie in so many columns.
 void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
-                           const layers::Parameters& parameters, const Input& input,
+                           const layers::Parameters& parameters, const Input& input, DType type,
                            std::int64_t columns,
                            const std::function<void(const Part&)>& use) const {
   const std::int64_t time = input.activations.size(0), rows = input.activations.size(1);
-  const std::int64_t most = std::max<std::int64_t>(1, logit_tokens_ / rows);
+  const std::int64_t tokens_at_once = type == type_ ? logit_tokens_ : logit_tokens_ / 2;
+  const std::int64_t most = std::max<std::int64_t>(1, tokens_at_once / rows);
   for (std::int64_t first = 0; first < time; first += most) {
     Part part;
     part.first = first;
@@ -78,9 +96,9 @@ void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
     const std::int64_t tokens = part.steps * rows, end = first + part.steps;
     part.activations = input.activations.slice(0, first, end).reshape({tokens, output_->in()});
     part.targets = input.targets.slice(0, first, end).reshape({tokens});
-    const Tensor logits = arena.tensor(logits_, logits_type_, {tokens, columns});
-    part.logits = logits.slice(1, 0, output_->out());
-    plan_.forward(context, arena, parameters, part.activations, logits);
+    part.padded = arena.tensor(logits_, type, {tokens, columns});
+    part.logits = part.padded.slice(1, 0, output_->out());
+    plan_.forward(context, arena, parameters, part.activations, part.padded);
     use(part);
   }
 }
@@ -109,7 +127,8 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
     args.workspace = arena.data(workspace_);
     if (d_activations) {
       args.d_logits = plan_.narrow_gradient(arena, part.logits.size(0));
-      if (!args.d_logits) args.d_logits = part.logits;
+      if (!args.d_logits) args.d_logits = narrow_ ? part.padded : part.logits;
+      if (narrow_) args.d_bias = parameters.gradient(output_->bias());
       if (plan_.gradient_factor() != 0) {
         // p less the target: the scale is for the layer to add.
         SLUICE_ASSERT(!pass.loss_scale);
@@ -126,7 +145,7 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
                               .reshape(part.activations.shape());
     plan_.backward(context, arena, parameters, part.activations, args.d_logits, d_part, pass.scale);
   };
-  for_parts(context, arena, parameters, input, plan_.columns(), use);
+  for_parts(context, arena, parameters, input, type_, plan_.columns(), use);
   return sums(arena);
 }
 
@@ -175,8 +194,8 @@ void OutputLoss::schedule_inputs(const Context& context, const runtime::Arena& a
     const runtime::Span span(context, "scheduled_sampling");
     kernels::sampling::schedule_inputs(context, args);
   };
-  for_parts(context, arena, parameters, {activations, tokens, batch.target_lengths}, output_->out(),
-            use);
+  for_parts(context, arena, parameters, {activations, tokens, batch.target_lengths}, wide_type_,
+            output_->out(), use);
 }
 
 Tensor OutputLoss::score(const Context& context, const runtime::Arena& arena,
@@ -197,7 +216,7 @@ Tensor OutputLoss::score(const Context& context, const runtime::Arena& arena,
     const runtime::Span span(context, "loss", "score");
     loss::score_targets(context, args);
   };
-  for_parts(context, arena, parameters, input, output_->out(), use);
+  for_parts(context, arena, parameters, input, wide_type_, output_->out(), use);
   return scores;
 }
 

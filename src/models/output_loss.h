@@ -11,8 +11,9 @@ namespace sluice::models {
 /// loss or scores. Logits of a few steps are in memory at a time, not those of all.
 class OutputLoss {
  public:
-  /// For up to `time` steps of `rows` rows. The plan that owns this holds a ScratchScope: logits
-  /// live across calls of the output layer.
+  /// `logits`: their type, but for training on a GPU with a storage type of 16 bits and many
+  /// classes. For up to `time` steps of `rows` rows. The plan that owns this holds a ScratchScope:
+  /// logits live across calls of the output layer.
   OutputLoss(const Context& context, const layers::Linear& output, runtime::ArenaPlanner& planner,
              std::int64_t time, std::int64_t rows, DType storage, DType logits, bool training);
 
@@ -63,22 +64,26 @@ class OutputLoss {
     std::int64_t first = 0;  ///< step
     std::int64_t steps = 0;
     Tensor activations, targets, logits;
+    Tensor padded;  ///< the logits with further columns
   };
 
   std::int64_t most_logits() const;
+  std::int64_t logit_capacity() const;
   std::size_t workspace_bytes() const;
   void projected_loss(const Context& context, const runtime::Arena& arena,
                       const layers::Parameters& parameters, const Input& input, const Pass& pass,
                       const Tensor& d_activations) const;
   void for_parts(const Context& context, const runtime::Arena& arena,
-                 const layers::Parameters& parameters, const Input& input, std::int64_t columns,
-                 const std::function<void(const Part&)>& use) const;
+                 const layers::Parameters& parameters, const Input& input, DType type,
+                 std::int64_t columns, const std::function<void(const Part&)>& use) const;
 
   const layers::Linear* output_;
   std::int64_t time_, rows_;
-  DType logits_type_;
+  DType wide_type_;
   bool training_;
+  bool narrow_;    ///< whether training has its logits in the storage type
   bool projects_;  ///< in training: products, loss and gradients in one pass
+  DType type_;     ///< of the logits of the loss
   std::int64_t logit_tokens_;
   runtime::Slot sums_, scores_, logits_, workspace_;
   layers::LinearPlan plan_;

@@ -16,11 +16,25 @@ void check_master(const Tensor& tensor, std::string_view operation) {
                "{}: takes float32 or float64, not {}", operation, base::name_of(dtype));
 }
 
-void check_logits(const Tensor& logits, std::string_view operation) {
-  check_master(logits, operation);
+void check_vocabulary(const Tensor& logits, std::string_view operation) {
   SLUICE_CHECK(logits.rank() == 2 && logits.size(1) > 0,
                "{}: logits must be [tokens, vocabulary], not {}", operation,
                logits.shape().to_string());
+}
+void check_logits(const Tensor& logits, std::string_view operation) {
+  check_master(logits, operation);
+  check_vocabulary(logits, operation);
+}
+/// Those of cross entropy, which may be narrow.
+void check_any_logits(const Tensor& logits, std::string_view operation) {
+  check_vocabulary(logits, operation);
+  check_matrix(logits, operation, "logits");
+  if (base::size_of(logits.dtype()) != 2) return check_master(logits, operation);
+  constexpr std::int64_t kPiece = 8;
+  SLUICE_CHECK(logits.stride(0) % kPiece == 0 &&
+                   reinterpret_cast<std::uintptr_t>(logits.data()) % (2 * kPiece) == 0,
+               "{}: rows of {} logits must begin at multiples of {} bytes", operation,
+               base::name_of(logits.dtype()), 2 * kPiece);
 }
 void check_contiguous(const Tensor& logits, std::string_view operation) {
   SLUICE_CHECK(logits.is_contiguous(), "{}: logits must be contiguous", operation);
@@ -41,7 +55,6 @@ void check_extent(const Args& args, const Tensor& scored, std::string_view opera
 /// What cross entropy and scores have in common.
 template <typename Args>
 void check_tokens(const Args& args, std::string_view operation) {
-  check_logits(args.logits, operation);
   check_extent(args, args.logits, operation, "logits");
   check_tensor(args.targets, DType::kInt32, Shape{args.time * args.rows}, operation, "targets");
 }
@@ -68,20 +81,26 @@ std::size_t cross_entropy_workspace_bytes(std::int64_t tokens) {
 }
 
 void cross_entropy(const Context& context, const CrossEntropyArgs& args) {
+  check_any_logits(args.logits, "cross_entropy");
   check_tokens(args, "cross_entropy");
-  check_matrix(args.logits, "cross_entropy", "logits");
   SLUICE_CHECK(args.label_smoothing >= 0 && args.label_smoothing < 1,
                "cross_entropy: label smoothing must be in [0, 1), not {}", args.label_smoothing);
   if (args.d_logits) {
     const DType dtype = args.d_logits.dtype();
-    SLUICE_CHECK(base::policy_of(dtype).master == args.logits.dtype(),
-                 "cross_entropy: d_logits can't be {} for logits of {}", base::name_of(dtype),
-                 base::name_of(args.logits.dtype()));
+    SLUICE_CHECK(
+        dtype == args.logits.dtype() || base::policy_of(dtype).master == args.logits.dtype(),
+        "cross_entropy: d_logits can't be {} for logits of {}", base::name_of(dtype),
+        base::name_of(args.logits.dtype()));
     check_matrix(args.d_logits, "cross_entropy", "d_logits");
     SLUICE_CHECK(args.d_logits.size(0) == args.logits.size(0) &&
                      args.d_logits.size(1) >= args.logits.size(1),
                  "cross_entropy: d_logits must have {} rows of at least {}, not shape {}",
                  args.logits.size(0), args.logits.size(1), args.d_logits.shape().to_string());
+  }
+  if (args.d_bias) {
+    SLUICE_CHECK(static_cast<bool>(args.d_logits), "cross_entropy: d_bias needs d_logits");
+    check_tensor(args.d_bias, base::policy_of(args.logits.dtype()).master,
+                 Shape{args.logits.size(1)}, "cross_entropy", "d_bias");
   }
   if (args.class_weights) {
     check_tensor(args.class_weights, DType::kFloat32, Shape{args.logits.size(1)}, "cross_entropy",
@@ -113,6 +132,7 @@ void squared_error(const Context& context, const SquaredErrorArgs& args) {
 }
 
 void score_targets(const Context& context, const TargetScoreArgs& args) {
+  check_logits(args.logits, "score_targets");
   check_tokens(args, "score_targets");
   check_contiguous(args.logits, "score_targets");
   check_tensor(args.token_scores, DType::kFloat64, args.targets.shape(), "score_targets",

@@ -8,15 +8,16 @@
 /// Losses of training and what goes with them: softmax over a vocabulary with its scores of given
 /// targets and log-probabilities, and the squared error of values.
 ///
-/// logits are [time * rows, V], float32 or float64, contiguous but for cross entropy's, whose rows
-/// may be strided, time-major; token n = t * rows + r
-/// belongs to row r at time first_time + t and counts if that is below lengths[r]. Targets are in
-/// [0, V) where they count (a cpu leaf throws ErrorCode::kInvalidArgument for others; on a device
-/// without a host their loss is NaN). Log-sums are taken around the row's largest logit, so no
-/// finite logits overflow; a NaN or an infinite logit of a counted token makes its loss NaN. In
-/// float32 a log-probability is off by about 1e-6 relative to 1 + the spread of the logits. A
-/// token's results depend on its own row of logits only, to the bit; sums over tokens run in rising
-/// n on the host, on a GPU in an order that depends on their number alone.
+/// logits are [time * rows, V], float32 or float64, contiguous, time-major; cross entropy's rows
+/// may be strided, and of bfloat16 or float16. Token n = t * rows + r belongs to row r at time
+/// first_time + t and counts if that is below lengths[r]. Targets are in [0, V) where they count (a
+/// cpu leaf throws ErrorCode::kInvalidArgument for others; on a device without a host their loss is
+/// NaN).
+/// Log-sums are taken around the row's largest logit, so no logits up to 2e38 overflow; a NaN or an
+/// infinite logit of a counted token makes its loss NaN. In float32 a log-probability is off by
+/// about 1e-6 relative to 1 + the spread of the logits. A token's results depend on its own row of
+/// logits only, to the bit; sums over tokens run in rising n on the host, on a GPU in an order that
+/// depends on their number alone.
 namespace sluice::kernels::loss {
 
 using runtime::Context;
@@ -38,7 +39,9 @@ struct CrossEntropyArgs {
   std::int64_t first_time = 0;  ///< t of the first logits: a sequence may come in parts
   std::int64_t time = 0;
   std::int64_t rows = 0;
-  Tensor logits;               ///< [time * rows, V]
+  /// [time * rows, V]. Of 16 bits each: rows begin at multiples of 16 bytes, in memory that goes on
+  /// up to another; sums are made as of the same numbers in float32.
+  Tensor logits;
   Tensor targets;              ///< int32 [time * rows]
   Tensor lengths;              ///< int32 [rows]; absent: every token counts
   double label_smoothing = 0;  ///< in [0, 1)
@@ -46,10 +49,13 @@ struct CrossEntropyArgs {
   /// for label smoothing the `weight` of torch.nn.CrossEntropyLoss; kNll and the rest of the sums
   /// are as without). Absent: all are 1.
   Tensor class_weights;
-  /// out like logits, or bfloat16 or float16 (rounded once) for logits of float32; optional: the
+  /// out like logits, or bfloat16 or float16 for logits of float32, rounded once; optional: the
   /// gradient of scale * (sum of losses). May be logits itself, may be strided, and may have more
   /// columns. Overwritten, zero in those and where a token doesn't count.
   Tensor d_logits;
+  /// [V], in the type that sums are made in, added to: the gradient's sum over tokens, before or
+  /// after it is rounded. Optional, with d_logits.
+  Tensor d_bias;
   Tensor scale;                  ///< float64 [1], e.g. 1 / number of target tokens; absent: 1
   Tensor loss_scale;             ///< float64 [1], multiplies `scale`; absent: 1
   double gradient_factor = 1;    ///< multiplies `scale` too

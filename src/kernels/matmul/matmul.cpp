@@ -19,7 +19,8 @@ void check_dtypes(const MatmulArgs& args, bool rounds) {
   SLUICE_CHECK(args.b.dtype() == dtype, "matmul: a is {} but b is {}", base::name_of(dtype),
                base::name_of(args.b.dtype()));
   const DType wide = base::policy_of(dtype).accumulate;
-  if (rounds && args.c.dtype() == dtype && !args.bias) return;
+  const bool narrow_bias = !args.bias || args.bias.dtype() == dtype;
+  if (rounds && args.c.dtype() == dtype && narrow_bias) return;
   SLUICE_CHECK(args.c.dtype() == wide, "matmul: c must be {}, not {}", base::name_of(wide),
                base::name_of(args.c.dtype()));
   SLUICE_CHECK(!args.bias || args.bias.dtype() == wide, "matmul: bias must be {}, not {}",

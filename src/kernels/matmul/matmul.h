@@ -14,8 +14,8 @@ using runtime::Tensor;
 struct MatmulArgs {
   Tensor a;  ///< [m, k], or [k, m] if transpose_a
   Tensor b;  ///< [k, n], or [n, k] if transpose_b; dtype of a
-  Tensor c;  ///< [m, n]; dtype of a, or float32 for 16-bit a and b, where c is 16-bit on GPUs only
-             ///< and without a bias: rounded once. Not read if beta is 0
+  Tensor c;  ///< [m, n]; dtype of a, or float32 for 16-bit a and b, where c is 16-bit on GPUs only:
+             ///< rounded once. Not read if beta is 0
   bool transpose_a = false;
   bool transpose_b = false;
   double alpha = 1;

@@ -142,12 +142,64 @@ class Loss : public testing::OnDevice {
     }
   }
 
-  /// The last is more than a GPU's block keeps of a row.
+  /// Of logits of 16 bits, with rows that may have further columns.
+  template <typename L>
+  void check_narrow(std::int64_t time, std::int64_t rows, std::int64_t vocabulary, double smoothing,
+                    bool in_place) {
+    Problem p = make<float>(time, rows, vocabulary, smoothing, 23);
+    const std::int64_t columns = (vocabulary + 7) / 8 * 8;
+    std::vector<L> stored(static_cast<std::size_t>(p.tokens() * columns), L(NAN));
+    for (std::int64_t n = 0; n < p.tokens(); ++n) {
+      for (std::int64_t j = 0; j < vocabulary; ++j) {
+        double& logit = p.logits[static_cast<std::size_t>(n * vocabulary + j)];
+        L& at = stored[static_cast<std::size_t>(n * columns + j)];
+        at = L(static_cast<float>(logit));
+        logit = static_cast<double>(static_cast<float>(at));
+      }
+    }
+    const Expected e = expect(p);
+    CrossEntropyArgs args = arguments<float>(p);
+    const Tensor whole = put(stored, Shape{p.tokens(), columns});
+    args.logits = whole.slice(1, 0, vocabulary);
+    args.d_logits = in_place ? whole : poisoned(base::dtype_of<L>(), {p.tokens(), columns});
+    args.d_bias = put(std::vector<float>(static_cast<std::size_t>(vocabulary), 0.5F));
+    cross_entropy(context_, args);
+    const auto sums = get<double>(args.sums);
+    const double tolerance = kTolerance<float> * (1 + e.sums[kTokens]) * 7;
+    EXPECT_NEAR(sums[kLoss], e.sums[kLoss], tolerance);
+    EXPECT_NEAR(sums[kNll], e.sums[kNll], tolerance);
+    EXPECT_EQ(sums[kTokens], e.sums[kTokens]);
+    EXPECT_EQ(sums[kCorrect], e.sums[kCorrect]);
+    // Half a unit of the last place, and what float32 is off by, in which float16's smallest are.
+    const double unit = std::is_same_v<L, base::Float16> ? 0x1p-11 : 0x1p-8;
+    const auto gradient = get<L>(args.d_logits);
+    const auto bias = get<float>(args.d_bias);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double sum = 0, sizes = 0;
+      for (std::int64_t n = 0; n < p.tokens(); ++n) {
+        const L at = gradient[static_cast<std::size_t>(n * columns + j)];
+        const auto value = static_cast<double>(static_cast<float>(at));
+        const double exact =
+            j < vocabulary ? e.gradient[static_cast<std::size_t>(n * vocabulary + j)] : 0;
+        ASSERT_NEAR(value, exact, unit * std::abs(exact) + kTolerance<float>)
+            << "token " << n << " at " << j;
+        sum += exact;
+        sizes += std::abs(exact);
+      }
+      if (j >= vocabulary) continue;
+      ASSERT_NEAR(bias[static_cast<std::size_t>(j)], 0.5 + sum,
+                  unit * sizes + kTolerance<float> * static_cast<double>(p.tokens()))
+          << "at " << j;
+    }
+    release_memory();
+  }
+
+  /// The last is more than a GPU's block keeps of a row of float32, the last but one of float64.
   template <typename T>
   void check_all() {
     std::uint64_t seed = 1;
     for (const std::int64_t vocabulary :
-         {1, 2, 15, 16, 17, 33, 1000, 1024, 2077, 2080, 32000, 52000}) {
+         {1, 2, 15, 16, 17, 33, 1000, 1024, 2077, 2080, 32000, 60000}) {
       for (const double smoothing : {0.0, 0.1}) {
         const std::int64_t rows = vocabulary > 9999 ? 1 : vocabulary > 999 ? 3 : 7;
         const Problem p = make<T>(5, rows, vocabulary, smoothing, ++seed);
@@ -239,6 +291,17 @@ TEST_P(Loss, ClassWeightsMultiplyLossAndGradient) {
   EXPECT_THROW(cross_entropy(context_, weighted), Error);
 }
 
+// So long and so many that what holds some rows at once is used over and over.
+TEST_P(Loss, ManyLongRows) {
+  const std::int64_t rows = device_->runs_host_kernels() ? 2 : 109, vocabulary = 32000;
+  const Problem p = make<float>(5, rows, vocabulary, 0.1, 22);
+  const CrossEntropyArgs args = arguments<float>(p);
+  cross_entropy(context_, args);
+  check_results<float>(p, args);
+  release_memory();
+  check_narrow<base::BFloat16>(5, rows, vocabulary, 0.1, true);
+}
+
 // So many that whoever works on one has to go on with another.
 TEST_P(Loss, ManyTokensEqualTheDefinition) {
   for (const std::int64_t vocabulary : {1028, 1031}) {
@@ -282,6 +345,29 @@ TEST_P(Loss, NarrowGradientsAreTheWideOnesRounded) {
     check(base::TypeTag<base::BFloat16>{});
     check(base::TypeTag<base::Float16>{});
   }
+}
+
+// The same results as of the same numbers in float32, whose gradient is rounded once, in place too.
+TEST_P(Loss, NarrowLogitsAreReckonedAsWide) {
+  for (const std::int64_t vocabulary : {5, 1032, 2077, 4103, 33000}) {
+    const std::int64_t rows = vocabulary > 9999 ? 2 : 7;
+    for (const bool in_place : {false, true}) {
+      const double smoothing = in_place ? 0 : 0.1;
+      check_narrow<base::BFloat16>(5, rows, vocabulary, smoothing, in_place);
+      check_narrow<base::Float16>(5, rows, vocabulary, 0.1 - smoothing, in_place);
+    }
+  }
+}
+
+TEST_P(Loss, NarrowLogitsMustLieInWholePieces) {
+  const Problem p = make<float>(2, 3, 20, 0, 4);
+  CrossEntropyArgs args = arguments<float>(p);
+  args.d_logits = Tensor();
+  args.logits = poisoned(DType::kBFloat16, {6, 20});
+  EXPECT_THROW(cross_entropy(context_, args), Error);
+  args.logits = poisoned(DType::kBFloat16, {6, 24}).slice(1, 0, 20);
+  args.d_logits = poisoned(DType::kFloat16, {6, 24});
+  EXPECT_THROW(cross_entropy(context_, args), Error);
 }
 
 // Rows that are further apart than they are long: logits as they were, a gradient with zeros

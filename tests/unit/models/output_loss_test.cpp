@@ -22,7 +22,7 @@ class OutputLossTest : public testing::OnDevice {
   /// Loss and gradients of a layer of `vocabulary` in a precision; always the same numbers, but for
   /// what storing them rounds.
   Outcome run(std::string_view precision, std::int64_t time, std::int64_t rows, std::int64_t width,
-              std::int64_t vocabulary, DType storage = DType::kFloat32) {
+              std::int64_t vocabulary, DType storage = DType::kFloat32, double loss_scale = 1) {
     context_.set_precision(runtime::Precision::parse(precision));
     std::mt19937_64 engine(3);
     layers::Parameters parameters;
@@ -50,6 +50,7 @@ class OutputLossTest : public testing::OnDevice {
     Pass pass;
     pass.label_smoothing = 0.1;
     pass.scale = put(std::vector<double>{1.0 / static_cast<double>(time * rows)});
+    if (loss_scale != 1) pass.loss_scale = put(std::vector<double>{loss_scale});
     output.pack(context_, arena, parameters);
     const Tensor sums = output.loss(context_, arena, parameters, input, pass, d_activations);
     return {context_.download<double>(sums), context_.download<float>(parameters.gradients()),
@@ -107,6 +108,39 @@ TEST_P(OutputLossTest, BFloat16OfAnOddVocabularyIsCloseToFloat32) {
   const Outcome again = run("bfloat16", 4, 9, 24, 35, DType::kBFloat16);
   EXPECT_EQ(again.gradients, rounded.gradients);
   EXPECT_EQ(again.d_activations, rounded.d_activations);
+}
+
+// On a GPU logits of so many classes are of 16 bits themselves, with their gradient in their place;
+// the last but one has rows that don't end with a piece of memory.
+TEST_P(OutputLossTest, ManyClassesIn16BitsAreCloseToFloat32) {
+  const bool small = device_->runs_host_kernels();
+  struct Case {
+    std::int64_t time, rows, width, vocabulary;
+  };
+  const std::vector<Case> cases =
+      small ? std::vector<Case>{{3, 5, 16, 1030}}
+            : std::vector<Case>{{5, 33, 64, 1032}, {3, 17, 128, 5003}, {30, 450, 64, 32000}};
+  for (const Case& c : cases) {
+    const auto run_in = [&](std::string_view precision, DType storage) {
+      constexpr double kLossScale = 1 << 20;  // so that float16 has all of a gradient
+      return run(precision, c.time, c.rows, c.width, c.vocabulary, storage, kLossScale);
+    };
+    const Outcome exact = run_in("float32", DType::kFloat32);
+    const double loss = exact.sums[kernels::loss::kLoss];
+    const auto check = [&](std::string_view precision, DType storage, double unit) {
+      const Outcome rounded = run_in(precision, storage);
+      EXPECT_NEAR(rounded.sums[kernels::loss::kLoss], loss, unit * loss);
+      EXPECT_EQ(rounded.sums[kernels::loss::kTokens], exact.sums[kernels::loss::kTokens]);
+      // Half a unit at most of each factor, of the logits, of their gradient and of the result.
+      EXPECT_LT(distance(exact.gradients, rounded.gradients), 5 * unit);
+      EXPECT_LT(distance(exact.d_activations, rounded.d_activations), 5 * unit);
+      const Outcome again = run_in(precision, storage);
+      EXPECT_EQ(again.gradients, rounded.gradients);
+      EXPECT_EQ(again.d_activations, rounded.d_activations);
+    };
+    check("bfloat16", DType::kBFloat16, 0x1p-9);
+    if (!small) check("float16", DType::kFloat16, 0x1p-12);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, OutputLossTest, testing::devices(), testing::device_name);

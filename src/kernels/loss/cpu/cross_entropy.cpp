@@ -47,15 +47,33 @@ TokenResult token_loss(const SoftmaxRows<T>& rows, const T* x, std::int64_t voca
   return {weights.target * loss, nll, 1, correct ? 1.0 : 0.0};
 }
 
-/// G: what the gradient is stored in.
+/// Adds each column of the gradient to an element of d_bias, in float64.
 template <typename T, typename G>
+void add_columns(const CrossEntropyArgs& args) {
+  const std::int64_t count = args.logits.size(0), vocabulary = args.logits.size(1);
+  const auto* gradient = args.d_logits.data_as<const G>();
+  auto* sums = args.d_bias.data_as<T>();
+  const std::int64_t stride = args.d_logits.stride(0);
+#pragma omp parallel for if (count * vocabulary > 16384)
+  for (std::int64_t j = 0; j < vocabulary; ++j) {
+    double sum = 0;
+    for (std::int64_t n = 0; n < count; ++n) {
+      sum += static_cast<double>(static_cast<T>(gradient[n * stride + j]));
+    }
+    sums[j] += static_cast<T>(sum);
+  }
+}
+
+/// L: what the logits are stored in, G: their gradient. Reckoned with in float32 or float64.
+template <typename L, typename G>
 void run(const CrossEntropyArgs& args) {
+  using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
   const Tokens tokens{args.first_time, args.time, args.rows,
                       args.targets.data_as<const std::int32_t>(),
                       args.lengths.data_as<const std::int32_t>()};
   const std::int64_t count = tokens.count(), vocabulary = args.logits.size(1);
   tokens.check_targets(vocabulary);
-  const auto* logits = args.logits.data_as<const T>();
+  const auto* logits = args.logits.data_as<const L>();
   auto* gradient = args.d_logits.data_as<G>();
   const std::int64_t logit_stride = args.logits.stride(0);
   const std::int64_t gradient_stride = gradient != nullptr ? args.d_logits.stride(0) : 0;
@@ -67,15 +85,22 @@ void run(const CrossEntropyArgs& args) {
   // Dealt out in small pieces: ends of sequences that don't count gather in the last steps.
 #pragma omp parallel if (count * vocabulary > 16384)
   {
-    std::vector<T> wide;  // a row of a narrower gradient before it is rounded
-    if (!std::is_same_v<T, G> && gradient != nullptr)
+    std::vector<T> wide;  // a row, of what is stored narrower
+    if (!std::is_same_v<T, L> || !std::is_same_v<T, G>)
       wide.resize(static_cast<std::size_t>(vocabulary));
 #pragma omp for schedule(static, 4)
     for (std::int64_t n = 0; n < count; ++n) {
       G* d = gradient != nullptr ? gradient + n * gradient_stride : nullptr;
       results[n] = {};
       if (tokens.counts(n)) {
-        const T* x = logits + n * logit_stride;
+        const L* row = logits + n * logit_stride;
+        const T* x;
+        if constexpr (std::is_same_v<T, L>) {
+          x = row;
+        } else {
+          std::transform(row, row + vocabulary, wide.begin(), [](L value) { return T(value); });
+          x = wide.data();
+        }
         const std::int32_t target = tokens.targets[n];
         const Weights weights{
             args.label_smoothing, scale,
@@ -94,6 +119,7 @@ void run(const CrossEntropyArgs& args) {
       if (d != nullptr) std::fill(d + vocabulary, d + columns, G(T{0}));
     }
   }
+  if (args.d_bias) add_columns<T, G>(args);
   add_up(results, count, args.sums.data_as<double>(), args.accumulate_sums);
 }
 
@@ -104,7 +130,11 @@ void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   base::dispatch_float(typed.dtype(), [&](auto tag) {
     using G = typename decltype(tag)::type;
     using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
-    stream.launch([args] { run<T, G>(args); });
+    if (args.logits.dtype() == typed.dtype()) {
+      stream.launch([args] { run<G, G>(args); });
+    } else {
+      stream.launch([args] { run<T, G>(args); });
+    }
   });
 }
 

@@ -1,8 +1,8 @@
-#include <cuda_pipeline_primitives.h>
-
 #include <algorithm>
 
 #include "base/dtype.h"
+#include "kernels/elementwise/cuda/elementwise.h"
+#include "kernels/loss/cuda/long_rows.h"
 #include "kernels/loss/cuda/loss.h"
 #include "kernels/loss/cuda/softmax_row.h"
 #include "kernels/loss/cuda/sums.h"
@@ -30,43 +30,12 @@ struct Problem {
   Scale scale;
   double gradient_factor;
   bool aligned;
-  bool cached;  ///< whether a block keeps its row in shared memory
 
-  /// Whether a block fetches its next row while it writes a gradient.
-  __device__ bool fetches() const { return cached && aligned; }
   __device__ G* gradient_of(std::int64_t n) const { return gradient + n * gradient_stride; }
   /// 1 for a target outside the vocabulary, whose loss is NaN anyway.
   __device__ double weight_of(std::int32_t target) const {
     const bool has_weight = class_weights != nullptr && target >= 0 && target < vocabulary;
     return has_weight ? static_cast<double>(class_weights[target]) : 1;
-  }
-};
-
-/// The row that a block works on next.
-template <typename T>
-struct NextRow {
-  const T* logits;  ///< or null: there is none to fetch
-
-  template <typename G>
-  __device__ NextRow(const Problem<T, G>& p, std::int64_t n)
-      : logits(p.fetches() && n < p.tokens.count() && p.tokens.counts(n)
-                   ? p.logits + n * p.logit_stride
-                   : nullptr) {}
-  /// Each thread fetches what it will read itself, so no other has to be waited for.
-  __device__ void fetch(Group<T>* cache, int g) const {
-    if (logits == nullptr) return;
-    constexpr int kPiece = 16;
-    for (std::size_t at = 0; at < sizeof(Group<T>); at += kPiece) {
-      __pipeline_memcpy_async(reinterpret_cast<unsigned char*>(cache + g) + at,
-                              reinterpret_cast<const unsigned char*>(logits + 4 * g) + at, kPiece);
-    }
-  }
-  template <int kSize, typename G>
-  __device__ void fetch_all(const Team<kSize>& team, const Problem<T, G>& p,
-                            Group<T>* cache) const {
-    if (logits == nullptr) return;
-    for (int g = team.rank; g < p.vocabulary / 4; g += kSize) fetch(cache, g);
-    __pipeline_commit();
   }
 };
 
@@ -94,9 +63,9 @@ struct Gradient {
   }
 };
 
-template <int kSize, typename G>
-__device__ void write_zeros(const Team<kSize>& team, G* data, std::int64_t count) {
-  for (std::int64_t j = team.rank; j < count; j += kSize) data[j] = runtime::cuda::narrowed<G>(0);
+template <typename G>
+__device__ void write_zeros(const Team<kWarp>& team, G* data, std::int64_t count) {
+  for (std::int64_t j = team.rank; j < count; j += kWarp) data[j] = runtime::cuda::narrowed<G>(0);
 }
 
 /// Sums beside that of the exponentials.
@@ -105,14 +74,14 @@ struct RowSums {
   bool earlier;  ///< a logit before the target's is the largest
 };
 
-template <int kSize, typename T, typename G>
-__device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T largest,
-                            const Problem<T, G>& p, std::int32_t target, Group<T>* cache) {
+template <typename T, typename G>
+__device__ RowSums row_sums(const Team<kWarp>& team, const Row<T>& row, T largest,
+                            const Problem<T, G>& p, std::int32_t target) {
   double values_sum = 0;
   bool earlier = false;
   const auto count = static_cast<int>(p.vocabulary);
-  const double exponentials_sum = sum_of_exponentials(
-      team, row, largest, [&](int g, const Group<T>& values, const Group<T>& powers) {
+  const double exponentials_sum =
+      sum_of_exponentials(team, row, largest, [&](int g, const Group<T>& values, const Group<T>&) {
         for (int i = 0; i < 4; ++i) {
           if (4 * g + i < target && values.at[i] == largest) earlier = true;
         }
@@ -121,28 +90,21 @@ __device__ RowSums row_sums(const Team<kSize>& team, const Row<T>& row, T larges
             if (4 * g + i < count) values_sum += static_cast<double>(values.at[i]);
           }
         }
-        if (cache != nullptr) cache[g] = powers;
       });
   if (p.smoothing != 0) values_sum = team.reduce(values_sum, Add{});
   return {exponentials_sum, values_sum, team.any(earlier)};
 }
 
-/// `next` is fetched as soon as this row's place in the cache is free.
-template <int kSize, typename T, typename G>
-__device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& p, std::int64_t n,
-                                  Group<T>* cache, const NextRow<T>& next) {
+template <typename T, typename G>
+__device__ TokenResult token_loss(const Team<kWarp>& team, const Problem<T, G>& p, std::int64_t n) {
   Row<T> row{p.logits + n * p.logit_stride, static_cast<int>(p.vocabulary), p.aligned};
   const std::int32_t target = p.tokens.targets[n];
   const T x_target = target_logit(row.data, p.vocabulary, target);
-  if (p.fetches()) {
-    row.data = cache->at;
-    __pipeline_wait_prior(0);
-  }
-  const T largest = maximum(team, row, p.fetches() ? nullptr : cache);
+  const T largest = maximum<kWarp, T>(team, row, nullptr);
   const bool writes = p.gradient != nullptr;
   const double weight = p.weight_of(target);
   const double scale = p.scale.value() * p.gradient_factor * weight;
-  const RowSums sums = row_sums(team, row, largest, p, target, writes ? cache : nullptr);
+  const RowSums sums = row_sums(team, row, largest, p, target);
   const double uniform = p.smoothing / static_cast<double>(p.vocabulary);
   if (writes) {
     // It may take the place of the logits; by now all threads have read the target's.
@@ -154,12 +116,8 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& 
                                   static_cast<T>(scale * (1 - p.smoothing)),
                                   p.aligned};
     for_each_group(team, row, [&](int g, const Group<T>& values) {
-      gradient.write(g, cache != nullptr ? values : exponentials(values, largest));
-      next.fetch(cache, g);
+      gradient.write(g, exponentials(values, largest));
     });
-    __pipeline_commit();
-  } else {
-    next.fetch_all(team, p, cache);
   }
   const double log_sum = static_cast<double>(largest) + ::log(sums.exponentials);
   const double nll = log_sum - static_cast<double>(x_target);
@@ -170,36 +128,24 @@ __device__ TokenResult token_loss(const Team<kSize>& team, const Problem<T, G>& 
   return {weight * ((1 - p.smoothing) * nll + smoothing_part), nll, 1, correct ? 1.0 : 0.0};
 }
 
-template <typename T, typename G, int kSize>
-__global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(Problem<T, G> p) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ double scratch[kRowThreads / kWarp];
-  const Team<kSize> team = team_of_row<kSize>(scratch);
-  auto* cache = p.cached ? reinterpret_cast<Group<T>*>(shared) : nullptr;
-  const std::int64_t stride = std::int64_t{gridDim.x} * (blockDim.x / kSize);
-  std::int64_t n = row_of_team<kSize>();
-  NextRow<T>(p, n).fetch_all(team, p, cache);
-  for (; n < p.tokens.count(); n += stride) {
-    const NextRow<T> next(p, n + stride);
-    TokenResult result{};
-    if (p.tokens.counts(n)) {
-      result = token_loss(team, p, n, cache, next);
-    } else {
-      if (p.gradient != nullptr) write_zeros(team, p.gradient_of(n), p.vocabulary);
-      next.fetch_all(team, p, cache);
-    }
-    if (p.columns > p.vocabulary) {
-      write_zeros(team, p.gradient_of(n) + p.vocabulary, p.columns - p.vocabulary);
-    }
-    if (team.rank == 0) p.results[n] = result;
-  }
-}
+constexpr int kBlock = 256;
 
-/// Blocks that stay at work, each on one row after another: two a multiprocessor if they fit.
-unsigned resident_blocks(const runtime::cuda::GpuProperties& gpu, const RowLaunch& launch) {
-  const bool two = 2 * (launch.cache_bytes + kOwnShared / 4) <= gpu.shared_bytes;
-  const auto most = static_cast<unsigned>(gpu.processors * (two ? 2 : 1));
-  return std::min(launch.grid.x, most);
+/// A warp a row.
+template <typename T, typename G>
+__global__ void __launch_bounds__(kBlock) cross_entropy_kernel(Problem<T, G> p) {
+  const Team<kWarp> team{static_cast<int>(threadIdx.x % kWarp), nullptr};
+  const std::int64_t n = std::int64_t{blockIdx.x} * (kBlock / kWarp) + threadIdx.x / kWarp;
+  if (n >= p.tokens.count()) return;
+  TokenResult result{};
+  if (p.tokens.counts(n)) {
+    result = token_loss(team, p, n);
+  } else if (p.gradient != nullptr) {
+    write_zeros(team, p.gradient_of(n), p.vocabulary);
+  }
+  if (p.columns > p.vocabulary) {
+    write_zeros(team, p.gradient_of(n) + p.vocabulary, p.columns - p.vocabulary);
+  }
+  if (team.rank == 0) p.results[n] = result;
 }
 
 template <typename T, typename G>
@@ -212,31 +158,34 @@ void launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* resu
   const std::int64_t columns = gradient != nullptr ? args.d_logits.size(1) : vocabulary;
   const bool aligned = vocabulary % 4 == 0 && rows_are_aligned(logits, logit_stride) &&
                        (gradient == nullptr || rows_are_aligned(gradient, gradient_stride));
-  const auto& gpu = runtime::cuda::gpu_of(stream);
-  const RowLaunch launch = row_launch<T>(gpu, args.time * args.rows, vocabulary);
-  const bool cached = launch.cache_bytes > 0;
   const auto* class_weights = args.class_weights.data_as<const float>();
   const Problem<T, G> p{Tokens(args),    vocabulary,  logit_stride,
                         gradient_stride, columns,     logits,
                         gradient,        results,     args.label_smoothing,
                         class_weights,   Scale(args), args.gradient_factor,
-                        aligned,         cached};
-  runtime::cuda::launch(
-      stream, "take the cross entropy",
-      launch.by_warp ? cross_entropy_kernel<T, G, kWarp> : cross_entropy_kernel<T, G, kRowThreads>,
-      cached ? dim3(resident_blocks(gpu, launch)) : launch.grid, launch.block, launch.cache_bytes,
-      p);
+                        aligned};
+  constexpr std::int64_t kRows = kBlock / kWarp;
+  const auto blocks = static_cast<unsigned>((p.tokens.count() + kRows - 1) / kRows);
+  runtime::cuda::launch(stream, "take the cross entropy", cross_entropy_kernel<T, G>, blocks,
+                        kBlock, 0, p);
 }
 
 }  // namespace
 
 void cross_entropy(Stream& stream, const CrossEntropyArgs& args) {
   auto* results = static_cast<TokenResult*>(args.workspace);
-  const Tensor& typed = args.d_logits ? args.d_logits : args.logits;
-  base::dispatch_float(typed.dtype(), [&](auto tag) {
-    using G = typename decltype(tag)::type;
-    launch_rows<runtime::cuda::Wide<G>, G>(stream, args, results);
-  });
+  Tensor added;  // by columns
+  if (args.logits.size(1) > kWarpVocabulary || base::size_of(args.logits.dtype()) == 2) {
+    added = long_rows(stream, args, results);
+  } else {
+    const Tensor& typed = args.d_logits ? args.d_logits : args.logits;
+    base::dispatch_float(typed.dtype(), [&](auto tag) {
+      using G = typename decltype(tag)::type;
+      launch_rows<runtime::cuda::Wide<G>, G>(stream, args, results);
+    });
+    if (args.d_bias) added = args.d_logits.slice(1, 0, args.logits.size(1));
+  }
+  if (added) elementwise::cuda::column_sums(stream, added, args.d_bias, true, {});
   add_up(stream, results, args.time * args.rows, args.sums.data_as<double>(), args.accumulate_sums);
 }
 
