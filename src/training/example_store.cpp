@@ -99,21 +99,46 @@ ExampleStore::Entry ExampleStore::checked(const Entry& entry, std::int64_t examp
   return entry;
 }
 
+template <typename UseEntry>
+void ExampleStore::for_each_entry(const UseEntry& use) const {
+  std::vector<Entry> entries(kPiece / sizeof(Entry));
+  for (std::int64_t example = 0; example < size_;) {
+    entries.resize(std::min(entries.size(), static_cast<std::size_t>(size_ - example)));
+    index_file_.read_at(static_cast<std::uint64_t>(example) * sizeof(Entry),
+                        std::as_writable_bytes(std::span(entries)));
+    for (const Entry& entry : entries) {
+      use(example, checked(entry, example));
+      ++example;
+    }
+  }
+}
+
 std::vector<data::ExampleLengths> ExampleStore::lengths() const {
   std::vector<data::ExampleLengths> lengths;
   lengths.reserve(static_cast<std::size_t>(size_));
-  std::vector<Entry> entries(kPiece / sizeof(Entry));
-  while (std::ssize(lengths) < size_) {
-    const std::int64_t first = std::ssize(lengths);
-    entries.resize(std::min(entries.size(), static_cast<std::size_t>(size_ - first)));
-    index_file_.read_at(static_cast<std::uint64_t>(first) * sizeof(Entry),
-                        std::as_writable_bytes(std::span(entries)));
-    for (const Entry& entry : entries) {
-      checked(entry, std::ssize(lengths));
-      lengths.push_back({entry.source, entry.target});
-    }
-  }
+  for_each_entry([&](std::int64_t, const Entry& entry) {
+    lengths.push_back({entry.source, entry.target});
+  });
   return lengths;
+}
+
+void ExampleStore::for_each(const Use& use) const {
+  std::vector<std::int32_t> piece;
+  std::int64_t first = 0;  // id of the piece
+  for_each_entry([&](std::int64_t example, const Entry& entry) {
+    const std::int64_t count = std::int64_t{entry.source} + entry.target;
+    if (entry.begin < first || entry.begin + count > first + std::ssize(piece)) {
+      // An example that is larger than a piece is one by itself.
+      constexpr auto kPieceIds = static_cast<std::int64_t>(kPiece / sizeof(std::int32_t));
+      first = entry.begin;
+      piece.resize(static_cast<std::size_t>(std::min(std::max(count, kPieceIds), ids_ - first)));
+      read_ids(first, piece);
+    }
+    const auto ids = std::span<const std::int32_t>(piece).subspan(
+        static_cast<std::size_t>(entry.begin - first), static_cast<std::size_t>(count));
+    const auto source = static_cast<std::size_t>(entry.source);
+    use(example, ids.first(source), ids.subspan(source));
+  });
 }
 
 ExampleIds ExampleStore::read(std::int64_t example) const {
@@ -123,10 +148,11 @@ ExampleIds ExampleStore::read(std::int64_t example) const {
   index_file_.read_at(static_cast<std::uint64_t>(example) * sizeof(Entry),
                       std::as_writable_bytes(std::span(&entry, 1)));
   checked(entry, example);
-  ExampleIds ids{std::vector<std::int32_t>(static_cast<std::size_t>(entry.source)),
-                 std::vector<std::int32_t>(static_cast<std::size_t>(entry.target))};
-  read_ids(entry.begin, ids.source);
-  read_ids(entry.begin + entry.source, ids.target);
+  const auto source = static_cast<std::size_t>(entry.source);
+  ExampleIds ids{std::vector<std::int32_t>(source + static_cast<std::size_t>(entry.target)), {}};
+  read_ids(entry.begin, ids.source);  // both sides, which stand side by side
+  ids.target.assign(ids.source.begin() + entry.source, ids.source.end());
+  ids.source.resize(source);
   return ids;
 }
 

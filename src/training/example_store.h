@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,11 @@ class ExampleStore {
   std::vector<data::ExampleLengths> lengths() const;
   /// Throws ErrorCode::kFormat if the files were damaged, ErrorCode::kIo if they can't be read.
   ExampleIds read(std::int64_t example) const;
+  /// What is done with the ids of an example, which are valid until it returns.
+  using Use = std::function<void(std::int64_t example, std::span<const std::int32_t> source,
+                                 std::span<const std::int32_t> target)>;
+  /// Reads all examples in their order, a megabyte or so of them at a time. Errors as read().
+  void for_each(const Use& use) const;
   /// Neighbouring ids, whatever example they are of.
   void read_ids(std::int64_t begin, std::span<std::int32_t> out) const;
 
@@ -50,6 +56,9 @@ class ExampleStore {
 
   ExampleStore(io::File ids, io::File index, std::int64_t size, data::CorpusReport report);
   Entry checked(const Entry& entry, std::int64_t example) const;
+  /// Calls use(example, entry) for every example, in order.
+  template <typename UseEntry>
+  void for_each_entry(const UseEntry& use) const;
 
   io::File ids_file_;
   io::File index_file_;

@@ -19,14 +19,14 @@ void require_ids(std::span<const std::int32_t> ids, std::int64_t vocabulary) {
   }
 }
 
-std::int32_t label_of(const ExampleIds& ids, std::int64_t example) {
-  if (ids.target.size() != 1) {
+std::int32_t label_of(std::span<const std::int32_t> target, std::int64_t example) {
+  if (target.size() != 1) {
     base::fail(ErrorCode::kFormat,
                "the prepared example {} has {} labels: it is damaged; remove the run's folder "
                "prepared/, and it is made anew",
-               example, ids.target.size());
+               example, target.size());
   }
-  return ids.target.front();
+  return target.front();
 }
 
 }  // namespace
@@ -58,6 +58,15 @@ ExampleIds StoredPairs::read(std::int64_t example) const {
   return ids;
 }
 
+void StoredPairs::for_each(const ExampleStore::Use& use) const {
+  store_->for_each([&](std::int64_t example, std::span<const std::int32_t> source,
+                       std::span<const std::int32_t> target) {
+    require_ids(source, source_vocabulary_);
+    require_ids(target, target_vocabulary_);
+    use(example, source, target);
+  });
+}
+
 data::Batch StoredPairs::assemble(std::span<const std::int64_t> rows) const {
   data::PairCorpus read_rows;
   for (const std::int64_t row : rows) {
@@ -70,10 +79,10 @@ data::Batch StoredPairs::assemble(std::span<const std::int64_t> rows) const {
 
 std::uint64_t StoredPairs::fingerprint() const {
   std::uint64_t hash = data::begin_fingerprint(size());
-  for (std::int64_t i = 0; i < size(); ++i) {
-    const ExampleIds ids = read(i);
-    hash = data::absorb_pair(hash, ids.source, ids.target);
-  }
+  for_each([&](std::int64_t, std::span<const std::int32_t> source,
+               std::span<const std::int32_t> target) {
+    hash = data::absorb_pair(hash, source, target);
+  });
   return hash;
 }
 
@@ -104,18 +113,22 @@ data::Batch StoredLabelledTexts::assemble(std::span<const std::int64_t> rows) co
   for (const std::int64_t row : rows) {
     ExampleIds ids = pairs_.read(row);
     read_rows.source.push_back(std::move(ids.source));
-    read_rows.labels.push_back(label_of(ids, row));
+    read_rows.labels.push_back(label_of(ids.target, row));
   }
   return assemble_all(read_rows, rows);
 }
 
 std::uint64_t StoredLabelledTexts::fingerprint() const {
   std::uint64_t hash = data::begin_labelled_fingerprint(size());
-  for (std::int64_t i = 0; i < size(); ++i) {
-    hash = data::absorb_sequence(hash, pairs_.read(i).source);
-  }
-  for (std::int64_t i = 0; i < size(); ++i) {
-    hash = data::absorb_number(hash, static_cast<std::uint32_t>(label_of(pairs_.read(i), i)));
+  std::vector<std::int32_t> labels;
+  labels.reserve(static_cast<std::size_t>(size()));
+  pairs_.for_each([&](std::int64_t example, std::span<const std::int32_t> tokens,
+                      std::span<const std::int32_t> target) {
+    hash = data::absorb_sequence(hash, tokens);
+    labels.push_back(label_of(target, example));
+  });
+  for (const std::int32_t label : labels) {
+    hash = data::absorb_number(hash, static_cast<std::uint32_t>(label));
   }
   return hash;
 }
@@ -143,7 +156,11 @@ data::Batch StoredTexts::assemble(std::span<const std::int64_t> rows) const {
 
 std::uint64_t StoredTexts::fingerprint() const {
   std::uint64_t hash = data::begin_fingerprint(size());
-  for (std::int64_t i = 0; i < size(); ++i) hash = data::absorb_text(hash, read(i));
+  store_->for_each(
+      [&](std::int64_t, std::span<const std::int32_t>, std::span<const std::int32_t> text) {
+        require_ids(text, vocabulary_);
+        hash = data::absorb_text(hash, text);
+      });
   return hash;
 }
 

@@ -26,6 +26,8 @@ class StoredPairs final : public data::Examples {
   std::uint64_t fingerprint() const override;
 
   ExampleIds read(std::int64_t example) const;
+  /// As ExampleStore::for_each.
+  void for_each(const ExampleStore::Use& use) const;
 
  private:
   std::shared_ptr<const ExampleStore> store_;
@@ -60,7 +62,7 @@ class StoredLabelledTexts final : public data::Examples {
   std::int64_t size() const override { return pairs_.size(); }
   std::vector<data::ExampleLengths> lengths() const override;
   data::Batch assemble(std::span<const std::int64_t> rows) const override;
-  /// Reads all of the store, twice.
+  /// Reads all of the store.
   std::uint64_t fingerprint() const override;
 
  private:

@@ -58,60 +58,66 @@ std::vector<data::ExampleLengths> StoredFrames::lengths() const {
   return lengths;
 }
 
-data::FrameCorpus StoredFrames::read(std::span<const std::int64_t> rows) const {
-  data::FrameCorpus corpus;
-  for (const std::int64_t row : rows) {
-    ExampleIds ids = store_->read(row);
-    append_sequence(ids.source, features_, row, corpus.frames);
-    if (outputs_ > 0) {
-      append_sequence(ids.target, outputs_, row, corpus.values);
-      continue;
-    }
-    const auto is_label = [&](std::int32_t label) { return label >= 0 && label < labels_; };
-    if (!std::ranges::all_of(ids.target, is_label)) refuse_damaged(row);
-    corpus.labels.push_back(std::move(ids.target));
-  }
-  return corpus;
+void StoredFrames::add(std::int64_t example, std::span<const std::int32_t> source,
+                       std::span<const std::int32_t> target, data::FrameCorpus& corpus) const {
+  append_sequence(source, features_, example, corpus.frames);
+  if (outputs_ > 0) return append_sequence(target, outputs_, example, corpus.values);
+  const auto is_label = [&](std::int32_t label) { return label >= 0 && label < labels_; };
+  if (!std::ranges::all_of(target, is_label)) refuse_damaged(example);
+  corpus.labels.emplace_back(target.begin(), target.end());
+}
+
+void StoredFrames::for_each(const std::function<void(const data::FrameCorpus&)>& use) const {
+  store_->for_each([&](std::int64_t example, std::span<const std::int32_t> source,
+                       std::span<const std::int32_t> target) {
+    data::FrameCorpus corpus;
+    add(example, source, target, corpus);
+    use(corpus);
+  });
 }
 
 data::Batch StoredFrames::assemble(std::span<const std::int64_t> rows) const {
-  return assemble_all(read(rows), rows);
+  data::FrameCorpus corpus;
+  for (const std::int64_t row : rows) {
+    const ExampleIds ids = store_->read(row);
+    add(row, ids.source, ids.target, corpus);
+  }
+  return assemble_all(corpus, rows);
 }
 
 float StoredFrames::largest_target() const {
   float largest = 0;
-  for (std::int64_t i = 0; outputs_ > 0 && i < size(); ++i) {
-    largest = std::max(largest, read({&i, 1}).largest_target());
-  }
+  if (outputs_ == 0) return largest;
+  for_each(
+      [&](const data::FrameCorpus& one) { largest = std::max(largest, one.largest_target()); });
   return largest;
 }
 
 data::FrameStatistics StoredFrames::statistics() const {
   return data::statistics_of(features_, [&](const auto& use) {
-    for (std::int64_t i = 0; i < size(); ++i) use(read({&i, 1}).frames.values);
+    for_each([&](const data::FrameCorpus& one) { use(one.frames.values); });
   });
 }
 
+// Of frames and then of values: where each sequence begins and ends, then the numbers.
 std::uint64_t StoredFrames::fingerprint() const {
   data::FrameFingerprint fingerprint(size());
   const auto lengths = this->lengths();
-  fingerprint.begin(features_);
-  std::int64_t first = 0;
-  fingerprint.first_frame(first);
-  for (const auto& length : lengths) fingerprint.first_frame(first += length.source);
-  for (std::int64_t i = 0; i < size(); ++i) fingerprint.values(read({&i, 1}).frames.values);
-  fingerprint.begin(outputs_);
-  first = 0;
-  fingerprint.first_frame(first);
-  for (std::int64_t i = 0; outputs_ > 0 && i < size(); ++i) {
-    fingerprint.first_frame(first += lengths[static_cast<std::size_t>(i)].target);
-  }
-  for (std::int64_t i = 0; outputs_ > 0 && i < size(); ++i) {
-    fingerprint.values(read({&i, 1}).values.values);
-  }
-  for (std::int64_t i = 0; outputs_ == 0 && i < size(); ++i) {
-    fingerprint.labels(read({&i, 1}).labels.front());
-  }
+  const auto begin = [&](std::int64_t width, std::int64_t data::ExampleLengths::*length) {
+    fingerprint.begin(width);
+    std::int64_t first = 0;
+    fingerprint.first_frame(first);
+    for (const auto& own : lengths) {
+      if (width > 0) fingerprint.first_frame(first += own.*length);
+    }
+  };
+  begin(features_, &data::ExampleLengths::source);
+  for_each([&](const data::FrameCorpus& one) { fingerprint.values(one.frames.values); });
+  begin(outputs_, &data::ExampleLengths::target);
+  for_each([&](const data::FrameCorpus& one) {
+    if (outputs_ > 0) return fingerprint.values(one.values.values);
+    fingerprint.labels(one.labels.front());
+  });
   return fingerprint.number();
 }
 

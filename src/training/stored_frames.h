@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "data/frame_corpus.h"
@@ -18,7 +19,7 @@ class StoredFrames final : public data::FrameExamples {
   std::int64_t size() const override { return store_->size(); }
   std::vector<data::ExampleLengths> lengths() const override;
   data::Batch assemble(std::span<const std::int64_t> rows) const override;
-  /// These read all of the store, once, thrice and twice.
+  /// These read all of the store: the first once, the others twice.
   float largest_target() const override;
   std::uint64_t fingerprint() const override;
   data::FrameStatistics statistics() const override;
@@ -30,7 +31,11 @@ class StoredFrames final : public data::FrameExamples {
                            std::span<const std::int32_t> labels);
 
  private:
-  data::FrameCorpus read(std::span<const std::int64_t> rows) const;
+  /// Adds an example of the store to `corpus`.
+  void add(std::int64_t example, std::span<const std::int32_t> source,
+           std::span<const std::int32_t> target, data::FrameCorpus& corpus) const;
+  /// Calls use(corpus) for every example, which it holds alone, in order.
+  void for_each(const std::function<void(const data::FrameCorpus&)>& use) const;
 
   std::shared_ptr<const ExampleStore> store_;
   std::int64_t features_, outputs_, labels_;

@@ -13,6 +13,7 @@
 #include "training/example_store.h"
 #include "training/language_model_data.h"
 #include "training/seq2seq_data.h"
+#include "training/stored_examples.h"
 #include "unit/support/temporary_folder.h"
 #include "unit/training/streamed_comparison.h"
 
@@ -146,10 +147,73 @@ TEST_F(Streamed, BadLinesAreRefusedWithTheirPlace) {
   folder_.write("train.tsv", "a\tb\nno tab\n");
   const Error error = error_of([&] { stream_seq2seq_data(config_, nullptr); });
   EXPECT_EQ(error.code(), ErrorCode::kFormat);
-  EXPECT_THAT(error.what(), HasSubstr("line 2 has 1 column(s)"));
+  EXPECT_THAT(error.what(), HasSubstr("line 2 has 1 column;"));
   config_.data.tsv = "-";
   EXPECT_THAT(error_of([&] { stream_seq2seq_data(config_, nullptr); }).what(),
               HasSubstr("standard input"));
+}
+
+/// Examples of random ids, some of them without any, one larger than what is read at a time.
+std::vector<ExampleIds> random_examples(std::size_t count) {
+  std::mt19937 random(3);
+  std::vector<ExampleIds> examples(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    examples[i].source.resize(i == count / 2 ? 300'000 : random() % 20);
+    examples[i].target.resize(random() % 20);
+    for (auto* side : {&examples[i].source, &examples[i].target}) {
+      for (std::int32_t& id : *side) id = static_cast<std::int32_t>(random() % 1000);
+    }
+  }
+  return examples;
+}
+
+ExampleStore stored(const std::filesystem::path& path, const std::vector<ExampleIds>& examples) {
+  ExampleStoreWriter writer(path);
+  for (const ExampleIds& example : examples) writer.add(example);
+  writer.finish("key", {.kept = std::ssize(examples)});
+  return ExampleStore::open(path, "key").value();
+}
+
+TEST(ExampleStore, GivesAllExamplesInOrderAndOneByOne) {
+  const TemporaryFolder folder;
+  const std::vector<ExampleIds> examples = random_examples(70'000);  // two pieces of the index
+  const ExampleStore store = stored(folder / "train", examples);
+  std::int64_t next = 0;
+  store.for_each([&](std::int64_t example, std::span<const std::int32_t> source,
+                     std::span<const std::int32_t> target) {
+    ASSERT_EQ(example, next++);
+    const ExampleIds& expected = examples[static_cast<std::size_t>(example)];
+    ASSERT_TRUE(std::ranges::equal(source, expected.source)) << example;
+    ASSERT_TRUE(std::ranges::equal(target, expected.target)) << example;
+  });
+  EXPECT_EQ(next, 70'000);
+  for (const std::int64_t example : {0, 34'999, 35'000, 35'001, 69'999}) {
+    const ExampleIds ids = store.read(example);
+    EXPECT_EQ(ids.source, examples[static_cast<std::size_t>(example)].source);
+    EXPECT_EQ(ids.target, examples[static_cast<std::size_t>(example)].target);
+  }
+}
+
+/// How often this process has asked the system for bytes of files; nothing where it doesn't tell.
+std::optional<std::int64_t> reads_so_far() {
+  std::ifstream counts("/proc/self/io");
+  std::string name;
+  for (std::int64_t value = 0; counts >> name >> value;) {
+    if (name == "syscr:") return value;
+  }
+  return std::nullopt;
+}
+
+// A call an example would make a run of millions wait for its start.
+TEST(ExampleStore, IsReadInPieces) {
+  const TemporaryFolder folder;
+  const auto store =
+      std::make_shared<const ExampleStore>(stored(folder / "train", random_examples(5'000)));
+  const auto before = reads_so_far();
+  if (!before) GTEST_SKIP() << "this system doesn't count a process's reads";
+  StoredPairs(store, 1000, 1000).fingerprint();
+  StoredTexts(store, 1000).fingerprint();
+  EXPECT_LT(*reads_so_far() - *before, 40);
 }
 
 data::TextPair numbered(int i) { return {std::to_string(i), ""}; }
