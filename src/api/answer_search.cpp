@@ -4,6 +4,7 @@
 
 #include "api/tokenize.h"
 #include "base/check.h"
+#include "base/counted.h"
 
 namespace sluice::api {
 namespace {
@@ -29,14 +30,6 @@ SearchOptions search_options(const DecodeOptions& options) {
   search.nbest = options.nbest;
   search.length_penalty = options.length_penalty;
   return search;
-}
-
-template <typename Search, typename Options>
-std::size_t bytes_of(std::int64_t vocabulary, const Options& options,
-                     const AnswerSearch::Capacity& capacity) {
-  return Search::bytes(
-      vocabulary, options,
-      {capacity.inputs, capacity.source_time, runtime::DType::kFloat32, capacity.prefix_time});
 }
 
 }  // namespace
@@ -66,7 +59,7 @@ std::int64_t rows_of_input(const AnswerOptions& options) {
 
 std::string describe(const AnswerOptions& options) {
   const std::int64_t rows = rows_of_input(options);
-  return std::holds_alternative<SamplingOptions>(options) ? fmt::format("{} samples", rows)
+  return std::holds_alternative<SamplingOptions>(options) ? base::counted(rows, "sample")
                                                           : fmt::format("beam {}", rows);
 }
 
@@ -82,23 +75,20 @@ Hypothesis hypothesis_of(const data::Tokenizer& tokenizer, const decoding::Hypot
 }
 
 AnswerSearch::AnswerSearch(const runtime::Context& context, models::StepModel& model,
-                           const AnswerOptions& options, const Capacity& capacity)
+                           const AnswerOptions& options, const decoding::SearchCapacity& capacity)
     : search_([&]() -> decltype(search_) {
-        const auto dtype = runtime::DType::kFloat32;
         if (const auto* sampling = std::get_if<SamplingOptions>(&options)) {
-          return Sampling(context, model, *sampling,
-                          {capacity.inputs, capacity.source_time, dtype, capacity.prefix_time});
+          return Sampling(context, model, *sampling, capacity);
         }
-        return BeamSearch(context, model, std::get<SearchOptions>(options),
-                          {capacity.inputs, capacity.source_time, dtype, capacity.prefix_time});
+        return BeamSearch(context, model, std::get<SearchOptions>(options), capacity);
       }()) {}
 
 std::size_t AnswerSearch::bytes(std::int64_t vocabulary, const AnswerOptions& options,
-                                const Capacity& capacity) {
+                                const decoding::SearchCapacity& capacity) {
   if (const auto* sampling = std::get_if<SamplingOptions>(&options)) {
-    return bytes_of<Sampling>(vocabulary, *sampling, capacity);
+    return Sampling::bytes(vocabulary, *sampling, capacity);
   }
-  return bytes_of<BeamSearch>(vocabulary, std::get<SearchOptions>(options), capacity);
+  return BeamSearch::bytes(vocabulary, std::get<SearchOptions>(options), capacity);
 }
 
 std::vector<std::vector<decoding::Hypothesis>> AnswerSearch::run(

@@ -26,18 +26,12 @@ Hypothesis hypothesis_of(const data::Tokenizer& tokenizer, const decoding::Hypot
 /// Beam search or sampling.
 class AnswerSearch {
  public:
-  struct Capacity {
-    std::int64_t inputs = 0;
-    std::int64_t source_time = 0;
-    std::int64_t prefix_time = 0;
-  };
-
   /// The model must outlive the search and have room for inputs x rows_of_input rows.
   AnswerSearch(const runtime::Context& context, models::StepModel& model,
-               const AnswerOptions& options, const Capacity& capacity);
+               const AnswerOptions& options, const decoding::SearchCapacity& capacity);
   /// Bytes that it takes of the device.
   static std::size_t bytes(std::int64_t vocabulary, const AnswerOptions& options,
-                           const Capacity& capacity);
+                           const decoding::SearchCapacity& capacity);
 
   /// For inputs that the model has encoded; `ids` key the samples' random numbers. Waits for the
   /// answers.

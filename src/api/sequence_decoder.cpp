@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/largest.h"
 #include "data/batches.h"
 #include "models/seq2seq_decoding.h"
@@ -81,10 +82,12 @@ SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inpu
   return work;
 }
 
-AnswerSearch::Capacity SequenceDecoder::capacity_for(std::int64_t rows,
-                                                     const data::LengthBucket& bucket,
-                                                     const Work& work) const {
-  return {rows, bucket.source_time, decoding::longest(work.prefixes)};
+decoding::SearchCapacity SequenceDecoder::capacity_for(std::int64_t rows,
+                                                       const data::LengthBucket& bucket,
+                                                       const Work& work) const {
+  return {.inputs = rows,
+          .source_time = bucket.source_time,
+          .prefix_time = decoding::longest(work.prefixes)};
 }
 
 void SequenceDecoder::decode(const data::LengthBucket& bucket, Work& work) {
@@ -130,9 +133,10 @@ void SequenceDecoder::refuse(const data::LengthBucket& bucket, const Work& work,
       work.place[static_cast<std::size_t>(bucket.batches.front().front())] + 1;
   const bool alone = bucket.rows == 1;
   const std::string what =
-      alone ? fmt::format("input {} with its {} tokens doesn't", longest_input, bucket.source_time)
-            : fmt::format("{} inputs of up to {} tokens (input {}) don't", bucket.rows,
-                          bucket.source_time, longest_input);
+      alone ? fmt::format("input {} with its {} doesn't", longest_input,
+                          base::counted(bucket.source_time, "token"))
+            : fmt::format("{} inputs of up to {} (input {}) don't", bucket.rows,
+                          base::counted(bucket.source_time, "token"), longest_input);
   const std::size_t free = context_.device().free_bytes();
   const std::int64_t fitting = base::largest_that_fits(
       bucket.rows, [&](std::int64_t rows) { return bytes(rows, bucket, work) <= free; });

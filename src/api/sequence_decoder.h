@@ -28,8 +28,8 @@ class SequenceDecoder {
 
   Work work_of(std::span<const std::string> inputs) const;
   void decode(const data::LengthBucket& bucket, Work& work);
-  AnswerSearch::Capacity capacity_for(std::int64_t rows, const data::LengthBucket& bucket,
-                                      const Work& work) const;
+  decoding::SearchCapacity capacity_for(std::int64_t rows, const data::LengthBucket& bucket,
+                                        const Work& work) const;
   /// Bytes of the device that decoding takes with this many rows of a bucket at once.
   std::size_t bytes(std::int64_t rows, const data::LengthBucket& bucket, const Work& work) const;
   /// Says why a bucket doesn't fit and, if that is known, how many of its rows would.

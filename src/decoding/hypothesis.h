@@ -21,6 +21,14 @@ struct Hypothesis {
   bool ended = true;  ///< with eos; else a sample that was cut, whose score counts no eos
 };
 
+/// What a search has room for at a time.
+struct SearchCapacity {
+  std::int64_t inputs = 0;
+  std::int64_t source_time = 0;   ///< most source tokens of an input
+  DType dtype = DType::kFloat32;  ///< of the model's logits and attention; or float64
+  std::int64_t prefix_time = 0;   ///< most tokens of a prefix
+};
+
 /// Results on the device, contiguous; views valid until the next run of the search. Hypotheses of
 /// an input stand best first, samples by number; where fewer exist than asked for, length is -1.
 struct SearchResults {

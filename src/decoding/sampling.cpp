@@ -31,7 +31,7 @@ kernel::Rules rules_of(const SamplingOptions& options) {
   return rules;
 }
 
-kernel::Extent extent_of(const SamplingOptions& options, const Sampling::Capacity& size,
+kernel::Extent extent_of(const SamplingOptions& options, const SearchCapacity& size,
                          std::int64_t max_length) {
   kernel::Extent extent;
   extent.inputs = size.inputs;
@@ -47,7 +47,7 @@ kernel::Extent extent_of(const SamplingOptions& options, const Sampling::Capacit
 /// Where the memory of a search lies.
 struct Slots {
   Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary, const SamplingOptions& options,
-        const Sampling::Capacity& capacity) {
+        const SearchCapacity& capacity) {
     const kernel::Extent most =
         extent_of(options, capacity,
                   std::max(options.max_length_for(capacity.source_time), capacity.prefix_time));
@@ -70,7 +70,7 @@ struct Views {
 
 struct Sampling::Plan {
   Plan(models::StepModel& model_in, runtime::ArenaPlanner& planner,
-       const SamplingOptions& options_in, const Capacity& capacity_in)
+       const SamplingOptions& options_in, const SearchCapacity& capacity_in)
       : model(&model_in),
         options(options_in),
         capacity(capacity_in),
@@ -92,7 +92,7 @@ struct Sampling::Plan {
 
   models::StepModel* model;
   SamplingOptions options;
-  Capacity capacity;
+  SearchCapacity capacity;
   kernel::Rules rules;
   Slots slots;
   runtime::Arena arena;
@@ -219,7 +219,7 @@ SearchResults Sampling::Plan::results(const Views& views, SearchResults found) c
 }
 
 Sampling::Sampling(const Context& context, models::StepModel& model, const SamplingOptions& options,
-                   const Capacity& capacity) {
+                   const SearchCapacity& capacity) {
   options.validate();
   SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0 && capacity.prefix_time >= 0,
                "sampling can't be made for {} inputs of {} source tokens", capacity.inputs,
@@ -240,7 +240,7 @@ Sampling::Sampling(const Context& context, models::StepModel& model, const Sampl
 }
 
 std::size_t Sampling::bytes(std::int64_t vocabulary, const SamplingOptions& options,
-                            const Capacity& capacity) {
+                            const SearchCapacity& capacity) {
   runtime::ArenaPlanner planner;
   const Slots slots(planner, vocabulary, options, capacity);
   return planner.total();

@@ -36,20 +36,13 @@ struct SamplingOptions : LengthLimits {
 /// number, whatever else is in the batch and wherever it runs.
 class Sampling {
  public:
-  struct Capacity {
-    std::int64_t inputs = 0;
-    std::int64_t source_time = 0;   ///< most source tokens of an input
-    DType dtype = DType::kFloat32;  ///< of the model's logits and attention; or float64
-    std::int64_t prefix_time = 0;   ///< most tokens of a prefix
-  };
-
   /// Books all memory. The model must outlive the search and have room for inputs x samples rows.
   /// Throws ErrorCode::kInvalidArgument for options or a capacity that can't be.
   Sampling(const Context& context, models::StepModel& model, const SamplingOptions& options,
-           const Capacity& capacity);
+           const SearchCapacity& capacity);
   /// Bytes that it takes of the device.
   static std::size_t bytes(std::int64_t vocabulary, const SamplingOptions& options,
-                           const Capacity& capacity);
+                           const SearchCapacity& capacity);
   ~Sampling();
   Sampling(Sampling&&) noexcept;
   Sampling& operator=(Sampling&&) noexcept;

@@ -33,7 +33,7 @@ kernel::Rules rules_of(const SearchOptions& options) {
 /// Where the memory of a search lies.
 struct BeamSearch::Slots {
   Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary, const SearchOptions& options,
-        const Capacity& capacity);
+        const SearchCapacity& capacity);
 
   kernel::StateSlots state;
   runtime::Slot logits, attention, tokens, result_attention;
@@ -41,7 +41,7 @@ struct BeamSearch::Slots {
 
 namespace {
 
-kernel::Extent extent_of(const SearchOptions& options, const BeamSearch::Capacity& size,
+kernel::Extent extent_of(const SearchOptions& options, const SearchCapacity& size,
                          std::int64_t max_length) {
   kernel::Extent extent;
   extent.inputs = size.inputs;
@@ -58,7 +58,7 @@ kernel::Extent extent_of(const SearchOptions& options, const BeamSearch::Capacit
 }  // namespace
 
 BeamSearch::Slots::Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary,
-                         const SearchOptions& options, const Capacity& capacity) {
+                         const SearchOptions& options, const SearchCapacity& capacity) {
   const kernel::Extent most =
       extent_of(options, capacity,
                 std::max(options.max_length_for(capacity.source_time), capacity.prefix_time));
@@ -79,7 +79,7 @@ struct BeamSearch::Plan {
   };
 
   Plan(models::StepModel& model_in, runtime::ArenaPlanner& planner, const SearchOptions& options_in,
-       const Capacity& capacity_in)
+       const SearchCapacity& capacity_in)
       : model(&model_in),
         options(options_in),
         capacity(capacity_in),
@@ -93,7 +93,7 @@ struct BeamSearch::Plan {
 
   models::StepModel* model;
   SearchOptions options;
-  Capacity capacity;
+  SearchCapacity capacity;
   kernel::Rules rules;
   Slots slots;
   runtime::Arena arena;
@@ -152,7 +152,7 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
 }
 
 BeamSearch::BeamSearch(const Context& context, models::StepModel& model,
-                       const SearchOptions& options, const Capacity& capacity) {
+                       const SearchOptions& options, const SearchCapacity& capacity) {
   options.validate();
   SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0,
                "a beam search can't be made for {} inputs of {} source tokens", capacity.inputs,
@@ -174,7 +174,7 @@ BeamSearch::BeamSearch(const Context& context, models::StepModel& model,
 }
 
 std::size_t BeamSearch::bytes(std::int64_t vocabulary, const SearchOptions& options,
-                              const Capacity& capacity) {
+                              const SearchCapacity& capacity) {
   runtime::ArenaPlanner planner;
   const Slots slots(planner, vocabulary, options, capacity);
   return planner.total();

@@ -53,20 +53,13 @@ struct SearchOptions : LengthLimits {
 /// others in the batch, to the bit if the model's logits don't.
 class BeamSearch {
  public:
-  struct Capacity {
-    std::int64_t inputs = 0;
-    std::int64_t source_time = 0;   ///< most source tokens of an input
-    DType dtype = DType::kFloat32;  ///< of the model's logits and attention; or float64
-    std::int64_t prefix_time = 0;   ///< most tokens of a prefix
-  };
-
   /// Books all memory. The model must outlive the search and have room for inputs x beam rows.
   /// Throws ErrorCode::kInvalidArgument for options or a capacity that can't be.
   BeamSearch(const Context& context, models::StepModel& model, const SearchOptions& options,
-             const Capacity& capacity);
+             const SearchCapacity& capacity);
   /// Bytes that it takes of the device.
   static std::size_t bytes(std::int64_t vocabulary, const SearchOptions& options,
-                           const Capacity& capacity);
+                           const SearchCapacity& capacity);
   ~BeamSearch();
   BeamSearch(BeamSearch&&) noexcept;
   BeamSearch& operator=(BeamSearch&&) noexcept;
