@@ -6,6 +6,7 @@
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/batches.h"
 #include "data/frame_corpus.h"
 #include "models/features.h"
@@ -40,8 +41,8 @@ struct FeatureModel::State {
   const models::FeaturesConfig& config() const { return model().config(); }
   void check_width(const Frames& frames) const {
     SLUICE_CHECK(frames.values.empty() || frames.width == config().features,
-                 "frames have {} features, but '{}' was trained on frames of {}", frames.width,
-                 path, config().features);
+                 "frames have {}, but '{}' was trained on frames of {}",
+                 base::counted(frames.width, "feature"), path, config().features);
   }
   /// Answers as people take them: probabilities of classes.
   void finish(std::vector<float>& answers) const {
@@ -89,10 +90,8 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
     corpus.frames.first_frame.push_back(corpus.frames.first_frame.back() + sequence.time());
   }
   const auto lengths = corpus.lengths();
-  data::BatchOptions options{.max_tokens = kFrames, .max_rows = 256, .pool = 1};
-  for (const auto& length : lengths) {
-    options.max_tokens = std::max(options.max_tokens, length.source);
-  }
+  const auto options =
+      data::with_room_for(lengths, {.max_tokens = kFrames, .max_rows = 256, .pool = 1});
   training::PlanCache plans(*state_->loaded.model);
   training::BatchUpload uploads;
   const auto width = static_cast<std::size_t>(outputs());

@@ -27,15 +27,6 @@ training::TrainConfig config_of(const MeasureRequest& request,
   return config;
 }
 
-/// Batches of training, into which every example fits.
-data::BatchOptions batches_of(const training::LoopConfig& loop, const data::Examples& examples) {
-  data::BatchOptions options{loop.max_tokens, loop.max_rows, loop.pool};
-  for (const data::ExampleLengths& length : examples.lengths()) {
-    options.max_tokens = std::max({options.max_tokens, length.source, length.target});
-  }
-  return options;
-}
-
 }  // namespace
 
 Measurement measure(const MeasureRequest& request) {
@@ -46,7 +37,7 @@ Measurement measure(const MeasureRequest& request) {
   if (!request.kind.empty()) api::require_kind(request.model, loaded, request.kind);
   const training::TrainConfig config = config_of(request, loaded);
   const training::TrainData data = training::read_to_judge(loaded, config);
-  const training::Validation validation(data, batches_of(config.loop, *data.validation),
+  const training::Validation validation(data, training::batches_to_judge(loaded, *data.validation),
                                         *loaded.task, training::kLossMetric.key);
   training::PlanCache plans(*loaded.model);
   const auto report = validation.run(context, *loaded.model, plans, 0, nullptr);

@@ -129,8 +129,8 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   config.data.source_segmenter = segmentation.source_command();
   config.data.target_segmenter = segmentation.target_command();
   const training::TrainData data = training::read_to_judge(loaded, config);
-  const data::BatchOptions batches{config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
-  const training::Validation validation(data, batches, *loaded.task, metric.key);
+  const training::Validation validation(data, training::batches_to_judge(loaded, *data.validation),
+                                        *loaded.task, metric.key);
 
   const bool int8 = request.dtype == "int8";
   Context narrow(*device);

@@ -1,7 +1,5 @@
 #include "api/scoring.h"
 
-#include <algorithm>
-
 #include "data/batches.h"
 #include "models/token_scorer.h"
 #include "training/batch_upload.h"
@@ -20,10 +18,8 @@ std::vector<Scored> api::score(const runtime::Context& context, const models::Mo
   std::vector<Scored> results(static_cast<std::size_t>(examples.size()));
   if (results.empty()) return results;
   const auto lengths = examples.lengths();
-  data::BatchOptions options{.max_tokens = kScoreTokens, .max_rows = 256, .pool = 1};
-  for (const auto& length : lengths) {
-    options.max_tokens = std::max(options.max_tokens, length.source + length.target);
-  }
+  const auto options =
+      data::with_room_for(lengths, {.max_tokens = kScoreTokens, .max_rows = 256, .pool = 1});
   training::PlanCache plans(model);
   training::BatchUpload uploads;
   for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {

@@ -30,8 +30,7 @@ void require_batchable(std::span<const ExampleLengths> lengths, const BatchOptio
   if (options.in_order > 0) return;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     SLUICE_CHECK(padded_tokens(lengths[i]) <= options.max_tokens,
-                 "example {} has {} source and {} target tokens, more than max_tokens = {} of a "
-                 "whole batch; raise max_tokens or lower the length limits",
+                 "example {} has {} source and {} target steps, more than the {} of a whole batch",
                  i, lengths[i].source, lengths[i].target, options.max_tokens);
   }
 }
@@ -95,6 +94,13 @@ std::vector<std::int64_t> all_indices(std::size_t count) {
 
 BatchOptions in_their_order(const Examples& examples, BatchOptions options) {
   options.in_order = examples.rows_in_order();
+  return options;
+}
+
+BatchOptions with_room_for(std::span<const ExampleLengths> lengths, BatchOptions options) {
+  for (const ExampleLengths& own : lengths) {
+    options.max_tokens = std::max(options.max_tokens, padded_tokens(own));
+  }
   return options;
 }
 

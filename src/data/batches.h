@@ -24,6 +24,9 @@ struct BatchOptions {
 /// The options for these examples: in order if they ask for it.
 BatchOptions in_their_order(const Examples& examples, BatchOptions options);
 
+/// The options with room for the longest of these examples: for who takes whatever comes.
+BatchOptions with_room_for(std::span<const ExampleLengths> lengths, BatchOptions options);
+
 /// Indices of examples; a batch's row r is example batch[r].
 using BatchRows = std::vector<std::int64_t>;
 

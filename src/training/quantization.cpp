@@ -68,8 +68,8 @@ class Losses {
  public:
   Losses(const LoadedModel& loaded, const data::Examples& examples)
       : examples_(examples), plans_(*loaded.model) {
-    const LoopConfig& loop = loaded.config.loop;
-    const data::BatchOptions options{loop.max_tokens, 1, loop.pool};
+    data::BatchOptions options = batches_to_judge(loaded, examples);
+    options.max_rows = 1;
     auto all = data::sorted_batches(examples.lengths(), data::in_their_order(examples, options));
     const std::size_t count = std::min(kExamples, all.size());
     for (std::size_t i = 0; i < count; ++i) {
@@ -217,6 +217,11 @@ TrainData read_to_judge(const LoadedModel& loaded, const TrainConfig& config) {
   TrainData data = loaded.task->read_validation(config, loaded.tokenizers);
   loaded.task->require_widths(config, *loaded.model, data);
   return data;
+}
+
+data::BatchOptions batches_to_judge(const LoadedModel& loaded, const data::Examples& examples) {
+  const LoopConfig& loop = loaded.config.loop;
+  return data::with_room_for(examples.lengths(), {loop.max_tokens, loop.max_rows, loop.pool});
 }
 
 std::string_view usual_metric(const LoadedModel& loaded) {

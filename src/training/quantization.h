@@ -46,6 +46,9 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
 /// TrainData::validation is there. Throws as Task::read_validation and Task::require_widths.
 TrainData read_to_judge(const LoadedModel& loaded, const TrainConfig& config);
 
+/// Batches of training, into which every one of these examples fits.
+data::BatchOptions batches_to_judge(const LoadedModel& loaded, const data::Examples& examples);
+
 /// The validation metric that a kind of model is judged by.
 std::string_view usual_metric(const LoadedModel& loaded);
 

@@ -32,12 +32,11 @@ void evaluate(const Context& context, const models::Model& model, const data::Ex
               std::span<const std::int64_t> chosen, const Use& use) {
   const std::vector<data::ExampleLengths> all = examples.lengths();
   std::vector<data::ExampleLengths> lengths;
-  data::BatchOptions options{.max_tokens = kBatchTokens, .max_rows = 256, .pool = 1};
   for (const std::int64_t example : chosen) {
     lengths.push_back(all[static_cast<std::size_t>(example)]);
-    options.max_tokens =
-        std::max(options.max_tokens, lengths.back().source + lengths.back().target);
   }
+  const auto options =
+      data::with_room_for(lengths, {.max_tokens = kBatchTokens, .max_rows = 256, .pool = 1});
   PlanCache plans(model);
   BatchUpload upload;
   for (data::BatchRows rows : data::sorted_batches(lengths, options)) {

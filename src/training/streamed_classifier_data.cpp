@@ -1,5 +1,6 @@
 #include <set>
 
+#include "training/batch_limit.h"
 #include "training/classifier_data.h"
 #include "training/example_preparation.h"
 #include "training/initial_weights.h"
@@ -45,6 +46,8 @@ std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
         } else if (most > 0 && std::ssize(ids.source) > most) {
           ++report.too_long;
         } else {
+          require_in_batch(config, {std::ssize(ids.source), 1},
+                           example_name("training", report.kept));
           ++report.kept;
           report.source_tokens += std::ssize(ids.source);
           writer.add(ids);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "training/batch_limit.h"
 #include "training/example_preparation.h"
 #include "training/example_reader.h"
 #include "training/language_model_data.h"
@@ -58,7 +59,10 @@ std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
         ExampleIds ids;
         if (tokenizers.source) ids.source = tokenizers.source->encode(pair.source);
         ids.target = tokenizers.target->encode(pair.target);
-        if (keep(config, ids, report)) writer.add(ids);
+        if (!keep(config, ids, report)) continue;
+        require_in_batch(config, {std::ssize(ids.source), std::ssize(ids.target) + 1},
+                         example_name("training", report.kept - 1));
+        writer.add(ids);
       }
     };
     return for_each_chunk<TextPair>(config.data, ExampleReader(config), watch, write);

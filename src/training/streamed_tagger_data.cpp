@@ -2,6 +2,7 @@
 #include <set>
 
 #include "data/tagged_examples.h"
+#include "training/batch_limit.h"
 #include "training/example_preparation.h"
 #include "training/initial_weights.h"
 #include "training/stored_examples.h"
@@ -48,6 +49,8 @@ std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
           continue;
         }
         ids.source = data::encode_tokens(sentence.tokens, *tokenizers.source);
+        require_in_batch(config, {std::ssize(ids.source), std::ssize(ids.target)},
+                         example_name("training", report.kept));
         ++report.kept;
         report.source_tokens += std::ssize(ids.source);
         report.source_unknown += std::ranges::count(ids.source, data::kUnknownId);

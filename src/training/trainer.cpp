@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/log.h"
+#include "training/batch_limit.h"
 #include "training/initial_weights.h"
 #include "training/threads.h"
 
@@ -20,6 +22,12 @@ TrainConfig validated(const TrainConfig& config) {
 
 data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
+}
+
+TrainData batchable(const TrainConfig& config, TrainData data) {
+  require_in_batches(config, *data.train, "training");
+  if (data.validation) require_in_batches(config, *data.validation, "validation");
+  return data;
 }
 
 void require_validation(const TrainConfig& config) {
@@ -42,7 +50,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
     : context_(&context),
       config_(validated(config)),
       task_(&task_of(config_)),
-      data_(std::move(data)),
+      data_(batchable(config_, std::move(data))),
       folder_(std::move(folder)),
       learning_rate_(config.learning_rate),
       schedule_(data_.train->lengths(), data::in_their_order(*data_.train, batch_options(config)),
@@ -102,9 +110,10 @@ void Trainer::resume() {
                         "examples to validate on", loaded.config, config_);
   if (saved.threads != state_.threads || saved.device != state_.device) {
     log(LogLevel::kWarning,
-        "the run in '{}' was saved with {} threads on device {} and goes on with {} on {}: numbers "
-        "may differ in their last bits",
-        folder_.path().native(), saved.threads, saved.device, state_.threads, state_.device);
+        "the run in '{}' was saved with {} on device {} and goes on with {} on {}: numbers may "
+        "differ in their last bits",
+        folder_.path().native(), base::counted(saved.threads, "thread"), saved.device,
+        state_.threads, state_.device);
   }
   if (loaded.config.precision != config_.precision) {
     log(LogLevel::kWarning, "the run in '{}' was computed in {} and goes on in {}",
