@@ -1,5 +1,8 @@
 #include "data/labels.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -7,6 +10,12 @@
 
 namespace sluice::data {
 namespace {
+
+// Of labels that are told in a refusal: how many, and how much of one.
+constexpr std::int32_t kShown = 10;
+constexpr std::size_t kShownBytes = 100;
+
+const std::string kAdvice = "train on examples of it, too, or leave it out";
 
 constexpr Seal kSeal{"sluice-labels", "list of labels"};
 
@@ -31,6 +40,21 @@ std::optional<std::int32_t> Labels::find(std::string_view name) const {
   const auto found = ids_.find(std::string(name));
   if (found == ids_.end()) return std::nullopt;
   return found->second;
+}
+
+Labels Labels::held_by(std::string owner, std::string advice) const {
+  Labels held = *this;
+  held.owner_ = std::move(owner);
+  held.advice_ = std::move(advice);
+  return held;
+}
+
+void Labels::refuse(std::string_view where, std::string_view name) const {
+  const std::vector<std::string> shown(names_.begin(),
+                                       names_.begin() + std::min<std::ptrdiff_t>(size(), kShown));
+  base::fail(ErrorCode::kFormat, "{}: the label '{}' is none of the {} {} ({}{}); {}", where,
+             name.substr(0, kShownBytes), size(), owner_, fmt::join(shown, ", "),
+             size() > kShown ? ", …" : "", advice_.empty() ? kAdvice : advice_);
 }
 
 std::string Labels::serialize() const {

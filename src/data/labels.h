@@ -24,6 +24,12 @@ class Labels {
   std::optional<std::int32_t> find(std::string_view name) const;
   const std::vector<std::string>& names() const { return names_; }
 
+  /// The same, with whose labels they are, for refusals: "that the run in 'x' was started with",
+  /// which `advice` may follow; else "that training has".
+  Labels held_by(std::string owner, std::string advice = "") const;
+  /// Throws ErrorCode::kFormat: at `where` (file and line) stands a label that is none of them.
+  [[noreturn]] void refuse(std::string_view where, std::string_view name) const;
+
   /// The bytes that a checkpoint stores (data/sealed.h), a label a line.
   std::string serialize() const;
   /// The inverse. Throws ErrorCode::kFormat if `bytes` are not labels, damaged, truncated, or of
@@ -33,6 +39,8 @@ class Labels {
  private:
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::int32_t> ids_;
+  std::string owner_ = "that training has";
+  std::string advice_;
 };
 
 }  // namespace sluice::data

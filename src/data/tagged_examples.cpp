@@ -57,10 +57,9 @@ std::vector<std::int32_t> encode_labels(const TaggedSentence& sentence, const La
   for (std::size_t i = 0; i < sentence.labels.size(); ++i) {
     const std::optional<std::int32_t> id = labels.find(sentence.labels[i]);
     if (!id) {
-      base::fail(ErrorCode::kFormat,
-                 "'{}' line {}: the label '{}' is none of those that the model gives: {}", path,
-                 sentence.first_line + static_cast<std::int64_t>(i), sentence.labels[i],
-                 fmt::join(labels.names(), ", "));
+      labels.refuse(
+          fmt::format("'{}' line {}", path, sentence.first_line + static_cast<std::int64_t>(i)),
+          sentence.labels[i]);
     }
     ids.push_back(*id);
   }

@@ -172,7 +172,14 @@ Tokenizers load_run_tokenizers(const RunFolder& folder, const TrainConfig& confi
                container.origin, saved.kind(), config.model.kind);
   TrainConfig resumed = config;
   go_on_from(parse_train_config(text.run, container.origin), folder.path().native(), resumed);
-  return tokenizers_of(container);
+  Tokenizers tokenizers = tokenizers_of(container);
+  if (tokenizers.labels) {
+    // Files that have others now hold other examples, which will show later, if not by this.
+    tokenizers.labels = std::make_shared<data::Labels>(tokenizers.labels->held_by(
+        fmt::format("that the run in '{}' was started with", folder.path().native()),
+        "name files with the same examples, or choose another output.directory"));
+  }
+  return tokenizers;
 }
 
 std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,

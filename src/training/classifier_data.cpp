@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/corpus.h"
 #include "data/labelled_corpus.h"
 #include "training/initial_weights.h"
@@ -102,16 +103,16 @@ std::shared_ptr<const data::Tokenizer> make_classifier_vocabulary(
 
 std::int32_t label_of(const LabelledText& text, const data::Labels& labels) {
   if (const auto label = labels.find(text.label)) return *label;
-  base::fail(ErrorCode::kFormat, "{}: the label '{}' is none of the {} that training has",
-             text.where, text.label.substr(0, 100), labels.size());
+  labels.refuse(text.where, text.label);
 }
 
 std::string classifier_summary(const char* part, std::int64_t kept, std::int64_t labels,
                                std::int64_t tokens, std::int64_t too_long, std::int64_t empty) {
   SLUICE_CHECK(kept > 0, "no {} example is left: {} were too long and {} empty", part, too_long,
                empty);
-  return fmt::format("{}: {} examples of {} labels, {} tokens; left out: {} too long, {} empty",
-                     part, kept, labels, tokens, too_long, empty);
+  return fmt::format("{}: {} of {}, {}; left out: {} too long, {} empty", part,
+                     base::counted(kept, "example"), base::counted(labels, "label"),
+                     base::counted(tokens, "token"), too_long, empty);
 }
 
 void add_classifier_validation(const TrainConfig& config, std::vector<LabelledText> texts,

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/corpus.h"
+#include "training/batch_limit.h"
 #include "training/feature_files.h"
 #include "training/initial_weights.h"
 #include "training/preparing.h"
@@ -14,7 +16,6 @@
 namespace sluice::training {
 namespace {
 
-using base::fail;
 using data::FrameCorpus;
 
 data::Labels labels_of(const FeatureExamples& read) {
@@ -29,18 +30,14 @@ data::Labels labels_of(const FeatureExamples& read) {
 void find_labels(FeatureExamples& read, const data::Labels& labels, const std::string& path) {
   for (std::size_t i = 0; i < read.names.size(); ++i) {
     const auto label = labels.find(read.names[i]);
-    if (!label) {
-      fail(ErrorCode::kFormat, "'{}' line {}: the label '{}' is none of the {} that training has",
-           path, i + 1, read.names[i].substr(0, 100), labels.size());
-    }
+    if (!label) labels.refuse(fmt::format("'{}' line {}", path, i + 1), read.names[i]);
     read.corpus.labels.push_back({*label});
   }
   read.names.clear();
   for (std::size_t i = 0; i < read.corpus.labels.size(); ++i) {
     for (const std::int32_t label : read.corpus.labels[i]) {
       if (label < labels.size()) continue;
-      fail(ErrorCode::kFormat, "'{}': sequence {} has class {}, but training has only 0 to {}",
-           path, i, label, labels.size() - 1);
+      labels.refuse(fmt::format("'{}' sequence {}", path, i), std::to_string(label));
     }
   }
 }
@@ -67,11 +64,11 @@ std::shared_ptr<const FrameCorpus> usable(const FrameCorpus& corpus, std::int64_
 
 void check_alike(const data::FrameExamples& train, const FrameCorpus& validation) {
   SLUICE_CHECK(train.features() == validation.features(),
-               "the sequences to validate on have {} features, those to train on {}",
-               validation.features(), train.features());
+               "the sequences to validate on have {}, those to train on {}",
+               base::counted(validation.features(), "feature"), train.features());
   SLUICE_CHECK(train.outputs() == validation.outputs(),
-               "the targets to validate on have {} values, those to train on {}",
-               validation.outputs(), train.outputs());
+               "the targets to validate on have {}, those to train on {}",
+               base::counted(validation.outputs(), "value"), train.outputs());
 }
 
 }  // namespace
@@ -103,8 +100,9 @@ std::string features_summary(const char* part, std::int64_t kept, std::int64_t f
                              std::int64_t features, std::int64_t too_long, std::int64_t empty) {
   SLUICE_CHECK(kept > 0, "no {} sequence is left: {} were too long and {} empty", part, too_long,
                empty);
-  return fmt::format("{}: {} sequences, {} frames of {} features; left out: {} too long, {} empty",
-                     part, kept, frames, features, too_long, empty);
+  return fmt::format("{}: {}, {} of {}; left out: {} too long, {} empty", part,
+                     base::counted(kept, "sequence"), base::counted(frames, "frame"),
+                     base::counted(features, "feature"), too_long, empty);
 }
 
 void add_features_validation(const TrainConfig& config, FeatureExamples held_out,
@@ -150,7 +148,12 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
     validation.corpus = train.corpus.select(split.held_out);
     train.corpus = train.corpus.select(split.train);
   }
-  data.train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
+  const auto usable_train = usable(train.corpus, files.max_source_tokens, "training", data.notes);
+  const auto lengths = usable_train->lengths();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    require_in_batch(config, lengths[i], usable_train->frames.names[i]);
+  }
+  data.train = usable_train;
   add_features_validation(config, std::move(validation),
                           holds_out(files) ? files.targets : files.validation_targets, data);
   return data;

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "training/batch_limit.h"
 #include "training/example_preparation.h"
 #include "training/features_data.h"
 #include "training/initial_weights.h"
@@ -15,18 +16,24 @@ FeatureReader reader_of(const TrainConfig& config) {
   return {config.model, config.data.features, config.data.targets};
 }
 
+data::ExampleLengths lengths_of(const FeatureReader& reader) {
+  const std::int64_t width = reader.value_width();
+  // A name stands for one class.
+  const std::int64_t targets = width > 0 ? std::ssize(reader.values()) / width
+                                         : std::max<std::int64_t>(std::ssize(reader.labels()), 1);
+  return {reader.frames().length(), targets};
+}
+
 /// Ids of the classes of the sequence at hand; nothing if targets are values.
 std::vector<std::int32_t> classes_of(const FeatureReader& reader, const data::Labels* labels) {
   if (labels == nullptr) return {};
   if (const std::string name = reader.label_name(); !name.empty()) {
     if (const auto label = labels->find(name)) return {*label};
-    base::fail(ErrorCode::kFormat, "{}: the label '{}' is none of the {} that training has",
-               reader.target_name(), name.substr(0, 100), labels->size());
+    labels->refuse(reader.target_name(), name);
   }
   for (const std::int32_t label : reader.labels()) {
     if (label < labels->size()) continue;
-    base::fail(ErrorCode::kFormat, "{} has class {}, but training has only 0 to {}",
-               reader.target_name(), label, labels->size() - 1);
+    labels->refuse(reader.target_name(), std::to_string(label));
   }
   return {reader.labels().begin(), reader.labels().end()};
 }
@@ -75,6 +82,7 @@ std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
       } else if (most > 0 && reader.frames().length() > most) {
         ++report.too_long;
       } else {
+        require_in_batch(config, lengths_of(reader), reader.frames().name());
         ++report.kept;
         report.source_tokens += reader.frames().length();
         writer.add(StoredFrames::to_ids(reader.frames().frames(), reader.values(), classes));

@@ -74,7 +74,9 @@ TEST_F(Classify, WarnsOfTextsThatSayNothingToTheModel) {
   place_.train({"training.max_epochs=1"});
   const Outcome outcome = place_.sluice({"classify", "run"}, {.input = "the cat\n\nunheard of\n"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(outcome.err.find("sluice: warning: 1 of 3 inputs (first input 3) hold no token"), 0U)
+  EXPECT_TRUE(outcome.err.starts_with("sluice: warning: 2 of 4 tokens in the input are not in the"))
+      << outcome.err;
+  EXPECT_TRUE(outcome.err.ends_with("; 1 of 3 inputs hold no other (the first is input 3)\n"))
       << outcome.err;
 }
 
@@ -194,8 +196,24 @@ TEST_F(Classify, IsMeasuredOnALabelledTable) {
       place_.sluice({"classify", "run/best", "--score"}, {.input = place_.read("test.csv")}).out,
       place_.sluice({"classify", "run/best", "test.csv", "--score"}).out);
   place_.write("new.csv", "text,label\na cow,bovine\n");
-  place_.expect_error({"classify", "run/best", "new.csv", "--score"},
-                      {"'new.csv' line 2", "'bovine' is none of the 2"});
+  place_.expect_error(
+      {"classify", "run/best", "new.csv", "--score"},
+      {"'new.csv' line 2", "'bovine' is none of the 2 that training has (canine, feline)"});
+}
+
+// What helps is to know that the examples are others than the run's.
+TEST_F(Classify, ALabelThatARunWasNotStartedWithIsTold) {
+  place_.train({"training.max_epochs=1"});
+  place_.write("train.csv", place_.read("train.csv") + "200,a cow,bovine\n");
+  for (const std::string stream : {"false", "true"}) {
+    place_.expect_train_error(
+        {"training.max_epochs=2", "data.stream=" + stream},
+        {"'train.csv' line ", "'bovine' is none of the 2 that the run in 'run' was started with",
+         "choose another output.directory"});
+  }
+  place_.expect_train_error(
+      {"output.directory=other", "training.init_from=run/best"},
+      {"'bovine' is none of the 2 of 'run/best', which this run starts from", "init_only"});
 }
 
 TEST_F(Classify, GoesOnAsIfItHadNeverStopped) {
@@ -280,7 +298,7 @@ TEST_F(Classify, BadInputIsRefused) {
     place_.write("bad.csv", csv);
     place_.expect_train_error({"data.validation_table=bad.csv"}, said);
   };
-  refuse("text,label\na cat,feline\na dog\n", {"'bad.csv' line 3", "1 field(s)", "2 column(s)"});
+  refuse("text,label\na cat,feline\na dog\n", {"'bad.csv' line 3", "1 field,", "2 columns"});
   refuse("text,label\na cow,bovine\n", {"'bad.csv' line 2", "'bovine'"});
   refuse("text,label\na cat,\n", {"'bad.csv' line 2", "'label' is empty"});
   refuse("text,kind\na cat,feline\n", {"no column 'label'", "text, kind"});
