@@ -6,8 +6,10 @@
 #include "api/precision.h"
 #include "api/train_request.h"
 #include "base/check.h"
+#include "base/counted.h"
 #include "profiling/session.h"
 #include "training/config_page.h"
+#include "training/initial_weights.h"
 #include "training/threads.h"
 #include "training/trainer.h"
 
@@ -49,9 +51,9 @@ std::string why_it_ended(const training::TrainConfig& config, const training::Tr
                          bool nothing_done) {
   if (result.outcome == training::TrainOutcome::kStopped) return "";
   if (result.outcome == training::TrainOutcome::kEarlyStopped) {
-    return fmt::format("{}: {} has been no better in {} validations (training.patience)",
+    return fmt::format("{}: {} has been no better in {} (training.patience)",
                        nothing_done ? "nothing was left to train" : "stopped early",
-                       config.loop.keep_best, config.loop.patience);
+                       config.loop.keep_best, base::counted(config.loop.patience, "validation"));
   }
   if (!nothing_done) return "";
   return fmt::format(
@@ -111,6 +113,8 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
                  "'{}' holds a checkpoint: resume it or choose another output.directory",
                  folder.path().native());
     saved = training::load_run_tokenizers(folder, config);
+  } else {
+    training::require_trainable_start(config);
   }
   training::TrainData data = [&] {
     const Preparing preparing(request.preparing);

@@ -177,11 +177,26 @@ Tokenizers initial_tokenizers(const TrainConfig& config) {
     if (!takes(Vocabulary::kSource)) taken.source = nullptr;
     if (!takes(Vocabulary::kTarget)) taken.target = nullptr;
   }
-  if (!takes(Vocabulary::kLabels)) taken.labels = nullptr;
+  if (!takes(Vocabulary::kLabels)) {
+    taken.labels = nullptr;
+  } else {
+    taken.labels = std::make_shared<data::Labels>(taken.labels->held_by(
+        fmt::format("of '{}', which this run starts from", config.initial.from),
+        "take other parameters than the output layer by training.init_only"));
+  }
   for (const auto& tokenizer : {taken.source, taken.target}) {
     if (tokenizer) require_kind(config, *tokenizer);
   }
   return taken;
+}
+
+void require_trainable_start(const TrainConfig& config) {
+  if (config.initial.from.empty()) return;
+  const io::DType stored = io::narrowest_dtype(config.initial.from);
+  SLUICE_CHECK(stored == io::DType::kFloat32,
+               "'{}' is a quantized model (stored as {}), and training starts from float32 alone; "
+               "name the checkpoint that it was made from",
+               config.initial.from, base::name_of(stored));
 }
 
 std::vector<std::string> set_initial_weights(const Context& context, const TrainConfig& config,
@@ -189,6 +204,7 @@ std::vector<std::string> set_initial_weights(const Context& context, const Train
                                              const layers::Parameters& parameters) {
   std::vector<std::string> lines;
   if (!config.initial.from.empty()) {
+    require_trainable_start(config);
     lines.push_back(take_checkpoint(context, config, tokenizers, parameters));
   }
   const Side sides[] = {{"model.source_embeddings_from", Vocabulary::kSource,

@@ -14,6 +14,10 @@ namespace sluice::training {
 /// configuration asks for.
 Tokenizers initial_tokenizers(const TrainConfig& config);
 
+/// Refuses (ErrorCode::kInvalidArgument) a quantized checkpoint as config.initial.from, which can't
+/// be trained from; looks at its header alone. Errors as io::narrowest_dtype.
+void require_trainable_start(const TrainConfig& config);
+
 /// Gives the parameters of a new model, which fits `tokenizers`, the values of what config.initial
 /// names, once and for all: a resumed run has them in its own checkpoint. Returns lines that tell
 /// people what was taken. Throws ErrorCode::kInvalidArgument, with what would fit, if names or

@@ -131,6 +131,9 @@ TEST(Quantize, RefusesInOneSentence) {
   EXPECT_TRUE(std::filesystem::exists(place / "made/with/it/model.safetensors"));
   place.expect_error({"quantize", "x", "--data", "valid.tsv", "-o", "y"},
                      {"'x' is stored as int8 already"});
+  // Said before data are read, of which there are none.
+  place.expect_train_error({"training.init_from=x", "output.directory=again", "data.tsv=none.tsv"},
+                           {"'x' is a quantized model (stored as int8)", "float32 alone"});
   EXPECT_EQ(place.sluice(with({"--dtype", "int4"})).code, 2);
 }
 
