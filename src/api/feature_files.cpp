@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/frames.h"
 #include "io/directory_swap.h"
 #include "io/output_file.h"
@@ -52,8 +53,8 @@ void require_width(const FeatureModel& model, const std::vector<Array>& arrays) 
     for (const Frames& sequence : array.sequences) {
       if (sequence.values.empty() || sequence.width == model.features()) continue;
       base::fail(ErrorCode::kInvalidArgument,
-                 "{}: its frames have {} features, but the model was trained on frames of {}",
-                 array.where, sequence.width, model.features());
+                 "{}: its frames have {}, but the model was trained on frames of {}", array.where,
+                 base::counted(sequence.width, "feature"), model.features());
     }
   }
 }
@@ -120,6 +121,21 @@ bool is_one_file(const std::string& input) {
   return fs::path(input).extension() != ".npz" && !fs::is_directory(input);
 }
 
+bool is_npy(const std::string& path) { return fs::path(path).extension() == ".npy"; }
+
+/// A file for the frames of a file. Of several arrays, which an archive or a folder may hold, the
+/// answers are a folder, unless there is but one and a file is named.
+bool wants_folder(const std::string& input, const std::vector<Array>& arrays,
+                  const std::string& output) {
+  if (is_one_file(input)) return false;
+  if (!is_npy(output)) return true;
+  SLUICE_CHECK(arrays.size() == 1,
+               "'{}' holds {} arrays, whose answers are a folder with a .npy file for each: name a "
+               "folder, not '{}'",
+               input, arrays.size(), output);
+  return false;
+}
+
 }  // namespace
 
 void run_file(FeatureModel& model, const std::string& input, const std::string& output,
@@ -129,10 +145,11 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
   SLUICE_CHECK((part == 0 && !states.any()) || reason.empty(),
                "sequences can't go through in parts: {}", reason);
   // Before the work: answers that can't be written should not cost an hour.
-  const bool to_folder = model.answers_each_frame() && !is_one_file(input) && !states.any();
-  if (!to_folder) require_writable(output);
+  const bool one_array = !model.answers_each_frame() || states.any();
+  if (one_array || is_one_file(input) || is_npy(output)) require_writable(output);
   const std::vector<Array> arrays = read_arrays(input);
   require_width(model, arrays);
+  const bool to_folder = !one_array && wants_folder(input, arrays, output);
   if (to_folder) io::make_directory(output);
   if (!model.answers_each_frame()) {
     std::vector<float> values;

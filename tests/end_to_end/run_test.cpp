@@ -231,7 +231,7 @@ TEST_F(Run, LearnsAClassOfASequenceByItsName) {
   place_.write("few.txt", "up\n");
   place_.expect_train_error(
       {"data.targets=few.txt", "model.target=classes", "model.pooling=last", "output.directory=o"},
-      {"'few.txt' has 1 lines for 40 sequences"});
+      {"'few.txt' has 1 line for 40 sequences"});
 }
 
 /// What `sluice run --targets` prints behind the name of a metric.
@@ -281,7 +281,7 @@ TEST_F(Run, IsMeasuredOnTargets) {
         {"quantize", "run/best", "-o", "narrow", "--data", features, "--targets", targets}, said);
   };
   refuse("three.npy", "one.npy", {"'three.npy': its frames have 3 features", "frames of 2"});
-  refuse("one.npy", "one.npy", {"'one.npy': its frames have 1 features", "frames of 2"});
+  refuse("one.npy", "one.npy", {"'one.npy': its frames have 1 feature,", "frames of 2"});
   refuse("two.npy", "three.npy", {"'three.npy': its targets have 3 values", "targets of 1"});
 
   place_.train({"data.targets=classes.npz", "model.target=classes", "training.max_epochs=2",
@@ -316,7 +316,7 @@ TEST_F(Run, BadInputIsRefused) {
   place_.expect_train_error(
       {"data.features=bad.npy", "data.targets=bad.npy", "data.validation_features=targets.npz",
        "data.validation_targets=targets.npz", "data.hold_out_run=0", "data.hold_out_every=0"},
-      {"1 features, those to train on 2"});
+      {"1 feature, those to train on 2"});
   std::filesystem::create_directory(place_ / "ragged");
   place_.write("ragged/a.npy", npy_file({1, 2}, std::vector<float>{1.0F, 2.0F}));
   place_.write("ragged/b.npy", npy_file({1, 3}, std::vector<float>{1.0F, 2.0F, 3.0F}));
@@ -339,6 +339,47 @@ TEST_F(Run, BadInputIsRefused) {
   place_.write("nan.npy", npy_file({1, 2}, std::vector<float>{INFINITY, 2.0F}));
   place_.expect_error({"run", "run/best", "nan.npy", "o.npy"}, {"'nan.npy': frame 0, column 0"});
   place_.expect_error({"run", "run/best", "none.npy", "o.npy"}, {"there is no file 'none.npy'"});
+}
+
+TEST_F(Run, AnswersGoToAFileIfOneIsNamed) {
+  place_.train({"training.max_epochs=1"});
+  const Sequence s = sequence(5, 0);
+  const std::string array = npy_file({5, 2}, s.frames);
+  place_.write("one.npz", sluice::testing::zip_file({{"s0.npy", array, false}}));
+  place_.write("one.npy", array);
+  std::filesystem::create_directory(place_ / "folder");
+  place_.write("folder/s0.npy", array);
+  for (const std::string input : {"one.npz", "one.npy", "folder"}) {
+    const Outcome run = place_.sluice({"run", "run/best", input, input + "-out.npy"});
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_EQ(place_.read(input + "-out.npy"), place_.read("one.npz-out.npy"));
+  }
+  ASSERT_EQ(place_.sluice({"run", "run/best", "folder", "out"}).code, 0);
+  EXPECT_EQ(place_.read("out/s0.npy"), place_.read("one.npz-out.npy"));
+  const auto before = place_.files();
+  place_.expect_error({"run", "run/best", "train.npz", "out.npy"},
+                      {"'train.npz' holds 40 arrays", "name a folder, not 'out.npy'"});
+  EXPECT_EQ(place_.files(), before);
+}
+
+TEST_F(Run, TellsBeforeTrainingOfWhatNoBatchCanHold) {
+  const auto refuse = [&](const std::vector<std::string>& overrides,
+                          const std::vector<std::string>& said) {
+    std::vector<std::string> all{"training.max_tokens=20"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    place_.expect_train_error(all, said);
+    all.push_back("data.stream=true");
+    place_.expect_train_error(all, said);
+    // Nothing that was prepared is left half done.
+    EXPECT_FALSE(std::filesystem::exists(place_ / "run/prepared/train.ids"));
+  };
+  refuse({}, {"'train.npz' array 's6'", "11 frames and 11 targets", "training.max_tokens = 20",
+              "data.max_source_tokens"});
+  place_.train({"training.max_tokens=20", "data.max_source_tokens=10", "training.max_epochs=1"});
+  // Who measures takes whatever comes.
+  const Outcome measured =
+      place_.sluice({"run", "run/last", "train.npz", "--targets", "targets.npz"});
+  EXPECT_EQ(measured.code, 0) << measured.err;
 }
 
 TEST_F(Run, StreamsItsSequences) { place_.expect_streams(); }
