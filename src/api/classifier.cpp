@@ -93,10 +93,8 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
   }
   api::warn_of_unknown(corpus.source, *state_->loaded.tokenizers.source);
   const auto lengths = corpus.lengths();
-  data::BatchOptions options{.max_tokens = kTokens, .max_rows = 256, .pool = 1};
-  for (const auto& length : lengths) {
-    options.max_tokens = std::max(options.max_tokens, length.source);
-  }
+  const auto options =
+      data::with_room_for(lengths, {.max_tokens = kTokens, .max_rows = 256, .pool = 1});
   training::PlanCache plans(*state_->loaded.model);
   training::BatchUpload uploads;
   const std::size_t classes = labels().size();
@@ -119,7 +117,9 @@ std::string Classifier::refuse_parts() const { return state_->stream.refusal(); 
 Classified Classifier::classify_part(const std::string& text) {
   state_->stream.require_parts();
   const std::vector<std::string> segmented = state_->segmentation.source({&text, 1});
-  const auto tokens = state_->loaded.tokenizers.source->encode(segmented.front());
+  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.source;
+  const auto tokens = tokenizer.encode(segmented.front());
+  api::warn_of_unknown({tokens}, tokenizer);
   state_->stream.run(tokens, [&](const runtime::Tensor& answer) {
     state_->so_far = state_->context.download<float>(answer);
   });

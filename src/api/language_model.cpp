@@ -49,7 +49,8 @@ std::vector<Hypothesis> LanguageModel::State::generate(const GenerateOptions& op
   std::vector<std::int32_t> prefix;
   if (!options.prefix.empty()) {
     const auto segmented = segmentation.target({&options.prefix, 1});
-    prefix = api::tokenize_prefixes(segmented, 1, tokenizer, options.max_length).front();
+    prefix = api::tokenize_prefix(segmented.front(), fmt::format("the prefix '{}'", options.prefix),
+                                  tokenizer, options.max_length);
   }
   api::TextGeneration generation(context, model(), options, std::move(states), std::move(prefix));
   std::vector<Hypothesis> texts;
@@ -75,6 +76,7 @@ std::vector<Scored> LanguageModel::score(std::span<const std::string> texts,
   const data::TextCorpus corpus(
       api::tokenize(state_->segmentation.target(texts), *state_->loaded.tokenizers.target),
       {features.width, features.values});
+  api::warn_of_unknown(corpus.texts, *state_->loaded.tokenizers.target, "text");
   return api::score(state_->context, *state_->loaded.model, corpus);
 }
 

@@ -73,6 +73,8 @@ std::vector<Scored> SequenceModel::score(
   const data::PairCorpus corpus{
       api::tokenize(state_->segmentation.source(sources), *loaded.tokenizers.source),
       api::tokenize(state_->segmentation.target(targets), *loaded.tokenizers.target)};
+  api::warn_of_unknown(corpus.source, *loaded.tokenizers.source, "source");
+  api::warn_of_unknown(corpus.target, *loaded.tokenizers.target, "target");
   return api::score(state_->context, *loaded.model, corpus);
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
+#include "api/tokenize.h"
 #include "data/batches.h"
 #include "data/tagged_examples.h"
 #include "data/utf8.h"
@@ -105,15 +106,14 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
   std::vector<TaggedSentence> results(sentences.size());
   std::vector<std::vector<std::int32_t>> ids;
   std::vector<std::size_t> place;  // of each of `ids` among the sentences
-  data::BatchOptions batches{.max_tokens = kBatchTokens, .max_rows = options.batch, .pool = 1};
   for (std::size_t i = 0; i < sentences.size(); ++i) {
     results[i].tokens = sentences[i];
     if (sentences[i].empty()) continue;
     ids.push_back(encode(sentences[i], i, *state.loaded.tokenizers.source));
     place.push_back(i);
-    batches.max_tokens = std::max(batches.max_tokens, std::ssize(ids.back()));
   }
   if (ids.empty()) return results;
+  api::warn_of_unknown(ids, *state.loaded.tokenizers.source);
 
   const data::TaggedExamples examples(std::move(ids));
   training::PlanCache plans(*state.loaded.model);
@@ -127,8 +127,11 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
     const auto found = state.context.download<std::int32_t>(plan.labels(plans.arena()));
     state.read_labels(found, host, place, results);
   };
+  const auto lengths = examples.lengths();
+  const auto batches = data::with_room_for(
+      lengths, {.max_tokens = kBatchTokens, .max_rows = options.batch, .pool = 1});
   std::int64_t count = 0;
-  for (const data::BatchRows& rows : data::sorted_batches(examples.lengths(), batches)) {
+  for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
     runtime::run_step(state.context, "batch", ++count, [&] { tag_batch(rows); });
   }
   profile.finish();
@@ -142,6 +145,7 @@ TaggedSentence Tagger::tag_part(std::span<const std::string> tokens) {
   TaggedSentence result;
   result.tokens.assign(tokens.begin(), tokens.end());
   const auto ids = encode(tokens, 0, *state_->loaded.tokenizers.source);
+  api::warn_of_unknown({ids}, *state_->loaded.tokenizers.source);
   state_->stream.run(ids, [&](const runtime::Tensor& found) {
     for (const std::int32_t label : state_->context.download<std::int32_t>(found)) {
       result.labels.push_back(state_->loaded.tokenizers.labels->name(label));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/log.h"
 
 namespace sluice::api {
@@ -19,44 +20,55 @@ TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tok
   return ids;
 }
 
-void warn_of_unknown(const TokenIds& inputs, const data::Tokenizer& tokenizer) {
-  const auto is_unknown = [](const std::vector<std::int32_t>& ids) {
-    return !ids.empty() &&
-           std::ranges::all_of(ids, [](std::int32_t id) { return id == data::kUnknownId; });
-  };
-  const auto first = std::ranges::find_if(inputs, is_unknown);
-  if (first == inputs.end()) return;
-  const std::string which = inputs.size() == 1
-                                ? "the input holds"
-                                : fmt::format("{} of {} inputs (first input {}) hold",
-                                              std::ranges::count_if(inputs, is_unknown),
-                                              inputs.size(), first - inputs.begin() + 1);
+void warn_of_unknown(const TokenIds& texts, const data::Tokenizer& tokenizer,
+                     std::string_view what) {
+  std::int64_t tokens = 0, unknown = 0, only_such = 0;
+  std::size_t first = 0;  // of those with only such, from 1
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::int64_t here = std::ranges::count(texts[i], data::kUnknownId);
+    tokens += std::ssize(texts[i]);
+    unknown += here;
+    if (here > 0 && here == std::ssize(texts[i]) && ++only_such == 1) first = i + 1;
+  }
+  if (unknown == 0) return;
+  const bool one = unknown == 1;
   base::log(base::LogLevel::kWarning,
-            "{} no token of the model's vocabulary ({}, {} ids), which was made of its training "
-            "examples: what it says can't show in the answer",
-            which, tokenizer.kind(), tokenizer.size());
+            "{} of {} in the {} {} not in the model's vocabulary ({}, {} ids), which was made of "
+            "its training examples: what {} is lost{}",
+            unknown, base::counted(tokens, "token"), what, one ? "is" : "are", tokenizer.kind(),
+            tokenizer.size(), one ? "it says" : "they say",
+            only_such == 0 || texts.size() == 1
+                ? ""
+                : fmt::format("; {} of {} {}s hold no other (the first is {} {})", only_such,
+                              texts.size(), what, what, first));
+}
+
+std::vector<std::int32_t> tokenize_prefix(const std::string& text, std::string_view name,
+                                          const data::Tokenizer& tokenizer, std::int64_t most) {
+  std::vector<std::int32_t> ids;
+  try {
+    ids = tokenizer.encode(text);
+  } catch (const Error& error) {
+    base::fail(error.code(), "{}: {}", name, error.what());
+  }
+  SLUICE_CHECK(std::ssize(ids) <= most, "{} has {}, more than the {} of max_length", name,
+               base::counted(ids.size(), "token"), most);
+  const auto unknown = std::ranges::find(ids, data::kUnknownId);
+  SLUICE_CHECK(unknown == ids.end(),
+               "{}: the model can't write its token {}, which the vocabulary ({}, {} ids) lacks",
+               name, unknown - ids.begin() + 1, tokenizer.kind(), tokenizer.size());
+  return ids;
 }
 
 TokenIds tokenize_prefixes(std::span<const std::string> texts, std::size_t inputs,
                            const data::Tokenizer& tokenizer, std::int64_t most) {
-  SLUICE_CHECK(texts.empty() || texts.size() == inputs,
-               "there are {} prefixes for {} inputs; give none, or one for each", texts.size(),
-               inputs);
+  SLUICE_CHECK(texts.empty() || texts.size() == inputs, "{} {} for {}; give none, or one for each",
+               texts.size(), texts.size() == 1 ? "prefix" : "prefixes",
+               base::counted(inputs, "input"));
   TokenIds prefixes;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    try {
-      prefixes.push_back(tokenizer.encode(texts[i]));
-    } catch (const Error& error) {
-      base::fail(error.code(), "the prefix of input {}: {}", i + 1, error.what());
-    }
-    const auto& ids = prefixes.back();
-    SLUICE_CHECK(static_cast<std::int64_t>(ids.size()) <= most,
-                 "the prefix '{}' of input {} has {} tokens, more than the {} of max_length",
-                 texts[i], i + 1, ids.size(), most);
-    const auto unknown = std::find(ids.begin(), ids.end(), data::kUnknownId);
-    SLUICE_CHECK(unknown == ids.end(),
-                 "the prefix '{}' of input {}: the vocabulary of answers, {}, lacks its token {}",
-                 texts[i], i + 1, tokenizer.kind(), unknown - ids.begin() + 1);
+    const std::string name = fmt::format("the prefix '{}' of input {}", texts[i], i + 1);
+    prefixes.push_back(tokenize_prefix(texts[i], name, tokenizer, most));
   }
   return prefixes;
 }

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/tokenizer.h"
@@ -13,13 +14,16 @@ using TokenIds = std::vector<std::vector<std::int32_t>>;
 /// Ids of each input; text that is not UTF-8 is refused with its number, from 1.
 TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tokenizer);
 
-/// Warns, in one line, of inputs that have tokens but none that the vocabulary knows: answers to
-/// them are to nothing that they say.
-void warn_of_unknown(const TokenIds& inputs, const data::Tokenizer& tokenizer);
+/// Warns, in one line, of tokens that the vocabulary doesn't know: how many there are, and in how
+/// many texts none but such. `what` calls the texts: "input".
+void warn_of_unknown(const TokenIds& texts, const data::Tokenizer& tokenizer,
+                     std::string_view what = "input");
 
-/// Ids of what answers are to begin with: none, or one for each input. Refused with the text and
-/// the input's number, from 1, is what the vocabulary lacks, for no answer can begin with it, and
-/// what has more than `most` tokens.
+/// Ids of what an output is to begin with, which errors call `name`. Refused is what the vocabulary
+/// lacks, for no output can begin with it, and what has more than `most` tokens.
+std::vector<std::int32_t> tokenize_prefix(const std::string& text, std::string_view name,
+                                          const data::Tokenizer& tokenizer, std::int64_t most);
+/// The same of none, or one for each input, which errors name by its number, from 1.
 TokenIds tokenize_prefixes(std::span<const std::string> texts, std::size_t inputs,
                            const data::Tokenizer& tokenizer, std::int64_t most);
 

@@ -96,13 +96,13 @@ TEST_F(Sample, PrefixesHoldForSearchAndDraws) {
 
 TEST_F(Sample, RefusesPrefixesThatCannotBe) {
   place_.expect_error({"decode", "run/best", "in.txt", "--prefix", "a zebra"},
-                      {"the prefix 'a zebra' of input 1", "words", "lacks its token 2"});
+                      {"the prefix 'a zebra' of input 1", "token 2", "words", "lacks"});
   place_.expect_error(
       {"decode", "run/best", "in.txt", "--prefix", "a b c", "--max-length", "2"},
       {"the prefix 'a b c' of input 1 has 3 tokens, more than the 2 of max_length"});
   place_.write("prefixes.txt", "a\n");
   place_.expect_error({"decode", "run/best", "in.txt", "--prefixes", "prefixes.txt"},
-                      {"1 prefixes for 4 inputs"});
+                      {"1 prefix for 4 inputs"});
 }
 
 TEST_F(Sample, NamesTheOptionThatIsOutOfRange) {
