@@ -11,6 +11,16 @@ namespace sluice::data {
 /// is given one goes on behind the line, where it else throws.
 using OnBadLine = std::function<void(std::int64_t line, const Error& error)>;
 
+/// The line that a reader refused last: the one that it has come to, unless it says which.
+template <typename Reader>
+std::int64_t refused_line_of(const Reader& reader) {
+  if constexpr (requires { reader.refused_line(); }) {
+    return reader.refused_line();
+  } else {
+    return reader.line_number();
+  }
+}
+
 /// Calls step() until it returns false. `reader` tells which line it has come to: an error that
 /// took no line is the file's, would come again, and is thrown.
 template <typename Reader, typename Step>
@@ -22,7 +32,7 @@ void read_lines_of(const Reader& reader, const OnBadLine& on_bad, const Step& st
     } catch (const Error& error) {
       const bool of_a_line = error.code() == ErrorCode::kFormat && reader.line_number() > before;
       if (!on_bad || !of_a_line) throw;
-      on_bad(reader.line_number(), error);
+      on_bad(refused_line_of(reader), error);
     }
   }
 }

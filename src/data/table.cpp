@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/line_reader.h"
 
 namespace sluice::data {
@@ -81,7 +82,8 @@ void check_names(const std::vector<std::string>& columns, const std::string& whe
 
 }  // namespace
 
-void TableReader::refuse(std::string_view what) const {
+void TableReader::refuse(std::string_view what) {
+  refused_line_ = first_line_;
   fail(ErrorCode::kFormat, "'{}' line {}: {}", lines_.path().string(), first_line_, what);
 }
 
@@ -96,14 +98,16 @@ TableReader::TableReader(const std::filesystem::path& path) : lines_(path) {
 }
 
 std::optional<std::vector<std::string>> TableReader::next() {
+  refused_line_ = 0;
   auto line = lines_.next();
   while (line && line->empty()) line = lines_.next();
   if (!line) return std::nullopt;
   first_line_ = lines_.line_number();
   std::vector<std::string> fields = split(*line);
   if (fields.size() != columns_.size()) {
-    refuse(fmt::format("it has {} field(s), but the first line names {} column(s)", fields.size(),
-                       columns_.size()));
+    refuse(fmt::format("it has {}, but the first line names {}",
+                       base::counted(fields.size(), "field"),
+                       base::counted(columns_.size(), "column")));
   }
   return fields;
 }

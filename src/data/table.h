@@ -48,15 +48,19 @@ class TableReader {
   std::int64_t first_line() const { return first_line_; }
   /// As LineReader::line_number().
   std::int64_t line_number() const { return lines_.line_number(); }
+  /// Of the file, from 1, the line that next() refused last: where its row begins, or of a line
+  /// that is no text itself.
+  std::int64_t refused_line() const { return refused_line_ > 0 ? refused_line_ : line_number(); }
 
  private:
-  [[noreturn]] void refuse(std::string_view what) const;
+  [[noreturn]] void refuse(std::string_view what);
   std::vector<std::string> split(std::string_view line);
 
   LineReader lines_;
   std::vector<std::string> columns_;
   char separator_ = ',';
   std::int64_t first_line_ = 0;
+  std::int64_t refused_line_ = 0;  ///< 0: none that began a row
 };
 
 /// Throws ErrorCode::kFormat for a file without rows.

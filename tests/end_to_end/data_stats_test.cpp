@@ -42,6 +42,7 @@ TEST_F(DataStats, FilesWithoutAGoodExampleAreToldToo) {
   for (const int part : {0, 1}) {
     const auto reason = parts.at(part).at("bad").at(0).at("reason").get<std::string>();
     EXPECT_NE(reason.find("line 2: "), std::string::npos) << reason;
+    EXPECT_EQ(parts.at(part).at("bad").at(0).at("line"), 2) << reason;
   }
   EXPECT_EQ(parts.at(1).at("examples"), 0);
   EXPECT_EQ(parts.at(2).at("examples"), 1);
@@ -69,7 +70,7 @@ TEST_F(DataStats, OfAConfigurationCountsWhatTrainingSees) {
   EXPECT_EQ(train.at("bad_lines"), 2);
   EXPECT_EQ(train.at("bad").at(0).at("line"), 3);
   EXPECT_EQ(train.at("bad").at(1).at("line"), 6);
-  EXPECT_NE(train.at("bad").at(0).at("reason").get<std::string>().find("3 column(s)"),
+  EXPECT_NE(train.at("bad").at(0).at("reason").get<std::string>().find("3 columns"),
             std::string::npos);
   const Json& source = train.at("sides").at(0);
   EXPECT_EQ(source.at("tokens"), 3 + 3 + 1 + 0 + 5 + 1);
@@ -85,7 +86,7 @@ TEST_F(DataStats, OfAConfigurationCountsWhatTrainingSees) {
   EXPECT_EQ(validation.at("seen"), 1);
   EXPECT_EQ(validation.at("sides").at(1).at("unknown"), 1);
   const std::string text = output({"data", "stats", "task.toml"});
-  EXPECT_NE(text.find("'train.tsv' line 3 has 3 column(s)"), std::string::npos) << text;
+  EXPECT_NE(text.find("'train.tsv' line 3 has 3 columns"), std::string::npos) << text;
 }
 
 TEST_F(DataStats, AgreesWithWhatTrainingSays) {

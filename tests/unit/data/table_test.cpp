@@ -58,8 +58,8 @@ TEST(ColumnNames, AreThoseThatATableWouldHave) {
 }
 
 TEST_F(TableTest, RefusesWhatIsNoTableWithItsLine) {
-  refuse("a,b\n1,2\n1,2,3\n", "line 3: it has 3 field(s), but the first line names 2");
-  refuse("a,b\n1\n", "line 2: it has 1 field(s)");
+  refuse("a,b\n1,2\n1,2,3\n", "line 3: it has 3 fields, but the first line names 2 columns");
+  refuse("a,b\n1\n", "line 2: it has 1 field,");
   refuse("a,b\n\"1\n2\",3\n4\n", "line 4");
   refuse("a,b\n\"1\"2,3\n", "line 2: text follows the closing quote of field 1");
   refuse("a,b\n1,\"2\n3,4\n", "line 2: a quote is never closed");
