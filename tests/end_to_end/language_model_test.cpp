@@ -6,37 +6,18 @@
 namespace sluice::end_to_end {
 namespace {
 
-/// A folder with texts to train a language model on, and what trains one into run/.
+/// The texts of Workplace with what trains a model on them into run/, and molecules.
 class TextPlace : public Workplace {
  public:
   TextPlace() {
-    std::string lines;
-    for (int i = 0; i < 200; ++i) lines += std::to_string(i * i) + " is a square\n";
-    write("text", lines);
+    write_texts();
     write("molecules", "CCO\nClCC\nc1ccccc1\nC[C@@H](N)O\nCCO\nClCCl\nc1ccccc1O\nCC(=O)O\n");
-    write("lm.toml", R"([data]
-text = "text"
-hold_out_run = 5
-hold_out_every = 4
-[tokenizer]
-kind = "characters"
-[model]
-kind = "language_model"
-embedding = 8
-hidden = 16
-[training]
-learning_rate = 0.02
-max_tokens = 200
-max_epochs = 0
-max_steps = 40
-validate_every = 20
-[output]
-directory = "run"
-)");
   }
 
   Outcome train_text(const std::vector<std::string>& overrides) const {
-    std::vector<std::string> arguments{"train", "lm.toml"};
+    std::vector<std::string> arguments{"train", "texts.toml"};
+    arguments.insert(arguments.end(),
+                     {"--set", "output.directory=run", "--set", "training.max_steps=40"});
     for (const std::string& override : overrides) {
       arguments.insert(arguments.end(), {"--set", override});
     }
@@ -104,9 +85,9 @@ TEST(LanguageModel, LearnsMolecules) {
 
 TEST(LanguageModel, IsWrittenAsIds) {
   const TextPlace place;
-  place.write("text", "ab\na\nb\n");
+  place.write("squares.txt", "ab\na\nb\n");
   const auto ids_of = [&](const std::vector<std::string>& overrides) {
-    std::vector<std::string> arguments{"data", "ids", "lm.toml", "-o", "ids"};
+    std::vector<std::string> arguments{"data", "ids", "texts.toml", "-o", "ids"};
     for (const std::string& override : overrides) {
       arguments.insert(arguments.end(), {"--set", override});
     }
@@ -127,13 +108,13 @@ TEST(LanguageModel, IsWrittenAsIds) {
 TEST(LanguageModel, TrainingStepsAreMeasured) {
   const TextPlace place;
   const Outcome outcome =
-      place.sluice({"bench", "train", "--config", "lm.toml", "--set", "training.max_rows=8",
+      place.sluice({"bench", "train", "--config", "texts.toml", "--set", "training.max_rows=8",
                     "--batches", "2", "--repeats", "1", "--json", "out.json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(place.read("out.json").find("\"examples\": 16"), std::string::npos);
   EXPECT_EQ(place.sluice({"bench", "report", "out.json"}).code, 0);
   EXPECT_NE(place.sluice({"bench", "train"}).code, 0);
-  EXPECT_NE(place.sluice({"bench", "train", "--config", "lm.toml", "--shapes", "x"}).code, 0);
+  EXPECT_NE(place.sluice({"bench", "train", "--config", "texts.toml", "--shapes", "x"}).code, 0);
 }
 
 // As they stand, but for where the data lies and how long they run.
@@ -151,7 +132,7 @@ TEST(LanguageModel, ExamplesTrain) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_FALSE(place.read(example + "/best/model.safetensors").empty());
   };
-  train("charlm.toml", "text");
+  train("charlm.toml", "squares.txt");
   std::string molecules;
   for (int i = 0; i < 6; ++i) molecules += place.read("molecules");
   place.write("molecules", molecules);
@@ -178,8 +159,9 @@ TEST(LanguageModel, SaysWhatIsWrong) {
                  {"'molecules', line 2", "byte offset 1"});
 
   ASSERT_EQ(place.train_text({"training.max_steps=1"}).code, 0);
-  place.expect_error({"score", "run/last", "text", "text"}, {"language model", "'text'"});
-  place.expect_error({"decode", "run/last", "text"},
+  place.expect_error({"score", "run/last", "squares.txt", "squares.txt"},
+                     {"language model", "'squares.txt'"});
+  place.expect_error({"decode", "run/last", "squares.txt"},
                      {"language_model", "sluice generate or score"});
 }
 

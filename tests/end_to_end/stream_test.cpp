@@ -21,26 +21,11 @@ TEST(Stream, TrainsTheSameModelAndGoesOnExactly) {
 
 // Texts one by one, and as running text whose states are carried on.
 TEST(Stream, TextsOfALanguageModel) {
-  for (const char* bptt : {"0", "7"}) {
+  for (const std::string bptt : {"0", "7"}) {
     const Workplace place;
-    std::string lines;
-    for (int i = 0; i < 200; ++i) lines += std::to_string(i * i) + " is a square\n";
-    place.write("squares.txt", lines);
-    place.write("task.toml", std::string(R"([data]
-text = "squares.txt"
-hold_out_run = 5
-hold_out_every = 4
-[tokenizer]
-kind = "characters"
-[model]
-kind = "language_model"
-embedding = 8
-hidden = 16
-[training]
-max_tokens = 400
-max_rows = 16
-bptt = )") + bptt + "\n");
-    place.expect_streams();
+    place.write_texts();
+    place.expect_streams("texts.toml", {"training.bptt=" + bptt, "training.max_steps=0",
+                                        "training.max_tokens=400", "training.max_rows=16"});
   }
 }
 

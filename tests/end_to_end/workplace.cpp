@@ -74,8 +74,9 @@ std::string to_tsv(const std::vector<std::pair<std::string, std::string>>& pairs
   return text;
 }
 
-std::vector<std::string> train_arguments(const std::vector<std::string>& overrides) {
-  std::vector<std::string> arguments{"train", "task.toml", "--quiet"};
+std::vector<std::string> train_arguments(const std::vector<std::string>& overrides,
+                                         const std::string& task) {
+  std::vector<std::string> arguments{"train", task, "--quiet"};
   for (const std::string& assignment : overrides) {
     arguments.push_back("--set");
     arguments.push_back(assignment);
@@ -122,13 +123,19 @@ Workplace::Workplace() {
   write("task.toml", kTask);
 }
 
-void Workplace::expect_streams() const {
-  const std::string stream = "data.stream=true";
-  train({"training.max_epochs=3", "output.directory=memory"});
-  train({"training.max_epochs=3", "output.directory=whole", stream});
-  train({"training.max_epochs=1", "output.directory=parts", stream});
-  train({"training.max_epochs=2", "output.directory=parts"});
-  train({"training.max_epochs=3", "output.directory=parts", stream});
+void Workplace::expect_streams(const std::string& task,
+                               const std::vector<std::string>& overrides) const {
+  const auto train_into = [&](const std::string& run, const std::string& epochs, bool stream) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), {"training.max_epochs=" + epochs, "output.directory=" + run,
+                           stream ? "data.stream=true" : "data.stream=false"});
+    train(all, task);
+  };
+  train_into("memory", "3", false);
+  train_into("whole", "3", true);
+  train_into("parts", "1", true);
+  train_into("parts", "2", false);
+  train_into("parts", "3", true);
   const auto state_of = [&](const std::string& run) {
     return read(run + "/last/training_state.safetensors");
   };
@@ -140,19 +147,20 @@ void Workplace::expect_streams() const {
   EXPECT_EQ(report.code, 0) << report.err;
 }
 
-void Workplace::train_texts(const std::vector<std::string>& overrides) const {
+void Workplace::write_texts() const {
   std::string lines;
   for (int i = 0; i < 200; ++i) lines += std::to_string(i * i) + " is a square\n";
   write("squares.txt", lines);
   write("texts.toml", kTexts);
-  std::vector<std::string> arguments = train_arguments(overrides);
-  arguments[1] = "texts.toml";
-  const Outcome outcome = sluice(arguments);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
 }
 
-void Workplace::train(const std::vector<std::string>& overrides) const {
-  const Outcome outcome = sluice(train_arguments(overrides));
+void Workplace::train_texts(const std::vector<std::string>& overrides) const {
+  write_texts();
+  train(overrides, "texts.toml");
+}
+
+void Workplace::train(const std::vector<std::string>& overrides, const std::string& task) const {
+  const Outcome outcome = sluice(train_arguments(overrides, task));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
 }
 

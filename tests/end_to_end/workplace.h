@@ -21,11 +21,16 @@ class Workplace {
     return run(folder_.path(), arguments, setting);
   }
   /// `sluice train task.toml --quiet`, with --set before each of `overrides`; must succeed.
-  void train(const std::vector<std::string>& overrides = {}) const;
+  void train(const std::vector<std::string>& overrides = {},
+             const std::string& task = "task.toml") const;
   /// With data.stream training ends with the bits that it ends with in memory, in one go and in
-  /// parts, one of them without. `task.toml` trains at least three epochs into run/.
-  void expect_streams() const;
-  /// A tiny language model of the characters of lines such as "49 is a square" into text/.
+  /// parts, one of them without. `task` with `overrides` trains at least three epochs.
+  void expect_streams(const std::string& task = "task.toml",
+                      const std::vector<std::string>& overrides = {}) const;
+  /// squares.txt, lines such as "49 is a square", and texts.toml, which trains a tiny language
+  /// model of their characters into text/.
+  void write_texts() const;
+  /// Writes and trains it.
   void train_texts(const std::vector<std::string>& overrides = {}) const;
   /// The same as `train`, which must fail; see expect_error.
   void expect_train_error(const std::vector<std::string>& overrides,
@@ -50,7 +55,8 @@ class Workplace {
 std::vector<std::pair<std::string, std::string>> reversals(int count, unsigned seed);
 std::string to_tsv(const std::vector<std::pair<std::string, std::string>>& pairs);
 
-std::vector<std::string> train_arguments(const std::vector<std::string>& overrides);
+std::vector<std::string> train_arguments(const std::vector<std::string>& overrides,
+                                         const std::string& task = "task.toml");
 /// The file of a sequence's state with other numbers for its answer.
 std::string with_answer(const std::string& state, const std::vector<float>& numbers);
 std::vector<std::string> split(std::string_view text, char separator);
