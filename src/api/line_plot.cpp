@@ -152,6 +152,10 @@ std::string line_plot(const Plot& plot) {
     }
   }
   if (x.low > x.high) return "";
+  if (plot.percent && y.low == y.high) {  // there is nothing below none and beyond all
+    y.include(0);
+    y.include(1);
+  }
   x.widen();
   y.widen();
   std::string text = fmt::format(

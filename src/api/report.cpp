@@ -55,7 +55,10 @@ std::string plots(const training::Metrics& metrics, const training::Task& task) 
     const auto at = by_name.try_emplace({rank(name, task), name}, plot_of(name, task)).first;
     at->second.series.push_back({part, &curve});
   }
-  std::string text = "<p>By step; numbers are the last ones.</p>\n";
+  std::string text = by_name.empty()
+                         ? "<p>There is none: the run was shorter than output.log_every steps, and "
+                           "nothing was validated.</p>\n"
+                         : "<p>By step; numbers are the last ones.</p>\n";
   for (const std::string& note : metrics.notes) text += "<p>" + escape_html(note) + "</p>\n";
   text += "<div class=\"plots\">\n";
   for (const auto& [key, plot] : by_name) text += api::line_plot(plot);

@@ -237,6 +237,15 @@ TEST(Report, SaysWhatIsMissing) {
   EXPECT_NE(page.find("The examples could not be read: "), std::string::npos);
   EXPECT_NE(page.find("train.tsv"), std::string::npos);
   EXPECT_NE(page.find("<polyline"), std::string::npos);
+  // A share that is known once stands between none and all.
+  EXPECT_NE(page.find(">0%</text>"), std::string::npos);
+  EXPECT_NE(page.find(">100%</text>"), std::string::npos);
+
+  place.train({"training.max_steps=1", "data.validation_tsv=", "data.tsv=valid.tsv",
+               "output.directory=bare"});
+  ASSERT_EQ(place.sluice({"report", "bare"}).code, 0);
+  EXPECT_NE(place.read("bare/report.html").find("There is none: the run was shorter than"),
+            std::string::npos);
 
   place.expect_error({"report", "nowhere"}, {"'nowhere' holds neither best/ nor last/"});
   std::filesystem::create_directories(place / "cv/fold-1/best");
