@@ -18,6 +18,9 @@ using decoding::Hypothesis;
 using decoding::Sampling;
 using models::LanguageModelDecoding;
 
+// All texts are in memory until they are written.
+constexpr std::int64_t kMostSamples = 100'000'000;
+
 void check(const GenerateOptions& options, const TextStates& states) {
   const bool streams = states.from || states.to;
   SLUICE_CHECK(!options.search || !streams,
@@ -27,8 +30,8 @@ void check(const GenerateOptions& options, const TextStates& states) {
   SLUICE_CHECK(!states.from || options.features.values.empty(),
                "texts that go on from a state have begun, so they can't be given features");
   SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
-  SLUICE_CHECK(options.sample.samples >= 1, "samples is {}; it must be at least 1",
-               options.sample.samples);
+  SLUICE_CHECK(options.sample.samples >= 1 && options.sample.samples <= kMostSamples,
+               "samples is {}; it must be in 1..{}", options.sample.samples, kMostSamples);
 }
 
 template <typename Options>

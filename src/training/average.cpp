@@ -33,6 +33,9 @@ std::vector<std::string> differences(const models::Model& one, const models::Mod
 
 void check_alike(const LoadedModel& first, const fs::path& first_path, const LoadedModel& other,
                  const fs::path& path) {
+  SLUICE_CHECK(first.task == other.task,
+               "'{}' and '{}' cannot be averaged: they hold models of kind {} and {}",
+               first_path.native(), path.native(), first.task->kind(), other.task->kind());
   const std::vector<std::string> found = differences(*first.model, *other.model);
   SLUICE_CHECK(found.empty(),
                "'{}' and '{}' cannot be averaged: their models differ in {}; take checkpoints of "

@@ -7,10 +7,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "training/config_keys.h"
 
 namespace sluice::training {
 namespace {
+
+// A model is trained for each.
+constexpr std::int64_t kMostFolds = 1000;
 
 // Files of every kind of model are named by such keys.
 void refuse_validation_files(const TrainConfig& config) {
@@ -36,10 +40,10 @@ std::filesystem::path fold_folder(const TrainConfig& config, std::int64_t fold) 
 }
 
 TrainConfig fold_config(const TrainConfig& config, std::int64_t folds, std::int64_t fold) {
-  SLUICE_CHECK(folds >= 2,
-               "{} folds are too few: one is held out and the others are trained on, so there must "
-               "be at least 2",
-               folds);
+  SLUICE_CHECK(folds >= 2 && folds <= kMostFolds,
+               "there can't be {} of a cross-validation, in which one is held out and the others "
+               "are trained on: ask for 2 to {}",
+               base::counted(folds, "fold"), kMostFolds);
   refuse_validation_files(config);
   TrainConfig result = config;
   if (result.data.hold_out_run == 0) result.data.hold_out_run = 1;

@@ -27,9 +27,12 @@ TEST(Average, RefusesInOneSentence) {
   const Workplace place;
   place.train({"training.max_steps=2"});
   place.train({"training.max_steps=2", "model.hidden=20", "output.directory=wide"});
+  place.train_texts({"training.max_steps=2"});
   const std::vector<std::string> before = place.files();
   place.expect_error({"average", "out", "run/last", "wide/last"},
                      {"'run/last' and 'wide/last' cannot be averaged", "hidden (", " and 20)"});
+  place.expect_error({"average", "out", "run/last", "text/last"},
+                     {"they hold models of kind seq2seq and language_model\n"});
   place.expect_error({"average", "run/best", "run/last", "run/last"},
                      {"'run/best' is there already"});
   place.expect_error({"average", "out", "run/last", "none"}, {"none"});

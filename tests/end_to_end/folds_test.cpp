@@ -137,8 +137,9 @@ TEST(Folds, GoOnWhereTheyWereStopped) {
 
 TEST(Folds, RefusesWhatCannotBe) {
   const Workplace place;
-  place.expect_error(cross_validation("1"), {"at least 2"});
-  place.expect_error(cross_validation("31"), {"300 examples are 30 runs of 10", "one of every 31"});
+  place.expect_error(cross_validation("1"), {"1 fold ", "ask for 2 to 1000"});
+  place.expect_error(cross_validation("31"),
+                     {"300 examples make 30 runs of 10", "one of every 31"});
   place.expect_error(cross_validation("3", {"data.validation_tsv=valid.tsv"}),
                      {"data.validation_tsv is \"valid.tsv\"", "leave data.validation_tsv out"});
   std::vector<std::string> profiled = cross_validation("3");

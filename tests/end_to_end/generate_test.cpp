@@ -101,7 +101,10 @@ TEST_F(Generate, RefusesWhatContradictsItself) {
     EXPECT_EQ(outcome.code, 2);
     EXPECT_NE(outcome.err.find(options[0]), std::string::npos) << outcome.err;
   }
-  place_.expect_error({"generate", "text/best", "--prefix", "#"}, {"the prefix '#'", "lacks"});
+  place_.expect_error({"generate", "text/best", "--prefix", "#"},
+                      {"the prefix '#': the model can't write its token 1", "characters", "lacks"});
+  place_.expect_error({"generate", "text/best", "--samples", "999999999999"},
+                      {"samples is 999999999999", "1..100000000"});
   place_.expect_error({"generate", "text/best", "--top-p", "2"}, {"top_p is 2"});
 }
 
