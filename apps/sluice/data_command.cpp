@@ -6,6 +6,7 @@
 #include "sluice/data.h"
 #include "sluice/data_statistics.h"
 #include "sluice/error.h"
+#include "sluice/text.h"
 
 namespace sluice::app {
 namespace {
@@ -36,9 +37,8 @@ void add_ids(CLI::App& data) {
   ids->callback([options] {
     const ExportedIds exported = export_ids(options->request, options->directory);
     for (const IdsFile& file : exported.ids) {
-      std::printf("%s: %lld rows, %lld and %lld ids\n", file.path.c_str(),
-                  static_cast<long long>(file.rows), static_cast<long long>(file.first_ids),
-                  static_cast<long long>(file.second_ids));
+      std::printf("%s: %s, %lld and %s\n", file.path.c_str(), counted(file.rows, "row").c_str(),
+                  static_cast<long long>(file.first_ids), counted(file.second_ids, "id").c_str());
     }
     for (const VocabularyFile& file : exported.vocabularies) {
       std::printf("%s: what ids 0 to %lld stand for\n", file.path.c_str(),

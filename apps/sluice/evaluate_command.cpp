@@ -28,9 +28,9 @@ void run(const Options& options) {
   std::printf("chrF2 %.*f  %s\n", digits, scores.chrf, scores.chrf_signature.c_str());
   std::printf("chrF2++ %.*f  %s\n", digits, scores.chrf_plus_plus,
               scores.chrf_plus_plus_signature.c_str());
-  std::printf("exact match %.*f%%  %lld of %lld lines\n", digits,
+  std::printf("exact match %.*f%%  %lld of %s\n", digits,
               100 * static_cast<double>(scores.exact) / static_cast<double>(scores.lines),
-              static_cast<long long>(scores.exact), static_cast<long long>(scores.lines));
+              static_cast<long long>(scores.exact), counted(scores.lines, "line").c_str());
 }
 
 }  // namespace

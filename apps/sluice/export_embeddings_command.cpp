@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "placement_options.h"
 #include "sluice/embeddings.h"
+#include "sluice/text.h"
 
 namespace sluice::app {
 
@@ -27,8 +28,9 @@ void add_export_embeddings(CLI::App& program) {
       "  tensorboard --logdir runs/model/tensorboard");
   command->callback([options] {
     for (const auto& written : export_embeddings(options->model, options->directory)) {
-      std::printf("%s: %zu words of %zu numbers\n", written.parameter.c_str(), written.words,
-                  written.width);
+      std::printf("%s: %s of %s\n", written.parameter.c_str(),
+                  counted(static_cast<std::int64_t>(written.words), "word").c_str(),
+                  counted(static_cast<std::int64_t>(written.width), "number").c_str());
     }
   });
 }

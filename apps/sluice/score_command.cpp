@@ -60,9 +60,9 @@ void run(const Options& options) {
     tokens += score.tokens;
   }
   if (tokens == 0) throw Error(ErrorCode::kInvalidArgument, "there is nothing to score");
-  std::printf("# %zu %s, %lld tokens, perplexity %.5g\n", scores.size(),
-              language_model ? "texts" : "pairs", static_cast<long long>(tokens),
-              std::exp(-total / static_cast<double>(tokens)));
+  std::printf("# %s, %s, perplexity %.5g\n",
+              counted(std::ssize(scores), language_model ? "text" : "pair").c_str(),
+              counted(tokens, "token").c_str(), std::exp(-total / static_cast<double>(tokens)));
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ struct Options {
 std::string score_line(const EntityScores::Type& type) {
   char line[256];
   std::snprintf(line, sizeof line,
-                "%-20s precision %6.2f%%  recall %6.2f%%  F1 %6.2f%%  found %lld of %lld, %lld "
-                "right\n",
+                "%-20s precision %6.2f%%  recall %6.2f%%  F1 %6.2f%%  %lld found, %lld expected, "
+                "%lld right\n",
                 type.name.c_str(), 100 * type.precision, 100 * type.recall, 100 * type.f1,
                 static_cast<long long>(type.predicted), static_cast<long long>(type.expected),
                 static_cast<long long>(type.correct));
@@ -42,8 +42,9 @@ std::string show(const EntityScores& scores, std::size_t sentences) {
   text += score_line(scores.all);
   char line[160];
   std::snprintf(
-      line, sizeof line, "# %zu sentences, %lld tokens, %.2f%% of labels right\n", sentences,
-      static_cast<long long>(scores.tokens),
+      line, sizeof line, "# %s, %s, %.2f%% of labels right\n",
+      counted(static_cast<std::int64_t>(sentences), "sentence").c_str(),
+      counted(scores.tokens, "token").c_str(),
       100 * static_cast<double>(scores.correct_tokens) / static_cast<double>(scores.tokens));
   return text + line;
 }

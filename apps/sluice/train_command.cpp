@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "profile_options.h"
+#include "sluice/text.h"
 #include "sluice/train.h"
 #include "stop_signals.h"
 
@@ -22,9 +23,9 @@ void run(TrainRequest request) {
   request.stop = &signals.requested();
   request.preparing = [&signals](bool now) { signals.end_at_once(now); };
   const TrainReport report = train(request);
-  std::printf("%s after step %lld (%lld whole epochs), %.1f s",
-              report.stopped ? "stopped" : "finished", static_cast<long long>(report.steps),
-              static_cast<long long>(report.epochs), report.seconds);
+  std::printf("%s after step %lld (%s), %.1f s", report.stopped ? "stopped" : "finished",
+              static_cast<long long>(report.steps), counted(report.epochs, "whole epoch").c_str(),
+              report.seconds);
   if (!report.best_metric_name.empty()) {
     std::printf("; best %s %s, after step %lld", report.best_metric_name.c_str(),
                 report.best_metric_text.c_str(), static_cast<long long>(report.best_step));

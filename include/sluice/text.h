@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ std::vector<std::string> read_column(const std::string& path, const std::string&
 
 /// The names in a line as the first of such a file; none if it can't be one.
 std::vector<std::string> column_names(const std::string& line);
+
+/// "1 line", "3 lines": a number of what `noun` names, whose plural ends in s.
+std::string counted(std::int64_t number, std::string_view noun);
 
 /// "; did you mean 'train'?" to end a message about an unknown name with; "" if none is near.
 std::string did_you_mean(std::string_view unknown, std::span<const std::string> known);

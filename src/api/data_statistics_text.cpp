@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "sluice/data_statistics.h"
 
 namespace sluice {
@@ -48,7 +49,7 @@ std::string lengths_table(const PartStatistics& part) {
 }
 
 std::string show(const SideStatistics& side) {
-  std::string text = fmt::format("  {:<10}{} tokens", side.name, side.tokens);
+  std::string text = fmt::format("  {:<10}{}", side.name, base::counted(side.tokens, "token"));
   if (side.unknown) {
     text += fmt::format(", {} unknown ({:.2f}%)", *side.unknown,
                         percent_of(*side.unknown, side.tokens));
@@ -57,10 +58,11 @@ std::string show(const SideStatistics& side) {
 }
 
 std::string show(const ArrayStatistics& arrays) {
-  std::string text =
-      fmt::format("  {:<10}{} arrays of {}, {} sequences, {} frames", arrays.name, arrays.arrays,
-                  arrays.integers ? "integers" : "floating point", arrays.sequences, arrays.frames);
-  text += arrays.width > 0 ? fmt::format(" of {} numbers\n", arrays.width)
+  std::string text = fmt::format(
+      "  {:<10}{} of {}, {}, {}", arrays.name, base::counted(arrays.arrays, "array"),
+      arrays.integers ? "integers" : "floating point", base::counted(arrays.sequences, "sequence"),
+      base::counted(arrays.frames, "frame"));
+  text += arrays.width > 0 ? fmt::format(" of {}\n", base::counted(arrays.width, "number"))
                            : std::string(" that differ in their numbers: training refuses them\n");
   text += fmt::format("  {:<10}{:g} to {:g}, mean {:g}, deviation {:g}; {} NaN, {} infinite\n",
                       "values", arrays.least, arrays.most, arrays.mean, arrays.deviation,

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/dtype.h"
 #include "io/checkpoint.h"
 
@@ -87,9 +88,8 @@ decoding::SequenceState PartStream::standing(const std::vector<float>& answer) {
 std::vector<float> PartStream::go_on(decoding::SequenceState state, const std::string& origin,
                                      std::size_t answers) {
   if (!state.answer.empty() && state.answer.size() != answers) {
-    base::fail(ErrorCode::kFormat,
-               "'{}' holds {} numbers of an answer, but states of this model hold {}", origin,
-               state.answer.size(), answers);
+    base::fail(ErrorCode::kFormat, "'{}' holds {} of an answer, but states of this model hold {}",
+               origin, base::counted(state.answer.size(), "number"), answers);
   }
   try {
     decoding::upload_state(context_, stream_of(1).state(), state.model);

@@ -1,5 +1,6 @@
 #include "sluice/text.h"
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
@@ -27,6 +28,10 @@ std::vector<std::string> read_column(const std::string& path, const std::string&
   std::vector<std::string> fields;
   for (std::vector<std::string>& row : table.rows) fields.push_back(std::move(row[place]));
   return fields;
+}
+
+std::string counted(std::int64_t number, std::string_view noun) {
+  return base::counted(number, noun);
 }
 
 std::string did_you_mean(std::string_view unknown, std::span<const std::string> known) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 
 namespace sluice::data {
 namespace {
@@ -53,9 +54,9 @@ void ConllReader::read_token(std::string_view line, TaggedSentence& sentence) {
   if (column_count_ == 0) column_count_ = columns_.size();
   if (columns_.size() != column_count_) {
     refuse(fmt::format(
-        "has {} columns, but the first line of tokens has {}; a line is one token, and its "
-        "columns stand between {}",
-        columns_.size(), column_count_, tabs_ ? "tabs" : "spaces"));
+        "has {}, but the first line of tokens has {}; a line is one token, and its columns stand "
+        "between {}",
+        base::counted(columns_.size(), "column"), column_count_, tabs_ ? "tabs" : "spaces"));
   }
   if (sentence.tokens.empty()) sentence.first_line = lines_.line_number();
   const std::string_view token = column(options_.token_column, "token");
@@ -95,8 +96,8 @@ void ConllReader::split(std::string_view line) {
 std::string_view ConllReader::column(std::int64_t number, std::string_view what) const {
   const auto count = static_cast<std::int64_t>(columns_.size());
   if (number > count || number < -count) {
-    refuse(fmt::format("has {} columns, so there is no column {} of {}s (data.{}_column)", count,
-                       number, what, what));
+    refuse(fmt::format("has {}, so there is no column {} of {}s (data.{}_column)",
+                       base::counted(count, "column"), number, what, what));
   }
   const std::string_view text =
       columns_[static_cast<std::size_t>(number > 0 ? number - 1 : count + number)];

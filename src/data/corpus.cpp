@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/shuffle.h"
 
 namespace sluice::data {
@@ -39,9 +40,8 @@ std::optional<TextPair> next_tsv_pair(LineReader& reader) {
   if (!line) return std::nullopt;
   const auto tabs = std::count(line->begin(), line->end(), '\t');
   if (tabs != 1) {
-    base::fail(ErrorCode::kFormat,
-               "'{}' line {} has {} column(s); each line must be source, one TAB, target",
-               reader.path().string(), reader.line_number(), tabs + 1);
+    base::fail(ErrorCode::kFormat, "'{}' line {} has {}; each line must be source, one TAB, target",
+               reader.path().string(), reader.line_number(), base::counted(tabs + 1, "column"));
   }
   const std::size_t tab = line->find('\t');
   return TextPair{std::string(line->substr(0, tab)), std::string(line->substr(tab + 1))};
@@ -149,10 +149,11 @@ void require_split(std::int64_t count, std::int64_t run, std::int64_t every, std
                "of every {} runs the one to hold out must be in 0..{}, not {}", every, every,
                which);
   const std::int64_t runs = count / run + (count % run == 0 ? 0 : 1);
-  SLUICE_CHECK(runs >= every,
-               "{} examples are {} runs of {}, too few to hold out one of every {} runs; use "
-               "shorter runs or hold out one of fewer",
-               count, runs, run, every);
+  SLUICE_CHECK(
+      runs >= every,
+      "{} make {} of {}, too few to hold out one of every {} runs; use shorter runs or hold "
+      "out one of fewer",
+      base::counted(count, "example"), base::counted(runs, "run"), run, every);
 }
 
 bool is_held_out(std::int64_t index, std::int64_t run, std::int64_t every, std::int64_t which) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/dtype.h"
 #include "data/text_file.h"
 
@@ -233,9 +234,8 @@ NpyReader::NpyReader(ByteSource source, std::string name)
 }
 
 void NpyReader::refuse_count(const std::string& held) const {
-  base::fail(ErrorCode::kFormat,
-             "{}: its header promises {} numbers, but it holds {}; is it damaged?", name_, count_,
-             held);
+  base::fail(ErrorCode::kFormat, "{}: its header promises {}, but it holds {}; is it damaged?",
+             name_, base::counted(count_, "number"), held);
 }
 
 void NpyReader::read(std::int64_t count, NpyArray& array) {

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/line_reader.h"
 
 namespace sluice::training {
@@ -203,8 +204,9 @@ void FeatureReader::require_partner() {
   }
   const std::int64_t steps = values_ ? values_->length() : std::ssize(labels_->labels());
   if (steps == frames_.length()) return;
-  const std::string what = fmt::format("{} has targets of {} frames, but {} has {} frames",
-                                       target_name(), steps, frames_.name(), frames_.length());
+  const std::string what = fmt::format("{} has targets of {}, but {} has {}", target_name(),
+                                       base::counted(steps, "frame"), frames_.name(),
+                                       base::counted(frames_.length(), "frame"));
   require_same_count(true, true);  // which says more of what is wrong
   fail(ErrorCode::kFormat, "{}", what);
 }
@@ -221,11 +223,11 @@ void FeatureReader::require_same_count(bool more_features, bool more_targets) {
   }
   if (features == targets) return;
   if (!name_rows_.empty()) {
-    fail(ErrorCode::kFormat, "'{}' has {} lines for {} sequences; it needs one label for each",
-         targets_, targets, features);
+    fail(ErrorCode::kFormat, "'{}' has {} for {}; it needs one label for each", targets_,
+         base::counted(targets, "line"), base::counted(features, "sequence"));
   }
-  fail(ErrorCode::kFormat, "'{}' has targets of {} sequences, but there are {} with features",
-       targets_, targets, features);
+  fail(ErrorCode::kFormat, "'{}' has targets of {}, but there are {} with features", targets_,
+       base::counted(targets, "sequence"), features);
 }
 
 std::string FeatureReader::target_name() const {

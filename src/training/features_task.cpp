@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/frame_corpus.h"
 #include "models/features.h"
 #include "training/class_weights.h"
@@ -114,12 +115,14 @@ void FeaturesTask::require_widths(const TrainConfig&, const models::Model& model
   const models::FeaturesConfig& config = dynamic_cast<const models::Features&>(model).config();
   const auto& corpus = dynamic_cast<const data::FrameCorpus&>(*data.validation);
   SLUICE_CHECK(corpus.frames.width == config.features,
-               "{}: its frames have {} features, but the model was trained on frames of {}",
-               corpus.frames.names.front(), corpus.frames.width, config.features);
+               "{}: its frames have {}, but the model was trained on frames of {}",
+               corpus.frames.names.front(), base::counted(corpus.frames.width, "feature"),
+               config.features);
   if (config.has_classes()) return;
   SLUICE_CHECK(corpus.values.width == config.outputs,
-               "{}: its targets have {} values each, but the model was trained on targets of {}",
-               corpus.values.names.front(), corpus.values.width, config.outputs);
+               "{}: its targets have {} each, but the model was trained on targets of {}",
+               corpus.values.names.front(), base::counted(corpus.values.width, "value"),
+               config.outputs);
 }
 
 std::unique_ptr<models::Model> FeaturesTask::make_model(const TrainConfig& config,

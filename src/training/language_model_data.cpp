@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
 #include "data/smiles_tokenizer.h"
@@ -51,10 +52,9 @@ data::FeatureVectors read_vectors(const std::string& path, const std::string& te
   if (path.empty()) return {};
   data::FeatureVectors vectors = data::read_feature_vectors(path);
   if (vectors.size() != static_cast<std::int64_t>(texts)) {
-    base::fail(ErrorCode::kFormat,
-               "'{}' has {} feature vectors for the {} lines of '{}'; it needs "
-               "one for each",
-               path, vectors.size(), texts, text_path);
+    base::fail(ErrorCode::kFormat, "'{}' has {} for the {} of '{}'; it needs one for each", path,
+               base::counted(vectors.size(), "feature vector"), base::counted(texts, "line"),
+               text_path);
   }
   return vectors;
 }
@@ -128,8 +128,9 @@ std::int64_t stretches_of(const TrainConfig& config) {
 
 std::string text_summary(const char* part, std::int64_t texts, std::int64_t tokens,
                          std::int64_t unknown, std::int64_t too_long, std::int64_t empty) {
-  return fmt::format("{}: {} texts, {} tokens ({} unknown); left out: {} too long, {} empty", part,
-                     texts, tokens, unknown, too_long, empty);
+  return fmt::format("{}: {}, {} ({} unknown); left out: {} too long, {} empty", part,
+                     base::counted(texts, "text"), base::counted(tokens, "token"), unknown,
+                     too_long, empty);
 }
 
 std::vector<std::string> read_validation_texts(const TrainConfig& config) {

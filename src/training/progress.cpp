@@ -143,8 +143,10 @@ std::string Progress::line(double now) const {
   if (fraction >= 0) {
     text += fmt::format(" {}{:3.0f}%", options_.terminal ? bar(fraction) : "", 100 * fraction);
   }
-  text += fmt::format(" loss {:.4f} {} tok/s lr {:.3g}", last_.loss,
-                      format_count(tokens_per_second_), last_.learning_rate);
+  text += fmt::format(" loss {:.4f}", last_.loss);
+  // Of a first step nothing is known yet.
+  if (tokens_per_second_ > 0) text += fmt::format(" {} tok/s", format_count(tokens_per_second_));
+  text += fmt::format(" lr {:.3g}", last_.learning_rate);
   if (last_.loss_scale > 0) {
     text += fmt::format(" scale {:g} skipped {}", last_.loss_scale, last_.skipped_steps);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "metrics/bleu_tokens.h"
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
@@ -77,11 +78,10 @@ Tokenizers make_seq2seq_tokenizers(const TrainConfig& config, std::span<const Te
 namespace {
 
 std::string summary(const char* part, const data::CorpusReport& report) {
-  return fmt::format(
-      "{}: {} examples, {} source and {} target tokens ({} unknown); left out: {} "
-      "too long, {} empty",
-      part, report.kept, report.source_tokens, report.target_tokens,
-      report.source_unknown + report.target_unknown, report.too_long, report.empty);
+  return fmt::format("{}: {}, {} source and {} ({} unknown); left out: {} too long, {} empty", part,
+                     base::counted(report.kept, "example"), report.source_tokens,
+                     base::counted(report.target_tokens, "target token"),
+                     report.source_unknown + report.target_unknown, report.too_long, report.empty);
 }
 
 /// The targets of all pairs but those at the (ascending) indices `left_out`.

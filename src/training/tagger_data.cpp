@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/tagged_examples.h"
 #include "data/train_tokenizer.h"
 #include "training/initial_weights.h"
@@ -60,8 +61,9 @@ std::shared_ptr<const data::Tokenizer> make_tagger_vocabulary(
 
 std::string tagger_summary(const char* part, std::int64_t kept, std::int64_t tokens,
                            std::int64_t unknown, std::int64_t too_long) {
-  return fmt::format("{}: {} sentences, {} tokens ({} unknown); left out: {} too long", part, kept,
-                     tokens, unknown, too_long);
+  return fmt::format("{}: {}, {} ({} unknown); left out: {} too long", part,
+                     base::counted(kept, "sentence"), base::counted(tokens, "token"), unknown,
+                     too_long);
 }
 
 void add_tagger_validation(const TrainConfig& config, const std::string& path,

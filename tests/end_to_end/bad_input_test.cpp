@@ -41,9 +41,9 @@ TEST_F(BadInput, Data) {
   refuse({"data.tsv=none.tsv"}, {"there is no file 'none.tsv'"});
   refuse({"data.tsv=."}, {"'.' is a directory"});
   place_.write("bad.tsv", "a\tb\na b c\n");
-  refuse({"data.tsv=bad.tsv"}, {"'bad.tsv' line 2 has 1 column(s)"});
+  refuse({"data.tsv=bad.tsv"}, {"'bad.tsv' line 2 has 1 column;"});
   place_.write("bad.tsv", "a\tb\na\tb\tc\n");
-  refuse({"data.tsv=bad.tsv"}, {"'bad.tsv' line 2 has 3 column(s)"});
+  refuse({"data.tsv=bad.tsv"}, {"'bad.tsv' line 2 has 3 columns"});
   place_.write("bad.tsv", "a\tb\na\tb\nc\t\xff\xfe\n");
   refuse({"data.tsv=bad.tsv"}, {"'bad.tsv' line 3 is not valid UTF-8"});
   place_.write("bad.tsv", "");
@@ -125,7 +125,7 @@ TEST_F(BadInput, TextToDecodeOrScore) {
   place_.expect_error({"decode", "run/best", "in.txt", "--beam", "0"}, {"beam"});
   place_.expect_error({"decode", "run/best", "in.txt", "--nbest", "9"}, {"nbest"});
   place_.expect_error({"decode", "run/best", "--attention", "out.svg"}, {"--attention"});
-  place_.expect_error({"score", "run/best", "bad.txt"}, {"'bad.txt' line 1 has 1 column(s)"});
+  place_.expect_error({"score", "run/best", "bad.txt"}, {"'bad.txt' line 1 has 1 column;"});
   place_.expect_error({"score", "run/best", "in.txt", "bad.txt"}, {"bad.txt"});
   place_.write("empty", "");
   place_.expect_error({"score", "run/best", "empty"}, {"'empty' is empty"});

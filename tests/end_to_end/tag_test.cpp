@@ -99,7 +99,7 @@ TEST_F(Tag, WritesTokensAndLabelsAsIds) {
   EXPECT_EQ(place_.read("ids/labels.txt"), "X\nY\n");
   EXPECT_EQ(place_.read("ids/source.vocab"), "<pad>\n<unk>\n<s>\n</s>\nb\na\n");
   EXPECT_EQ(outcome.out,
-            "ids/train.ids: 2 rows, 3 and 3 ids\nids/valid.ids: 1 rows, 1 and 1 ids\n"
+            "ids/train.ids: 2 rows, 3 and 3 ids\nids/valid.ids: 1 row, 1 and 1 id\n"
             "ids/source.vocab: what ids 0 to 5 stand for\n"
             "ids/labels.txt: what ids 0 to 1 stand for\n");
 }
@@ -149,20 +149,32 @@ TEST_F(Tag, LabelsTokensAndScoresThem) {
   EXPECT_NE(itself.out.find("100.00% of labels right"), std::string::npos) << itself.out;
 }
 
+TEST_F(Tag, WarnsOfTokensThatTheModelDoesNotKnow) {
+  place_.train({"training.max_epochs=1"});
+  const Outcome tagged =
+      place_.sluice({"tag", "run/best"}, {.input = "mr\nunheard\n\nin\nna\n\nof\n"});
+  EXPECT_EQ(tagged.code, 0);
+  EXPECT_TRUE(tagged.err.starts_with("sluice: warning: 2 of 5 tokens in the input are not in the"))
+      << tagged.err;
+  EXPECT_TRUE(tagged.err.ends_with("; 1 of 3 inputs hold no other (the first is input 3)\n"))
+      << tagged.err;
+}
+
 // It is in no answer, so it is missed: what can't be found counts as much as what wasn't.
 TEST_F(Tag, ALabelThatTheModelLacksIsMissedInScores) {
   place_.train();
   const std::string known = "mr\tO\nna\tB-per\nnb\tI-per\n\nin\tO\nnb\tB-loc\n\n";
   place_.write("known.conll", known);
   const Outcome before = place_.sluice({"tag", "run/best", "known.conll", "--score"});
-  EXPECT_NE(before.out.find("found 2 of 2, 2 right"), std::string::npos) << before.out;
+  EXPECT_NE(before.out.find("2 found, 2 expected, 2 right"), std::string::npos) << before.out;
   place_.write("new.conll", known + "the\tO\nna\tB-ship\n\n");
   const Outcome scored = place_.sluice({"tag", "run/best", "new.conll", "--score"});
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_TRUE(std::regex_search(
-      scored.out, std::regex("ship +precision +0.00%  recall +0.00%  F1 +0.00%  found 0 of 1")))
+      scored.out,
+      std::regex("ship +precision +0.00%  recall +0.00%  F1 +0.00%  0 found, 1 expected")))
       << scored.out;
-  EXPECT_NE(scored.out.find("found 2 of 3, 2 right"), std::string::npos) << scored.out;
+  EXPECT_NE(scored.out.find("2 found, 3 expected, 2 right"), std::string::npos) << scored.out;
   EXPECT_NE(scored.out.find("# 3 sentences, 7 tokens, 85.71% of labels right"), std::string::npos)
       << scored.out;
 }
@@ -304,7 +316,7 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   EXPECT_EQ(place_.read("s"), before);
   place_.write("bad", with_answer(before, {1}));
   place_.expect_error({"tag", "run/best", "--state", "bad"},
-                      {"'bad' holds 1 numbers of an answer", "hold 0"}, {.input = "na\n"});
+                      {"'bad' holds 1 number of an answer", "hold 0"}, {.input = "na\n"});
 
   place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
                       {.input = "a\n\nb\n"});
@@ -349,7 +361,7 @@ TEST_F(Tag, RefusesBadInput) {
                             {"training.class_weights is 'balanced'", "CRF"});
   place_.write("bad.conll", "mr\tO\nna\n");
   place_.expect_train_error({"data.conll=bad.conll"},
-                            {"'bad.conll' line 2", "has 1 columns", "has 2"});
+                            {"'bad.conll' line 2", "has 1 column,", "has 2"});
   place_.write("bad.conll", "mr\tO\n\nna\tB-org\n");
   place_.expect_train_error({"data.validation_conll=bad.conll"},
                             {"'bad.conll' line 3", "'B-org'", "B-loc, B-per, I-per, O"});
@@ -361,7 +373,7 @@ TEST_F(Tag, RefusesBadInput) {
 
   place_.train({"training.max_epochs=1"});
   place_.write("bad.conll", "mr\tO\nna\n");
-  place_.expect_error({"tag", "run/best", "bad.conll"}, {"'bad.conll' line 2", "has 1 columns"});
+  place_.expect_error({"tag", "run/best", "bad.conll"}, {"'bad.conll' line 2", "has 1 column,"});
   place_.write("bad.conll", "mr\xff\n");
   place_.expect_error({"tag", "run/best", "bad.conll"}, {"'bad.conll' line 1", "UTF-8"});
   place_.write("bad.conll", "mr\n");

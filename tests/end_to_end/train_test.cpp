@@ -229,7 +229,7 @@ TEST(Train, RefusesChangedKeysBeforeDataAreRead) {
                            {"'run' was started with other values of model.hidden (",
                             ", now 20), model.forget_bias (0, now 1)",
                             "set them as they were, or choose another output.directory"});
-  place.expect_train_error({"training.max_steps=6"}, {"'train.tsv' line 1 has 1 column(s)"});
+  place.expect_train_error({"training.max_steps=6"}, {"'train.tsv' line 1 has 1 column;"});
   place.expect_error({"train", "task.toml", "--quiet", "--fresh"}, {"'run' holds a checkpoint"});
 }
 

@@ -65,8 +65,8 @@ TEST_F(ConllTest, RefusesWhatIsNoTable) {
   refuse("", " holds no sentence");
   refuse(" \n\t\n-DOCSTART-\tO\n", " holds no sentence");
   refuse("a\tO\nb\tO\tx\n", " line 2: has 3 columns, but the first line of tokens has 2");
-  refuse("a\tO\nb O\n", " line 2: has 1 columns");
-  refuse("a O\n\nb\n", " line 3: has 1 columns");
+  refuse("a\tO\nb O\n", " line 2: has 1 column,");
+  refuse("a O\n\nb\n", " line 3: has 1 column,");
   refuse("a\tO\n\tO\n", " line 2: the token is empty");
   refuse("a\tO\nb\t\n", " line 2: the label is empty");
   refuse("a\tO\nNew York\tO\n", " line 2: the token 'New York' holds white space");

@@ -124,8 +124,8 @@ TEST_F(NpyTest, RefusesWhatItCannotRead) {
 TEST_F(NpyTest, RefusesWhatIsNotThere) {
   const std::string one = bytes_of<float>({1});
   refuse(npy(dictionary("<f4", "(2,)"), one), "promises 2 numbers, but it holds 1");
-  refuse(npy(dictionary("<f4", "(1,)"), one + "x"), "promises 1 numbers");
-  refuse(npy(dictionary("<f4", "(1,)"), one + one), "promises 1 numbers");
+  refuse(npy(dictionary("<f4", "(1,)"), one + "x"), "promises 1 number,");
+  refuse(npy(dictionary("<f4", "(1,)"), one + one), "promises 1 number,");
   refuse(npy(dictionary("<f4", "(1000000000000000,)"), one), "promises 1000000000000000 numbers");
   refuse(npy(dictionary("<f4", "(4611686018427387904, 4611686018427387904)"), one),
          "no file holds");

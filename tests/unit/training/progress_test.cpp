@@ -77,6 +77,14 @@ TEST(Progress, PlainLinesElsewhere) {
   EXPECT_EQ(run.take(), "epoch 1 step 22 loss 2.5000 850 tok/s lr 0.001\n");
 }
 
+// One step has no speed, and none is better than "0 tok/s".
+TEST(Progress, SaysNoSpeedBeforeItIsKnown) {
+  FakeRun run(false);
+  run.step(-1);
+  run.progress.finish();
+  EXPECT_EQ(run.take(), "epoch 1 step 1 loss 2.5000 lr 0.001\n");
+}
+
 TEST(Progress, ShowsWorkBesideTheStepsOnATerminal) {
   FakeRun run(true);
   const auto work = [&](std::string_view what, double done, double seconds) {
@@ -121,7 +129,7 @@ TEST(Progress, TellsOfTheLossScale) {
   ProgressReport report{1, 2, -1, 500, 2.5, 1e-3, 65536, 3};
   progress.update(report);
   progress.finish();
-  EXPECT_EQ(out.str(), "epoch 1 step 2 loss 2.5000 0 tok/s lr 0.001 scale 65536 skipped 3\n");
+  EXPECT_EQ(out.str(), "epoch 1 step 2 loss 2.5000 lr 0.001 scale 65536 skipped 3\n");
 }
 
 }  // namespace

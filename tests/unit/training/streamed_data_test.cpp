@@ -170,7 +170,9 @@ std::vector<ExampleIds> random_examples(std::size_t count) {
 ExampleStore stored(const std::filesystem::path& path, const std::vector<ExampleIds>& examples) {
   ExampleStoreWriter writer(path);
   for (const ExampleIds& example : examples) writer.add(example);
-  writer.finish("key", {.kept = std::ssize(examples)});
+  data::CorpusReport report;
+  report.kept = std::ssize(examples);
+  writer.finish("key", report);
   return ExampleStore::open(path, "key").value();
 }
 

@@ -178,12 +178,12 @@ TEST_F(StreamedKinds, BadExamplesAreRefusedWithTheirPlace) {
   config_.data.hold_out_run = config_.data.hold_out_every = 0;
   config_.data.conll = folder_.write("a.conll", "a\tO\nb\n").string();
   const auto tagger = [&] { stream_tagger_data(config_, nullptr); };
-  refuse(tagger, "line 2: has 1 columns");
+  refuse(tagger, "line 2: has 1 column,");
   folder_.write("a.conll", "\n");
   refuse(tagger, "holds no sentence");
   config_.data.table = folder_.write("a.csv", "text,label\na,b\na b\n").string();
   const auto classifier = [&] { stream_classifier_data(config_, nullptr); };
-  refuse(classifier, "line 3: it has 1 field(s)");
+  refuse(classifier, "line 3: it has 1 field,");
   folder_.write("a.csv", "text,label\na,\n");
   refuse(classifier, "line 2: the column 'label' is empty");
   folder_.write("a.csv", "");

@@ -411,7 +411,7 @@ TEST_P(TrainerTest, RefusesToResumeAnotherRun) {
   ::testing::internal::CaptureStderr();
   Trainer(context_, config, reversal_data(config), Start::kResume);
   const std::string warning = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(warning.find("saved with 1 threads"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("saved with 1 thread on"), std::string::npos) << warning;
 }
 
 TEST_P(TrainerTest, NeedsExamplesForWhatValidationDecides) {
