@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "data/corpus.h"
 #include "data/frames.h"
 #include "data/line_reader.h"
@@ -84,8 +85,8 @@ ScannedTexts scan_aligned(const std::string& source, const std::string& target,
       if (part.bad.size() == kBadLines) part.bad.pop_back();
       part.bad.push_back(
           {part.files[side], static_cast<std::int64_t>(common) + 1,
-           fmt::format("'{}' has {} lines more than '{}', from line {} on", part.files[side],
-                       surplus, part.files[1 - side], common + 1)});
+           fmt::format("'{}' has {} more than '{}', from line {} on", part.files[side],
+                       base::counted(surplus, "line"), part.files[1 - side], common + 1)});
     }
     texts.sides[side].resize(common);
   }

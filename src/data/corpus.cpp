@@ -66,8 +66,9 @@ std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_pat
   std::vector<std::string> targets = read_lines(target_path);
   if (sources.size() != targets.size()) {
     base::fail(ErrorCode::kFormat,
-               "'{}' has {} lines but '{}' has {}; line-aligned files need the same number",
-               source_path.string(), sources.size(), target_path.string(), targets.size());
+               "'{}' has {} but '{}' has {}; line-aligned files need the same number",
+               source_path.string(), base::counted(sources.size(), "line"), target_path.string(),
+               targets.size());
   }
   require_lines(sources.size(), source_path);
   std::vector<TextPair> pairs(sources.size());

@@ -63,6 +63,8 @@ TEST(Evaluate, RefusesWhatDoesNotFit) {
   place.write("bad", "a\n\xc3(\n");
   place.write("empty", "");
   place.expect_error({"evaluate", "two", "three"}, {"'two' has 2 lines but 'three' has 3"});
+  place.write("one", "a\n");
+  place.expect_error({"evaluate", "one", "two"}, {"'one' has 1 line but 'two' has 2"});
   place.expect_error({"evaluate", "two", "none"}, {"there is no file 'none'"});
   place.expect_error({"evaluate", "bad", "two"}, {"'bad' line 2 is not valid UTF-8"});
   place.expect_error({"evaluate", "empty", "empty"}, {"'empty' is empty"});
