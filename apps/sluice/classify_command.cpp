@@ -79,6 +79,7 @@ std::vector<std::string> texts_of(const Options& options, const Classifier& mode
 }
 
 void score(const Options& options) {
+  require_other_than(options.input, {options.output});
   require_outputs({options.output});
   const Measurement found = measure({.model = options.model,
                                      .kind = "classifier",
@@ -91,6 +92,7 @@ void score(const Options& options) {
 }
 
 void run(const Options& options) {
+  require_other_than(options.input, {options.output, options.states.to});
   require_two_files(options.output, options.states.to);
   require_outputs({options.output, options.states.to});
   Classifier model = Classifier::load(options.model, options.placement, options.segmenters);

@@ -55,6 +55,7 @@ std::string format_answers(const Options& options, const std::vector<Decoded>& d
 }
 
 void run(const Options& options) {
+  require_other_than(options.input, {options.output, options.attention});
   require_outputs({options.output, options.attention});
   SequenceModel model = SequenceModel::load(options.model, options.placement, options.segmenters);
   const std::vector<std::string> lines = read_lines(options.input);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "sluice/error.h"
 #include "sluice/text.h"
@@ -12,6 +13,17 @@ namespace sluice::app {
 void require_outputs(std::initializer_list<std::string> files) {
   for (const std::string& file : files) {
     if (!file.empty()) require_writable(file);
+  }
+}
+
+void require_other_than(const std::string& input, std::initializer_list<std::string> outputs) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  if (!fs::is_regular_file(input, none) && !fs::is_directory(input, none)) return;
+  for (const std::string& output : outputs) {
+    if (output.empty() || !fs::equivalent(input, output, none)) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                "'" + output + "' is the input, which would be replaced; name another output");
   }
 }
 

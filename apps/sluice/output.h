@@ -10,6 +10,10 @@ namespace sluice::app {
 /// empty name is none.
 void require_outputs(std::initializer_list<std::string> files);
 
+/// Throws ErrorCode::kInvalidArgument if one of the outputs, which may be empty names, is the file
+/// or folder of the input, which it would replace.
+void require_other_than(const std::string& input, std::initializer_list<std::string> outputs);
+
 /// Writes a command's answers to a file (write_text) or, if `file` is empty, to standard output.
 /// Once it returns, all of them have been taken. Throws ErrorCode::kIo.
 void write_output(const std::string& file, std::string_view text);

@@ -21,6 +21,7 @@ struct Options {
 };
 
 void run(const Options& options) {
+  require_other_than(options.input, {options.output, options.states.to});
   require_two_files(options.output, options.states.to);
   require_outputs({options.states.to});
   FeatureModel model = FeatureModel::load(options.model, options.placement);

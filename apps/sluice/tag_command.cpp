@@ -88,6 +88,7 @@ std::string answer(Tagger& tagger, const std::vector<TaggedSentence>& read,
 }
 
 void run(const Options& options) {
+  require_other_than(options.input, {options.output, options.states.to});
   require_two_files(options.output, options.states.to);
   require_outputs({options.output, options.states.to});
   Tagger tagger = Tagger::load(options.model, options.placement);

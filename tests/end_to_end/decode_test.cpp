@@ -235,6 +235,18 @@ TEST(Decode, WarnsOfTokensThatSayNothingToTheModel) {
   EXPECT_TRUE(one.ends_with(": what it says is lost\n")) << one;
 }
 
+TEST(Decode, LeavesItsInputAsItIs) {
+  const Workplace place;
+  place.train({"training.max_steps=4"});
+  place.write("in.txt", "a b\n");
+  std::filesystem::create_symlink("in.txt", place / "link");
+  for (const std::string output : {"in.txt", "./in.txt", "link"}) {
+    place.expect_error({"decode", "run", "in.txt", "-o", output},
+                       {"'" + output + "' is the input, which would be replaced"});
+  }
+  EXPECT_EQ(place.read("in.txt"), "a b\n");
+}
+
 TEST(Decode, TakesTheFolderOfARun) {
   const Workplace place;
   const auto answers = [&](const std::string& model) {

@@ -357,6 +357,12 @@ TEST_F(Run, AnswersGoToAFileIfOneIsNamed) {
   ASSERT_EQ(place_.sluice({"run", "run/best", "folder", "out"}).code, 0);
   EXPECT_EQ(place_.read("out/s0.npy"), place_.read("one.npz-out.npy"));
   const auto before = place_.files();
+  for (const std::string input : {"one.npy", "folder"}) {
+    place_.expect_error({"run", "run/best", input, input},
+                        {"'" + input + "' is the input, which would be replaced"});
+  }
+  EXPECT_EQ(place_.read("one.npy"), array);
+  EXPECT_EQ(place_.read("folder/s0.npy"), array);
   place_.expect_error({"run", "run/best", "train.npz", "out.npy"},
                       {"'train.npz' holds 40 arrays", "name a folder, not 'out.npy'"});
   EXPECT_EQ(place_.files(), before);
