@@ -87,7 +87,7 @@ void OutputLoss::for_parts(const Context& context, const runtime::Arena& arena,
                            std::int64_t columns,
                            const std::function<void(const Part&)>& use) const {
   const std::int64_t time = input.activations.size(0), rows = input.activations.size(1);
-  const std::int64_t tokens_at_once = type == type_ ? logit_tokens_ : logit_tokens_ / 2;
+  const std::int64_t tokens_at_once = type == type_ ? logit_tokens_ : logit_capacity() / 2;
   const std::int64_t most = std::max<std::int64_t>(1, tokens_at_once / rows);
   for (std::int64_t first = 0; first < time; first += most) {
     Part part;

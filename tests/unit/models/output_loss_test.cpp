@@ -57,7 +57,6 @@ class OutputLossTest : public testing::OnDevice {
             context_.download<float>(stored(d_activations, DType::kFloat32))};
   }
 
- private:
   Tensor stored(const Tensor& values, DType dtype) {
     const Tensor converted = poisoned(dtype, values.shape());
     kernels::elementwise::convert(context_, values, converted);
@@ -141,6 +140,50 @@ TEST_P(OutputLossTest, ManyClassesIn16BitsAreCloseToFloat32) {
     check("bfloat16", DType::kBFloat16, 0x1p-9);
     if (!small) check("float16", DType::kFloat16, 0x1p-12);
   }
+}
+
+// Predictions are of logits in float32, in memory that is booked for those of training: on a GPU as
+// many of 16 bits.
+TEST_P(OutputLossTest, PredictsInputsOfManyClassesIn16Bits) {
+  constexpr std::int64_t kTime = 5, kRows = 33, kWidth = 8, kVocabulary = 1032;
+  context_.set_precision(runtime::Precision::parse("bfloat16"));
+  layers::Parameters parameters;
+  const layers::Linear layer(parameters, "output", kWidth, kVocabulary);
+  parameters.allocate(context_, DType::kFloat32, true);
+  parameters.initialize(context_, 5);
+  runtime::ArenaPlanner planner;
+  const auto scope = std::make_unique<runtime::ScratchScope>(planner);
+  OutputLoss output(context_, layer, planner, kTime, kRows, DType::kBFloat16, DType::kFloat32,
+                    true);
+  const runtime::Arena arena(*device_, planner);
+  output.pack(context_, arena, parameters);
+  // Each row has a one, so that its logits are a column of the weights.
+  std::vector<float> ones(kTime * kRows * kWidth);
+  for (std::size_t n = 0; n < kTime * kRows; ++n) ones[n * kWidth + n % kWidth] = 1;
+  const auto weight = get<float>(parameters.value(layer.weight()));
+  const auto bias = get<float>(parameters.value(layer.bias()));
+  std::vector<std::int32_t> best(kWidth, 1);
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    const auto logit = [&](std::int32_t token) {
+      const auto j = static_cast<std::size_t>(token);
+      return static_cast<float>(base::BFloat16(weight[j * kWidth + i])) + bias[j];
+    };
+    for (std::int32_t token = 2; token < kVocabulary; ++token) {
+      if (logit(token) > logit(best[i])) best[i] = token;
+    }
+  }
+  std::vector<std::int32_t> expected(kTime * kRows, 3);
+  const Tensor tokens = put(expected, Shape{kTime, kRows});
+  for (std::size_t n = kRows; n < expected.size(); ++n) expected[n] = best[(n - kRows) % kWidth];
+  Batch batch;
+  batch.target_lengths = put(std::vector<std::int32_t>(kRows, kTime));
+  Pass pass;
+  pass.sampling = put_number(1.0);
+  pass.dropout = put_key({7, 2, 0});
+  output.schedule_inputs(context_, arena, parameters,
+                         stored(put(ones, Shape{kTime, kRows, kWidth}), DType::kBFloat16), tokens,
+                         batch, pass, 2);
+  EXPECT_EQ(get<std::int32_t>(tokens), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, OutputLossTest, testing::devices(), testing::device_name);
