@@ -114,6 +114,40 @@ class Embedding : public testing::OnDevice {
     release_memory();
   }
 
+  /// Rows of three tables of numbers that count up, which lie apart and go into places that do.
+  template <typename T>
+  void check_tables(std::int64_t features) {
+    constexpr std::int64_t kTables = 3, kRows = 7, kCount = 5;
+    const Shape shape{kTables, kRows + 1, features};
+    std::vector<T> values(static_cast<std::size_t>(shape.element_count()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<T>(static_cast<float>(i));
+    }
+    const Tensor tables = put(values, shape).slice(1, 1, kRows + 1);
+    const std::vector<std::int32_t> tokens{6, 0, 2, 2, 5};
+    for (const bool picks : {true, false}) {
+      const Shape room{kTables, kCount + 2, features};
+      const Tensor whole =
+          put(std::vector<T>(static_cast<std::size_t>(room.element_count())), room);
+      gather(context_, tables, picks ? put(tokens) : Tensor(), whole.slice(1, 1, kCount + 1));
+      const auto got = get<T>(whole);
+      std::size_t at = 0;
+      for (std::int64_t table = 0; table < kTables; ++table) {
+        for (std::int64_t i = -1; i <= kCount; ++i) {
+          const bool inside = i >= 0 && i < kCount;
+          const std::int64_t row =
+              inside ? 1 + (picks ? tokens[static_cast<std::size_t>(i)] : i) : 0;
+          for (std::int64_t j = 0; j < features; ++j, ++at) {
+            const auto from = static_cast<std::size_t>((table * (kRows + 1) + row) * features + j);
+            ASSERT_EQ(static_cast<float>(got[at]), inside ? static_cast<float>(values[from]) : 0)
+                << features << " features, " << table << " " << i << " " << j;
+          }
+        }
+      }
+    }
+    release_memory();
+  }
+
   /// Of each element of a table.
   struct Exact {
     std::vector<double> sums, sizes;  ///< of all terms, and of their magnitudes
@@ -140,37 +174,6 @@ TEST_P(Embedding, GathersAndAddsBack) {
   check<float>(4, 6, 0, 3, -1);
   check<float, base::BFloat16>(50, 130, 40, 17, 0);
   check<float, base::Float16>(11, 7, 5, 3, -1);
-}
-
-// Layers of a state, in all types that states and tokens have.
-TEST_P(Embedding, GathersTheSameRowsOfEachPart) {
-  const auto check_parts = [&]<typename T>(T, std::int64_t features) {
-    const Shape shape{3, 7, features};
-    std::vector<T> table(static_cast<std::size_t>(shape.element_count()));
-    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(static_cast<float>(i));
-    const std::vector<std::int32_t> rows{6, 0, 2, 2, 5};
-    const Tensor out = poisoned(dtype_of<T>(), {3, 5, features});
-    gather(context_, put(table, shape), put(rows), out);
-    const auto picked = get<T>(out);
-    const auto width = static_cast<std::size_t>(features);
-    for (std::size_t i = 0; i < picked.size(); ++i) {
-      const std::size_t part = i / (5 * width), row = i / width % 5;
-      const auto from = static_cast<std::size_t>(rows[row]);
-      ASSERT_EQ(static_cast<float>(picked[i]),
-                static_cast<float>(table[(part * 7 + from) * width + i % width]))
-          << features << " features, element " << i;
-    }
-  };
-  for (const std::int64_t features : {1, 5, 8, 40}) {
-    check_parts(float{}, features);
-    check_parts(std::int32_t{}, features);
-    check_parts(base::BFloat16{}, features);
-    check_parts(base::Float16{}, features);
-  }
-  const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
-  const Tensor table = put(std::vector<float>(24, 1.0f), Shape{2, 4, 3});
-  EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kFloat32, {2, 3})), Error);
-  EXPECT_THROW(gather(context_, table, tokens, poisoned(DType::kBFloat16, {2, 2, 3})), Error);
 }
 
 // Far more tokens than rows, tokens that nearly all are one, and more rows than tokens.
@@ -205,37 +208,25 @@ TEST_P(Embedding, DropsOutOnTheWay) {
   check_dropout<base::BFloat16>(3001, 132, 13, 21);
 }
 
-// Of tables and into places that lie apart, picked or in order.
+// Of tables and into places that lie apart, picked or in order, in all types that states and tokens
+// have.
 TEST_P(Embedding, GathersFromSeveralTables) {
-  for (const std::int64_t features : {8, 5}) {
-    constexpr std::int64_t kTables = 3, kRows = 11, kCount = 6;
-    const auto values = random_values<float>(engine_, kTables * kRows * features);
-    const Tensor tables = put(values, Shape{kTables, kRows, features});
-    const auto tokens = random_tokens(kCount, kRows - 1);
-    for (const bool picks : {true, false}) {
-      const Tensor whole =
-          put(std::vector<float>(static_cast<std::size_t>(kTables * (kCount + 2) * features)),
-              Shape{kTables, kCount + 2, features});
-      gather(context_, tables.slice(1, 1, kRows), picks ? put(tokens) : Tensor(),
-             whole.slice(1, 1, kCount + 1));
-      const auto got = get<float>(whole);
-      for (std::int64_t table = 0; table < kTables; ++table) {
-        for (std::int64_t i = 0; i < kCount + 2; ++i) {
-          const bool inside = i >= 1 && i <= kCount;
-          const std::int64_t row =
-              !inside ? 0 : 1 + (picks ? tokens[static_cast<std::size_t>(i - 1)] : i - 1);
-          for (std::int64_t j = 0; j < features; ++j) {
-            const auto from = static_cast<std::size_t>((table * kRows + row) * features + j);
-            const auto to = static_cast<std::size_t>((table * (kCount + 2) + i) * features + j);
-            ASSERT_EQ(got[to], inside ? values[from] : 0) << table << " " << i << " " << j;
-          }
-        }
-      }
-    }
-    const Tensor small = poisoned(DType::kFloat32, {kTables, kCount, features});
-    EXPECT_THROW(gather(context_, tables, put(random_tokens(kCount + 1, kRows)), small), Error);
-    EXPECT_THROW(gather(context_, tables.slice(0, 0, 2), {}, small), Error);
+  for (const std::int64_t features : {1, 5, 8, 40}) {
+    check_tables<float>(features);
+    check_tables<std::int32_t>(features);
+    check_tables<base::BFloat16>(features);
+    check_tables<base::Float16>(features);
   }
+  const Tensor tables = put(std::vector<float>(24, 1.0f), Shape{2, 4, 3});
+  const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
+  const auto refuse = [&](const Tensor& from, const Tensor& picked, const Tensor& out) {
+    EXPECT_THROW(gather(context_, from, picked, out), Error);
+  };
+  refuse(tables, tokens, poisoned(DType::kFloat32, {2, 3}));
+  refuse(tables, tokens, poisoned(DType::kFloat32, {2, 3, 3}));
+  refuse(tables, tokens, poisoned(DType::kBFloat16, {2, 2, 3}));
+  refuse(tables, {}, poisoned(DType::kFloat32, {2, 5, 3}));
+  refuse(tables.slice(0, 0, 1), tokens, poisoned(DType::kFloat32, {2, 2, 3}));
 }
 
 // Whatever columns there are in a row, and wherever in the array of marks the table begins; a mark
