@@ -19,6 +19,7 @@ void take_steps(const runtime::Context& context, const models::StepModel& model,
   // A search that is looked at more often may be done before.
   const bool captures =
       poll.every() >= kCaptured && model.can_capture_steps() && context.stream().can_capture();
+  // Its last launch may still run when it is let go: CUDA keeps what that needs.
   std::unique_ptr<runtime::Graph> captured;
   for (std::int64_t taken = 0, now = 0; now < most; taken = now) {
     if (captures && now >= kQueued && now + kCaptured <= most) {

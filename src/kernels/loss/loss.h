@@ -13,8 +13,8 @@
 /// first_time + t and counts if that is below lengths[r]. Targets are in [0, V) where they count (a
 /// cpu leaf throws ErrorCode::kInvalidArgument for others; on a device without a host their loss is
 /// NaN).
-/// Log-sums are taken around the row's largest logit, so no logits up to 2e38 overflow; a NaN or an
-/// infinite logit of a counted token makes its loss NaN. In float32 a log-probability is off by
+/// Log-sums are taken around the row's largest logit, so no logits up to 2e38 overflow; a NaN or a
+/// logit of +infinity of a counted token makes its loss NaN. In float32 a log-probability is off by
 /// about 1e-6 relative to 1 + the spread of the logits. A token's results depend on its own row of
 /// logits only, to the bit; sums over tokens run in rising n on the host, on a GPU in an order that
 /// depends on their number alone.
