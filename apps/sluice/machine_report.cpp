@@ -20,7 +20,8 @@ std::string memory(std::size_t bytes, std::size_t free) {
 
 std::string machine_report(const MachineInfo& info) {
   std::ostringstream out;
-  out << label("cpu") << info.cpu << ", " << info.threads << " threads\n";
+  out << label("cpu") << info.cpu << ", " << info.threads
+      << (info.threads == 1 ? " thread\n" : " threads\n");
   out << label("memory") << memory(info.memory_bytes, info.free_bytes) << "\n";
   for (const auto& [dtype, name] : info.implementations) {
     out << label("  " + dtype) << "recurrent layers by " << name << "\n";

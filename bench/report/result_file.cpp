@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/counted.h"
 
 namespace sluice::bench::report {
 namespace {
@@ -176,7 +177,8 @@ Workload workload_of(const Entry& entry) {
   if (workload.device.starts_with("cuda")) {
     workload.machine = entry.text("device_model");
   } else if (entry.has("cpu")) {
-    workload.machine = fmt::format("{}, {} threads", entry.text("cpu"), entry.size("threads", 1));
+    workload.machine =
+        fmt::format("{}, {}", entry.text("cpu"), base::counted(entry.size("threads", 1), "thread"));
   }
   workload.sizes = sizes_of(entry, workload.cell);
   return workload;
