@@ -1,6 +1,5 @@
 #include "bench/shape_file.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -139,16 +138,8 @@ double BenchShape::forward_flops() const {
 }
 
 std::vector<BenchShape> parse_shapes(std::string_view text, std::string_view origin) {
-  std::vector<BenchShape> shapes;
-  for (const ShapeLine& line : split_shape_lines(text, origin)) {
-    BenchShape shape;
-    shape.name = line.name;
-    read_keys(
-        line, [&](std::string_view key, std::string_view value) { set_key(shape, key, value); },
-        [&] { shape.descriptor(true).validate(); });
-    shapes.push_back(std::move(shape));
-  }
-  return shapes;
+  return shapes_of<BenchShape>(text, origin, set_key,
+                               [](const BenchShape& shape) { shape.descriptor(true).validate(); });
 }
 
 std::vector<BenchShape> read_shapes(const std::filesystem::path& path) {
@@ -157,13 +148,8 @@ std::vector<BenchShape> read_shapes(const std::filesystem::path& path) {
 
 std::vector<BenchShape> read_shapes(const std::filesystem::path& path, std::string_view dtype,
                                     std::string_view device) {
-  std::vector<BenchShape> shapes;
-  for (BenchShape shape : read_shapes(path)) {
-    if (!dtype.empty()) shape.set_dtype(dtype);
-    if (!device.empty()) shape.device = device;
-    if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
-  }
-  return shapes;
+  return moved_to(read_shapes(path), dtype, device,
+                  [](BenchShape& shape, std::string_view type) { shape.set_dtype(type); });
 }
 
 }  // namespace sluice::bench

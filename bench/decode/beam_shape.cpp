@@ -1,6 +1,5 @@
 #include "bench/decode/beam_shape.h"
 
-#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -55,27 +54,15 @@ models::LanguageModelConfig BeamShape::config() const {
 }
 
 std::vector<BeamShape> parse_shapes(std::string_view text, std::string_view origin) {
-  std::vector<BeamShape> shapes;
-  for (const ShapeLine& line : split_shape_lines(text, origin)) {
-    BeamShape shape;
-    shape.name = line.name;
-    read_keys(
-        line, [&](std::string_view key, std::string_view value) { set_key(shape, key, value); },
-        [&] { shape.config().validate(); });
-    shapes.push_back(std::move(shape));
-  }
-  return shapes;
+  return shapes_of<BeamShape>(text, origin, set_key,
+                              [](const BeamShape& shape) { shape.config().validate(); });
 }
 
 std::vector<BeamShape> read_shapes(const std::filesystem::path& path, std::string_view dtype,
                                    std::string_view device) {
-  std::vector<BeamShape> shapes;
-  for (BeamShape& shape : parse_shapes(read_shape_text(path), path.string())) {
-    if (!dtype.empty()) shape.dtype = parse_model_type(dtype);
-    if (!device.empty()) shape.device = device;
-    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(std::move(shape));
-  }
-  return shapes;
+  return moved_to(
+      parse_shapes(read_shape_text(path), path.string()), dtype, device,
+      [](BeamShape& shape, std::string_view type) { shape.dtype = parse_model_type(type); });
 }
 
 }  // namespace sluice::bench::decode

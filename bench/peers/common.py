@@ -106,6 +106,27 @@ def read_arguments(parser, implementations):
     return arguments
 
 
+def run_shapes(arguments, shapes, run, row_text):
+    """run(shape, implementation, repeats) -> a row, for each of the shapes and implementations that
+    were asked for; prints row_text(row) behind their names, and writes rows to --json as they come."""
+    results = []
+    for shape in shapes:
+        if shape.name not in (arguments.only or [shape.name]):
+            continue
+        for implementation in arguments.implementations:
+            try:
+                row = run(shape, implementation, arguments.repeats)
+            except Declined as error:
+                print(f"# {shape.name}: {implementation} declines: {error}")
+                continue
+            print(f"{shape.name:<16} {shape.dtype:<9} {implementation:<30} {row_text(row)}", flush=True)
+            results.append(row)
+            if arguments.json:
+                write_results(arguments.json, results)
+    if not results:
+        sys.exit(f"{arguments.shapes} holds no shape that could run")
+
+
 def parse_arguments(description, implementations):
     parser = argument_parser(description, implementations)
     parser.add_argument("--cell", choices=[*GATES, "all"], default="all")

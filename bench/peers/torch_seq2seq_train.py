@@ -187,30 +187,15 @@ def run(shape, implementation, repeats):
 
 def main():
     arguments = common.read_arguments(common.argument_parser(__doc__, IMPLEMENTATIONS), IMPLEMENTATIONS)
-    results = []
     print(f"{'shape':<16} {'dtype':<9} {torch_common.name_and_version():<30} {'ms':>10} {'pairs/s':>10} "
           f"{'peak MiB':>9} {'loss':>8}")
     try:
         shapes = shape_files.read_shapes(arguments.shapes, arguments.dtype, arguments.device, TrainShape)
     except (OSError, ValueError) as error:
         sys.exit(str(error))
-    for shape in shapes:
-        if shape.name not in (arguments.only or [shape.name]):
-            continue
-        for implementation in arguments.implementations:
-            try:
-                row = run(shape, implementation, arguments.repeats)
-            except common.Declined as error:
-                print(f"# {shape.name}: {implementation} declines: {error}")
-                continue
-            print(f"{shape.name:<16} {shape.dtype:<9} {implementation:<30} {row['milliseconds']:>10.3f} "
-                  f"{row['pairs_per_second']:>10.0f} {(row['peak_bytes'] or 0) / 2**20:>9.0f} "
-                  f"{row['loss']:>8.3f}", flush=True)
-            results.append(row)
-            if arguments.json:
-                common.write_results(arguments.json, results)
-    if not results:
-        sys.exit(f"{arguments.shapes} holds no shape that could run")
+    common.run_shapes(arguments, shapes, run, lambda row: (
+        f"{row['milliseconds']:>10.3f} {row['pairs_per_second']:>10.0f} "
+        f"{(row['peak_bytes'] or 0) / 2**20:>9.0f} {row['loss']:>8.3f}"))
 
 
 if __name__ == "__main__":

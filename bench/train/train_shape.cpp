@@ -1,6 +1,5 @@
 #include "bench/train/train_shape.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -77,27 +76,14 @@ models::Seq2SeqConfig TrainShape::config() const {
 }
 
 std::vector<TrainShape> parse_shapes(std::string_view text, std::string_view origin) {
-  std::vector<TrainShape> shapes;
-  for (const ShapeLine& line : split_shape_lines(text, origin)) {
-    TrainShape shape;
-    shape.name = line.name;
-    read_keys(
-        line, [&](std::string_view key, std::string_view value) { set_key(shape, key, value); },
-        [&] { check(shape); });
-    shapes.push_back(std::move(shape));
-  }
-  return shapes;
+  return shapes_of<TrainShape>(text, origin, set_key, check);
 }
 
 std::vector<TrainShape> read_shapes(const std::filesystem::path& path, std::string_view dtype,
                                     std::string_view device) {
-  std::vector<TrainShape> shapes;
-  for (TrainShape& shape : parse_shapes(read_shape_text(path), path.string())) {
-    if (!dtype.empty()) shape.dtype = parse_model_type(dtype);
-    if (!device.empty()) shape.device = device;
-    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(std::move(shape));
-  }
-  return shapes;
+  return moved_to(
+      parse_shapes(read_shape_text(path), path.string()), dtype, device,
+      [](TrainShape& shape, std::string_view type) { shape.dtype = parse_model_type(type); });
 }
 
 }  // namespace sluice::bench::train
