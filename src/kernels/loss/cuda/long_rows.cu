@@ -183,7 +183,8 @@ __global__ void __launch_bounds__(kRingThreads, 1) long_rows_kernel(Problem<L, G
   std::int32_t next_column = column_of(walk.n + blocks);
   typename RowKernel<L, G>::ColumnSums column_sums = {};
   const bool reports = threadIdx.x == kRingThreads - 1;  // of the warp with the least to do
-  for (int turn = 0; !walk.ended(tokens); turn ^= 1) {
+  int turn = 0;
+  while (!walk.ended(tokens)) {
     // Asked for long before they are needed: the next target's logit, and the target after it.
     const int n = walk.n;
     const Target<N> next_target{next_column, logit_of(p.logits, n + blocks, next_column)};
@@ -191,6 +192,7 @@ __global__ void __launch_bounds__(kRingThreads, 1) long_rows_kernel(Problem<L, G
     int zeros_from = 0;
     if (walk.counts(tokens)) {
       const RowSums<N> row = of_block(kernel.sums(target), parts[turn], p.smoothing != 0);
+      turn ^= 1;  // for rows that count alone: the others have no barrier between them
       const N weight = kernel.weight_of(target);
       if (p.gradient != nullptr) kernel.write(n, target, weight, row, column_sums);
       zeros_from = p.logits.columns;
