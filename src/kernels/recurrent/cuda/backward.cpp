@@ -32,7 +32,7 @@ void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args,
   const BackwardLayout& layout = engine.workspace.backward;
   std::byte* base = gradient_of_input(run, args, layer);
   std::byte* to = run.element(base, first * rows * matrix.columns);
-  if (ScaledGradients::by_launch(run)) {
+  if (ScaledGradients::by_row(run)) {
     ScaledGradients::multiply_input_weights(run, lane, layer, {first, time - part.begin}, {0, rows},
                                             reinterpret_cast<float*>(base));
   } else {

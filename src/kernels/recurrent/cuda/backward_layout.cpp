@@ -47,7 +47,7 @@ std::vector<ScaledLayout> book_scaled(Booking& booking, const Descriptor& descri
   }
   const std::int64_t above = descriptor.layers > 1 ? descriptor.input_of(1) : 0;
   const std::int64_t input = std::max(descriptor.input_of(0), above);
-  if (!launches_scale(descriptor, rung)) {
+  if (!scales_gates(descriptor, rung)) {
     layouts.assign(layers, book_scaled(booking, descriptor, input, true));
     return layouts;
   }
@@ -66,7 +66,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t lanes = lane_count(descriptor, rung);
   const std::int64_t held = held_d_inputs(descriptor, rung);
-  const bool scaled = launches_scale(descriptor, rung);
+  const bool scaled = scales_gates(descriptor, rung), scaled_steps = scales_steps(descriptor, rung);
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     const auto shared = static_cast<std::size_t>(layer - held);
@@ -83,6 +83,10 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
           booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
     }
   }
+  if (scaled_steps && scaled) layout.exact_gates = booking.take(kFloat, {rows, sizes.gate_width});
+  if (scaled_steps && !scaled) {
+    layout.step_gates = book_scaled_rows(booking, rows, sizes.gate_width);
+  }
   const std::int64_t apart = rung.fused_pointwise ? 0 : rows,
                      projected = sizes.projected ? rows : 0;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
@@ -96,8 +100,8 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
-    layout.product.push_back(
-        booking.take(kFloat, {sizes.drops || sizes.resets_before ? rows : 0, output}));
+    const bool product_apart = sizes.drops || sizes.resets_before || scaled_steps;
+    layout.product.push_back(booking.take(kFloat, {product_apart ? rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     if (rung.backward == Residence::kClusterWgmma) {

@@ -28,6 +28,14 @@ class Booking {
 };
 
 inline constexpr std::int64_t kFloat = sizeof(float), kHalf = 2;
+
+inline RowScaledFactor book_scaled_rows(Booking& booking, std::int64_t rows, std::int64_t width) {
+  RowScaledFactor factor;
+  factor.values = booking.take(kHalf, {rows, width});
+  factor.scales = booking.take(kFloat, {rows});
+  return factor;
+}
+
 /// Of a workspace.
 BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung);
 

@@ -29,11 +29,10 @@ __device__ UnitBackward load_unit(const CellBackwardArgs& args, std::int64_t row
   return values;
 }
 
-/// The whole gradient of the step's h.
+/// The whole gradient of the step's h, of which later steps give `dh`.
 template <typename T>
-__device__ float load_dh(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
-                         bool active) {
-  const float dh = args.dh[row * args.hidden + unit];
+__device__ float whole_dh(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                          bool active, float dh) {
   if (!active || args.dy == nullptr) return dh;
   return dh + load(static_cast<const T*>(args.dy) + row * args.dy_stride + unit);
 }

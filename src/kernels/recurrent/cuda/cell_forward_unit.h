@@ -35,10 +35,10 @@ __device__ void load_state(const CellForwardArgs& args, std::int64_t row, std::i
   }
 }
 
-/// The step of an active unit; `products` are its recurrent ones.
+/// The step of an active unit, and its new h; `products` are its recurrent ones.
 template <typename Cell, typename T>
-__device__ void step_unit(const CellForwardArgs& args, std::int64_t row, std::int64_t unit,
-                          const UnitForward& before, const float* products) {
+__device__ float step_unit(const CellForwardArgs& args, std::int64_t row, std::int64_t unit,
+                           const UnitForward& before, const float* products) {
   const std::int64_t at = row * args.hidden + unit;
   float gates[Cell::kSaved];
 #pragma unroll
@@ -54,10 +54,11 @@ __device__ void step_unit(const CellForwardArgs& args, std::int64_t row, std::in
   }
   store(static_cast<T*>(args.h_after) + at, h);
   if (args.y) store(static_cast<T*>(args.y) + row * args.y_stride + unit, h);
-  if (args.saved == nullptr) return;
+  if (args.saved == nullptr) return h;
   T* saved = static_cast<T*>(args.saved) + row * Cell::kSaved * args.hidden + unit;
 #pragma unroll
   for (int g = 0; g < Cell::kSaved; ++g) store(saved + g * args.hidden, gates[g]);
+  return h;
 }
 
 /// The step of a unit whose row has ended.

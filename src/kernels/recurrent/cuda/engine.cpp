@@ -21,7 +21,8 @@ bool has_lone_states(const Run& run, std::int64_t direction) {
 bool fuses_steps(const Run& run) {
   const Descriptor& descriptor = run.engine.descriptor;
   const bool exact = descriptor.dtype == DType::kFloat32 && !run.context.tf32();
-  return run.engine.rung.fused_step && !exact && !descriptor.has_extras();
+  return run.engine.rung.fused_step && !exact && !descriptor.has_extras() &&
+         !scales_steps(descriptor, run.engine.rung);
 }
 
 /// Whether a layer has one step, and tensor copies can read its input.
@@ -177,8 +178,9 @@ Factor backward_factor(const Run& run, const PackedMatrix& matrix, std::int64_t 
   // cuBLASLt's kernels for TF32 want the depth of both factors contiguous; those for plain float32
   // are faster (by a ninth of a step) with rows of weights as they are, in 16 bits both are alike.
   const bool tf32 = run.engine.descriptor.dtype == DType::kFloat32 && run.context.tf32();
-  // Beside launches the transpose may be all that is packed.
-  if (matrix.has_transpose && (tf32 || run.engine.rung.persistent())) {
+  // Beside scaled weights the transpose may be all that is packed.
+  if (matrix.has_transpose &&
+      (tf32 || has_scaled_weights_alone(run.engine.descriptor, run.engine.rung))) {
     return {run.element(run.packed<const std::byte>(matrix.transposed), first), matrix.rows, true};
   }
   return {run.element(run.packed<const std::byte>(matrix.plain), first * matrix.columns),

@@ -15,9 +15,8 @@ void multiply_inputs(const Run& run, std::int64_t lane, std::int64_t layer, cons
   const bool at_once = layer == 0 && !engine.rung.persistent();
   if ((at_once && piece.begin > 0) || run.joins_input(layer)) return;
   const Piece part = at_once ? Piece{0, time} : piece;
-  // Launches have no other weights, whatever the context of this run.
   if (scales_input(engine.descriptor, engine.rung, layer) &&
-      (engine.rung.persistent() || run.context.tf32())) {
+      (has_scaled_weights_alone(engine.descriptor, engine.rung) || run.context.tf32())) {
     return multiply_scaled_input(run, lane, layer, part, run.input_products(layer, part));
   }
   const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(layer)].weight_ih;

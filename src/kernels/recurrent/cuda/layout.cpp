@@ -11,10 +11,10 @@ namespace sluice::kernels::recurrent::cuda {
 namespace {
 
 PackedMatrix book_matrix(Booking& booking, const Sizes& sizes, std::int64_t rows,
-                         std::int64_t columns, bool with_transpose) {
+                         std::int64_t columns, bool with_transpose, bool with_plain = true) {
   PackedMatrix matrix{rows, columns};
   matrix.has_transpose = with_transpose;
-  matrix.plain = booking.take(sizes.storage, {rows, columns});
+  if (with_plain) matrix.plain = booking.take(sizes.storage, {rows, columns});
   if (with_transpose) matrix.transposed = booking.take(sizes.storage, {rows, columns});
   return matrix;
 }
@@ -27,7 +27,9 @@ bool transposes(const Descriptor& descriptor, const Rung& rung, bool by_fused_st
 PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, const Rung& rung,
                             std::int64_t layer) {
   const Sizes sizes(descriptor);
+  const bool scales = scales_steps(descriptor, rung);
   if (!rung.persistent()) {
+    if (scales) return {sizes.gate_width, sizes.hidden};
     return book_matrix(booking, sizes, sizes.gate_width, descriptor.output_of(layer),
                        transposes(descriptor, rung, rung.fused_step));
   }
@@ -37,7 +39,7 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
   matrix.plain = booking.take(1, {bytes.forward});
   if (rung.persistent_backward()) {
     matrix.transposed = booking.take(1, {bytes.backward});
-  } else if (descriptor.training) {
+  } else if (descriptor.training && !scales) {
     matrix.has_transpose = true;
     matrix.transposed = booking.take(sizes.storage, {matrix.rows, matrix.columns});
   }
@@ -71,16 +73,11 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
   return state;
 }
 
-std::vector<ScaledInput> book_scaled_inputs(Booking& booking, const Descriptor& descriptor,
-                                            const Rung& rung) {
+std::vector<RowScaledFactor> book_scaled_inputs(Booking& booking, const Descriptor& descriptor,
+                                                const Rung& rung) {
   const std::int64_t steps = descriptor.time * descriptor.rows;
-  std::vector<ScaledInput> inputs(static_cast<std::size_t>(descriptor.layers));
-  const auto book = [&](std::int64_t width) {
-    ScaledInput input;
-    input.values = booking.take(kHalf, {steps, width});
-    input.scales = booking.take(kFloat, {steps});
-    return input;
-  };
+  std::vector<RowScaledFactor> inputs(static_cast<std::size_t>(descriptor.layers));
+  const auto book = [&](std::int64_t width) { return book_scaled_rows(booking, steps, width); };
   std::int64_t widest = 0;
   for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
     if (!scales_input(descriptor, rung, layer)) continue;
@@ -106,6 +103,9 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
             : layout.input.front());
   }
   layout.scaled = book_scaled_inputs(booking, descriptor, rung);
+  if (scales_steps(descriptor, rung) && !rung.persistent()) {
+    layout.state = book_scaled_rows(booking, rows, sizes.hidden);
+  }
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
     const std::int64_t layer = i / sizes.directions;
     layout.recurrent.push_back(booking.take(kFloat, {rows, sizes.gate_width}));
@@ -157,7 +157,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     PackedLayer layer;
     const std::int64_t all = sizes.directions * sizes.gate_width;
     layer.weight_ih = book_matrix(booking, sizes, all, descriptor.input_of(l),
-                                  with_transpose && !launches_scale(descriptor, rung));
+                                  with_transpose && !scales_gates(descriptor, rung),
+                                  reads_plain_input(descriptor, rung, l));
     if (scales_weights(descriptor, rung, l)) {
       layer.scaled_weight_ih = booking.take(kHalf, {all, descriptor.input_of(l)});
     }
@@ -165,6 +166,9 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     for (std::int64_t d = 0; d < sizes.directions; ++d) {
       PackedDirection direction;
       direction.weight_hh = book_recurrent(booking, descriptor, rung, l);
+      if (scales_steps(descriptor, rung)) {
+        direction.scaled_weight_hh = booking.take(kHalf, {sizes.gate_width, sizes.hidden});
+      }
       if (sizes.projected) {
         direction.weight_hr =
             book_matrix(booking, sizes, descriptor.output_of(l), sizes.hidden, with_transpose);
@@ -181,8 +185,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
     }
     layout.layers.push_back(std::move(layer));
   }
-  layout.weight_scales = booking.take(sizeof(FactorScales),
-                                      {sizes.layers * sizes.directions / FactorScales::kMost + 1});
+  layout.weight_scales = booking.take(
+      sizeof(FactorScales), {scaled_matrices(descriptor, rung) / FactorScales::kMost + 1});
   layout.bytes = booking.total();
   return layout;
 }

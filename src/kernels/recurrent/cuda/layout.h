@@ -38,10 +38,11 @@ struct PackedMatrix {
 };
 
 struct PackedDirection {
-  PackedMatrix weight_hh;     ///< [G*H, P or H]
-  PackedMatrix weight_hr;     ///< [P, H]
-  std::size_t bias_hn = 0;    ///< float32 [H], GRU that resets after the product
-  std::size_t peepholes = 0;  ///< float32 [3, H]
+  PackedMatrix weight_hh;            ///< [G*H, P or H]
+  std::size_t scaled_weight_hh = 0;  ///< [G*H, H], float16, where scales_steps
+  PackedMatrix weight_hr;            ///< [P, H]
+  std::size_t bias_hn = 0;           ///< float32 [H], GRU that resets after the product
+  std::size_t peepholes = 0;         ///< float32 [3, H]
   /// Layer norm: float32 [4*H], and of c [H].
   std::size_t gain_ih = 0, gain_hh = 0, gain_c = 0, shift_c = 0;
 };
@@ -56,8 +57,8 @@ struct PackedLayer {
 
 struct PackedLayout {
   std::vector<PackedLayer> layers;
-  /// Of the scaled input weights, a factor for each layer and direction: FactorScales
-  /// (scaled_factors.h), as many as they take.
+  /// Of the scaled weights (scaled_weights.h): FactorScales (scaled_factors.h), as many as they
+  /// take.
   std::size_t weight_scales = 0;
   std::size_t bytes = 0;
 };
@@ -85,21 +86,23 @@ struct ReserveLayout {
 };
 ReserveLayout book_reserve(const Descriptor& descriptor);
 
-/// In TF32, what a layer reads as float16, each row by a scale of its own.
-struct ScaledInput {
-  std::size_t values = 0;  ///< [time, rows, input]
-  std::size_t scales = 0;  ///< float32 [time, rows], what takes them back
+/// In TF32, the left factor of a product as float16, each row by a scale of its own.
+struct RowScaledFactor {
+  std::size_t values = 0;  ///< [rows, width]
+  std::size_t scales = 0;  ///< float32 [rows], what takes them back
 };
 
 struct ForwardLayout {
-  std::vector<std::size_t> input;      ///< a layer: float32 [input_steps, rows, D*G*H]
-  std::vector<ScaledInput> scaled;     ///< likewise, where scales_input; layers may share it
-  std::vector<std::size_t> recurrent;  ///< a layer and direction: float32 [rows, G*H]
-  std::vector<std::size_t> projected;  ///< likewise: float32 [rows, P]
-  std::vector<std::size_t> gates;      ///< likewise: float32 [rows, saved, H]; separate kernels
-  std::vector<StateLayout> states;     ///< inference only
-  std::vector<std::size_t> outputs;    ///< inference only: of inner layers
-  std::size_t exchange = 0;            ///< what blocks of a launch tell each other
+  std::vector<std::size_t> input;       ///< a layer: float32 [input_steps, rows, D*G*H]
+  std::vector<RowScaledFactor> scaled;  ///< likewise [time, rows, input], where scales_input;
+                                        ///< layers may share it
+  RowScaledFactor state;                ///< where scales_steps: [rows, H] of the state
+  std::vector<std::size_t> recurrent;   ///< a layer and direction: float32 [rows, G*H]
+  std::vector<std::size_t> projected;   ///< likewise: float32 [rows, P]
+  std::vector<std::size_t> gates;       ///< likewise: float32 [rows, saved, H]; separate kernels
+  std::vector<StateLayout> states;      ///< inference only
+  std::vector<std::size_t> outputs;     ///< inference only: of inner layers
+  std::size_t exchange = 0;             ///< what blocks of a launch tell each other
 };
 
 /// In TF32, factors of weight gradients as float16; layers may share it.
@@ -120,20 +123,22 @@ struct BackwardLayout {
                                          ///< apart: storage [time, rows, G*H]
   std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
   std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
-  std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
-  std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
-  std::vector<std::size_t> product;      ///< likewise, recurrent dropout or resets before the
-                                         ///< product: float32 [rows, output]
-  std::vector<std::size_t> d_sums;       ///< likewise, layer norm: as norm_ih
-  std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
-  std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
-  std::vector<std::size_t> dc_whole;     ///< likewise
-  std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
-  std::vector<std::size_t> gate_sums;    ///< a layer and direction, where launches sum gradients
-                                         ///< of gates: float32 [.., G*H]
-  std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
-  std::vector<ScaledLayout> scaled;      ///< a layer; empty where gradients have no scaled factors
-  std::size_t exchange = 0;              ///< what blocks of a launch tell each other
+  RowScaledFactor step_gates;   ///< where scales_steps: [rows, G*H] of a step, unless scales_gates
+  std::size_t exact_gates = 0;  ///< where both: float32 [rows, G*H], what a step scales
+  std::vector<std::size_t> dh_out;     ///< likewise, projection: storage [time, rows, P]
+  std::vector<std::size_t> dh_full;    ///< likewise, projection: float32 [rows, H]
+  std::vector<std::size_t> product;    ///< likewise, recurrent dropout, resets before the
+                                       ///< product or scaled steps: float32 [rows, output]
+  std::vector<std::size_t> d_sums;     ///< likewise, layer norm: as norm_ih
+  std::vector<std::size_t> d_norm_c;   ///< likewise: storage [time, rows, H]
+  std::vector<std::size_t> dh_whole;   ///< likewise, separate kernels: float32 [rows, H]
+  std::vector<std::size_t> dc_whole;   ///< likewise
+  std::vector<std::size_t> dy;         ///< a layer but the last: storage [time, rows, D*output]
+  std::vector<std::size_t> gate_sums;  ///< a layer and direction, where launches sum gradients
+                                       ///< of gates: float32 [.., G*H]
+  std::vector<std::size_t> sums;       ///< a lane: float32 [kColumnParts, G*H]
+  std::vector<ScaledLayout> scaled;    ///< a layer; empty where gradients have no scaled factors
+  std::size_t exchange = 0;            ///< what blocks of a launch tell each other
 };
 
 /// Forward and backward share the space.

@@ -1,7 +1,7 @@
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/pack_kernels.h"
 #include "kernels/recurrent/cuda/resident_weights.h"
-#include "kernels/recurrent/cuda/scaled_inputs.h"
+#include "kernels/recurrent/cuda/scaled_weights.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
 
@@ -15,15 +15,15 @@ struct Packing {
   PackList list = {};
 
   /// Packs a canonical matrix as rows [first, ..) of a packed one, and of its transpose if it has
-  /// one; or of that alone.
+  /// one; or, unless `plain`, of that alone.
   void pack(const Tensor& source, const PackedMatrix& matrix, std::int64_t first,
-            bool transposed_alone = false) {
+            bool plain = true) {
     const std::int64_t bytes = engine.sizes.storage;
     PackMatrix args{};
     args.from = source.data_as<const float>();
     args.rows = source.size(0);
     args.columns = source.size(1);
-    if (!transposed_alone) args.to = packed + matrix.plain + first * matrix.columns * bytes;
+    if (plain) args.to = packed + matrix.plain + first * matrix.columns * bytes;
     args.to_stride = matrix.columns;
     if (matrix.has_transpose) {
       args.transposed = packed + matrix.transposed + first * bytes;
@@ -33,13 +33,16 @@ struct Packing {
   }
 
   void pack_recurrent(const Tensor& source, const PackedMatrix& matrix) {
-    if (!engine.rung.persistent()) return pack(source, matrix, 0);
+    if (!engine.rung.persistent()) {
+      if (!scales_steps(engine.descriptor, engine.rung)) pack(source, matrix, 0);
+      return;
+    }
     const bool training = engine.descriptor.training;
     const bool backward = training && engine.rung.persistent_backward();
     pack_resident_weights(stream, engine.descriptor, engine.rung, source.data_as<const float>(),
                           {packed + matrix.plain, backward ? packed + matrix.transposed : nullptr,
                            reinterpret_cast<float*>(packed + matrix.largest)});
-    if (training && !backward) pack(source, matrix, 0, true);
+    if (training && !backward) pack(source, matrix, 0, false);
   }
 
   void copy(const Tensor& source, std::size_t to) const {
@@ -49,11 +52,10 @@ struct Packing {
         "copy the weights of a recurrent layer");
   }
 
-  /// Launches read no others, where there are scaled ones.
   void pack_input(const Tensor& source, std::int64_t l, std::int64_t d) {
     const PackedMatrix& matrix = engine.packed.layers[static_cast<std::size_t>(l)].weight_ih;
-    const bool scaled = engine.rung.persistent() && scales_input(engine.descriptor, engine.rung, l);
-    pack(source, matrix, d * engine.sizes.gate_width, scaled);
+    const bool plain = reads_plain_input(engine.descriptor, engine.rung, l);
+    pack(source, matrix, d * engine.sizes.gate_width, plain);
   }
 
   void pack_direction(const LayerWeights& weights, std::int64_t l, std::int64_t d) {
@@ -92,7 +94,7 @@ void run_pack(Engine& engine, const Context& context, const std::vector<LayerWei
     packing.pack_direction(weights[i], static_cast<std::int64_t>(i / directions),
                            static_cast<std::int64_t>(i % directions));
   }
-  scale_input_weights(packing.stream, engine, weights, packing.packed);
+  scale_weights(packing.stream, engine, weights, packing.packed);
   packing.list.queue(packing.stream, engine.descriptor.dtype);
 }
 

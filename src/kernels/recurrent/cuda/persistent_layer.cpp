@@ -211,7 +211,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
 }
 
 std::int64_t launch_rows(const Run& run) {
-  if (!ScaledGradients::by_launch(run)) return run.args.rows;
+  if (!ScaledGradients::by_row(run)) return run.args.rows;
   return wide::backward_launch_rows(run.engine.descriptor, run.args.rows);
 }
 

@@ -10,6 +10,12 @@ namespace {
 /// cuBLASLt multiplies float16 fast where each row begins at 16 bytes: a multiple of so many.
 constexpr std::int64_t kAligned = 8;
 
+/// An LSTM or a GRU without anything beside its equations.
+bool is_usual(const Descriptor& descriptor) {
+  return (descriptor.cell == CellType::kLstm || descriptor.cell == CellType::kGru) &&
+         !descriptor.has_extras() && !descriptor.projects();
+}
+
 }  // namespace
 
 bool is_layered(const Descriptor& descriptor, const Rung& rung) {
@@ -47,8 +53,36 @@ bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t l
          descriptor.time * descriptor.rows * width * input >= kFewest;
 }
 
+bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
+  // Weights of which the second cache holds no more than half as float32: of fewer, steps are
+  // faster as one kernel, or no slower (docs/performance/float32-and-tf32.md).
+  constexpr std::int64_t kFewest = std::int64_t{1} << 23;
+  const bool steps = !rung.persistent() || (descriptor.training && !rung.persistent_backward());
+  return steps && rung.scaled_products && descriptor.tf32 && descriptor.time > 1 &&
+         descriptor.layers * descriptor.directions == 1 && is_usual(descriptor) &&
+         descriptor.hidden % kAligned == 0 &&
+         descriptor.gates() * descriptor.hidden * descriptor.hidden >= kFewest;
+}
+
+bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung) {
+  return rung.persistent() || scales_steps(descriptor, rung);
+}
+
+bool reads_plain_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  return !has_scaled_weights_alone(descriptor, rung) || !scales_input(descriptor, rung, layer);
+}
+
 bool scales_weights(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
-  return scales_input(descriptor, rung, layer) || launches_scale(descriptor, rung);
+  return scales_input(descriptor, rung, layer) || scales_gates(descriptor, rung);
+}
+
+std::int64_t scaled_matrices(const Descriptor& descriptor, const Rung& rung) {
+  const std::int64_t each = descriptor.layers * descriptor.directions;
+  if (scales_steps(descriptor, rung)) return 2 * each;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    if (scales_weights(descriptor, rung, layer)) return each;
+  }
+  return 0;
 }
 
 bool scales_gradients(const Descriptor& descriptor, const Rung& rung) {
@@ -63,10 +97,11 @@ bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_
   return steps * width * (descriptor.input_of(layer) + descriptor.hidden) >= kFewest;
 }
 
-bool launches_scale(const Descriptor& descriptor, const Rung& rung) {
+bool scales_gates(const Descriptor& descriptor, const Rung& rung) {
   if (!scales_gradients(descriptor, rung)) return false;
-  if (rung.backward != Residence::kWide || descriptor.cell != CellType::kLstm) return false;
-  if (descriptor.directions > 1) return false;
+  if (descriptor.directions > 1 || descriptor.cell != CellType::kLstm) return false;
+  if (scales_steps(descriptor, rung)) return true;
+  if (rung.backward != Residence::kWide) return false;
   for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
     if (!pays_to_scale(descriptor, layer, descriptor.time * descriptor.rows)) return false;
   }

@@ -16,11 +16,21 @@ std::int64_t forward_exchanges(const Descriptor& descriptor, const Rung& rung);
 bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Whether a layer's input weights are packed as scaled float16: for that, or for backward.
 bool scales_weights(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
+/// Matrices of weights that may be scaled: scaled_weights.h.
+std::int64_t scaled_matrices(const Descriptor& descriptor, const Rung& rung);
 /// Whether weight gradients may be products of scaled float16.
 bool scales_gradients(const Descriptor& descriptor, const Rung& rung);
-/// Whether launches of backward leave gate gradients as scaled float16, each row by its own scale,
-/// of which the gradients of all weights and inputs are products then.
-bool launches_scale(const Descriptor& descriptor, const Rung& rung);
+/// Whether the recurrent products of steps that are no launch are products of scaled float16
+/// (scaled_steps.h).
+bool scales_steps(const Descriptor& descriptor, const Rung& rung);
+/// Whether runs multiply by scaled weights wherever there are any, whatever their context: these
+/// are all that is packed.
+bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung);
+/// Whether any product reads a layer's input weights as they are, not scaled or transposed.
+bool reads_plain_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
+/// Whether backward leaves gate gradients as scaled float16, each row by its own scale, of which
+/// the gradients of all weights and inputs are products then.
+bool scales_gates(const Descriptor& descriptor, const Rung& rung);
 /// Whether weight gradients of a layer have so many multiplications that scaling factors pays
 /// (docs/performance/float32-and-tf32.md), with so many steps times rows.
 bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps);

@@ -1,6 +1,6 @@
 #include "kernels/recurrent/cuda/scaled_gradients.h"
 
-#include "kernels/recurrent/cuda/scaled_inputs.h"
+#include "kernels/recurrent/cuda/scaled_weights.h"
 #include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -29,19 +29,19 @@ GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_
 bool ScaledGradients::pay(const Run& run, std::int64_t layer) {
   const Engine& engine = run.engine;
   // What launches leave has no other form.
-  if (by_launch(run)) return true;
+  if (by_row(run)) return true;
   if (engine.workspace.backward.scaled.empty() || !run.context.tf32()) return false;
   return pays_to_scale(engine.descriptor, layer, run.args.time * run.args.rows);
 }
 
-bool ScaledGradients::by_launch(const Run& run) {
+bool ScaledGradients::by_row(const Run& run) {
   return !run.engine.workspace.backward.row_scales.empty();
 }
 
 ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_t lane)
     : run_(run),
       layout_(run.engine.workspace.backward.scaled[static_cast<std::size_t>(layer)]),
-      d_input_(half(by_launch(run)
+      d_input_(half(by_row(run)
                         ? run.engine.workspace.backward.d_input[static_cast<std::size_t>(layer)]
                         : layout_.d_input)),
       depth_(run.args.time * run.args.rows) {
@@ -59,7 +59,7 @@ ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_
   };
   // Both directions' gate gradients, side by side.
   int d_input = ScaledFactors::kRowByRow;
-  if (!by_launch(run)) {
+  if (!by_row(run)) {
     d_input = scale(launched.d_input, layout_.d_input, sizes.directions * sizes.gate_width);
   }
   const int input =

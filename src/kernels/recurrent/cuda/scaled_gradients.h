@@ -25,7 +25,7 @@ class ScaledGradients {
 
   /// Whether launches leave gate gradients scaled, row by row: then inputs' gradients are products
   /// of float16, too.
-  static bool by_launch(const Run& run);
+  static bool by_row(const Run& run);
   /// Queues to [time, rows, input] = gate gradients * input weights, of the times of a piece and of
   /// some of the rows.
   static void multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,

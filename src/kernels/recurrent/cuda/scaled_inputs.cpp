@@ -1,14 +1,11 @@
 #include "kernels/recurrent/cuda/scaled_inputs.h"
 
 #include "kernels/recurrent/cuda/scaled_factors.h"
+#include "kernels/recurrent/cuda/scaled_weights.h"
 #include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
-
-const PackedLayer& packed_layer(const Engine& engine, std::int64_t layer) {
-  return engine.packed.layers[static_cast<std::size_t>(layer)];
-}
 
 /// The rows of a piece as float16, and what takes each back.
 struct ScaledPiece {
@@ -17,7 +14,7 @@ struct ScaledPiece {
 };
 
 ScaledPiece scale_piece(const Run& run, std::int64_t lane, std::int64_t layer, const Piece& piece) {
-  const ScaledInput& to = run.engine.workspace.forward.scaled[static_cast<std::size_t>(layer)];
+  const RowScaledFactor& to = run.engine.workspace.forward.scaled[static_cast<std::size_t>(layer)];
   const std::int64_t width = run.engine.descriptor.input_of(layer);
   const std::int64_t first = piece.begin * run.args.rows;
   const ScaledPiece scaled{run.workspace<std::uint16_t>(to.values) + first * width,
@@ -32,51 +29,7 @@ ScaledPiece scale_piece(const Run& run, std::int64_t lane, std::int64_t layer, c
   return scaled;
 }
 
-/// Scales the input weights of layers and directions [first, ..), as many as one set takes.
-void scale_set(cudaStream_t stream, const Engine& engine, const std::vector<LayerWeights>& weights,
-               std::size_t first, std::byte* packed) {
-  const auto directions = static_cast<std::size_t>(engine.sizes.directions);
-  ScaledFactors args{};
-  for (std::size_t i = first; i < weights.size() && args.count < FactorScales::kMost; ++i) {
-    const auto layer = static_cast<std::int64_t>(i / directions);
-    const PackedLayer& to = packed_layer(engine, layer);
-    args.products[args.count] = {ScaledFactors::kRowByRow, args.count};
-    ScaledFactor& factor = args.factors[args.count++];
-    if (!scales_weights(engine.descriptor, engine.rung, layer)) continue;
-    factor.width = to.weight_ih.columns;
-    factor.from = weights[i].weight_ih.data_as<const float>();
-    factor.to = reinterpret_cast<std::uint16_t*>(packed + to.scaled_weight_ih) +
-                static_cast<std::int64_t>(i % directions) * engine.sizes.gate_width * factor.width;
-  }
-  args.product_count = args.count;
-  args.depth = args.rows = engine.sizes.gate_width;
-  args.scales = reinterpret_cast<FactorScales*>(packed + engine.packed.weight_scales) +
-                first / FactorScales::kMost;
-  scale_factors(stream, args);
-}
-
 }  // namespace
-
-void scale_input_weights(cudaStream_t stream, const Engine& engine,
-                         const std::vector<LayerWeights>& weights, std::byte* packed) {
-  bool any = false;
-  for (std::int64_t layer = 0; layer < engine.sizes.layers; ++layer) {
-    any = any || scales_weights(engine.descriptor, engine.rung, layer);
-  }
-  for (std::size_t i = 0; any && i < weights.size(); i += FactorScales::kMost) {
-    scale_set(stream, engine, weights, i, packed);
-  }
-}
-
-ScaledWeights scaled_input_weights(const Run& run, std::int64_t layer, std::int64_t direction) {
-  const PackedLayer& packed = packed_layer(run.engine, layer);
-  const std::int64_t index = layer * run.engine.sizes.directions + direction;
-  const FactorScales& scales =
-      run.packed<const FactorScales>(run.engine.packed.weight_scales)[index / FactorScales::kMost];
-  return {run.packed<const std::uint16_t>(packed.scaled_weight_ih) +
-              direction * run.engine.sizes.gate_width * packed.weight_ih.columns,
-          scales.alphas + index % FactorScales::kMost, &scales.zero};
-}
 
 void multiply_scaled_input(const Run& run, std::int64_t lane, std::int64_t layer,
                            const Piece& piece, float* to) {

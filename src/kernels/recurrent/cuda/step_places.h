@@ -18,7 +18,8 @@ class StepPlaces {
         lane_(run.lane_of(layer, direction)),
         stream_(run.engine.lanes[lane_]),
         walk_{run.args.time, direction == 1},
-        fused_(run.fused_geometry(pass)) {}
+        fused_(run.fused_geometry(pass)),
+        scaled_(scales_steps(run.engine.descriptor, run.engine.rung)) {}
 
   const Run& run_;
   const Sizes& sizes_;
@@ -26,6 +27,7 @@ class StepPlaces {
   const cudaStream_t stream_;
   const Walk walk_;
   const std::optional<StepGeometry> fused_;
+  const bool scaled_;  ///< recurrent products are of scaled float16
 };
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -1,6 +1,9 @@
 #include "kernels/recurrent/cuda/backward_places.h"
 #include "kernels/recurrent/cuda/last_step.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
+#include "kernels/recurrent/cuda/scaled_cells.h"
+#include "kernels/recurrent/cuda/scaled_factors.h"
+#include "kernels/recurrent/cuda/scaled_steps.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
 
@@ -33,6 +36,8 @@ class DirectionBackward : BackwardPlaces {
     for (std::int64_t p = turns.begin; p < turns.end; ++p) {
       if (fused_) {
         fused_step(p, turns);
+      } else if (scaled_) {
+        scaled_step(p);
       } else {
         step(p);
       }
@@ -50,6 +55,7 @@ class DirectionBackward : BackwardPlaces {
     }
     if (args_.dh0) {
       if (fused_) multiply_gates(walk_.steps - 1, lane);
+      if (scaled_) add_last_product(lane);
       narrow(stream, run_.engine.descriptor.dtype,
              run_.element(args_.dh0, run_.engine.descriptor.h_offset(index_, rows_)),
              dh_at(walk_.steps), h);
@@ -130,6 +136,43 @@ class DirectionBackward : BackwardPlaces {
     const bool behind_step = p > turns.begin && p > 1;
     step_kernels(run_.engine.descriptor.dtype)
         .backward(stream_, run_.engine.descriptor.cell, *fused_, behind_step, product, cell);
+  }
+
+  /// Likewise.
+  void scaled_step(std::int64_t p) const {
+    CellBackwardArgs cell = cell_args(p);
+    if (p == 0) {
+      cell_backward_of(p, cell);
+    } else {
+      multiply_scaled_gates(run_, lane_, layer_, direction_, time_of_turn(p - 1), product_);
+      if (product_alone_) cell.dh = nullptr;
+      scaled_cell_backward(stream_, run_.kind(), cell,
+                           {product_, scaled_gates(run_, time_of_turn(p - 1)).scales});
+    }
+    const ScaledLeft gates = scaled_gates(run_, time_of_turn(p));
+    StepFactor factor{};
+    factor.from = reinterpret_cast<const float*>(gates_at(p));
+    factor.to = gates.values;
+    factor.scales = gates.scales;
+    factor.rows = rows_;
+    factor.width = sizes_.gate_width;
+    scale_step_factor(stream_, factor);
+  }
+  /// That of the last turn, to what it has left of the first state's gradient.
+  void add_last_product(std::int64_t lane) const {
+    const std::int64_t p = walk_.steps - 1, t = time_of_turn(p);
+    const cudaStream_t stream = run_.engine.lanes[lane];
+    multiply_scaled_gates(run_, lane, layer_, direction_, t, product_);
+    ScaledRows scales{};
+    scales.values = product_;
+    scales.scales = scaled_gates(run_, t).scales;
+    scales.steps = 1;
+    scales.rows = scales.step_rows = rows_;
+    scales.width = output_;
+    scale_rows(stream, scales);
+    if (product_alone_) clear(dh_at(p + 1), rows_ * output_);
+    finish_gradients(stream, run_.rules(layer_, direction_, -1),
+                     {rows_, output_, sizes_.hidden, dh_at(p + 1), product_, nullptr});
   }
 
   CellBackwardArgs cell_args(std::int64_t p) const {

@@ -192,7 +192,7 @@ void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradi
   // Where launches scale, layers next to each other have memory of their own for it, so that it
   // need not wait for products of the layer above.
   const GradientLanes first = lanes_of(run, layer, 0);
-  const std::int64_t scaling = ScaledGradients::by_launch(run) ? first.rest : first.inputs;
+  const std::int64_t scaling = ScaledGradients::by_row(run) ? first.rest : first.inputs;
   if (ScaledGradients::pay(run, layer)) scaled.emplace(run, layer, scaling);
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     const auto i = static_cast<std::size_t>(layer * sizes.directions + d);

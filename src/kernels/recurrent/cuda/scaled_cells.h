@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/recurrent/cuda/cell_kernels.h"
+
+/// The pointwise part of a step in TF32 whose recurrent product is of scaled float16
+/// (scaled_steps.h): of LSTMs and GRUs stored as float32.
+namespace sluice::kernels::recurrent::cuda {
+
+/// The state as the next step's product reads it.
+struct ScaledState {
+  void* values;         ///< float16 [rows, H], out; what a row has that has ended stays
+  const float* scales;  ///< [rows], what takes them and products of them back: powers of two
+};
+/// `args.recurrent` are products of scaled states.
+void scaled_cell_forward(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
+                         const ScaledState& state);
+
+/// What reaches a step's h through the recurrent product.
+struct ScaledProduct {
+  const float* values;  ///< [rows, H]
+  const float* scales;  ///< [rows], what takes them back
+};
+/// `args.dh` is what reaches h around the product; null: nothing does.
+void scaled_cell_backward(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args,
+                          const ScaledProduct& product);
+
+}  // namespace sluice::kernels::recurrent::cuda
