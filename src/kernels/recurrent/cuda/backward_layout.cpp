@@ -27,7 +27,8 @@ ScaledLayout book_scaled(Booking& booking, const Descriptor& descriptor, std::in
   layout.input = booking.take(kHalf, {steps, input});
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     layout.h.push_back(booking.take(kHalf, {steps, sizes.hidden}));
-    if (sizes.gates_apart) layout.d_recurrent.push_back(booking.take(kHalf, {steps, width}));
+    if (gates && sizes.gates_apart)
+      layout.d_recurrent.push_back(booking.take(kHalf, {steps, width}));
   }
   layout.scales = booking.take(sizeof(FactorScales), {1});
   return layout;
@@ -66,7 +67,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t lanes = lane_count(descriptor, rung);
   const std::int64_t held = held_d_inputs(descriptor, rung);
-  const bool scaled = scales_gates(descriptor, rung), scaled_steps = scales_steps(descriptor, rung);
+  const bool scaled = scales_gates(descriptor, rung);
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     const auto shared = static_cast<std::size_t>(layer - held);
@@ -83,16 +84,12 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
           booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
     }
   }
-  if (scaled_steps && scaled) layout.exact_gates = booking.take(kFloat, {rows, sizes.gate_width});
-  if (scaled_steps && !scaled) {
-    layout.step_gates = book_scaled_rows(booking, rows, sizes.gate_width);
-  }
   const std::int64_t apart = rung.fused_pointwise ? 0 : rows,
                      projected = sizes.projected ? rows : 0;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
     const std::int64_t output = descriptor.output_of(i / sizes.directions);
-    layout.d_recurrent.push_back(
-        booking.take(sizes.storage, {sizes.gates_apart ? time : 0, rows, sizes.gate_width}));
+    layout.d_recurrent.push_back(booking.take(
+        scaled ? kHalf : sizes.storage, {sizes.gates_apart ? time : 0, rows, sizes.gate_width}));
     const std::int64_t normed = sizes.norms ? time : 0;
     layout.d_sums.push_back(booking.take(sizes.storage, {normed, rows, sizes.gate_width}));
     layout.d_norm_c.push_back(booking.take(sizes.storage, {normed, rows, sizes.hidden}));
@@ -100,7 +97,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
-    const bool product_apart = sizes.drops || sizes.resets_before || scaled_steps;
+    const bool product_apart = sizes.drops || sizes.resets_before || scales_steps(descriptor, rung);
     layout.product.push_back(booking.take(kFloat, {product_apart ? rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));

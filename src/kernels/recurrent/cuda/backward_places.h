@@ -30,9 +30,6 @@ class BackwardPlaces : protected StepPlaces {
     dh_full_ = run.workspace<float>(layout.dh_full[i]);
     if (sizes_.drops || scaled_) product_ = run.workspace<float>(layout.product[i]);
     if (sizes_.resets_before) candidate_ = run.workspace<float>(layout.product[i]);
-    if (scaled_ && !layout.row_scales.empty()) {
-      exact_gates_ = run.workspace<std::byte>(layout.exact_gates);
-    }
     h_dropped_ = run.reserve<std::byte>(state.h_dropped);
     dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
     dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
@@ -58,7 +55,6 @@ class BackwardPlaces : protected StepPlaces {
 
   std::int64_t d_input_stride() const { return sizes_.directions * sizes_.gate_width; }
   std::byte* d_input_at(std::int64_t t) const {
-    if (exact_gates_) return exact_gates_;
     return run_.element(d_input_, t * rows_ * d_input_stride());
   }
 
@@ -88,7 +84,6 @@ class BackwardPlaces : protected StepPlaces {
   bool product_alone_ = false, extras_ = false;
   std::byte *h_ = nullptr, *h_dropped_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr,
             *d_recurrent_ = nullptr, *dh_out_ = nullptr;
-  std::byte* exact_gates_ = nullptr;  ///< a step's gate gradients, if only scaled ones are kept
   const std::byte* dy_ = nullptr;
   float *c_ = nullptr, *dh_ = nullptr, *dc_ = nullptr, *dh_full_ = nullptr, *dh_whole_ = nullptr,
         *dc_whole_ = nullptr, *product_ = nullptr, *candidate_ = nullptr;

@@ -9,7 +9,7 @@ __global__ void whole_kernel(const CellBackwardArgs args) {
   for_units(args.rows, args.hidden, [&](std::int64_t row, std::int64_t unit) {
     const std::int64_t at = row * args.hidden + unit;
     const bool active = is_active(args.lengths, row, args.t);
-    const float dh = whole_dh<T>(args, row, unit, active, args.dh[row * args.hidden + unit]);
+    const float dh = load_dh<T>(args, row, unit, active);
     args.dh_whole[at] = dh;
     if constexpr (Cell::kHasCellState) {
       if (!active) return;

@@ -29,10 +29,11 @@ __device__ UnitBackward load_unit(const CellBackwardArgs& args, std::int64_t row
   return values;
 }
 
-/// The whole gradient of the step's h, of which later steps give `dh`.
+/// The whole gradient of the step's h.
 template <typename T>
-__device__ float whole_dh(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
-                          bool active, float dh) {
+__device__ float load_dh(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                         bool active) {
+  const float dh = args.dh[row * args.hidden + unit];
   if (!active || args.dy == nullptr) return dh;
   return dh + load(static_cast<const T*>(args.dy) + row * args.dy_stride + unit);
 }
@@ -49,29 +50,45 @@ __device__ void store_gate(const CellBackwardArgs& args, std::int64_t row, std::
 }
 
 /// The step of an active unit: `dh` is the whole gradient of its h, `dc` what later steps give to
-/// its c.
-template <typename Cell, typename T>
+/// its c. put(g, gradient of a gate, the same for the recurrent product) is called for each gate.
+template <typename Cell, typename Put>
 __device__ void step_unit(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
-                          const UnitBackward& values, float dh, float dc) {
+                          const UnitBackward& values, float dh, float dc, const Put& put) {
   const std::int64_t at = row * args.hidden + unit;
   const float* gates = values.gates;
   if constexpr (Cell::kHasCellState) dc = Cell::whole_dc(gates, values.c, dh, dc);
 #pragma unroll
   for (int g = 0; g < Cell::kGates; ++g) {
     const float d = Cell::d_gate(g, gates, values.c_before, values.c, values.h_before, dh, dc);
-    store_gate<Cell, T>(args, row, unit, g, d, Cell::d_recurrent(g, gates, d));
+    put(g, d, Cell::d_recurrent(g, gates, d));
   }
   if constexpr (Cell::kHasCellState) args.dc[at] = Cell::dc_before(gates, dc);
   if (args.dh_direct) args.dh_direct[at] = Cell::dh_direct(gates, dh);
 }
 
+/// The same with gradients of gates in storage.
+template <typename Cell, typename T>
+__device__ void step_unit(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                          const UnitBackward& values, float dh, float dc) {
+  step_unit<Cell>(args, row, unit, values, dh, dc, [&](int g, float d_gate, float d_recurrent) {
+    store_gate<Cell, T>(args, row, unit, g, d_gate, d_recurrent);
+  });
+}
+
 /// The step of a unit whose row has ended.
+template <typename Cell, typename Put>
+__device__ void skip_unit(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
+                          float dh, const Put& put) {
+#pragma unroll
+  for (int g = 0; g < Cell::kGates; ++g) put(g, 0, 0);
+  if (args.dh_direct) args.dh_direct[row * args.hidden + unit] = dh;
+}
 template <typename Cell, typename T>
 __device__ void skip_unit(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
                           float dh) {
-#pragma unroll
-  for (int g = 0; g < Cell::kGates; ++g) store_gate<Cell, T>(args, row, unit, g, 0, 0);
-  if (args.dh_direct) args.dh_direct[row * args.hidden + unit] = dh;
+  skip_unit<Cell>(args, row, unit, dh, [&](int g, float d_gate, float d_recurrent) {
+    store_gate<Cell, T>(args, row, unit, g, d_gate, d_recurrent);
+  });
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

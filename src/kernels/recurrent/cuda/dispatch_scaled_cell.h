@@ -10,9 +10,9 @@ namespace sluice::kernels::recurrent::cuda {
 template <typename Body>
 void dispatch_scaled_cell(const CellKind& kind, const Body& body) {
   SLUICE_ASSERT(kind.storage == DType::kFloat32);
-  if (kind.cell == CellType::kLstm) return body(base::TypeTag<LstmCell<ExactMath>>{});
+  if (kind.cell == CellType::kLstm) return body(base::TypeTag<LstmCell<FastMath>>{});
   SLUICE_ASSERT(kind.cell == CellType::kGru);
-  body(base::TypeTag<GruCell<ExactMath>>{});
+  body(base::TypeTag<GruCell<FastMath>>{});
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -107,7 +107,7 @@ struct ForwardLayout {
 
 /// In TF32, factors of weight gradients as float16; layers may share it.
 struct ScaledLayout {
-  std::size_t d_input = 0, input = 0;    ///< [time, rows, D*G*H] (unless launches scale), [time,
+  std::size_t d_input = 0, input = 0;    ///< [time, rows, D*G*H] (unless scales_gates), [time,
                                          ///< rows, input]
   std::vector<std::size_t> h;            ///< a direction: [time, rows, output]
   std::vector<std::size_t> d_recurrent;  ///< likewise, where it is not d_input: [time, rows, G*H]
@@ -115,30 +115,27 @@ struct ScaledLayout {
 };
 
 struct BackwardLayout {
-  /// A layer: [time, rows, D*G*H], in storage or, where launches scale, float16. Layers may share
-  /// it.
+  /// A layer: [time, rows, D*G*H], in storage or, where scales_gates, float16. Layers may share it.
   std::vector<std::size_t> d_input;
-  std::vector<std::size_t> row_scales;   ///< likewise, where launches scale: float32 [time, rows]
+  std::vector<std::size_t> row_scales;   ///< likewise, where scales_gates: float32 [time, rows]
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
-                                         ///< apart: storage [time, rows, G*H]
+                                         ///< apart: likewise [time, rows, G*H]
   std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
   std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
-  RowScaledFactor step_gates;   ///< where scales_steps: [rows, G*H] of a step, unless scales_gates
-  std::size_t exact_gates = 0;  ///< where both: float32 [rows, G*H], what a step scales
-  std::vector<std::size_t> dh_out;     ///< likewise, projection: storage [time, rows, P]
-  std::vector<std::size_t> dh_full;    ///< likewise, projection: float32 [rows, H]
-  std::vector<std::size_t> product;    ///< likewise, recurrent dropout, resets before the
-                                       ///< product or scaled steps: float32 [rows, output]
-  std::vector<std::size_t> d_sums;     ///< likewise, layer norm: as norm_ih
-  std::vector<std::size_t> d_norm_c;   ///< likewise: storage [time, rows, H]
-  std::vector<std::size_t> dh_whole;   ///< likewise, separate kernels: float32 [rows, H]
-  std::vector<std::size_t> dc_whole;   ///< likewise
-  std::vector<std::size_t> dy;         ///< a layer but the last: storage [time, rows, D*output]
-  std::vector<std::size_t> gate_sums;  ///< a layer and direction, where launches sum gradients
-                                       ///< of gates: float32 [.., G*H]
-  std::vector<std::size_t> sums;       ///< a lane: float32 [kColumnParts, G*H]
-  std::vector<ScaledLayout> scaled;    ///< a layer; empty where gradients have no scaled factors
-  std::size_t exchange = 0;            ///< what blocks of a launch tell each other
+  std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
+  std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
+  std::vector<std::size_t> product;      ///< likewise, recurrent dropout, resets before the
+                                         ///< product or scaled steps: float32 [rows, output]
+  std::vector<std::size_t> d_sums;       ///< likewise, layer norm: as norm_ih
+  std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
+  std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
+  std::vector<std::size_t> dc_whole;     ///< likewise
+  std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
+  std::vector<std::size_t> gate_sums;    ///< a layer and direction, where launches sum gradients
+                                         ///< of gates: float32 [.., G*H]
+  std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]
+  std::vector<ScaledLayout> scaled;      ///< a layer; empty where gradients have no scaled factors
+  std::size_t exchange = 0;              ///< what blocks of a launch tell each other
 };
 
 /// Forward and backward share the space.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/recurrent/cuda/scaled_cells.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -58,9 +59,10 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
   // faster as one kernel, or no slower (docs/performance/float32-and-tf32.md).
   constexpr std::int64_t kFewest = std::int64_t{1} << 23;
   const bool steps = !rung.persistent() || (descriptor.training && !rung.persistent_backward());
-  return steps && rung.scaled_products && descriptor.tf32 && descriptor.time > 1 &&
-         descriptor.layers * descriptor.directions == 1 && is_usual(descriptor) &&
-         descriptor.hidden % kAligned == 0 &&
+  if (!steps || !rung.scaled_products || !descriptor.tf32 || descriptor.time == 1) return false;
+  if (descriptor.layers * descriptor.directions > 1 || !is_usual(descriptor)) return false;
+  if (descriptor.training && !scales_gradients(descriptor, rung)) return false;
+  return descriptor.hidden % kAligned == 0 && descriptor.hidden <= kMostScaledUnits &&
          descriptor.gates() * descriptor.hidden * descriptor.hidden >= kFewest;
 }
 
@@ -98,10 +100,10 @@ bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_
 }
 
 bool scales_gates(const Descriptor& descriptor, const Rung& rung) {
+  if (descriptor.training && scales_steps(descriptor, rung)) return true;
   if (!scales_gradients(descriptor, rung)) return false;
-  if (descriptor.directions > 1 || descriptor.cell != CellType::kLstm) return false;
-  if (scales_steps(descriptor, rung)) return true;
-  if (rung.backward != Residence::kWide) return false;
+  if (rung.backward != Residence::kWide || descriptor.cell != CellType::kLstm) return false;
+  if (descriptor.directions > 1) return false;
   for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
     if (!pays_to_scale(descriptor, layer, descriptor.time * descriptor.rows)) return false;
   }

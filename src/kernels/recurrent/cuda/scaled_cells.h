@@ -15,13 +15,22 @@ struct ScaledState {
 void scaled_cell_forward(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                          const ScaledState& state);
 
-/// What reaches a step's h through the recurrent product.
+/// What reaches a step's h through the recurrent product of the step after it.
 struct ScaledProduct {
-  const float* values;  ///< [rows, H]
+  const float* values;  ///< [rows, H]; null: nothing does
   const float* scales;  ///< [rows], what takes them back
 };
-/// `args.dh` is what reaches h around the product; null: nothing does.
+/// Gate gradients, a row scaled by the largest of them.
+struct ScaledGates {
+  void* d_input;      ///< float16 [rows, G*H], out
+  void* d_recurrent;  ///< likewise where it differs, else unused
+  float* scales;      ///< [rows], out: what takes both back
+};
+/// `args.dh` is what reaches h around the product; null: nothing does. Gate gradients go nowhere
+/// else. A block has a row's in its shared memory: H is kMostScaledUnits at most.
 void scaled_cell_backward(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args,
-                          const ScaledProduct& product);
+                          const ScaledProduct& product, const ScaledGates& to);
+/// 16 bytes of each, of the 99 KB that every GPU has.
+inline constexpr std::int64_t kMostScaledUnits = 6144;
 
 }  // namespace sluice::kernels::recurrent::cuda

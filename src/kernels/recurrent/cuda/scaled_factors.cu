@@ -126,30 +126,28 @@ __global__ void row_factors_kernel(const RowFactors args) {
   }
 }
 
-constexpr int kStepWarps = 32;
+constexpr int kStateWarps = 32;
 
 /// A block has a row, which it reads twice: the second time it is near.
-__global__ void __launch_bounds__(kLanes* kStepWarps) step_factor_kernel(const StepFactor args) {
-  constexpr int kStep = kLanes * kStepWarps * kFactorGroup;
+__global__ void __launch_bounds__(kLanes* kStateWarps) states_kernel(const RowFactors args) {
+  constexpr int kStep = kLanes * kStateWarps * kFactorGroup;
   const std::int64_t begin = blockIdx.x * args.width;
   const int first = (static_cast<int>(threadIdx.y) * kLanes + threadIdx.x) * kFactorGroup;
   const auto load = [&](std::int64_t k) {
     return args.from ? load_group(args.from + begin + k) : Group{};
   };
-  unsigned bits = __float_as_uint(args.least);
-#pragma unroll 2
+  unsigned bits = __float_as_uint(1.0f);
   for (std::int64_t k = first; k < args.width; k += kStep) {
     const Group group = load(k);
 #pragma unroll
     for (const float number : group.at) bits = max(bits, __float_as_uint(fabsf(number)));
   }
-  __shared__ unsigned of_warps[kStepWarps];
+  __shared__ unsigned of_warps[kStateWarps];
   bits = __reduce_max_sync(~0u, bits);
   if (threadIdx.x == 0) of_warps[threadIdx.y] = bits;
   __syncthreads();
   bits = __reduce_max_sync(~0u, of_warps[threadIdx.x]);
   const persistent::Scale scale(__uint_as_float(bits));
-#pragma unroll 2
   for (std::int64_t k = first; k < args.width; k += kStep) {
     const Group group = load(k);
     ScaledGroup scaled;
@@ -205,10 +203,10 @@ void scale_row_factors(cudaStream_t stream, const RowFactors& args) {
   runtime::cuda::check(cudaGetLastError(), "queue the scaling of a product's rows");
 }
 
-void scale_step_factor(cudaStream_t stream, const StepFactor& args) {
-  const dim3 block(kLanes, kStepWarps);
-  step_factor_kernel<<<static_cast<unsigned>(args.rows), block, 0, stream>>>(args);
-  runtime::cuda::check(cudaGetLastError(), "queue the scaling of a step's factor");
+void scale_states(cudaStream_t stream, const RowFactors& args) {
+  const dim3 block(kLanes, kStateWarps);
+  states_kernel<<<static_cast<unsigned>(args.rows), block, 0, stream>>>(args);
+  runtime::cuda::check(cudaGetLastError(), "queue the scaling of recurrent states");
 }
 
 void scale_rows(cudaStream_t stream, const ScaledRows& args) {

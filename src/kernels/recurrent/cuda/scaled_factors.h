@@ -61,16 +61,8 @@ struct RowFactors {
 };
 void scale_row_factors(cudaStream_t stream, const RowFactors& args);
 
-/// Rows of a step's product, few and wide, each scaled by its largest number.
-struct StepFactor {
-  const float* from;  ///< [rows, width]; null: zeros
-  void* to;           ///< float16, likewise
-  float* scales;      ///< out [rows], what takes them back
-  std::int64_t rows;
-  std::int64_t width;  ///< a multiple of kFactorGroup
-  float least;         ///< by which a row is scaled whose numbers are all smaller
-};
-void scale_step_factor(cudaStream_t stream, const StepFactor& args);
+/// The same of few wide rows, with one scale for whatever is less than one; no `from`: zeros.
+void scale_states(cudaStream_t stream, const RowFactors& args);
 
 /// values [steps, rows, width] *= scales [steps, rows], of arrays that have `step_rows` rows a
 /// step. Rows whose scale is one aren't touched.

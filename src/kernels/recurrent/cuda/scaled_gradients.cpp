@@ -28,7 +28,7 @@ GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_
 
 bool ScaledGradients::pay(const Run& run, std::int64_t layer) {
   const Engine& engine = run.engine;
-  // What launches leave has no other form.
+  // What is left scaled has no other form.
   if (by_row(run)) return true;
   if (engine.workspace.backward.scaled.empty() || !run.context.tf32()) return false;
   return pays_to_scale(engine.descriptor, layer, run.args.time * run.args.rows);
@@ -70,7 +70,7 @@ ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_
     const auto i = static_cast<std::size_t>(d);
     const GradientFactors factors(run, layer, d);
     const int h = scale(factors.h, layout_.h[i], sizes.hidden);
-    const int gates = sizes.gates_apart
+    const int gates = sizes.gates_apart && !by_row(run)
                           ? scale(factors.d_recurrent, layout_.d_recurrent[i], sizes.gate_width)
                           : d_input;
     args.products[args.product_count++] = {gates, h};
@@ -90,9 +90,12 @@ void ScaledGradients::add_recurrent_product(std::int64_t lane, const Tensor& tar
                                             std::int64_t direction) const {
   const Sizes& sizes = run_.engine.sizes;
   const auto i = static_cast<std::size_t>(direction);
-  const Half gates = sizes.gates_apart ? Half{half(layout_.d_recurrent[i]), sizes.gate_width}
-                                       : Half{d_input_ + direction * sizes.gate_width,
-                                              sizes.directions * sizes.gate_width};
+  Half gates{d_input_ + direction * sizes.gate_width, sizes.directions * sizes.gate_width};
+  if (sizes.gates_apart) {
+    const std::size_t apart =
+        by_row(run_) ? run_.engine.workspace.backward.d_recurrent[i] : layout_.d_recurrent[i];
+    gates = {half(apart), sizes.gate_width};
+  }
   add_product(lane, target, gates, half(layout_.h[i]), 1 + static_cast<int>(direction));
 }
 

@@ -10,7 +10,8 @@ struct GradientFactors {
   GradientFactors(const Run& run, std::int64_t layer, std::int64_t direction);
 
   const std::byte* d_input;  ///< [depth, G*H], of rows of D*G*H
-  const float* row_scales;   ///< [depth]: d_input is float16 that they scale back; null: in storage
+  const float*
+      row_scales;  ///< [depth]: gradients are float16 that they scale back; null: in storage
   std::int64_t input_stride;
   const std::byte* d_recurrent;  ///< [depth, G*H]; d_input, where it is the same
   std::int64_t recurrent_stride;
@@ -23,7 +24,7 @@ class ScaledGradients {
   /// Whether a run's products are so large that this is faster.
   static bool pay(const Run& run, std::int64_t layer);
 
-  /// Whether launches leave gate gradients scaled, row by row: then inputs' gradients are products
+  /// Whether backward leaves gate gradients scaled, row by row: then inputs' gradients are products
   /// of float16, too.
   static bool by_row(const Run& run);
   /// Queues to [time, rows, input] = gate gradients * input weights, of the times of a piece and of

@@ -1,7 +1,6 @@
 #include "kernels/recurrent/cuda/backward_places.h"
 #include "kernels/recurrent/cuda/last_step.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
-#include "kernels/recurrent/cuda/scaled_cells.h"
 #include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/scaled_steps.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
@@ -141,22 +140,16 @@ class DirectionBackward : BackwardPlaces {
   /// Likewise.
   void scaled_step(std::int64_t p) const {
     CellBackwardArgs cell = cell_args(p);
+    ScaledProduct product{};
     if (p == 0) {
-      cell_backward_of(p, cell);
+      cell.dh = reinterpret_cast<const float*>(dhn());
     } else {
-      multiply_scaled_gates(run_, lane_, layer_, direction_, time_of_turn(p - 1), product_);
+      const std::int64_t after = time_of_turn(p - 1);
+      multiply_scaled_gates(run_, lane_, layer_, direction_, after, product_);
+      product = {product_, scaled_gates(run_, after).scales};
       if (product_alone_) cell.dh = nullptr;
-      scaled_cell_backward(stream_, run_.kind(), cell,
-                           {product_, scaled_gates(run_, time_of_turn(p - 1)).scales});
     }
-    const ScaledLeft gates = scaled_gates(run_, time_of_turn(p));
-    StepFactor factor{};
-    factor.from = reinterpret_cast<const float*>(gates_at(p));
-    factor.to = gates.values;
-    factor.scales = gates.scales;
-    factor.rows = rows_;
-    factor.width = sizes_.gate_width;
-    scale_step_factor(stream_, factor);
+    scaled_cell_backward(stream_, run_.kind(), cell, product, scaled_gates(run_, time_of_turn(p)));
   }
   /// That of the last turn, to what it has left of the first state's gradient.
   void add_last_product(std::int64_t lane) const {

@@ -1,8 +1,6 @@
 #include "kernels/recurrent/cuda/forward_places.h"
 #include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
-#include "kernels/recurrent/cuda/scaled_cells.h"
-#include "kernels/recurrent/cuda/scaled_factors.h"
 #include "kernels/recurrent/cuda/scaled_steps.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 #include "runtime/cuda/check.h"
@@ -28,7 +26,7 @@ class DirectionForward : ForwardPlaces {
                    {rows_, output_, sizes_.hidden, h_at(0), sizes_.lstm ? c_at(0) : nullptr,
                     h_dropped_at(0)});
     }
-    if (scaled_) scale_first_state();
+    if (scaled_) scale_first_state(run_, lane_, h0());
   }
 
   void run(const Piece& piece) const {
@@ -54,18 +52,6 @@ class DirectionForward : ForwardPlaces {
     if (from) return copy(to, from, bytes);
     runtime::cuda::check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_),
                          "clear a recurrent state");
-  }
-
-  void scale_first_state() const {
-    const ScaledLeft state = scaled_state(run_);
-    StepFactor factor{};
-    factor.from = reinterpret_cast<const float*>(h0());
-    factor.to = state.values;
-    factor.scales = state.scales;
-    factor.rows = rows_;
-    factor.width = sizes_.hidden;
-    factor.least = 1;
-    scale_step_factor(stream_, factor);
   }
 
   /// out [rows, gates*H] = a [rows, depth] * the transpose of rows [first, ..) of the matrix: one
@@ -149,8 +135,7 @@ class DirectionForward : ForwardPlaces {
 
   void scaled_step(std::int64_t s, const Piece& piece) const {
     multiply_scaled_state(run_, lane_, layer_, direction_, recurrent_);
-    const ScaledLeft state = scaled_state(run_);
-    scaled_cell_forward(stream_, run_.kind(), cell_args(s, piece), {state.values, state.scales});
+    scaled_cell_forward(stream_, run_.kind(), cell_args(s, piece), scaled_state(run_));
   }
 
   StepProduct state_product(std::int64_t s) const {

@@ -146,8 +146,10 @@ void add_column_gradients(const Gradients& all, const GradientFactors& factors,
     all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, gradients.bias_hh,
                  1, factors.row_scales);
   } else {
-    all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, {});
-    all.add_sums(lane, factors.d_recurrent, factors.recurrent_stride, gradients.bias_hh, {});
+    all.add_sums(lane, factors.d_input, factors.input_stride, gradients.bias_ih, {}, 1,
+                 factors.row_scales);
+    all.add_sums(lane, factors.d_recurrent, factors.recurrent_stride, gradients.bias_hh, {}, 1,
+                 factors.row_scales);
   }
   if (auto* peepholes = gradients.weight_peephole.data_as<float>()) {
     const std::int64_t hidden = sizes.hidden, step = run.args.rows * hidden;
