@@ -46,7 +46,8 @@ struct Rung {
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
   /// Products over all steps in TF32, of inputs and weight gradients, are products of scaled
-  /// float16 (scaled_inputs.h, scaled_gradients.h).
+  /// float16 (scaled_inputs.h, scaled_gradients.h), and so are those of a wide layer's steps
+  /// (scaled_steps.h).
   bool scaled_products = false;
   /// Unless none: all steps of the pass that a piece of a layer has, in all directions, are one
   /// launch, and products of its input (with a wavefront) and gradients have streams of their own

@@ -55,8 +55,8 @@ bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t l
 }
 
 bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
-  // Weights of which the second cache holds no more than half as float32: of fewer, steps are
-  // faster as one kernel, or no slower (docs/performance/float32-and-tf32.md).
+  // Layers of fewer weights have launches of their own, or steps that are one kernel; stacks of
+  // such layers have not been measured (docs/performance/float32-and-tf32.md).
   constexpr std::int64_t kFewest = std::int64_t{1} << 23;
   const bool steps = !rung.persistent() || (descriptor.training && !rung.persistent_backward());
   if (!steps || !rung.scaled_products || !descriptor.tf32 || descriptor.time == 1) return false;
