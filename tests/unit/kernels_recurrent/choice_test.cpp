@@ -15,7 +15,7 @@ namespace sluice::kernels::recurrent::testing {
 namespace {
 
 constexpr auto kLstm = CellType::kLstm, kGru = CellType::kGru;
-constexpr auto k16Bits = DType::kFloat16;
+constexpr auto k16Bits = DType::kFloat16, kTf32 = DType::kFloat32;
 
 /// A layer of 100 steps as wide as its input, and who runs it on an H200 by the measurements in
 /// docs/performance/.
@@ -30,6 +30,7 @@ struct Chosen {
     Descriptor d;
     d.cell = cell;
     d.dtype = dtype;
+    d.tf32 = dtype == kTf32;
     d.layers = layers;
     d.directions = directions;
     d.input = d.hidden = hidden;
@@ -51,6 +52,7 @@ constexpr Chosen kChosen[]{
     {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma"},
     {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma", kLstm, k16Bits, 3},
     {384, 512, "persistent-cluster-wide", "persistent-cluster-wgmma", kGru},
+    {384, 512, "persistent-cluster-wide", "persistent-cluster-wgmma", kLstm, kTf32, 3},
     {512, 135, "persistent-cluster", "persistent-cluster"},
     {512, 136, "persistent-wide-cluster", "persistent-cluster"},
     {512, 160, "persistent-wide-cluster", "persistent-cluster", kLstm, k16Bits, 3},

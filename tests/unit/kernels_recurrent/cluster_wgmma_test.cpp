@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "base/dtype.h"
 #include "unit/kernels_recurrent/on_candidate.h"
@@ -40,8 +42,23 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
     d.hidden = 16 * sixteens;
     d.time = 7;
     d.dtype = precision_.storage;
+    d.tf32 = precision_.tf32;
     d.training = true;
     return d;
+  }
+  /// Those that run in this precision.
+  std::vector<CellType> cells() const {
+    if (precision_.tf32) return {CellType::kLstm};
+    return {CellType::kLstm, CellType::kGru};
+  }
+  RunOptions options() const {
+    RunOptions options = OnCandidate::options();
+    options.tf32 = precision_.tf32;
+    return options;
+  }
+  /// Of TF32 as in wide_test.cpp.
+  double tolerance() const {
+    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
   }
 
   /// So many steps of a layer that is planned for up to so many rows; to be filled in.
@@ -77,7 +94,7 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
     take(stack.descriptor.training ? training_ : kBothPasses);
     if (gpu_lacks(stack.descriptor)) return {};
     Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance_of(precision_.storage));
+    expect_close(got, expected(stack), tolerance());
     return got;
   }
 
@@ -87,12 +104,12 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentClusterWgmma,
                          ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values("bfloat16", "float16")),
+                                            ::testing::Values("bfloat16", "float16", "tf32")),
                          parameter_name);
 
 // Two warpgroups of units and three; blocks that have all units, some, or none.
 TEST_P(RecurrentClusterWgmma, EqualsOracleAtEveryWidth) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     for (const std::int64_t sixteens : {draw(9, 15), std::int64_t{16}, draw(17, 23)}) {
       compare(layer_of(cell, 1, sixteens), 4, draw(1, 40), 40);
     }
@@ -102,7 +119,7 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleAtEveryWidth) {
 
 // Small enough for racecheck: forward alone, and kept for backward.
 TEST_P(RecurrentClusterWgmma, EqualsOracleInOneCluster) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     Descriptor inference = layer_of(cell, 1, draw(9, 24));
     inference.training = false;
     const std::int64_t rows = draw(9, 24);
@@ -115,7 +132,7 @@ TEST_P(RecurrentClusterWgmma, TrainsInOneCluster) {
 
 // Clusters of one tile of 16 or 24 rows, and of two, three and four of both kinds.
 TEST_P(RecurrentClusterWgmma, EqualsOracleWithAnyTiles) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     for (const std::int64_t each : {17, 26, 35, 60}) {
       compare(layer_of(cell, 1, draw(9, 10)), 3, each * 15 - draw(0, 14), each * 15);
     }
@@ -128,7 +145,7 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleWithAnyTiles) {
 }
 
 TEST_P(RecurrentClusterWgmma, EqualsOracleInBothDirectionsAndSeveralLayers) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     compare(layer_of(cell, 2, draw(9, 16)), 4, draw(150, 200), 200);
     Descriptor stack = layer_of(cell, draw(1, 2), draw(9, 12));
     stack.layers = 3;
@@ -139,12 +156,13 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleInBothDirectionsAndSeveralLayers) {
 
 // Long enough for everything that takes turns to come round many times.
 TEST_P(RecurrentClusterWgmma, EqualsOracleOverManySteps) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     compare(layer_of(cell, 2, 9), 24, draw(120, 150), 150);
   }
 }
 
 TEST_P(RecurrentClusterWgmma, EqualsOracleWithBothPassesInClusters) {
+  if (precision_.tf32) GTEST_SKIP() << "its backward within clusters is that of 16 bits";
   training_ = kBothPasses;
   compare(layer_of(CellType::kLstm, 1, draw(17, 24)), 3, draw(271, 330), 330);
   Descriptor stack = layer_of(CellType::kLstm, 2, draw(17, 20));
@@ -152,9 +170,23 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleWithBothPassesInClusters) {
   compare(stack, 2, draw(100, 160), 160);
 }
 
+// Weights and initial states far from 1, which float16 couldn't hold; weights of zero.
+TEST_P(RecurrentClusterWgmma, EqualsOracleWithFactorsOfAnySize) {
+  if (!precision_.tf32) GTEST_SKIP() << "of TF32 alone";
+  StackCase stack = filled_case_of(layer_of(CellType::kLstm, 1, draw(9, 24)), 4, 37, 40);
+  const auto hidden = static_cast<std::size_t>(stack.descriptor.hidden);
+  if (stack.input.h0.empty()) stack.input.h0.assign(37 * hidden, 1.0);
+  const double large = std::ldexp(1.0, 20 + static_cast<int>(draw(0, 10)));
+  for (double& h : stack.input.h0) h *= large;
+  for (double& w : stack.weights.front().weight_hh) w /= large;
+  compare_once(stack);
+  for (double& w : stack.weights.front().weight_hh) w = 0;
+  compare_once(stack);
+}
+
 // Each block of a cluster reads the initial h of all units. Rows of no step and of one end first.
 TEST_P(RecurrentClusterWgmma, UpdatesStatesInPlace) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     for (const bool training : {false, true}) {
       Descriptor layer = layer_of(cell, 2, draw(9, 12));
       layer.training = training;
@@ -166,7 +198,7 @@ TEST_P(RecurrentClusterWgmma, UpdatesStatesInPlace) {
 }
 
 TEST_P(RecurrentClusterWgmma, WritesOutputsThatBeginAnywhere) {
-  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+  for (const CellType cell : cells()) {
     StackCase stack = case_of(layer_of(cell, draw(1, 2), draw(9, 12)), 3, 40, 40);
     fill_case(random_, stack);
     stack.y_skips = draw(1, 7);
@@ -175,7 +207,7 @@ TEST_P(RecurrentClusterWgmma, WritesOutputsThatBeginAnywhere) {
 }
 
 TEST_P(RecurrentClusterWgmma, RefusesWhatDoesNotFit) {
-  take(kBothPasses);
+  take(precision_.tf32 ? kForward : kBothPasses);
   Descriptor layer = layer_of(CellType::kLstm, 1, 24);
   layer.rows = 512;
   if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
@@ -186,15 +218,21 @@ TEST_P(RecurrentClusterWgmma, RefusesWhatDoesNotFit) {
   layer.hidden = 300;
   EXPECT_EQ(refusal(layer), "its units come in sixteens, not 300");
   layer.hidden = 384;
+  take(kBothPasses);
   layer.training = false;
   layer.rows = 1080;
   EXPECT_EQ(refusal(layer), std::nullopt);
-  layer.rows = 1441;
-  EXPECT_EQ(refusal(layer), "its clusters take 1440 rows at once, not 1441");
+  // TF32 keeps h as it is beside what is multiplied.
+  const std::int64_t most = precision_.tf32 ? 1200 : 1440;
+  layer.rows = most + 1;
+  EXPECT_EQ(refusal(layer),
+            fmt::format("its clusters take {} rows at once, not {}", most, most + 1));
   layer.rows = 512;
   layer.dtype = DType::kFloat32;
-  EXPECT_EQ(refusal(layer), "it computes bfloat16 and float16");
+  layer.tf32 = false;
+  EXPECT_EQ(refusal(layer), "it computes bfloat16 and float16, and of LSTMs TF32");
   layer.dtype = precision_.storage;
+  layer.tf32 = precision_.tf32;
   layer.peepholes = true;
   EXPECT_EQ(refusal(layer), "it has no peepholes");
   layer.peepholes = false;

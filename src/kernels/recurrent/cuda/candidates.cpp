@@ -97,10 +97,11 @@ std::optional<std::string> refuse_cluster_wide(const Descriptor& descriptor, con
 }
 
 /// Of rows that clusters of sixteen blocks still take, as many as others take less time for
-/// (docs/performance/cluster-backward.md). GRUs and both directions weren't measured.
+/// (docs/performance/cluster-backward.md). TF32, GRUs and both directions weren't measured.
 bool has_many_rows(const Descriptor& descriptor) {
   constexpr std::int64_t kFewestUnits = 257, kFewestRows = 130;
-  return descriptor.training && descriptor.cell == CellType::kLstm && descriptor.directions == 1 &&
+  return descriptor.training && descriptor.dtype != DType::kFloat32 &&
+         descriptor.cell == CellType::kLstm && descriptor.directions == 1 &&
          descriptor.hidden >= kFewestUnits && descriptor.rows >= kFewestRows;
 }
 

@@ -2,8 +2,9 @@
 
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
-/// All steps of one layer in one launch, for many rows of up to 384 units in 16 bits. A cluster of
-/// eight blocks has some of the rows; a block has an eighth of the units, whose weights its threads
+/// All steps of one layer in one launch, for many rows of up to 384 units in 16 bits or TF32, whose
+/// factors are scaled float16 (persistent/arithmetic.h). A cluster of eight blocks has some of the
+/// rows; a block has an eighth of the units, whose weights its threads
 /// hold in registers as the first factor of wgmma, and in shared memory h of all units, to which
 /// the blocks of the cluster send each other their parts. Rows go in tiles that take turns: while
 /// one is multiplied, h of the others is on its way.

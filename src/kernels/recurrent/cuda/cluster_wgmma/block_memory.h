@@ -4,8 +4,9 @@
 
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-/// Shared memory of a block that has so many warpgroups of units, in bytes.
-template <int kGroups, int kGates>
+/// Shared memory of a block that has so many warpgroups of units, in bytes. `kScaled`: h is kept as
+/// it is, too.
+template <int kGroups, int kGates, bool kScaled>
 struct BlockMemory {
   static constexpr int kUnits = kGroups * kGroupUnits;  ///< of the block
   static constexpr int kDepth = kBlocks * kUnits;       ///< of the product
@@ -18,17 +19,19 @@ struct BlockMemory {
   /// other.
   static constexpr int kStateBytes = kDepth * 2;
   /// From one row's c, [parity][row][unit], to the next, so that no two lanes of a warp take the
-  /// same bank.
+  /// same bank. h that isn't scaled lies likewise.
   static constexpr int kCellStride = kUnits + 4;
 
-  int states, cells, lengths, steps, barriers, bytes;
+  int states, cells, plain, lengths, steps, largest, barriers, bytes;
 
   __host__ __device__ constexpr explicit BlockMemory(const Geometry& geometry)
       : states(geometry.ahead * slot_bytes(geometry)),
         cells(states + 2 * geometry.all_columns() * kStateBytes),
-        lengths(cells + 2 * geometry.all_columns() * kCellStride * 4),
+        plain(cells + 2 * geometry.all_columns() * kCellStride * 4),
+        lengths(plain + (kScaled ? plain - cells : 0)),
         steps(lengths + geometry.all_columns() * 4),
-        barriers(steps + kMostTiles * 4),
+        largest(steps + kMostTiles * 4),
+        barriers(largest + 8),
         bytes(barriers + (5 * kMostTiles + kMostAhead) * 8) {}
 
   /// Of a tile's inputs.

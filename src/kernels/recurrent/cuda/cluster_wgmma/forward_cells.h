@@ -1,6 +1,8 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/cluster_wgmma/block.h"
+#include "kernels/recurrent/cuda/cluster_wgmma/weight_scale.h"
+#include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/persistent/geometry.h"
 
 /// The cells of a warpgroup. Of the 16 rows of the product that a warp has, row i is gate 0 (of an
@@ -8,8 +10,16 @@
 /// lanes have all gates of two of them between them, and one exchange gives each a cell.
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
-template <typename Cell, typename T, typename Memory>
+/// How h of TF32 is scaled: it never exceeds 1, or the initial one of the cluster's rows.
+template <typename Memory>
+__device__ persistent::Scale scale_of_state(const std::byte* shared, const Memory& memory) {
+  return persistent::Scale(fmaxf(1.0f, *reinterpret_cast<const float*>(shared + memory.largest)));
+}
+
+template <typename Cell, typename Arithmetic, typename Memory>
 class ForwardCells {
+  using T = typename Arithmetic::Storage;
+  using Factor = typename Arithmetic::Factor;
   using Four = persistent::Four<T>;
 
  public:
@@ -18,6 +28,7 @@ class ForwardCells {
       : args_(args),
         states_(shared + memory.states),
         cells_(reinterpret_cast<float*>(shared + memory.cells)),
+        plain_(memory.plain - memory.cells),
         lengths_(reinterpret_cast<const int*>(shared + memory.lengths)) {
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
     const int unit = thread / 32 * 4 + lane / 8, hidden = args.extent.hidden;
@@ -44,6 +55,13 @@ class ForwardCells {
     const float* bias = args.bias + direction_ * Cell::kGates * hidden + all;
     bias_[0] = has_first_ ? bias[first_gate * hidden] : args.bias_hn[direction_][all];
     bias_[1] = bias[second_gate * hidden];
+    if constexpr (Arithmetic::kScaled) {
+      h_up_ = scale_of_state(shared, memory).up;
+      up_ = h_up_ * scale_of_weights(args.largest[direction_]).up;
+      down_ = scale_of_state(shared, memory).down * scale_of_weights(args.largest[direction_]).down;
+      bias_[0] *= up_;
+      bias_[1] *= up_;
+    }
   }
 
   /// What the sums begin with: inputs of a step of a tile.
@@ -91,9 +109,9 @@ class ForwardCells {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
         const float first = from[j * (Memory::kInputBytes / 4) + k * kGroupUnits];
-        sums[4 * j + k] = (has_first_ ? first : 0.0f) + bias_[0];
-        sums[4 * j + 2 + k] =
-            from[j * (Memory::kInputBytes / 4) + second_input_ + k * kGroupUnits] + bias_[1];
+        const float second = from[j * (Memory::kInputBytes / 4) + second_input_ + k * kGroupUnits];
+        sums[4 * j + k] = fmaf(has_first_ ? first : 0.0f, up_, bias_[0]);
+        sums[4 * j + 2 + k] = fmaf(second, up_, bias_[1]);
       }
     }
   }
@@ -106,19 +124,28 @@ class ForwardCells {
     std::byte* h_after = states_ + place.h_after + inside;
     const float* c_before = cells_ + place.c_before / 4 + cell_;
     float* c_after = cells_ + place.c_after / 4 + cell_;
+    constexpr int kRow = kEight * Memory::kCellStride;
     const int* lengths = lengths_ + place.first + row_;
     float c[kRows];
     T h[kRows];
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
       active_[j] = place.time < lengths[j * kEight];
-      c[j] = Cell::kHasCellState ? c_before[j * kEight * Memory::kCellStride] : 0;
-      h[j] = *reinterpret_cast<const T*>(h_before + j * kEight * 16);
+      c[j] = Cell::kHasCellState ? c_before[j * kRow] : 0;
+      if constexpr (Arithmetic::kScaled) {
+        h[j] = c_before[plain_ / 4 + j * kRow];
+      } else {
+        h[j] = *reinterpret_cast<const T*>(h_before + j * kEight * 16);
+      }
     }
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
       float products[4], gates[Cell::kSaved];
       exchange(sums + 4 * j, products);
+      if constexpr (Arithmetic::kScaled) {
+#pragma unroll
+        for (float& product : products) product *= down_;
+      }
       evaluate(products, gates);
       bits_[j] = Four(gates).bits;
       const float next = Cell::next_c(gates, c[j]);
@@ -129,8 +156,13 @@ class ForwardCells {
     }
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
-      *reinterpret_cast<T*>(h_after + j * kEight * 16) = h[j];
-      if constexpr (Cell::kHasCellState) c_after[j * kEight * Memory::kCellStride] = c[j];
+      if constexpr (Arithmetic::kScaled) {
+        store(reinterpret_cast<Factor*>(h_after + j * kEight * 16), h[j] * h_up_);
+        c_after[plain_ / 4 + j * kRow] = h[j];
+      } else {
+        *reinterpret_cast<T*>(h_after + j * kEight * 16) = h[j];
+      }
+      if constexpr (Cell::kHasCellState) c_after[j * kRow] = c[j];
     }
 #pragma unroll
     for (int j = kRows; j < kMostTileRows / kEight; ++j) active_[j] = false;
@@ -162,12 +194,15 @@ class ForwardCells {
   const LayerForward& args_;
   std::byte* const states_;
   float* const cells_;
+  const int plain_;  ///< from c to h that isn't scaled, in bytes
   const int* const lengths_;
   bool exists_, saves_;
   int odd_, row_, direction_;
   bool has_first_;
   int input_, second_input_, cell_, eight_, state_, saved_;
   float bias_[2];
+  /// By which h is scaled, and its products; what takes those back.
+  float h_up_ = 1, up_ = 1, down_ = 1;
   bool active_[kMostTileRows / kEight];
   typename Four::Bits bits_[kMostTileRows / kEight];
 };

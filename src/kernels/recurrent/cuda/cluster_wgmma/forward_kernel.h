@@ -30,36 +30,69 @@ __device__ void begin_barriers(const Barriers& barriers, const Geometry& geometr
   publish_barriers();
 }
 
+/// Finds the largest initial h of the cluster's rows, in magnitude; called by all threads.
+template <typename Memory>
+__device__ void find_largest_state(const LayerForward& args, const Part& part, std::byte* shared,
+                                   const Memory& memory) {
+  auto* largest = reinterpret_cast<unsigned*>(shared + memory.largest);
+  if (threadIdx.x == 0) *largest = 0;
+  __syncthreads();
+  const auto* h0 = static_cast<const float*>(args.h0);
+  if (h0 == nullptr) return;
+  const int hidden = args.extent.hidden;
+  h0 += static_cast<std::int64_t>(part.direction * args.extent.rows + part.first_row) * hidden;
+  float most = 0;
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < part.rows * hidden; i += blockDim.x) {
+    most = fmaxf(most, fabsf(h0[i]));
+  }
+  // Of numbers that aren't negative the bits are in the same order.
+  atomicMax(largest, __float_as_uint(most));
+  __syncthreads();
+}
+
 /// Brings the initial state to shared memory, h of all units and c of the block's; called by all
 /// threads.
-template <typename T, typename Memory>
+template <typename Arithmetic, typename Memory>
 __device__ void begin_state(const LayerForward& args, const Geometry& geometry, const Part& part,
                             std::byte* shared, const Memory& memory) {
+  using T = typename Arithmetic::Storage;
+  using Factor = typename Arithmetic::Factor;
   const int hidden = args.extent.hidden;
   const int line = part.direction * args.extent.rows + part.first_row;
   float* c = reinterpret_cast<float*>(shared + memory.cells);
+  const auto h0_at = [&](int row, int unit) {
+    return static_cast<const T*>(args.h0)[static_cast<std::int64_t>(line + row) * hidden + unit];
+  };
+  persistent::Scale scale;
+  if constexpr (Arithmetic::kScaled) {
+    find_largest_state(args, part, shared, memory);
+    scale = scale_of_state(shared, memory);
+  }
 #pragma unroll 1
   for (int tile = 0; tile < geometry.tiles; ++tile) {
     const int first = geometry.first_column(tile), columns = geometry.columns(tile);
-    T* h = reinterpret_cast<T*>(shared + memory.states + TileState<Memory>{geometry}.at(tile, 0));
+    auto* h =
+        reinterpret_cast<Factor*>(shared + memory.states + TileState<Memory>{geometry}.at(tile, 0));
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < columns * Memory::kDepth; i += blockDim.x) {
       const int row = i / Memory::kDepth, unit = i % Memory::kDepth;
       T value{};
-      if (args.h0 && first + row < part.rows && unit < hidden) {
-        value = static_cast<const T*>(
-            args.h0)[static_cast<std::int64_t>(line + first + row) * hidden + unit];
-      }
-      h[(unit / 8 * columns + row) * 8 + unit % 8] = value;
+      if (args.h0 && first + row < part.rows && unit < hidden) value = h0_at(first + row, unit);
+      h[(unit / 8 * columns + row) * 8 + unit % 8] =
+          persistent::Factors<Arithmetic>(value, scale).parts[0];
     }
   }
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < geometry.all_columns() * Memory::kUnits;
        i += blockDim.x) {
     const int row = i / Memory::kUnits, unit = part.rank * Memory::kUnits + i % Memory::kUnits;
-    const bool read = args.c0 && row < part.rows && unit < hidden;
-    c[row * Memory::kCellStride + i % Memory::kUnits] =
-        read ? args.c0[static_cast<std::int64_t>(line + row) * hidden + unit] : 0;
+    const bool exists = row < part.rows && unit < hidden;
+    float* to = c + row * Memory::kCellStride + i % Memory::kUnits;
+    *to = args.c0 && exists ? args.c0[static_cast<std::int64_t>(line + row) * hidden + unit] : 0;
+    if constexpr (Arithmetic::kScaled) {
+      to[(memory.plain - memory.cells) / 4] = args.h0 && exists ? h0_at(row, unit) : 0;
+    }
   }
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -69,8 +102,7 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
     forward_kernel(const __grid_constant__ LayerForward args,
                    const __grid_constant__ Geometry geometry,
                    const __grid_constant__ CUtensorMap inputs) {
-  using T = typename Arithmetic::Storage;
-  using Memory = BlockMemory<kGroups, Cell::kGates>;
+  using Memory = BlockMemory<kGroups, Cell::kGates, Arithmetic::kScaled>;
   extern __shared__ __align__(1024) std::byte shared[];
   const Memory memory(geometry);
   const Part part(args.extent, geometry);
@@ -81,7 +113,7 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
   int* lengths = reinterpret_cast<int*>(shared + memory.lengths);
   if (threadIdx.x < 32) count_steps(args.extent, geometry, part, lengths, steps);
   if (threadIdx.x == 32) begin_barriers<kGroups>(barriers, geometry);
-  begin_state<T>(args, geometry, part, shared, memory);
+  begin_state<Arithmetic>(args, geometry, part, shared, memory);
   __syncthreads();
   cluster_arrive();
   cluster_wait();
@@ -94,8 +126,9 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
   const int group = static_cast<int>(threadIdx.x) / 128;
   if (group < kGroups) {
     if constexpr (kGroups == 3) wide::take_registers<152>();
-    ResidentWeights<T, kGroups> weights(args.weights[part.direction], part.rank, group);
-    using Cells = ForwardCells<Cell, T, Memory>;
+    ResidentWeights<typename Arithmetic::Factor, kGroups> weights(args.weights[part.direction],
+                                                                  part.rank, group);
+    using Cells = ForwardCells<Cell, Arithmetic, Memory>;
     Cells cells(args, part, shared, memory);
     const Turns<kGroups> turns(group);
     RingPlace ahead;
@@ -160,7 +193,8 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
         }
       }
     } else {
-      const Outputs<Cell, T, Memory> outputs(args, geometry, part, shared, memory, warp - 1);
+      const Outputs<Cell, typename Arithmetic::Storage, Memory> outputs(args, geometry, part,
+                                                                        shared, memory, warp - 1);
 #pragma unroll 1
       for (int tile = 0; tile < geometry.tiles; ++tile) {
         outputs.begin(tile, steps[tile]);

@@ -15,7 +15,7 @@ namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 /// (LayerForward, Geometry, the inputs' tensor map).
 using Kernels = std::array<const void*, kMostGroups + 1 - kFewestGroups>;
 
-/// Those of a cell in 16 bits.
+/// Those of a cell in 16 bits, or of an LSTM in TF32.
 const Kernels& kernels_of(const CellKind& kind);
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

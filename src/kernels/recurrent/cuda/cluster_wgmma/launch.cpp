@@ -24,19 +24,34 @@ constexpr int kFewestAhead = 2;
 
 std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
+/// What decides on the memory that a block takes.
+struct Width {
+  int groups, gates;
+  bool scaled;
+
+  Width(const CellKind& kind, std::int64_t hidden)
+      : groups(groups_for(hidden)),
+        gates(kind.cell == CellType::kLstm ? 4 : 3),
+        scaled(kind.storage == DType::kFloat32) {}
+};
+
 template <int kGroups>
-int bytes_with(const Geometry& geometry, int gates) {
-  return gates == 4 ? BlockMemory<kGroups, 4>(geometry).bytes
-                    : BlockMemory<kGroups, 3>(geometry).bytes;
+int bytes_with(const Geometry& geometry, const Width& width) {
+  if (width.scaled) return BlockMemory<kGroups, 4, true>(geometry).bytes;
+  return width.gates == 4 ? BlockMemory<kGroups, 4, false>(geometry).bytes
+                          : BlockMemory<kGroups, 3, false>(geometry).bytes;
 }
-int shared_bytes(const Geometry& geometry, int groups, int gates) {
-  return groups == 2 ? bytes_with<2>(geometry, gates) : bytes_with<3>(geometry, gates);
+int shared_bytes(const Geometry& geometry, const Width& width) {
+  return width.groups == 2 ? bytes_with<2>(geometry, width) : bytes_with<3>(geometry, width);
+}
+
+CellKind kind_of(const Descriptor& descriptor) {
+  return {descriptor.cell, descriptor.dtype, descriptor.tf32};
 }
 
 /// Rows in as many clusters as run at once, and in as few tiles as can be; what they leave of the
 /// memory is for inputs. None if there are too many rows.
-std::optional<Geometry> spread_of(std::int64_t rows, std::int64_t directions, int groups,
-                                  int gates) {
+std::optional<Geometry> spread_of(std::int64_t rows, std::int64_t directions, const Width& width) {
   const std::int64_t each = parts(rows, std::min(rows, kClustersAtOnce / directions));
   const std::int64_t clusters = parts(rows, each);
   const std::int64_t tiles = parts(parts(rows, clusters), kMostTileRows);
@@ -44,7 +59,7 @@ std::optional<Geometry> spread_of(std::int64_t rows, std::int64_t directions, in
   Geometry geometry = in_tiles(static_cast<int>(clusters), static_cast<int>(parts(rows, clusters)),
                                static_cast<int>(tiles));
   geometry.ahead = kMostAhead;
-  while (shared_bytes(geometry, groups, gates) > kSharedBytes) {
+  while (shared_bytes(geometry, width) > kSharedBytes) {
     if (--geometry.ahead < kFewestAhead) return std::nullopt;
   }
   return geometry;
@@ -52,9 +67,9 @@ std::optional<Geometry> spread_of(std::int64_t rows, std::int64_t directions, in
 
 /// The most rows that fit.
 std::int64_t most_rows(const Descriptor& descriptor) {
-  const int groups = groups_for(descriptor.hidden), gates = static_cast<int>(descriptor.gates());
+  const Width width(kind_of(descriptor), descriptor.hidden);
   std::int64_t rows = kMostTiles * kMostTileRows * (kClustersAtOnce / descriptor.directions);
-  while (!spread_of(rows, descriptor.directions, groups, gates)) --rows;
+  while (!spread_of(rows, descriptor.directions, width)) --rows;
   return rows;
 }
 
@@ -81,8 +96,9 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   if (!device.gpu().code.hopper) {
     return "it needs a GPU of compute capability 9.0 that runs kernels compiled for it";
   }
-  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
-    return "it computes bfloat16 and float16";
+  const bool tf32 = descriptor.tf32 && descriptor.cell == CellType::kLstm;
+  if (!tf32 && descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
+    return "it computes bfloat16 and float16, and of LSTMs TF32";
   }
   if (descriptor.projects()) return "it has no projection";
   if (descriptor.hidden > kMostUnits) {
@@ -98,8 +114,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     return fmt::format("its clusters take {} rows at once, not {}", most, descriptor.rows);
   }
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
-  const CellKind kind{descriptor.cell, descriptor.dtype};
-  if (launch_of(kind, 1, groups_for(descriptor.hidden), kSharedBytes).at_once() > 0) {
+  if (launch_of(kind_of(descriptor), 1, groups_for(descriptor.hidden), kSharedBytes).at_once() >
+      0) {
     return std::nullopt;
   }
   return fmt::format("this GPU can't run {} blocks as a cluster", kBlocks);
@@ -107,13 +123,13 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args) {
   const Extent& extent = args.extent;
-  const int groups = groups_for(extent.hidden), gates = kind.cell == CellType::kLstm ? 4 : 3;
-  Geometry geometry = spread_of(extent.rows, extent.directions, groups, gates).value();
-  const int bytes = shared_bytes(geometry, groups, gates);
+  const Width width(kind, extent.hidden);
+  Geometry geometry = spread_of(extent.rows, extent.directions, width).value();
+  const int bytes = shared_bytes(geometry, width);
   LayerForward copy = args;
-  CUtensorMap inputs = map_inputs(args, groups, gates);
+  CUtensorMap inputs = map_inputs(args, width.groups, width.gates);
   void* values[]{&copy, &geometry, &inputs};
-  launch_of(kind, geometry.clusters * extent.directions, groups, bytes).run(queue, values);
+  launch_of(kind, geometry.clusters * extent.directions, width.groups, bytes).run(queue, values);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_wgmma

@@ -43,6 +43,7 @@ class Outputs {
         part_(part),
         states_(shared + memory.states),
         cells_(shared + memory.cells),
+        plain_(shared + memory.plain),
         lengths_(reinterpret_cast<const int*>(shared + memory.lengths)),
         row_(warp * kWarpRows + lane() / kEights),
         unit_(part.rank * Memory::kUnits + lane() % kEights * 8),
@@ -89,10 +90,14 @@ class Outputs {
     const TileState<Memory> states{geometry_};
     const int first = geometry_.first_column(tile), columns = geometry_.columns(tile);
     const int rows = min(columns, part_.rows - first), row_of_layer = part_.first_row + first;
-    const auto* h =
-        reinterpret_cast<const T*>(states_ + states.at(tile, number)) + unit_ / 8 * columns * 8;
-    const auto* c = reinterpret_cast<const float*>(cells_ + states.cells_at(tile, number)) +
-                    unit_ % Memory::kUnits;
+    const int cells = states.cells_at(tile, number) + unit_ % Memory::kUnits * 4;
+    const auto* c = reinterpret_cast<const float*>(cells_ + cells);
+    // Where h is scaled for the product, it lies as c does.
+    constexpr bool kScaled = sizeof(T) == 4;
+    constexpr int kStride = kScaled ? Memory::kCellStride : 8;
+    const auto* h = kScaled ? reinterpret_cast<const T*>(plain_ + cells)
+                            : reinterpret_cast<const T*>(states_ + states.at(tile, number)) +
+                                  unit_ / 8 * columns * 8;
     // Places in arrays are counted in 32 bits (persistent::refuse_size).
     const int hidden = extent.hidden, directions = extent.directions;
     const int out = ((time * extent.rows + row_of_layer) * directions + part_.direction) * hidden;
@@ -103,11 +108,15 @@ class Outputs {
     for (int row = row_; row < rows; row += kWritingWarps * kWarpRows) {
       const bool zeros = time >= lengths_[first + row];
       const int inside = row * hidden + unit_;
-      if (time >= 0) {
-        store_piece(static_cast<T*>(args_.y) + (out + row * directions * hidden + unit_),
-                    h + row * 8, zeros);
+#pragma unroll
+      for (int i = 0; i < 8; i += 16 / static_cast<int>(sizeof(T))) {
+        const T* from = h + row * kStride + i;
+        if (time >= 0) {
+          store_piece(static_cast<T*>(args_.y) + (out + row * directions * hidden + unit_ + i),
+                      from, zeros);
+        }
+        if (to.h) store_piece(to.h + (kept + inside + i), from, false);
       }
-      if (to.h) store_piece(to.h + (kept + inside), h + row * 8, false);
       if constexpr (Cell::kHasCellState) {
 #pragma unroll
         for (int i = 0; i < 8; i += 4) {
@@ -124,7 +133,7 @@ class Outputs {
   const LayerForward& args_;
   const Geometry& geometry_;
   const Part& part_;
-  const std::byte *const states_, *const cells_;
+  const std::byte *const states_, *const cells_, *const plain_;
   const int* const lengths_;
   const int row_, unit_;
   const bool exists_;

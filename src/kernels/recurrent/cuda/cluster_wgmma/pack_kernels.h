@@ -8,7 +8,8 @@ namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 /// Recurrent weights of forward as threads load them: [block][warpgroup][step of depth 16][warp]
 /// [lane], 16 bytes each: rows of the product as ForwardCells has them.
 struct PackWeights {
-  const float* from;  ///< [G*H, H]
+  const float* from;     ///< [G*H, H]
+  const float* largest;  ///< of them in magnitude, float32 alone: factors of TF32 are scaled
   std::int32_t gates, hidden;
   void* to;
 };
