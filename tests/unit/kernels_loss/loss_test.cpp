@@ -349,13 +349,31 @@ TEST_P(Loss, NarrowGradientsAreTheWideOnesRounded) {
 
 // The same results as of the same numbers in float32, whose gradient is rounded once, in place too.
 TEST_P(Loss, NarrowLogitsAreReckonedAsWide) {
-  for (const std::int64_t vocabulary : {5, 1032, 2077, 4103, 33000}) {
+  for (const std::int64_t vocabulary : {5, 1032, 2077, 4103, 32768, 33000}) {
     const std::int64_t rows = vocabulary > 9999 ? 2 : 7;
     for (const bool in_place : {false, true}) {
       const double smoothing = in_place ? 0 : 0.1;
       check_narrow<base::BFloat16>(5, rows, vocabulary, smoothing, in_place);
       check_narrow<base::Float16>(5, rows, vocabulary, 0.1 - smoothing, in_place);
     }
+  }
+}
+
+// What a row's sums are depends on its length and type alone.
+TEST_P(Loss, NarrowSumsDoNotDependOnTheGradient) {
+  for (const std::int64_t vocabulary : {40, 4104}) {
+    const Problem p = make<float>(5, 7, vocabulary, 0.1, 24);
+    CrossEntropyArgs args = arguments<float>(p);
+    std::vector<base::BFloat16> stored;
+    for (const double logit : p.logits) stored.emplace_back(static_cast<float>(logit));
+    args.logits = put(stored, Shape{p.tokens(), vocabulary});
+    args.d_logits = Tensor();
+    cross_entropy(context_, args);
+    const auto sums = get<double>(args.sums);
+    args.d_logits = poisoned(DType::kBFloat16, args.logits.shape());
+    args.sums = poisoned(DType::kFloat64, {kSums});
+    cross_entropy(context_, args);
+    EXPECT_TRUE(same_bits(get<double>(args.sums), sums));
   }
 }
 
