@@ -1,16 +1,18 @@
 #include "kernels/loss/projected.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "unit/support/on_device.h"
+#include "unit/kernels_loss/cross_entropy_case.h"
+#include "unit/support/temporary_folder.h"
 
 namespace sluice::kernels::loss {
 namespace {
 
-using base::DType;
-using base::Shape;
 using testing::random_values;
+using testing::widened;
 
 struct Case {
   std::int64_t time, rows, in, classes;
@@ -48,25 +50,24 @@ class ProjectedLoss : public testing::OnDevice {
   static constexpr runtime::DropoutKey kKey{91, 7, 3};
 
   template <typename T>
-  std::vector<double> stored(const std::vector<double>& values) const {
-    std::vector<double> out;
-    for (const double value : values) {
-      out.push_back(static_cast<double>(static_cast<float>(T(static_cast<float>(value)))));
-    }
-    return out;
+  static std::vector<T> narrowed(const std::vector<double>& values) {
+    std::vector<T> narrow;
+    for (const double value : values) narrow.push_back(T(static_cast<float>(value)));
+    return narrow;
   }
-  std::vector<double> random(std::mt19937_64& engine, std::int64_t count, double most) const {
-    const auto values = random_values<float>(engine, count, most);
-    return {values.begin(), values.end()};
+  /// Uniform on [-most, most), as T stores them.
+  template <typename T>
+  static std::vector<double> random(std::mt19937_64& engine, std::int64_t count, double most) {
+    return widened(narrowed<T>(widened(random_values<float>(engine, count, most))));
   }
 
   template <typename T>
   Problem make(const Case& shape, std::uint64_t seed) {
     std::mt19937_64 engine(seed);
     Problem p{shape, {}, {}, {}, {}, {}, {}, {}, {}, 0.37};
-    p.x = stored<T>(random(engine, p.tokens() * shape.in, 1));
-    p.weight = stored<T>(random(engine, shape.classes * shape.in, 0.3));
-    p.bias = random(engine, shape.classes, 1);
+    p.x = random<T>(engine, p.tokens() * shape.in, 1);
+    p.weight = random<T>(engine, shape.classes * shape.in, 0.3);
+    p.bias = random<float>(engine, shape.classes, 1);
     // The last class is always as likely as the first, so never the first of the largest.
     const auto in = static_cast<std::ptrdiff_t>(shape.in);
     std::copy(p.weight.begin(), p.weight.begin() + in, p.weight.end() - in);
@@ -86,7 +87,7 @@ class ProjectedLoss : public testing::OnDevice {
         const bool keeps = word >= runtime::dropout_threshold(shape.dropout);
         const double x = p.x[static_cast<std::size_t>(n * shape.in + i)];
         p.kept.push_back(keeps ? static_cast<double>(factor) : 0);
-        p.dropped.push_back(keeps ? stored<T>({x * static_cast<double>(factor)})[0] : 0);
+        p.dropped.push_back(keeps ? widened(narrowed<T>({x * static_cast<double>(factor)}))[0] : 0);
       }
       const auto target = engine() % static_cast<std::uint64_t>(shape.classes);
       // What doesn't count isn't looked at.
@@ -120,16 +121,14 @@ class ProjectedLoss : public testing::OnDevice {
       if (!p.counts(n)) continue;
       const std::vector<double> x = logits_of(p, n);
       const auto target = static_cast<std::size_t>(p.targets[static_cast<std::size_t>(n)]);
-      const auto largest = std::max_element(x.begin(), x.end());
-      double sum = 0, all = 0;
-      for (const double value : x) sum += std::exp(value - *largest), all += value;
-      const double z = *largest + std::log(sum), nll = z - x[target];
+      const double z = log_sum(x.data(), classes);
       const double each = p.shape.smoothing / static_cast<double>(classes);
       e.sums[kLoss] +=
-          (1 - p.shape.smoothing) * nll + each * (static_cast<double>(classes) * z - all);
-      e.sums[kNll] += nll;
+          token_loss(x.data(), classes, static_cast<std::int64_t>(target), p.shape.smoothing);
+      e.sums[kNll] += z - x[target];
       e.sums[kTokens] += 1;
-      e.sums[kCorrect] += largest == x.begin() + static_cast<std::ptrdiff_t>(target) ? 1 : 0;
+      e.sums[kCorrect] +=
+          std::ranges::max_element(x) == x.begin() + static_cast<std::ptrdiff_t>(target) ? 1 : 0;
       for (std::int64_t j = 0; j < classes; ++j) {
         const auto c = static_cast<std::size_t>(j);
         const double goal = (c == target ? 1 - p.shape.smoothing : 0) + each;
@@ -151,27 +150,14 @@ class ProjectedLoss : public testing::OnDevice {
   }
 
   template <typename T>
-  Tensor put_stored(const std::vector<double>& values, const Shape& shape) {
-    std::vector<T> narrow;
-    for (const double value : values) narrow.push_back(T(static_cast<float>(value)));
-    return put(narrow, shape);
-  }
-  template <typename T>
-  static std::vector<double> wide(const std::vector<T>& values) {
-    std::vector<double> out;
-    for (const T value : values) out.push_back(static_cast<double>(static_cast<float>(value)));
-    return out;
-  }
-
-  template <typename T>
   ProjectedCrossEntropyArgs arguments(const Problem& p) {
     const Case& shape = p.shape;
     ProjectedCrossEntropyArgs args;
     args.time = shape.time;
     args.rows = shape.rows;
-    args.x = put_stored<T>(p.x, {shape.time, shape.rows, shape.in});
-    args.weight = put_stored<T>(p.weight, {shape.classes, shape.in});
-    args.bias = put(std::vector<float>(p.bias.begin(), p.bias.end()));
+    args.x = put(narrowed<T>(p.x), {shape.time, shape.rows, shape.in});
+    args.weight = put(narrowed<T>(p.weight), {shape.classes, shape.in});
+    args.bias = put(narrowed<float>(p.bias));
     args.targets = put(p.targets, Shape{shape.time, shape.rows});
     if (!p.lengths.empty()) args.lengths = put(p.lengths);
     args.label_smoothing = shape.smoothing;
@@ -194,8 +180,8 @@ class ProjectedLoss : public testing::OnDevice {
   Outcome run(const Problem& p) {
     const ProjectedCrossEntropyArgs args = arguments<T>(p);
     projected_cross_entropy(context_, args);
-    return {get<double>(args.sums), wide(get<T>(args.dx)), wide(get<float>(args.d_weight)),
-            wide(get<float>(args.d_bias))};
+    return {get<double>(args.sums), widened(get<T>(args.dx)), widened(get<float>(args.d_weight)),
+            widened(get<float>(args.d_bias))};
   }
 
   /// Each number is within `relative` of its terms' magnitudes, and all of them together within
@@ -269,12 +255,56 @@ TEST_P(ProjectedLoss, ATargetOutsideTheClassesMakesItNaN) {
   }
 }
 
-TEST_P(ProjectedLoss, RefusesWhatItDoesNotTake) {
-  const Problem p = make<base::BFloat16>({1, 3, 256, 35, 0, 0, false}, 6);
-  EXPECT_FALSE(projects(context_, DType::kBFloat16, 256, 35));
-  EXPECT_FALSE(projects(context_, DType::kBFloat16, 384, 49));
+TEST_P(ProjectedLoss, RefusesWhatTheDeviceDoesNotTake) {
   EXPECT_FALSE(projects(context_, DType::kFloat32, 384, 35));
-  EXPECT_THROW(run<base::BFloat16>(p), Error);
+  std::vector<Case> refused{{1, 3, 256, 35, 0, 0, false}, {1, 3, 384, 49, 0, 0, false}};
+  if (!is_taken()) refused.push_back({1, 3, 384, 35, 0, 0, false});
+  for (const Case& shape : refused) {
+    EXPECT_FALSE(projects(context_, DType::kBFloat16, shape.in, shape.classes));
+    const auto args = arguments<base::BFloat16>(make<base::BFloat16>(shape, 6));
+    const Error error = testing::error_of([&] { projected_cross_entropy(context_, args); });
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_EQ(error.what(), fmt::format("projected_cross_entropy: device {} doesn't take {} "
+                                        "classes of {} bfloat16 numbers",
+                                        device_->name(), shape.classes, shape.in));
+  }
+}
+
+// Whether or not the device has the operation: that is asked for last.
+TEST_P(ProjectedLoss, RefusesBadArguments) {
+  using Args = ProjectedCrossEntropyArgs;
+  const Args good = arguments<base::BFloat16>(make<base::BFloat16>({2, 3, 384, 35, 0, 0, true}, 6));
+  const Tensor numbers = poisoned(DType::kFloat32, {3}),
+               large = poisoned(DType::kBFloat16, {36, 384});
+  const auto refuse = [&](std::string_view reason, const auto& spoil) {
+    Args bad = good;
+    spoil(bad);
+    const Error error = testing::error_of([&] { projected_cross_entropy(context_, bad); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find(reason), std::string_view::npos) << error.what();
+  };
+  refuse(": x must be [2 steps, 4 rows, in], not", [](Args& bad) { bad.rows = 4; });
+  refuse(": x must be [3 steps, 3 rows, in], not", [](Args& bad) { bad.time = 3; });
+  refuse(": x must be contiguous", [](Args& bad) {
+    bad.x = bad.x.slice(1, 0, 2);
+    bad.rows = 2;
+  });
+  refuse(": weight must be [classes, in], not", [&](Args& bad) { bad.weight = numbers; });
+  refuse(": weight must be bfloat16", [](Args& bad) { bad.weight = bad.d_weight; });
+  refuse(": bias must have shape [36]", [&](Args& bad) { bad.weight = large; });
+  refuse(": targets must be int32", [&](Args& bad) { bad.targets = numbers; });
+  refuse(": lengths and ids must be int32", [&](Args& bad) { bad.lengths = numbers; });
+  refuse(": lengths and ids must be int32", [&](Args& bad) { bad.row_ids = numbers; });
+  refuse("must be in [0, 1), not 1", [](Args& bad) { bad.label_smoothing = 1; });
+  refuse("must be in [0, 1), not 1", [](Args& bad) { bad.dropout = 1; });
+  refuse("must be in [0, 1), not -0.1", [](Args& bad) { bad.dropout = -0.1; });
+  refuse(": scale must be float64", [&](Args& bad) { bad.scale = numbers; });
+  refuse(": scale must be float64", [&](Args& bad) { bad.loss_scale = numbers; });
+  refuse(": dx must be bfloat16", [&](Args& bad) { bad.dx = numbers; });
+  refuse(": d_weight must be float32", [](Args& bad) { bad.d_weight = bad.weight; });
+  refuse(": d_bias must have shape [35]", [&](Args& bad) { bad.d_bias = numbers; });
+  refuse(": sums must be float64", [&](Args& bad) { bad.sums = numbers; });
+  refuse(": needs a workspace", [](Args& bad) { bad.workspace = nullptr; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ProjectedLoss, testing::devices(), testing::device_name);
