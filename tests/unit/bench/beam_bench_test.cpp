@@ -8,7 +8,7 @@
 #include "bench/decode/beam_search_work.h"
 #include "bench/report/result_file.h"
 #include "data/tokenizer.h"
-#include "sluice/error.h"
+#include "unit/support/message_of.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -16,12 +16,7 @@ namespace sluice::bench::decode {
 namespace {
 
 std::string message_of(std::string_view text) {
-  try {
-    parse_shapes(text, "f.shapes");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of([&] { parse_shapes(text, "f.shapes"); });
 }
 
 TEST(BeamShape, ReadsEveryKey) {

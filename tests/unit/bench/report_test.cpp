@@ -14,6 +14,7 @@
 #include "bench/report/html_report.h"
 #include "bench/report/text_report.h"
 #include "sluice/error.h"
+#include "unit/support/message_of.h"
 #include "unit/support/temporary_folder.h"
 
 namespace sluice::bench::report {
@@ -62,12 +63,7 @@ json chosen(const std::string& name, const std::string& implementation, double m
 std::vector<Group> groups_of(const json& list) { return compare(parse_results(list.dump(), "f")); }
 
 std::string message_of(const std::string& text) {
-  try {
-    parse_results(text, "f.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of([&] { parse_results(text, "f.json"); });
 }
 
 TEST(Report, ComparesWithTheFastestPeer) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sluice/error.h"
+#include "unit/support/message_of.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -15,12 +16,7 @@ namespace recurrent = kernels::recurrent;
 namespace {
 
 std::string message_of(std::string_view text) {
-  try {
-    parse_shapes(text, "f.shapes");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of([&] { parse_shapes(text, "f.shapes"); });
 }
 
 TEST(ShapeFile, ReadsEveryKey) {

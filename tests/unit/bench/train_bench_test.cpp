@@ -15,6 +15,7 @@
 #include "data/tokenizer.h"
 #include "sluice/error.h"
 #include "unit/bench/trace_counts.h"
+#include "unit/support/message_of.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -22,12 +23,7 @@ namespace sluice::bench::train {
 namespace {
 
 std::string message_of(std::string_view text) {
-  try {
-    parse_shapes(text, "f.shapes");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of([&] { parse_shapes(text, "f.shapes"); });
 }
 
 TEST(TrainShape, ReadsEveryKey) {

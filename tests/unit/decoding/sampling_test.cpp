@@ -9,6 +9,7 @@
 #include "sluice/error.h"
 #include "unit/decoding/reference_search.h"
 #include "unit/decoding/table_model.h"
+#include "unit/support/message_of.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::decoding {
@@ -281,15 +282,10 @@ TEST_P(SamplingSearch, RefusesWhatDoesNotFit) {
 INSTANTIATE_TEST_SUITE_P(Devices, SamplingSearch, testing::devices(), testing::device_name);
 
 TEST(SamplingOptionsTest, NameTheOptionAndItsValue) {
-  const auto said = [](auto set) -> std::string {
+  const auto said = [](auto set) {
     SamplingOptions options;
     set(options);
-    try {
-      options.validate();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::message_of([&] { options.validate(); });
   };
   using Options = SamplingOptions;
   EXPECT_EQ(said([](Options&) {}), "");

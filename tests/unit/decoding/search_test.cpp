@@ -7,6 +7,7 @@
 #include "sluice/error.h"
 #include "unit/decoding/reference_search.h"
 #include "unit/decoding/table_model.h"
+#include "unit/support/message_of.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::decoding {
@@ -321,13 +322,8 @@ TEST_P(Search, RefusesPrefixesThatNoOutputCanHave) {
   options.max_length = 3;
   BeamSearch search(context_, model, options, {2, 6, DType::kFloat32, 4});
   const std::vector<std::int32_t> lengths{3, 3};
-  const auto said = [&](const std::vector<std::vector<std::int32_t>>& prefixes) -> std::string {
-    try {
-      search.run(context_, lengths, prefixes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  const auto said = [&](const std::vector<std::vector<std::int32_t>>& prefixes) {
+    return testing::message_of([&] { search.run(context_, lengths, prefixes); });
   };
   EXPECT_NE(said({{4}}).find("1 prefixes for 2 inputs"), std::string::npos);
   EXPECT_NE(said({{4}, {4, 4, 4, 4}}).find("input 1 has 4 tokens; at most 3"), std::string::npos);

@@ -3,11 +3,13 @@
 #include <functional>
 
 #include "runtime/buffer.h"
-#include "sluice/error.h"
 #include "unit/kernels_recurrent/stack_case.h"
+#include "unit/support/message_of.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
+
+using sluice::testing::message_of;
 
 Descriptor small() {
   Descriptor d;
@@ -18,21 +20,11 @@ Descriptor small() {
   return d;
 }
 
-/// The message of the Error that a call throws, or nothing.
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(RecurrentContract, NamesCells) {
   EXPECT_EQ(name_of(CellType::kGru), "gru");
   EXPECT_EQ(parse_cell("lstm"), CellType::kLstm);
   for (const CellType cell : kCellTypes) EXPECT_EQ(parse_cell(name_of(cell)), cell);
-  const std::string error = error_of([] { parse_cell("rnn"); });
+  const std::string error = message_of([] { parse_cell("rnn"); });
   EXPECT_NE(error.find("\"rnn\""), std::string::npos) << error;
   EXPECT_NE(error.find("lstm, gru, gru_reset_before, rnn_tanh, rnn_relu"), std::string::npos)
       << error;
@@ -42,7 +34,7 @@ TEST(RecurrentContract, RefusesSenselessSizes) {
   const auto refused = [](void (*change)(Descriptor&)) {
     Descriptor d = small();
     change(d);
-    return !error_of([&] { d.validate(); }).empty();
+    return !message_of([&] { d.validate(); }).empty();
   };
   EXPECT_FALSE(refused([](Descriptor&) {}));
   EXPECT_TRUE(refused([](Descriptor& d) { d.hidden = 0; }));
@@ -81,7 +73,7 @@ TEST(RecurrentContract, AutoPicksAndTellsWhyOthersDeclined) {
   const Choice choice = make_plan(context, d);
   EXPECT_EQ(choice.plan->implementation(), "portable");
   for (const Declined& declined : choice.declined) EXPECT_FALSE(declined.reason.empty());
-  const std::string error = error_of([&] { make_plan(context, d, "nonesuch"); });
+  const std::string error = message_of([&] { make_plan(context, d, "nonesuch"); });
   EXPECT_NE(error.find("nonesuch"), std::string::npos);
   EXPECT_NE(error.find("portable"), std::string::npos);
 }
@@ -101,14 +93,14 @@ TEST(RecurrentContract, PeerIsChosenByNameAndSaysWhatItCannotDo) {
   args.x = data.tensor(DType::kFloat32, {4, 2, 3});
   args.y = data.tensor(DType::kFloat32, {4, 2, 4});
   const Memory memory{packed.data(), workspace.data(), nullptr};
-  const std::string shorter = error_of([&] { plan->forward(context, args, memory); });
+  const std::string shorter = message_of([&] { plan->forward(context, args, memory); });
   EXPECT_NE(shorter.find("planned 5 steps"), std::string::npos) << shorter;
   d.projections = {2};
-  const std::string projected = error_of([&] { make_plan(context, d, "onednn"); });
+  const std::string projected = message_of([&] { make_plan(context, d, "onednn"); });
   EXPECT_NE(projected.find("projection"), std::string::npos) << projected;
   d = small();
   d.resets = true;
-  const std::string reset = error_of([&] { make_plan(context, d, "onednn"); });
+  const std::string reset = message_of([&] { make_plan(context, d, "onednn"); });
   EXPECT_NE(reset.find("resets"), std::string::npos) << reset;
 }
 
@@ -128,7 +120,7 @@ TEST(RecurrentContract, RefusesWrongArguments) {
   const auto error = [&](const std::function<void(ForwardArgs&)>& change) {
     ForwardArgs changed = args;
     change(changed);
-    return error_of([&] { plan->forward(context, changed, memory); });
+    return message_of([&] { plan->forward(context, changed, memory); });
   };
   EXPECT_NE(error([](ForwardArgs& a) { a.time = 6; }).find("6 time steps"), std::string::npos);
   EXPECT_NE(error([](ForwardArgs& a) { a.rows = 3; }).find("3 rows"), std::string::npos);
@@ -145,20 +137,20 @@ TEST(RecurrentContract, RefusesWrongArguments) {
               a.y = data.tensor(DType::kInt32, {5, 2, 4});
             }).find("int32"),
             std::string::npos);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of([&] {
               plan->backward(context, {args, {}, {}, {}, {}, {}, {}, {}}, memory);
             }).find("training"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { plan->pack(context, {}, memory); }).find("0 sets"), std::string::npos);
+  EXPECT_NE(message_of([&] { plan->pack(context, {}, memory); }).find("0 sets"), std::string::npos);
   LayerWeights weights{data.tensor(DType::kFloat32, {16, 3}),
                        data.tensor(DType::kFloat32, {16, 4}),
                        data.tensor(DType::kFloat32, {16}),
                        data.tensor(DType::kFloat32, {16}),
                        {},
                        data.tensor(DType::kFloat32, {3, 4})};
-  EXPECT_NE(error_of([&] { plan->pack(context, {weights}, memory); }).find("no peepholes"),
+  EXPECT_NE(message_of([&] { plan->pack(context, {weights}, memory); }).find("no peepholes"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { plan->forward(context, args, {}); }).find("bytes"), std::string::npos);
+  EXPECT_NE(message_of([&] { plan->forward(context, args, {}); }).find("bytes"), std::string::npos);
 }
 
 }  // namespace
