@@ -66,7 +66,7 @@ void refuse_table(const std::string& input, const std::string& first_line,
   if (std::ranges::count(names, text) == 0 || std::ranges::count(names, label) == 0) return;
   throw Error(
       ErrorCode::kInvalidArgument,
-      "'" + input + "' is a table with the columns '" + text + "' and '" + label +
+      name_of_input(input) + " is a table with the columns '" + text + "' and '" + label +
           "'; add --score to see how many of its labels the model finds, or --text-column " + text +
           " to label its texts");
 }

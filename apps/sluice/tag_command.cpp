@@ -53,9 +53,10 @@ std::string show(const EntityScores& scores, std::size_t sentences) {
 std::vector<TaggedSentence> tag_more(Tagger& tagger, const std::vector<TaggedSentence>& read,
                                      const Options& options) {
   if (read.size() > 1) {
-    throw Error(ErrorCode::kInvalidArgument, "a state is of one sentence, but '" + options.input +
-                                                 "' holds " + std::to_string(read.size()) +
-                                                 "; blank lines end sentences");
+    throw Error(ErrorCode::kInvalidArgument,
+                "a state is of one sentence, but " + name_of_input(options.input) + " holds " +
+                    std::to_string(read.size()) +
+                    " (a blank line ends a sentence); give one at a time");
   }
   // A part may be empty: the last one then ends the sentence and adds nothing to it.
   const TaggedSentence part = read.empty() ? TaggedSentence{} : read.front();

@@ -28,6 +28,9 @@ std::vector<std::string> read_column(const std::string& path, const std::string&
 /// The names in a line as the first of such a file; none if it can't be one.
 std::vector<std::string> column_names(const std::string& line);
 
+/// A file to read as messages name it: "'dev.tsv'", or "standard input" for "-".
+std::string name_of_input(const std::string& path);
+
 /// "1 line", "3 lines": a number of what `noun` names, whose plural ends in s.
 std::string counted(std::int64_t number, std::string_view noun);
 

@@ -8,6 +8,7 @@
 #include "data/corpus.h"
 #include "data/frames.h"
 #include "data/line_reader.h"
+#include "data/name_of_input.h"
 #include "data/smiles_tokenizer.h"
 #include "data/table.h"
 
@@ -85,8 +86,9 @@ ScannedTexts scan_aligned(const std::string& source, const std::string& target,
       if (part.bad.size() == kBadLines) part.bad.pop_back();
       part.bad.push_back(
           {part.files[side], static_cast<std::int64_t>(common) + 1,
-           fmt::format("'{}' has {} more than '{}', from line {} on", part.files[side],
-                       base::counted(surplus, "line"), part.files[1 - side], common + 1)});
+           fmt::format("{} has {} more than {}, from line {} on",
+                       data::name_of_input(part.files[side]), base::counted(surplus, "line"),
+                       data::name_of_input(part.files[1 - side]), common + 1)});
     }
     texts.sides[side].resize(common);
   }
@@ -101,7 +103,8 @@ ScannedTexts scan_texts(const std::string& path, bool smiles, PartStatistics& pa
     const auto line = reader.next();
     if (!line) return false;
     if (smiles) {
-      data::require_smiles(*line, fmt::format("'{}', line {},", path, reader.line_number()));
+      data::require_smiles(
+          *line, fmt::format("{}, line {},", data::name_of_input(path), reader.line_number()));
     }
     texts.sides[0].emplace_back(*line);
     return true;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/frames.h"
+#include "data/name_of_input.h"
 #include "io/directory_swap.h"
 #include "io/output_file.h"
 #include "sluice/feature_model.h"
@@ -103,7 +104,8 @@ std::vector<std::int64_t> shape_of_answers(const Array& array, std::int64_t outp
 void run_more(FeatureModel& model, const std::string& input, const std::vector<Array>& arrays,
               const std::string& output, std::int64_t part, const StateFiles& states) {
   SLUICE_CHECK(arrays.size() == 1 && arrays.front().sequences.size() == 1,
-               "a state is of one sequence, but '{}' holds {}", input,
+               "a state is of one sequence, but {} holds {}; give one at a time",
+               data::name_of_input(input),
                arrays.size() == 1 ? fmt::format("{} of them", arrays.front().sequences.size())
                                   : fmt::format("{} arrays", arrays.size()));
   const Frames& sequence = arrays.front().sequences.front();

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "data/conll.h"
+#include "data/name_of_input.h"
 #include "metrics/entity_f1.h"
 #include "sluice/tagger.h"
 
@@ -20,11 +21,11 @@ void warn_of_words(const std::string& path, const data::ConllReader& reader,
   std::size_t lines = 0;
   for (const TaggedSentence& sentence : sentences) lines += sentence.tokens.size();
   base::log(base::LogLevel::kWarning,
-            "'{}' line {} has {} columns between spaces, of which the first is the token and the "
+            "{} line {} has {} columns between spaces, of which the first is the token and the "
             "others are left out (lines of tokens: {}); if they are words of a sentence, give each "
             "a line of "
             "its own and a blank line after the sentence",
-            path, first_line, reader.columns(), lines);
+            data::name_of_input(path), first_line, reader.columns(), lines);
 }
 
 }  // namespace

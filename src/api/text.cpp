@@ -4,6 +4,7 @@
 #include "base/suggest.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
+#include "data/name_of_input.h"
 #include "data/table.h"
 #include "io/output_file.h"
 
@@ -29,6 +30,8 @@ std::vector<std::string> read_column(const std::string& path, const std::string&
   for (std::vector<std::string>& row : table.rows) fields.push_back(std::move(row[place]));
   return fields;
 }
+
+std::string name_of_input(const std::string& path) { return data::name_of_input(path); }
 
 std::string counted(std::int64_t number, std::string_view noun) {
   return base::counted(number, noun);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "data/name_of_input.h"
 #include "data/text_file.h"
 
 namespace sluice::data {
@@ -85,7 +86,7 @@ void ArrayReader::follow(std::span<const std::string> names) {
 
 void ArrayReader::open(const Entry& entry) {
   if (entry.member == nullptr) {
-    where_ = fmt::format("'{}'", entry.file.string());
+    where_ = name_of_input(entry.file);
     const auto file = std::make_shared<TextFile>(entry.file);
     reader_.emplace([file](std::span<char> out) { return file->read(out); }, where_);
   } else {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/counted.h"
+#include "data/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -30,8 +31,8 @@ ConllReader::ConllReader(std::filesystem::path path, const ConllOptions& options
 }
 
 void ConllReader::refuse(std::string_view what) const {
-  base::fail(ErrorCode::kFormat, "'{}' line {}: {}", lines_.path().string(), lines_.line_number(),
-             what);
+  base::fail(ErrorCode::kFormat, "{} line {}: {}", name_of_input(lines_.path()),
+             lines_.line_number(), what);
 }
 
 std::optional<TaggedSentence> ConllReader::next() {
@@ -106,7 +107,7 @@ std::string_view ConllReader::column(std::int64_t number, std::string_view what)
 }
 
 void refuse_without_sentences(const std::filesystem::path& path) {
-  base::fail(ErrorCode::kFormat, "'{}' holds no sentence", path.string());
+  base::fail(ErrorCode::kFormat, "{} holds no sentence", name_of_input(path));
 }
 
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,

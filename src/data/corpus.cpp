@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/counted.h"
+#include "data/name_of_input.h"
 #include "data/shuffle.h"
 
 namespace sluice::data {
@@ -12,8 +13,8 @@ namespace {
 
 void require_lines(std::size_t count, const std::filesystem::path& path) {
   if (count == 0) {
-    base::fail(ErrorCode::kFormat, "'{}' is empty; a data set needs at least one line",
-               path.string());
+    base::fail(ErrorCode::kFormat, "{} is empty; a data set needs at least one line",
+               name_of_input(path));
   }
 }
 
@@ -40,8 +41,9 @@ std::optional<TextPair> next_tsv_pair(LineReader& reader) {
   if (!line) return std::nullopt;
   const auto tabs = std::count(line->begin(), line->end(), '\t');
   if (tabs != 1) {
-    base::fail(ErrorCode::kFormat, "'{}' line {} has {}; each line must be source, one TAB, target",
-               reader.path().string(), reader.line_number(), base::counted(tabs + 1, "column"));
+    base::fail(ErrorCode::kFormat, "{} line {} has {}; each line must be source, one TAB, target",
+               name_of_input(reader.path()), reader.line_number(),
+               base::counted(tabs + 1, "column"));
   }
   const std::size_t tab = line->find('\t');
   return TextPair{std::string(line->substr(0, tab)), std::string(line->substr(tab + 1))};
@@ -66,9 +68,9 @@ std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_pat
   std::vector<std::string> targets = read_lines(target_path);
   if (sources.size() != targets.size()) {
     base::fail(ErrorCode::kFormat,
-               "'{}' has {} but '{}' has {}; line-aligned files need the same number",
-               source_path.string(), base::counted(sources.size(), "line"), target_path.string(),
-               targets.size());
+               "{} has {} but {} has {}; line-aligned files need the same number",
+               name_of_input(source_path), base::counted(sources.size(), "line"),
+               name_of_input(target_path), targets.size());
   }
   require_lines(sources.size(), source_path);
   std::vector<TextPair> pairs(sources.size());

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "data/name_of_input.h"
 #include "data/utf8.h"
 
 namespace sluice::data {
@@ -62,9 +63,9 @@ std::string_view LineReader::checked(std::string_view line) {
   const std::size_t bad = find_invalid_utf8(line);
   if (bad < line.size()) {
     base::fail(ErrorCode::kFormat,
-               "'{}' line {} is not valid UTF-8 at byte offset {} (byte 0x{:02x}); convert the "
+               "{} line {} is not valid UTF-8 at byte offset {} (byte 0x{:02x}); convert the "
                "file to UTF-8",
-               path().string(), line_number_, bad, static_cast<unsigned char>(line[bad]));
+               name_of_input(path()), line_number_, bad, static_cast<unsigned char>(line[bad]));
   }
   return line;
 }
@@ -73,8 +74,8 @@ void LineReader::refuse_overlong() {
   at_end_ = true;
   buffer_.clear();
   begin_ = 0;
-  base::fail(ErrorCode::kFormat, "'{}' line {} is longer than {} bytes; is it a text file?",
-             path().string(), line_number_, max_line_bytes_);
+  base::fail(ErrorCode::kFormat, "{} line {} is longer than {} bytes; is it a text file?",
+             name_of_input(path()), line_number_, max_line_bytes_);
 }
 
 std::vector<std::string> read_lines(const std::filesystem::path& path, const OnBadLine& on_bad) {

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "base/dtype.h"
+#include "data/name_of_input.h"
 #include "data/text_file.h"
 
 namespace sluice::data {
@@ -66,7 +67,7 @@ class HeaderParser {
 
  private:
   [[noreturn]] void refuse() const {
-    base::fail(ErrorCode::kFormat, "{}: its header is none of a .npy file", name_);
+    base::fail(ErrorCode::kFormat, "{}: its header is not that of a .npy file", name_);
   }
   void skip_spaces() {
     rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size()));
@@ -263,8 +264,7 @@ NpyArray read_npy(const ByteSource& source, std::string_view name) {
 
 NpyArray read_npy(const std::filesystem::path& path) {
   TextFile file(path);
-  return read_npy([&](std::span<char> out) { return file.read(out); },
-                  fmt::format("'{}'", path.string()));
+  return read_npy([&](std::span<char> out) { return file.read(out); }, name_of_input(path));
 }
 
 std::string npy_header(std::span<const std::int64_t> shape) {

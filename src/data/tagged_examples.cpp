@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "data/batches.h"
+#include "data/name_of_input.h"
 
 namespace sluice::data {
 TaggedExamples::TaggedExamples(std::vector<std::vector<std::int32_t>> tokens,
@@ -57,9 +58,9 @@ std::vector<std::int32_t> encode_labels(const TaggedSentence& sentence, const La
   for (std::size_t i = 0; i < sentence.labels.size(); ++i) {
     const std::optional<std::int32_t> id = labels.find(sentence.labels[i]);
     if (!id) {
-      labels.refuse(
-          fmt::format("'{}' line {}", path, sentence.first_line + static_cast<std::int64_t>(i)),
-          sentence.labels[i]);
+      labels.refuse(fmt::format("{} line {}", name_of_input(path),
+                                sentence.first_line + static_cast<std::int64_t>(i)),
+                    sentence.labels[i]);
     }
     ids.push_back(*id);
   }
@@ -94,8 +95,8 @@ TaggedExamples make_tagged_examples(std::span<const TaggedSentence> sentences,
     counts.unknown += std::count(tokens.back().begin(), tokens.back().end(), kUnknownId);
   }
   SLUICE_CHECK(counts.kept > 0,
-               "no sentence of '{}' is left: all {} have more than data.max_source_tokens = {}",
-               path, sentences.size(), max_tokens);
+               "no sentence of {} is left: all {} have more than data.max_source_tokens = {}",
+               name_of_input(path), sentences.size(), max_tokens);
   if (report != nullptr) *report = counts;
   return TaggedExamples(std::move(tokens), std::move(targets));
 }

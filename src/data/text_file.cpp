@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "data/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -79,7 +80,7 @@ class TextFile::Impl {
       got = ::read(file_.get(), raw_.data() + held_, raw_.size() - held_);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
-      base::fail(ErrorCode::kIo, "cannot read '{}': {}", path_.string(), std::strerror(errno));
+      base::fail(ErrorCode::kIo, "cannot read {}: {}", name_of_input(path_), std::strerror(errno));
     }
     held_ += static_cast<std::size_t>(got);
     return got > 0;
@@ -99,7 +100,7 @@ class TextFile::Impl {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     if (inflateInit2(&stream_, kGzipOnly) != Z_OK) {
       packed_ = false;
-      base::fail(ErrorCode::kOutOfMemory, "no memory left to unpack '{}'", path_.string());
+      base::fail(ErrorCode::kOutOfMemory, "no memory left to unpack {}", name_of_input(path_));
     }
   }
 
@@ -110,8 +111,8 @@ class TextFile::Impl {
     while (stream_.avail_out == wanted) {
       if (!has_input()) {
         if (between_members_) return 0;
-        base::fail(ErrorCode::kFormat, "'{}' is truncated: its gzip stream stops half way",
-                   path_.string());
+        base::fail(ErrorCode::kFormat, "{} is truncated: its gzip stream stops half way",
+                   name_of_input(path_));
       }
       if (std::exchange(between_members_, false)) inflateReset(&stream_);
       inflate_once();
@@ -127,7 +128,7 @@ class TextFile::Impl {
     if (status == Z_STREAM_END) {
       between_members_ = true;
     } else if (status != Z_OK && status != Z_BUF_ERROR) {
-      base::fail(ErrorCode::kFormat, "'{}' is a damaged gzip file ({})", path_.string(),
+      base::fail(ErrorCode::kFormat, "{} is a damaged gzip file ({})", name_of_input(path_),
                  stream_.msg != nullptr ? stream_.msg : "unreadable");
     }
   }

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/line_reader.h"
+#include "data/name_of_input.h"
 
 namespace sluice::training {
 namespace {
@@ -22,17 +23,17 @@ void require_one_file(const ModelConfig& model, const std::string& path, const c
   std::error_code ignored;
   if (!path.ends_with(".npz") && !std::filesystem::is_directory(path, ignored)) return;
   fail(ErrorCode::kFormat,
-       "'{}' holds arrays for the frames of sequences, but model.pooling is {}, so that each "
+       "{} holds arrays for the frames of sequences, but model.pooling is {}, so that each "
        "sequence has one target: {} is wanted",
-       path, model.pooling, wanted);
+       data::name_of_input(path), model.pooling, wanted);
 }
 
 /// The array of targets of sequences, [sequences] or [sequences, values].
 data::NpyArray read_rows(const std::string& path) {
   data::NpyArray array = data::read_npy(path);
   if (array.shape.empty() || array.shape.size() > 2) {
-    fail(ErrorCode::kFormat, "'{}': an array of shape {} isn't targets of sequences, one for each",
-         path, data::to_string(array.shape));
+    fail(ErrorCode::kFormat, "{}: an array of shape {} isn't targets of sequences, one for each",
+         data::name_of_input(path), data::to_string(array.shape));
   }
   return array;
 }
@@ -41,7 +42,7 @@ FrameSequences values_of_sequences(const std::string& path) {
   data::NpyArray array = read_rows(path);
   if (array.shape.size() == 1) array.shape.push_back(1);
   FrameSequences values;
-  data::add_sequences(fmt::format("'{}'", path),
+  data::add_sequences(data::name_of_input(path),
                       {{array.shape[0], 1, array.shape[1]},
                        array.is_integer,
                        std::move(array.floats),
@@ -53,14 +54,15 @@ FrameSequences values_of_sequences(const std::string& path) {
 std::vector<std::int32_t> classes_of_sequences(const std::string& path) {
   const data::NpyArray array = read_rows(path);
   if (!array.is_integer || array.shape.size() != 1) {
-    fail(ErrorCode::kFormat, "'{}': classes of sequences are one array of integers [sequences]",
-         path);
+    fail(ErrorCode::kFormat,
+         "{}: the classes of sequences must be one array of integers [sequences]",
+         data::name_of_input(path));
   }
   std::vector<std::int32_t> labels;
   for (const std::int64_t label : array.integers) {
     if (label < 0 || label >= kMostFeatureClasses) {
-      fail(ErrorCode::kFormat, "'{}': the class of sequence {} is {}; classes are counted from 0",
-           path, labels.size(), label);
+      fail(ErrorCode::kFormat, "{}: the class of sequence {} is {}; classes are counted from 0",
+           data::name_of_input(path), labels.size(), label);
     }
     labels.push_back(static_cast<std::int32_t>(label));
   }
@@ -70,7 +72,8 @@ std::vector<std::int32_t> classes_of_sequences(const std::string& path) {
 std::vector<std::string> names_of_sequences(const std::string& path) {
   std::vector<std::string> names = data::read_lines(path);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) fail(ErrorCode::kFormat, "'{}' line {} has no label", path, i + 1);
+    if (!names[i].empty()) continue;
+    fail(ErrorCode::kFormat, "{} line {} has no label", data::name_of_input(path), i + 1);
   }
   return names;
 }
@@ -78,18 +81,18 @@ std::vector<std::string> names_of_sequences(const std::string& path) {
 [[noreturn]] void refuse_missing_targets(const std::string& targets, const std::string& key,
                                          const std::string& features, const std::string& instead) {
   fail(ErrorCode::kFormat,
-       "'{}' has no targets named '{}', as features of '{}' are{}; arrays of features and of their "
+       "{} has no targets named '{}', as features of {} are{}; arrays of features and of their "
        "targets go by the same names",
-       targets, key, features,
+       data::name_of_input(targets), key, data::name_of_input(features),
        instead.empty() ? "" : fmt::format(" ('{}' stands in their place)", instead));
 }
 
 [[noreturn]] void refuse_missing_features(const std::string& features, const std::string& key,
                                           const std::string& targets) {
   fail(ErrorCode::kFormat,
-       "'{}' has no features named '{}', as targets of '{}' are; arrays of features and of their "
+       "{} has no features named '{}', as targets of {} are; arrays of features and of their "
        "targets go by the same names",
-       features, key, targets);
+       data::name_of_input(features), key, data::name_of_input(targets));
 }
 
 /// Each name of features must be one of targets, and the other way round.
@@ -99,7 +102,7 @@ void require_same_names(const std::vector<std::string>& of_features,
   std::unordered_set<std::string_view> unused;
   for (const std::string& name : of_targets) {
     if (unused.insert(name).second) continue;
-    fail(ErrorCode::kFormat, "'{}' has two arrays named '{}'", targets, name);
+    fail(ErrorCode::kFormat, "{} has two arrays named '{}'", data::name_of_input(targets), name);
   }
   for (std::size_t i = 0; i < of_features.size(); ++i) {
     if (unused.erase(of_features[i]) > 0) continue;
@@ -117,8 +120,8 @@ std::string note_of_order(const std::vector<std::string>& names, const std::stri
   for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 3); ++i) {
     first += fmt::format("'{}', ", names[i]);
   }
-  return fmt::format("targets in '{}' have no names; they belong, in their order, to {}...",
-                     targets, first);
+  return fmt::format("targets in {} have no names; they belong, in their order, to {}...",
+                     data::name_of_input(targets), first);
 }
 
 /// Adds a sequence to those that are in memory.
@@ -223,18 +226,19 @@ void FeatureReader::require_same_count(bool more_features, bool more_targets) {
   }
   if (features == targets) return;
   if (!name_rows_.empty()) {
-    fail(ErrorCode::kFormat, "'{}' has {} for {}; it needs one label for each", targets_,
-         base::counted(targets, "line"), base::counted(features, "sequence"));
+    fail(ErrorCode::kFormat, "{} has {} for {}; it needs one label for each",
+         data::name_of_input(targets_), base::counted(targets, "line"),
+         base::counted(features, "sequence"));
   }
-  fail(ErrorCode::kFormat, "'{}' has targets of {}, but there are {} with features", targets_,
-       base::counted(targets, "sequence"), features);
+  fail(ErrorCode::kFormat, "{} has targets of {}, but there are {} with features",
+       data::name_of_input(targets_), base::counted(targets, "sequence"), features);
 }
 
 std::string FeatureReader::target_name() const {
   if (values_) return values_->name();
   if (labels_) return labels_->name();
-  if (name_rows_.empty()) return fmt::format("'{}' sequence {}", targets_, at_);
-  return fmt::format("'{}' line {}", targets_, at_ + 1);
+  if (name_rows_.empty()) return fmt::format("{} sequence {}", data::name_of_input(targets_), at_);
+  return fmt::format("{} line {}", data::name_of_input(targets_), at_ + 1);
 }
 
 std::span<const float> FeatureReader::values() const {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/corpus.h"
+#include "data/name_of_input.h"
 #include "training/batch_limit.h"
 #include "training/feature_files.h"
 #include "training/initial_weights.h"
@@ -30,14 +31,17 @@ data::Labels labels_of(const FeatureExamples& read) {
 void find_labels(FeatureExamples& read, const data::Labels& labels, const std::string& path) {
   for (std::size_t i = 0; i < read.names.size(); ++i) {
     const auto label = labels.find(read.names[i]);
-    if (!label) labels.refuse(fmt::format("'{}' line {}", path, i + 1), read.names[i]);
+    if (!label) {
+      labels.refuse(fmt::format("{} line {}", data::name_of_input(path), i + 1), read.names[i]);
+    }
     read.corpus.labels.push_back({*label});
   }
   read.names.clear();
   for (std::size_t i = 0; i < read.corpus.labels.size(); ++i) {
     for (const std::int32_t label : read.corpus.labels[i]) {
       if (label < labels.size()) continue;
-      labels.refuse(fmt::format("'{}' sequence {}", path, i), std::to_string(label));
+      labels.refuse(fmt::format("{} sequence {}", data::name_of_input(path), i),
+                    std::to_string(label));
     }
   }
 }

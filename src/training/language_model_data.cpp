@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
+#include "data/name_of_input.h"
 #include "data/smiles_tokenizer.h"
 #include "data/text_corpus.h"
 #include "training/initial_weights.h"
@@ -29,7 +30,8 @@ std::vector<std::string> read_texts(const std::string& path, const std::string& 
   std::vector<std::string> lines;
   while (const auto line = reader.next()) {
     if (tokenizer_kind == "smiles") {
-      data::require_smiles(*line, fmt::format("'{}', line {},", path, reader.line_number()));
+      data::require_smiles(
+          *line, fmt::format("{}, line {},", data::name_of_input(path), reader.line_number()));
     }
     lines.emplace_back(*line);
   }
@@ -52,9 +54,9 @@ data::FeatureVectors read_vectors(const std::string& path, const std::string& te
   if (path.empty()) return {};
   data::FeatureVectors vectors = data::read_feature_vectors(path);
   if (vectors.size() != static_cast<std::int64_t>(texts)) {
-    base::fail(ErrorCode::kFormat, "'{}' has {} for the {} of '{}'; it needs one for each", path,
-               base::counted(vectors.size(), "feature vector"), base::counted(texts, "line"),
-               text_path);
+    base::fail(ErrorCode::kFormat, "{} has {} for the {} of {}; it needs one for each",
+               data::name_of_input(path), base::counted(vectors.size(), "feature vector"),
+               base::counted(texts, "line"), data::name_of_input(text_path));
   }
   return vectors;
 }

@@ -117,8 +117,8 @@ TEST_F(BadInput, TextToDecodeOrScore) {
   place_.write("bad.txt", "a\nb\n\xc3(\n");
   place_.expect_error({"decode", "run/best", "bad.txt", "-o", "out"},
                       {"'bad.txt' line 3 is not valid UTF-8"});
-  place_.expect_error({"decode", "run/best", "-o", "out"}, {"line 1 is not valid UTF-8"},
-                      {.input = "\xff\n"});
+  place_.expect_error({"decode", "run/best", "-o", "out"},
+                      {"standard input line 1 is not valid UTF-8"}, {.input = "\xff\n"});
   place_.expect_error({"chat", "run/best"}, {"not valid UTF-8"}, {.input = "\xff\n"});
   place_.expect_error({"decode", "run/best", "none.txt"}, {"there is no file 'none.txt'"});
   place_.expect_error({"decode", "run/best", "in.txt", "-o", "none/out"}, {"none/out"});
@@ -126,6 +126,8 @@ TEST_F(BadInput, TextToDecodeOrScore) {
   place_.expect_error({"decode", "run/best", "in.txt", "--nbest", "9"}, {"nbest"});
   place_.expect_error({"decode", "run/best", "--attention", "out.svg"}, {"--attention"});
   place_.expect_error({"score", "run/best", "bad.txt"}, {"'bad.txt' line 1 has 1 column;"});
+  place_.expect_error({"score", "run/best", "-"}, {"standard input line 1 has 1 column;"},
+                      {.input = "a\n"});
   place_.expect_error({"score", "run/best", "in.txt", "bad.txt"}, {"bad.txt"});
   place_.write("empty", "");
   place_.expect_error({"score", "run/best", "empty"}, {"'empty' is empty"});

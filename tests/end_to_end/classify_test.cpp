@@ -190,6 +190,8 @@ TEST_F(Classify, IsMeasuredOnALabelledTable) {
   place_.expect_error(
       {"classify", "run/best", "test.csv"},
       {"'test.csv' is a table", "'text' and 'label'", "--score", "--text-column text"});
+  place_.expect_error({"classify", "run/best"}, {"standard input is a table"},
+                      {.input = place_.read("test.csv")});
   place_.expect_error({"classify", "run/best", "test.csv", "--score", "--label-column", "kind"},
                       {"'test.csv' has no column 'kind'"});
   EXPECT_EQ(

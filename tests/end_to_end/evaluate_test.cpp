@@ -65,6 +65,8 @@ TEST(Evaluate, RefusesWhatDoesNotFit) {
   place.expect_error({"evaluate", "two", "three"}, {"'two' has 2 lines but 'three' has 3"});
   place.write("one", "a\n");
   place.expect_error({"evaluate", "one", "two"}, {"'one' has 1 line but 'two' has 2"});
+  place.expect_error({"evaluate", "-", "two"}, {"standard input has 1 line but 'two' has 2"},
+                     {.input = "a\n"});
   place.expect_error({"evaluate", "two", "none"}, {"there is no file 'none'"});
   place.expect_error({"evaluate", "bad", "two"}, {"'bad' line 2 is not valid UTF-8"});
   place.expect_error({"evaluate", "empty", "empty"}, {"'empty' is empty"});

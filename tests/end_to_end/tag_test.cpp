@@ -219,8 +219,9 @@ TEST_F(Tag, WarnsOfWordsThatAreReadAsColumns) {
   const Outcome words = place_.sluice({"tag", "run"}, {.input = "\nmr na here\nin nb now\n"});
   EXPECT_EQ(words.code, 0);
   EXPECT_EQ(split(words.out, '\n').size(), 3U) << words.out;
-  EXPECT_EQ(words.err.find("sluice: warning: '-' line 2 has 3 columns between spaces, of which the "
-                           "first is the token and the others are left out (lines of tokens: 2); "),
+  EXPECT_EQ(words.err.find(
+                "sluice: warning: standard input line 2 has 3 columns between spaces, of which the "
+                "first is the token and the others are left out (lines of tokens: 2); "),
             0U)
       << words.err;
   EXPECT_EQ(split(words.err, '\n').size(), 1U) << words.err;
@@ -318,8 +319,8 @@ TEST_F(Tag, GoesOnWithASentenceFromAState) {
   place_.expect_error({"tag", "run/best", "--state", "bad"},
                       {"'bad' holds 1 number of an answer", "hold 0"}, {.input = "na\n"});
 
-  place_.expect_error({"tag", "run/best", "--state", "s"}, {"one sentence", "'-' holds 2"},
-                      {.input = "a\n\nb\n"});
+  place_.expect_error({"tag", "run/best", "--state", "s"},
+                      {"one sentence", "standard input holds 2"}, {.input = "a\n\nb\n"});
   place_.expect_error({"tag", "run/best", "--state", "none"}, {"'none'"}, {.input = "a\n"});
   place_.train_texts();
   ASSERT_EQ(place_.sluice({"generate", "text/best", "--max-length", "2", "--save-state", "t"}).code,
