@@ -142,10 +142,9 @@ void add_classify(CLI::App& program) {
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, false);
   command->footer(
-      "The model is one of model.kind = \"classifier\". A line without words gets what the model\n"
-      "says of nothing. With a state, lines are parts of one text, and answers are about all of it "
-      "so\n"
-      "far; models of one direction with pooling last take texts so.\n\n"
+      "The model is one of model.kind = \"classifier\". A line without words gets the\n"
+      "answer to an empty text. With a state, lines are parts of one text, and answers are about\n"
+      "all of it so far; models of one direction with pooling last take texts so.\n\n"
       "  echo 'the plot is thin' | sluice classify runs/reviews/best\n"
       "  sluice classify runs/reviews/best test.txt --format json -o labels.jsonl\n"
       "  sluice classify runs/reviews/best test.csv --score\n"

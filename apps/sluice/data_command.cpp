@@ -89,7 +89,7 @@ void add_stats(CLI::App& data) {
   stats->footer(
       "With a configuration tokens are those that training would see, and what it would leave out\n"
       "or refuse is counted; of files they are what stands between spaces. Bad lines don't stop\n"
-      "it: each is told with its number and what is wrong with it.\n\n"
+      "it: each is listed with its number and what is wrong with it.\n\n"
       "  sluice data stats examples/zh_chat.toml\n"
       "  sluice data stats train.tsv valid.tsv\n"
       "  sluice data stats train.conll --json > stats.json");

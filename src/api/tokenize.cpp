@@ -33,10 +33,11 @@ void warn_of_unknown(const TokenIds& texts, const data::Tokenizer& tokenizer,
   if (unknown == 0) return;
   const bool one = unknown == 1;
   base::log(base::LogLevel::kWarning,
-            "{} of {} in the {} {} not in the model's vocabulary ({}, {} ids), which was made of "
-            "its training examples: what {} is lost{}",
+            "{} of {} in the {} {} not in the model's vocabulary ({}, {} ids), so the model reads "
+            "{} as unknown; if {}, train with examples that have {}{}",
             unknown, base::counted(tokens, "token"), what, one ? "is" : "are", tokenizer.kind(),
-            tokenizer.size(), one ? "it says" : "they say",
+            tokenizer.size(), one ? "it" : "them", one ? "it matters" : "they matter",
+            one ? "it" : "them",
             only_such == 0 || texts.size() == 1
                 ? ""
                 : fmt::format("; {} of {} {}s hold no other (the first is {} {})", only_such,

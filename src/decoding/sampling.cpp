@@ -135,7 +135,8 @@ void Sampling::Plan::check_resumed(std::size_t inputs, const StreamState& from) 
   SLUICE_CHECK(from.seed == options.seed && from.samples == options.samples,
                "a state of {} samples with seed {} can't be gone on with as {} with seed {}",
                from.samples, from.seed, options.samples, options.seed);
-  SLUICE_CHECK(from.input_ids.size() == inputs, "a state of {} inputs is none of {}",
+  SLUICE_CHECK(from.input_ids.size() == inputs,
+               "the state is of {} inputs and can't be gone on with for {}; give as many",
                from.input_ids.size(), inputs);
   const auto rows = inputs * static_cast<std::size_t>(options.samples);
   SLUICE_CHECK(

@@ -128,8 +128,9 @@ StreamState stream_state(const io::Container& file, const std::string& model_ide
   });
   if (text.inputs < 1 || text.inputs > kMost || text.samples < 1 || text.samples > kMost ||
       text.steps < 0) {
-    base::fail(ErrorCode::kFormat, "'{}' can't be: {} samples of {} inputs after {} tokens",
-               file.origin, text.samples, text.inputs, text.steps);
+    base::fail(ErrorCode::kFormat,
+               "'{}' is damaged: it states {} samples of {} inputs after {} tokens", file.origin,
+               text.samples, text.inputs, text.steps);
   }
   StreamState state;
   state.seed = text.seed;
@@ -157,7 +158,8 @@ SequenceState sequence_state(const io::Container& file, const std::string& model
   const auto answers = parse(file, model_identity,
                              [](const json& t) { return t.at("answers").get<std::int64_t>(); });
   if (answers < 0 || answers > kMost) {
-    base::fail(ErrorCode::kFormat, "'{}' can't be: an answer of {} numbers", file.origin, answers);
+    base::fail(ErrorCode::kFormat, "'{}' is damaged: it states an answer of {} numbers",
+               file.origin, answers);
   }
   SequenceState state;
   for (const auto& [name, tensor] : file.tensors) check_finite(file.origin, name, tensor);

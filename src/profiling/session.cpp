@@ -97,7 +97,7 @@ void Session::complete() {
       trace_->path().native(), trace_->events(), static_cast<double>(trace_->bytes()) / (1 << 20)));
   if (trace_->is_full()) {
     tell_(
-        fmt::format("the trace is full and ends early: at most {} MiB, for viewers bear little "
+        fmt::format("the trace ends early: it may take {} MiB at most, as viewers open little "
                     "more; name fewer steps",
                     TraceFile::kMostBytes >> 20));
   }

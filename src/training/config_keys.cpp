@@ -224,8 +224,8 @@ const ConfigKey kKeys[] = {
     {"training.weight_decay", [](C& c) -> T { return &c.optimizer.weight_decay; }, kMust,
      "Decay of the weights, apart from the gradient with adam (AdamW), added to it with sgd."},
     {"training.clip_norm", [](C& c) -> T { return &c.optimizer.clip_norm; }, kMust,
-     "Gradients are scaled down to this global norm, for recurrent models have steps of very large "
-     "ones; 0 does not clip."},
+     "Gradients are scaled down to this global norm, as those of recurrent models are very large "
+     "at some steps; 0 does not clip."},
     {"training.ema_decay", [](C& c) -> T { return &c.optimizer.ema_decay; }, kMust,
      "Decay of an exponential moving average of the weights, which is validated and kept as the "
      "best model in their place, e.g. 0.999; 0 keeps none."},
@@ -239,8 +239,8 @@ const ConfigKey kKeys[] = {
      "Share of the probability spread over the whole vocabulary in the training loss, against "
      "answers that are too sure of themselves; 0.1 is usual in translation."},
     {"training.scheduled_sampling", [](C& c) -> T { return &c.sampling.schedule; }, kMust,
-     "How the share of tokens rises that a model is fed by its own prediction in training: none, "
-     "linear, exponential or inverse_sigmoid. It costs a second pass forward."},
+     "How the share of its own predictions rises among the tokens that a model is fed in training: "
+     "none, linear, exponential or inverse_sigmoid. It costs a second pass forward."},
     {"training.sampling_steps", [](C& c) -> T { return &c.sampling.steps; }, kMust,
      "k of that schedule, which i steps bring to i/k (linear), 1 - exp(-i/k) (exponential) or 1 - "
      "k/(k + exp(i/k)) (inverse_sigmoid)."},

@@ -82,7 +82,9 @@ bool is_held_out(const DataConfig& data, std::int64_t index) {
 
 void require_files(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    SLUICE_CHECK(path != "-", "data.stream reads files twice, which standard input can't be");
+    SLUICE_CHECK(
+        path != "-",
+        "data.stream reads files twice, but standard input can be read only once: name a file");
   }
 }
 

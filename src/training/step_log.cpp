@@ -38,15 +38,14 @@ void check(const StepReport& report, double most_nll) {
   }
   const bool finite = std::isfinite(report.loss) && (scaled || std::isfinite(report.gradient_norm));
   if (finite && report.nll <= most_nll) return;
-  base::fail(ErrorCode::kNumeric,
-             "training diverged at step {}: loss {}{}, gradient norm {}, learning rate {}; lower "
-             "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps{}",
-             report.step, report.loss,
-             finite ? fmt::format(" (above {:.6g} there is nothing to save)", most_nll) : "",
-             report.gradient_norm, report.learning_rate,
-             scaled && !finite
-                 ? ", or set machine.precision to bfloat16, for no loss scale helps here"
-                 : "");
+  base::fail(
+      ErrorCode::kNumeric,
+      "training diverged at step {}: loss {}{}, gradient norm {}, learning rate {}; lower "
+      "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps{}",
+      report.step, report.loss, finite ? fmt::format(" (it may be {:.6g} at most)", most_nll) : "",
+      report.gradient_norm, report.learning_rate,
+      scaled && !finite ? ", or set machine.precision to bfloat16, as no loss scale helps here"
+                        : "");
 }
 
 }  // namespace

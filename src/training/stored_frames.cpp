@@ -12,7 +12,7 @@ namespace {
 
 [[noreturn]] void refuse_damaged(std::int64_t example) {
   base::fail(ErrorCode::kFormat,
-             "the prepared example {} is none of these files: it is damaged; remove the run's "
+             "the prepared example {} does not fit these files: it is damaged; remove the run's "
              "folder prepared/, and it is made anew",
              example);
 }

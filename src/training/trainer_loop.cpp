@@ -187,7 +187,7 @@ Context Trainer::unwatched_context() const {
 void Trainer::refuse_diverged(std::string_view what, double loss) const {
   if (loss <= most_loss_) return;  // which NaN isn't
   base::fail(ErrorCode::kNumeric,
-             "training diverged at step {}: {} after it is {}, not at most {:.6g}; lower "
+             "training diverged at step {}: {} after it is {} (it may be {:.6g} at most); lower "
              "training.learning_rate or training.clip_norm, or lengthen training.warmup_steps",
              state_.step, what, loss, most_loss_);
 }

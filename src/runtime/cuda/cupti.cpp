@@ -63,8 +63,8 @@ void Cupti::check(CUptiResult result, std::string_view what) const {
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
       base::fail(ErrorCode::kDevice,
-                 "could not {}: this machine's driver lets administrators alone profile; ask for "
-                 "its option NVreg_RestrictProfilingToAdminUsers=0",
+                 "could not {}: this machine's driver lets only administrators profile; have its "
+                 "option NVreg_RestrictProfilingToAdminUsers set to 0",
                  what);
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
       base::fail(ErrorCode::kDevice,
