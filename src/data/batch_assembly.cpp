@@ -37,6 +37,16 @@ std::int64_t Batch::target_tokens() const {
   return std::accumulate(target_lengths.begin(), target_lengths.end(), std::int64_t{0});
 }
 
+std::vector<std::int64_t> Examples::label_counts(std::int64_t labels) const {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(labels));
+  for (std::int64_t i = 0; i < size(); ++i) {
+    for (const std::int32_t label : assemble({&i, 1}).target_out) {
+      ++counts[static_cast<std::size_t>(label)];
+    }
+  }
+  return counts;
+}
+
 SourceBatch assemble_sources(std::span<const Ids> sources, std::span<const std::int64_t> rows) {
   SLUICE_CHECK(!rows.empty(), "a batch needs at least one row");
   const std::size_t time = std::max<std::size_t>(longest(sources, rows), 1);

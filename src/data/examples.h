@@ -50,6 +50,9 @@ class Examples {
   /// A number that changes with anything in any example: a resumed run compares it, so as not to go
   /// on with other data unnoticed.
   virtual std::uint64_t fingerprint() const = 0;
+  /// How often each of so many labels is a target, where targets are labels. Goes through all
+  /// examples.
+  virtual std::vector<std::int64_t> label_counts(std::int64_t labels) const;
   /// Not 0 if examples go on from one another: every so many of them are a batch, in their order.
   virtual std::int64_t rows_in_order() const { return 0; }
 };

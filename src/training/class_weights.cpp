@@ -53,19 +53,8 @@ std::vector<float> listed(std::string_view text, const data::Labels& labels) {
   return weights;
 }
 
-/// How often each label is a target.
-std::vector<std::int64_t> counts_of(const data::Examples& examples, std::size_t labels) {
-  std::vector<std::int64_t> counts(labels);
-  for (std::int64_t i = 0; i < examples.size(); ++i) {
-    for (const std::int32_t label : examples.assemble({&i, 1}).target_out) {
-      ++counts[static_cast<std::size_t>(label)];
-    }
-  }
-  return counts;
-}
-
 std::vector<float> balanced(const data::Labels& labels, const data::Examples& examples) {
-  const auto counts = counts_of(examples, static_cast<std::size_t>(labels.size()));
+  const std::vector<std::int64_t> counts = examples.label_counts(labels.size());
   const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));
   std::vector<float> weights;
   for (const std::int64_t count : counts) {

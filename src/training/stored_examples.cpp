@@ -86,6 +86,16 @@ std::uint64_t StoredPairs::fingerprint() const {
   return hash;
 }
 
+std::vector<std::int64_t> StoredPairs::label_counts(std::int64_t labels) const {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(labels));
+  store_->for_each(
+      [&](std::int64_t, std::span<const std::int32_t>, std::span<const std::int32_t> target) {
+        require_ids(target, labels);
+        for (const std::int32_t label : target) ++counts[static_cast<std::size_t>(label)];
+      });
+  return counts;
+}
+
 std::vector<data::ExampleLengths> StoredSentences::lengths() const {
   auto lengths = pairs_.lengths();
   for (auto& length : lengths) length.target = length.source;

@@ -22,8 +22,9 @@ class StoredPairs final : public data::Examples {
   std::int64_t size() const override { return store_->size(); }
   std::vector<data::ExampleLengths> lengths() const override;
   data::Batch assemble(std::span<const std::int64_t> rows) const override;
-  /// Reads all of the store.
+  /// These read all of the store.
   std::uint64_t fingerprint() const override;
+  std::vector<std::int64_t> label_counts(std::int64_t labels) const override;
 
   ExampleIds read(std::int64_t example) const;
   /// As ExampleStore::for_each.
@@ -45,8 +46,11 @@ class StoredSentences final : public data::Examples {
   std::int64_t size() const override { return pairs_.size(); }
   std::vector<data::ExampleLengths> lengths() const override;
   data::Batch assemble(std::span<const std::int64_t> rows) const override;
-  /// Reads all of the store.
+  /// These read all of the store.
   std::uint64_t fingerprint() const override { return pairs_.fingerprint(); }
+  std::vector<std::int64_t> label_counts(std::int64_t labels) const override {
+    return pairs_.label_counts(labels);
+  }
 
  private:
   StoredPairs pairs_;
@@ -62,8 +66,11 @@ class StoredLabelledTexts final : public data::Examples {
   std::int64_t size() const override { return pairs_.size(); }
   std::vector<data::ExampleLengths> lengths() const override;
   data::Batch assemble(std::span<const std::int64_t> rows) const override;
-  /// Reads all of the store.
+  /// These read all of the store.
   std::uint64_t fingerprint() const override;
+  std::vector<std::int64_t> label_counts(std::int64_t labels) const override {
+    return pairs_.label_counts(labels);
+  }
 
  private:
   StoredPairs pairs_;

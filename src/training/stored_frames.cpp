@@ -21,6 +21,11 @@ void append_bits(std::span<const float> numbers, std::vector<std::int32_t>& ids)
   for (const float number : numbers) ids.push_back(std::bit_cast<std::int32_t>(number));
 }
 
+void require_labels(std::span<const std::int32_t> ids, std::int64_t example, std::int64_t labels) {
+  const auto is_label = [&](std::int32_t id) { return id >= 0 && id < labels; };
+  if (!std::ranges::all_of(ids, is_label)) refuse_damaged(example);
+}
+
 /// Adds a sequence of `width` numbers a step.
 void append_sequence(std::span<const std::int32_t> bits, std::int64_t width, std::int64_t example,
                      data::FrameSequences& to) {
@@ -62,8 +67,7 @@ void StoredFrames::add(std::int64_t example, std::span<const std::int32_t> sourc
                        std::span<const std::int32_t> target, data::FrameCorpus& corpus) const {
   append_sequence(source, features_, example, corpus.frames);
   if (outputs_ > 0) return append_sequence(target, outputs_, example, corpus.values);
-  const auto is_label = [&](std::int32_t label) { return label >= 0 && label < labels_; };
-  if (!std::ranges::all_of(target, is_label)) refuse_damaged(example);
+  require_labels(target, example, labels_);
   corpus.labels.emplace_back(target.begin(), target.end());
 }
 
@@ -91,6 +95,16 @@ float StoredFrames::largest_target() const {
   for_each(
       [&](const data::FrameCorpus& one) { largest = std::max(largest, one.largest_target()); });
   return largest;
+}
+
+std::vector<std::int64_t> StoredFrames::label_counts(std::int64_t labels) const {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(labels));
+  store_->for_each([&](std::int64_t example, std::span<const std::int32_t>,
+                       std::span<const std::int32_t> target) {
+    require_labels(target, example, labels);
+    for (const std::int32_t label : target) ++counts[static_cast<std::size_t>(label)];
+  });
+  return counts;
 }
 
 data::FrameStatistics StoredFrames::statistics() const {

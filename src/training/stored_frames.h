@@ -19,10 +19,11 @@ class StoredFrames final : public data::FrameExamples {
   std::int64_t size() const override { return store_->size(); }
   std::vector<data::ExampleLengths> lengths() const override;
   data::Batch assemble(std::span<const std::int64_t> rows) const override;
-  /// These read all of the store: the first once, the others twice.
+  /// These read all of the store, fingerprint() and statistics() twice.
   float largest_target() const override;
   std::uint64_t fingerprint() const override;
   data::FrameStatistics statistics() const override;
+  std::vector<std::int64_t> label_counts(std::int64_t labels) const override;
   std::int64_t features() const override { return features_; }
   std::int64_t outputs() const override { return outputs_; }
 

@@ -28,6 +28,10 @@ inline void expect_same(const TrainData& streamed, const TrainData& read) {
   EXPECT_EQ(streamed.train->fingerprint(), read.train->fingerprint());
   ASSERT_TRUE(streamed.validation && read.validation);
   EXPECT_EQ(streamed.validation->fingerprint(), read.validation->fingerprint());
+  if (read.tokenizers.labels) {
+    const std::int64_t labels = read.tokenizers.labels->size();
+    EXPECT_EQ(streamed.train->label_counts(labels), read.train->label_counts(labels));
+  }
   const auto options = data::in_their_order(*read.train, {.max_tokens = 100, .max_rows = 9});
   EXPECT_EQ(data::in_their_order(*streamed.train, {}).in_order, options.in_order);
   const data::BatchSchedule schedule(streamed.train->lengths(), options, 5);
