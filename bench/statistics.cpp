@@ -1,7 +1,8 @@
 #include "bench/statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 
 namespace sluice::bench {
@@ -29,6 +30,12 @@ double median_ratio(const std::vector<double>& best, const std::vector<double>& 
   std::vector<double> ratios;
   for (std::size_t turn = 0; turn < best.size(); ++turn) ratios.push_back(best[turn] / own[turn]);
   return median(ratios);
+}
+
+std::string mebibytes(std::size_t bytes) {
+  constexpr double kFew = 10;
+  const double count = static_cast<double>(bytes) / (1 << 20);
+  return fmt::format("{:.{}f}", count, count < kFew ? 2 : 0);
 }
 
 }  // namespace sluice::bench

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 namespace sluice::bench {
@@ -14,5 +16,8 @@ std::vector<double> best_of(const std::vector<std::vector<double>>& times,
 
 /// Median over the turns of best / own.
 double median_ratio(const std::vector<double>& best, const std::vector<double>& own);
+
+/// Of a table: whole ones, of few with two decimals.
+std::string mebibytes(std::size_t bytes);
 
 }  // namespace sluice::bench

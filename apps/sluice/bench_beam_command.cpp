@@ -40,10 +40,12 @@ void add_bench_beam(CLI::App& bench) {
       "says how many of all hypotheses are the CPU's, and the largest difference of an input's "
       "best\n"
       "score as a part of it.\n\n"
+      "  sluice bench beam --shapes bench/shapes/beam.shapes --device cpu --repeats 1\n"
       "  sluice bench beam --shapes bench/shapes/beam.shapes --device cuda --dtype bfloat16\n"
       "  bench/peers/torch_beam_search.py --shapes bench/shapes/beam.shapes --device cuda \\\n"
       "    --dtype bfloat16");
-  command->callback([options] { sluice::bench::decode::run_beam_bench(*options, std::cout); });
+  command->callback(
+      [options] { sluice::bench::decode::run_beam_bench(*options, std::cout, std::cerr); });
 }
 
 }  // namespace sluice::app

@@ -59,18 +59,19 @@ void print(std::ostream& out, const BeamResult& result) {
   out << fmt::format(kRow, result.shape.name, result.shape.dtype,
                      fmt::format("{:.3f}", result.milliseconds),
                      fmt::format("{:.0f}", result.tokens_per_second()),
-                     fmt::format("{:.0f}", static_cast<double>(result.peak_bytes) / (1 << 20)),
-                     fmt::format("{:.4f}", result.score), same)
+                     mebibytes(result.peak_bytes), fmt::format("{:.4f}", result.score), same)
       << std::flush;
 }
 
 /// Searches of one shape.
 class Bench {
  public:
-  Bench(const BeamShape& shape, const BeamBenchOptions& options, profiling::Session& session)
+  Bench(const BeamShape& shape, const BeamBenchOptions& options, profiling::Session& session,
+        std::ostream& progress)
       : shape_(shape),
         options_(options),
         session_(session),
+        progress_(progress),
         device_(runtime::open_device(shape.device)),
         context_(*device_) {
     context_.set_precision(runtime::Precision::parse(shape.dtype));
@@ -80,11 +81,17 @@ class Bench {
   ~Bench() { session_.detach(); }
 
   BeamResult run() {
+    const std::int64_t searches = kWarmUp + options_.repeats;
+    progress_ << fmt::format("{}: {} searches in {} on {}", shape_.name, searches, shape_.dtype,
+                             device_->name())
+              << std::flush;
     device_->reset_memory_peak();
     BeamSearchWork work(context_, shape_);
     std::vector<double> times;
-    for (std::int64_t turn = 0; turn < kWarmUp + options_.repeats; ++turn) {
+    for (std::int64_t turn = 0; turn < searches; ++turn) {
       const double time = context_.stream().milliseconds_of([&] { work.run(); });
+      if (turn == 0)
+        progress_ << fmt::format(", the first took {:.3g} s\n", time / 1e3) << std::flush;
       if (turn >= kWarmUp) times.push_back(time);
     }
     const Found found = work.found();
@@ -96,7 +103,10 @@ class Bench {
                       .parameters = work.parameters(),
                       .agreement = {}};
     result.shape.device = device_->name();
-    if (options_.check) result.agreement = agreement_of(found, found_on_cpu(shape_));
+    if (options_.check) {
+      progress_ << shape_.name << ": one search in float32 on the CPU\n" << std::flush;
+      result.agreement = agreement_of(found, found_on_cpu(shape_));
+    }
     return result;
   }
 
@@ -116,6 +126,7 @@ class Bench {
   const BeamShape& shape_;
   const BeamBenchOptions& options_;
   profiling::Session& session_;
+  std::ostream& progress_;
   std::unique_ptr<runtime::Device> device_;
   runtime::Context context_;
 };
@@ -126,17 +137,19 @@ double BeamResult::tokens_per_second() const {
   return static_cast<double>(shape.inputs * shape.beam * shape.steps) / milliseconds * 1e3;
 }
 
-std::vector<BeamResult> run_beam_bench(const BeamBenchOptions& options, std::ostream& out) {
+std::vector<BeamResult> run_beam_bench(const BeamBenchOptions& options, std::ostream& out,
+                                       std::ostream& progress) {
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   const std::vector<BeamShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
   if (!options.json.empty()) require_writable(options.json);
   profiling::Session session(options.profile, profiling::print, profiling::Session::Turns::kMany);
   std::vector<BeamResult> results;
   for (const BeamShape& shape : shapes) {
-    Bench bench(shape, options, session);
+    Bench bench(shape, options, session, progress);
     if (results.empty()) {
       out << fmt::format(kRow, "shape", "dtype", "ms", "tokens/s", "peak MiB", "best score",
-                         "as the CPU, score");
+                         "as the CPU, score")
+          << std::flush;
     }
     results.push_back(bench.run());
     print(out, results.back());

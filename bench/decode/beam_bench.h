@@ -42,8 +42,10 @@ struct BeamResult {
 /// Times whole beam searches of every shape, as `sluice generate` runs them: prompts of bos and
 /// another token for each input, as many steps as the shape says, the end allowed in the last
 /// alone, and tracing back; results stay on the device. The model's weights are drawn from the
-/// seed. Prints a table row as each is done and writes the JSON at the end. Throws Error.
-std::vector<BeamResult> run_beam_bench(const BeamBenchOptions& options, std::ostream& out);
+/// seed. Prints a table row to `out` as each is done, to `progress` what runs and how long the
+/// first search took, and writes the JSON at the end. Throws Error.
+std::vector<BeamResult> run_beam_bench(const BeamBenchOptions& options, std::ostream& out,
+                                       std::ostream& progress);
 
 /// The results as a JSON list of objects, in the keys of recurrent results with cell
 /// "language_model".

@@ -179,7 +179,7 @@ def main():
         sys.exit(str(error))
     common.run_shapes(arguments, shapes, run, lambda row: (
         f"{row['milliseconds']:>10.3f} {row['tokens_per_second']:>12.0f} "
-        f"{(row['peak_bytes'] or 0) / 2**20:>9.0f} {row['best_score']:>11.4f}"))
+        f"{torch_common.mebibytes(row['peak_bytes']):>9} {row['best_score']:>11.4f}"))
 
 
 if __name__ == "__main__":

@@ -24,3 +24,8 @@ def name_and_version():
     """Name and version of what runs."""
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
     return f"torch {torch.__version__}" + (f", cuDNN {cudnn}" if cudnn else "")
+
+
+def mebibytes(peak_bytes):
+    """Of a table; None: not measured."""
+    return "-" if peak_bytes is None else f"{peak_bytes / 2**20:.0f}"

@@ -165,7 +165,7 @@ def run(arguments, path, config, examples, implementation):
 def print_row(row):
     print(f"{row['name']:<16} {row['dtype']:<9} {row['implementation']:<30} "
           f"{row['milliseconds']:>10.3f} {row['examples_per_second']:>11.0f} "
-          f"{row['tokens_per_second']:>12.0f} {(row['peak_bytes'] or 0) / 2**20:>9.0f} "
+          f"{row['tokens_per_second']:>12.0f} {torch_common.mebibytes(row['peak_bytes']):>9} "
           f"{row['loss']:>8.3f}", flush=True)
 
 

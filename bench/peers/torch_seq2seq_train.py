@@ -195,7 +195,7 @@ def main():
         sys.exit(str(error))
     common.run_shapes(arguments, shapes, run, lambda row: (
         f"{row['milliseconds']:>10.3f} {row['pairs_per_second']:>10.0f} "
-        f"{(row['peak_bytes'] or 0) / 2**20:>9.0f} {row['loss']:>8.3f}"))
+        f"{torch_common.mebibytes(row['peak_bytes']):>9} {row['loss']:>8.3f}"))
 
 
 if __name__ == "__main__":

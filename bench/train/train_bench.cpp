@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "bench/output_file.h"
+#include "bench/statistics.h"
 #include "bench/train/token_batches.h"
 #include "models/seq2seq.h"
 
@@ -29,16 +30,12 @@ std::string marked(const StepResult& result) {
   return result.implementation + (result.is_default ? " *" : "");
 }
 
-std::string mebibytes(const StepResult& result) {
-  return fmt::format("{:.0f}", static_cast<double>(result.peak_bytes) / (1 << 20));
-}
-
 void print(std::ostream& out, const TrainResult& result) {
   out << fmt::format(kRow, result.shape.name, result.shape.dtype, marked(result),
                      fmt::format("{:.3f}", result.milliseconds),
                      fmt::format("{:.0f}", result.pairs_per_second()),
-                     fmt::format("{:.0f}", result.tokens_per_second()), mebibytes(result),
-                     fmt::format("{:.3f}", result.loss))
+                     fmt::format("{:.0f}", result.tokens_per_second()),
+                     mebibytes(result.peak_bytes), fmt::format("{:.3f}", result.loss))
       << std::flush;
 }
 
@@ -46,8 +43,8 @@ void print(std::ostream& out, const ConfigResult& result) {
   out << fmt::format(kRow, result.sizes.name, result.dtype, marked(result),
                      fmt::format("{:.3f}", result.step_milliseconds()),
                      fmt::format("{:.0f}", result.examples_per_second()),
-                     fmt::format("{:.0f}", result.tokens_per_second()), mebibytes(result),
-                     fmt::format("{:.3f}", result.loss))
+                     fmt::format("{:.0f}", result.tokens_per_second()),
+                     mebibytes(result.peak_bytes), fmt::format("{:.3f}", result.loss))
       << std::flush;
 }
 

@@ -85,8 +85,10 @@ TEST_P(BeamBenchOn, SearchesAndWritesWhatTheReportReads) {
   options.repeats = 1;
   options.check = true;
   options.json = (folder / "out.json").string();
-  std::ostringstream out;
-  const std::vector<BeamResult> results = run_beam_bench(options, out);
+  std::ostringstream out, progress;
+  const std::vector<BeamResult> results = run_beam_bench(options, out, progress);
+  EXPECT_NE(progress.str().find("tiny: 4 searches in float32 on "), std::string::npos);
+  EXPECT_NE(progress.str().find("gru: one search in float32 on the CPU\n"), std::string::npos);
   ASSERT_EQ(results.size(), 2u);
   for (const BeamResult& result : results) {
     EXPECT_GT(result.milliseconds, 0);

@@ -21,5 +21,10 @@ TEST(Statistics, ComparesWithTheFastestPeerOfEachTurn) {
             std::vector<double>(2, std::numeric_limits<double>::infinity()));
 }
 
+TEST(Statistics, PrintsMebibytes) {
+  EXPECT_EQ(mebibytes(21504), "0.02");
+  EXPECT_EQ(mebibytes(43001024), "41");
+}
+
 }  // namespace
 }  // namespace sluice::bench
