@@ -1,10 +1,10 @@
 #include "bench/shape_lines.h"
 
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
 #include "base/check.h"
+#include "io/file.h"
 
 namespace sluice::bench {
 namespace {
@@ -41,11 +41,8 @@ std::vector<ShapeLine> split_shape_lines(std::string_view text, std::string_view
 }
 
 std::string read_shape_text(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream) base::fail(ErrorCode::kNotFound, "cannot read the shape file {}", path.string());
-  return text.str();
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  return io::read_file(path, kMostBytes);
 }
 
 void read_keys(const ShapeLine& line,

@@ -22,7 +22,7 @@ struct ShapeLine {
 /// missing name, a word without `=` and a text without lines.
 std::vector<ShapeLine> split_shape_lines(std::string_view text, std::string_view origin);
 
-/// All of a shape file. Throws ErrorCode::kNotFound.
+/// All of a shape file. Errors as io::read_file.
 std::string read_shape_text(const std::filesystem::path& path);
 
 /// Hands each key and value to `set`, and calls `check` at the end; what they throw gets the line's

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/check.h"
 #include "base/counted.h"
+#include "io/file.h"
 
 namespace sluice::bench::report {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::uintmax_t kMostBytes = 256 << 20;
+constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::size_t kLongestText = 200;
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
 
@@ -225,17 +224,7 @@ std::vector<Measurement> parse_results(std::string_view text, const std::string&
 }
 
 std::vector<Measurement> read_results(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
-  if (!ignored && bytes > kMostBytes) {
-    base::fail(ErrorCode::kFormat, "{} has {} bytes; no results file is that large", path.string(),
-               bytes);
-  }
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream) base::fail(ErrorCode::kNotFound, "cannot read the results {}", path.string());
-  return parse_results(text.str(), path.string());
+  return parse_results(io::read_file(path, kMostBytes), path.string());
 }
 
 }  // namespace sluice::bench::report
