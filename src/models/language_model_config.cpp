@@ -1,14 +1,12 @@
 #include "models/language_model_config.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/check.h"
 #include "kernels/recurrent/recurrent.h"
+#include "models/config_json.h"
+#include "models/stack_config.h"
 
 namespace sluice::models {
 namespace {
-
-using nlohmann::ordered_json;
 
 // Calls visit(key, member) for every key: the one list that writing and reading share.
 template <typename Config, typename Visit>
@@ -29,17 +27,7 @@ void visit_keys(Config& config, Visit&& visit) {
   visit("recurrent_dropout", config.recurrent_dropout);
 }
 
-constexpr std::int64_t kLargestWidth = 1 << 24;
 constexpr std::int64_t kMostLayers = 64;
-
-void check_range(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
-  SLUICE_CHECK(value >= least && value <= most, "model.{} is {}; it must be in {}..{}", key, value,
-               least, most);
-}
-
-void check_rate(std::string_view key, double value) {
-  SLUICE_CHECK(value >= 0 && value < 1, "model.{} is {}; it must be in [0, 1)", key, value);
-}
 
 void check_cell(const LanguageModelConfig& config) {
   namespace recurrent = kernels::recurrent;
@@ -60,12 +48,12 @@ void check_cell(const LanguageModelConfig& config) {
 }  // namespace
 
 void LanguageModelConfig::validate() const {
-  check_range("vocabulary", vocabulary, 1, kLargestWidth);
-  check_range("embedding", embedding, 1, kLargestWidth);
-  check_range("hidden", hidden, 1, kLargestWidth);
-  check_range("layers", layers, 1, kMostLayers);
-  check_range("projection", projection, 0, kLargestWidth);
-  check_range("features", features, 0, kLargestWidth);
+  check_width("vocabulary", vocabulary);
+  check_width("embedding", embedding);
+  check_width("hidden", hidden);
+  check_width("layers", layers, kMostLayers);
+  if (projection != 0) check_width("projection", projection);
+  if (features != 0) check_width("features", features);
   check_rate("dropout", dropout);
   check_rate("zoneout_h", zoneout_h);
   check_rate("zoneout_c", zoneout_c);
@@ -81,26 +69,12 @@ void LanguageModelConfig::validate() const {
 }
 
 std::string LanguageModelConfig::to_json() const {
-  ordered_json json;
-  json["model"] = kKind;
-  visit_keys(*this, [&](const char* key, const auto& value) { json[key] = value; });
-  return json.dump();
+  return write_config(kKind, [&](auto&& visit) { visit_keys(*this, visit); });
 }
 
 LanguageModelConfig LanguageModelConfig::from_json(std::string_view text) {
   LanguageModelConfig config;
-  try {
-    ordered_json json = ordered_json::parse(text);
-    SLUICE_CHECK(json.value("model", "") == kKind, "the model is not of type {}", kKind);
-    json.erase("model");
-    visit_keys(config, [&](const char* key, auto& value) {
-      json.at(key).get_to(value);
-      json.erase(key);
-    });
-    SLUICE_CHECK(json.empty(), "unknown key '{}' in the model's configuration", json.begin().key());
-  } catch (const nlohmann::json::exception& error) {
-    base::fail(ErrorCode::kFormat, "the model's configuration is damaged: {}", error.what());
-  }
+  read_config(kKind, text, [&](auto&& visit) { visit_keys(config, visit); });
   config.validate();
   return config;
 }

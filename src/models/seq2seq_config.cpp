@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "models/stack_config.h"
 
 namespace sluice::models {
 namespace {
@@ -37,17 +38,7 @@ void visit_later_keys(Config& config, Visit&& visit) {
   visit("tie_embeddings", config.tie_embeddings);
 }
 
-constexpr std::int64_t kLargestWidth = 1 << 24;
 constexpr std::int64_t kMostLayers = 64;
-
-void check_range(std::string_view key, std::int64_t value, std::int64_t most) {
-  SLUICE_CHECK(value >= 1 && value <= most, "model.{} is {}; it must be in 1..{}", key, value,
-               most);
-}
-
-void check_rate(std::string_view key, double value) {
-  SLUICE_CHECK(value >= 0 && value < 1, "model.{} is {}; it must be in [0, 1)", key, value);
-}
 
 }  // namespace
 
@@ -59,12 +50,12 @@ void Seq2SeqConfig::validate() const {
                fmt::join(kCells, ", "));
   SLUICE_CHECK(attention == "additive" || attention == "multiplicative",
                "model.attention is '{}'; use additive or multiplicative", attention);
-  check_range("source_vocabulary", source_vocabulary, kLargestWidth);
-  check_range("target_vocabulary", target_vocabulary, kLargestWidth);
-  check_range("embedding", embedding, kLargestWidth);
-  check_range("hidden", hidden, kLargestWidth);
-  check_range("encoder_layers", encoder_layers, kMostLayers);
-  check_range("decoder_layers", decoder_layers, kMostLayers);
+  check_width("source_vocabulary", source_vocabulary);
+  check_width("target_vocabulary", target_vocabulary);
+  check_width("embedding", embedding);
+  check_width("hidden", hidden);
+  check_width("encoder_layers", encoder_layers, kMostLayers);
+  check_width("decoder_layers", decoder_layers, kMostLayers);
   SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
                "model.hidden is {}; a bidirectional encoder halves it, so it must be even", hidden);
   check_rate("dropout", dropout);

@@ -1,15 +1,13 @@
 #include "models/tagger_config.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/check.h"
 #include "kernels/crf/crf.h"
 #include "kernels/recurrent/recurrent.h"
+#include "models/config_json.h"
+#include "models/stack_config.h"
 
 namespace sluice::models {
 namespace {
-
-using nlohmann::ordered_json;
 
 // Calls visit(key, member) for every key: the one list that writing and reading share.
 template <typename Config, typename Visit>
@@ -30,17 +28,7 @@ void visit_keys(Config& config, Visit&& visit) {
   visit("recurrent_dropout", config.recurrent_dropout);
 }
 
-constexpr std::int64_t kLargestWidth = 1 << 24;
 constexpr std::int64_t kMostLayers = 64;
-
-void check_range(std::string_view key, std::int64_t value, std::int64_t most) {
-  SLUICE_CHECK(value >= 1 && value <= most, "model.{} is {}; it must be in 1..{}", key, value,
-               most);
-}
-
-void check_rate(std::string_view key, double value) {
-  SLUICE_CHECK(value >= 0 && value < 1, "model.{} is {}; it must be in [0, 1)", key, value);
-}
 
 void check_cell(const TaggerConfig& config) {
   namespace recurrent = kernels::recurrent;
@@ -59,11 +47,11 @@ void check_cell(const TaggerConfig& config) {
 }  // namespace
 
 void TaggerConfig::validate() const {
-  check_range("vocabulary", vocabulary, kLargestWidth);
-  check_range("labels", labels, kernels::crf::kMostLabels);
-  check_range("embedding", embedding, kLargestWidth);
-  check_range("hidden", hidden, kLargestWidth);
-  check_range("layers", layers, kMostLayers);
+  check_width("vocabulary", vocabulary);
+  check_width("labels", labels, kernels::crf::kMostLabels);
+  check_width("embedding", embedding);
+  check_width("hidden", hidden);
+  check_width("layers", layers, kMostLayers);
   SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
                "model.hidden is {}; a bidirectional tagger halves it, so it must be even", hidden);
   SLUICE_CHECK(output == "crf" || output == "softmax",
@@ -82,26 +70,12 @@ std::string TaggerConfig::refuse_parts() const {
 }
 
 std::string TaggerConfig::to_json() const {
-  ordered_json json;
-  json["model"] = kKind;
-  visit_keys(*this, [&](const char* key, const auto& value) { json[key] = value; });
-  return json.dump();
+  return write_config(kKind, [&](auto&& visit) { visit_keys(*this, visit); });
 }
 
 TaggerConfig TaggerConfig::from_json(std::string_view text) {
   TaggerConfig config;
-  try {
-    ordered_json json = ordered_json::parse(text);
-    SLUICE_CHECK(json.value("model", "") == kKind, "the model is not of type {}", kKind);
-    json.erase("model");
-    visit_keys(config, [&](const char* key, auto& value) {
-      json.at(key).get_to(value);
-      json.erase(key);
-    });
-    SLUICE_CHECK(json.empty(), "unknown key '{}' in the model's configuration", json.begin().key());
-  } catch (const nlohmann::json::exception& error) {
-    base::fail(ErrorCode::kFormat, "the model's configuration is damaged: {}", error.what());
-  }
+  read_config(kKind, text, [&](auto&& visit) { visit_keys(config, visit); });
   config.validate();
   return config;
 }
