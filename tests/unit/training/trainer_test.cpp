@@ -1,8 +1,6 @@
 #include "training/trainer.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "io/checkpoint.h"
 #include "models/seq2seq.h"
 #include "training/greedy_answers.h"
+#include "unit/support/full_disk.h"
 #include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
 #include "unit/training/reversal_task.h"
@@ -340,24 +339,6 @@ TEST_P(TrainerTest, TrainsInFloat16AndResumesExactly) {
             whole.tensor_names.end());
 }
 
-/// While it lives, no file can grow beyond so many bytes: what a full disk does to a writer.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
-
 TEST_P(TrainerTest, AFullDiskSparesTheCheckpoint) {
   TrainConfig config = small_config();
   config.loop.max_steps = 6;
@@ -366,7 +347,7 @@ TEST_P(TrainerTest, AFullDiskSparesTheCheckpoint) {
   config.loop.max_steps = 20;
   {
     Trainer trainer(context_, config, reversal_data(config), Start::kResume);
-    const FileSizeLimit full(10'000);
+    const testing::FileSizeLimit full(10'000);
     const Error error = testing::error_of([&] { trainer.run(); });
     EXPECT_EQ(error.code(), ErrorCode::kIo);
     EXPECT_NE(std::string(error.what()).find("model.safetensors"), std::string::npos)
