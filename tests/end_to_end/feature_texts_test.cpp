@@ -93,11 +93,7 @@ directory = "run"
     }
   }
   Arguments generate(const Arguments& options) const {
-    Arguments arguments{"generate", "run/best"};
-    arguments.insert(arguments.end(), options.begin(), options.end());
-    const Outcome outcome = place_.sluice(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return split(outcome.out, '\n');
+    return place_.lines_of({"generate", "run/best"}, options);
   }
 
   Workplace place_;

@@ -16,12 +16,7 @@ class Generate : public ::testing::Test {
 
   /// `sluice generate text/best ...` without errors.
   Arguments texts(const Arguments& options) const {
-    Arguments arguments{"generate", "text/best"};
-    arguments.insert(arguments.end(), options.begin(), options.end());
-    const Outcome outcome = place_.sluice(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.err, "");
-    return split(outcome.out, '\n');
+    return place_.lines_of({"generate", "text/best"}, options);
   }
 
   Workplace place_;

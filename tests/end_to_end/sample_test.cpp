@@ -20,12 +20,7 @@ class Sample : public ::testing::Test {
 
   /// Answers of `sluice decode run/best in.txt ...` without errors.
   Arguments answers(const Arguments& options) const {
-    Arguments arguments{"decode", "run/best", "in.txt", "--max-length", "9"};
-    arguments.insert(arguments.end(), options.begin(), options.end());
-    const Outcome outcome = place_.sluice(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.err, "");
-    return split(outcome.out, '\n');
+    return place_.lines_of({"decode", "run/best", "in.txt", "--max-length", "9"}, options);
   }
 
   Workplace place_;

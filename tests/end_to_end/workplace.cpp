@@ -170,6 +170,15 @@ void Workplace::expect_train_error(const std::vector<std::string>& overrides,
   expect_error(train_arguments(overrides), said, setting);
 }
 
+std::vector<std::string> Workplace::lines_of(std::vector<std::string> arguments,
+                                             const std::vector<std::string>& options) const {
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const Outcome outcome = sluice(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return split(outcome.out, '\n');
+}
+
 void Workplace::expect_error(const std::vector<std::string>& arguments,
                              const std::vector<std::string>& said, const Setting& setting) const {
   const Outcome outcome = sluice(arguments, setting);

@@ -20,6 +20,9 @@ class Workplace {
   Outcome sluice(const std::vector<std::string>& arguments, const Setting& setting = {}) const {
     return run(folder_.path(), arguments, setting);
   }
+  /// The lines that `sluice arguments... options...` prints, without errors and warnings.
+  std::vector<std::string> lines_of(std::vector<std::string> arguments,
+                                    const std::vector<std::string>& options) const;
   /// `sluice train task.toml --quiet`, with --set before each of `overrides`; must succeed.
   void train(const std::vector<std::string>& overrides = {},
              const std::string& task = "task.toml") const;
