@@ -161,12 +161,17 @@ Json json_of(const PartStatistics& part) {
   return json;
 }
 
+std::string names_of(std::vector<std::string> files) {
+  std::ranges::replace(files, std::string("-"), std::string("standard input"));
+  return fmt::format("{}", fmt::join(files, ", "));
+}
+
 }  // namespace
 
 std::string to_text(const DataStatistics& statistics) {
   std::string text;
   for (const PartStatistics& part : statistics.parts) {
-    text += fmt::format("{}: {}\n", part.name, fmt::join(part.files, ", ")) + show_examples(part);
+    text += fmt::format("{}: {}\n", part.name, names_of(part.files)) + show_examples(part);
     for (const SideStatistics& side : part.sides) text += show(side);
     for (const ArrayStatistics& arrays : part.arrays) text += show(arrays);
     text += lengths_table(part) + show_labels(part) + show_bad(part);

@@ -28,7 +28,7 @@ std::optional<TextPair> next_tsv_pair(LineReader& reader);
 
 /// Lines `source TAB target` of a plain or gzip file. Throws ErrorCode::kFormat with file and line
 /// if a line does not have exactly two columns or if the file has no line, and as LineReader. With
-/// `on_bad` lines that are refused are left out.
+/// `on_bad` lines that are refused are left out, and there may be none left.
 std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path,
                                      const OnBadLine& on_bad = {});
 

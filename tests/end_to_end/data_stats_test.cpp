@@ -119,6 +119,24 @@ TEST_F(DataStats, OfTextFilesCountWords) {
   EXPECT_EQ(stats({"z.csv", "--format", "text"}).at("parts").at(0).at("examples"), 6);
 }
 
+TEST_F(DataStats, OfFilesWithNothingButBadLinesListThem) {
+  place_.write("x.tsv", "no tab\n");
+  place_.write("y.csv", "text,label\nno label\n");
+  const Json parts = stats({"x.tsv", "y.csv"}).at("parts");
+  for (const Json& part : parts) {
+    EXPECT_EQ(part.at("examples"), 0);
+    EXPECT_EQ(part.at("bad_lines"), 1);
+  }
+}
+
+TEST_F(DataStats, NamesStandardInput) {
+  const Outcome pairs =
+      place_.sluice({"data", "stats", "-", "--format", "pairs"}, {.input = "one\n"});
+  EXPECT_EQ(pairs.code, 0) << pairs.err;
+  EXPECT_TRUE(pairs.out.starts_with("pairs: standard input\n")) << pairs.out;
+  EXPECT_NE(pairs.out.find("standard input line 1 has 1 column"), std::string::npos) << pairs.out;
+}
+
 TEST_F(DataStats, OfArraysTellWhatIsNotFinite) {
   const float nan = std::nanf("");
   place_.write("a.npy", sluice::testing::npy_file({3, 2}, std::vector<float>{0, 1, 2, nan, 4, 5}));
