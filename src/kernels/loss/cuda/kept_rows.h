@@ -11,7 +11,7 @@
 /// row three turns later is on its way there while this one is worked on.
 namespace sluice::kernels::loss::cuda {
 
-inline constexpr int kKeptSlots = 8;  ///< of a row
+inline constexpr int kKeptSlots = 8;  ///< of a row, at most
 inline constexpr int kKeptRows = 3;   ///< that have a place in shared memory
 
 /// Two neighbours in a word.

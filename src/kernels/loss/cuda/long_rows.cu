@@ -199,7 +199,10 @@ Tensor launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* re
   Tensor added;
   if (args.d_bias) added = args.d_logits.slice(1, 0, p.logits.columns);
   if constexpr (sizeof(L) == 2) {
-    if (p.logits.row_slots <= kKeptSlots) {
+    // As many as the kernel may need, or as this GPU has, which keeps shorter rows then. Either is
+    // more than a kernel has without asking.
+    const int slots = std::min(kKeptRows * kKeptSlots, p.logits.slots);
+    if (kKeptRows * p.logits.row_slots <= slots) {
       const Tensor sums(static_cast<runtime::cuda::CudaStream&>(stream).workspace(),
                         base::DType::kFloat32, {blocks, p.logits.columns});
       if (args.d_bias && static_cast<std::size_t>(sums.element_count()) * sizeof(float) <=
@@ -207,7 +210,7 @@ Tensor launch_rows(Stream& stream, const CrossEntropyArgs& args, TokenResult* re
         added = sums;
         p.column_sums = sums.data_as<float>();
       }
-      launch(kept_rows_kernel<L>, kKeptRows * kKeptSlots * S::kSlotBytes);
+      launch(kept_rows_kernel<L>, slots * S::kSlotBytes);
       return added;
     }
   }
