@@ -116,6 +116,74 @@ TEST_P(CrossEntropyIn16Bits, ManyLongRows) {
   check_logits<base::BFloat16>(5, rows, vocabulary, 0.1, true);
 }
 
+// Of logits that are as large the first is the largest: beside each other, 4,096 apart, and apart
+// otherwise.
+TEST_P(CrossEntropyIn16Bits, EqualLogitsAreTakenInTheirOrder) {
+  constexpr std::int64_t kVocabulary = 4104;
+  for (const std::int64_t other : {5, 4099, 20, 4000}) {
+    std::vector<base::BFloat16> stored(2 * kVocabulary, base::BFloat16(0.0F));
+    for (const std::int64_t at : {std::int64_t{3}, other}) {
+      stored[static_cast<std::size_t>(at)] = base::BFloat16(5.0F);
+      stored[static_cast<std::size_t>(kVocabulary + at)] = base::BFloat16(5.0F);
+    }
+    CrossEntropyArgs args = arguments<float>(make<float>(1, 2, kVocabulary, 0, 25));
+    args.logits = put(stored, Shape{2, kVocabulary});
+    args.targets = put(std::vector<std::int32_t>{3, static_cast<std::int32_t>(other)});
+    args.lengths = args.d_logits = Tensor();
+    cross_entropy(context_, args);
+    EXPECT_EQ(get<double>(args.sums)[kCorrect], 1) << other;
+  }
+}
+
+// What a mask leaves out, here and there and 512 beside each other, is as if it were much smaller.
+TEST_P(CrossEntropyIn16Bits, InfinitelySmallLogitsHaveNoShare) {
+  constexpr std::int64_t kVocabulary = 4104;
+  const Problem p = make<float>(3, 4, kVocabulary, 0, 26);
+  const auto run = [&](float least) {
+    std::vector<base::BFloat16> stored;
+    for (std::int64_t n = 0; n < p.tokens(); ++n) {
+      for (std::int64_t j = 0; j < kVocabulary; ++j) {
+        const bool target = j == p.targets[static_cast<std::size_t>(n)];
+        const bool masked = !target && (j % 3 > 0 || j / 512 == 4);
+        stored.emplace_back(masked ? least : static_cast<float>(p.row(n)[j]));
+      }
+    }
+    CrossEntropyArgs args = arguments<float>(p);
+    args.logits = put(stored, Shape{p.tokens(), kVocabulary});
+    args.d_logits = poisoned(DType::kBFloat16, args.logits.shape());
+    cross_entropy(context_, args);
+    return std::pair(get<double>(args.sums), get<base::BFloat16>(args.d_logits));
+  };
+  const auto [sums, gradient] = run(-INFINITY);
+  const auto [finite_sums, finite_gradient] = run(-1e4F);
+  EXPECT_TRUE(std::isfinite(sums[kLoss]));
+  EXPECT_TRUE(same_bits(sums, finite_sums));
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    ASSERT_EQ(gradient[i].bits, finite_gradient[i].bits) << "at " << i;
+  }
+}
+
+// A NaN is passed over where the largest is looked for.
+TEST_P(CrossEntropyIn16Bits, NanCountsOnlyWhereTokensCount) {
+  constexpr std::int64_t kVocabulary = 4104;
+  const Problem p = make<float>(2, 2, kVocabulary, 0, 27);
+  std::vector<base::BFloat16> stored;
+  for (const double logit : p.logits) stored.emplace_back(static_cast<float>(logit));
+  stored[static_cast<std::size_t>(3 * kVocabulary + 4)] = base::BFloat16(NAN);
+  CrossEntropyArgs args = arguments<float>(p);
+  args.logits = put(stored, Shape{4, kVocabulary});
+  args.lengths = put(std::vector<std::int32_t>{2, 1});
+  args.d_logits = poisoned(DType::kBFloat16, args.logits.shape());
+  cross_entropy(context_, args);
+  EXPECT_TRUE(std::isfinite(get<double>(args.sums)[kLoss]));
+  for (const base::BFloat16 g : get<base::BFloat16>(args.d_logits)) {
+    ASSERT_TRUE(std::isfinite(static_cast<float>(g)));
+  }
+  args.lengths = Tensor();  // now every token counts
+  cross_entropy(context_, args);
+  EXPECT_TRUE(std::isnan(get<double>(args.sums)[kLoss]));
+}
+
 TEST_P(CrossEntropyIn16Bits, LogitsMustLieInWholePieces) {
   const Problem p = make<float>(2, 3, 20, 0, 4);
   CrossEntropyArgs args = arguments<float>(p);
