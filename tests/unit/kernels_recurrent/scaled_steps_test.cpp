@@ -14,8 +14,8 @@ namespace {
 /// scaled float16.
 class RecurrentScaledSteps : public OnScaledProducts {
  protected:
-  /// Of 2^23 recurrent weights or a few more, yet to be filled. With `aligned` inputs backward
-  /// leaves the gates' gradients of an LSTM scaled.
+  /// Of 2^23 recurrent weights or a few more, yet to be filled. Unless inputs are `aligned`,
+  /// training scales nothing.
   StackCase case_of(CellType cell, bool aligned) {
     StackCase stack;
     Descriptor& d = stack.descriptor;
