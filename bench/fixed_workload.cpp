@@ -1,5 +1,7 @@
 #include "bench/fixed_workload.h"
 
+#include <fmt/format.h>
+
 #include <ostream>
 #include <sstream>
 

@@ -1,5 +1,7 @@
 #include "bench/report/result_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,7 @@
 #include "api/data_scan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

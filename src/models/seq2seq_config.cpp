@@ -1,5 +1,7 @@
 #include "models/seq2seq_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <memory>
 #include <sstream>

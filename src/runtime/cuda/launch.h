@@ -17,7 +17,8 @@ namespace sluice::runtime::cuda {
 template <typename... Parameters, typename... Arguments>
 void launch(Stream& stream, std::string_view what, void (*kernel)(Parameters...), dim3 grid,
             dim3 block, std::size_t shared_bytes, Arguments&&... arguments) {
-  constexpr std::size_t kWithoutAsking = 48 << 10;
+  // 48 KiB in all are had without asking, of which up to 32 may be the kernel's own, static memory.
+  constexpr std::size_t kWithoutAsking = 16 << 10;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const CurrentDevice current(gpu_of(stream).ordinal);
   if (shared_bytes > kWithoutAsking) {

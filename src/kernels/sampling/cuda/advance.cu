@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "base/dtype.h"
 #include "kernels/sampling/cuda/draw.h"
 #include "kernels/sampling/cuda/sampling.h"
@@ -160,11 +158,7 @@ void launch_step(Stream& stream, Step<T> s) {
   const auto launch =
       loss::cuda::row_launch<T>(runtime::cuda::gpu_of(stream), s.view.rows(), s.vocabulary);
   if (!launch.by_warp) {
-    // More than 48 KiB in all must be asked for, and the launch asks by the dynamic part alone.
-    constexpr std::size_t kAsksAbove = 48 << 10, kOwn = sizeof(TeamMemory<kRowThreads>) + 1024;
-    s.cache_bytes = launch.cache_bytes + kOwn > kAsksAbove
-                        ? std::max(launch.cache_bytes, kAsksAbove + 16)
-                        : launch.cache_bytes;
+    s.cache_bytes = launch.cache_bytes;
     runtime::cuda::launch(stream, kWhat, advance_kernel<kRowThreads, T>,
                           static_cast<unsigned>(s.view.rows()), kRowThreads, s.cache_bytes, s);
     return;
