@@ -20,7 +20,7 @@ using Found = std::vector<std::vector<decoding::Hypothesis>>;
 
 constexpr int kWarmUp = 3;
 constexpr profiling::StepRange kProfiledSearches{1, 3};
-constexpr const char* kRow = "{:<16} {:<9} {:>10} {:>12} {:>10} {:>11} {:>20}\n";
+constexpr const char* kRow = "{:<16} {:<9} {:>10} {:>12} {:>10} {:>11} {:>36}\n";
 
 /// What the CPU finds in float32.
 Found found_on_cpu(const BeamShape& shape) {
@@ -35,8 +35,12 @@ Agreement agreement_of(const Found& found, const Found& wanted) {
   Agreement agreement;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     for (std::size_t j = 0; j < wanted[i].size(); ++j) {
+      const auto& tokens = found[i].at(j).tokens;
+      const auto is_same = [&](const decoding::Hypothesis& one) { return one.tokens == tokens; };
       ++agreement.count;
-      agreement.same += found[i].at(j).tokens == wanted[i][j].tokens ? 1 : 0;
+      agreement.same += is_same(wanted[i][j]) ? 1 : 0;
+      agreement.found += std::any_of(wanted[i].begin(), wanted[i].end(), is_same) ? 1 : 0;
+      agreement.best += j == 0 && is_same(wanted[i][j]) ? 1 : 0;
     }
     const double want = wanted[i].at(0).score;
     agreement.score =
@@ -53,9 +57,11 @@ double mean_best_score(const Found& found) {
 
 void print(std::ostream& out, const BeamResult& result) {
   const Agreement& agreement = result.agreement;
-  const std::string same = agreement.count == 0 ? "-"
-                                                : fmt::format("{} of {}, {:.1e}", agreement.same,
-                                                              agreement.count, agreement.score);
+  const std::string same =
+      agreement.count == 0
+          ? "-"
+          : fmt::format("{} of {}, {}, {} of {}, {:.1e}", agreement.same, agreement.count,
+                        agreement.found, agreement.best, result.shape.inputs, agreement.score);
   out << fmt::format(kRow, result.shape.name, result.shape.dtype,
                      fmt::format("{:.3f}", result.milliseconds),
                      fmt::format("{:.0f}", result.tokens_per_second()),
@@ -148,7 +154,7 @@ std::vector<BeamResult> run_beam_bench(const BeamBenchOptions& options, std::ost
     Bench bench(shape, options, session, progress);
     if (results.empty()) {
       out << fmt::format(kRow, "shape", "dtype", "ms", "tokens/s", "peak MiB", "best score",
-                         "as the CPU, score")
+                         "as the CPU, anywhere, best, score")
           << std::flush;
     }
     results.push_back(bench.run());
@@ -190,6 +196,8 @@ std::string to_json(const std::vector<BeamResult>& results) {
     row["best_score"] = result.score;
     if (result.agreement.count > 0) {
       row["same_as_cpu"] = result.agreement.same;
+      row["found_by_cpu"] = result.agreement.found;
+      row["best_as_cpu"] = result.agreement.best;
       row["compared_with_cpu"] = result.agreement.count;
       row["score_from_cpu"] = result.agreement.score;
     }

@@ -22,8 +22,10 @@ struct BeamBenchOptions {
 
 /// How far what was found is from what the CPU finds in float32.
 struct Agreement {
-  std::int64_t same = 0;   ///< hypotheses, of all inputs, that are the same at the same place
-  std::int64_t count = 0;  ///< hypotheses
+  std::int64_t count = 0;  ///< hypotheses of all inputs
+  std::int64_t same = 0;   ///< those that are the same at the same place
+  std::int64_t found = 0;  ///< those that the CPU has at any place of that input
+  std::int64_t best = 0;   ///< inputs whose best hypothesis is the same
   double score = 0;        ///< largest difference of an input's best score, as a part of it
 };
 

@@ -96,6 +96,8 @@ TEST_P(BeamBenchOn, SearchesAndWritesWhatTheReportReads) {
     EXPECT_LT(result.score, 0);
     EXPECT_EQ(result.agreement.count, result.shape.inputs * result.shape.beam);
     EXPECT_EQ(result.agreement.same, result.agreement.count);
+    EXPECT_EQ(result.agreement.found, result.agreement.count);
+    EXPECT_EQ(result.agreement.best, result.shape.inputs);
     EXPECT_EQ(result.agreement.score, 0);
   }
   EXPECT_NEAR(results[0].tokens_per_second() * results[0].milliseconds, 3 * 4 * 35 * 1e3, 1e-6);
