@@ -53,11 +53,7 @@ class OnClusters : public OnCandidate<Parameter> {
   RunOptions options() const {
     return {std::get<0>(GetParam()), std::string(kClusterName), 1, precision_.tf32};
   }
-  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
-  /// float16's rounding of as many places errs by.
-  double tolerance() const {
-    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
-  }
+  double tolerance() const { return tolerance_of(precision_); }
 
   /// Runs it, by `options`, and again for the same bits.
   void compare(const StackCase& stack, const RunOptions& options) const {

@@ -56,10 +56,7 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
     options.tf32 = precision_.tf32;
     return options;
   }
-  /// Of TF32 as in wide_test.cpp.
-  double tolerance() const {
-    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
-  }
+  double tolerance() const { return tolerance_of(precision_); }
 
   /// So many steps of a layer that is planned for up to so many rows; to be filled in.
   StackCase case_of(Descriptor layer, std::int64_t time, std::int64_t rows,

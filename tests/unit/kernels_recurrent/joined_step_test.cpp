@@ -62,9 +62,7 @@ class JoinedStep : public OnCandidate<Parameter> {
     return options;
   }
   void compare(const StackCase& stack, const Tensors& got) const {
-    expect_close(
-        got, expected(stack),
-        precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage));
+    expect_close(got, expected(stack), tolerance_of(precision_));
   }
   /// Runs it, and says how many kernels of joined steps there were.
   std::int64_t joined_steps(const StackCase& stack, Tensors& got) const {

@@ -49,11 +49,7 @@ class SingleStep : public ::testing::TestWithParam<SubjectAndPrecision> {
     options.tf32 = precision() == "tf32";
     return options;
   }
-  double tolerance() const {
-    // TF32 cuts factors off, see RecurrentStack.
-    if (precision() == "tf32") return 3 * tolerance_of(DType::kFloat16);
-    return tolerance_of(base::parse_dtype(precision()));
-  }
+  double tolerance() const { return tolerance_of(runtime::Precision::parse(precision())); }
 
   void compare(const StackCase& stack) {
     SCOPED_TRACE(describe(stack));

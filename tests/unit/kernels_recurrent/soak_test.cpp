@@ -72,9 +72,7 @@ TEST_P(RecurrentSoak, SurvivesTenThousandRuns) {
     stack.want_gradients = false;
     SCOPED_TRACE(describe(stack));
     const RunOptions options{subject.device, subject.implementation, runs_of_plan, precision.tf32};
-    expect_close(
-        run(stack, options), expected(stack),
-        precision.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision.storage));
+    expect_close(run(stack, options), expected(stack), tolerance_of(precision));
     runs += runs_of_plan;
   }
   if (runs == 0) GTEST_SKIP() << "it has no " << name;

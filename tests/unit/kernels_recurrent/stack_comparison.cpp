@@ -35,6 +35,12 @@ double tolerance_of(DType dtype) {
   return dtype == DType::kFloat32 ? 1e-5 : 3.5e-2;
 }
 
+/// TF32 cuts factors off after 2^-10, by half of that in the mean and always towards zero: three
+/// times what float16's rounding of as many places errs by.
+double tolerance_of(const runtime::Precision& precision) {
+  return precision.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision.storage);
+}
+
 std::uint64_t seed() {
   const char* chosen = std::getenv("SLUICE_TEST_SEED");
   return chosen ? std::strtoull(chosen, nullptr, 10) : std::random_device()();

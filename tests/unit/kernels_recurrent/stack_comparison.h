@@ -13,6 +13,8 @@ double relative_error(const std::vector<double>& got, const std::vector<double>&
 
 /// Bound of relative_error for storage of that type.
 double tolerance_of(DType dtype);
+/// The same, with factors that are cut off in TF32.
+double tolerance_of(const runtime::Precision& precision);
 
 /// Fresh on every run; SLUICE_TEST_SEED repeats one.
 std::uint64_t seed();

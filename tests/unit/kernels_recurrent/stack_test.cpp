@@ -114,9 +114,8 @@ TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
 TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
   if (on_host() || is_peer() || dtype() == DType::kFloat64)
     GTEST_SKIP() << "of our implementations in 16 and 32 bits on a GPU";
-  // TF32 cuts factors off after 2^-10, by half of that in the mean and always towards zero: three
-  // times what float16's rounding of as many places errs by.
-  const double bound = dtype() == DType::kFloat32 ? 3 * tolerance_of(DType::kFloat16) : tolerance();
+  const double bound =
+      dtype() == DType::kFloat32 ? tolerance_of(runtime::Precision::parse("tf32")) : tolerance();
   RunOptions rounded = options();
   rounded.tf32 = dtype() == DType::kFloat32;
   const auto element = static_cast<std::int64_t>(base::size_of(dtype()));

@@ -50,11 +50,7 @@ class RecurrentWide : public OnCandidate<Parameter> {
     options.tf32 = precision_.tf32;
     return options;
   }
-  /// Products of inputs and of weight gradients cut factors off in TF32, by three times what
-  /// float16's rounding of as many places errs by.
-  double tolerance() const {
-    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
-  }
+  double tolerance() const { return tolerance_of(precision_); }
 
   /// Runs a layer that is planned for up to so many rows and compares.
   void compare(Descriptor layer, std::int64_t time, std::int64_t most_rows) {
