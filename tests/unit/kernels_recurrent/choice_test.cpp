@@ -30,7 +30,6 @@ struct Chosen {
     Descriptor d;
     d.cell = cell;
     d.dtype = dtype;
-    d.tf32 = dtype == kTf32;
     d.layers = layers;
     d.directions = directions;
     d.input = d.hidden = hidden;
@@ -93,6 +92,9 @@ Launches waiting_launches() {
 
 class RecurrentChoice : public sluice::testing::OnDevice {
  protected:
+  /// The device's context, in which products of float32 are TF32's.
+  RecurrentChoice() { context_.set_precision(runtime::Precision::parse("tf32")); }
+
   bool has(std::string_view name) const {
     const auto list = candidates(context_.device());
     return std::ranges::find(list, name, &Candidate::name) != list.end();
