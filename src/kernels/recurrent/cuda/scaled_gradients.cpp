@@ -1,7 +1,7 @@
 #include "kernels/recurrent/cuda/scaled_gradients.h"
 
+#include "kernels/recurrent/cuda/scaled_product.h"
 #include "kernels/recurrent/cuda/scaled_weights.h"
-#include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
 
@@ -106,19 +106,13 @@ void ScaledGradients::add_product(std::int64_t lane, const Tensor& target, const
   spec.m = target.size(0);
   spec.n = target.size(1);
   spec.k = depth_;
-  spec.transpose_a = true;
-  spec.input = DType::kFloat16;
-  spec.output = DType::kFloat32;
   spec.lda = left.stride;
   spec.ldb = spec.ldc = spec.n;
-  spec.alignment = alignment_of({left.data, right, target.data()});
-  spec.device_scalars = true;
+  spec.transpose_a = true;
   const auto* scales = run_.workspace<FactorScales>(layout_.scales);
-  runtime::cuda::device_of(run_.context)
-      .blas()
-      .product(spec)
-      .run(run_.engine.lanes.stream(lane), scales->alphas + product, left.data, right, &scales->one,
-           target.data(), target.data());
+  multiply_scaled(
+      run_, lane, spec,
+      {left.data, right, scales->alphas + product, &scales->one, target.data_as<float>()});
 }
 
 void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,
@@ -138,15 +132,7 @@ void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, 
   spec.k = spec.lda = matrix.rows;
   spec.stride_a = spec.batch > 1 ? all * matrix.rows : 0;
   spec.stride_c = spec.batch > 1 ? all * matrix.columns : 0;
-  spec.input = DType::kFloat16;
-  spec.output = DType::kFloat32;
-  spec.alignment = alignment_of({gates, weights.values, to});
-  spec.device_scalars = true;
-  runtime::cuda::device_of(run.context)
-      .blas()
-      .product(spec)
-      .run(run.engine.lanes.stream(lane), weights.alpha, gates, weights.values, weights.zero, to,
-           to);
+  multiply_scaled(run, lane, spec, {gates, weights.values, weights.alpha, weights.zero, to});
   ScaledRows product{};
   product.values = to;
   product.scales = run.workspace<const float>(layout.row_scales[l]) + first;

@@ -1,8 +1,8 @@
 #include "kernels/recurrent/cuda/scaled_inputs.h"
 
 #include "kernels/recurrent/cuda/scaled_factors.h"
+#include "kernels/recurrent/cuda/scaled_product.h"
 #include "kernels/recurrent/cuda/scaled_weights.h"
-#include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -42,18 +42,11 @@ void multiply_scaled_input(const Run& run, std::int64_t lane, std::int64_t layer
   spec.k = spec.lda = spec.ldb = run.engine.descriptor.input_of(layer);
   spec.ldc = stride;
   spec.transpose_b = true;
-  spec.input = DType::kFloat16;
-  spec.output = DType::kFloat32;
-  spec.device_scalars = true;
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     const ScaledWeights weights = scaled_input_weights(run, layer, d);
-    float* part = to + d * sizes.gate_width;
-    spec.alignment = alignment_of({input.values, weights.values, part});
-    runtime::cuda::device_of(run.context)
-        .blas()
-        .product(spec)
-        .run(run.engine.lanes.stream(lane), weights.alpha, input.values, weights.values,
-             weights.zero, part, part);
+    multiply_scaled(
+        run, lane, spec,
+        {input.values, weights.values, weights.alpha, weights.zero, to + d * sizes.gate_width});
   }
   ScaledRows product{};
   product.values = to;

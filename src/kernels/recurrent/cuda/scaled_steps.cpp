@@ -1,31 +1,23 @@
 #include "kernels/recurrent/cuda/scaled_steps.h"
 
 #include "kernels/recurrent/cuda/scaled_factors.h"
+#include "kernels/recurrent/cuda/scaled_product.h"
 #include "kernels/recurrent/cuda/scaled_weights.h"
-#include "runtime/cuda/blas.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
 /// to [rows, columns] = left [rows, depth] * weights [depth, columns], or their transpose.
-void multiply_scaled(const Run& run, std::int64_t lane, const void* left, std::int64_t depth,
-                     const ScaledWeights& weights, bool transposed, std::int64_t columns,
-                     float* to) {
+void multiply_weights(const Run& run, std::int64_t lane, const void* left, std::int64_t depth,
+                      const ScaledWeights& weights, bool transposed, std::int64_t columns,
+                      float* to) {
   runtime::cuda::ProductSpec spec;
   spec.m = run.args.rows;
   spec.n = spec.ldc = columns;
   spec.k = spec.lda = depth;
   spec.ldb = transposed ? depth : columns;
   spec.transpose_b = transposed;
-  spec.input = DType::kFloat16;
-  spec.output = DType::kFloat32;
-  spec.alignment = alignment_of({left, weights.values, to});
-  spec.device_scalars = true;
-  runtime::cuda::device_of(run.context)
-      .blas()
-      .product(spec)
-      .run(run.engine.lanes.stream(lane), weights.alpha, left, weights.values, weights.zero, to,
-           to);
+  multiply_scaled(run, lane, spec, {left, weights.values, weights.alpha, weights.zero, to});
 }
 
 float* state_scales(const Run& run) {
@@ -59,17 +51,17 @@ ScaledGates scaled_gates(const Run& run, std::int64_t t) {
 void multiply_scaled_state(const Run& run, std::int64_t lane, std::int64_t layer,
                            std::int64_t direction, float* to) {
   const Sizes& sizes = run.engine.sizes;
-  multiply_scaled(run, lane, scaled_state(run).values, sizes.hidden,
-                  scaled_recurrent_weights(run, layer, direction), true, sizes.gate_width, to);
+  multiply_weights(run, lane, scaled_state(run).values, sizes.hidden,
+                   scaled_recurrent_weights(run, layer, direction), true, sizes.gate_width, to);
 }
 
 void multiply_scaled_gates(const Run& run, std::int64_t lane, std::int64_t layer,
                            std::int64_t direction, std::int64_t t, float* to) {
   const Sizes& sizes = run.engine.sizes;
   const ScaledGates gates = scaled_gates(run, t);
-  multiply_scaled(run, lane, sizes.gates_apart ? gates.d_recurrent : gates.d_input,
-                  sizes.gate_width, scaled_recurrent_weights(run, layer, direction), false,
-                  sizes.hidden, to);
+  multiply_weights(run, lane, sizes.gates_apart ? gates.d_recurrent : gates.d_input,
+                   sizes.gate_width, scaled_recurrent_weights(run, layer, direction), false,
+                   sizes.hidden, to);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda
