@@ -1,8 +1,8 @@
 #include "kernels/recurrent/cuda/cell_backward_unit.h"
 #include "kernels/recurrent/cuda/dispatch_scaled_cell.h"
 #include "kernels/recurrent/cuda/last_step.h"
-#include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/scaled_cells.h"
+#include "kernels/recurrent/cuda/scaled_row.h"
 #include "runtime/cuda/scale.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -51,27 +51,13 @@ void queue(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& ar
   check_cell_launch();
 }
 
-constexpr int kLanes = 32, kWarps = 32, kRowBlock = kLanes * kWarps;
-/// Of a row's scaled gradients, that are written at once.
-constexpr int kGroup = 8;
-
-/// The largest of all threads' numbers of a block, which are not negative.
-__device__ float largest_of_block(float number) {
-  __shared__ unsigned of_warps[kWarps];
-  const unsigned of_warp = __reduce_max_sync(~0u, __float_as_uint(number));
-  if (threadIdx.x % kLanes == 0) of_warps[threadIdx.x / kLanes] = of_warp;
-  __syncthreads();
-  return __uint_as_float(__reduce_max_sync(~0u, of_warps[threadIdx.x % kLanes]));
-}
+constexpr int kLanes = 32, kRowBlock = 32 * kLanes;
 
 /// to [columns] = from * up, as float16.
 __device__ void scale_row(void* to, const float* from, std::int64_t columns, float up) {
-  for (std::int64_t k = threadIdx.x * kGroup; k < columns; k += kRowBlock * kGroup) {
-    const auto group = *reinterpret_cast<const Neighbours<float, kGroup>*>(from + k);
-    Neighbours<__half, kGroup> scaled;
-#pragma unroll
-    for (int i = 0; i < kGroup; ++i) store(scaled.at + i, group.at[i] * up);
-    store_neighbours(static_cast<__half*>(to) + k, scaled);
+  for (std::int64_t k = threadIdx.x * kFactorGroup; k < columns; k += kRowBlock * kFactorGroup) {
+    const FactorGroup group = *reinterpret_cast<const FactorGroup*>(from + k);
+    store_scaled(static_cast<__half*>(to) + k, group, up);
   }
 }
 
@@ -118,7 +104,9 @@ __global__ void __launch_bounds__(kRowBlock)
       }
     }
   }
-  const runtime::cuda::Scale scale(largest_of_block(largest));
+  const unsigned bits =
+      largest_of_block(__float_as_uint(largest), threadIdx.x / kLanes, threadIdx.x % kLanes);
+  const runtime::cuda::Scale scale(__uint_as_float(bits));
   const std::int64_t width = Cell::kGates * hidden;
   scale_row(static_cast<__half*>(to.d_input) + row * width, gates, width, scale.up);
   if constexpr (Cell::kProductsApart) {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "kernels/recurrent/cuda/neighbours.h"
 #include "kernels/recurrent/cuda/persistent/arithmetic.h"
 #include "kernels/recurrent/cuda/scaled_factors.h"
+#include "kernels/recurrent/cuda/scaled_row.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -10,13 +10,10 @@ namespace {
 
 constexpr int kLanes = 32, kWarps = 8;
 
-using Group = Neighbours<float, kFactorGroup>;
-using ScaledGroup = Neighbours<__half, kFactorGroup>;
-
 /// Loads a group; one by one where an input isn't aligned.
-__device__ Group load_group(const float* from) {
-  Group group;
-  if (is_aligned(from, 0, kFactorGroup)) return *reinterpret_cast<const Group*>(from);
+__device__ FactorGroup load_group(const float* from) {
+  FactorGroup group;
+  if (is_aligned(from, 0, kFactorGroup)) return *reinterpret_cast<const FactorGroup*>(from);
 #pragma unroll
   for (int k = 0; k < kFactorGroup; ++k) group.at[k] = from[k];
   return group;
@@ -37,7 +34,7 @@ __device__ void for_groups(const ScaledFactors& args, const Body& body) {
     const std::int64_t begin = line * factor.width, end = begin + factor.width;
     std::int64_t first = begin + threadIdx.x * kFactorGroup;
     for (; first < end; first += kAhead * kStep) {
-      Group groups[kAhead] = {};
+      FactorGroup groups[kAhead] = {};
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
         if (counts && first + k * kStep < end)
@@ -57,13 +54,8 @@ __device__ void for_groups(const ScaledFactors& args, const Body& body) {
 /// `largest` is zero at first.
 __global__ void largest_kernel(const ScaledFactors args) {
   unsigned bits = 0;
-  for_groups(args, [&](std::int64_t, const Group& group) {
-#pragma unroll
-    for (int k = 0; k < kFactorGroup; ++k) {
-      // Bits of positive numbers compare as the numbers do.
-      bits = max(bits, __float_as_uint(fabsf(group.at[k])));
-    }
-  });
+  for_groups(args,
+             [&](std::int64_t, const FactorGroup& group) { bits = larger_bits(bits, group); });
   // Of all warps' maxima at one address most of the kernel's time would be atomics.
   __shared__ unsigned of_warps[kWarps];
   bits = __reduce_max_sync(~0u, bits);
@@ -78,11 +70,8 @@ __global__ void scale_kernel(const ScaledFactors args) {
   FactorScales& scales = *args.scales;
   const ScaledFactor& factor = args.factors[blockIdx.y];
   const float up = persistent::Scale(scales.largest[blockIdx.y]).up;
-  for_groups(args, [&](std::int64_t i, const Group& group) {
-    ScaledGroup scaled;
-#pragma unroll
-    for (int k = 0; k < kFactorGroup; ++k) store(scaled.at + k, group.at[k] * up);
-    store_neighbours(static_cast<__half*>(factor.to) + i, scaled);
+  for_groups(args, [&](std::int64_t i, const FactorGroup& group) {
+    store_scaled(static_cast<__half*>(factor.to) + i, group, up);
   });
   if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y > 0) return;
   for (int i = 0; i < args.product_count; ++i) {
@@ -108,19 +97,14 @@ __global__ void row_factors_kernel(const RowFactors args) {
     const float* from = args.from + line * args.width;
     unsigned bits = 0;
     for (std::int64_t k = threadIdx.x * kFactorGroup; k < args.width; k += kStep) {
-      const Group group = load_group(from + k);
-#pragma unroll
-      for (const float number : group.at) bits = max(bits, __float_as_uint(fabsf(number)));
+      bits = larger_bits(bits, load_group(from + k));
     }
     const float largest = __uint_as_float(__reduce_max_sync(~0u, bits));
     const bool as_is = largest == 0 || (largest >= kLeastUnscaled && largest < kMostUnscaled);
     const persistent::Scale scale = as_is ? persistent::Scale() : persistent::Scale(largest);
     for (std::int64_t k = threadIdx.x * kFactorGroup; k < args.width; k += kStep) {
-      const Group group = load_group(from + k);
-      ScaledGroup scaled;
-#pragma unroll
-      for (int i = 0; i < kFactorGroup; ++i) store(scaled.at + i, group.at[i] * scale.up);
-      store_neighbours(static_cast<__half*>(args.to) + line * args.width + k, scaled);
+      const FactorGroup group = load_group(from + k);
+      store_scaled(static_cast<__half*>(args.to) + line * args.width + k, group, scale.up);
     }
     if (threadIdx.x == 0) args.scales[line] = scale.down;
   }
@@ -134,26 +118,17 @@ __global__ void __launch_bounds__(kLanes* kStateWarps) states_kernel(const RowFa
   const std::int64_t begin = blockIdx.x * args.width;
   const int first = (static_cast<int>(threadIdx.y) * kLanes + threadIdx.x) * kFactorGroup;
   const auto load = [&](std::int64_t k) {
-    return args.from ? load_group(args.from + begin + k) : Group{};
+    return args.from ? load_group(args.from + begin + k) : FactorGroup{};
   };
   unsigned bits = __float_as_uint(1.0f);
   for (std::int64_t k = first; k < args.width; k += kStep) {
-    const Group group = load(k);
-#pragma unroll
-    for (const float number : group.at) bits = max(bits, __float_as_uint(fabsf(number)));
+    bits = larger_bits(bits, load(k));
   }
-  __shared__ unsigned of_warps[kStateWarps];
-  bits = __reduce_max_sync(~0u, bits);
-  if (threadIdx.x == 0) of_warps[threadIdx.y] = bits;
-  __syncthreads();
-  bits = __reduce_max_sync(~0u, of_warps[threadIdx.x]);
+  bits = largest_of_block(bits, threadIdx.y, threadIdx.x);
   const persistent::Scale scale(__uint_as_float(bits));
   for (std::int64_t k = first; k < args.width; k += kStep) {
-    const Group group = load(k);
-    ScaledGroup scaled;
-#pragma unroll
-    for (int i = 0; i < kFactorGroup; ++i) store(scaled.at + i, group.at[i] * scale.up);
-    store_neighbours(static_cast<__half*>(args.to) + begin + k, scaled);
+    const FactorGroup group = load(k);
+    store_scaled(static_cast<__half*>(args.to) + begin + k, group, scale.up);
   }
   if (first == 0) args.scales[blockIdx.x] = scale.down;
 }

@@ -14,11 +14,9 @@ namespace sluice::kernels::recurrent::cuda {
 struct ScaledFactor {
   const float* from;   ///< [depth, width]
   void* to;            ///< float16, likewise
-  std::int64_t width;  ///< a multiple of kFactorGroup; 0: no factor
+  std::int64_t width;  ///< a multiple of eight; 0: no factor
   bool ends;  ///< whether anything may lie past the end of a row of the batch, which is zero then
 };
-/// Numbers that are scaled at once.
-inline constexpr int kFactorGroup = 8;
 
 /// Device memory for the scales of a set of factors, and what takes products of two of them back.
 struct FactorScales {
@@ -57,7 +55,7 @@ struct RowFactors {
   void* to;           ///< float16, likewise
   float* scales;      ///< out [rows], what takes them back
   std::int64_t rows;
-  std::int64_t width;  ///< a multiple of kFactorGroup
+  std::int64_t width;  ///< a multiple of eight
 };
 void scale_row_factors(cudaStream_t stream, const RowFactors& args);
 
