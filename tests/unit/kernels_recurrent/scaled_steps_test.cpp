@@ -77,6 +77,33 @@ TEST_P(RecurrentScaledSteps, EqualOracleInInference) {
   }
 }
 
+// What is packed tells which products the steps are: scaled weights take two bytes each and have no
+// other form, those of TF32 take four, and their transpose in training as many again.
+TEST_P(RecurrentScaledSteps, HaveTwoBytesARecurrentWeight) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const bool training : {false, true}) {
+      if (!training && !is("graph")) continue;
+      Descriptor d = case_of(cell, true).descriptor;
+      d.training = training;
+      if (gpu_lacks(d)) return;
+      const auto packed = [&](std::int64_t input, std::int64_t hidden) {
+        d.input = input;
+        d.hidden = hidden;
+        return static_cast<std::int64_t>(candidate_->create(d, *device_)->packed_bytes());
+      };
+      const std::int64_t input = d.input, hidden = d.hidden;
+      const std::int64_t weights = d.gates() * hidden * hidden;
+      const std::int64_t scaled = packed(input, hidden);
+      EXPECT_GT(scaled, 2 * weights);
+      const std::int64_t narrow = 8 * (cell == CellType::kLstm ? 181 : 209);  // one octet too few
+      EXPECT_GT(packed(input, narrow), scaled + weights) << "hidden=" << hidden;
+      if (training) {
+        EXPECT_GT(packed(input + 1, hidden), scaled + weights) << "input=" << input;
+      }
+    }
+  }
+}
+
 // With products of inputs and of weight gradients that are so large that they are scaled, too.
 TEST_P(RecurrentScaledSteps, EqualThoseOfTf32) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
