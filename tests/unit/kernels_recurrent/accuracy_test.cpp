@@ -23,7 +23,7 @@ struct Range {
 /// What a layer is beside its sizes.
 enum class Kind { kAnyCell, kLstmInTraining, kProjected };
 /// Layers of which each implementation takes those that it is for. The longest have a few units,
-/// the widest a few steps, so that the oracle is through with them in a second.
+/// the widest a few steps or rows, so that the oracle is through with them in seconds.
 struct Sizes {
   Range units, rows, time;
   std::int64_t multiple = 1;  ///< of units
@@ -33,6 +33,8 @@ constexpr std::array kSizes{
     Sizes{{16, 64}, {2, 6}, {2048, 4096}}, Sizes{{100, 512}, {4, 40}, {40, 80}},
     Sizes{{600, 1024}, {1, 8}, {12, 24}}, Sizes{{1024, 1536}, {33, 64}, {4, 8}},
     Sizes{{600, 1024}, {64, 128}, {4, 8}},
+    // Blocks all over the GPU that go many times round what they exchange through.
+    Sizes{{600, 1024}, {1, 2}, {400, 600}, 8},
     // Many rows within clusters, which nothing else is for: forward alone and before a backward.
     Sizes{{144, 384}, {170, 260}, {6, 12}, 16},
     Sizes{{272, 384}, {271, 330}, {3, 6}, 16, Kind::kLstmInTraining},
