@@ -11,13 +11,6 @@
 namespace sluice::data {
 namespace {
 
-void require_lines(std::size_t count, const std::filesystem::path& path) {
-  if (count == 0) {
-    base::fail(ErrorCode::kFormat, "{} is empty; a data set needs at least one line",
-               name_of_input(path));
-  }
-}
-
 bool exceeds(std::span<const std::int32_t> ids, std::int64_t limit) {
   return limit > 0 && static_cast<std::int64_t>(ids.size()) > limit;
 }
@@ -35,6 +28,13 @@ std::uint64_t absorb(std::uint64_t hash, std::span<const std::int32_t> ids) {
 }
 
 }  // namespace
+
+void require_lines(std::int64_t count, const std::filesystem::path& path) {
+  if (count == 0) {
+    base::fail(ErrorCode::kFormat, "{} is empty; a data set needs at least one line",
+               name_of_input(path));
+  }
+}
 
 std::optional<TextPair> next_tsv_pair(LineReader& reader) {
   const auto line = reader.next();
@@ -58,7 +58,7 @@ std::vector<TextPair> read_tsv_pairs(const std::filesystem::path& path, const On
     if (more) pairs.push_back(*std::move(pair));
     return more;
   });
-  if (!on_bad) require_lines(pairs.size(), path);
+  if (!on_bad) require_lines(std::ssize(pairs), path);
   return pairs;
 }
 
@@ -72,7 +72,7 @@ std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_pat
                name_of_input(source_path), base::counted(sources.size(), "line"),
                name_of_input(target_path), targets.size());
   }
-  require_lines(sources.size(), source_path);
+  require_lines(std::ssize(sources), source_path);
   std::vector<TextPair> pairs(sources.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     pairs[i] = {std::move(sources[i]), std::move(targets[i])};

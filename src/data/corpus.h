@@ -23,6 +23,9 @@ struct TextPair {
   std::string target;
 };
 
+/// Throws ErrorCode::kFormat if a file has no line (or whatever else is counted).
+void require_lines(std::int64_t count, const std::filesystem::path& path);
+
 /// The next line `source TAB target`; nothing at the end. Errors as read_tsv_pairs().
 std::optional<TextPair> next_tsv_pair(LineReader& reader);
 

@@ -35,6 +35,7 @@ std::vector<std::string> read_texts(const std::string& path, const std::string& 
     }
     lines.emplace_back(*line);
   }
+  data::require_lines(std::ssize(lines), path);
   return lines;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "data/corpus.h"
 #include "training/batch_limit.h"
 #include "training/example_preparation.h"
 #include "training/example_reader.h"
@@ -17,9 +18,13 @@ using data::TextPair;
 
 FirstReading<TextPair> read_once(const TrainConfig& config, bool wants_sample,
                                  const base::Watch& watch = {}) {
-  return read_first<TextPair>(
-      config, wants_sample, ExampleReader::files(config).front(),
-      [&] { return ExampleReader(config); }, watch, [](const TextPair&) {});
+  const std::string path = ExampleReader::files(config).front();
+  FirstReading<TextPair> first = read_first<TextPair>(
+      config, wants_sample, path, [&] { return ExampleReader(config); }, watch,
+      [](const TextPair&) {});
+  if (wants_sample)
+    data::require_lines(std::ssize(first.sample) + std::ssize(first.held_out), path);
+  return first;
 }
 
 void segment(const DataConfig& data, const char* what, std::vector<TextPair>& pairs) {

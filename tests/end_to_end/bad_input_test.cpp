@@ -49,6 +49,7 @@ TEST_F(BadInput, Data) {
   place_.write("bad.tsv", "");
   refuse({"data.tsv=bad.tsv"}, {"'bad.tsv' is empty"});
   refuse({"data.validation_tsv=bad.tsv"}, {"'bad.tsv' is empty"});
+  refuse({"data.tsv=bad.tsv", "data.stream=true"}, {"'bad.tsv' is empty"});
   place_.write("bad.tsv", "\t\n \t \n");
   refuse({"data.tsv=bad.tsv"}, {});
   place_.write("bad.tsv", "\x1f\x8b\x08");

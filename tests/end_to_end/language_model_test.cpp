@@ -54,6 +54,18 @@ TEST(LanguageModel, LearnsAndScoresTexts) {
   EXPECT_NE(info.out.find("language_model"), std::string::npos) << info.out;
 }
 
+TEST(LanguageModel, RefusesAFileWithoutALine) {
+  const TextPlace place;
+  place.write("empty", "");
+  for (const std::string file : {"data.text=empty", "data.validation_text=empty"}) {
+    for (const std::string stream : {"data.stream=false", "data.stream=true"}) {
+      place.expect_error({"train", "texts.toml", "--set", "data.hold_out_run=0", "--set",
+                          "data.hold_out_every=0", "--set", file, "--set", stream},
+                         {"'empty' is empty"});
+    }
+  }
+}
+
 // Killed by a limit in the midst of an epoch, a run of running text goes on to the same bytes.
 TEST(LanguageModel, ResumesRunningText) {
   const TextPlace place;

@@ -106,6 +106,8 @@ TEST(Quantize, ServesLanguageModels) {
   EXPECT_NE(made.out.find("perplexity"), std::string::npos) << made.out;
   const Outcome generated = place.sluice({"generate", "small", "--prefix", "1"});
   EXPECT_EQ(generated.code, 0) << generated.err;
+  place.write("empty", "");
+  place.expect_error({"quantize", "text", "--data", "empty", "-o", "x"}, {"'empty' is empty"});
 }
 
 TEST(Quantize, RefusesInOneSentence) {
