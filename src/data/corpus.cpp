@@ -115,8 +115,8 @@ PairCorpus make_corpus(std::span<const TextPair> pairs, const Tokenizer& source_
   }
   if (report != nullptr) *report = counts;
   SLUICE_CHECK(counts.kept > 0,
-               "the {} data is empty: of {} examples {} were too long and {} had an empty side",
-               name, pairs.size(), counts.too_long, counts.empty);
+               "none of {} is left: of {}, {} were too long and {} had an empty side", name,
+               pairs.size(), counts.too_long, counts.empty);
   return corpus;
 }
 

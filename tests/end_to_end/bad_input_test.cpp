@@ -52,6 +52,9 @@ TEST_F(BadInput, Data) {
   refuse({"data.tsv=bad.tsv", "data.stream=true"}, {"'bad.tsv' is empty"});
   place_.write("bad.tsv", "\t\n \t \n");
   refuse({"data.tsv=bad.tsv"}, {});
+  refuse(
+      {"data.validation_tsv=bad.tsv"},
+      {"none of the validation examples is left: of 2, 0 were too long and 2 had an empty side"});
   place_.write("bad.tsv", "\x1f\x8b\x08");
   refuse({"data.tsv=bad.tsv"}, {"bad.tsv"});
   place_.write("two", "a\nb\n");

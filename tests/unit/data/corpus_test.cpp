@@ -70,7 +70,8 @@ class CorpusOfWords : public ::testing::Test {
 
 TEST_F(CorpusOfWords, FiltersAndReports) {
   CorpusReport report;
-  const PairCorpus corpus = make_corpus(pairs_, *source_, *target_, {2, 0}, "training", &report);
+  const PairCorpus corpus =
+      make_corpus(pairs_, *source_, *target_, {2, 0}, "the examples", &report);
   EXPECT_EQ(corpus.source, (std::vector<Ids>{{4, 5}, {1}}));
   EXPECT_EQ(corpus.target, (std::vector<Ids>{{4}, {4, 4, 4, 4}}));
   EXPECT_EQ(report.kept, 2);
@@ -80,17 +81,16 @@ TEST_F(CorpusOfWords, FiltersAndReports) {
   EXPECT_EQ(report.target_tokens, 5);
   EXPECT_EQ(report.source_unknown, 1);
   EXPECT_EQ(report.target_unknown, 0);
-  EXPECT_EQ(make_corpus(pairs_, *source_, *target_, {3, 2}, "training").size(), 2);
-  EXPECT_EQ(make_corpus(pairs_, *source_, *target_, {}, "training").size(), 3);
+  EXPECT_EQ(make_corpus(pairs_, *source_, *target_, {3, 2}, "the examples").size(), 2);
+  EXPECT_EQ(make_corpus(pairs_, *source_, *target_, {}, "the examples").size(), 3);
 }
 
 TEST_F(CorpusOfWords, RefusesToBeEmpty) {
   const std::string why = complaint([&] {
-    make_corpus(std::span(pairs_).subspan(1, 3), *source_, *target_, {2, 1}, "training");
+    make_corpus(std::span(pairs_).subspan(1, 3), *source_, *target_, {2, 1}, "the examples");
   });
-  EXPECT_EQ(why,
-            "the training data is empty: of 3 examples 1 were too long and 2 had an empty side");
-  EXPECT_THROW(make_corpus({}, *source_, *target_, {}, "validation"), Error);
+  EXPECT_EQ(why, "none of the examples is left: of 3, 1 were too long and 2 had an empty side");
+  EXPECT_THROW(make_corpus({}, *source_, *target_, {}, "the examples"), Error);
 }
 
 TEST(Corpus, FingerprintSeesEveryId) {
