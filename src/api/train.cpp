@@ -7,8 +7,10 @@
 #include "api/train_request.h"
 #include "base/check.h"
 #include "base/counted.h"
+#include "io/checkpoint.h"
 #include "profiling/session.h"
 #include "training/config_page.h"
+#include "training/folds.h"
 #include "training/initial_weights.h"
 #include "training/threads.h"
 #include "training/trainer.h"
@@ -89,7 +91,12 @@ std::string config_reference() { return training::config_reference(); }
 std::string config_page() { return training::config_page(); }
 
 TrainReport train(const TrainRequest& request) {
-  return api::train(request, api::config_of(request));
+  const training::TrainConfig config = api::config_of(request);
+  SLUICE_CHECK(!training::has_checkpoint(training::fold_folder(config, 1) / io::kLastFolderName),
+               "'{}' holds the folds of a cross-validation; choose another output.directory for a "
+               "single run",
+               config.output.directory);
+  return api::train(request, config);
 }
 
 TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {

@@ -155,6 +155,7 @@ TEST(Folds, RefusesWhatCannotBe) {
   place.expect_error(fresh, {"'cv/fold-1/last' is a checkpoint"});
   place.expect_error(cross_validation("3", {"output.directory=cv"}),
                      {"'cv/fold-1' was started with other"});
+  place.expect_train_error({"output.directory=cv"}, {"'cv' holds the folds of a cross-validation"});
 }
 
 }  // namespace
