@@ -66,6 +66,13 @@ void run(const Options& options) {
   decode.attention = !options.attention.empty();
   if (!options.prefixes.empty()) {
     decode.prefixes = read_lines(options.prefixes);
+    // None at all would ask for no prefix.
+    if (decode.prefixes.size() != lines.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "lines of --prefixes: " + std::to_string(decode.prefixes.size()) +
+                      ", of the input: " + std::to_string(lines.size()) +
+                      "; it needs one for each");
+    }
   } else if (!options.flags.prefix.empty()) {
     decode.prefixes.assign(lines.size(), options.flags.prefix);
   }

@@ -97,7 +97,10 @@ TEST_F(Sample, RefusesPrefixesThatCannotBe) {
       {"the prefix 'a b c' of input 1 has 3 tokens, more than the 2 of max_length"});
   place_.write("prefixes.txt", "a\n");
   place_.expect_error({"decode", "run/best", "in.txt", "--prefixes", "prefixes.txt"},
-                      {"1 prefix for 4 inputs"});
+                      {"lines of --prefixes: 1, of the input: 4;"});
+  place_.write("prefixes.txt", "");
+  place_.expect_error({"decode", "run/best", "in.txt", "--prefixes", "prefixes.txt"},
+                      {"lines of --prefixes: 0, of the input: 4;"});
 }
 
 TEST_F(Sample, NamesTheOptionThatIsOutOfRange) {
