@@ -36,9 +36,8 @@ void add_array(const std::string& where, const NpyArray& array, FeatureVectors& 
     const float value = array.floats[static_cast<std::size_t>(i)];
     if (std::isfinite(value)) continue;
     fail(ErrorCode::kFormat,
-         "{}: vector {}, column {} (counted from 0) is {}; features must be finite numbers of "
-         "float32",
-         where, i / width, i % width, std::isnan(value) ? "nan" : "infinite");
+         "{}: vector {}, column {} (counted from 0) is {}; features must be finite numbers", where,
+         i / width, i % width, std::isnan(value) ? "nan" : "infinite in float32");
   }
   vectors.add(array.floats);
 }

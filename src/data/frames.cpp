@@ -56,8 +56,9 @@ void check_finite(std::span<const float> frames, const Axes& axes, const std::st
     if (std::isfinite(frames[i])) continue;
     const auto at = static_cast<std::int64_t>(i);
     fail(ErrorCode::kFormat,
-         "{}: frame {}, column {} (counted from 0) is {}; {} must be finite numbers of float32",
-         name, at / axes.width, at % axes.width, std::isnan(frames[i]) ? "nan" : "infinite", what);
+         "{}: frame {}, column {} (counted from 0) is {}; {} must be finite numbers", name,
+         at / axes.width, at % axes.width, std::isnan(frames[i]) ? "nan" : "infinite in float32",
+         what);
   }
 }
 

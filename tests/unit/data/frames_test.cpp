@@ -127,7 +127,8 @@ TEST_F(FramesTest, WhatIsNoFeatureIsRefusedWithItsPlace) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   refuse_frames(floats({2, 3}, {1, 2, 3, 4, 5, kNan}),
                 "a.npy': frame 1, column 2 (counted from 0) is nan");
-  refuse_frames(floats({2, 2, 1}, {1, 2, -kInfinite, 4}), "sequence 1: frame 0, column 0");
+  refuse_frames(floats({2, 2, 1}, {1, 2, -kInfinite, 4}),
+                "sequence 1: frame 0, column 0 (counted from 0) is infinite in float32");
   refuse_frames(integers({2, 1}, {1, 2}), "integers");
   refuse_frames(floats({1, 1, 1, 1}, {1}), "[1, 1, 1, 1]");
   refuse_frames(floats({4, 0}, {}), "holds nothing");
