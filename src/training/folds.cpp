@@ -30,7 +30,7 @@ void refuse_validation_files(const TrainConfig& config) {
 
 std::string line(std::string_view name, std::string_view steps, std::string_view best_step,
                  std::string_view value) {
-  return fmt::format("{:<20}{:>10}{:>12}{:>14}\n", name, steps, best_step, value);
+  return fmt::format("{:<20}{:>10}{:>12}{:>17}\n", name, steps, best_step, value);
 }
 
 }  // namespace

@@ -49,12 +49,18 @@ TEST(Folds, HaveMeanAndSampleDeviation) {
   EXPECT_DOUBLE_EQ(summary.mean, 5);
   EXPECT_DOUBLE_EQ(summary.deviation, std::sqrt(13.0));
   EXPECT_EQ(table(summary),
-            "fold                     steps   best step          loss\n"
-            "1                           10           5        2.0000\n"
-            "2                           11           6        4.0000\n"
-            "3                           12           7        9.0000\n"
-            "mean                                              5.0000\n"
-            "standard deviation                                3.6056\n");
+            "fold                     steps   best step             loss\n"
+            "1                           10           5           2.0000\n"
+            "2                           11           6           4.0000\n"
+            "3                           12           7           9.0000\n"
+            "mean                                                 5.0000\n"
+            "standard deviation                                   3.6056\n");
+  ValidationMetric longest = kLossMetric;
+  longest.name = "bits per token";
+  FoldSummary wide = summary;
+  wide.metric = &longest;
+  EXPECT_TRUE(
+      table(wide).starts_with("fold                     steps   best step   bits per token\n"));
   const auto json = nlohmann::json::parse(to_json(summary));
   EXPECT_EQ(json["metric"], "loss");
   EXPECT_EQ(json["higher_is_better"], false);
