@@ -28,9 +28,9 @@ void FeaturesConfig::validate() const {
   check_width("outputs", outputs);
   if (!is_per_frame()) kernels::pooling::parse_kind(pooling);
   SLUICE_CHECK(output_layer || outputs == stack.output_width(),
-               "model.output_layer is off, so model.outputs must be the width of the stack's last "
-               "layer (the last of model.projections, else model.hidden), but they are {} and {}",
-               outputs, stack.output_width());
+               "model.output_layer is off, so the width of the stack's last layer (the last of "
+               "model.projections, else model.hidden) must be the number of {}: it is {}, for {}",
+               target, stack.output_width(), outputs);
 }
 
 std::string FeaturesConfig::refuse_parts() const {

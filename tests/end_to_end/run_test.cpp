@@ -200,6 +200,9 @@ TEST_F(Run, AStackWithProjectionsPutsOutWhatItProjects) {
                 "model.output_layer=false", "model.normalize=false", "training.max_epochs=1"});
   ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "out"}).code, 0);
   EXPECT_EQ(answers("out/s0.npy").shape, (std::vector<std::int64_t>{5, 2}));
+  place_.expect_train_error({"data.targets=train.npz", "model.projections=3",
+                             "model.output_layer=false", "output.directory=wide"},
+                            {"must be the number of values: it is 3, for 2"});
 }
 
 TEST_F(Run, LearnsClassesOfFrames) {
