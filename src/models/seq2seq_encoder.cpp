@@ -101,12 +101,15 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
   const std::int64_t rows = source.size(1);
   const std::int64_t directions = model_->encoder().architecture().directions;
   source_ = source;
+  embedding_dropout_ = {};
+  if (training_) {
+    embedding_dropout_ = {config.dropout, dropout.shifted(Seq2SeqDropout::kSourceEmbedding),
+                          row_ids};
+  }
 
   const Tensor embedded = tensor(arena, slots_.embedded, {time, rows, config.embedding});
-  model_->source_embedding().forward(context, model_->parameters(), source, embedded);
-  dropout_ = dropout;
-  row_ids_ = row_ids;
-  if (training_) drop_embedded(context, embedded);
+  model_->source_embedding().forward(context, model_->parameters(), source, embedded,
+                                     embedding_dropout_);
 
   const Shape final_shape{config.encoder_layers * directions, rows, config.hidden / directions};
   last_ = {};
@@ -159,14 +162,8 @@ void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& aren
   args.dx = tensor(arena, slots_.d_embedded, last_.x.shape());
   stack_.backward(context, arena, model_->parameters(), args);
 
-  drop_embedded(context, args.dx);
-  model_->source_embedding().backward(context, model_->parameters(), source_, args.dx);
-}
-
-void Seq2SeqEncoder::drop_embedded(const Context& context, const Tensor& x) const {
-  const runtime::Span span(context, "dropout");
-  elementwise::dropout(context, {x, x, row_ids_, model_->config().dropout,
-                                 dropout_.shifted(Seq2SeqDropout::kSourceEmbedding)});
+  model_->source_embedding().backward(context, model_->parameters(), source_, args.dx,
+                                      embedding_dropout_);
 }
 
 bool Seq2SeqEncoder::has_cell_state() const {

@@ -60,8 +60,6 @@ class Seq2SeqEncoder {
     return arena.tensor(slot, base::policy_of(storage_).cell_state, shape);
   }
   bool has_cell_state() const;
-  /// In place: embeddings, or their gradient.
-  void drop_embedded(const Context& context, const Tensor& x) const;
 
   const Seq2Seq* model_;
   bool training_;
@@ -70,8 +68,8 @@ class Seq2SeqEncoder {
   layers::RecurrentStackPlan stack_;
   // Of the last forward, for backward.
   kernels::recurrent::ForwardArgs last_;
-  runtime::DropoutSource dropout_;
-  Tensor source_, row_ids_;
+  layers::Embedding::Dropout embedding_dropout_;
+  Tensor source_;
 };
 
 }  // namespace sluice::models

@@ -40,10 +40,10 @@ struct Seq2SeqTraining::Plan {
   OutputLoss::Input output_input(const Tensor& activations, const Batch& batch) const {
     return {activations, batch.target_out, batch.target_lengths};
   }
-  // In place, unless evaluating.
-  void dropout(const Context& context, const Tensor& x, const Batch& batch, const Pass& pass,
-               std::uint32_t stream) const {
-    if (training) dropout(context, x, x, batch, pass, stream);
+  layers::Embedding::Dropout embedding_dropout(const Batch& batch, const Pass& pass) const {
+    if (!training) return {};
+    return {model->config().dropout, pass.dropout.shifted(Seq2SeqDropout::kTargetEmbedding),
+            batch.row_ids};
   }
   void dropout(const Context& context, const Tensor& x, const Tensor& y, const Batch& batch,
                const Pass& pass, std::uint32_t stream) const {
@@ -139,8 +139,8 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
 Tensor Seq2SeqTraining::Plan::decode(const Context& context, const runtime::Arena& arena,
                                      const Batch& batch, const Pass& pass, const Tensor& tokens) {
   fed = tokens;
-  model->target_embedding().forward(context, model->parameters(), fed, last.emb);
-  dropout(context, last.emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
+  model->target_embedding().forward(context, model->parameters(), fed, last.emb,
+                                    embedding_dropout(batch, pass));
   decoder.forward(context, arena, last);
   if (!training) return last.a;
   const Tensor dropped = tensor(arena, slots.a_dropped, last.a.shape());
@@ -151,7 +151,7 @@ Tensor Seq2SeqTraining::Plan::decode(const Context& context, const runtime::Aren
 void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Arena& arena,
                                      const Batch& batch, const Pass& pass,
                                      const Tensor& d_activations) {
-  dropout(context, d_activations, batch, pass, Seq2SeqDropout::kOutput);
+  dropout(context, d_activations, d_activations, batch, pass, Seq2SeqDropout::kOutput);
   const EncodedSource d_encoded = encoder.gradient_views(arena);
   attention::BackwardArgs args;
   args.forward = last;
@@ -162,8 +162,8 @@ void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Aren
   args.dc0 = d_encoded.c0;
   decoder.backward(context, arena, model->parameters(), args);
 
-  dropout(context, args.d_emb, batch, pass, Seq2SeqDropout::kTargetEmbedding);
-  model->target_embedding().backward(context, model->parameters(), fed, args.d_emb);
+  model->target_embedding().backward(context, model->parameters(), fed, args.d_emb,
+                                     embedding_dropout(batch, pass));
   encoder.backward(context, arena);
 }
 
