@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kColumns* kRowGroups)
   const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + threadIdx.x;
   W sum = 0;
   if (column < width) {
-#pragma unroll 8
+#pragma unroll 16
     for (std::int64_t row = threadIdx.y; row < rows; row += kRowGroups) {
       sum += static_cast<W>(x[row * stride + column]);
     }
