@@ -107,9 +107,20 @@ void RecurrentStackPlan::forward(const Context& context, const runtime::Arena& a
 
 void RecurrentStackPlan::backward(const Context& context, const runtime::Arena& arena,
                                   const Parameters& parameters, recurrent::BackwardArgs args) {
-  const runtime::Span span(context, stack_->name(), "backward");
   args.gradients = stack_->gradients(parameters);
-  choice_.plan->backward(context, args, memory(arena));
+  const auto beside = args.beside;
+  bool left = beside != nullptr;
+  if (left) {
+    args.beside = [&](const Context& side) {
+      beside(side);
+      left = false;
+    };
+  }
+  {
+    const runtime::Span span(context, stack_->name(), "backward");
+    choice_.plan->backward(context, args, memory(arena));
+  }
+  if (left) beside(context);
 }
 
 recurrent::Memory RecurrentStackPlan::memory(const runtime::Arena& arena) const {

@@ -55,7 +55,8 @@ class RecurrentStackPlan {
   void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
   void forward(const Context& context, const runtime::Arena& arena,
                const kernels::recurrent::ForwardArgs& args);
-  /// Fills in the gradients of the stack's parameters and adds to them.
+  /// Fills in the gradients of the stack's parameters and adds to them. What args.beside queues is
+  /// queued, beside the rest or behind it.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 kernels::recurrent::BackwardArgs args);
 

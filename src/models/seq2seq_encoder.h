@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "models/seq2seq.h"
 #include "runtime/arena.h"
 
@@ -43,7 +45,9 @@ class Seq2SeqEncoder {
   /// `forward` returned; fill them in, then call backward.
   EncodedSource gradient_views(const runtime::Arena& arena) const;
   /// With the arguments of the last forward; adds to the gradients of the encoder's parameters.
-  void backward(const Context& context, const runtime::Arena& arena);
+  /// `beside` queues work that may run at the same time, before the source embedding's gradient.
+  void backward(const Context& context, const runtime::Arena& arena,
+                const std::function<void(const Context&)>& beside);
 
  private:
   struct Slots {

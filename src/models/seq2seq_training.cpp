@@ -162,9 +162,10 @@ void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Aren
   args.dc0 = d_encoded.c0;
   decoder.backward(context, arena, model->parameters(), args);
 
-  model->target_embedding().backward(context, model->parameters(), fed, args.d_emb,
-                                     embedding_dropout(batch, pass));
-  encoder.backward(context, arena);
+  encoder.backward(context, arena, [&](const Context& beside) {
+    model->target_embedding().backward(beside, model->parameters(), fed, args.d_emb,
+                                       embedding_dropout(batch, pass));
+  });
 }
 
 Seq2SeqTraining::Seq2SeqTraining(const Context& context, const Seq2Seq& model,

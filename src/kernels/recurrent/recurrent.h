@@ -169,6 +169,9 @@ struct BackwardArgs {
   Tensor dc0;  ///< out, optional, overwritten
   /// Added to (never overwritten); an absent tensor is not computed. L*D entries, or none.
   std::vector<LayerWeights> gradients;
+  /// Queues work that neither waits for this nor is waited for; optional. A run that leaves part of
+  /// the device idle may call it, once, with a context whose stream joins the run's.
+  std::function<void(const Context&)> beside = {};
 };
 
 /// One implementation bound to one descriptor. Runs allocate nothing. Not thread-safe: one plan,

@@ -214,6 +214,17 @@ TEST_P(RecurrentWide, EqualsOracleWithLaunchesForSomeOfTheRows) {
     compare(layer_of(cell, 2, draw(451, 512)), 2, draw(200, 240));
   }
   compare(layer_of(CellType::kLstm, 1, draw(700, 768)), 2, draw(290, 330));
+  // Beside each of them run parts of the weight gradients of the layer above. GRUs take so many
+  // rows where a launch forward has room for three groups of blocks and one of backward for two.
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    StackCase stack;
+    stack.descriptor = layer_of(cell, 1, draw(641, 704));
+    stack.descriptor.layers = 2;
+    stack.descriptor.time = stack.time = 2;
+    stack.descriptor.rows = stack.rows = draw(290, 330);
+    fill_case(random_, stack);
+    compare_queued_and_captured(stack);
+  }
 }
 
 TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {

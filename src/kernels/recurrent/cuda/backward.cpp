@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/scaled_gradients.h"
@@ -73,23 +75,36 @@ std::int64_t early_turns(const Run& run) {
 }
 
 /// Of a layer with several launches: the gradient of its input for the rows of the launch that
-/// begins with row `first`. Dropout comes when all rows are there.
+/// begins with row `first`, a product a step. Dropout comes when all rows are there.
 void input_gradient_of_launch(const Run& run, std::int64_t lane, const BackwardArgs& args,
                               std::int64_t layer, std::int64_t first) {
   if (layer == 0 && !args.dx) return;
-  const std::int64_t count = std::min(launch_rows(run), run.args.rows - first);
-  ScaledGradients::multiply_input_weights(
-      run, lane, layer, {0, run.args.time}, {first, count},
-      reinterpret_cast<float*>(gradient_of_input(run, args, layer)));
+  const std::int64_t rows = run.args.rows, count = std::min(launch_rows(run), rows - first);
+  std::byte* base = gradient_of_input(run, args, layer);
+  if (ScaledGradients::by_row(run)) {
+    return ScaledGradients::multiply_input_weights(run, lane, layer, {0, run.args.time},
+                                                   {first, count}, reinterpret_cast<float*>(base));
+  }
+  const auto l = static_cast<std::size_t>(layer);
+  const PackedMatrix& matrix = run.engine.packed.layers[l].weight_ih;
+  const auto* gates = run.workspace<const std::byte>(run.engine.workspace.backward.d_input[l]);
+  multiply(run, lane, count, matrix.columns, matrix.rows,
+           {run.element(gates, first * matrix.rows), matrix.rows}, backward_factor(run, matrix),
+           {run.element(base, first * matrix.columns), matrix.columns, run.engine.descriptor.dtype},
+           {run.args.time, rows * matrix.rows, rows * matrix.columns});
 }
 std::int64_t first_row_of_last_launch(const Run& run) {
   const std::int64_t each = launch_rows(run);
   return (run.args.rows - 1) / each * each;
 }
+/// Whether launches leave gate gradients scaled, each for some of the rows.
+bool has_scaled_launches(const Run& run) {
+  return ScaledGradients::by_row(run) && launch_rows(run) < run.args.rows;
+}
 /// Whether that of a layer's last launch is multiplied beside the first launch of the layer below,
 /// which is for other rows; without dropout, that is.
 bool defers_last_rows(const Run& run, std::int64_t layer) {
-  return launch_rows(run) < run.args.rows && layer > 0 && !run.drops(layer - 1);
+  return has_scaled_launches(run) && layer > 0 && !run.drops(layer - 1);
 }
 
 /// A layer's launches after the first, each for some of the rows. Beside them the input's gradient
@@ -120,6 +135,55 @@ void run_other_launches(const Run& run, const BackwardArgs& args, std::int64_t l
   run.drop(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0, time);
 }
 
+/// The caller's work on a lane.
+void run_beside(const Run& run, std::int64_t lane, const BackwardArgs& args) {
+  Context side(run.context.device(), run.engine.lanes.stream(lane));
+  side.set_precision(run.context.precision());
+  side.set_profiler(run.context.profiler());
+  side.set_tuning(run.context.tuning());
+  args.beside(side);
+}
+
+/// A layer's launches, each for some of the rows. A product that is not over when a launch ends
+/// takes the multiprocessors that the next launch needs at once. So parts of the weight gradients
+/// of the layer above are dealt out to the launches and run beside them; beside the top layer's,
+/// the caller's work and the gradient of the input for the rows of the launch before.
+void run_launches_of_rows(const Run& run, const BackwardArgs& args, std::int64_t layer) {
+  Lanes& lanes = run.engine.lanes;
+  const std::int64_t steps = run.lane_of(0, 0), products = run.product_lane_of(0);
+  const std::int64_t each = launch_rows(run), last = first_row_of_last_launch(run);
+  const bool top = layer + 1 == run.engine.sizes.layers;
+  std::vector<std::function<void()>> parts;
+  if (!top) parts = weight_gradient_parts(run, args.gradients, layer + 1);
+  const auto launches = static_cast<std::size_t>(last / each + 1);
+  std::size_t part = 0;
+  for (std::size_t i = 0; i < launches; ++i) {
+    lanes.follow(products, steps);
+    const runtime::LayerSpan span(run.context.profiler(), layer);
+    run_persistent_layer(run, args, layer, {0, run.args.time}, lanes.begun(), static_cast<int>(i));
+    lanes.follow_begun(products);
+    if (top && i == 0 && args.beside) run_beside(run, products, args);
+    if (top && i > 0) {
+      input_gradient_of_launch(run, products, args, layer, static_cast<std::int64_t>(i - 1) * each);
+    }
+    const runtime::LayerSpan above(run.context.profiler(), layer + 1);
+    const std::size_t end = (parts.size() * (i + 1) + launches - 1) / launches;
+    while (part < end) parts[part++]();
+  }
+  const runtime::LayerSpan span(run.context.profiler(), layer);
+  if (layer == 0) lanes.follow(products, steps);
+  const std::int64_t lane = layer > 0 ? steps : products;
+  if (top) {
+    input_gradient_of_launch(run, lane, args, layer, last);
+  } else {
+    input_gradient(run, lane, args, layer, {0, run.args.time});
+  }
+  if (layer == 0) return;
+  // The next launch writes where products of the weight gradients have read.
+  lanes.follow(steps, products);
+  if (top) run.drop(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0, run.args.time);
+}
+
 /// Layers of a launch each, one after the other. On the multiprocessors that a launch leaves free
 /// run what no launch waits for, the products of the weight gradients of the layer above, and the
 /// first part of what the next one waits for.
@@ -128,17 +192,24 @@ void run_launches(const Run& run, const BackwardArgs& args) {
   Lanes& lanes = engine.lanes;
   const std::int64_t steps = run.lane_of(0, 0), products = run.product_lane_of(0);
   const std::int64_t time = run.args.time, top = engine.sizes.layers - 1;
-  const bool several = launch_rows(run) < run.args.rows;
+  const bool several = launch_rows(run) < run.args.rows, scaled = has_scaled_launches(run);
   for (std::int64_t layer = top; layer >= 0; --layer) {
+    if (several && !scaled) {
+      run_launches_of_rows(run, args, layer);
+      continue;
+    }
     const std::int64_t early = layer > 0 || args.dx ? early_turns(run) : 0;
-    const bool beside = layer < top || early > 0;
+    // Of the top layer's launches nothing else makes use.
+    const bool offers = layer == top && early == 0 && args.beside;
+    const bool beside = layer < top || early > 0 || offers;
     {
       const runtime::LayerSpan span(run.context.profiler(), layer);
       if (beside) lanes.follow(products, steps);
       run_persistent_layer(run, args, layer, {0, time}, beside ? lanes.begun() : nullptr,
-                           several ? 0 : -1);
+                           scaled ? 0 : -1);
       if (beside) lanes.follow_begun(products);
     }
+    if (offers) run_beside(run, products, args);
     if (layer < top && defers_last_rows(run, layer + 1)) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
       input_gradient_of_launch(run, products, args, layer + 1, first_row_of_last_launch(run));
@@ -149,7 +220,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
       add_weight_gradients(run, args.gradients, layer + 1);
     }
     const runtime::LayerSpan span(run.context.profiler(), layer);
-    if (several) {
+    if (scaled) {
       run_other_launches(run, args, layer);
       continue;
     }

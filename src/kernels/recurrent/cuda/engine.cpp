@@ -142,7 +142,7 @@ std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
 }
 
 void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
-              const Factor& a, const Factor& b, const Sum& c) {
+              const Factor& a, const Factor& b, const Sum& c, const Products& products) {
   runtime::cuda::ProductSpec spec;
   spec.m = m;
   spec.n = n;
@@ -154,6 +154,9 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   spec.lda = a.stride;
   spec.ldb = b.stride;
   spec.ldc = c.stride;
+  spec.batch = products.count;
+  spec.stride_a = products.stride_a;
+  spec.stride_c = products.stride_c;
   spec.tf32 = run.context.tf32();
   spec.alignment = alignment_of({a.data, b.data, c.data});
   // The products of a piece, whose steps others' wait for, find launches of other layers there.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "kernels/recurrent/cuda/cell_extras.h"
@@ -139,8 +140,13 @@ struct Sum {
   DType dtype;
   bool accumulate = false;
 };
+/// Several products with one factor b, `stride_*` elements apart.
+struct Products {
+  std::int64_t count = 1;
+  std::int64_t stride_a = 0, stride_c = 0;
+};
 void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
-              const Factor& a, const Factor& b, const Sum& c);
+              const Factor& a, const Factor& b, const Sum& c, const Products& products = {});
 /// The largest power of two up to 16 that divides all of them.
 std::uint32_t alignment_of(std::initializer_list<const void*> pointers);
 
@@ -189,8 +195,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
 void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer,
                           const Piece& turns, cudaEvent_t begun = nullptr, int part = -1);
 
-/// Rows that each launch of a layer's backward is for, the last one perhaps for fewer, if launches
-/// are queued one by one; else all.
+/// Rows that each launch of a layer's backward is for, the last one perhaps for fewer.
 std::int64_t launch_rows(const Run& run);
 
 /// Whether await_turns can tell how far a launch of backward is.
@@ -209,5 +214,10 @@ void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer
 /// `gradients` are those of all layers and directions.
 void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradients,
                           std::int64_t layer);
+/// What queues the same in parts, in 16 bits so small that each is over within a launch of backward
+/// that leaves it half of the GPU. `gradients` must live until then.
+std::vector<std::function<void()>> weight_gradient_parts(const Run& run,
+                                                         const std::vector<LayerWeights>& gradients,
+                                                         std::int64_t layer);
 
 }  // namespace sluice::kernels::recurrent::cuda

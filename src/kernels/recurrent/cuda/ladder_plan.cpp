@@ -20,6 +20,7 @@ using runtime::cuda::gpu_of;
 using runtime::cuda::handle_of;
 
 bool is_capturing(const Context& context) {
+  const CurrentDevice current(gpu_of(context.stream()).ordinal);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(handle_of(context.stream()), &status),
         "ask whether a CUDA stream is being captured");
@@ -136,15 +137,22 @@ class LadderPlan final : public Plan {
     key.add(&context.stream());
     key.add(memory);
     key.add(args);
-    run(context, key.key(), [&] { run_backward(engine_, context, args, memory); });
+    BackwardArgs queued = args;
+    // A graph would queue once more what the caller wanted when it was captured.
+    if (replays(context)) queued.beside = nullptr;
+    run(context, key.key(), [&] { run_backward(engine_, context, queued, memory); });
   }
 
  private:
+  /// Whether runs are graphs. Whoever captures a whole step gets the operations themselves.
+  bool replays(const Context& context) const {
+    return engine_.rung.graph && !is_capturing(context);
+  }
+
   void run(const Context& context, const runtime::GraphKey& key,
            const std::function<void()>& work) {
     const CurrentDevice current(gpu_of(context.stream()).ordinal);
-    // Whoever captures a whole step gets the operations themselves.
-    if (!engine_.rung.graph || is_capturing(context)) return work();
+    if (!replays(context)) return work();
     static_cast<CudaStream&>(context.stream()).workspace();
     graphs_.run(context.stream(), key, work);
   }

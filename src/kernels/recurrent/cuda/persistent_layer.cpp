@@ -211,7 +211,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
 }
 
 std::int64_t launch_rows(const Run& run) {
-  if (!ScaledGradients::by_row(run)) return run.args.rows;
+  if (run.engine.rung.backward != Residence::kWide) return run.args.rows;
   return wide::backward_launch_rows(run.engine.descriptor, run.args.rows);
 }
 
@@ -222,7 +222,7 @@ bool can_await_turns(const Run& run) {
   if (run.engine.rung.backward != Residence::kWide || run.lengths() || descriptor.directions > 1) {
     return false;
   }
-  if (wide::backward_launches(descriptor, run.args.rows) > 1) return false;
+  if (launch_rows(run) < run.args.rows) return false;
   constexpr std::int64_t kFewestTurns = 4;
   const std::int64_t all = runtime::cuda::gpu_of(run.context.stream()).processors;
   const std::int64_t free = all - wide::backward_processors(descriptor, run.args.rows);

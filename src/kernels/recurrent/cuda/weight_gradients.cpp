@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/recurrent/cuda/cluster_backward/launch.h"
 #include "kernels/recurrent/cuda/scaled_gradients.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
@@ -182,7 +184,47 @@ void add_recurrent_product(const Gradients& all, const GradientFactors& factors,
   all.add_rows(lane, target, of_h, hidden, run.element(factors.d_recurrent, of_h), stride, h_reset);
 }
 
+/// Rows of a target that the first of two products takes: of whole tiles, at most all.
+std::int64_t first_half(const Tensor& target) {
+  constexpr std::int64_t kTile = 128;
+  const std::int64_t rows = target.size(0);
+  return std::min(rows, (rows / 2 + kTile - 1) / kTile * kTile);
+}
+
 }  // namespace
+
+std::vector<std::function<void()>> weight_gradient_parts(const Run& run,
+                                                         const std::vector<LayerWeights>& gradients,
+                                                         std::int64_t layer) {
+  std::vector<std::function<void()>> parts;
+  if (gradients.empty()) return parts;
+  if (ScaledGradients::pay(run, layer)) {
+    parts.emplace_back([&run, &gradients, layer] { add_weight_gradients(run, gradients, layer); });
+    return parts;
+  }
+  const Gradients all{run, run.args.time * run.args.rows};
+  const auto add_halves = [&](std::int64_t lane, const Tensor& target, const std::byte* left,
+                              std::int64_t left_stride, const std::byte* right) {
+    if (!target) return;
+    const std::int64_t half = first_half(target), rest = target.size(0) - half;
+    parts.emplace_back([=] { all.add_rows(lane, target, 0, half, left, left_stride, right); });
+    if (rest == 0) return;
+    parts.emplace_back([=] {
+      all.add_rows(lane, target, half, rest, run.element(left, half), left_stride, right);
+    });
+  };
+  for (std::int64_t d = 0; d < run.engine.sizes.directions; ++d) {
+    const auto i = static_cast<std::size_t>(layer * run.engine.sizes.directions + d);
+    const GradientLanes lanes = lanes_of(run, layer, d);
+    const GradientFactors factors(run, layer, d);
+    const LayerWeights& to = gradients[i];
+    parts.emplace_back([=] { add_column_gradients(all, factors, to, lanes.rest, i, d); });
+    add_halves(lanes.inputs, to.weight_ih, factors.d_input, factors.input_stride,
+               run.input_of(layer));
+    add_halves(lanes.rest, to.weight_hh, factors.d_recurrent, factors.recurrent_stride, factors.h);
+  }
+  return parts;
+}
 
 void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradients,
                           std::int64_t layer) {

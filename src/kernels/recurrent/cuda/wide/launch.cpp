@@ -237,10 +237,6 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward&
   launch_layer(queue, kind, Pass::kBackward, args, 1, saved_by_gate, exchange);
 }
 
-std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows) {
-  return spread_of(Pass::kBackward, descriptor, rows).value().launches;
-}
-
 std::int64_t backward_launch_rows(const Descriptor& descriptor, std::int64_t rows) {
   const Spread spread = spread_of(Pass::kBackward, descriptor, rows).value();
   return std::int64_t{spread.geometry.groups} * spread.geometry.tiles_each * kTileRows;

@@ -45,10 +45,8 @@ void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             bool saved_by_gate, void* exchange);
 
-/// Launches that a layer's backward takes, each for some of the rows. They may be queued one by one
-/// (LaunchQueue), in their order.
-std::int64_t backward_launches(const Descriptor& descriptor, std::int64_t rows);
-/// Rows that each of them is for, but the last one may have fewer.
+/// Rows that each of the launches of a layer's backward is for, but the last one may have fewer.
+/// They may be queued one by one (LaunchQueue), in their order.
 std::int64_t backward_launch_rows(const Descriptor& descriptor, std::int64_t rows);
 /// Multiprocessors that a launch of backward with so many rows takes.
 std::int64_t backward_processors(const Descriptor& descriptor, std::int64_t rows);

@@ -1,0 +1,106 @@
+#include "layers/recurrent_stack.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/embedding/embedding.h"
+#include "unit/support/on_device.h"
+
+namespace sluice::layers {
+namespace {
+
+namespace recurrent = kernels::recurrent;
+
+/// What backward is given to queue beside itself adds 1 to a number.
+class RecurrentStackBeside : public sluice::testing::OnDevice {
+ protected:
+  /// Runs forward and backward three times, for a GPU's implementation queues the first time,
+  /// captures the second and replays from the third on; then all of it captured by the caller.
+  void expect_once(const recurrent::Descriptor& architecture) {
+    constexpr std::int64_t kTime = 4;
+    constexpr std::int64_t kRows = 3;
+    Parameters parameters;
+    const RecurrentStack stack(parameters, "stack", architecture);
+    parameters.allocate(context_, DType::kFloat32, true);
+    parameters.initialize(context_, 7);
+    runtime::ArenaPlanner planner;
+    RecurrentStackPlan plan(context_, stack, planner, kTime, kRows, DType::kFloat32, true);
+    const runtime::Arena arena(*device_, planner);
+    plan.pack(context_, arena, parameters);
+
+    recurrent::ForwardArgs forward;
+    forward.time = kTime;
+    forward.rows = kRows;
+    forward.x = filled({kTime, kRows, architecture.input}, 0.5f);
+    forward.y = poisoned(DType::kFloat32, {kTime, kRows, architecture.y_width()});
+    recurrent::BackwardArgs backward;
+    backward.forward = forward;
+    backward.dy = filled(forward.y.shape(), 1.0f);
+    backward.dx = poisoned(DType::kFloat32, forward.x.shape());
+    const Tensor number = filled({1, 1}, 0.0f), one = filled({1, 1}, 1.0f);
+    const Tensor place = put(std::vector<std::int32_t>{0});
+    int calls = 0;
+    backward.beside = [&](const Context& beside) {
+      ++calls;
+      kernels::embedding::gather_backward(beside,
+                                          {.tokens = place, .d_out = one, .d_table = number});
+    };
+    const auto step = [&] {
+      plan.forward(context_, arena, forward);
+      plan.backward(context_, arena, parameters, backward);
+    };
+
+    std::vector<float> gradients;
+    for (int run = 1; run <= 3; ++run) {
+      context_.zero(parameters.gradients());
+      step();
+      EXPECT_EQ(calls, run);
+      EXPECT_EQ(get_scalar<float>(number), static_cast<float>(run));
+      const std::vector<float> now = get<float>(parameters.gradients());
+      if (run == 1) gradients = now;
+      EXPECT_TRUE(sluice::testing::same_bits(now, gradients)) << "run " << run;
+    }
+    if (!context_.stream().can_capture()) return;
+    const auto graph = context_.stream().capture(step);
+    for (int run = 4; run <= 5; ++run) {
+      context_.zero(parameters.gradients());
+      graph->launch(context_.stream());
+      EXPECT_EQ(get_scalar<float>(number), static_cast<float>(run));
+      EXPECT_TRUE(sluice::testing::same_bits(get<float>(parameters.gradients()), gradients));
+    }
+    EXPECT_EQ(calls, 4);
+  }
+
+  static recurrent::Descriptor stack_of(recurrent::CellType cell, std::int64_t layers,
+                                        std::int64_t directions, std::int64_t hidden) {
+    recurrent::Descriptor architecture;
+    architecture.cell = cell;
+    architecture.layers = layers;
+    architecture.directions = directions;
+    architecture.input = 8;
+    architecture.hidden = hidden;
+    return architecture;
+  }
+
+ private:
+  Tensor filled(const Shape& shape, float value) {
+    return put(std::vector<float>(static_cast<std::size_t>(shape.element_count()), value), shape);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, RecurrentStackBeside, sluice::testing::devices(),
+                         sluice::testing::device_name);
+
+// One layer, and layers of a launch each, of one direction and of two; a GRU beside LSTMs.
+TEST_P(RecurrentStackBeside, HappensOnceABackward) {
+  expect_once(stack_of(recurrent::CellType::kLstm, 1, 1, 16));
+  expect_once(stack_of(recurrent::CellType::kLstm, 2, 2, 16));
+  expect_once(stack_of(recurrent::CellType::kGru, 3, 1, 24));
+  expect_once(stack_of(recurrent::CellType::kLstm, 2, 1, 300));
+}
+
+}  // namespace
+}  // namespace sluice::layers
