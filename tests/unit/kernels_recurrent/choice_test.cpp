@@ -51,7 +51,7 @@ constexpr Chosen kChosen[]{
     {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma"},
     {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma", kLstm, k16Bits, 3},
     {384, 512, "persistent-cluster-wide", "persistent-cluster-wgmma", kGru},
-    {384, 512, "persistent-cluster-wide", "persistent-cluster-wgmma", kLstm, kTf32, 3},
+    {384, 512, "persistent-cluster-wgmma", "persistent-cluster-wgmma", kLstm, kTf32, 3},
     {512, 135, "persistent-cluster", "persistent-cluster"},
     {512, 136, "persistent-wide-cluster", "persistent-cluster"},
     {512, 160, "persistent-wide-cluster", "persistent-cluster", kLstm, k16Bits, 3},

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/dtype.h"
 #include "unit/kernels_recurrent/on_candidate.h"
@@ -32,13 +36,23 @@ class RecurrentClusterBackward : public OnCandidate<Parameter> {
     Descriptor d;
     d.cell = CellType::kLstm;
     d.directions = directions;
-    d.input = draw(6, 20);
+    d.input = precision_.tf32 ? 8 * draw(1, 3) : draw(6, 20);
     d.hidden = hidden;
     d.time = 6;
     d.rows = rows;
     d.dtype = precision_.storage;
+    d.tf32 = precision_.tf32;
     d.training = true;
     return d;
+  }
+  RunOptions options() const {
+    RunOptions options = OnCandidate::options();
+    options.tf32 = precision_.tf32;
+    return options;
+  }
+  /// Of TF32 as in wide_test.cpp.
+  double tolerance() const {
+    return precision_.tf32 ? 3 * tolerance_of(DType::kFloat16) : tolerance_of(precision_.storage);
   }
   /// Of those that it takes.
   std::int64_t draw_units(std::int64_t fewest, std::int64_t most) {
@@ -69,7 +83,7 @@ class RecurrentClusterBackward : public OnCandidate<Parameter> {
     SCOPED_TRACE(describe(stack));
     if (gpu_lacks(stack.descriptor)) return {};
     Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance_of(precision_.storage));
+    expect_close(got, expected(stack), tolerance());
     return got;
   }
   /// The fewest rows that it takes, for racecheck: two steps, once.
@@ -85,7 +99,7 @@ class RecurrentClusterBackward : public OnCandidate<Parameter> {
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentClusterBackward,
                          ::testing::Combine(sluice::testing::devices(),
-                                            ::testing::Values("bfloat16", "float16")),
+                                            ::testing::Values("bfloat16", "float16", "tf32")),
                          parameter_name);
 
 // Clusters of four blocks and of eight, with all of their units and with fewer.
@@ -112,6 +126,7 @@ TEST_P(RecurrentClusterBackward, EqualsOracleWithEveryNumberOfRowsOfACluster) {
 }
 
 TEST_P(RecurrentClusterBackward, EqualsOracleInBothDirections) {
+  if (precision_.tf32) GTEST_SKIP() << "one direction alone";
   compare(layer_of(2, draw_units(264, 384), 250), 5, true);
   compare(layer_of(2, draw_units(392, 512), 110), 5, false);
 }
@@ -124,9 +139,47 @@ TEST_P(RecurrentClusterBackward, EqualsOracleWithSeveralLayers) {
 }
 
 TEST_P(RecurrentClusterBackward, UpdatesStatesInPlace) {
-  StackCase stack = case_of(layer_of(2, draw_units(392, 448), 70), 3, true);
+  const bool both = !precision_.tf32;
+  StackCase stack = case_of(layer_of(both ? 2 : 1, draw_units(392, 448), both ? 70 : 140), 3, true);
   fill_case_in_place(random_, stack);
   compare(stack);
+}
+
+// Each row of the batch has gradients of another size, from its last step alone, so that each row
+// of a step wants a scale of its own. All of them are linear in dy.
+TEST_P(RecurrentClusterBackward, EqualsOracleWithRowsOfAnySize) {
+  if (!precision_.tf32) GTEST_SKIP() << "of TF32 alone";
+  for (const std::int64_t units : {draw_units(264, 384), draw_units(392, 512)}) {
+    StackCase stack;
+    do {
+      stack = case_of(layer_of(1, units, units > 384 ? 140 : 280), 6, true);
+      fill_case(random_, stack);
+    } while (stack.flow.dy.empty());
+    stack.input.lengths.clear();
+    stack.flow.dhn.clear();
+    stack.flow.dcn.clear();
+    SCOPED_TRACE(describe(stack));
+    if (gpu_lacks(stack.descriptor)) return;
+    const auto rows = static_cast<std::size_t>(stack.rows), width = static_cast<std::size_t>(units);
+    std::fill(stack.flow.dy.begin(),
+              stack.flow.dy.end() - static_cast<std::ptrdiff_t>(rows * width), 0.0);
+    const Tensors want = expected(stack);
+    // Times 2^(30 power) at most, or as much less.
+    const auto scale = [&](std::vector<double>& values, std::size_t columns, int power) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = std::ldexp(values[i], power * (static_cast<int>(i / columns % rows % 61) - 30));
+      }
+    };
+    scale(stack.flow.dy, width, 1);
+    Tensors got = run(stack, options());
+    for (const auto& [name, columns] :
+         {std::pair{"dx", static_cast<std::size_t>(stack.descriptor.input)},
+          std::pair{"dh0", width}, std::pair{"dc0", width}}) {
+      if (!want.contains(name)) continue;
+      scale(got.at(name), columns, -1);
+      EXPECT_LE(relative_error(got.at(name), want.at(name)), tolerance()) << name;
+    }
+  }
 }
 
 // Forward writes two units at a time, the copy engine of backward reads dy.
@@ -146,10 +199,10 @@ TEST_P(RecurrentClusterBackward, RefusesArraysThatBeginAnywhere) {
                                         "multiple of {} bytes; copy it to one that is",
                                         name, bytes));
   };
-  stack.dy_skips = draw(1, 7);
+  stack.dy_skips = draw(1, 3);
   expect_refused("dy", 16);
   stack.y_skips = 2 * draw(0, 3) + 1;
-  expect_refused("y", 4);
+  expect_refused("y", precision_.tf32 ? 8 : 4);
 }
 
 TEST_P(RecurrentClusterBackward, RefusesWhatDoesNotFit) {
@@ -167,6 +220,14 @@ TEST_P(RecurrentClusterBackward, RefusesWhatDoesNotFit) {
   layer.cell = CellType::kGru;
   EXPECT_EQ(refusal(layer), "its backward is that of an LSTM");
   layer.cell = CellType::kLstm;
+  if (precision_.tf32) {
+    layer.input = 12;
+    EXPECT_EQ(refusal(layer), "12 inputs are no multiple of 8, as its gradients in TF32 want");
+    layer.input = 16;
+    layer.directions = 2;
+    EXPECT_EQ(refusal(layer), "its backward in TF32 is that of one direction");
+    layer.directions = 1;
+  }
   layer.training = false;
   EXPECT_EQ(refusal(layer), "it differs from persistent-wide in backward alone");
 }

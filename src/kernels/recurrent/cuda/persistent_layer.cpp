@@ -59,14 +59,16 @@ void carry_states(const Run& run, std::int64_t layer, const Piece& piece,
 
 /// Backward of many rows, whose launch sums up the gradients of biases as well.
 void launch_in_clusters(const Run& run, std::int64_t layer, const LaunchQueue& queue,
-                        const persistent::LayerBackward& args) {
+                        const wide::LayerBackward& args) {
   const Engine& engine = run.engine;
   float* sums[2]{};
   for (std::int64_t d = 0; d < engine.sizes.directions; ++d) {
     const auto i = static_cast<std::size_t>(layer * engine.sizes.directions + d);
     sums[d] = run.workspace<float>(engine.workspace.backward.gate_sums[i]);
   }
-  cluster_backward::launch(queue, run.kind(), args, sums);
+  persistent::LayerBackward plain = args;
+  if (args.d_scaled) plain.d_input = args.d_scaled;
+  cluster_backward::launch(queue, run.kind(), plain, args.row_scales, sums);
 }
 
 /// Forward of many rows.

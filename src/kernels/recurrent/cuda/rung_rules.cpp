@@ -102,8 +102,9 @@ bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_
 bool scales_gates(const Descriptor& descriptor, const Rung& rung) {
   if (descriptor.training && scales_steps(descriptor, rung)) return true;
   if (!scales_gradients(descriptor, rung)) return false;
-  if (rung.backward != Residence::kWide || descriptor.cell != CellType::kLstm) return false;
-  if (descriptor.directions > 1) return false;
+  if (descriptor.cell != CellType::kLstm || descriptor.directions > 1) return false;
+  if (rung.backward == Residence::kClusterWgmma) return true;
+  if (rung.backward != Residence::kWide) return false;
   for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
     if (!pays_to_scale(descriptor, layer, descriptor.time * descriptor.rows)) return false;
   }

@@ -4,11 +4,11 @@
 
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
-/// Backward of all steps of a layer in one launch, for many rows of up to 512 units in 16 bits. A
-/// cluster has some of the rows, a block of it some of the units: it evaluates their cells, whose
-/// gate gradients stay in its shared memory, multiplies those by its weights (in registers and in
-/// shared memory, as the first factor of wgmma) for the units of all blocks, and sends each block
-/// its part of dh.
+/// Backward of all steps of a layer in one launch, for many rows of up to 512 units in 16 bits or
+/// in TF32, whose gate gradients are scaled float16 (row_bounds.h). A cluster has some of the rows,
+/// a block of it some of the units: it evaluates their cells, whose gate gradients stay in its
+/// shared memory, multiplies those by its weights (in registers and in shared memory, as the first
+/// factor of wgmma) for the units of all blocks, and sends each block its part of dh.
 namespace sluice::kernels::recurrent::cuda::cluster_backward {
 
 using persistent::Extent;
@@ -54,8 +54,16 @@ using FourBlocks = ClusterShape<4, 3>;   ///< up to 384 units
 using EightBlocks = ClusterShape<8, 2>;  ///< up to 512
 
 inline constexpr int kFactorBytes = 64 * 16 * 2;
+template <typename Shape>
+constexpr int kPieces = Shape::kBlocks * 2 * Shape::kFactors * 128;  ///< of all factors, 16 bytes
 
-/// What the copy engine reads and writes of a direction.
+/// Behind them, of TF32: the largest sum of a column of the weights, in magnitude.
+template <typename Shape>
+__device__ float norm_behind(const void* weights) {
+  return *reinterpret_cast<const float*>(static_cast<const uint4*>(weights) + kPieces<Shape>);
+}
+
+/// What the copy engine reads and writes of a direction. Gates' gradients of TF32 are float16.
 struct Maps {
   CUtensorMap saved;    ///< [time, rows, 4*H]
   CUtensorMap c;        ///< [time + 1, rows, H]
@@ -64,7 +72,8 @@ struct Maps {
 };
 
 struct LaunchArgs {
-  LayerBackward layer;
+  LayerBackward layer;  ///< in TF32 d_input is scaled row by row
+  float* row_scales;    ///< out [time, rows]: what takes that back; TF32 alone
   Maps maps[2];
   float* gate_sums[2];    ///< out [kSumWarps * clusters, 4*H]: sums of d_input
   std::int32_t clusters;  ///< of a direction

@@ -25,10 +25,8 @@ inline constexpr int kProductRegisters = 168, kCellRegisters = 48;
 static_assert((2 * kProductRegisters + 3 * kCellRegisters) * 128 == 96 * kThreads);
 
 /// Sends the sums of a round to the blocks of the units: a warp has one slice of one of them.
-template <typename Shape>
+template <typename Shape, typename Memory>
 class Sender {
-  using Memory = BlockMemory<Shape>;
-
  public:
   __device__ Sender(int block, int slot, std::uint32_t shared, const Barriers<Shape>& barriers)
       : barriers_(barriers) {
@@ -44,7 +42,7 @@ class Sender {
 
   __device__ void send(int round, int turn, const float (&sums)[12]) const {
     constexpr int kSlices = kChunkUnits / kSliceUnits;
-    const PartSlot slot = PartSlot::of<Shape>(turn, Shape::chunk_of(round));
+    const Slot slot = part_slot<Shape>(turn, Shape::chunk_of(round));
     const std::uint32_t slice = slot.index * Shape::kBlocks * Memory::kPartBytes +
                                 round * Shape::kSlicesOfRound % kSlices * Memory::kSliceBytes;
     wait_for_phase(barriers_.parts_empty(slot.index), slot.parity ^ 1);
@@ -67,10 +65,10 @@ class Sender {
 };
 
 /// The gradients of gates and of initial states over the whole sequence.
-template <typename Cell, typename T, typename Shape>
+template <typename Cell, typename Arithmetic, typename Shape>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LaunchArgs launch) {
-  using Memory = BlockMemory<Shape>;
+  using Memory = BlockMemory<Shape, sizeof(typename Arithmetic::Storage)>;
   extern __shared__ __align__(1024) std::byte shared[];
   const std::uint32_t at = shared_address(shared);
   const Barriers<Shape> barriers{at + Memory::kBarriers};
@@ -98,7 +96,13 @@ __global__ void __launch_bounds__(kThreads, 1)
       begin_barrier(barriers.parts_full(slot), 1);
       begin_barrier(barriers.parts_empty(slot), Shape::kBlocks * kCellWarps);
     }
+    for (int turn = 0; turn < 2; ++turn) begin_barrier(barriers.bounds_full(turn), 1);
     publish_barriers();
+  }
+  if constexpr (Memory::kScaled) {
+    if (threadIdx.x < 2 * kRows) {
+      reinterpret_cast<std::uint32_t*>(shared + Memory::kReaches)[threadIdx.x] = 0;
+    }
   }
   __syncthreads();
   const int steps = *all_steps;
@@ -110,9 +114,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < kProductWarps) {
     wide::take_registers<kProductRegisters>();
-    GateProduct<T, Shape> product(launch.layer.weights[part.direction], part.block, warp / 4,
-                                  shared, at);
-    const Sender<Shape> sender(part.block, warp, at, barriers);
+    GateProduct<typename Arithmetic::Factor, Shape, Memory> product(
+        launch.layer.weights[part.direction], part.block, warp / 4, shared, at);
+    const Sender<Shape, Memory> sender(part.block, warp, at, barriers);
     // Each thread for itself: racecheck does not follow one that speaks for its warp.
     const auto release = [&](int chunk) { arrive(barriers.gates_empty(chunk)); };
     constexpr int kLast = Shape::kRounds - 1;
@@ -139,11 +143,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     wide::give_registers<kCellRegisters>();
     if (warp < kCopyWarp) {
-      Cells<Cell, T, Shape>(launch, part, steps, shared).run();
+      Cells<Cell, Arithmetic, Shape>(launch, part, steps, shared).run();
     } else if (warp > kCopyWarp) {
-      GateSums<T, Shape>(launch, part, steps, at, warp - kCopyWarp - 1).run();
+      const GateSums<Arithmetic, Shape> sums(launch, part, steps, at, warp - kCopyWarp - 1);
+      if constexpr (Arithmetic::kScaled) {
+        sums.run_scaled(lengths);
+      } else {
+        sums.run();
+      }
     } else if (threadIdx.x % 32 == 0 && steps > 0) {
-      Copies<Shape>(launch, part, steps, at).run();
+      Copies<Shape, Memory>(launch, part, steps, at).run();
     }
   }
   // No block ends while another may still write into it.

@@ -33,16 +33,22 @@ std::optional<Spread> spread_of(std::int64_t hidden, std::int64_t rows, std::int
   return Spread{blocks, static_cast<int>(clusters), static_cast<int>(each)};
 }
 
-const void* kernel_of(DType storage, int blocks) {
+const Kernels& kernels_of(DType storage) {
+  if (storage == DType::kFloat32) return lstm_tf32;
   SLUICE_ASSERT(storage == DType::kBFloat16 || storage == DType::kFloat16);
-  const Kernels& kernels = storage == DType::kBFloat16 ? lstm_bf16 : lstm_f16;
-  return blocks == FourBlocks::kBlocks ? kernels.four : kernels.eight;
+  return storage == DType::kBFloat16 ? lstm_bf16 : lstm_f16;
+}
+
+template <typename Shape>
+int shared_bytes(DType storage) {
+  return storage == DType::kFloat32 ? BlockMemory<Shape, 4>::kBytes : BlockMemory<Shape, 2>::kBytes;
 }
 
 ClusterLaunch launch_of(DType storage, const Spread& spread, std::int64_t directions) {
-  const int bytes = spread.blocks == FourBlocks::kBlocks ? BlockMemory<FourBlocks>::kBytes
-                                                         : BlockMemory<EightBlocks>::kBytes;
-  return {kernel_of(storage, spread.blocks),
+  const Kernels& kernels = kernels_of(storage);
+  const bool four = spread.blocks == FourBlocks::kBlocks;
+  const int bytes = four ? shared_bytes<FourBlocks>(storage) : shared_bytes<EightBlocks>(storage);
+  return {four ? kernels.four : kernels.eight,
           {spread.blocks, directions * spread.clusters * spread.blocks, kThreads, bytes}};
 }
 
@@ -51,15 +57,15 @@ Maps maps_of(DType storage, const LayerBackward& args, int direction, std::int64
   const std::int64_t time = extent.time, rows = extent.rows, hidden = extent.hidden;
   const std::int64_t directions = extent.directions, width = directions * 4 * hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(storage));
-  // Units of a copy: of 64 or 128 bytes.
-  constexpr std::int64_t kSavedBox = 4 * kChunkUnits / 2;
+  // Of gates in a line of 128 bytes.
+  const std::int64_t saved_box = 128 / element;
   const auto of_direction = [&](const void* array, std::int64_t each_direction) {
     return static_cast<const std::byte*>(array) + direction * each_direction * element;
   };
   Maps maps{};
   maps.saved = make_tensor_map(
       storage, args.saved[direction],
-      {{4 * hidden, 1, kSavedBox}, {rows, 4 * hidden, each}, {time, rows * 4 * hidden, 1}});
+      {{4 * hidden, 1, saved_box}, {rows, 4 * hidden, each}, {time, rows * 4 * hidden, 1}});
   maps.c = make_tensor_map(
       DType::kFloat32, args.c_states[direction],
       {{hidden, 1, kChunkUnits}, {rows, hidden, each}, {time + 1, rows * hidden, 1}});
@@ -69,8 +75,10 @@ Maps maps_of(DType storage, const LayerBackward& args, int direction, std::int64
                                {rows, directions * hidden, each},
                                {time, rows * directions * hidden, 1}});
   }
+  // Those of TF32 are float16, of a layer with one direction.
   maps.d_gates = make_tensor_map(
-      storage, of_direction(args.d_input, 4 * hidden),
+      storage == DType::kFloat32 ? DType::kFloat16 : storage,
+      of_direction(args.d_input, 4 * hidden),
       {{hidden, 1, kChunkUnits}, {4, hidden, 1}, {rows, width, each}, {time, rows * width, 1}});
   return maps;
 }
@@ -84,10 +92,18 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   }
   if (!descriptor.training) return "it differs from persistent-wide in backward alone";
   if (descriptor.cell != CellType::kLstm) return "its backward is that of an LSTM";
-  if (descriptor.dtype != DType::kBFloat16 && descriptor.dtype != DType::kFloat16) {
-    return "its backward computes bfloat16 and float16";
+  if (!descriptor.tf32 && descriptor.dtype != DType::kBFloat16 &&
+      descriptor.dtype != DType::kFloat16) {
+    return "its backward computes bfloat16, float16 and TF32";
   }
   if (descriptor.projects()) return "it has no projection";
+  if (descriptor.tf32 && descriptor.directions > 1) {
+    return "its backward in TF32 is that of one direction";
+  }
+  if (descriptor.tf32 && descriptor.input % 8 != 0) {
+    return fmt::format("{} inputs are no multiple of 8, as its gradients in TF32 want",
+                       descriptor.input);
+  }
   const std::int64_t hidden = descriptor.hidden;
   if (hidden > EightBlocks::kHidden) {
     return fmt::format("a cluster holds the recurrent weights of {} units, not of {}",
@@ -124,11 +140,12 @@ std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows) {
 }
 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
-            float* const (&gate_sums)[2]) {
+            float* row_scales, float* const (&gate_sums)[2]) {
   const Extent& extent = args.extent;
   const Spread spread = spread_of(extent.hidden, extent.rows, extent.directions).value();
   LaunchArgs all{};
   all.layer = args;
+  all.row_scales = row_scales;
   all.clusters = spread.clusters;
   all.rows = spread.rows;
   for (int d = 0; d < extent.directions; ++d) {

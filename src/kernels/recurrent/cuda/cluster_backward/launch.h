@@ -21,8 +21,9 @@ inline constexpr std::int64_t kMostSums = 60;
 std::int64_t sums_of(const Descriptor& descriptor, std::int64_t rows);
 
 /// Launches backward of all directions of an LSTM layer. Forward left `saved` as [time, rows, H,
-/// 4]; dy is aligned to 16 bytes.
+/// 4]; dy is aligned to 16 bytes. In TF32 args.d_input is float16, each row multiplied by a power
+/// of two, which `row_scales` [time, rows] takes back; else that is null.
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
-            float* const (&gate_sums)[2]);
+            float* row_scales, float* const (&gate_sums)[2]);
 
 }  // namespace sluice::kernels::recurrent::cuda::cluster_backward

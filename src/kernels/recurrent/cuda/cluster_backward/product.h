@@ -69,10 +69,8 @@ struct GatesAt {
 };
 
 /// A warpgroup's weights, as pack_weights leaves them.
-template <typename T, typename Shape>
+template <typename T, typename Shape, typename Memory>
 class GateProduct {
-  using Memory = BlockMemory<Shape>;
-
  public:
   __device__ GateProduct(const void* weights, int block, int group, std::byte* shared,
                          std::uint32_t shared_at)
