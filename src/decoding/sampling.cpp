@@ -86,7 +86,7 @@ struct Sampling::Plan {
                     const StreamState* from);
   void resume(const Context& context, const Views& views, const StreamState& from) const;
   /// Steps until every sample is done.
-  void search(const Context& context, const Views& views) const;
+  void search(const Context& context, const Views& views);
   /// Adds the tensors to what `found` holds.
   SearchResults results(const Views& views, SearchResults found) const;
 
@@ -99,6 +99,7 @@ struct Sampling::Plan {
   // Of the last run.
   Views last{};
   std::vector<std::int32_t> max_lengths{};
+  Steps steps{};
 };
 
 void Sampling::Plan::check(std::span<const std::int32_t> source_lengths,
@@ -190,12 +191,15 @@ void Sampling::Plan::resume(const Context& context, const Views& views,
   context.upload<std::int32_t>(state.first_step, std::vector<std::int32_t>{from.steps});
 }
 
-void Sampling::Plan::search(const Context& context, const Views& views) const {
+void Sampling::Plan::search(const Context& context, const Views& views) {
   const kernel::State& state = views.state;
   const Poll poll(context, options.poll_every, "sampling");
   // At the greatest length every sample ends or is cut, so the steps are bounded without a look.
-  const std::int64_t steps = state.extent.max_length + (rules.force_end ? 1 : 0);
-  take_steps(context, *model, poll, steps, state.unfinished, [&](bool) {
+  const std::int64_t most = state.extent.max_length + (rules.force_end ? 1 : 0);
+  const kernel::Extent& extent = state.extent;
+  const runtime::GraphKey key =
+      key_of({extent.inputs, extent.max_length, extent.source_time, extent.prefix_time});
+  steps.take(context, *model, poll, most, state.unfinished, key, [&](bool) {
     model->step(context, state.tokens, views.logits, views.attention);
     const runtime::Span span(context, "sampling", "draw");
     kernel::advance(context, rules, state, views.logits, views.attention);

@@ -97,6 +97,7 @@ struct BeamSearch::Plan {
   kernel::Rules rules;
   Slots slots;
   runtime::Arena arena;
+  Steps steps{};
 };
 
 void BeamSearch::Plan::check(std::span<const std::int32_t> source_lengths,
@@ -144,11 +145,15 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
   kernel::start(context, rules, state);
   model->start(context, state.input_of_row, state.extent.rows());
   // At the greatest length every input ends, so the steps are bounded without a look.
-  take_steps(context, *model, poll, state.extent.max_length + 1, state.unfinished, [&](bool first) {
+  const kernel::Extent& extent = state.extent;
+  const runtime::GraphKey key =
+      key_of({extent.inputs, extent.max_length, extent.source_time, extent.prefix_time});
+  const auto take = [&](bool first) {
     if (!first && options.beam > 1) model->reorder(context, state.parents);
     model->step(context, state.tokens, views.logits, views.attention);
     advance(context, views);
-  });
+  };
+  steps.take(context, *model, poll, extent.max_length + 1, state.unfinished, key, take);
 }
 
 BeamSearch::BeamSearch(const Context& context, models::StepModel& model,

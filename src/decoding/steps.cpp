@@ -1,38 +1,42 @@
 #include "decoding/steps.h"
 
-#include <memory>
-
 namespace sluice::decoding {
 namespace {
 
 /// Steps that are captured together: an even number, after which a model's state lies where it did.
 constexpr std::int64_t kCaptured = 8;
-/// Steps before that. They take what must not be taken in a capture; and to capture some costs as
-/// much as to queue them, so that a short search gains nothing.
-constexpr std::int64_t kQueued = 16;
 
 }  // namespace
 
-void take_steps(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
-                std::int64_t most, const runtime::Tensor& unfinished,
-                const std::function<void(bool first)>& take) {
+runtime::GraphKey key_of(std::initializer_list<std::int64_t> sizes) {
+  runtime::GraphKey key;
+  for (const std::int64_t size : sizes) key.push_back(static_cast<std::uint64_t>(size));
+  return key;
+}
+
+void Steps::take(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
+                 std::int64_t most, const runtime::Tensor& unfinished, runtime::GraphKey key,
+                 const std::function<void(bool first)>& take) {
   // A search that is looked at more often may be done before.
   const bool captures =
-      poll.every() >= kCaptured && model.can_capture_steps() && context.stream().can_capture();
-  // Its last launch may still run when it is let go: CUDA keeps what that needs.
-  std::unique_ptr<runtime::Graph> captured;
+      poll.every() >= kCaptured && model.steps_key() && context.stream().can_capture();
+  // The first differs from the others; behind the odd ones come whole pieces.
+  const std::int64_t alone = captures ? (most - 1) % kCaptured + 1 : most;
   for (std::int64_t taken = 0, now = 0; now < most; taken = now) {
-    if (captures && now >= kQueued && now + kCaptured <= most) {
-      if (!captured) {
-        captured = context.stream().capture([&] {
-          for (std::int64_t i = 0; i < kCaptured; ++i) take(false);
-        });
-      }
-      captured->launch(context.stream());
-      now += kCaptured;
-    } else {
+    if (now < alone) {
       take(now == 0);
       ++now;
+    } else {
+      if (now == alone) {
+        const runtime::GraphKey of_model = *model.steps_key();
+        key.insert(key.end(), of_model.begin(), of_model.end());
+        key.push_back(context.tf32() ? 1 : 0);
+        key.push_back(runtime::key_of(&context.stream()));
+      }
+      graphs_.run(context.stream(), key, [&] {
+        for (std::int64_t i = 0; i < kCaptured; ++i) take(false);
+      });
+      now += kCaptured;
     }
     if (now < most && poll.is_done(taken, now, unfinished)) break;
   }

@@ -2,17 +2,32 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 
 #include "decoding/poll.h"
 #include "models/step_model.h"
+#include "runtime/graph_cache.h"
 
 namespace sluice::decoding {
 
-/// Calls `take(first)`, which queues one step of a search, `most` times or until the poll finds
-/// nothing `unfinished`. Where the device captures work and the model's steps can be captured, the
-/// steps of a long search are queued by eights, as one piece of work that is captured once.
-void take_steps(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
-                std::int64_t most, const runtime::Tensor& unfinished,
-                const std::function<void(bool first)>& take);
+/// Of sizes.
+runtime::GraphKey key_of(std::initializer_list<std::int64_t> sizes);
+
+/// Takes the steps of searches, one search after another. Streams that they were queued on must
+/// outlive it.
+class Steps {
+ public:
+  /// Calls `take(first)`, which queues one step of a search, `most` times or until the poll finds
+  /// nothing `unfinished`. Where the device captures work and the model's steps can be captured,
+  /// most steps are queued by eights, as one piece of work that is captured once and kept for later
+  /// searches. `key`: what steps hold on to beside the model, which is the same each time.
+  void take(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
+            std::int64_t most, const runtime::Tensor& unfinished, runtime::GraphKey key,
+            const std::function<void(bool first)>& take);
+
+ private:
+  static constexpr std::size_t kMostGraphs = 8;
+  runtime::GraphCache graphs_{kMostGraphs};
+};
 
 }  // namespace sluice::decoding

@@ -282,6 +282,11 @@ void LanguageModelDecoding::reorder(const Context& context, const Tensor& parent
   plan.rows = rows;
 }
 
+std::optional<runtime::GraphKey> LanguageModelDecoding::steps_key() const {
+  return runtime::GraphKey{static_cast<std::uint64_t>(plan_->rows),
+                           static_cast<std::uint64_t>(plan_->current)};
+}
+
 std::vector<StateTensor> LanguageModelDecoding::state() const {
   const RecurrentStates states = plan_->states(plan_->slots.rows[plan_->current], plan_->rows);
   std::vector<StateTensor> tensors{{"h", states.h, 1}};

@@ -51,7 +51,7 @@ class LanguageModelDecoding final : public StepModel {
   void step(const Context& context, const Tensor& tokens, const Tensor& logits,
             const Tensor& attention) override;
   void reorder(const Context& context, const Tensor& parents) override;
-  bool can_capture_steps() const override { return true; }
+  std::optional<runtime::GraphKey> steps_key() const override;
   /// "h" and, if the cell has one, "c".
   std::vector<StateTensor> state() const override;
 

@@ -209,6 +209,13 @@ void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {
   plan.rows = rows;
 }
 
+std::optional<runtime::GraphKey> Seq2SeqDecoding::steps_key() const {
+  const Plan& plan = *plan_;
+  return runtime::GraphKey{
+      static_cast<std::uint64_t>(plan.source_time), static_cast<std::uint64_t>(plan.inputs),
+      static_cast<std::uint64_t>(plan.rows), static_cast<std::uint64_t>(plan.current)};
+}
+
 std::vector<StateTensor> Seq2SeqDecoding::state() const {
   return plan_->state(plan_->current, plan_->rows);
 }

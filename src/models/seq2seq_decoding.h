@@ -33,7 +33,7 @@ class Seq2SeqDecoding final : public StepModel {
   void step(const Context& context, const Tensor& tokens, const Tensor& logits,
             const Tensor& attention) override;
   void reorder(const Context& context, const Tensor& parents) override;
-  bool can_capture_steps() const override { return true; }
+  std::optional<runtime::GraphKey> steps_key() const override;
   std::vector<StateTensor> state() const override;
 
  private:

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/context.h"
+#include "runtime/graph_cache.h"
 
 namespace sluice::models {
 
@@ -41,9 +43,10 @@ class StepModel {
   /// input that a row decodes comes along.
   virtual void reorder(const Context& context, const Tensor& parents) = 0;
 
-  /// Whether two steps, each with a reorder or neither, queue the same work as any two others of a
-  /// run behind its first, none of which waits: then they may be captured once and launched again.
-  virtual bool can_capture_steps() const { return false; }
+  /// What two steps behind a run's first, each with a reorder or neither, queue now: the same work
+  /// whenever the key is the same, none of which waits, so that it may be captured once and
+  /// launched again in this run and others. None: steps can't be captured.
+  virtual std::optional<runtime::GraphKey> steps_key() const { return std::nullopt; }
 
   /// The state as it stands, for saving and moving it; views stay valid until the next call.
   virtual std::vector<StateTensor> state() const = 0;

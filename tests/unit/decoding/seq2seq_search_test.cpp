@@ -264,6 +264,43 @@ TEST_P(Seq2SeqSearch, LongSearchesEqualThoseStepByStep) {
   }
 }
 
+// Captured steps are kept for searches of the same sizes, whatever lies between those.
+TEST_P(Seq2SeqSearch, LaterSearchesEqualThoseOfTheirOwn) {
+  make_model(DType::kFloat32);
+  SearchOptions options = options_for(3);
+  options.min_length = 40;
+  options.max_length = options.max_length_offset = 50;
+  options.poll_every = 100;
+  const std::int64_t longest = 8, inputs = std::ssize(kSources);
+  const auto make_plan = [&] {
+    auto plan = std::make_unique<models::Seq2SeqDecoding>(
+        context_, model_,
+        models::Seq2SeqDecoding::Capacity{inputs, longest, inputs * options.beam});
+    BeamSearch search(context_, *plan, options, {inputs, longest, DType::kFloat32});
+    return std::pair(std::move(plan), std::move(search));
+  };
+  const auto run = [&](auto& plan, const Sources& sources) {
+    const std::vector<std::int32_t> lengths = lengths_of(sources);
+    plan.first->encode(context_, time_major(sources, longest), put(lengths));
+    return fetch(context_, plan.second.run(context_, lengths));
+  };
+  const Sources others{{9}, {7, 7, 7, 7, 7, 7, 7, 7}, {5, 6}, {21, 4, 13}, {10, 11}};
+  const Sources fewer(kSources.begin(), kSources.begin() + 3);
+  auto kept = make_plan();
+  for (const Sources& sources : {kSources, others, fewer, others, kSources, fewer}) {
+    auto own = make_plan();
+    const auto found = run(kept, sources), expected = run(own, sources);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      for (std::size_t j = 0; j < expected[i].size(); ++j) {
+        EXPECT_EQ(found[i].at(j).tokens, expected[i][j].tokens);
+        EXPECT_EQ(found[i].at(j).score, expected[i][j].score);
+        EXPECT_EQ(found[i].at(j).attention, expected[i][j].attention);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, testing::devices(), testing::device_name);
 INSTANTIATE_TEST_SUITE_P(Devices, ResetBeforeSearch, testing::devices(), testing::device_name);
 
