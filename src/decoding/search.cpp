@@ -149,8 +149,11 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
   const runtime::GraphKey key =
       key_of({extent.inputs, extent.max_length, extent.source_time, extent.prefix_time});
   const auto take = [&](bool first) {
-    if (!first && options.beam > 1) model->reorder(context, state.parents);
-    model->step(context, state.tokens, views.logits, views.attention);
+    if (first || options.beam == 1) {
+      model->step(context, state.tokens, views.logits, views.attention);
+    } else {
+      model->step_from(context, state.parents, state.tokens, views.logits, views.attention);
+    }
     advance(context, views);
   };
   steps.take(context, *model, poll, extent.max_length + 1, state.unfinished, key, take);

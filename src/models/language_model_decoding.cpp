@@ -1,6 +1,7 @@
 #include "models/language_model_decoding.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "kernels/embedding/embedding.h"
@@ -18,9 +19,10 @@ struct LanguageModelDecoding::Plan {
     runtime::Slot h, c, token;
   };
   struct Slots {
-    State begin;    // of inputs, before their prompts
-    State inputs;   // that rows start from
-    State rows[2];  // two of each, for a step or reorder writes one while it reads the other
+    State begin;          // of inputs, before their prompts
+    State inputs;         // that rows start from
+    State rows[2];        // two of each, for a step or reorder writes one while it reads the other
+    runtime::Slot table;  // of embeddings, where storage isn't that of parameters
     runtime::Slot embedded, y;
     runtime::Slot prompt, prompt_lengths, prompt_embedded, prompt_y;
   };
@@ -42,6 +44,13 @@ struct LanguageModelDecoding::Plan {
   State book_state(runtime::ArenaPlanner& planner, std::int64_t count) const;
   Slots book(runtime::ArenaPlanner& planner) const;
   void pack(const Context& context);
+  bool stores_parameters() const { return storage == model->parameters().dtype(); }
+  // Only of no more embeddings than a step has.
+  bool has_own_table() const {
+    return !stores_parameters() && model->config().vocabulary <= capacity.rows;
+  }
+  // Embeddings of all tokens in storage, or absent.
+  Tensor table() const;
   RecurrentStates states(const State& booked, std::int64_t count) const;
   Tensor tokens(const State& booked, std::int64_t count) const {
     return arena.tensor(booked.token, DType::kInt32, {count, 1});
@@ -49,9 +58,16 @@ struct LanguageModelDecoding::Plan {
   void check(const Inputs& given) const;
   void set(const Context& context, const Inputs& given, const RecurrentStates& states);
   void read_prompts(const Context& context, std::span<const std::vector<std::int32_t>> prompts);
-  // rows of `to` = those of `from`, of `count`, that int32 [rows] names.
+  Tensor embedded() const {
+    return arena.tensor(slots.embedded, storage, {1, rows, model->config().embedding});
+  }
+  // rows of `to` = those of `from`, of `count`, that int32 [rows] names; beside that picks `more`.
   void pick(const Context& context, const State& from, std::int64_t count, const Tensor& which,
-            const State& to) const;
+            const State& to, const embedding::Picked& more = {}) const;
+  // Each row takes its parent's state; beside that picks `more`.
+  void reorder(const Context& context, const Tensor& parents, const embedding::Picked& more = {});
+  // A step of what is embedded.
+  void step(const Context& context, const Tensor& logits);
 
   const LanguageModel* model;
   DType storage;
@@ -89,6 +105,9 @@ LanguageModelDecoding::Plan::Slots LanguageModelDecoding::Plan::book(
   booked.inputs = book_state(planner, capacity.inputs);
   for (State& state : booked.rows) state = book_state(planner, capacity.rows);
   booked.embedded = planner.saved(storage, {capacity.rows, config.embedding});
+  if (has_own_table()) {
+    booked.table = planner.saved(storage, {config.vocabulary, config.embedding});
+  }
   booked.y = planner.saved(storage, {capacity.rows, config.width()});
   const std::int64_t time = capacity.prompt_time;
   if (time == 0) return booked;
@@ -105,6 +124,20 @@ void LanguageModelDecoding::Plan::pack(const Context& context) {
   stack.pack(context, arena, parameters);
   output.pack(context, arena, parameters);
   if (prompt_stack) prompt_stack->pack(context, arena, parameters);
+  if (!has_own_table()) return;
+  const std::int64_t vocabulary = model->config().vocabulary;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(vocabulary));
+  std::iota(all.begin(), all.end(), 0);
+  const Tensor of_all = tokens(slots.rows[0], vocabulary);
+  context.upload<std::int32_t>(of_all, all);
+  model->embedding().forward(context, parameters, of_all, table());
+}
+
+Tensor LanguageModelDecoding::Plan::table() const {
+  const LanguageModelConfig& config = model->config();
+  if (stores_parameters()) return model->parameters().value(model->embedding().weight());
+  if (!has_own_table()) return {};
+  return arena.tensor(slots.table, storage, {config.vocabulary, config.embedding});
 }
 
 RecurrentStates LanguageModelDecoding::Plan::states(const State& booked, std::int64_t count) const {
@@ -185,11 +218,13 @@ void LanguageModelDecoding::Plan::read_prompts(const Context& context,
 }
 
 void LanguageModelDecoding::Plan::pick(const Context& context, const State& from,
-                                       std::int64_t count, const Tensor& which,
-                                       const State& to) const {
+                                       std::int64_t count, const Tensor& which, const State& to,
+                                       const embedding::Picked& more) const {
   const RecurrentStates source = states(from, count), target = states(to, which.size(0));
-  embedding::gather(context, source.h, which, target.h);
-  if (source.c) embedding::gather(context, source.c, which, target.c);
+  std::vector<embedding::Picked> picked{{source.h, which, target.h}};
+  if (source.c) picked.push_back({source.c, which, target.c});
+  if (more.table) picked.push_back(more);
+  embedding::gather_each(context, picked);
   if (has_prompts && first_step) {
     embedding::gather(context, tokens(from, count), which, tokens(to, which.size(0)));
   }
@@ -239,47 +274,66 @@ void LanguageModelDecoding::start(const Context& context, const Tensor& input_of
   plan.pick(context, plan.slots.inputs, plan.inputs, input_of_row, plan.slots.rows[0]);
 }
 
+void LanguageModelDecoding::Plan::step(const Context& context, const Tensor& logits) {
+  const LanguageModelConfig& config = model->config();
+  first_step = false;
+  const RecurrentStates before = states(slots.rows[current], rows);
+  current = 1 - current;
+  const RecurrentStates after = states(slots.rows[current], rows);
+  recurrent::ForwardArgs args;
+  args.time = 1;
+  args.rows = rows;
+  args.x = embedded();
+  args.h0 = before.h;
+  args.c0 = before.c;
+  args.y = arena.tensor(slots.y, storage, {1, rows, config.width()});
+  args.hn = after.h;
+  args.cn = after.c;
+  stack.forward(context, arena, args);
+  output.forward(context, arena, model->parameters(), args.y.reshape({rows, config.width()}),
+                 logits);
+}
+
+void LanguageModelDecoding::Plan::reorder(const Context& context, const Tensor& parents,
+                                          const embedding::Picked& more) {
+  const runtime::Span span(context, model->stack().name(), "reorder");
+  pick(context, slots.rows[current], rows, parents, slots.rows[1 - current], more);
+  current = 1 - current;
+}
+
 void LanguageModelDecoding::step(const Context& context, const Tensor& tokens, const Tensor& logits,
                                  const Tensor& attention) {
   Plan& plan = *plan_;
   SLUICE_CHECK(!attention, "a language model attends to nothing, so it gives no attention");
-  const LanguageModelConfig& config = plan.model->config();
-  const layers::Parameters& parameters = plan.model->parameters();
-  const Plan::State& state = plan.slots.rows[plan.current];
-  const Tensor embedded =
-      plan.arena.tensor(plan.slots.embedded, plan.storage, {1, plan.rows, config.embedding});
   const bool feed_prompts = plan.has_prompts && plan.first_step;
-  plan.model->embedding().forward(context, parameters,
-                                  feed_prompts ? plan.tokens(state, plan.rows) : tokens, embedded);
-  plan.first_step = false;
-
-  const RecurrentStates before = plan.states(state, plan.rows);
-  plan.current = 1 - plan.current;
-  const RecurrentStates after = plan.states(plan.slots.rows[plan.current], plan.rows);
-  recurrent::ForwardArgs args;
-  args.time = 1;
-  args.rows = plan.rows;
-  args.x = embedded;
-  args.h0 = before.h;
-  args.c0 = before.c;
-  args.y = plan.arena.tensor(plan.slots.y, plan.storage, {1, plan.rows, config.width()});
-  args.hn = after.h;
-  args.cn = after.c;
-  plan.stack.forward(context, plan.arena, args);
-  plan.output.forward(context, plan.arena, parameters, args.y.reshape({plan.rows, config.width()}),
-                      logits);
+  const Tensor fed = feed_prompts ? plan.tokens(plan.slots.rows[plan.current], plan.rows) : tokens;
+  plan.model->embedding().forward(context, plan.model->parameters(), fed, plan.embedded());
+  plan.step(context, logits);
 }
 
 void LanguageModelDecoding::reorder(const Context& context, const Tensor& parents) {
   Plan& plan = *plan_;
-  const runtime::Span span(context, plan.model->stack().name(), "reorder");
   const std::int64_t rows = parents.size(0);
   SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
                plan.capacity.rows);
-  plan.pick(context, plan.slots.rows[plan.current], plan.rows, parents,
-            plan.slots.rows[1 - plan.current]);
-  plan.current = 1 - plan.current;
+  plan.reorder(context, parents);
   plan.rows = rows;
+}
+
+void LanguageModelDecoding::step_from(const Context& context, const Tensor& parents,
+                                      const Tensor& tokens, const Tensor& logits,
+                                      const Tensor& attention) {
+  Plan& plan = *plan_;
+  const Tensor table = plan.table();
+  const bool feed_prompts = plan.has_prompts && plan.first_step;
+  if (!table || attention || feed_prompts || parents.size(0) != plan.rows) {
+    return StepModel::step_from(context, parents, tokens, logits, attention);
+  }
+  // Embeddings are picked beside the states, by the same launch.
+  plan.reorder(
+      context, parents,
+      {table, tokens, plan.embedded().reshape({plan.rows, plan.model->config().embedding})});
+  plan.step(context, logits);
 }
 
 std::optional<runtime::GraphKey> LanguageModelDecoding::steps_key() const {

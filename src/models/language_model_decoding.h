@@ -51,6 +51,8 @@ class LanguageModelDecoding final : public StepModel {
   void step(const Context& context, const Tensor& tokens, const Tensor& logits,
             const Tensor& attention) override;
   void reorder(const Context& context, const Tensor& parents) override;
+  void step_from(const Context& context, const Tensor& parents, const Tensor& tokens,
+                 const Tensor& logits, const Tensor& attention) override;
   std::optional<runtime::GraphKey> steps_key() const override;
   /// "h" and, if the cell has one, "c".
   std::vector<StateTensor> state() const override;

@@ -202,9 +202,11 @@ void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {
                plan.capacity.rows);
   const std::vector<StateTensor> from = plan.state(plan.current, plan.rows);
   const std::vector<StateTensor> to = plan.state(1 - plan.current, rows);
+  std::vector<embedding::Picked> picked;
   for (std::size_t i = 0; i < from.size(); ++i) {
-    embedding::gather(context, from[i].value, parents, to[i].value);
+    picked.push_back({from[i].value, parents, to[i].value});
   }
+  embedding::gather_each(context, picked);
   plan.current = 1 - plan.current;
   plan.rows = rows;
 }

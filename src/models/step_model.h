@@ -43,6 +43,13 @@ class StepModel {
   /// input that a row decodes comes along.
   virtual void reorder(const Context& context, const Tensor& parents) = 0;
 
+  /// reorder, and then step.
+  virtual void step_from(const Context& context, const Tensor& parents, const Tensor& tokens,
+                         const Tensor& logits, const Tensor& attention) {
+    reorder(context, parents);
+    step(context, tokens, logits, attention);
+  }
+
   /// What two steps behind a run's first, each with a reorder or neither, queue now: the same work
   /// whenever the key is the same, none of which waits, so that it may be captured once and
   /// launched again in this run and others. None: steps can't be captured.

@@ -1,6 +1,7 @@
 #include "kernels/embedding/embedding.h"
 
 #include <limits>
+#include <vector>
 
 #include "kernels/check.h"
 #include "kernels/device_kernels.h"
@@ -70,6 +71,15 @@ void check_tables(const GatherArgs& args) {
                args.table.shape().to_string(), args.out.shape().to_string());
 }
 
+void check(const GatherArgs& args) {
+  if (args.table.rank() == 3) return check_tables(args);
+  check(args.table, args.tokens, args.out, "embedding gather");
+  if (args.table.dtype() != DType::kInt32 && !is_narrow(args.table.dtype())) {
+    check_master(args.table, "embedding gather");
+  }
+  check(args.dropout, args.tokens, "embedding gather");
+}
+
 const Leaves& leaves(const Context& context) {
   return leaves_of(context, cpu::kLeaves, &DeviceKernels::embedding, "embedding");
 }
@@ -84,16 +94,20 @@ elementwise::DropoutArgs dropout_args(const Dropout& dropout, const Tensor& toke
 
 void gather(const Context& context, const Tensor& table, const Tensor& tokens, const Tensor& out,
             const Dropout& dropout) {
-  if (table.rank() == 3) {
-    check_tables({table, tokens, out, dropout});
-    return leaves(context).gather(context.stream(), {table, tokens, out, dropout});
+  const GatherArgs args{table, tokens, out, dropout};
+  check(args);
+  leaves(context).gather(context.stream(), args);
+}
+
+void gather_each(const Context& context, std::span<const Picked> all) {
+  std::vector<GatherArgs> args;
+  for (const Picked& one : all) {
+    check(args.emplace_back(GatherArgs{one.table, one.tokens, one.out, {}}));
+    SLUICE_CHECK(args.back().count() == args.front().count(),
+                 "embedding gather: {} rows of one table and {} of another", args.front().count(),
+                 args.back().count());
   }
-  check(table, tokens, out, "embedding gather");
-  if (table.dtype() != DType::kInt32 && !is_narrow(table.dtype())) {
-    check_master(table, "embedding gather");
-  }
-  check(dropout, tokens, "embedding gather");
-  leaves(context).gather(context.stream(), {table, tokens, out, dropout});
+  leaves(context).gather_each(context.stream(), args);
 }
 
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {

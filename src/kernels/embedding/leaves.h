@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
 
@@ -29,6 +31,8 @@ elementwise::DropoutArgs dropout_args(const Dropout& dropout, const Tensor& toke
 /// queued on the stream.
 struct Leaves {
   void (*gather)(Stream& stream, const GatherArgs& args);
+  /// As many rows of all, without dropout.
+  void (*gather_each)(Stream& stream, std::span<const GatherArgs> all);
   void (*gather_backward)(Stream& stream, const GatherBackwardArgs& args);
 };
 

@@ -208,6 +208,42 @@ TEST_P(Embedding, DropsOutOnTheWay) {
   check_dropout<base::BFloat16>(3001, 132, 13, 21);
 }
 
+// More than a launch takes, of different widths and types: each as if picked alone.
+TEST_P(Embedding, PicksAsManyRowsOfEach) {
+  constexpr std::int64_t kRows = 9, kCount = 40;
+  std::mt19937_64 engine(3);
+  std::vector<std::int32_t> tokens, others;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    tokens.push_back(static_cast<std::int32_t>(i * 7 % 9));
+    others.push_back(static_cast<std::int32_t>(i * 5 % 9));
+  }
+  const Tensor which[] = {put(tokens), put(others)};
+  std::vector<Picked> picked;
+  std::vector<Tensor> alone;
+  const auto add = [&](const Tensor& table, const Shape& out) {
+    picked.push_back({table, which[picked.size() % 2], poisoned(table.dtype(), out)});
+    alone.push_back(poisoned(table.dtype(), out));
+  };
+  for (const std::int64_t features : {4, 8, 5, 132, 600, 64}) {
+    add(put(random_values<float>(engine, 2 * kRows * features, 1), {2, kRows, features}),
+        {2, kCount, features});
+  }
+  add(put(random_values<float>(engine, kRows * 36, 1), {kRows, 36}), {kCount, 36});
+  add(put(std::vector<std::int32_t>{9, 8, 7, 6, 5, 4, 3, 2, 1}, {kRows, 1}), {kCount, 1});
+  gather_each(context_, picked);
+  for (std::size_t i = 0; i < picked.size(); ++i) {
+    gather(context_, picked[i].table, picked[i].tokens, alone[i]);
+    if (picked[i].table.dtype() == DType::kInt32) {
+      EXPECT_EQ(get<std::int32_t>(picked[i].out), get<std::int32_t>(alone[i]));
+    } else {
+      EXPECT_TRUE(same_bits(get<float>(picked[i].out), get<float>(alone[i]))) << i;
+    }
+  }
+  picked.back().tokens = put(std::vector<std::int32_t>{0});
+  picked.back().out = poisoned(DType::kInt32, {1, 1});
+  EXPECT_THROW(gather_each(context_, picked), Error);
+}
+
 // Of tables and into places that lie apart, picked or in order, in all types that states and tokens
 // have.
 TEST_P(Embedding, GathersFromSeveralTables) {

@@ -111,6 +111,10 @@ void gather(runtime::Stream& stream, const GatherArgs& args) {
                             dropout_args(args.dropout, args.tokens, args.out, args.table.size(1)));
 }
 
+void gather_each(runtime::Stream& stream, std::span<const GatherArgs> all) {
+  for (const GatherArgs& args : all) gather(stream, args);
+}
+
 void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args) {
   if (args.dropout.rate > 0) {
     elementwise::cpu::dropout(

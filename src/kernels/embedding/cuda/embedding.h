@@ -7,6 +7,7 @@
 namespace sluice::kernels::embedding::cuda {
 
 void gather(Stream& stream, const GatherArgs& args);
+void gather_each(Stream& stream, std::span<const GatherArgs> all);
 void gather_backward(Stream& stream, const GatherBackwardArgs& args);
 
 extern const Leaves kLeaves;

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/elementwise.h"
 #include "kernels/embedding/cuda/dropped.h"
 #include "kernels/embedding/cuda/embedding.h"
-#include "runtime/cuda/launch.h"
+#include "runtime/cuda/launch_early.h"
 #include "runtime/cuda/neighbours.h"
 #include "runtime/cuda/numbers.h"
 
@@ -14,50 +16,97 @@ namespace {
 /// Blocks of 32 units of a row x 8 tokens.
 constexpr int kTileUnits = 32, kTileTokens = 8;
 
-/// Unit is a piece of a row that is moved at once; rows hold `units` of them. A token outside the
-/// table picks a row of set bits: NaN. Tables are table_stride units apart, what is picked of them
-/// out_stride.
+/// Units that a thread moves of a row, on their way at once.
+constexpr int kBatch = 4;
+/// Stacks of tables that one launch takes.
+constexpr int kMostStacks = 4;
+
+/// Tables of which the same rows are picked, `units` a row. Tables are table_stride units apart,
+/// what is picked of them out_stride.
 template <typename Unit>
-__global__ void gather_kernel(const Unit* table, const std::int32_t* tokens, Unit* out,
-                              std::int64_t vocabulary, std::int64_t units, std::int64_t count,
-                              std::int64_t table_stride, std::int64_t out_stride) {
-  table += blockIdx.z * table_stride;
-  out += blockIdx.z * out_stride;
-  const std::int64_t unit = std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x;
-  if (unit >= units) return;
+struct Stack {
+  const Unit* tables;
+  const std::int32_t* tokens;  ///< null: the first rows
+  Unit* out;
+  std::int64_t count, vocabulary, units, table_stride, out_stride;
+};
+template <typename Unit>
+struct Stacks {
+  Stack<Unit> of[kMostStacks];
+};
+
+/// Unit is a piece of a row that is moved at once. A token outside the table picks a row of set
+/// bits: NaN. Grid: z the tables of all stacks.
+template <typename Unit>
+__global__ void gather_kernel(Stacks<Unit> stacks, std::int64_t count) {
+  runtime::cuda::begin_behind_kernel_ahead();
+  std::int64_t which = blockIdx.z;
+  int s = 0;
+  while (which >= stacks.of[s].count) which -= stacks.of[s++].count;
+  const Stack<Unit>& stack = stacks.of[s];
+  const Unit* table = stack.tables + which * stack.table_stride;
+  Unit* out = stack.out + which * stack.out_stride;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kTileUnits * kBatch + threadIdx.x;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
-    const std::int64_t token = tokens != nullptr ? tokens[i] : i;
-    Unit value;
-    if (token >= 0 && token < vocabulary) {
-      value = table[token * units + unit];
-    } else {
-      memset(&value, 0xff, sizeof value);
+    const std::int64_t token = stack.tokens != nullptr ? stack.tokens[i] : i;
+    const bool is_known = token >= 0 && token < stack.vocabulary;
+    Unit values[kBatch];
+    memset(values, 0xff, sizeof values);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const std::int64_t unit = first + k * kTileUnits;
+      if (is_known && unit < stack.units) values[k] = table[token * stack.units + unit];
     }
-    out[i * units + unit] = value;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const std::int64_t unit = first + k * kTileUnits;
+      if (unit < stack.units) out[i * stack.units + unit] = values[k];
+    }
   }
 }
 
-dim3 grid_for(std::int64_t units, std::int64_t count) {
+dim3 grid_for(std::int64_t threads, std::int64_t count) {
   constexpr std::int64_t kMostDown = 4096;
-  return {static_cast<unsigned>((units + kTileUnits - 1) / kTileUnits),
+  return {static_cast<unsigned>((threads + kTileUnits - 1) / kTileUnits),
           static_cast<unsigned>(std::min(kMostDown, (count + kTileTokens - 1) / kTileTokens))};
 }
 
+/// As many rows of all, in units that divide what each of them has. `early`: behind a kernel, which
+/// may end meanwhile.
 template <typename Unit>
-void gather_as(Stream& stream, const GatherArgs& args) {
-  const auto units_of = [&](std::int64_t elements) {
-    return elements * static_cast<std::int64_t>(base::size_of(args.table.dtype())) /
-           static_cast<std::int64_t>(sizeof(Unit));
-  };
-  const std::int64_t units = units_of(args.features()), count = args.count();
-  dim3 grid = grid_for(units, count);
-  grid.z = static_cast<unsigned>(args.tables());
-  runtime::cuda::launch(
-      stream, "gather rows of a table", gather_kernel<Unit>, grid, dim3(kTileUnits, kTileTokens), 0,
-      static_cast<const Unit*>(args.table.data()), args.tokens.data_as<const std::int32_t>(),
-      static_cast<Unit*>(args.out.data()), args.vocabulary(), units, count,
-      units_of(args.table_stride()), units_of(args.out_stride()));
+void gather_as(Stream& stream, std::span<const GatherArgs> all, bool early) {
+  Stacks<Unit> stacks{};
+  std::int64_t most_units = 0;
+  unsigned tables = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const GatherArgs& args = all[i];
+    const auto units_of = [&](std::int64_t elements) {
+      return elements * static_cast<std::int64_t>(base::size_of(args.table.dtype())) /
+             static_cast<std::int64_t>(sizeof(Unit));
+    };
+    const std::int64_t units = units_of(args.features());
+    stacks.of[i] = {static_cast<const Unit*>(args.table.data()),
+                    args.tokens.data_as<const std::int32_t>(),
+                    static_cast<Unit*>(args.out.data()),
+                    args.tables(),
+                    args.vocabulary(),
+                    units,
+                    units_of(args.table_stride()),
+                    units_of(args.out_stride())};
+    most_units = std::max(most_units, units);
+    tables += static_cast<unsigned>(args.tables());
+  }
+  const std::int64_t count = all[0].count();
+  dim3 grid = grid_for((most_units + kBatch - 1) / kBatch, count);
+  grid.z = tables;
+  const dim3 block(kTileUnits, kTileTokens);
+  constexpr const char* kWhat = "gather rows of tables";
+  if (early) {
+    runtime::cuda::launch_early(stream, kWhat, gather_kernel<Unit>, grid, block, 0, stacks, count);
+  } else {
+    runtime::cuda::launch(stream, kWhat, gather_kernel<Unit>, grid, block, 0, stacks, count);
+  }
 }
 
 /// As gather_kernel, into a narrower type or dropped out; kWide neighbours a thread, of rows of
@@ -115,16 +164,22 @@ void gather_narrow(Stream& stream, const GatherArgs& args) {
                         args.table.size(0), features, count, Dropped(args.dropout, args.tokens));
 }
 
-void gather_same(Stream& stream, const GatherArgs& args) {
+bool moves_16_bytes(const GatherArgs& args) {
   const std::size_t size = base::size_of(args.table.dtype());
   const auto bits = reinterpret_cast<std::uintptr_t>(args.table.data()) |
                     reinterpret_cast<std::uintptr_t>(args.out.data()) |
                     static_cast<std::uintptr_t>(args.features()) * size |
                     static_cast<std::uintptr_t>(args.table_stride() | args.out_stride()) * size;
-  if (bits % sizeof(uint4) == 0) return gather_as<uint4>(stream, args);
-  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, args);
-  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, args);
-  gather_as<std::uint32_t>(stream, args);
+  return bits % sizeof(uint4) == 0;
+}
+
+void gather_same(Stream& stream, const GatherArgs& args) {
+  const std::size_t size = base::size_of(args.table.dtype());
+  const std::span<const GatherArgs> one(&args, 1);
+  if (moves_16_bytes(args)) return gather_as<uint4>(stream, one, false);
+  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, one, false);
+  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, one, false);
+  gather_as<std::uint32_t>(stream, one, false);
 }
 
 }  // namespace
@@ -145,6 +200,24 @@ void gather(Stream& stream, const GatherArgs& args) {
   if (!drops || drops_on_the_way) return;
   elementwise::cuda::dropout(stream,
                              dropout_args(args.dropout, args.tokens, args.out, args.table.size(1)));
+}
+
+void gather_each(Stream& stream, std::span<const GatherArgs> all) {
+  std::array<GatherArgs, kMostStacks> together;
+  std::size_t count = 0;
+  const auto flush = [&] {
+    if (count > 0) gather_as<uint4>(stream, {together.data(), count}, true);
+    count = 0;
+  };
+  for (const GatherArgs& args : all) {
+    if (args.table.dtype() != args.out.dtype() || !moves_16_bytes(args)) {
+      gather(stream, args);
+      continue;
+    }
+    if (count == together.size()) flush();
+    together[count++] = args;
+  }
+  flush();
 }
 
 }  // namespace sluice::kernels::embedding::cuda
