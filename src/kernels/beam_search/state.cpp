@@ -13,7 +13,7 @@ template <typename AnyState, typename Visit>
 void visit_tensors(AnyState& state, Visit&& visit) {
   const Extent& e = state.extent;
   const std::int64_t rows = e.rows();
-  visit("step", state.step, DType::kInt32, Shape{1});
+  visit("step", state.step, DType::kInt32, Shape{e.inputs});
   visit("unfinished", state.unfinished, DType::kInt32, Shape{1});
   visit("max_lengths", state.max_lengths, DType::kInt32, Shape{e.inputs});
   visit("prefix", state.prefix, DType::kInt32, Shape{e.inputs, e.prefix_time});
@@ -37,7 +37,7 @@ void visit_tensors(AnyState& state, Visit&& visit) {
   visit("best_rows", state.best_rows, DType::kInt32, Shape{e.inputs, e.nbest});
   visit("candidate_scores", state.candidate_scores, DType::kFloat64, Shape{rows, e.beam + 1});
   visit("candidate_tokens", state.candidate_tokens, DType::kInt32, Shape{rows, e.beam + 1});
-  visit("arrivals", state.arrivals, DType::kInt32, Shape{e.inputs + 1});
+  visit("arrivals", state.arrivals, DType::kInt32, Shape{e.inputs});
 }
 
 }  // namespace

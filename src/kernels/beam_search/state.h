@@ -29,7 +29,7 @@ struct Extent {
 struct State {
   Extent extent;
 
-  Tensor step;            ///< int32 [1]: tokens emitted so far
+  Tensor step;            ///< int32 [inputs]: steps taken so far, the same for all
   Tensor unfinished;      ///< int32 [1]: inputs that are not done; what the host polls
   Tensor max_lengths;     ///< int32 [inputs]: most tokens of each input
   Tensor prefix;          ///< int32 [inputs, prefix_time]: what hypotheses begin with
@@ -55,7 +55,7 @@ struct State {
 
   Tensor candidate_scores;  ///< float64 [rows, beam + 1]: scratch of `advance`
   Tensor candidate_tokens;  ///< int32 [rows, beam + 1]: scratch of `advance`
-  Tensor arrivals;          ///< int32 [inputs + 1]: scratch of `advance`, zero between its calls
+  Tensor arrivals;          ///< int32 [inputs]: scratch of `advance`, zero between its calls
 };
 
 /// The memory of a search, booked for a capacity.

@@ -1,5 +1,6 @@
 #include "kernels/beam_search/beam_search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,64 +112,110 @@ TEST_P(BeamSearchKernel, TakesTheLowestOfEqualTokens) {
 /// Everything a search left behind.
 struct Outcome {
   std::vector<Ids> tokens, parents;  ///< after each step
-  Ids results, lengths;
+  Ids results, lengths, finished, step, unfinished;
   std::vector<double> scores, normalised;
 };
 
+/// One search of `extent.max_length` tokens and the end, with the logits [rows, vocabulary] that
+/// `next` makes for each step.
+template <typename Next>
+Outcome search_on(runtime::Device& device, const Extent& extent, const Rules& rules,
+                  std::int64_t vocabulary, const Ids& max_lengths, Next&& next) {
+  const runtime::Context context(device);
+  runtime::ArenaPlanner planner;
+  const StateSlots slots(planner, extent);
+  const runtime::Slot logits_slot = planner.saved(DType::kFloat32, {extent.rows(), vocabulary});
+  const Shape results{extent.inputs, extent.nbest, extent.max_length};
+  const runtime::Slot tokens_slot = planner.saved(DType::kInt32, results);
+  const runtime::Arena arena(device, planner);
+  const State state = slots.view(arena, extent);
+  const Tensor logits = arena.tensor(logits_slot, DType::kFloat32, {extent.rows(), vocabulary});
+  const Tensor tokens = arena.tensor(tokens_slot, DType::kInt32, results);
+  context.upload<std::int32_t>(state.max_lengths, max_lengths);
+  start(context, rules, state);
+  Outcome outcome;
+  for (std::int64_t step = 0; step <= extent.max_length; ++step) {
+    context.upload<float>(logits, next());
+    advance(context, rules, state, logits, Tensor());
+    outcome.tokens.push_back(context.download<std::int32_t>(state.tokens));
+    outcome.parents.push_back(context.download<std::int32_t>(state.parents));
+  }
+  trace_back(context, rules, state, tokens, Tensor());
+  outcome.results = context.download<std::int32_t>(tokens);
+  outcome.lengths = context.download<std::int32_t>(state.best_lengths);
+  outcome.finished = context.download<std::int32_t>(state.finished);
+  outcome.step = context.download<std::int32_t>(state.step);
+  outcome.unfinished = context.download<std::int32_t>(state.unfinished);
+  outcome.scores = context.download<double>(state.best_scores);
+  outcome.normalised = context.download<double>(state.best_normalised);
+  return outcome;
+}
+
+void expect_same(const Outcome& found, const Outcome& expected, double tolerance) {
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.parents, expected.parents);
+  EXPECT_EQ(found.results, expected.results);
+  EXPECT_EQ(found.lengths, expected.lengths);
+  EXPECT_EQ(found.finished, expected.finished);
+  EXPECT_EQ(found.step, expected.step);
+  EXPECT_EQ(found.unfinished, expected.unfinished);
+  for (std::size_t i = 0; i < expected.scores.size(); ++i) {
+    if (expected.lengths[i] < 0) continue;
+    EXPECT_NEAR(found.scores[i], expected.scores[i], tolerance);
+    EXPECT_NEAR(found.normalised[i], expected.normalised[i], tolerance);
+  }
+}
+
 TEST_P(BeamSearchKernel, GoesTheWayOfTheCpu) {
   const auto host = runtime::open_device("cpu");
-  for (const std::int64_t vocabulary : {40, 999, 1500}) {
-    for (const std::int64_t beam : {1, 5, 33}) {
+  for (const std::int64_t vocabulary : {40, 150, 999, 1500}) {
+    for (const std::int64_t beam : {1, 5, 32, 33}) {
+      SCOPED_TRACE(fmt::format("{} tokens, {} beams", vocabulary, beam));
       const Extent extent{3, beam, 4, 6, 0, false, DType::kFloat32};
       Rules rules;
       rules.length_penalty = 0.6;
       const auto search = [&](runtime::Device& device) {
         std::mt19937_64 engine(static_cast<std::uint64_t>(vocabulary + beam));
-        const runtime::Context context(device);
-        runtime::ArenaPlanner planner;
-        const StateSlots slots(planner, extent);
-        const runtime::Slot logits_slot =
-            planner.saved(DType::kFloat32, {extent.rows(), vocabulary});
-        const runtime::Slot tokens_slot =
-            planner.saved(DType::kInt32, {extent.inputs, extent.nbest, extent.max_length});
-        const runtime::Arena arena(device, planner);
-        const State state = slots.view(arena, extent);
-        const Tensor logits =
-            arena.tensor(logits_slot, DType::kFloat32, {extent.rows(), vocabulary});
-        const Tensor tokens = arena.tensor(tokens_slot, DType::kInt32,
-                                           {extent.inputs, extent.nbest, extent.max_length});
-        context.upload<std::int32_t>(state.max_lengths, Ids{6, 3, 5});
-        start(context, rules, state);
-        Outcome outcome;
-        for (int step = 0; step <= 6; ++step) {
+        return search_on(device, extent, rules, vocabulary, {6, 3, 5}, [&] {
           auto values = random_values<float>(engine, extent.rows() * vocabulary, 3);
           for (std::size_t row = 0; row < static_cast<std::size_t>(extent.rows()); ++row) {
             values[row * static_cast<std::size_t>(vocabulary) + 3] += 3;  // eos is likely
           }
-          context.upload<float>(logits, values);
-          advance(context, rules, state, logits, Tensor());
-          outcome.tokens.push_back(context.download<std::int32_t>(state.tokens));
-          outcome.parents.push_back(context.download<std::int32_t>(state.parents));
-        }
-        EXPECT_EQ(context.download<std::int32_t>(state.unfinished), Ids{0});
-        EXPECT_EQ(context.download<std::int32_t>(state.step), Ids{7});
-        trace_back(context, rules, state, tokens, Tensor());
-        outcome.results = context.download<std::int32_t>(tokens);
-        outcome.lengths = context.download<std::int32_t>(state.best_lengths);
-        outcome.scores = context.download<double>(state.best_scores);
-        outcome.normalised = context.download<double>(state.best_normalised);
-        return outcome;
+          return values;
+        });
       };
-      const Outcome expected = search(*host), found = search(*device_);
-      EXPECT_EQ(found.tokens, expected.tokens) << vocabulary << " " << beam;
-      EXPECT_EQ(found.parents, expected.parents) << vocabulary << " " << beam;
-      EXPECT_EQ(found.results, expected.results) << vocabulary << " " << beam;
-      EXPECT_EQ(found.lengths, expected.lengths) << vocabulary << " " << beam;
-      for (std::size_t i = 0; i < expected.scores.size(); ++i) {
-        if (expected.lengths[i] < 0) continue;
-        // A log-probability of each of 7 steps, off by 1e-6 times 1 + a spread of logits of 9.
-        EXPECT_NEAR(found.scores[i], expected.scores[i], 7e-5);
-        EXPECT_NEAR(found.normalised[i], expected.normalised[i], 7e-5);
+      const Outcome expected = search(*host);
+      EXPECT_EQ(expected.unfinished, Ids{0});
+      EXPECT_EQ(expected.step, (Ids{7, 7, 7}));
+      // A log-probability of each of 7 steps, off by 1e-6 times 1 + a spread of logits of 9.
+      expect_same(search(*device_), expected, 7e-5);
+    }
+  }
+}
+
+// All that may follow has the same logit, eos too: all scores of a step are equal on any device, so
+// that beams and tokens decide, and of many hypotheses that finish at once the rows.
+TEST_P(BeamSearchKernel, RanksEqualScoresAsTheCpuDoes) {
+  const auto host = runtime::open_device("cpu");
+  for (const std::int64_t vocabulary : {9, 40, 90, 300, 1500}) {
+    for (const std::int64_t beam : {1, 3, 32, 40}) {
+      for (const std::int64_t nbest : {1, 4, 70}) {
+        SCOPED_TRACE(fmt::format("{} tokens, {} beams, {} best", vocabulary, beam, nbest));
+        const Extent extent{2, beam, nbest, 7, 0, false, DType::kFloat32};
+        Rules rules;
+        rules.length_penalty = nbest == 4 ? 0.6 : 0;
+        rules.stop_when_full = nbest == 1;
+        rules.min_length = 2;
+        std::vector<float> values(static_cast<std::size_t>(extent.rows() * vocabulary));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const auto token = static_cast<std::int64_t>(i) % vocabulary;
+          values[i] = token == 3 || token % 7 == 5 || token == 8 ? 0.25f : kImpossible;
+        }
+        const auto search = [&](runtime::Device& device) {
+          return search_on(device, extent, rules, vocabulary, {7, 5}, [&] { return values; });
+        };
+        // As above, with no spread.
+        expect_same(search(*device_), search(*host), 7e-6);
       }
     }
   }

@@ -153,7 +153,8 @@ void continue_row(const Rules& rules, const State& state, const Tensor& logits, 
 template <typename T>
 void run(const Rules& rules, const State& state, const Tensor& logits, const Tensor& attention) {
   const Extent& e = state.extent;
-  const std::int32_t step = *state.step.data_as<const std::int32_t>();
+  auto* steps = state.step.data_as<std::int32_t>();
+  const std::int32_t step = e.inputs > 0 ? steps[0] : 0;
   const std::int64_t rows = e.rows();
 #pragma omp parallel for schedule(static) if (rows * logits.size(1) > 16384)
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -168,7 +169,7 @@ void run(const Rules& rules, const State& state, const Tensor& logits, const Ten
   const auto* done = state.done.data_as<const std::int32_t>();
   *state.unfinished.data_as<std::int32_t>() =
       static_cast<std::int32_t>(std::count(done, done + e.inputs, 0));
-  *state.step.data_as<std::int32_t>() = step + 1;
+  std::fill(steps, steps + e.inputs, step + 1);
 }
 
 }  // namespace

@@ -32,10 +32,11 @@ void start_input(const Rules& rules, const State& state, std::int64_t input) {
 
 void start(Stream& stream, const Rules& rules, const State& state) {
   stream.launch([rules, state] {
-    *state.step.data_as<std::int32_t>() = 0;
-    *state.unfinished.data_as<std::int32_t>() = static_cast<std::int32_t>(state.extent.inputs);
-    std::fill_n(state.arrivals.data_as<std::int32_t>(), state.extent.inputs + 1, 0);
-    for (std::int64_t i = 0; i < state.extent.inputs; ++i) start_input(rules, state, i);
+    const std::int64_t inputs = state.extent.inputs;
+    std::fill_n(state.step.data_as<std::int32_t>(), inputs, 0);
+    *state.unfinished.data_as<std::int32_t>() = static_cast<std::int32_t>(inputs);
+    std::fill_n(state.arrivals.data_as<std::int32_t>(), inputs, 0);
+    for (std::int64_t i = 0; i < inputs; ++i) start_input(rules, state, i);
   });
 }
 

@@ -35,8 +35,9 @@ __device__ inline std::uint64_t largest_of_warp(std::uint64_t value) {
 }
 
 /// A token and its logit, ranked as the search ranks them: the larger logit, then the lower token.
+/// Candidates of an input are ranked in the same way, by score and then by place.
 template <typename T>
-struct Ranked {
+struct alignas(2 * sizeof(T)) Ranked {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   Bits logit;           ///< ordered bits; 0: none
   std::uint32_t token;  ///< all bits inverted
@@ -49,7 +50,9 @@ struct Ranked {
   __device__ bool exists() const { return logit != 0; }
   __device__ std::int32_t id() const { return static_cast<std::int32_t>(~token); }
   __device__ bool above(const Ranked& other) const {
-    return logit != other.logit ? logit > other.logit : token > other.token;
+    // Without a branch.
+    const bool is_equal = logit == other.logit, is_above = logit > other.logit;
+    return is_above | (is_equal & (token > other.token));
   }
 };
 
@@ -57,6 +60,18 @@ template <typename T>
 __device__ Ranked<T> best_of_warp(const Ranked<T>& own) {
   const auto logit = largest_of_warp(own.logit);
   return {logit, largest_of_warp(own.logit == logit ? own.token : std::uint32_t{0})};
+}
+
+template <typename T>
+__device__ Ranked<T> of_lane(const Ranked<T>& own, int lane) {
+  return {__shfl_sync(kAllLanes, own.logit, lane), __shfl_sync(kAllLanes, own.token, lane)};
+}
+
+/// That of the lane whose number differs by `distance`, a power of two.
+template <typename T>
+__device__ Ranked<T> of_lane_across(const Ranked<T>& own, int distance) {
+  return {__shfl_xor_sync(kAllLanes, own.logit, distance),
+          __shfl_xor_sync(kAllLanes, own.token, distance)};
 }
 
 /// Every thread gets the best of all. `parts` is shared, kSize / 32 of them.
@@ -93,34 +108,23 @@ __device__ void sort_ranked(const Team<kSize>& team, Ranked<T>* all, int size) {
   team.sync();
 }
 
-/// Best first, by a warp: element r * 32 + lane is all[r] of that lane. Bitonic as well.
-template <int kPerLane, typename T>
-__device__ void sort_in_warp(Ranked<T> (&all)[kPerLane]) {
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
+template <typename T>
+__device__ Ranked<T> chosen(bool first, const Ranked<T>& one, const Ranked<T>& other) {
+  return {first ? one.logit : other.logit, first ? one.token : other.token};
+}
+
+/// Of two lists of 32, best first, the best 32, best first: a lane has its element of one and the
+/// other's counted from the end.
+template <typename T>
+__device__ Ranked<T> best_of_lists(const Ranked<T>& one, const Ranked<T>& other_from_end) {
+  Ranked<T> best = chosen(other_from_end.above(one), other_from_end, one);
 #pragma unroll
-  for (int width = 2; width <= kWarp * kPerLane; width *= 2) {
-#pragma unroll
-    for (int distance = width / 2; distance > 0; distance /= 2) {
-#pragma unroll
-      for (int r = 0; r < kPerLane; ++r) {
-        const int element = r * kWarp + lane;
-        const bool best_first = (element & width) == 0;
-        if (distance >= kWarp) {
-          const int other = r ^ (distance / kWarp);
-          if (r < other && all[other].above(all[r]) == best_first) {
-            const Ranked<T> moved = all[r];
-            all[r] = all[other];
-            all[other] = moved;
-          }
-        } else {
-          const Ranked<T> other{__shfl_xor_sync(kAllLanes, all[r].logit, distance),
-                                __shfl_xor_sync(kAllLanes, all[r].token, distance)};
-          const bool is_first = (element & distance) == 0;
-          if (other.above(all[r]) == (is_first == best_first)) all[r] = other;
-        }
-      }
-    }
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const Ranked<T> across = of_lane_across(best, distance);
+    const bool is_first = (threadIdx.x & static_cast<unsigned>(distance)) == 0;
+    best = chosen(across.above(best) == is_first, across, best);
   }
+  return best;
 }
 
 }  // namespace sluice::kernels::beam_search::cuda

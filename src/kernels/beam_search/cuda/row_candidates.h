@@ -42,6 +42,30 @@ struct BlockMemory {
   int count;
 };
 
+/// Where a row's candidates go: `count` places, best first, no_score() where there are fewer.
+struct Candidates {
+  int count;
+  double* scores;
+  std::int32_t* tokens;
+
+  template <int kSize>
+  __device__ void clear(const Team<kSize>& team, int from) const {
+    for (int i = from + team.rank; i < count; i += kSize) scores[i] = no_score();
+  }
+};
+
+/// What a row's logits are worth: those of loss::cuda, to the bit.
+template <typename T>
+struct Scores {
+  double prefix;
+  loss::cuda::Normaliser<T> norm;
+
+  __device__ double operator()(T logit) const {
+    return prefix +
+           ((static_cast<double>(logit) - static_cast<double>(norm.largest)) - norm.log_sum);
+  }
+};
+
 /// The best of this thread's elements that may follow.
 template <int kSize, typename T>
 __device__ Ranked<T> best_of_own(const Team<kSize>& team, const Row<T>& row,
@@ -100,25 +124,58 @@ __device__ int take_in_turn(const Team<kSize>& team, const Row<T>& row, const Al
   return count;
 }
 
-/// The same by a warp for rows of up to 32 * kPerLane logits, which it sorts.
-template <int kPerLane, typename T>
-__device__ int take_sorted(const Team<kWarp>& team, const Row<T>& row, const Allowed& allowed,
-                           int count, std::int32_t* tokens) {
-  Ranked<T> all[kPerLane];
+/// Logits of the longest row whose tokens' places a warp counts.
+inline constexpr int kPerLane = 8, kMostCounted = kPerLane * kWarp;
+
+/// Fills `out` by a warp from such a row in the cache, which it overwrites: a token's place is the
+/// number of those above it. Returns how many places are taken.
+template <typename T>
+__device__ int take_by_places(const Team<kWarp>& team, const Row<T>& row, Group<T>* cache,
+                              const Allowed& allowed, const Scores<T>& scores,
+                              const Candidates& out) {
+  using Bits = typename Ranked<T>::Bits;
+  auto* keys = reinterpret_cast<Group<Bits>*>(cache);
+  T values[kPerLane];
+  Bits own[kPerLane];
 #pragma unroll
   for (int r = 0; r < kPerLane; ++r) {
     const int token = r * kWarp + team.rank;
-    const T value = token < row.count ? row.data[token] : -static_cast<T>(INFINITY);
-    const bool may_follow = value > -static_cast<T>(INFINITY) && allowed(token);
-    all[r] = may_follow ? Ranked<T>::of(value, token) : Ranked<T>::none();
+    values[r] = token < row.count ? row.data[token] : -static_cast<T>(INFINITY);
+    const bool may_follow = values[r] > -static_cast<T>(INFINITY) && allowed(token);
+    own[r] = may_follow ? ordered(values[r]) : 0;
   }
-  sort_in_warp(all);
+  team.sync();
+#pragma unroll
+  for (int r = 0; r < kPerLane; ++r) {
+    const int token = r * kWarp + team.rank;
+    if (token < row.count) keys[token / 4].at[token % 4] = own[r];
+  }
+  team.sync();
+  int above[kPerLane] = {};
+#pragma unroll 1
+  for (int part = 0; part < kPerLane; ++part) {
+    const int end = min((part + 1) * kWarp / 4, row.groups());
+    for (int g = part * kWarp / 4; g < end; ++g) {
+      const Group<Bits> others = keys[g];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int r = 0; r < kPerLane; ++r) {
+          // Of equal ones those before.
+          const bool is_before = part == r ? 4 * g + i < r * kWarp + team.rank : part < r;
+          above[r] += others.at[i] >= own[r] + (is_before ? 0 : 1) ? 1 : 0;
+        }
+      }
+    }
+  }
   int found = 0;
 #pragma unroll
   for (int r = 0; r < kPerLane; ++r) {
-    const int place = r * kWarp + team.rank;
-    const bool is_taken = place < count && all[r].exists();
-    if (is_taken) tokens[place] = all[r].id();
+    const bool is_taken = own[r] != 0 && above[r] < out.count;
+    if (is_taken) {
+      out.tokens[above[r]] = r * kWarp + team.rank;
+      out.scores[above[r]] = scores(values[r]);
+    }
     found += __popc(__ballot_sync(kAllLanes, is_taken));
   }
   return found;
@@ -135,8 +192,7 @@ __device__ int take_at_once(const Team<kSize>& team, const Row<T>& row, const Al
   Ranked<T>* ranked = memory.ranked;
   Ranked<T> shared = own;
   for (int distance = 1; distance < kShare; distance *= 2) {
-    const Ranked<T> other{__shfl_xor_sync(kAllLanes, shared.logit, distance),
-                          __shfl_xor_sync(kAllLanes, shared.token, distance)};
+    const Ranked<T> other = of_lane_across(shared, distance);
     if (other.above(shared)) shared = other;
   }
   if (team.rank % kShare == 0) ranked[team.rank / kShare] = shared;
@@ -164,52 +220,27 @@ __device__ int take_at_once(const Team<kSize>& team, const Row<T>& row, const Al
   return found;
 }
 
-/// Where a row's candidates go: `count` places, best first, no_score() where there are fewer.
-struct Candidates {
-  int count;
-  double* scores;
-  std::int32_t* tokens;
-
-  template <int kSize>
-  __device__ void clear(const Team<kSize>& team, int from) const {
-    for (int i = from + team.rank; i < count; i += kSize) scores[i] = no_score();
-  }
-};
-
-/// Fills `out` with prefix + log p of the best continuations. Returns false, with `out` empty, if
-/// the logits have no softmax. Scores are those of loss::cuda, to the bit. `cache` as there.
+/// Fills `out` with the best continuations of a row that stands at `logits`, and is read from where
+/// the normaliser has put it. A warp needs a cache; a block doesn't use it.
 template <int kSize, typename T>
-__device__ bool row_candidates(const Team<kSize>& team, Row<T> row, Group<T>* cache,
-                               const Allowed& allowed, double prefix, const Candidates& out,
-                               BlockMemory<T>* memory) {
-  const T* logits = row.data;
-  const auto norm = loss::cuda::normaliser(team, row, cache);
-  if (isnan(norm.log_sum)) {
-    out.clear(team, 0);
-    return false;
-  }
+__device__ void take_candidates(const Team<kSize>& team, const T* logits, const Row<T>& row,
+                                Group<T>* cache, const Allowed& allowed, const Scores<T>& scores,
+                                const Candidates& out, BlockMemory<T>* memory) {
   int found = 0;
   if constexpr (kSize == kWarp) {
     team.sync();  // what other lanes put into the cache
-    if (row.count <= 2 * kWarp) {
-      found = take_sorted<2>(team, row, allowed, out.count, out.tokens);
-    } else if (row.count <= 8 * kWarp) {
-      found = take_sorted<8>(team, row, allowed, out.count, out.tokens);
-    } else {
-      const Ranked<T> own = best_of_own(team, row, allowed);
-      found = take_in_turn(team, row, allowed, own, out.count, out.tokens,
-                           static_cast<Ranked<T>*>(nullptr));
+    if (row.count <= kMostCounted) {
+      return out.clear(team, take_by_places(team, row, cache, allowed, scores, out));
     }
+    const Ranked<T> own = best_of_own(team, row, allowed);
+    found = take_in_turn(team, row, allowed, own, out.count, out.tokens,
+                         static_cast<Ranked<T>*>(nullptr));
   } else {
     found = take_at_once(team, row, allowed, out.count, out.tokens, *memory);
   }
   team.sync();
-  for (int i = team.rank; i < found; i += kSize) {
-    const auto logit = static_cast<double>(logits[out.tokens[i]]);
-    out.scores[i] = prefix + ((logit - static_cast<double>(norm.largest)) - norm.log_sum);
-  }
+  for (int i = team.rank; i < found; i += kSize) out.scores[i] = scores(logits[out.tokens[i]]);
   out.clear(team, found);
-  return true;
 }
 
 }  // namespace sluice::kernels::beam_search::cuda

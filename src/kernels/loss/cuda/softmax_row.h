@@ -126,6 +126,22 @@ __device__ Normaliser<T> normaliser(const Team<kSize>& team, Row<T>& row, Group<
   return {largest, ::log(sum)};
 }
 
+/// That of a short row by a warp, whose lanes have every 32nd of its numbers, minus infinity beyond
+/// its end: the same sums in the same order.
+template <int kCount, typename T>
+__device__ Normaliser<T> normaliser_of_lanes(const T (&values)[kCount]) {
+  static_assert(kCount <= 2, "more would be added up in another order");
+  T largest = -static_cast<T>(INFINITY);
+  for (const T value : values) largest = value > largest ? value : largest;
+  largest = runtime::cuda::combine_warp(largest, runtime::cuda::Larger{});
+  double sum = 0;
+  for (const T value : values) {
+    const T power = ::exp(value - largest);
+    sum += static_cast<double>(runtime::cuda::combine_lanes<1, 2>(power, runtime::cuda::Add{}));
+  }
+  return {largest, ::log(runtime::cuda::combine_lanes<16, 8, 4>(sum, runtime::cuda::Add{}))};
+}
+
 /// How rows are dealt out to blocks. A block keeps its row in shared memory, if the GPU has enough,
 /// rather than read it again; that changes no sum.
 struct RowLaunch {
