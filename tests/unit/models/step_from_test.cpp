@@ -77,7 +77,7 @@ TEST_P(StepFrom, IsReorderAndStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StepFrom, testing::devices());
+INSTANTIATE_TEST_SUITE_P(Devices, StepFrom, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::models
