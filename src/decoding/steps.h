@@ -10,17 +10,18 @@
 
 namespace sluice::decoding {
 
-/// Of sizes.
+/// A key of sizes, in their order.
 runtime::GraphKey key_of(std::initializer_list<std::int64_t> sizes);
 
-/// Takes the steps of searches, one search after another. Streams that they were queued on must
-/// outlive it.
+/// Takes the steps of one plan's searches, one search after another: graphs that it keeps hold on
+/// to the plan's memory and rules. Streams that they were queued on must outlive it.
 class Steps {
  public:
   /// Calls `take(first)`, which queues one step of a search, `most` times or until the poll finds
   /// nothing `unfinished`. Where the device captures work and the model's steps can be captured,
   /// most steps are queued by eights, as one piece of work that is captured once and kept for later
-  /// searches. `key`: what steps hold on to beside the model, which is the same each time.
+  /// searches. `key`: what of a step's work differs from search to search, but for the model's
+  /// part; the model and the addresses that `take` names must be the same each time.
   void take(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
             std::int64_t most, const runtime::Tensor& unfinished, runtime::GraphKey key,
             const std::function<void(bool first)>& take);

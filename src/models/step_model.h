@@ -50,9 +50,10 @@ class StepModel {
     step(context, tokens, logits, attention);
   }
 
-  /// What two steps behind a run's first, each with a reorder or neither, queue now: the same work
-  /// whenever the key is the same, none of which waits, so that it may be captured once and
-  /// launched again in this run and others. None: steps can't be captured.
+  /// A key of what two steps queue now that come behind a run's first one, both with a reorder or
+  /// both without: whenever the key is the same, so is the work. It waits for nothing and leaves
+  /// the key as it is, so it may be captured once and launched again, in this run and in others.
+  /// None if steps can't be captured.
   virtual std::optional<runtime::GraphKey> steps_key() const { return std::nullopt; }
 
   /// The state as it stands, for saving and moving it; views stay valid until the next call.

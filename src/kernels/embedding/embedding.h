@@ -40,7 +40,8 @@ void gather(const Context& context, const Tensor& table, const Tensor& tokens, c
 struct Picked {
   Tensor table, tokens, out;
 };
-/// As many rows of each, as by gather; one launch moves those that a GPU can copy by 16 bytes.
+/// gather() of each; all of them pick as many rows. On a GPU one launch moves several of those
+/// whose rows can be copied by 16 bytes.
 void gather_each(const Context& context, std::span<const Picked> all);
 
 struct GatherBackwardArgs {

@@ -215,7 +215,7 @@ void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer
 void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradients,
                           std::int64_t layer);
 /// What queues the same in parts, in 16 bits so small that each is over within a launch of backward
-/// that leaves it half of the GPU. `gradients` must live until then.
+/// that leaves it half of the GPU. `run` and `gradients` must live until all are queued.
 std::vector<std::function<void()>> weight_gradient_parts(const Run& run,
                                                          const std::vector<LayerWeights>& gradients,
                                                          std::int64_t layer);

@@ -221,6 +221,7 @@ std::vector<std::function<void()>> weight_gradient_parts(const Run& run,
     parts.emplace_back([=] { add_column_gradients(all, factors, to, lanes.rest, i, d); });
     add_halves(lanes.inputs, to.weight_ih, factors.d_input, factors.input_stride,
                run.input_of(layer));
+    // GRUs that reset before the product, whose n has another factor, have no such launches.
     add_halves(lanes.rest, to.weight_hh, factors.d_recurrent, factors.recurrent_stride, factors.h);
   }
   return parts;
