@@ -43,7 +43,6 @@ struct alignas(2 * sizeof(T)) Ranked {
   std::uint32_t token;  ///< all bits inverted
 
   static __device__ Ranked none() { return {0, 0}; }
-  static __device__ Ranked above_all() { return {~Bits{0}, ~0u}; }
   static __device__ Ranked of(T logit_value, int token_value) {
     return {ordered(logit_value), ~static_cast<std::uint32_t>(token_value)};
   }
