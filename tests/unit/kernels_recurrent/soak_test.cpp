@@ -34,13 +34,13 @@ std::vector<SubjectAndPrecision> parameters() {
 
 /// What an implementation's random stacks are drawn from, how many layers and directions they may
 /// have together, and runs of each plan: one that takes many rows of wide layers alone, for which
-/// the oracle takes a second a layer, has fewer of all three. Inputs are multiples of `of_inputs`:
-/// one in eight of others would be, which few launches of TF32 then take.
+/// the oracle takes a second a layer, has fewer of all three. Widths of inputs are rounded up to a
+/// multiple of `input_multiple`, where the implementation takes no others.
 struct Drawn {
   CaseLimits limits;
   std::int64_t most_layers;
   int runs_of_plan;
-  std::int64_t of_inputs = 1;
+  std::int64_t input_multiple = 1;
 };
 Drawn drawn_for(std::string_view implementation, const runtime::Precision& precision) {
   if (implementation == "persistent-wide-cluster") {
@@ -64,13 +64,14 @@ TEST_P(RecurrentSoak, SurvivesTenThousandRuns) {
   std::mt19937_64 random(first_seed);
   const auto device = runtime::open_device(subject.device);
   const Candidate& candidate = subject.candidate();
-  auto [limits, most_layers, runs_of_plan, of_inputs] = drawn_for(candidate.name, precision);
+  auto [limits, most_layers, runs_of_plan, input_multiple] = drawn_for(candidate.name, precision);
   int runs = 0;
   for (int drawn = 0; runs < kRuns && drawn < kMostDrawn; ++drawn) {
     limits.extras = drawn % 2 == 1;
     StackCase stack = unfilled_case(random, limits);
     stack.descriptor.tf32 = precision.tf32;
-    stack.descriptor.input = (stack.descriptor.input + of_inputs - 1) / of_inputs * of_inputs;
+    stack.descriptor.input =
+        (stack.descriptor.input + input_multiple - 1) / input_multiple * input_multiple;
     if (stack.descriptor.layers * stack.descriptor.directions > most_layers) continue;
     if (candidate.refuse(stack.descriptor, *device)) continue;
     fill_case(random, stack);
