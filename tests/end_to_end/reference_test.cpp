@@ -39,7 +39,8 @@ TEST_P(Reference, IsWhatTheProgramWrites) {
       << first_difference(page(GetParam()), outcome.out);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, Reference, ::testing::Values("config", "commands"));
+INSTANTIATE_TEST_SUITE_P(Pages, Reference, ::testing::Values("config", "commands"),
+                         [](const auto& page) { return std::string(page.param); });
 
 // A link to a heading that is not there leads nowhere, and nobody is told.
 TEST_P(Reference, LinksLeadToHeadings) {

@@ -9,6 +9,7 @@
 #include "bench/report/result_file.h"
 #include "data/tokenizer.h"
 #include "unit/support/message_of.h"
+#include "unit/support/on_device.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -71,7 +72,8 @@ TEST(BeamSearchWork, TakesAllStepsAndDiffersByInput) {
 }
 
 class BeamBenchOn : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, BeamBenchOn, ::testing::Values("cpu", "test"));
+INSTANTIATE_TEST_SUITE_P(Devices, BeamBenchOn, ::testing::Values("cpu", "test"),
+                         sluice::testing::device_name);
 
 // So many steps that most of them are captured on the test device.
 TEST_P(BeamBenchOn, SearchesAndWritesWhatTheReportReads) {

@@ -108,7 +108,8 @@ TEST(RecurrentBench, OverridesTheDtypeAndSkipsWhatDeclines) {
 
 class ProfiledRecurrentBench : public ::testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Devices, ProfiledRecurrentBench, sluice::testing::host_devices());
+INSTANTIATE_TEST_SUITE_P(Devices, ProfiledRecurrentBench, sluice::testing::host_devices(),
+                         sluice::testing::device_name);
 
 // And nothing but those turns: what a device that captures does first with each copy of inputs and
 // outputs is over by then.

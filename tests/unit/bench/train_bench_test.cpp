@@ -16,6 +16,7 @@
 #include "sluice/error.h"
 #include "unit/bench/trace_counts.h"
 #include "unit/support/message_of.h"
+#include "unit/support/on_device.h"
 #include "unit/support/source_path.h"
 #include "unit/support/temporary_folder.h"
 
@@ -90,7 +91,8 @@ TEST(TokenBatches, AreFreshAndShifted) {
 }
 
 class TrainBenchOn : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, TrainBenchOn, ::testing::Values("cpu", "test"));
+INSTANTIATE_TEST_SUITE_P(Devices, TrainBenchOn, ::testing::Values("cpu", "test"),
+                         sluice::testing::device_name);
 
 TEST_P(TrainBenchOn, TrainsAndWritesWhatTheReportReads) {
   const testing::TemporaryFolder folder;

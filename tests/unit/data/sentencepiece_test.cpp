@@ -76,7 +76,10 @@ TEST_P(EachModel, TrainsTheSameTwiceAndLoads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, EachModel,
-                         ::testing::Values(SentencePieceModel::kUnigram, SentencePieceModel::kBpe));
+                         ::testing::Values(SentencePieceModel::kUnigram, SentencePieceModel::kBpe),
+                         [](const auto& model) {
+                           return model.param == SentencePieceModel::kBpe ? "bpe" : "unigram";
+                         });
 
 class SentencePiece : public ::testing::Test {
  protected:

@@ -89,8 +89,11 @@ TEST(Initializer, XavierTakesEachGateForItself) {
 class Orthogonal : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {};
 INSTANTIATE_TEST_SUITE_P(, Orthogonal,
                          ::testing::Values(std::pair{1, 1}, std::pair{1, 7}, std::pair{9, 1},
-                                           std::pair{33, 33}, std::pair{20, 51},
-                                           std::pair{70, 31}));
+                                           std::pair{33, 33}, std::pair{20, 51}, std::pair{70, 31}),
+                         [](const auto& size) {
+                           return std::to_string(size.param.first) + "x" +
+                                  std::to_string(size.param.second);
+                         });
 
 // In double the products err by some 1e-16 times the condition of a random matrix, which is about
 // its width.
