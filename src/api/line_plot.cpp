@@ -41,11 +41,14 @@ std::vector<Point> finite_points(const training::Curve& curve) {
 }
 
 // Large numbers as 10k and 2M, so that they fit beside the axis.
+std::string number(double value, int digits) {
+  if (std::abs(value) >= 1e6) return fmt::format("{:.{}g}M", value / 1e6, digits);
+  if (std::abs(value) >= 1e4) return fmt::format("{:.{}g}k", value / 1e3, digits);
+  return fmt::format("{:.{}g}", value, digits);
+}
+
 std::string tick(double value, bool percent) {
-  if (percent) return fmt::format("{:.6g}%", 100 * value);
-  if (std::abs(value) >= 1e6) return fmt::format("{:.6g}M", value / 1e6);
-  if (std::abs(value) >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
-  return fmt::format("{:.6g}", value);
+  return percent ? fmt::format("{:.6g}%", 100 * value) : number(value, 6);
 }
 
 std::vector<Point> thinned(const std::vector<Point>& points) {
@@ -170,7 +173,7 @@ std::string line_plot(const Plot& plot) {
     const std::string name = base::escape_html(plot.series[i].name);
     const double last = lines[i].back().value;
     text += line(thinned(lines[i]), x, y, name);
-    text += legend(name, plot.show ? plot.show(last) : fmt::format("{:.5g}", last), legend_end);
+    text += legend(name, plot.show ? plot.show(last) : number(last, 5), legend_end);
     legend_end -= 140;
   }
   return text + "</svg>\n";

@@ -90,6 +90,7 @@ std::string data_sections(const runtime::Context& context, const training::Loade
     std::string text;
     if (files.stream) text = "<p>training: streamed, and not counted anew</p>\n";
     for (const std::string& note : data.notes) text += "<p>" + escape_html(note) + "</p>\n";
+    if (text.empty()) text = "<p>The run names no files of examples.</p>\n";
     return api::answer_sections(context, data, *loaded.model) + "<h2>Data</h2>\n" + text;
   } catch (const Error& error) {
     return fmt::format("<h2>Data</h2>\n<p>The examples could not be read: {}</p>\n",

@@ -69,6 +69,16 @@ TEST(Report, ShowsCurvesAnswersDataAndSettings) {
   EXPECT_EQ(page.find("href="), std::string::npos);
 }
 
+TEST(Report, WritesLargeNumbersAsTheAxisDoes) {
+  const Workplace place;
+  place.train({"training.max_steps=2", "output.log_every=1", "training.optimizer=sgd",
+               "training.learning_rate=250000", "training.clip_norm=1e-9"});
+  ASSERT_EQ(place.sluice({"report", "run"}).code, 0);
+  const std::string page = place.read("run/report.html");
+  EXPECT_NE(page.find(">train 250k</text>"), std::string::npos) << page;
+  EXPECT_EQ(page.find("e+"), std::string::npos);
+}
+
 TEST(Report, DrawsAttentionWithNamesOfTheirOwn) {
   const Workplace place;
   place.train({"training.max_epochs=12", "training.learning_rate=0.02"});
