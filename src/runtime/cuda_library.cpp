@@ -34,7 +34,9 @@ const CudaPart& cuda_part() {
   // Never closed: kernels and devices of it may live as long as the program.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    refuse("Sluice's part for it could not be loaded ({}); build it where nvcc is", dlerror());
+    refuse(
+        "Sluice's part for it could not be loaded ({}); build it where nvcc is, by `./dev build`",
+        dlerror());
   }
   const auto entry = reinterpret_cast<CudaEntry>(dlsym(library, kCudaEntry));
   const char* build = entry == nullptr ? "an older one" : entry()->build_id;
