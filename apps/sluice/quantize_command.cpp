@@ -47,7 +47,7 @@ void add_quantize(CLI::App& program) {
       "them. Every command takes the new checkpoint as it takes the old one. Examples should not "
       "be\n"
       "those that the model was trained on.\n\n"
-      "  sluice quantize runs/demo/best --data runs/demo/data/test.tsv -o runs/demo/int8\n"
+      "  sluice quantize runs/de/best --data valid.tsv -o runs/de/int8\n"
       "  sluice quantize runs/ner/best --data test.conll -o runs/ner/bf16 --dtype bfloat16");
   command->callback([request, percent] {
     request->most_lost = *percent / 100;
