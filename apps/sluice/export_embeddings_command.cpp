@@ -20,8 +20,8 @@ void add_export_embeddings(CLI::App& program) {
   command->add_option("directory", options->directory, "Folder to write into, made if missing")
       ->required();
   command->footer(
-      "For each vocabulary the folder gets vectors (a word a line, numbers between tabs), the "
-      "words\n"
+      "For each vocabulary the folder gets vectors (a token a line, numbers between tabs), the "
+      "tokens\n"
       "themselves as labels, and projector_config.pbtxt. In a run's tensorboard/ folder they show "
       "under\nProjector beside its curves; other programs read the two .tsv files.\n\n"
       "  sluice export-embeddings runs/model/best runs/model/tensorboard\n"
@@ -29,7 +29,7 @@ void add_export_embeddings(CLI::App& program) {
   command->callback([options] {
     for (const auto& written : export_embeddings(options->model, options->directory)) {
       std::printf("%s: %s of %s\n", written.parameter.c_str(),
-                  counted(static_cast<std::int64_t>(written.words), "word").c_str(),
+                  counted(static_cast<std::int64_t>(written.tokens), "token").c_str(),
                   counted(static_cast<std::int64_t>(written.width), "number").c_str());
     }
   });

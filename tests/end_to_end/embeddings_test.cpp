@@ -35,8 +35,8 @@ TEST(ExportEmbeddings, WritesWhatTheProjectorReads) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   // Four special ids and the letters a to h.
   EXPECT_EQ(outcome.out,
-            "source_embedding.weight: 12 words of 16 numbers\n"
-            "target_embedding.weight: 12 words of 16 numbers\n");
+            "source_embedding.weight: 12 tokens of 16 numbers\n"
+            "target_embedding.weight: 12 tokens of 16 numbers\n");
   const std::string model = place.read("run/best/model.safetensors");
   std::string config;
   for (const std::string name : {"source_embedding.weight", "target_embedding.weight"}) {
@@ -59,7 +59,7 @@ TEST(ExportEmbeddings, OfOneVocabularyAndOfTiedOnes) {
   EXPECT_EQ(texts.out.substr(0, texts.out.find(':')), "embedding.weight") << texts.err;
   place.train({"training.max_steps=2", "tokenizer.shared=true", "model.tie_embeddings=all"});
   const Outcome tied = place.sluice({"export-embeddings", "run/best", "tied"});
-  EXPECT_EQ(tied.out, "embedding.weight: 12 words of 16 numbers\n") << tied.err;
+  EXPECT_EQ(tied.out, "embedding.weight: 12 tokens of 16 numbers\n") << tied.err;
   place.expect_error({"export-embeddings", "nowhere", "projector"}, {"nowhere"});
 }
 
