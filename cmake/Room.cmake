@@ -21,6 +21,11 @@ function(sluice_room name)
   set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
 endfunction()
 
+# Compiles files of a room for size where it has others that must be fast.
+function(sluice_small_sources)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
+endfunction()
+
 #   sluice_test(name SOURCES a_test.cpp ... [HOST_SOURCES b_test.cpp ...] [LIBRARIES ...] [MAIN main.cpp])
 #
 # One GoogleTest program; each of its cases is a CTest test named name.Suite.Case. Objects and libraries of all are
