@@ -84,9 +84,10 @@ std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals pr
   constexpr double kFull = .94;
   if (spec.batch != 1 || spec.processors != 0) return 0;
   // Of two rows its favourites are tiles that are nearly empty, in dozens of parts of the depth.
+  // Its kernels for vectors are slower yet where the matrix isn't read along the depth.
   constexpr std::int64_t kTwoRows = 2;
-  const bool few =
-      spec.m <= kTwoRows && spec.k <= kShallow && !spec.tf32 && spec.input == base::DType::kFloat32;
+  const bool few = spec.m <= kTwoRows && spec.k <= kShallow && spec.transpose_b && !spec.tf32 &&
+                   spec.input == base::DType::kFloat32;
   for (std::size_t i = 0; few && i < proposals.size(); ++i) {
     if (has_no_tiles(lt, proposals[i])) return i;
   }

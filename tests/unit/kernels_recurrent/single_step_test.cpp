@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "base/dtype.h"
 #include "unit/kernels_recurrent/stack_case.h"
@@ -101,6 +103,34 @@ TEST_P(SingleStep, ServesStatesThatAreAbsent) {
     if (trial > 2) stack.flow.dhn.clear();
     stack.want_states = trial % 2 == 1;
     compare(stack);
+  }
+}
+
+// Of float32 with few rows: lines that are longer than a warp reads at a time, and rows in several
+// eights.
+TEST_P(SingleStep, RunsFewRowsAsOneKernel) {
+  if (precision() != "float32" || subject().device == "cpu" ||
+      subject().implementation != "graph") {
+    GTEST_SKIP() << "of steps in float32 on a GPU";
+  }
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    StackCase stack;
+    Descriptor& d = stack.descriptor;
+    d.cell = cell;
+    d.time = 1;
+    d.input = 4 * draw(1, 80);
+    d.hidden = 4 * draw(30, 80);
+    d.rows = stack.rows = draw(9, 32);
+    fill_case(random_, stack);
+    SCOPED_TRACE(describe(stack));
+    std::vector<std::string> kernels;
+    RunOptions recorded = options();
+    recorded.kernels = &kernels;
+    const Tensors got = run(stack, recorded);
+    expect_close(got, expected(stack), tolerance());
+    EXPECT_EQ(std::ranges::count_if(
+                  kernels, [](const std::string& name) { return name.starts_with("few_rows"); }),
+              1);
   }
 }
 

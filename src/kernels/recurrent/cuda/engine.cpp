@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/matmul/cuda/products.h"
+#include "kernels/recurrent/cuda/joined_step/few_rows.h"
 #include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
 
@@ -79,8 +80,8 @@ std::optional<StepGeometry> Run::fused_geometry(StepPass pass) const {
 }
 
 bool Run::joins_input(std::int64_t layer) const {
-  return can_join_input(*this, layer) &&
-         (fused_geometry(StepPass::kForwardWithInput) || joins_many_rows(layer));
+  return can_join_input(*this, layer) && (fused_geometry(StepPass::kForwardWithInput) ||
+                                          joins_many_rows(layer) || joins_few_rows(layer));
 }
 
 bool Run::joins_many_rows(std::int64_t layer) const {
@@ -89,6 +90,14 @@ bool Run::joins_many_rows(std::int64_t layer) const {
          alignment_of({args.c0.data(), args.cn.data(), output_of(layer)}) >= kPairBytes &&
          !fused_geometry(StepPass::kForwardWithInput) &&
          joined_step::wins(engine.descriptor, args.rows, runtime::cuda::gpu_of(context.stream()));
+}
+
+bool Run::joins_few_rows(std::int64_t layer) const {
+  const Descriptor& descriptor = engine.descriptor;
+  return can_join_input(*this, layer) && engine.rung.fused_step && !context.tf32() &&
+         !descriptor.has_extras() &&
+         joined_step::few_rows_win(descriptor, descriptor.input_of(layer), args.rows,
+                                   runtime::cuda::gpu_of(context.stream()));
 }
 
 std::byte* Run::lone_h0(std::int64_t layer, std::int64_t direction) const {

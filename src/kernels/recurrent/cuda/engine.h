@@ -100,8 +100,9 @@ struct Run {
 
   /// Whether a layer's only step multiplies its input as well.
   bool joins_input(std::int64_t layer) const;
-  /// Whether it does so as a step of many rows: joined_step/.
+  /// Whether it does so as a step of many rows, or of few in float32: joined_step/.
   bool joins_many_rows(std::int64_t layer) const;
+  bool joins_few_rows(std::int64_t layer) const;
   /// The states before the only step of training, where backward finds them as the caller gave
   /// them, so that none need be kept; else null.
   std::byte* lone_h0(std::int64_t layer, std::int64_t direction) const;

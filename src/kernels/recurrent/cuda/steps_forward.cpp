@@ -1,4 +1,5 @@
 #include "kernels/recurrent/cuda/forward_places.h"
+#include "kernels/recurrent/cuda/joined_step/few_rows.h"
 #include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
 #include "kernels/recurrent/cuda/scaled_steps.h"
@@ -114,6 +115,10 @@ class DirectionForward : ForwardPlaces {
 
   void step(std::int64_t s, const Piece& piece) const {
     if (run_.joins_many_rows(layer_)) return step_many_rows(s, piece);
+    if (run_.joins_few_rows(layer_)) {
+      return joined_step::queue_few_rows(stream_, run_.engine.descriptor.cell, input_product(),
+                                         state_product(s), cell_args(s, piece));
+    }
     if (fused_) return fused_step(s, piece);
     if (scaled_) return scaled_step(s, piece);
     multiply_input(s, piece);
