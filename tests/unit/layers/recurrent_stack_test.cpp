@@ -19,27 +19,27 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
  protected:
   /// Runs forward and backward three times, for a GPU's implementation queues the first time,
   /// captures the second and replays from the third on; then all of it captured by the caller.
-  void expect_once(const recurrent::Descriptor& architecture) {
+  void expect_once(const recurrent::Descriptor& architecture, std::int64_t rows = 3,
+                   DType dtype = DType::kFloat32) {
     constexpr std::int64_t kTime = 4;
-    constexpr std::int64_t kRows = 3;
     Parameters parameters;
     const RecurrentStack stack(parameters, "stack", architecture);
     parameters.allocate(context_, DType::kFloat32, true);
     parameters.initialize(context_, 7);
     runtime::ArenaPlanner planner;
-    RecurrentStackPlan plan(context_, stack, planner, kTime, kRows, DType::kFloat32, true);
+    RecurrentStackPlan plan(context_, stack, planner, kTime, rows, dtype, true);
     const runtime::Arena arena(*device_, planner);
     plan.pack(context_, arena, parameters);
 
     recurrent::ForwardArgs forward;
     forward.time = kTime;
-    forward.rows = kRows;
-    forward.x = filled({kTime, kRows, architecture.input}, 0.5f);
-    forward.y = poisoned(DType::kFloat32, {kTime, kRows, architecture.y_width()});
+    forward.rows = rows;
+    forward.x = filled({kTime, rows, architecture.input}, 0.5f, dtype);
+    forward.y = poisoned(dtype, {kTime, rows, architecture.y_width()});
     recurrent::BackwardArgs backward;
     backward.forward = forward;
-    backward.dy = filled(forward.y.shape(), 1.0f);
-    backward.dx = poisoned(DType::kFloat32, forward.x.shape());
+    backward.dy = filled(forward.y.shape(), 1.0f, dtype);
+    backward.dx = poisoned(dtype, forward.x.shape());
     const Tensor number = filled({1, 1}, 0.0f), one = filled({1, 1}, 1.0f);
     const Tensor place = put(std::vector<std::int32_t>{0});
     int calls = 0;
@@ -86,8 +86,10 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
   }
 
  private:
-  Tensor filled(const Shape& shape, float value) {
-    return put(std::vector<float>(static_cast<std::size_t>(shape.element_count()), value), shape);
+  Tensor filled(const Shape& shape, float value, DType dtype = DType::kFloat32) {
+    const auto count = static_cast<std::size_t>(shape.element_count());
+    if (dtype == DType::kFloat32) return put(std::vector<float>(count, value), shape);
+    return put(std::vector<base::BFloat16>(count, base::BFloat16(value)), shape);
   }
 };
 
@@ -100,6 +102,11 @@ TEST_P(RecurrentStackBeside, HappensOnceABackward) {
   expect_once(stack_of(recurrent::CellType::kLstm, 2, 2, 16));
   expect_once(stack_of(recurrent::CellType::kGru, 3, 1, 24));
   expect_once(stack_of(recurrent::CellType::kLstm, 2, 1, 300));
+}
+
+// So many rows that a layer's backward is several launches on a GPU.
+TEST_P(RecurrentStackBeside, HappensOnceBesideSeveralLaunchesOfALayer) {
+  expect_once(stack_of(recurrent::CellType::kLstm, 2, 1, 704), 300, DType::kBFloat16);
 }
 
 }  // namespace
