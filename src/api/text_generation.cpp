@@ -47,10 +47,8 @@ std::vector<std::int32_t> no_sources(std::int64_t inputs) {
   return std::vector<std::int32_t>(static_cast<std::size_t>(inputs));
 }
 
-std::vector<Hypothesis> joined(std::vector<std::vector<Hypothesis>> of_inputs) {
-  std::vector<Hypothesis> all;
-  for (auto& found : of_inputs) std::move(found.begin(), found.end(), std::back_inserter(all));
-  return all;
+void append(std::vector<Hypothesis>& texts, std::vector<std::vector<Hypothesis>> of_inputs) {
+  for (auto& found : of_inputs) std::move(found.begin(), found.end(), std::back_inserter(texts));
 }
 
 }  // namespace
@@ -120,22 +118,18 @@ std::vector<Hypothesis> TextGeneration::search() {
   options.nbest = options_.search->nbest;
   options.length_penalty = options_.search->length_penalty;
   set_lengths(options, options_);
+  const std::int64_t batch = std::min(options_.batch, vectors());
+  LanguageModelDecoding decoding(context_, model_, {batch, batch * options.beam, 0});
+  BeamSearch search(context_, decoding, options,
+                    {.inputs = batch, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
   std::vector<Hypothesis> texts;
-  for (std::int64_t first = 0; first < vectors(); first += options_.batch) {
-    auto some = search(options, first, std::min(options_.batch, vectors() - first));
-    std::move(some.begin(), some.end(), std::back_inserter(texts));
+  for (std::int64_t first = 0; first < vectors(); first += batch) {
+    const std::int64_t count = std::min(batch, vectors() - first);
+    begin(decoding, first, count, 1);
+    const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count), prefix_);
+    append(texts, fetch(context_, search.run(context_, no_sources(count), prefixes)));
   }
   return texts;
-}
-
-std::vector<Hypothesis> TextGeneration::search(const decoding::SearchOptions& options,
-                                               std::int64_t first, std::int64_t count) {
-  LanguageModelDecoding decoding(context_, model_, {count, count * options.beam, 0});
-  begin(decoding, first, count, 1);
-  BeamSearch search(context_, decoding, options,
-                    {.inputs = count, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
-  const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count), prefix_);
-  return joined(fetch(context_, search.run(context_, no_sources(count), prefixes)));
 }
 
 decoding::SamplingOptions TextGeneration::sampling_options() const {
@@ -152,26 +146,21 @@ decoding::SamplingOptions TextGeneration::sampling_options() const {
 std::vector<Hypothesis> TextGeneration::draw() {
   // One state is of one batch.
   const std::int64_t samples = options_.sample.samples * vectors();
-  const std::int64_t batch = states_.to ? samples : options_.batch;
+  const std::int64_t batch = states_.to ? samples : std::min(options_.batch, samples);
+  LanguageModelDecoding decoding(context_, model_, {batch, batch, 0});
+  Sampling sampling(context_, decoding, sampling_options(),
+                    {.inputs = batch, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < samples; first += batch) {
-    auto some = draw(first, std::min(batch, samples - first));
-    std::move(some.begin(), some.end(), std::back_inserter(texts));
+    const std::int64_t count = std::min(batch, samples - first);
+    begin(decoding, first, count, options_.sample.samples);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+    std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
+    const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), prefix_);
+    append(texts, fetch(context_, sampling.run(context_, no_sources(count), ids, prefixes)));
   }
-  return texts;
-}
-
-std::vector<Hypothesis> TextGeneration::draw(std::int64_t first, std::int64_t count) {
-  LanguageModelDecoding decoding(context_, model_, {count, count, 0});
-  begin(decoding, first, count, options_.sample.samples);
-  Sampling sampling(context_, decoding, sampling_options(),
-                    {.inputs = count, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
-  std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
-  const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), prefix_);
-  auto found = fetch(context_, sampling.run(context_, no_sources(count), ids, prefixes));
   keep(sampling);
-  return joined(std::move(found));
+  return texts;
 }
 
 std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& state) {
@@ -181,9 +170,10 @@ std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& stat
   LanguageModelDecoding decoding(context_, model_, {count, count, 0});
   begin(decoding, 0, count, 1);
   Sampling sampling(context_, decoding, options, {.inputs = count});
-  auto found = fetch(context_, sampling.resume(context_, no_sources(count), state));
+  std::vector<Hypothesis> texts;
+  append(texts, fetch(context_, sampling.resume(context_, no_sources(count), state)));
   keep(sampling);
-  return joined(std::move(found));
+  return texts;
 }
 
 void TextGeneration::keep(const Sampling& sampling) const {

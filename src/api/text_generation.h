@@ -34,12 +34,7 @@ class TextGeneration {
 
  private:
   std::vector<decoding::Hypothesis> search();
-  /// Of the vectors first to first + count - 1.
-  std::vector<decoding::Hypothesis> search(const decoding::SearchOptions& options,
-                                           std::int64_t first, std::int64_t count);
   std::vector<decoding::Hypothesis> draw();
-  /// Texts first to first + count - 1.
-  std::vector<decoding::Hypothesis> draw(std::int64_t first, std::int64_t count);
   std::vector<decoding::Hypothesis> resume(const decoding::StreamState& state);
   decoding::SamplingOptions sampling_options() const;
   /// Vectors that texts are written for; of a model that takes none 1.
