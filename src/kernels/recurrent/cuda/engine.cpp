@@ -7,6 +7,7 @@
 #include "kernels/recurrent/cuda/joined_step/few_rows.h"
 #include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "kernels/recurrent/cuda/stack_step/launch.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
@@ -148,6 +149,17 @@ std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {
   std::uintptr_t bits = 16;
   for (const void* pointer : pointers) bits |= reinterpret_cast<std::uintptr_t>(pointer);
   return 1u << std::countr_zero(bits);
+}
+
+bool joins_layers(const Run& run) {
+  const Engine& engine = run.engine;
+  const ForwardArgs& args = run.args;
+  const auto alignment =
+      alignment_of({args.y.data(), args.c0.data(), args.cn.data(), args.c_sequence.data()});
+  return is_layered(engine.descriptor, engine.rung) && !engine.rung.persistent() &&
+         engine.rung.fused_step && !run.context.tf32() && alignment == kCopyBytes &&
+         stack_step::wins(engine.descriptor, args.rows,
+                          runtime::cuda::gpu_of(run.context.stream()));
 }
 
 void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,

@@ -205,6 +205,10 @@ bool can_await_turns(const Run& run);
 /// writes in its first turns, at most all but two.
 void await_turns(const Run& run, std::int64_t lane, std::int64_t turns);
 
+/// Whether steps of all layers run together, each layer a step behind the one below.
+bool joins_layers(const Run& run);
+/// All steps of all layers that way, once the first one's input products are there.
+void run_stack_steps(const Run& run);
 /// The steps that a piece of one layer has, one after the other.
 void run_steps(const Run& run, std::int64_t layer, const Piece& piece);
 /// The turns of backward of one layer, a step after the other.

@@ -85,6 +85,9 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
   engine.lanes.begin(context);
   if (takes_halves(engine.descriptor, engine.rung, args.time)) {
     run_halves(run);
+  } else if (joins_layers(run)) {
+    multiply_inputs(run, 0, 0, {0, args.time});
+    run_stack_steps(run);
   } else {
     prepare_launches(run, 0);
     for_pieces(engine, args.time, true, [&](std::int64_t layer, const Piece& piece) {

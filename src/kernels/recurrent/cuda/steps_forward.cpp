@@ -1,9 +1,13 @@
+#include <vector>
+
 #include "kernels/recurrent/cuda/forward_places.h"
 #include "kernels/recurrent/cuda/joined_step/few_rows.h"
 #include "kernels/recurrent/cuda/joined_step/launch.h"
 #include "kernels/recurrent/cuda/reset_kernels.h"
 #include "kernels/recurrent/cuda/scaled_steps.h"
 #include "kernels/recurrent/cuda/sequence_kernels.h"
+#include "kernels/recurrent/cuda/stack_step/launch.h"
+#include "kernels/recurrent/cuda/stack_step/order.h"
 #include "runtime/cuda/check.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -32,6 +36,23 @@ class DirectionForward : ForwardPlaces {
 
   void run(const Piece& piece) const {
     for (std::int64_t s = piece.begin; s < piece.end; ++s) step(s, piece);
+  }
+
+  /// A step of a stack that takes those of its layers together.
+  stack_step::LayerStep layer_step(std::int64_t s) const {
+    stack_step::LayerStep step{};
+    step.state = reinterpret_cast<const float*>(h_at(s));
+    step.state_weights = static_cast<const float*>(state_product(s).right);
+    step.cell = cell_args(s, {0, walk_.steps});
+    if (layer_ > 0) {
+      step.input = reinterpret_cast<const float*>(run_.input_of(layer_)) +
+                   walk_.time_of(s) * rows_ * sizes_.hidden;
+      step.input_weights = static_cast<const float*>(input_product().right);
+      step.cell.input = nullptr;
+    }
+    step.drops = run_.drops(layer_);
+    step.dropout = run_.args.dropout.shifted(static_cast<std::uint32_t>(layer_));
+    return step;
   }
 
   void finish() const {
@@ -284,6 +305,37 @@ void run_steps(const Run& run, std::int64_t layer, const Piece& piece) {
   }
   for (std::int64_t d = 1; d < engine.sizes.directions; ++d) {
     engine.lanes.follow(lane, run.lane_of(layer, d));
+  }
+}
+
+void run_stack_steps(const Run& run) {
+  Engine& engine = run.engine;
+  const runtime::cuda::GpuProperties& gpu = runtime::cuda::gpu_of(run.context.stream());
+  const std::int64_t layers = engine.sizes.layers;
+  std::vector<DirectionForward> stack;
+  for (std::int64_t layer = 0; layer < layers; ++layer) stack.emplace_back(run, layer, 0).begin();
+  engine.lanes.join();
+  stack_step::StackStep kernel{};
+  kernel.rows = static_cast<int>(run.args.rows);
+  kernel.hidden = static_cast<int>(engine.sizes.hidden);
+  kernel.dropout = Rate(engine.descriptor.dropout);
+  kernel.row_ids = run.row_ids();
+  stack_step::StackOrder order(layers, run.args.rows, stack_step::kTileRows, run.args.time);
+  const std::int64_t most = stack_step::steps_at_a_time(kernel.hidden, gpu);
+  for (bool behind = false;; behind = true) {
+    const std::vector<stack_step::StackOrder::Step> steps = order.next(most);
+    if (steps.empty()) break;
+    kernel.count = 0;
+    for (const stack_step::StackOrder::Step& step : steps) {
+      stack_step::LayerStep& to = kernel.steps[kernel.count++];
+      to = stack[static_cast<std::size_t>(step.layer)].layer_step(step.number);
+      to.first_row = static_cast<int>(step.first_row);
+    }
+    stack_step::queue(engine.lanes.stream(0), behind, kernel);
+  }
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    engine.lanes.follow(run.lane_of(layer, 0), 0);
+    stack[static_cast<std::size_t>(layer)].finish();
   }
 }
 

@@ -1,6 +1,6 @@
 #include "kernels/matmul/cuda/by_parts/kernel.h"
-#include "kernels/matmul/cuda/by_parts/multipliers.h"
 #include "kernels/matmul/cuda/by_parts/right_factor.h"
+#include "kernels/matmul/cuda/by_parts/tile_of_c.h"
 #include "runtime/cuda/launch.h"
 
 namespace sluice::kernels::matmul::cuda::by_parts {
@@ -17,13 +17,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (threadIdx.x < kMultipliers) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));
-    Multiplier(args, stages).run();
+    Multiplier<LeftRows, TileOfC>(args, stages).run();
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kSplitterRegisters));
     if (args.right.depth_in_rows) {
-      RightFactor<true>(args, stages).run();
+      RightFactor<RightColumns<true>>(args, stages).run();
     } else {
-      RightFactor<false>(args, stages).run();
+      RightFactor<RightColumns<false>>(args, stages).run();
     }
   }
 }

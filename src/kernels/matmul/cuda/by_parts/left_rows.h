@@ -8,36 +8,51 @@ namespace sluice::kernels::matmul::cuda::by_parts {
 /// The left factor's parts of one instruction, as multiply_lines takes them.
 struct LeftParts {
   unsigned high[4], middle[4], low[4];
+
+  __device__ void put(int i, const PairParts& pair) {
+    high[i] = pair.high;
+    middle[i] = pair.middle;
+    low[i] = pair.low;
+  }
 };
+
+/// Products whose numbers are on their way at a time, and how deep these are.
+inline constexpr int kLeftProducts = 2, kLeftDepth = kLeftProducts * kProductDepth;
+/// Numbers of two rows as they are read.
+using LeftNumbers = float2[kLeftProducts][4];
+/// The first of a thread's two rows in its tile.
+__device__ inline int first_left_row() {
+  return static_cast<int>(threadIdx.x) / kWarpSize * 16 +
+         static_cast<int>(threadIdx.x) % kWarpSize / 4 * 2;
+}
+/// The first of its columns in each group of eight: of the depth, and of sums.
+__device__ inline int first_column() { return static_cast<int>(threadIdx.x) % 4 * 2; }
 
 /// The two rows of the left factor that a thread splits; the instruction's row l / 4 and the one 8
 /// below are rows next to each other, so that both may be read at a time.
 class LeftRows {
  public:
-  static constexpr int kProducts = 2;  ///< whose numbers are on their way at a time
-  static constexpr int kDepth = kProducts * kProductDepth;
-  /// As they are read: pairs along the rows of the data.
-  using Numbers = float2[kProducts][4];
+  using Work = by_parts::Work;
+  /// The first one.
+  using Place = int;
 
   __device__ explicit LeftRows(const Arguments& args)
       : factor_(args.left),
         rows_(args.m),
         depth_(args.k),
-        row_in_tile_(static_cast<int>(threadIdx.x) / kWarpSize * 16 +
-                     static_cast<int>(threadIdx.x) % kWarpSize / 4 * 2),
-        column_(static_cast<int>(threadIdx.x) % 4 * 2) {}
+        row_in_tile_(first_left_row()),
+        column_(first_column()) {}
 
-  /// The first one.
-  __device__ int row(const Work& work) const { return work.row + row_in_tile_; }
+  __device__ Place place(const Work& work) const { return work.row + row_in_tile_; }
 
-  /// Numbers from `depth` on; zeros beyond the factor.
-  __device__ void load(Numbers& x, int row, int depth) const {
-    const bool whole = factor_.aligned && row + 1 < rows_ && depth + kDepth <= depth_;
+  /// Numbers from `depth` on, pairs along the rows of the data; zeros beyond the factor.
+  __device__ void load(LeftNumbers& x, Place row, int depth) const {
+    const bool whole = factor_.aligned && row + 1 < rows_ && depth + kLeftDepth <= depth_;
     if (!whole) return load_guarded(x, row, depth);
     const std::int64_t step = factor_.depth_in_rows ? factor_.stride : 1;
     const float* from = at(row, depth + column_);
 #pragma unroll
-    for (int i = 0; i < kProducts; ++i) {
+    for (int i = 0; i < kLeftProducts; ++i) {
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const std::int64_t offset = (i * kProductDepth + q / 2 * 8) * step;
@@ -56,26 +71,21 @@ class LeftRows {
         first.y = second.x;
         second.x = swapped;
       }
-      put(parts, 2 * i, split_pair(first.x, first.y));
-      put(parts, 2 * i + 1, split_pair(second.x, second.y));
+      parts.put(2 * i, split_pair(first.x, first.y));
+      parts.put(2 * i + 1, split_pair(second.x, second.y));
     }
     return parts;
   }
 
  private:
-  __device__ static void put(LeftParts& parts, int i, const PairParts& pair) {
-    parts.high[i] = pair.high;
-    parts.middle[i] = pair.middle;
-    parts.low[i] = pair.low;
-  }
   __device__ const float* at(int row, int depth) const {
     return factor_.depth_in_rows ? factor_.data + depth * factor_.stride + row
                                  : factor_.data + row * factor_.stride + depth;
   }
-  __device__ void load_guarded(Numbers& x, int row, int depth) const {
+  __device__ void load_guarded(LeftNumbers& x, int row, int depth) const {
     const bool in_rows = factor_.depth_in_rows;
 #pragma unroll
-    for (int i = 0; i < kProducts; ++i) {
+    for (int i = 0; i < kLeftProducts; ++i) {
 #pragma unroll
       for (int q = 0; q < 4; q += 2) {
         const int first = depth + column_ + i * kProductDepth + q / 2 * 8;

@@ -4,19 +4,27 @@
 
 namespace sluice::kernels::matmul::cuda::by_parts {
 
-/// A warpgroup that multiplies: 64 rows of a tile.
+/// Of the 64 rows of a warpgroup, as multiply_lines leaves them.
+using Sums = float[64];
+
+/// A warpgroup that multiplies: 64 rows of a tile, whose left factor Rows reads and whose sums Sink
+/// takes.
+template <typename Rows, typename Sink>
 class Multiplier {
  public:
+  using Work = typename Rows::Work;
+  using Arguments = typename Work::Arguments;
+
   __device__ Multiplier(const Arguments& args, const Stages& stages)
-      : args_(args), stages_(stages), left_(args), group_(threadIdx.x / kWarpgroup) {}
+      : args_(args), stages_(stages), left_(args), sink_(args), group_(threadIdx.x / kWarpgroup) {}
 
   __device__ void run() {
     if (group_ == 1) give_turn();
     const int count = Work::count(args_);
     Work work(args_, blockIdx.x);
-    left_.load(next_, left_.row(work), work.depth_begin);
-    for (int i = blockIdx.x; i < count; i += gridDim.x) {
-      const int following = i + gridDim.x;
+    left_.load(next_, left_.place(work), work.depth_begin);
+    for (int i = blockIdx.x; i < count; i = Work::behind(i)) {
+      const int following = Work::behind(i);
       const Work after(args_, following < count ? following : i);
       run(work, after);
       work = after;
@@ -25,9 +33,7 @@ class Multiplier {
   }
 
  private:
-  /// Of the warpgroup's rows, as multiply_lines leaves them.
-  using Sums = float[64];
-  static constexpr int kSteps = kStageDepth / LeftRows::kDepth;  ///< in a stage
+  static constexpr int kSteps = kStageDepth / kLeftDepth;  ///< in a stage
 
   /// `after`: whose first numbers are on their way while sums are written.
   __device__ void run(const Work& work, const Work& after) {
@@ -35,17 +41,18 @@ class Multiplier {
 #pragma unroll
     for (float& sum : sums) sum = 0;
     const int stages = (work.depth_end - work.depth_begin + kStageDepth - 1) / kStageDepth;
-    const int row = left_.row(work), steps = stages * kSteps;
+    const typename Rows::Place place = left_.place(work);
+    const int steps = stages * kSteps;
 #pragma unroll 1
     for (int i = 0; i < steps; ++i) {
       const int step = i % kSteps;
       if (step == 0) wait_for_phase(stages_.filled(place_.stage), place_.parity);
-      LeftParts parts[LeftRows::kProducts];
+      LeftParts parts[kLeftProducts];
 #pragma unroll
-      for (int j = 0; j < LeftRows::kProducts; ++j) parts[j] = left_.split(next_[j]);
+      for (int j = 0; j < kLeftProducts; ++j) parts[j] = left_.split(next_[j]);
       const bool last = i + 1 == steps;
-      left_.load(next_, last ? left_.row(after) : row,
-                 last ? after.depth_begin : work.depth_begin + (i + 1) * LeftRows::kDepth);
+      left_.load(next_, last ? left_.place(after) : place,
+                 last ? after.depth_begin : work.depth_begin + (i + 1) * kLeftDepth);
       multiply(added, parts, stages_.at(place_.stage) + step * (kLineBytes / kSteps));
       if (step == kSteps - 1) {
         if (threadIdx.x % kWarpSize == 0) arrive(stages_.emptied(place_.stage));
@@ -54,19 +61,19 @@ class Multiplier {
 #pragma unroll
       for (int j = 0; j < 64; ++j) sums[j] += added[j];
     }
-    write(work, row, sums);
+    sink_.write(work, place, sums);
   }
 
   /// Tensor cores cut off where they add, which shows in long sums (of positive terms 50 times
   /// float32's own error at a depth of 4096): so they add up 32 of the depth, the smallest terms
   /// first, and these sums are added with rounding.
-  __device__ void multiply(Sums& to, const LeftParts (&left)[LeftRows::kProducts],
+  __device__ void multiply(Sums& to, const LeftParts (&left)[kLeftProducts],
                            std::uint32_t stage) const {
     // While one group adds and splits, the tensor cores have the other's products.
     take_turn();
     begin_products();
 #pragma unroll
-    for (int i = 0; i < LeftRows::kProducts; ++i) {
+    for (int i = 0; i < kLeftProducts; ++i) {
       const std::uint64_t high = lines_at(stage + i * kProductBytes);
       const std::uint64_t middle = high + (Stages::kPartBytes >> 4);
       const std::uint64_t low = middle + (Stages::kPartBytes >> 4);
@@ -77,7 +84,7 @@ class Multiplier {
       multiply_lines(to, left[i].high, middle, 1);
     }
 #pragma unroll
-    for (int i = 0; i < LeftRows::kProducts; ++i) {
+    for (int i = 0; i < kLeftProducts; ++i) {
       multiply_lines(to, left[i].high, lines_at(stage + i * kProductBytes), 1);
     }
     end_products();
@@ -92,80 +99,12 @@ class Multiplier {
     asm volatile("bar.arrive %0, %1;" ::"r"(2 - group_), "n"(kMultipliers) : "memory");
   }
 
-  /// Of a thread's sums in c, pairs of numbers in two rows.
-  struct Place {
-    float* c;
-    int row, column;
-  };
-  /// Calls action(to, sum) for each pair if all of the tile is in c and pairs may be read and
-  /// written at a time.
-  template <typename Action>
-  __device__ void for_pairs(const Place& place, Sums& sums, const Action& action) const {
-#pragma unroll
-    for (int q = 0; q < 2; ++q) {
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        action(reinterpret_cast<float2*>(place.c + q * args_.c_stride + i * 8),
-               reinterpret_cast<float2&>(sums[4 * i + 2 * q]));
-      }
-    }
-  }
-  /// Calls action(to, sum) for each number that is in c.
-  template <typename Action>
-  __device__ void for_numbers(const Place& place, Sums& sums, const Action& action) const {
-#pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      if (place.row + q >= args_.m) continue;
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        const int column = i / 2 * 8 + i % 2;
-        if (place.column + column >= args_.n) continue;
-        action(place.c + q * args_.c_stride + column, sums[i / 2 * 4 + 2 * q + i % 2]);
-      }
-    }
-  }
-
-  __device__ void write(const Work& work, int row, Sums& sums) const {
-    const int column = work.column + static_cast<int>(threadIdx.x) % 4 * 2;
-    const Place place{args_.c + work.split * args_.c_step + row * args_.c_stride + column, row,
-                      column};
-    const bool whole =
-        args_.c_aligned && work.row + kTile <= args_.m && work.column + kTile <= args_.n;
-#pragma unroll
-    for (float& sum : sums) sum *= args_.alpha;
-    if (args_.beta != 0) {
-      if (whole) {
-        for_pairs(place, sums, [&](const float2* c, float2& sum) {
-          const float2 before = *c;
-          sum.x += args_.beta * before.x;
-          sum.y += args_.beta * before.y;
-        });
-      } else {
-        for_numbers(place, sums, [&](const float* c, float& sum) { sum += args_.beta * *c; });
-      }
-    }
-    if (args_.bias != nullptr) add_bias(column, sums);
-    if (whole) {
-      for_pairs(place, sums, [](float2* c, const float2& sum) { *c = sum; });
-    } else {
-      for_numbers(place, sums, [](float* c, const float& sum) { *c = sum; });
-    }
-  }
-  __device__ void add_bias(int column, Sums& sums) const {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int at = column + i / 2 * 8 + i % 2;
-      const float bias = at < args_.n ? __ldg(args_.bias + at) : 0;
-      sums[i / 2 * 4 + i % 2] += bias;
-      sums[i / 2 * 4 + 2 + i % 2] += bias;
-    }
-  }
-
   const Arguments& args_;
   const Stages& stages_;
-  const LeftRows left_;
+  const Rows left_;
+  const Sink sink_;
   const int group_;
-  LeftRows::Numbers next_;  ///< on their way
+  LeftNumbers next_;  ///< on their way
   StagePlace place_;
 };
 

@@ -5,21 +5,68 @@
 
 namespace sluice::kernels::matmul::cuda::by_parts {
 
+/// Numbers of a column that follow each other in the depth: 16 bytes of each part.
+inline constexpr int kPiece = 8, kPieceBytes = 16;
+
+/// Of a number at a multiple of 16 bytes and those behind it.
+__device__ inline void load_piece(float (&x)[kPiece], const float* from) {
+  const auto* fours = reinterpret_cast<const float4*>(from);
+  const float4 first = __ldg(fours), second = __ldg(fours + 1);
+  x[0] = first.x, x[1] = first.y, x[2] = first.z, x[3] = first.w;
+  x[4] = second.x, x[5] = second.y, x[6] = second.z, x[7] = second.w;
+}
+
+/// Where the columns of a product's right factor come from.
+template <bool kInRows>
+class RightColumns {
+ public:
+  using Work = by_parts::Work;
+  /// Whether columns lie next to each other in memory, else the depth.
+  static constexpr bool kDepthInRows = kInRows;
+
+  __device__ explicit RightColumns(const Arguments& args) : args_(args) {}
+
+  /// A piece of a column of the tile, from `depth` in the stage on; zeros beyond the factor.
+  __device__ void load(float (&x)[kPiece], const Steps<Work>& at, int column, int depth) const {
+    const Factor& factor = args_.right;
+    column += at.work().column;
+    depth += at.depth();
+    load(x,
+         kDepthInRows ? factor.data + depth * factor.stride + column
+                      : factor.data + column * factor.stride + depth,
+         at.ended() || column >= args_.n ? 0 : args_.k - depth);
+  }
+
+ private:
+  /// `there`: how many there are.
+  __device__ void load(float (&x)[kPiece], const float* from, int there) const {
+    const std::int64_t step = kDepthInRows ? args_.right.stride : 1;
+    if (!kDepthInRows && there >= kPiece && args_.right.aligned) return load_piece(x, from);
+#pragma unroll
+    for (int q = 0; q < kPiece; ++q, from += step) x[q] = q < there ? __ldg(from) : 0;
+  }
+
+  const Arguments& args_;
+};
+
 /// The warpgroup that splits the right factor into stages. Lanes take columns next to each other if
 /// those lie next to each other in memory, else pieces of a column; neither meets another one's
 /// bank in shared memory.
-template <bool kDepthInRows>
+template <typename Columns>
 class RightFactor {
  public:
+  using Work = typename Columns::Work;
+  using Arguments = typename Work::Arguments;
+
   __device__ RightFactor(const Arguments& args, const Stages& stages)
-      : args_(args), stages_(stages) {
+      : args_(args), stages_(stages), columns_(args) {
     const int warp = threadIdx.x % kWarpgroup / kWarpSize, lane = threadIdx.x % kWarpSize;
     column_ = kDepthInRows ? warp * kWarpSize + lane : warp * kColumns + lane / kLanes;
     piece_ = kDepthInRows ? 0 : lane % kLanes;
   }
 
   __device__ void run() {
-    Steps ahead(args_);
+    Steps<Work> ahead(args_);
     float x[kAtOnce][kPiece];
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) load(x[j], ahead, j);
@@ -42,8 +89,7 @@ class RightFactor {
   }
 
  private:
-  /// Numbers of a column that follow each other in the depth: 16 bytes of each part.
-  static constexpr int kPiece = 8, kPieceBytes = 16;
+  static constexpr bool kDepthInRows = Columns::kDepthInRows;
   /// That a thread has of a stage, and that are on their way to it at a time.
   static constexpr int kPieces = kTile * kStageDepth / kPiece / kWarpgroup, kAtOnce = 4;
   /// Lanes that share a column, and columns of a warp then.
@@ -53,28 +99,8 @@ class RightFactor {
   static constexpr int kDepthStep = kDepthInRows ? kPiece : 0;
 
   /// A thread's i-th piece of a stage.
-  __device__ void load(float (&x)[kPiece], const Steps& at, int i) const {
-    const Factor& factor = args_.right;
-    const int column = at.work().column + column_ + i * kColumnStep;
-    const int depth = at.depth() + piece_ * kPiece + i * kDepthStep;
-    load(x,
-         kDepthInRows ? factor.data + depth * factor.stride + column
-                      : factor.data + column * factor.stride + depth,
-         at.ended() || column >= args_.n ? 0 : args_.k - depth);
-  }
-
-  /// `there`: how many there are; zeros stand for the others.
-  __device__ void load(float (&x)[kPiece], const float* from, int there) const {
-    const std::int64_t step = kDepthInRows ? args_.right.stride : 1;
-    if (!kDepthInRows && there >= kPiece && args_.right.aligned) {
-      const auto* fours = reinterpret_cast<const float4*>(from);
-      const float4 first = __ldg(fours), second = __ldg(fours + 1);
-      x[0] = first.x, x[1] = first.y, x[2] = first.z, x[3] = first.w;
-      x[4] = second.x, x[5] = second.y, x[6] = second.z, x[7] = second.w;
-      return;
-    }
-#pragma unroll
-    for (int q = 0; q < kPiece; ++q, from += step) x[q] = q < there ? __ldg(from) : 0;
+  __device__ void load(float (&x)[kPiece], const Steps<Work>& at, int i) const {
+    columns_.load(x, at, column_ + i * kColumnStep, piece_ * kPiece + i * kDepthStep);
   }
 
   __device__ void store(const float (&x)[kPiece], int i) const {
@@ -97,6 +123,7 @@ class RightFactor {
 
   const Arguments& args_;
   const Stages& stages_;
+  const Columns columns_;
   int column_, piece_;  ///< of the thread's first piece, in the stage
   StagePlace place_;
 };

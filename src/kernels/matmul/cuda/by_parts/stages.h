@@ -12,8 +12,11 @@ namespace sluice::kernels::matmul::cuda::by_parts {
 inline constexpr int kMultipliers = 2 * kWarpgroup, kThreads = kMultipliers + kWarpgroup;
 inline constexpr int kWarpSize = 32;
 
-/// A block's work: a tile of c, and the depth that it adds up.
+/// A block's work: a tile of c, and the depth that it adds up. Other problems have works of their
+/// own, which say the same of what they have.
 struct Work {
+  using Arguments = by_parts::Arguments;
+
   int row, column;  ///< the first of the tile
   int split, depth_begin, depth_end;
 
@@ -35,11 +38,16 @@ struct Work {
   __host__ __device__ static int count(const Arguments& args) {
     return (args.m + kTile - 1) / kTile * ((args.n + kTile - 1) / kTile) * args.splits;
   }
+  /// The block's work after that.
+  __device__ static int behind(int index) { return index + static_cast<int>(gridDim.x); }
 };
 
 /// The stages of a block's work, one tile after the other.
+template <typename Work>
 class Steps {
  public:
+  using Arguments = typename Work::Arguments;
+
   __device__ explicit Steps(const Arguments& args)
       : args_(args), index_(static_cast<int>(blockIdx.x)), work_(args, index_) {
     depth_ = work_.depth_begin;
@@ -52,7 +60,7 @@ class Steps {
   __device__ void advance() {
     depth_ += kStageDepth;
     if (depth_ < work_.depth_end) return;
-    index_ += static_cast<int>(gridDim.x);
+    index_ = Work::behind(index_);
     if (ended()) return;
     work_ = Work(args_, index_);
     depth_ = work_.depth_begin;
