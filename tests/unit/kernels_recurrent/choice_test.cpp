@@ -60,6 +60,7 @@ constexpr Chosen kChosen[]{
     {1024, 8, "persistent-grid", "persistent-grid"},
     {1024, 70, "persistent-wide", "persistent-wide"},
     {2048, 32, "persistent-streamed", "persistent-wide"},
+    {4096, 32, "persistent-streamed-forward", "persistent-streamed"},
 };
 
 /// Plans by name.

@@ -13,6 +13,9 @@
 namespace sluice::kernels::recurrent::testing {
 namespace {
 
+constexpr std::string_view kBothPasses = "persistent-streamed",
+                           kForwardAlone = "persistent-streamed-forward";
+
 std::string parameter_name(
     const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
   return fmt::format("{}_{}", std::get<0>(parameter.param),
@@ -23,7 +26,7 @@ std::string parameter_name(
 /// don't fit on chip: only on devices that have them.
 class RecurrentStreamed : public OnCandidate<std::tuple<const char*, DType>> {
  protected:
-  RecurrentStreamed() : OnCandidate("persistent-streamed") {}
+  RecurrentStreamed() : OnCandidate(kBothPasses) {}
 
   Descriptor layer_of(CellType cell, std::int64_t hidden, std::int64_t rows) {
     Descriptor d;
@@ -79,6 +82,27 @@ TEST_P(RecurrentStreamed, EqualsOracleWithSlotsBesideTiles) {
   compare(layer_of(CellType::kGru, 2816, 32), 2);
 }
 
+// Wider layers, whose blocks multiply the whole depth, and whose weights the second cache may not
+// hold.
+TEST_P(RecurrentStreamed, EqualsOracleWithWholeDepthInABlock) {
+  compare(layer_of(CellType::kLstm, draw(2113, 2500), 32), 3);
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    Descriptor inference = layer_of(cell, draw(2905, 3168), 32);
+    inference.training = false;
+    compare(inference, 3);
+  }
+}
+
+// Steps back are kernels of their own, which read what the launch has left.
+TEST_P(RecurrentStreamed, EqualsOracleForward) {
+  take(kForwardAlone);
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    for (const std::int64_t rows : {1, 8, 20, 32}) compare(layer_of(cell, draw(1, 300), rows), 5);
+  }
+  compare(layer_of(CellType::kLstm, 2560, 16), 3);
+  compare(layer_of(CellType::kGru, draw(2881, 2944), 16), 2);
+}
+
 TEST_P(RecurrentStreamed, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kGru, 2880, 32);
   layer.time = 2;
@@ -90,13 +114,21 @@ TEST_P(RecurrentStreamed, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal(layer), "2881 units are more than its blocks multiply");
   layer.training = false;
   EXPECT_EQ(refusal(layer), std::nullopt);
-  layer.hidden = 2905;
-  EXPECT_EQ(refusal(layer), "2905 units are more than its blocks multiply");
+  layer.hidden = 3169;
+  EXPECT_EQ(refusal(layer), "3169 units are more than its blocks multiply");
   layer.cell = CellType::kLstm;
-  layer.hidden = 2112;
+  layer.hidden = 4224;
   EXPECT_EQ(refusal(layer), std::nullopt);
-  layer.hidden = 2113;
-  EXPECT_EQ(refusal(layer), "2113 units are more than its blocks multiply");
+  layer.hidden = 4225;
+  EXPECT_EQ(refusal(layer), "4225 units are more than its blocks multiply");
+  layer.training = true;
+  layer.hidden = 2881;
+  EXPECT_EQ(refusal(layer), "2881 units are more than its blocks multiply");
+  take(kForwardAlone);
+  EXPECT_EQ(refusal(layer), std::nullopt);
+  layer.training = false;
+  EXPECT_EQ(refusal(layer), "it differs from the launch of both passes in backward alone");
+  take(kBothPasses);
   layer.hidden = 512;
   layer.directions = 2;
   EXPECT_EQ(refusal(layer), "it runs one direction");

@@ -117,16 +117,18 @@ std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const De
   return refuse_persistent<persistent::refuse>(descriptor, device);
 }
 
-/// Where backward's weights don't stay on chip, or better don't.
-std::optional<std::string> refuse_persistent_forward(const Descriptor& descriptor,
-                                                     const Device& device) {
-  if (!descriptor.training) return "it differs from persistent-wide in backward alone";
+/// Where backward's weights don't stay on chip, or better don't: forward is a launch that
+/// `refuse_launch` knows.
+template <decltype(persistent::refuse)& refuse_launch>
+std::optional<std::string> refuse_forward_alone(const Descriptor& descriptor,
+                                                const Device& device) {
+  if (!descriptor.training) return "it differs from the launch of both passes in backward alone";
   // Asked here because recurrent dropout is nothing to inference, which the launch is asked for.
   if (auto reason = refuse_extras(descriptor)) return reason;
   if (descriptor.layers * descriptor.directions > 1) {
     return "backward step by step is faster with layers or directions beside each other";
   }
-  return refuse_spread<wide::refuse>(in_inference(descriptor), device);
+  return refuse_spread<refuse_launch>(in_inference(descriptor), device);
 }
 
 template <const Rung& rung>
@@ -164,7 +166,8 @@ constexpr std::array kList{
     rung<kPersistentWideCluster>(refuse_wide_cluster),
     rung<kPersistentWide>(refuse_spread<wide::refuse>),
     rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),
-    rung<kPersistentForward>(refuse_persistent_forward),
+    rung<kPersistentForward>(refuse_forward_alone<wide::refuse>),
+    rung<kPersistentStreamedForward>(refuse_forward_alone<streamed::refuse>),
     Candidate{projected::kName, false, projected::refuse, projected::make_plan},
     rung<kGraph>(refuse_any),
     rung<kFusedStep>(refuse_fused_step),

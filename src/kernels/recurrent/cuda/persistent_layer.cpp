@@ -103,7 +103,12 @@ void launch(const Run& run, std::int64_t layer, const LaunchQueue& queue, const 
   } else if (residence == Residence::kGrid) {
     persistent_grid::launch(queue, engine.descriptor, args, run.workspace<void>(exchange));
   } else if (residence == Residence::kStreamed) {
-    streamed::launch(queue, run.kind(), args, run.workspace<void>(exchange));
+    if constexpr (kForward) {
+      streamed::launch(queue, run.kind(), args, !engine.rung.persistent_backward(),
+                       run.workspace<void>(exchange));
+    } else {
+      streamed::launch(queue, run.kind(), args, run.workspace<void>(exchange));
+    }
   } else if (engine.sizes.norms) {
     persistent::launch(queue, run.kind(), engine.descriptor, run.abreast(),
                        with_norm(run, layer, args));

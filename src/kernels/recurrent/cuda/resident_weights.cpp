@@ -116,14 +116,21 @@ PassBytes resident_weight_bytes(const Descriptor& descriptor, const Rung& rung) 
 }
 
 PassBytes exchange_bytes(const Descriptor& descriptor, const Rung& rung) {
-  const auto of_either = [&](Residence residence) -> std::int64_t {
-    if (residence == Residence::kWide) return wide::exchange_bytes(descriptor);
-    return residence == Residence::kStreamed ? streamed::exchange_bytes(descriptor) : 0;
-  };
-  PassBytes bytes{of_either(rung.forward), descriptor.training ? of_either(rung.backward) : 0};
+  PassBytes bytes{};
+  if (rung.forward == Residence::kWide) bytes.forward = wide::exchange_bytes(descriptor);
   if (rung.forward == Residence::kGrid) {
     bytes.forward = persistent_grid::forward_exchange_bytes(descriptor);
-    if (descriptor.training) bytes.backward = persistent_grid::backward_exchange_bytes(descriptor);
+  }
+  if (rung.forward == Residence::kStreamed) {
+    bytes.forward = streamed::forward_exchange_bytes(descriptor);
+  }
+  if (!descriptor.training) return bytes;
+  if (rung.backward == Residence::kWide) bytes.backward = wide::exchange_bytes(descriptor);
+  if (rung.backward == Residence::kGrid) {
+    bytes.backward = persistent_grid::backward_exchange_bytes(descriptor);
+  }
+  if (rung.backward == Residence::kStreamed) {
+    bytes.backward = streamed::backward_exchange_bytes(descriptor);
   }
   return bytes;
 }

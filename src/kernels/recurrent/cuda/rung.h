@@ -99,6 +99,8 @@ inline constexpr Rung kPersistentWide =
     persistent_rung("persistent-wide", Residence::kWide, Residence::kWide);
 inline constexpr Rung kPersistentStreamed =
     persistent_rung("persistent-streamed", Residence::kStreamed, Residence::kStreamed);
+inline constexpr Rung kPersistentStreamedForward =
+    persistent_rung("persistent-streamed-forward", Residence::kStreamed, Residence::kNone);
 inline constexpr Rung kPersistentForward =
     persistent_rung("persistent-forward", Residence::kWide, Residence::kNone);
 

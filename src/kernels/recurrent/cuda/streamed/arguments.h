@@ -13,16 +13,20 @@ using persistent::LayerBackward;
 using persistent::LayerForward;
 
 /// Blocks that share the depth of products: so that what each reads of the exchange, in backward
-/// that of all gates, is less than what it reads of weights.
+/// that of all gates, is less than what it reads of weights. In forward a layer of which two blocks
+/// can't multiply all gates of both has blocks that multiply the whole depth: most of its weights
+/// come from memory in each step, for which values are few.
 inline constexpr int kForwardCluster = 2, kBackwardCluster = 4;
-/// Rows of the batch at most, units (or gates of as many) of a chunk of the depth, of which a line
-/// has half, and pairs of units that a block may own.
-inline constexpr int kMostRows = 32, kChunkUnits = 128, kLineUnits = 64, kMostPairs = 12;
-/// Warpgroups: two multiply, three evaluate cells, of the last a warp announces, one copies values
-/// and one weights.
-inline constexpr int kProductGroups = 2, kCellGroups = 3, kThreads = 768;
-inline constexpr int kProductWarps = 4 * kProductGroups, kCellWarps = 4 * kCellGroups;
-inline constexpr int kCellThreads = 128 * kCellGroups;
+/// Rows of the batch at most, and units (or gates of as many) of a chunk of the depth, of which a
+/// line has half.
+inline constexpr int kMostRows = 32, kChunkUnits = 128, kLineUnits = 64;
+/// Warpgroups: two multiply, three or four evaluate cells, of the last a warp announces, one copies
+/// values and one weights.
+inline constexpr int kProductGroups = 2, kProductWarps = 4 * kProductGroups;
+constexpr int block_threads(int cell_groups) { return 128 * (kProductGroups + cell_groups + 1); }
+/// Of those that evaluate cells; and pairs of units that a warp evaluates, of eight rows, and so a
+/// block for each of them.
+inline constexpr int kFewCellGroups = 3, kMoreCellGroups = 4, kWarpPairs = 4;
 /// Chunks of the depth whose weights are in registers, fewer where sums are beside tiles; a block
 /// has no fewer chunks.
 constexpr int register_chunks(bool beside) { return beside ? 2 : 3; }
@@ -38,9 +42,10 @@ inline constexpr int kMostRing = 40, kMostWeightRing = 8;
 
 /// How a layer lies on the GPU.
 struct Geometry {
+  std::int32_t cell_groups;     ///< warpgroups that evaluate cells
   std::int32_t chunks;          ///< that have all units
   std::int32_t depth_chunks;    ///< that the exchange has: `chunks`, or of each gate as many
-  std::int32_t cluster;         ///< blocks: kForwardCluster or kBackwardCluster
+  std::int32_t cluster;         ///< blocks that share the depth
   std::int32_t clusters;        ///< that work on the layer
   std::int32_t depth;           ///< chunks that a block multiplies
   std::int32_t pairs;           ///< of units that a block owns
@@ -49,10 +54,14 @@ struct Geometry {
   std::int32_t ring;            ///< chunks of values
   std::int32_t streamed;        ///< chunks whose weights come anew in each step, of the others
   std::int32_t weight_ring;     ///< of these
+  std::int32_t kept;            ///< of these, that the second cache is to keep; 0: no matter which
   std::uint64_t streamed_ones;  ///< which they are, a bit each
+  bool saved_by_gate;           ///< forward leaves `saved` as [time, rows, 4, H]
   std::byte* exchange;          ///< [2][depth chunk][half][line][64 units], zero at the beginning
   std::uint32_t* counters;      ///< [chunk], zero at the beginning
 
+  constexpr int cell_warps() const { return 4 * cell_groups; }
+  constexpr int cell_threads() const { return 128 * cell_groups; }
   constexpr int units() const { return 2 * pairs; }
   constexpr int blocks() const { return cluster * clusters; }
   constexpr int half_bytes() const { return lines * 128; }

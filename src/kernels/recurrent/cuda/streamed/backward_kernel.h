@@ -7,7 +7,7 @@
 namespace sluice::kernels::recurrent::cuda::streamed {
 
 template <typename Cell, typename T>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(block_threads(kFewCellGroups), 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
                     const __grid_constant__ Geometry geometry) {
   extern __shared__ __align__(1024) std::byte shared[];
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     cell.finish(steps);
   };
-  run_block<T, false>(args.weights[0], geometry, args.extent, part, memory, barriers,
-                      shared_address(shared), products, evaluate_cells);
+  run_block<T, kFewCellGroups, false>(args.weights[0], geometry, args.extent, part, memory,
+                                      barriers, shared_address(shared), products, evaluate_cells);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::streamed

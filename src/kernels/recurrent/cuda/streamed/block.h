@@ -38,7 +38,7 @@ struct Barriers {
       begin_barrier(weights_empty(i), kProductWarps);
     }
     for (int i = 0; i < 2; ++i) begin_barrier(sums(i), 1);
-    begin_barrier(written(), kCellWarps);
+    begin_barrier(written(), geometry.cell_warps());
     begin_barrier(resident(), 1);
     publish_barriers();
     for (int i = 0; i < 2; ++i) arrive_and_expect(sums(i), geometry.sums_bytes());
@@ -129,8 +129,30 @@ __device__ inline void copy_values(const Geometry& geometry, const Extent& exten
   }
 }
 
+/// How long the second cache is to keep what a copy reads: longer than all else, or not at all.
+__device__ inline std::uint64_t keep_in_cache() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline std::uint64_t leave_cache() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline void copy_by_policy(std::uint32_t to, const void* from, int bytes,
+                                      std::uint32_t barrier, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
 /// The thread that copies weights: first those that stay, then in every step those that don't, as
-/// soon as there is a place in the ring, whether values have come or not.
+/// soon as there is a place in the ring, whether values have come or not. Of weights that the
+/// second cache has no room for it keeps the first ones; in the last step none, for what comes
+/// after.
 __device__ inline void copy_weights(const Geometry& geometry, const std::byte* weights,
                                     std::uint32_t shared, const BlockMemory& memory,
                                     const Barriers& barriers, int count) {
@@ -150,15 +172,22 @@ __device__ inline void copy_weights(const Geometry& geometry, const std::byte* w
     to += bytes;
   }
   if (geometry.streamed == 0) return;
+  const std::uint64_t keep = keep_in_cache(), leave = leave_cache();
   RingPlace place;
   for (int number = 0; number < count; ++number) {
+    int kept = number + 1 < count ? geometry.kept : 0;
     for (int i = 0; i < geometry.others(); ++i) {
       if (!geometry.is_streamed(i)) continue;
       wait_for_phase(barriers.weights_empty(place.stage), place.parity ^ 1);
       arrive_and_expect(barriers.weights_full(place.stage), bytes);
-      copy_bytes(shared + memory.weight_ring + place.stage * bytes,
-                 others + static_cast<std::int64_t>(i) * bytes, bytes,
-                 barriers.weights_full(place.stage));
+      const std::uint32_t to = shared + memory.weight_ring + place.stage * bytes;
+      const std::byte* from = others + static_cast<std::int64_t>(i) * bytes;
+      if (geometry.kept == 0) {
+        copy_bytes(to, from, bytes, barriers.weights_full(place.stage));
+      } else {
+        copy_by_policy(to, from, bytes, barriers.weights_full(place.stage),
+                       kept-- > 0 ? keep : leave);
+      }
       place.next(geometry.weight_ring);
     }
   }

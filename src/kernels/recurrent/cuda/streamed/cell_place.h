@@ -20,15 +20,15 @@ class CellPlace {
   __device__ CellPlace(const Extent& extent, const Geometry& geometry, const Part& part,
                        const std::byte* sums)
       : extent_(extent), geometry_(geometry) {
-    const int thread = static_cast<int>(threadIdx.x) % kCellThreads, warp = thread / 32;
-    const int lane = thread % 32, pair = warp % kCellGroups * 4 + lane / 8;
-    row_ = warp / kCellGroups * 8 + lane % 8;
+    const int thread = static_cast<int>(threadIdx.x) % geometry.cell_threads(), warp = thread / 32;
+    const int lane = thread % 32, pair = warp % geometry.cell_groups * kWarpPairs + lane / 8;
+    row_ = warp / geometry.cell_groups * 8 + lane % 8;
     unit_ = part.first_unit + 2 * pair;
     exists_ = pair < geometry.pairs && row_ < extent.rows && unit_ < extent.hidden;
     even_ = extent.hidden % 2 == 0;
     if (exists_) length_ = extent.lengths ? extent.lengths[row_] : extent.time;
     sums_ = sums + row_ / 8 * geometry.slots * 64 + pair * 64 + row_ % 8 * 8;
-    written_ = geometry.exchange + unit_ / kLineUnits * geometry.half_bytes() + row_ * 128 +
+    written_ = unit_ / kLineUnits * geometry.half_bytes() + row_ * 128 +
                (unit_ % kLineUnits / 8 ^ row_ % 8) * 16 + unit_ % 8 * 2;
   }
 
@@ -42,8 +42,7 @@ class CellPlace {
   __device__ std::int64_t at(int index) const { return gate_at<1>(index); }
   template <int kGates>
   __device__ std::int64_t gate_at(int index) const {
-    const std::int64_t line = static_cast<std::int64_t>(index) * extent_.rows + row_;
-    return line * kGates * extent_.hidden + unit_;
+    return wide::multiply_wide(index * extent_.rows + row_, kGates * extent_.hidden, unit_);
   }
 
   template <typename V>
@@ -76,13 +75,15 @@ class CellPlace {
     store_units(to, both);
   }
 
-  /// What all blocks of the cluster have summed up for a slot of the pair's, `slot` pairs further.
-  template <int kCluster>
+  /// What all blocks of the cluster, up to kMostBlocks, have summed up for a slot of the pair's,
+  /// `slot` pairs further.
+  template <int kMostBlocks>
   __device__ float2 sum(int number, int slot) const {
     const std::byte* from = sums_ + number % 2 * geometry_.sums_bytes() + slot * 64;
     float2 sum = *reinterpret_cast<const float2*>(from);
 #pragma unroll
-    for (int i = 1; i < kCluster; ++i) {
+    for (int i = 1; i < kMostBlocks; ++i) {
+      if (i == geometry_.cluster) break;
       const float2 part = *reinterpret_cast<const float2*>(from + i * geometry_.part_bytes());
       sum.x += part.x;
       sum.y += part.y;
@@ -92,16 +93,16 @@ class CellPlace {
   /// Writes what is handed on as `number`-th values: `plane` is the gate.
   __device__ void hand_on(int number, int plane, std::uint32_t values) const {
     const int chunk = number % 2 * geometry_.depth_chunks + plane * geometry_.chunks;
-    *reinterpret_cast<std::uint32_t*>(written_ + chunk * geometry_.chunk_bytes()) = values;
+    std::byte* to = geometry_.exchange + (written_ + chunk * geometry_.chunk_bytes());
+    *reinterpret_cast<std::uint32_t*>(to) = values;
   }
 
  private:
   const Extent& extent_;
   const Geometry& geometry_;
-  int row_, unit_, length_ = 0;
+  int row_, unit_, length_ = 0, written_;
   bool exists_, even_;
   const std::byte* sums_;
-  std::byte* written_;
 };
 
 /// The turns of the warps that evaluate cells: waiting for sums, and telling that values are
@@ -114,7 +115,7 @@ class CellTurns {
   __device__ void wait_for_sums(int number) const {
     wait_for_phase(barriers_.sums(number % 2), number / 2 % 2);
     // Those of the turn after the next one can't come before all blocks have these.
-    if (threadIdx.x % kCellThreads == 0) {
+    if (threadIdx.x == 128 * kProductGroups) {
       arrive_and_expect(barriers_.sums(number % 2), geometry_.sums_bytes());
     }
   }

@@ -14,11 +14,9 @@ class ForwardCell {
       bias_hn_[u] = c_[u] = 0;
       store(h_ + u, 0);
 #pragma unroll
-      for (int g = 0; g < Cell::kGates; ++g) bias_[u][g] = inputs_[g][u] = 0;
+      for (int g = 0; g < Cell::kGates; ++g) inputs_[g][u] = 0;
       if (!place.exists() || !place.has_unit(u)) continue;
       const int unit = place.unit() + u;
-#pragma unroll
-      for (int g = 0; g < Cell::kGates; ++g) bias_[u][g] = args.bias[g * args.extent.hidden + unit];
       if (!Cell::kHasCellState) bias_hn_[u] = args.bias_hn[0][unit];
       if (args.h0) h_[u] = static_cast<const T*>(args.h0)[place.at(0) + u];
       if (Cell::kHasCellState && args.c0) c_[u] = args.c0[place.at(0) + u];
@@ -26,13 +24,24 @@ class ForwardCell {
     if (training()) write_state(0);
   }
 
-  /// Begins to read what the step at that time takes.
+  /// Reads what the step at that time takes: ahead of its sums, so that nothing waits for it, nor
+  /// has to keep the biases.
   __device__ void read(int time) {
     if (time >= place_.length()) return;
     const float* from = args_.input + place_.template gate_at<Cell::kGates>(time);
+    int unit = place_.unit();
+    // Worked out anew each time: there are no registers to keep addresses in.
+    asm volatile("" : "+r"(unit));
+    const float* bias = args_.bias + unit;
+    float biases[Cell::kGates][kCells]{};
 #pragma unroll
     for (int g = 0; g < Cell::kGates; ++g) {
       place_.load_units(from + g * args_.extent.hidden, inputs_[g]);
+      place_.load_units(bias + g * args_.extent.hidden, biases[g]);
+    }
+#pragma unroll
+    for (int g = 0; g < Cell::kGates; ++g) {
+      for (int u = 0; u < kCells; ++u) inputs_[g][u] += biases[g][u];
     }
   }
   __device__ void hand_on(int number) const {
@@ -57,7 +66,7 @@ class ForwardCell {
     for (int u = 0; u < kCells; ++u) {
       float x[Cell::kGates], gates[Cell::kSaved];
 #pragma unroll
-      for (int g = 0; g < Cell::kGates; ++g) x[g] = inputs_[g][u] + bias_[u][g];
+      for (int g = 0; g < Cell::kGates; ++g) x[g] = inputs_[g][u];
       Cell::evaluate(x, products[u], bias_hn_[u], gates);
       saved_[u] = persistent::Four<T>(gates).bits;
       if (!active_ || !place_.has_unit(u)) continue;
@@ -73,7 +82,15 @@ class ForwardCell {
     if (!training()) return;
     write_state(time + 1);
     if (!active_) return;
-    place_.store_units(static_cast<uint2*>(args_.saved[0]) + place_.at(time), saved_);
+    if (!geometry_.saved_by_gate) {
+      place_.store_units(static_cast<uint2*>(args_.saved[0]) + place_.at(time), saved_);
+      return;
+    }
+    T* to = static_cast<T*>(args_.saved[0]) + place_.template gate_at<Cell::kSaved>(time);
+#pragma unroll
+    for (int g = 0; g < Cell::kSaved; ++g) {
+      place_.store_units(to + g * args_.extent.hidden, wide::pair_of_gate<T>(saved_, g));
+    }
   }
 
   /// Writes the outputs beyond the longest row, the states behind the last step, and the last ones.
@@ -120,8 +137,8 @@ class ForwardCell {
   const LayerForward& args_;
   const Geometry& geometry_;
   const CellPlace& place_;
-  float bias_[kCells][Cell::kGates], bias_hn_[kCells];
-  float inputs_[Cell::kGates][kCells];
+  float bias_hn_[kCells];
+  float inputs_[Cell::kGates][kCells];  ///< with the biases
   float c_[kCells];
   T h_[kCells];
   bool active_ = false;

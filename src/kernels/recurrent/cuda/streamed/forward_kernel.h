@@ -6,8 +6,8 @@
 /// The forward pass of a layer over the whole sequence.
 namespace sluice::kernels::recurrent::cuda::streamed {
 
-template <typename Cell, typename T, bool kBeside>
-__global__ void __launch_bounds__(kThreads, 1)
+template <typename Cell, typename T, int kCellGroups, bool kBeside>
+__global__ void __launch_bounds__(block_threads(kCellGroups), 1)
     forward_kernel(const __grid_constant__ LayerForward args,
                    const __grid_constant__ Geometry geometry) {
   extern __shared__ __align__(1024) std::byte shared[];
@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     cell.finish(steps);
   };
-  run_block<T, kBeside>(args.weights[0], geometry, args.extent, part, memory, barriers,
-                        shared_address(shared), steps, evaluate_cells);
+  run_block<T, kCellGroups, kBeside>(args.weights[0], geometry, args.extent, part, memory, barriers,
+                                     shared_address(shared), steps, evaluate_cells);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::streamed

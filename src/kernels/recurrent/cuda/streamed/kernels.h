@@ -10,9 +10,10 @@ struct CellKind;
 namespace sluice::kernels::recurrent::cuda::streamed {
 
 struct Kernels {
-  const void* forward;         ///< of (LayerForward, Geometry)
-  const void* forward_beside;  ///< likewise, where Geometry::has_beside(); null: it never does
-  const void* backward;        ///< of (LayerBackward, Geometry)
+  const void* forward;  ///< of (LayerForward, Geometry)
+  /// Likewise, of an LSTM with kMoreCellGroups, of a GRU where Geometry::has_beside().
+  const void* forward_else;
+  const void* backward;  ///< of (LayerBackward, Geometry)
 };
 
 /// Those of a cell and storage (bfloat16 or float16).

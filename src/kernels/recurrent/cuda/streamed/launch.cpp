@@ -16,13 +16,12 @@ using runtime::cuda::check;
 
 enum class Pass { kForward, kBackward };
 
-constexpr int cluster_of(Pass pass) {
-  return pass == Pass::kForward ? kForwardCluster : kBackwardCluster;
-}
-
 /// Chunks of the ring of values that bring more than further weights on chip, and places of the
-/// ring of weights.
-constexpr int kNeededRing = 4, kWeightRing = 2;
+/// ring of weights: more where they come from memory, as they don't all wait for values then.
+constexpr int kNeededRing = 4, kWeightRing = 2, kMemoryRing = 3;
+/// Weights that the second cache holds while others pass through it, and that it keeps of more (of
+/// an H200's, measured: docs/performance/persistent-streamed.md).
+constexpr std::int64_t kCachedBytes = std::int64_t{40} << 20, kKeptBytes = std::int64_t{32} << 20;
 
 std::int32_t parts(std::int64_t extent, std::int64_t part) {
   return static_cast<std::int32_t>((extent + part - 1) / part);
@@ -33,13 +32,17 @@ std::int32_t parts(std::int64_t extent, std::int64_t part) {
 bool divide_memory(Geometry& geometry) {
   const int needed = std::min(geometry.depth, kNeededRing), bytes = geometry.weight_bytes();
   geometry.ring = needed;
-  geometry.streamed = geometry.weight_ring = 0;
+  geometry.streamed = geometry.weight_ring = geometry.kept = 0;
   if (BlockMemory(geometry).left() < 0) {
     geometry.streamed = geometry.others();
-    geometry.weight_ring = kWeightRing;
+    geometry.weight_ring = geometry.cluster == 1 ? kMemoryRing : kWeightRing;
     const int left = BlockMemory(geometry).left();
     if (left < 0) return false;
     geometry.streamed -= left / bytes;
+    const std::int64_t all = std::int64_t{geometry.blocks()} * bytes;
+    if (all * geometry.streamed > kCachedBytes) {
+      geometry.kept = static_cast<std::int32_t>(kKeptBytes / all);
+    }
   }
   geometry.streamed_ones = 0;
   for (int i = 0; i < geometry.others(); ++i) {
@@ -52,9 +55,8 @@ bool divide_memory(Geometry& geometry) {
 }
 
 /// Nothing if the GPU doesn't have so many blocks.
-std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t hidden,
+std::optional<Geometry> geometry_of(Pass pass, int cluster, std::int64_t gates, std::int64_t hidden,
                                     std::int64_t rows) {
-  const int cluster = cluster_of(pass);
   const bool forward = pass == Pass::kForward;
   Geometry geometry{};
   geometry.chunks = parts(hidden, kChunkUnits);
@@ -65,8 +67,11 @@ std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t 
   geometry.clusters = parts(hidden, std::int64_t{geometry.units()} * cluster);
   geometry.slots = geometry.pairs * static_cast<std::int32_t>(forward ? gates : 1);
   geometry.lines = parts(rows, 8) * 8;
+  const bool lstm_forward = forward && gates == 4;
   const int beside = forward && gates == 3 ? kBesideSlots : 0;
-  if (geometry.pairs > kMostPairs ||
+  const bool few = geometry.pairs <= kFewCellGroups * kWarpPairs;
+  geometry.cell_groups = few || !lstm_forward ? kFewCellGroups : kMoreCellGroups;
+  if (geometry.pairs > geometry.cell_groups * kWarpPairs ||
       geometry.cluster * geometry.slots > kProductGroups * kTileSlots + beside ||
       !divide_memory(geometry)) {
     return std::nullopt;
@@ -74,18 +79,26 @@ std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t 
   return geometry;
 }
 
+std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t hidden,
+                                    std::int64_t rows) {
+  if (pass == Pass::kBackward) return geometry_of(pass, kBackwardCluster, gates, hidden, rows);
+  const auto geometry = geometry_of(pass, kForwardCluster, gates, hidden, rows);
+  return geometry ? geometry : geometry_of(pass, 1, gates, hidden, rows);
+}
+
 const void* kernel_of(const CellKind& kind, Pass pass, const Geometry& geometry) {
   const Kernels& kernels = kernels_of(kind);
   if (pass == Pass::kBackward) return kernels.backward;
-  return geometry.has_beside() ? kernels.forward_beside : kernels.forward;
+  const bool usual = geometry.cell_groups == kFewCellGroups && !geometry.has_beside();
+  return usual ? kernels.forward : kernels.forward_else;
 }
 
 /// A launch whose blocks all run at once or not at all.
 class Launch : public ClusterLaunch {
  public:
   Launch(const void* kernel, const Geometry& geometry)
-      : ClusterLaunch(kernel,
-                      {geometry.cluster, geometry.blocks(), kThreads, BlockMemory::kBytes}) {
+      : ClusterLaunch(kernel, {geometry.cluster, geometry.blocks(),
+                               block_threads(geometry.cell_groups), BlockMemory::kBytes}) {
     add(cudaLaunchAttributeCooperative).cooperative = 1;
   }
 };
@@ -100,11 +113,12 @@ std::int64_t exchange_bytes(const Geometry& geometry) {
 
 template <typename Args>
 void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, const Args& args,
-                  void* exchange) {
+                  bool saved_by_gate, void* exchange) {
   const Extent& extent = args.extent;
   const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
   Geometry geometry = geometry_of(pass, gates, extent.hidden, extent.rows).value();
   const void* kernel = kernel_of(kind, pass, geometry);
+  geometry.saved_by_gate = saved_by_gate;
   geometry.counters = static_cast<std::uint32_t*>(exchange);
   geometry.exchange = static_cast<std::byte*>(exchange) + counters_bytes(geometry);
   check(cudaMemsetAsync(exchange, 0, static_cast<std::size_t>(exchange_bytes(geometry)),
@@ -136,9 +150,11 @@ Geometry backward_geometry(const Descriptor& descriptor) {
   return geometry_of(Pass::kBackward, descriptor).value();
 }
 
-std::int64_t exchange_bytes(const Descriptor& descriptor) {
-  return exchange_bytes(descriptor.training ? backward_geometry(descriptor)
-                                            : forward_geometry(descriptor));
+std::int64_t forward_exchange_bytes(const Descriptor& descriptor) {
+  return exchange_bytes(forward_geometry(descriptor));
+}
+std::int64_t backward_exchange_bytes(const Descriptor& descriptor) {
+  return exchange_bytes(backward_geometry(descriptor));
 }
 
 std::optional<std::string> refuse(const Descriptor& descriptor,
@@ -168,12 +184,12 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 }
 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
-            void* exchange) {
-  launch_layer(queue, kind, Pass::kForward, args, exchange);
+            bool saved_by_gate, void* exchange) {
+  launch_layer(queue, kind, Pass::kForward, args, saved_by_gate, exchange);
 }
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             void* exchange) {
-  launch_layer(queue, kind, Pass::kBackward, args, exchange);
+  launch_layer(queue, kind, Pass::kBackward, args, false, exchange);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::streamed

@@ -21,12 +21,15 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 Geometry forward_geometry(const Descriptor& descriptor);
 Geometry backward_geometry(const Descriptor& descriptor);
 
-/// Bytes of global memory that launches of up to the descriptor's rows need, in both passes.
-std::int64_t exchange_bytes(const Descriptor& descriptor);
+/// Bytes of global memory that launches of up to the descriptor's rows need.
+std::int64_t forward_exchange_bytes(const Descriptor& descriptor);
+std::int64_t backward_exchange_bytes(const Descriptor& descriptor);
 
-/// Launches a layer; `exchange` has exchange_bytes, of which nothing is expected.
+/// Launches a layer; `exchange` has its pass's bytes, of which nothing is expected.
+/// `saved_by_gate`: forward leaves what backward reads as [time, rows, 4, H], for steps of their
+/// own; launches of both passes take [time, rows, H, 4].
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
-            void* exchange);
+            bool saved_by_gate, void* exchange);
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
             void* exchange);
 

@@ -6,11 +6,19 @@
 /// How the warps of a block share its work, in both passes.
 namespace sluice::kernels::recurrent::cuda::streamed {
 
-/// Of a thread; together all that a block begins with, 80 for each of its threads.
-inline constexpr int kProductRegisters = 152, kCellRegisters = 48, kCopyRegisters = 32;
-static_assert((kProductGroups * kProductRegisters + kCellGroups * kCellRegisters + kCopyRegisters) *
-                  128 ==
-              80 * kThreads);
+/// Of a thread; together all that a block begins with, 80 for each of its threads, or 72.
+struct RoleRegisters {
+  int product, cell, copy;
+};
+constexpr RoleRegisters registers_of(int cell_groups) {
+  return cell_groups == kFewCellGroups ? RoleRegisters{152, 48, 32} : RoleRegisters{152, 40, 40};
+}
+constexpr bool takes_all(int cell_groups, int registers) {
+  const RoleRegisters role = registers_of(cell_groups);
+  return 128 * (kProductGroups * role.product + cell_groups * role.cell + role.copy) ==
+         registers * block_threads(cell_groups);
+}
+static_assert(takes_all(kFewCellGroups, 80) && takes_all(kMoreCellGroups, 72));
 
 template <typename T, int kRegisterChunks, bool kBeside>
 __device__ void multiply(const Geometry& geometry, const Part& part, const std::byte* weights,
@@ -27,7 +35,7 @@ __device__ void multiply(const Geometry& geometry, const Part& part, const std::
 }
 
 /// Runs a block: `products` of values that are handed on one after the other, and `evaluate_cells`.
-template <typename T, bool kBeside, typename EvaluateCells>
+template <typename T, int kCellGroups, bool kBeside, typename EvaluateCells>
 __device__ void run_block(const void* packed, const Geometry& geometry, const Extent& extent,
                           const Part& part, const BlockMemory& memory, const Barriers& barriers,
                           std::uint32_t shared, int products, const EvaluateCells& evaluate_cells) {
@@ -38,8 +46,9 @@ __device__ void run_block(const void* packed, const Geometry& geometry, const Ex
   cluster_arrive();
   cluster_wait();
   const int group = static_cast<int>(threadIdx.x) / 128;
+  constexpr RoleRegisters kRegisters = registers_of(kCellGroups);
   if (group < kProductGroups) {
-    wide::take_registers<kProductRegisters>();
+    wide::take_registers<kRegisters.product>();
     constexpr int kRegisterChunks = register_chunks(kBeside);
     if (kBeside && group == 0) {
       multiply<T, kRegisterChunks, kBeside>(geometry, part, weights, group, shared, memory,
@@ -49,10 +58,10 @@ __device__ void run_block(const void* packed, const Geometry& geometry, const Ex
                                           products);
     }
   } else if (group < kProductGroups + kCellGroups) {
-    wide::give_registers<kCellRegisters>();
+    wide::give_registers<kRegisters.cell>();
     evaluate_cells();
   } else {
-    wide::give_registers<kCopyRegisters>();
+    wide::give_registers<kRegisters.copy>();
     const int warp = static_cast<int>(threadIdx.x) % 128 / 32;
     if (warp == 0) copy_values(geometry, extent, part, shared + memory.ring, barriers, products);
     if (warp == 1) announce(geometry, extent, part, barriers, products);

@@ -35,6 +35,15 @@ struct Pair<float> {
   __device__ Pair(float first, float second) : values{first, second} {}
 };
 
+/// Of the four values in 16 bits that each of two units has, those of gate `g`.
+template <typename T>
+__device__ Pair<T> pair_of_gate(const uint2 (&units)[kCells], int g) {
+  const auto gates = [&](int u) { return g < 2 ? units[u].x : units[u].y; };
+  Pair<T> pair;
+  pair.bits = __byte_perm(gates(0), gates(1), g % 2 == 0 ? 0x5410 : 0x7632);
+  return pair;
+}
+
 /// a * b + c by one instruction, which the compiler makes five of if it finds factors of 64 bits.
 __device__ inline std::int64_t multiply_wide(int a, int b, int c) {
   std::int64_t result;

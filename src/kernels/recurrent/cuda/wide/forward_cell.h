@@ -170,8 +170,7 @@ class ForwardCell {
     for (int g = 0; g < Cell::kSaved; ++g) {
       Pair<T> values;
       if constexpr (sizeof(T) == 2) {
-        const auto gates = [&](int u) { return g < 2 ? gates_[u].x : gates_[u].y; };
-        values.bits = __byte_perm(gates(0), gates(1), g % 2 == 0 ? 0x5410 : 0x7632);
+        values = pair_of_gate<T>(gates_, g);
       } else {
         const auto gate = [&](const uint4& all) {
           return __uint_as_float(g == 0 ? all.x : g == 1 ? all.y : g == 2 ? all.z : all.w);
