@@ -156,7 +156,8 @@ bool joins_layers(const Run& run) {
   const ForwardArgs& args = run.args;
   const auto alignment =
       alignment_of({args.y.data(), args.c0.data(), args.cn.data(), args.c_sequence.data()});
-  return is_layered(engine.descriptor, engine.rung) && !engine.rung.persistent() &&
+  // A single step may multiply the input too (Run::joins_input), and has nothing to run beside.
+  return is_layered(engine.descriptor, engine.rung) && args.time > 1 && !engine.rung.persistent() &&
          engine.rung.fused_step && !run.context.tf32() && alignment == kCopyBytes &&
          stack_step::wins(engine.descriptor, args.rows,
                           runtime::cuda::gpu_of(run.context.stream()));

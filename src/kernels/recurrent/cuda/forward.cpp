@@ -86,7 +86,10 @@ void run_forward(Engine& engine, const Context& context, const ForwardArgs& args
   if (takes_halves(engine.descriptor, engine.rung, args.time)) {
     run_halves(run);
   } else if (joins_layers(run)) {
-    multiply_inputs(run, 0, 0, {0, args.time});
+    {
+      const runtime::LayerSpan span(context.profiler(), 0);
+      multiply_inputs(run, 0, 0, {0, args.time});
+    }
     run_stack_steps(run);
   } else {
     prepare_launches(run, 0);

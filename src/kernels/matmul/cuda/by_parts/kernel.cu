@@ -6,9 +6,6 @@
 namespace sluice::kernels::matmul::cuda::by_parts {
 namespace {
 
-// Of the multiprocessor's 512 a warp's lane, what three warpgroups have at the launch.
-constexpr int kMultiplierRegisters = 208, kSplitterRegisters = 88;
-
 __global__ void __launch_bounds__(kThreads, 1)
     multiply_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ std::byte memory[];

@@ -11,6 +11,8 @@ namespace sluice::kernels::matmul::cuda::by_parts {
 
 inline constexpr int kMultipliers = 2 * kWarpgroup, kThreads = kMultipliers + kWarpgroup;
 inline constexpr int kWarpSize = 32;
+// Of the multiprocessor's 512 a warp's lane, what three warpgroups have at the launch.
+inline constexpr int kMultiplierRegisters = 208, kSplitterRegisters = 88;
 
 /// A block's work: a tile of c, and the depth that it adds up. Other problems have works of their
 /// own, which say the same of what they have.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.h"
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/cell_forward_unit.h"
@@ -75,11 +77,12 @@ __device__ float multiply(const float* left, const float* weights, int depth, in
   return sums[0];
 }
 
-/// Blocks: kUnits units each, whose weights they have on chip before the first of their products.
-/// Rows come in eights, as many ahead as there are stages, and warps take turns at their cells.
+/// Blocks: kUnits units each, of which there is a multiple, whose weights they have on chip before
+/// the first of their products. Rows come in eights, as many ahead as there are stages, and warps
+/// take turns at their cells.
 template <typename Cell>
 __global__ void __launch_bounds__(kThreads)
-    few_rows_kernel(const __grid_constant__ Factors factors, const CellForwardArgs args) {
+    joined_few_rows_kernel(const __grid_constant__ Factors factors, const CellForwardArgs args) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(16) float copied[];
   __shared__ float sums[2][kWarps][kLanes];
@@ -87,7 +90,6 @@ __global__ void __launch_bounds__(kThreads)
   const auto lane = static_cast<int>(threadIdx.x) % kLanes;
   const auto warp = static_cast<int>(threadIdx.x) / kLanes;
   const std::int64_t first_unit = std::int64_t{blockIdx.x} * kUnits;
-  const auto units = static_cast<int>(min(std::int64_t{kUnits}, args.hidden - first_unit));
   const auto rows = static_cast<int>(args.rows), groups = (rows + kRows - 1) / kRows;
   const int depths = factors.of[0].depth + factors.of[1].depth;
   float* const left = copied + Cell::kGates * kUnits * depths;
@@ -110,12 +112,12 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) {
     for (int i = 0; i < 1 + kStages; ++i) begin_barrier(barrier(i), 1);
     publish_barriers();
-    arrive_and_expect(barrier(0), Cell::kGates * units * depths * static_cast<int>(sizeof(float)));
+    arrive_and_expect(barrier(0), Cell::kGates * kUnits * depths * static_cast<int>(sizeof(float)));
     float* to = copied;
     for (const Factor& factor : factors.of) {
       for (int g = 0; g < Cell::kGates; ++g, to += kUnits * factor.depth) {
-        copy(to, factor.right + (g * args.hidden + first_unit) * factor.depth, units * factor.depth,
-             barrier(0));
+        copy(to, factor.right + (g * args.hidden + first_unit) * factor.depth,
+             kUnits * factor.depth, barrier(0));
       }
     }
     for (int group = 0; group < min(kStages, groups); ++group) copy_rows(group);
@@ -127,9 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   UnitForward before;
   bool active = false;
   const auto row_of = [&](int group) { return std::int64_t{group} * kRows + r; };
-  const auto has_cell = [&](int group) {
-    return group % kWarps == warp && u < units && row_of(group) < rows;
-  };
+  const auto has_cell = [&](int group) { return group % kWarps == warp && row_of(group) < rows; };
   const auto load_cell = [&](int group) {
     if (!has_cell(group)) return;
 #pragma unroll
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreads)
   const int product = warp / kUnits, depth = factors.of[product].depth;
   const int before_product = product * factors.of[0].depth;
   const float* const weights =
-      copied + Cell::kGates * kUnits * before_product + min(warp % kUnits, units - 1) * depth;
+      copied + Cell::kGates * kUnits * before_product + warp % kUnits * depth;
   wait_for_phase(barrier(0), 0);
   for (int group = 0; group < groups; ++group) {
     const int stage = group % kStages;
@@ -178,13 +178,13 @@ Factor factor_of(const StepProduct& product) {
 template <typename Cell>
 void launch(cudaStream_t stream, const Factors& factors, const CellForwardArgs& args) {
   constexpr const char* kWhat = "queue a recurrent step of few rows";
-  const auto blocks = static_cast<unsigned>((args.hidden + kUnits - 1) / kUnits);
+  const auto blocks = static_cast<unsigned>(args.hidden / kUnits);
   const auto shared =
       static_cast<int>(shared_bytes(Cell::kGates, factors.of[0].depth + factors.of[1].depth));
-  runtime::cuda::check(cudaFuncSetAttribute(few_rows_kernel<Cell>,
+  runtime::cuda::check(cudaFuncSetAttribute(joined_few_rows_kernel<Cell>,
                                             cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
                        kWhat);
-  few_rows_kernel<Cell>
+  joined_few_rows_kernel<Cell>
       <<<blocks, kThreads, static_cast<std::size_t>(shared), stream>>>(factors, args);
   runtime::cuda::check(cudaGetLastError(), kWhat);
 }
@@ -195,14 +195,15 @@ bool few_rows_win(const Descriptor& descriptor, std::int64_t input, std::int64_t
                   const runtime::cuda::GpuProperties& gpu) {
   if (refuse_unusual_cell(descriptor) || descriptor.projects() || !gpu.code.hopper) return false;
   if (descriptor.dtype != base::DType::kFloat32 || descriptor.tf32) return false;
-  constexpr std::int64_t kAligned = kCopyBytes / sizeof(float);
-  if (descriptor.hidden % kAligned != 0 || input % kAligned != 0) return false;
-  // Measured on an H200 (docs/performance/ladder.md): GRUs of 768 units still win, LSTMs with few
-  // rows don't.
-  constexpr std::int64_t kMostRows = 32, kMostBytes = 172 << 10;
+  if (descriptor.hidden % kUnits != 0 || input % kWidth != 0) return false;
+  // Measured on an H200 with inputs as wide as the state (docs/performance/ladder.md): of 768 units
+  // LSTMs of fewer rows than a group don't win.
+  constexpr std::int64_t kMostRows = 32, kMostUnits = 768, kMostOfFewRows = 512;
   static_assert(kMostRows <= kWarps * kRows, "a warp has the cells of one group of rows");
+  static_assert(shared_bytes(4, 2 * kMostUnits) <= 224 << 10);
+  const bool many = rows >= kRows || descriptor.cell == CellType::kGru;
   return rows <= kMostRows &&
-         shared_bytes(descriptor.gates(), descriptor.hidden + input) <= kMostBytes;
+         std::max(descriptor.hidden, input) <= (many ? kMostUnits : kMostOfFewRows);
 }
 
 void queue_few_rows(cudaStream_t stream, CellType cell, const StepProduct& input,

@@ -6,12 +6,11 @@
 namespace sluice::kernels::recurrent::cuda::stack_step {
 namespace {
 
+using by_parts::kMultiplierRegisters;
 using by_parts::kMultipliers;
+using by_parts::kSplitterRegisters;
 using by_parts::kThreads;
 using by_parts::Stages;
-
-// As in a product (by_parts/kernel.cu).
-constexpr int kMultiplierRegisters = 208, kSplitterRegisters = 88;
 
 __global__ void __launch_bounds__(kThreads, 1)
     stack_step_kernel(const __grid_constant__ StackStep args) {

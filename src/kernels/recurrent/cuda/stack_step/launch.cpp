@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/matmul/cuda/by_parts/arguments.h"
+
 namespace sluice::kernels::recurrent::cuda::stack_step {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr std::int64_t kMostNumbers = std::numeric_limits<int>::max();
 
 bool can_run(const Descriptor& descriptor, std::int64_t rows,
              const runtime::cuda::GpuProperties& gpu) {
-  constexpr std::int64_t kStageDepth = 64;  // of a product
+  constexpr std::int64_t kStageDepth = matmul::cuda::by_parts::kStageDepth;
   const std::int64_t hidden = descriptor.hidden;
   return gpu.code.hopper && descriptor.dtype == DType::kFloat32 &&
          descriptor.cell == CellType::kLstm && !descriptor.has_extras() && !descriptor.projects() &&
@@ -26,11 +28,13 @@ bool wins(const Descriptor& descriptor, std::int64_t rows,
   if (!can_run(descriptor, rows, gpu)) return false;
   // Measured on an H200 (docs/performance/training-step.md), with 128 to 1024 rows of 256 to 1024
   // units in 2 to 4 layers: layers beside each other are faster where they leave half of the GPU
-  // empty either way, and where each kernel reads weights from memory.
+  // empty either way, and where each kernel reads weights from memory. Of fewer rows most of a tile
+  // is empty.
   const std::int64_t layers = descriptor.layers, hidden = descriptor.hidden;
   const std::int64_t tiles = (rows + kTileRows - 1) / kTileRows * (hidden / kTileUnits);
   const auto weights = static_cast<std::size_t>(layers * 8 * hidden * hidden) * sizeof(float);
-  return layers > 1 && 2 * layers * tiles >= gpu.processors && weights <= gpu.cache_bytes;
+  return layers > 1 && rows >= kTileRows && 2 * layers * tiles >= gpu.processors &&
+         weights <= gpu.cache_bytes;
 }
 
 std::int64_t steps_at_a_time(std::int64_t hidden, const runtime::cuda::GpuProperties& gpu) {
