@@ -5,6 +5,20 @@
 
 namespace sluice::runtime {
 
+/// The 64 bits of a * b.
+struct Halves {
+  std::uint32_t low, high;
+};
+constexpr Halves halves_of_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  // Of a product of 64 bits the compiler adds up parts that are zero, a fifth of a draw.
+  return {a * b, __umulhi(a, b)};
+#else
+  const std::uint64_t product = std::uint64_t{a} * b;
+  return {static_cast<std::uint32_t>(product), static_cast<std::uint32_t>(product >> 32)};
+#endif
+}
+
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): 128
 /// random bits as a pure function of a 64-bit key and a 128-bit counter. Works in device code as
 /// well.
@@ -13,12 +27,10 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key,
   auto key0 = static_cast<std::uint32_t>(key);
   auto key1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = 0xD2511F53ull * counter[0];
-    const std::uint64_t product1 = 0xCD9E8D57ull * counter[2];
-    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key0,
-               static_cast<std::uint32_t>(product1),
-               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key1,
-               static_cast<std::uint32_t>(product0)};
+    const Halves product0 = halves_of_product(0xD2511F53u, counter[0]);
+    const Halves product1 = halves_of_product(0xCD9E8D57u, counter[2]);
+    counter = {product1.high ^ counter[1] ^ key0, product1.low, product0.high ^ counter[3] ^ key1,
+               product0.low};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
