@@ -109,6 +109,9 @@ void gather_as(Stream& stream, std::span<const GatherArgs> all, bool early) {
   }
 }
 
+/// Tokens that a thread of the next kernel has on their way at once.
+constexpr int kTogether = 4;
+
 /// As gather_kernel, into a narrower type or dropped out; kWide neighbours a thread, of rows of
 /// whole such. kDrops only where four are moved at once, which share a draw.
 template <typename From, typename To, int kWide, bool kDrops>
@@ -121,19 +124,35 @@ __global__ void gather_narrow_kernel(const From* table, const std::int32_t* toke
   const std::int64_t j = (std::int64_t{blockIdx.x} * kTileUnits + threadIdx.x) * kWide;
   if (j >= features) return;
   const runtime::DropoutKey key = kDrops ? dropped.source.key() : runtime::DropoutKey{};
-  for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
-       i += std::int64_t{gridDim.y} * kTileTokens) {
-    const std::int32_t token = tokens[i];
-    const bool known = token >= 0 && token < vocabulary;
-    Wide values;
-    if (known) values = *reinterpret_cast<const Wide*>(table + token * features + j);
-    Narrow narrow;
+  const std::int64_t step = std::int64_t{gridDim.y} * kTileTokens;
+  for (std::int64_t first = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; first < count;
+       first += kTogether * step) {
+    std::int32_t picked[kTogether];
+    Wide values[kTogether];
+    // Beyond the end the last one again: loads without branches are on their way together.
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      narrow.at[k] = runtime::cuda::narrowed<To>(known ? values.at[k] : __int_as_float(-1));
+    for (int t = 0; t < kTogether; ++t) picked[t] = tokens[min(first + t * step, count - 1)];
+#pragma unroll
+    for (int t = 0; t < kTogether; ++t) {
+      const bool known = picked[t] >= 0 && picked[t] < vocabulary;
+      values[t] = *reinterpret_cast<const Wide*>(table + (known ? picked[t] : 0) * features + j);
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        if (!known) values[t].at[k] = __int_as_float(-1);
+      }
     }
-    if constexpr (kDrops) dropped.drop(key, dropped.token(i), j, narrow.at);
-    runtime::cuda::store_neighbours(out + i * features + j, narrow);
+#pragma unroll
+    for (int t = 0; t < kTogether; ++t) {
+      const std::int64_t i = first + t * step;
+      if (i >= count) break;
+      Narrow narrow;
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        narrow.at[k] = runtime::cuda::narrowed<To>(values[t].at[k]);
+      }
+      if constexpr (kDrops) dropped.drop(key, dropped.token(i), j, narrow.at);
+      runtime::cuda::store_neighbours(out + i * features + j, narrow);
+    }
   }
 }
 
@@ -157,11 +176,12 @@ void gather_narrow(Stream& stream, const GatherArgs& args) {
     }
   }
   SLUICE_ASSERT(drops || sizeof(To) < sizeof(float));
-  runtime::cuda::launch(stream, "gather rows of a table", kernel,
-                        grid_for(wide ? features / kWide : features, count),
-                        dim3(kTileUnits, kTileTokens), 0, args.table.data_as<const float>(),
-                        args.tokens.data_as<const std::int32_t>(), args.out.data_as<To>(),
-                        args.table.size(0), features, count, Dropped(args.dropout, args.tokens));
+  runtime::cuda::launch(
+      stream, "gather rows of a table", kernel,
+      grid_for(wide ? features / kWide : features, (count + kTogether - 1) / kTogether),
+      dim3(kTileUnits, kTileTokens), 0, args.table.data_as<const float>(),
+      args.tokens.data_as<const std::int32_t>(), args.out.data_as<To>(), args.table.size(0),
+      features, count, Dropped(args.dropout, args.tokens));
 }
 
 bool moves_16_bytes(const GatherArgs& args) {
