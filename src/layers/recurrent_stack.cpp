@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "runtime/span.h"
 
@@ -76,6 +77,30 @@ std::vector<recurrent::LayerWeights> RecurrentStack::gradients(const Parameters&
   return views([&](ParameterId id) { return parameters.gradient(id); });
 }
 
+namespace {
+
+/// Puts itself in the place of a run's `beside`, so as to know whether it has been called.
+class Once {
+ public:
+  explicit Once(const recurrent::Beside*& beside)
+      : work_(beside), call_([this](const Context& side) { finish(side); }) {
+    if (work_ != nullptr) beside = &call_;
+  }
+  Once(const Once&) = delete;
+  Once& operator=(const Once&) = delete;
+
+  /// Calls it now unless the run has.
+  void finish(const Context& context) {
+    if (work_ != nullptr) (*std::exchange(work_, nullptr))(context);
+  }
+
+ private:
+  const recurrent::Beside* work_;
+  recurrent::Beside call_;
+};
+
+}  // namespace
+
 RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentStack& stack,
                                        runtime::ArenaPlanner& planner, std::int64_t time,
                                        std::int64_t rows, DType dtype, bool training,
@@ -100,27 +125,24 @@ void RecurrentStackPlan::pack(const Context& context, const runtime::Arena& aren
 }
 
 void RecurrentStackPlan::forward(const Context& context, const runtime::Arena& arena,
-                                 const recurrent::ForwardArgs& args) {
-  const runtime::Span span(context, stack_->name(), "forward");
-  choice_.plan->forward(context, args, memory(arena));
+                                 recurrent::ForwardArgs args) {
+  Once beside(args.beside);
+  {
+    const runtime::Span span(context, stack_->name(), "forward");
+    choice_.plan->forward(context, args, memory(arena));
+  }
+  beside.finish(context);
 }
 
 void RecurrentStackPlan::backward(const Context& context, const runtime::Arena& arena,
                                   const Parameters& parameters, recurrent::BackwardArgs args) {
   args.gradients = stack_->gradients(parameters);
-  const auto beside = args.beside;
-  bool left = beside != nullptr;
-  if (left) {
-    args.beside = [&](const Context& side) {
-      beside(side);
-      left = false;
-    };
-  }
+  Once beside(args.beside);
   {
     const runtime::Span span(context, stack_->name(), "backward");
     choice_.plan->backward(context, args, memory(arena));
   }
-  if (left) beside(context);
+  beside.finish(context);
 }
 
 recurrent::Memory RecurrentStackPlan::memory(const runtime::Arena& arena) const {

@@ -53,10 +53,10 @@ class RecurrentStackPlan {
 
   /// To be called whenever the parameters have changed.
   void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
+  /// What args.beside queues is queued, beside the rest or behind it.
   void forward(const Context& context, const runtime::Arena& arena,
-               const kernels::recurrent::ForwardArgs& args);
-  /// Fills in the gradients of the stack's parameters and adds to them. What args.beside queues is
-  /// queued, beside the rest or behind it.
+               kernels::recurrent::ForwardArgs args);
+  /// Fills in the gradients of the stack's parameters and adds to them; args.beside as forward's.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 kernels::recurrent::BackwardArgs args);
 

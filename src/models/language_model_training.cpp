@@ -65,6 +65,11 @@ struct LanguageModelTraining::Plan {
   OutputLoss::Input output_input(const Tensor& activations, const Batch& batch,
                                  const Pass& pass) const;
 
+  // Of the output layer's input, as the last forward had it.
+  Tensor d_activations(const runtime::Arena& arena) const {
+    return arena.tensor(slots.d_y, storage, last.y.shape());
+  }
+
   // Everything up to the output layer's input [target_time, rows, width].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                  const Pass& pass);
@@ -228,7 +233,13 @@ Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::A
   fed = tokens;
   model->embedding().forward(context, model->parameters(), fed, last.x,
                              embedding_dropout(batch, pass));
-  stack.forward(context, arena, last);
+  const recurrent::Beside draw = [&](const Context& side) {
+    output.draw_dropout(side, arena, model->parameters(), output_input(last.y, batch, pass),
+                        d_activations(arena));
+  };
+  recurrent::ForwardArgs args = last;
+  if (drops && !drops_apart() && !drops_output) args.beside = &draw;
+  stack.forward(context, arena, args);
   if (!drops_output) return last.y;
   const Tensor dropped = arena.tensor(slots.y_dropped, storage, last.y.shape());
   dropout(context, last.y, dropped, batch, pass, kOutputStream);
@@ -277,10 +288,11 @@ Tensor LanguageModelTraining::forward_backward(const Context& context, const run
                                                const Batch& batch, const Pass& pass) {
   SLUICE_ASSERT(plan_->training);
   const Tensor activations = plan_->forward(context, arena, batch, pass);
-  const Tensor d_activations = arena.tensor(plan_->slots.d_y, plan_->storage, activations.shape());
+  const Tensor d_activations = plan_->d_activations(arena);
+  OutputLoss::Input input = plan_->output_input(activations, batch, pass);
+  input.dropout.is_drawn = true;
   const Tensor sums =
-      plan_->output.loss(context, arena, plan_->model->parameters(),
-                         plan_->output_input(activations, batch, pass), pass, d_activations);
+      plan_->output.loss(context, arena, plan_->model->parameters(), input, pass, d_activations);
   plan_->backward(context, arena, batch, pass, d_activations);
   return sums;
 }

@@ -51,6 +51,8 @@ OutputLoss::OutputLoss(const Context& context, const layers::Linear& output,
       logits_(planner.scratch(type_,
                               {logit_capacity(), layers::LinearPlan::most_columns(output.out())})),
       workspace_(planner.scratch_bytes(workspace_bytes())),
+      mask_(planner.saved_bytes(projects_ ? loss::projected_mask_bytes(time * rows, output.in())
+                                          : 0)),
       plan_(context, output, planner, most_logits(), storage, training,
             projects_ ? layers::LinearPlan::Gradient::kAny
             : narrow_ ? layers::LinearPlan::Gradient::kLikeOutput
@@ -107,7 +109,12 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
                         const layers::Parameters& parameters, const Input& input, const Pass& pass,
                         const Tensor& d_activations) const {
   if (d_activations && projects_) {
-    projected_loss(context, arena, parameters, input, pass, d_activations);
+    loss::ProjectedCrossEntropyArgs args = projected_args(arena, parameters, input, d_activations);
+    args.label_smoothing = pass.label_smoothing;
+    args.scale = pass.scale;
+    args.loss_scale = pass.loss_scale;
+    const runtime::Span span(context, "loss");
+    loss::projected_cross_entropy(context, args);
     return sums(arena);
   }
   SLUICE_ASSERT(input.dropout.rate == 0);
@@ -149,10 +156,10 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
   return sums(arena);
 }
 
-void OutputLoss::projected_loss(const Context& context, const runtime::Arena& arena,
-                                const layers::Parameters& parameters, const Input& input,
-                                const Pass& pass, const Tensor& d_activations) const {
-  const runtime::Span span(context, "loss");
+loss::ProjectedCrossEntropyArgs OutputLoss::projected_args(const runtime::Arena& arena,
+                                                           const layers::Parameters& parameters,
+                                                           const Input& input,
+                                                           const Tensor& d_activations) const {
   loss::ProjectedCrossEntropyArgs args;
   args.time = input.activations.size(0);
   args.rows = input.activations.size(1);
@@ -161,18 +168,25 @@ void OutputLoss::projected_loss(const Context& context, const runtime::Arena& ar
   args.bias = parameters.value(output_->bias());
   args.targets = input.targets;
   args.lengths = input.lengths;
-  args.label_smoothing = pass.label_smoothing;
   args.dropout = input.dropout.rate;
   args.source = input.dropout.source;
   args.row_ids = input.dropout.row_ids;
-  args.scale = pass.scale;
-  args.loss_scale = pass.loss_scale;
+  args.is_drawn = input.dropout.is_drawn;
   args.dx = d_activations;
   args.d_weight = parameters.gradient(output_->weight());
   args.d_bias = parameters.gradient(output_->bias());
   args.sums = sums(arena);
   args.workspace = arena.data(workspace_);
-  loss::projected_cross_entropy(context, args);
+  args.mask = arena.data(mask_);
+  return args;
+}
+
+void OutputLoss::draw_dropout(const Context& context, const runtime::Arena& arena,
+                              const layers::Parameters& parameters, const Input& input,
+                              const Tensor& d_activations) const {
+  SLUICE_ASSERT(drops_out());
+  const runtime::Span span(context, "dropout");
+  loss::draw_projected_mask(context, projected_args(arena, parameters, input, d_activations));
 }
 
 void OutputLoss::schedule_inputs(const Context& context, const runtime::Arena& arena,

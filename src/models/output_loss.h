@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "kernels/loss/projected.h"
 #include "layers/linear.h"
 #include "models/model.h"
 
@@ -30,12 +31,19 @@ class OutputLoss {
     struct Dropout {
       double rate = 0;
       runtime::DropoutSource source;
-      Tensor row_ids;  ///< int32 [rows]; absent: the row index
+      Tensor row_ids;         ///< int32 [rows]; absent: the row index
+      bool is_drawn = false;  ///< whether draw_dropout has been called with the same
     };
     Dropout dropout = {};
   };
   /// Whether `loss` with a gradient can drop activations out by itself, and the gradient too.
   bool drops_out() const { return projects_; }
+
+  /// Draws what dropout of activations keeps, before `loss` with a gradient wants it: while
+  /// activations are computed, say. Only where drops_out().
+  void draw_dropout(const Context& context, const runtime::Arena& arena,
+                    const layers::Parameters& parameters, const Input& input,
+                    const Tensor& d_activations) const;
 
   /// The sums (kernels::loss::Sum). With d_activations [like activations] also the gradient of
   /// scale * loss, which is written there and added to those of the output layer.
@@ -70,9 +78,10 @@ class OutputLoss {
   std::int64_t most_logits() const;
   std::int64_t logit_capacity() const;
   std::size_t workspace_bytes() const;
-  void projected_loss(const Context& context, const runtime::Arena& arena,
-                      const layers::Parameters& parameters, const Input& input, const Pass& pass,
-                      const Tensor& d_activations) const;
+  kernels::loss::ProjectedCrossEntropyArgs projected_args(const runtime::Arena& arena,
+                                                          const layers::Parameters& parameters,
+                                                          const Input& input,
+                                                          const Tensor& d_activations) const;
   void for_parts(const Context& context, const runtime::Arena& arena,
                  const layers::Parameters& parameters, const Input& input, DType type,
                  std::int64_t columns, const std::function<void(const Part&)>& use) const;
@@ -86,6 +95,7 @@ class OutputLoss {
   DType type_;     ///< of the logits of the loss
   std::int64_t logit_tokens_;
   runtime::Slot sums_, scores_, logits_, workspace_;
+  runtime::Slot mask_;  ///< of dropout, where drops_out(): not scratch, for it is drawn early
   layers::LinearPlan plan_;
 };
 

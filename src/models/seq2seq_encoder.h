@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "models/seq2seq.h"
 #include "runtime/arena.h"
 
@@ -47,7 +45,7 @@ class Seq2SeqEncoder {
   /// With the arguments of the last forward; adds to the gradients of the encoder's parameters.
   /// `beside` queues work that may run at the same time, before the source embedding's gradient.
   void backward(const Context& context, const runtime::Arena& arena,
-                const std::function<void(const Context&)>& beside);
+                const kernels::recurrent::Beside& beside);
 
  private:
   struct Slots {

@@ -17,10 +17,13 @@ inline constexpr std::int64_t kLossParts = 64;
 /// Parts that the sums of projected_cross_entropy have at most: two blocks a multiprocessor of an
 /// H200.
 inline constexpr std::int64_t kProjectedParts = 264;
+/// Tokens that a block takes at a time.
+inline constexpr int kProjectedTile = 64;
 
 /// The operations of projected.h.
 struct ProjectedLeaves {
   bool (*takes)(Stream& stream, base::DType storage, std::int64_t in, std::int64_t classes);
+  void (*draw)(Stream& stream, const ProjectedCrossEntropyArgs& args);
   void (*run)(Stream& stream, const ProjectedCrossEntropyArgs& args);
 };
 

@@ -44,6 +44,14 @@ void check_arguments(const ProjectedCrossEntropyArgs& args) {
   check_tensor(args.d_bias, DType::kFloat32, Shape{classes}, kName, "d_bias");
   check_tensor(args.sums, DType::kFloat64, Shape{kSums}, kName, "sums");
   SLUICE_CHECK(args.workspace != nullptr, "{}: needs a workspace", kName);
+  SLUICE_CHECK(args.dropout == 0 || args.mask != nullptr, "{}: dropout needs a mask", kName);
+}
+
+void check_taken(const Context& context, const ProjectedCrossEntropyArgs& args) {
+  if (projects(context, args.x.dtype(), args.x.size(2), args.weight.size(0))) return;
+  base::fail(ErrorCode::kUnsupported, "{}: device {} doesn't take {} classes of {} {} numbers",
+             kName, context.device().name(), args.weight.size(0), args.x.size(2),
+             base::name_of(args.x.dtype()));
 }
 
 }  // namespace
@@ -58,13 +66,21 @@ std::size_t projected_cross_entropy_workspace_bytes(std::int64_t classes, std::i
   return base::checked_mul(kProjectedParts, base::align_up(numbers, 16) + kSums * sizeof(double));
 }
 
+// A bit an element, of whole tiles.
+std::size_t projected_mask_bytes(std::int64_t tokens, std::int64_t in) {
+  return base::checked_mul(base::align_up(static_cast<std::size_t>(tokens), kProjectedTile),
+                           static_cast<std::size_t>(in) / 8);
+}
+
+void draw_projected_mask(const Context& context, const ProjectedCrossEntropyArgs& args) {
+  check_arguments(args);
+  check_taken(context, args);
+  if (args.dropout > 0) find_leaves(context)->draw(context.stream(), args);
+}
+
 void projected_cross_entropy(const Context& context, const ProjectedCrossEntropyArgs& args) {
   check_arguments(args);
-  if (!projects(context, args.x.dtype(), args.x.size(2), args.weight.size(0))) {
-    base::fail(ErrorCode::kUnsupported, "{}: device {} doesn't take {} classes of {} {} numbers",
-               kName, context.device().name(), args.weight.size(0), args.x.size(2),
-               base::name_of(args.x.dtype()));
-  }
+  check_taken(context, args);
   find_leaves(context)->run(context.stream(), args);
 }
 

@@ -34,9 +34,16 @@ struct ProjectedCrossEntropyArgs {
   Tensor d_bias;              ///< float32 [V], added to
   Tensor sums;                ///< out float64 [kSums]
   void* workspace = nullptr;  ///< projected_cross_entropy_workspace_bytes(V, in), aligned to 16
+  void* mask = nullptr;   ///< projected_mask_bytes(time * rows, in), aligned to 16; with dropout
+  bool is_drawn = false;  ///< whether the mask is what draw_projected_mask has drawn
 };
 
 std::size_t projected_cross_entropy_workspace_bytes(std::int64_t classes, std::int64_t in);
+std::size_t projected_mask_bytes(std::int64_t tokens, std::int64_t in);
+
+/// Draws what dropout of x keeps by the same arguments, while x is computed, say: writes the mask,
+/// and of tensors reads only row_ids.
+void draw_projected_mask(const Context& context, const ProjectedCrossEntropyArgs& args);
 
 void projected_cross_entropy(const Context& context, const ProjectedCrossEntropyArgs& args);
 

@@ -134,6 +134,10 @@ struct Memory {
   void* reserve = nullptr;    ///< what backward needs; untouched from forward to backward
 };
 
+/// Queues work that neither waits for a run nor is waited for. A run that leaves part of the device
+/// idle may call it, once, with a context whose stream joins the run's.
+using Beside = std::function<void(const Context&)>;
+
 /// L layers, D directions; index l * D + d. Absent optional tensors are default Tensors.
 struct ForwardArgs {
   std::int64_t time = 0;  ///< extent of this run, at most the capacity
@@ -156,11 +160,13 @@ struct ForwardArgs {
   /// int32 [time, rows]: not zero where a new sequence begins, so that no state passes from the
   /// time before; absent: nowhere. Only for a plan with resets.
   Tensor resets = {};
+  const Beside* beside = nullptr;  ///< optional
 };
 
 /// Gradients flow in through dy (aligned to 16 bytes), dhn, dcn and out through the others.
 struct BackwardArgs {
-  ForwardArgs forward;  ///< exactly the arguments of the forward run; y, hn, cn as it left them
+  /// Exactly the arguments of the forward run, less `beside`; y, hn, cn as it left them.
+  ForwardArgs forward;
   Tensor dy;   ///< [time, rows, y_width()], storage; absent: zero. Ignored past a row's end
   Tensor dhn;  ///< h_shape(rows), storage; absent: zero
   Tensor dcn;  ///< [L*D, rows, H], cell-state dtype; absent: zero
@@ -169,9 +175,7 @@ struct BackwardArgs {
   Tensor dc0;  ///< out, optional, overwritten
   /// Added to (never overwritten); an absent tensor is not computed. L*D entries, or none.
   std::vector<LayerWeights> gradients;
-  /// Queues work that neither waits for this nor is waited for; optional. A run that leaves part of
-  /// the device idle may call it, once, with a context whose stream joins the run's.
-  std::function<void(const Context&)> beside = {};
+  const Beside* beside = nullptr;  ///< optional
 };
 
 /// One implementation bound to one descriptor. Runs allocate nothing. Not thread-safe: one plan,

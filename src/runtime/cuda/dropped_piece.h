@@ -36,7 +36,8 @@ __device__ inline float2 unpacked_pair<__half>(std::uint32_t both) {
 }
 
 /// Which elements of a piece are kept: bit j for element 2 * j, bit 16 + j for 2 * j + 1; so four
-/// pieces fit a word. `group` is the piece's first element over four.
+/// pieces fit a word. In a byte, where masks are in memory, bit 4 + j for 2 * j + 1. `group` is the
+/// piece's first element over four.
 __device__ inline std::uint32_t kept_of_piece(std::uint64_t philox_key, std::uint32_t stream,
                                               std::uint32_t threshold, std::uint32_t row,
                                               std::uint32_t time, std::uint32_t group) {

@@ -320,6 +320,11 @@ TEST_P(Elementwise, Dropout) {
   }
   check_dropout<float>(0, false);
   check_dropout<float>(0.3, true, 132);
+  // Rows of whole pieces of 16 bits, two and three of which a thread of a GPU has at a time.
+  for (const std::int64_t features : {128, 384, 640, 1536}) {
+    check_dropout<base::BFloat16>(0.3, true, features);
+    check_dropout<base::Float16>(0.3, false, features);
+  }
 }
 
 TEST_P(Elementwise, DropoutKeepsTheRightShare) {

@@ -149,6 +149,9 @@ class ProjectedLoss : public testing::OnDevice {
     return e;
   }
 
+  void* scratch(std::size_t bytes) {
+    return poisoned(DType::kUInt8, {static_cast<std::int64_t>(bytes)}).data();
+  }
   template <typename T>
   ProjectedCrossEntropyArgs arguments(const Problem& p) {
     const Case& shape = p.shape;
@@ -172,13 +175,15 @@ class ProjectedLoss : public testing::OnDevice {
         put(std::vector<float>(p.weight.size(), static_cast<float>(kBefore)), args.weight.shape());
     args.d_bias = put(std::vector<float>(p.bias.size(), static_cast<float>(kBefore)));
     args.sums = poisoned(DType::kFloat64, {kSums});
-    const auto bytes = projected_cross_entropy_workspace_bytes(shape.classes, shape.in);
-    args.workspace = poisoned(DType::kUInt8, {static_cast<std::int64_t>(bytes)}).data();
+    args.workspace = scratch(projected_cross_entropy_workspace_bytes(shape.classes, shape.in));
+    args.mask = scratch(projected_mask_bytes(shape.time * shape.rows, shape.in));
     return args;
   }
   template <typename T>
-  Outcome run(const Problem& p) {
-    const ProjectedCrossEntropyArgs args = arguments<T>(p);
+  Outcome run(const Problem& p, bool draws_before = false) {
+    ProjectedCrossEntropyArgs args = arguments<T>(p);
+    args.is_drawn = draws_before;
+    if (draws_before) draw_projected_mask(context_, args);
     projected_cross_entropy(context_, args);
     return {get<double>(args.sums), widened(get<T>(args.dx)), widened(get<float>(args.d_weight)),
             widened(get<float>(args.d_bias))};
@@ -219,7 +224,7 @@ class ProjectedLoss : public testing::OnDevice {
     check(outcome.dx, e.dx, e.dx_terms, 3 * rounding + 1e-5, "dx");
     check(outcome.d_weight, e.d_weight, e.weight_terms, rounding + 1e-5, "d_weight");
     check(outcome.d_bias, e.d_bias, e.bias_terms, rounding + 1e-5, "d_bias");
-    const Outcome again = run<T>(p);
+    const Outcome again = run<T>(p, true);
     EXPECT_EQ(again.sums, outcome.sums);
     EXPECT_EQ(again.dx, outcome.dx);
     EXPECT_EQ(again.d_weight, outcome.d_weight);

@@ -148,9 +148,11 @@ TEST_P(RecurrentWide, EqualsOracleWithSeveralLayers) {
 TEST_P(RecurrentWide, HasTheSameBitsQueuedAndCapturedBesideItsProducts) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     StackCase stack;
-    stack.descriptor = layer_of(cell, 1, draw(40, 100));
+    // Of 128 units forward leaves dropout's masks as bits.
+    const bool drops = draw(0, 1) == 1;
+    stack.descriptor = layer_of(cell, 1, drops ? 128 : draw(40, 100));
     stack.descriptor.layers = draw(1, 4);
-    stack.descriptor.dropout = draw(0, 1) * 0.3;
+    stack.descriptor.dropout = drops ? 0.3 : 0;
     stack.descriptor.time = stack.time = draw(22, 27);
     stack.descriptor.rows = stack.rows = draw(94, 128);
     fill_case(random_, stack);

@@ -43,11 +43,12 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
     const Tensor number = filled({1, 1}, 0.0f), one = filled({1, 1}, 1.0f);
     const Tensor place = put(std::vector<std::int32_t>{0});
     int calls = 0;
-    backward.beside = [&](const Context& beside) {
+    const recurrent::Beside work = [&](const Context& beside) {
       ++calls;
       kernels::embedding::gather_backward(beside,
                                           {.tokens = place, .d_out = one, .d_table = number});
     };
+    backward.beside = &work;
     const auto step = [&] {
       plan.forward(context_, arena, forward);
       plan.backward(context_, arena, parameters, backward);

@@ -19,8 +19,25 @@ struct Dropped {
   const std::int32_t* row_ids;  ///< null: the row index
   double rate;
   runtime::DropoutSource source;
+  /// Where the mask goes too, a bit an element, if leaves_mask; null: nowhere.
+  void* kept = nullptr;
 };
+/// Whether there are masks of rows of so many features. x and y are aligned to 16 bytes then.
+bool leaves_mask(base::DType dtype, std::int64_t features);
 /// Queues it; the thread's GPU is the stream's.
 void drop_out(cudaStream_t stream, base::DType dtype, const Dropped& args);
+/// Only leaves the mask: x and y may be null.
+void draw_mask(cudaStream_t stream, const Dropped& args);
+
+/// x [count], whose mask has been left.
+struct DroppedByMask {
+  const void* x;
+  void* y;  ///< may be x
+  std::int64_t count;
+  double rate;
+  const void* kept;
+};
+/// Gives the bits that drop_out would.
+void drop_out_by_mask(cudaStream_t stream, base::DType dtype, const DroppedByMask& args);
 
 }  // namespace sluice::kernels::elementwise::cuda

@@ -7,14 +7,18 @@
 #include "kernels/loss/cuda/projected_products.h"
 #include "kernels/loss/cuda/projected_softmax.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/part_sums.h"
 
-/// Blocks take tiles of 64 tokens in turns. x comes into shared memory and is dropped out there;
+/// Blocks take tiles of 64 tokens in turns. x comes into shared memory and is dropped out there, by
+/// a mask that has been drawn before;
 /// logits stay in registers; the gradient of the weights is summed up there over all of a block's
 /// tiles, and the gradient of x takes the place of x.
 namespace sluice::kernels::loss::cuda {
 namespace {
 
 using runtime::cuda::Add;
+using runtime::cuda::kPartThreads;
+using runtime::cuda::kWarp;
 using runtime::cuda::Team;
 
 template <typename T, int kIn>
@@ -23,9 +27,9 @@ __device__ void fill_tile(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& t
   constexpr int kPieces = kIn / kPiece;
   for (int i = rank; i < kTileClasses * kPieces; i += kProjectedThreads) {
     const int j = i / kPieces, column = i % kPieces * kPiece;
-    uint4 piece{};
-    if (j < p.classes) piece = *reinterpret_cast<const uint4*>(p.weight + j * kIn + column);
-    *reinterpret_cast<uint4*>(&tile.weight[j][column]) = piece;
+    const bool is_there = j < p.classes;
+    __pipeline_memcpy_async(&tile.weight[j][column], p.weight + (is_there ? j : 0) * kIn + column,
+                            sizeof(uint4), is_there ? 0 : sizeof(uint4));
   }
   for (int i = rank; i < kTileClasses; i += kProjectedThreads) {
     tile.bias[i] = i < p.classes ? p.bias[i] : -INFINITY;
@@ -64,33 +68,50 @@ __global__ void __launch_bounds__(kProjectedThreads, 2) projected_kernel(Project
   const ProjectedPlace place;
   const OwnPieces<T, kIn> own{place};
   std::int64_t first = std::int64_t{blockIdx.x} * kTileTokens;
-  own.fetch(p, tile, first);
   fill_tile(p, tile);
+  own.fetch(p, tile, first);
   const auto scale = static_cast<float>(p.scale.value());
-  const std::uint64_t philox_key = p.source.key().philox_key();
   WeightSums<T, kIn> d_weight;
   d_weight.clear();
+  __pipeline_wait_prior(0);
   __syncthreads();
-  for (; first < p.tokens.count(); first += std::int64_t{gridDim.x} * kTileTokens) {
-    own.draw(p, tile, philox_key, first);
+  const std::int64_t step = std::int64_t{gridDim.x} * kTileTokens;
+  for (; first < p.tokens.count(); first += step) {
+    own.fetch_ahead(p, first + step);
+    // Of each pair's tokens one warp asks for the targets.
+    const int token = place.pair * kPairTokens + place.lane;
+    const bool asks = place.half == 0 && place.lane < kPairTokens;
+    TokenTarget target{};
+    if (asks) target = p.target(first + token);
     own.drop(p, tile);
+    if (asks) tile.targets[token] = target;
     place.meet();
     float logits[kOwnEights][4];
     multiply_logits(tile, place, logits);
-    take_losses(p, tile, place, first, scale, logits);
+    take_losses(p, tile, place, scale, logits);
     __syncthreads();
     d_weight.add(tile, place);
     __syncthreads();
     multiply_back(tile, place);
     __syncwarp();
     own.write(p, tile, first);
-    own.fetch(p, tile, first + std::int64_t{gridDim.x} * kTileTokens);
+    own.fetch(p, tile, first + step);
   }
   write_part(p, tile, place, d_weight);
 }
 
-/// Adds the parts' numbers up: a block of 32 numbers by eight teams, which take every eighth part;
-/// the last block has the sums of the loss.
+/// What dropout keeps of all tiles, for projected_kernel.
+template <int kIn>
+__global__ void __launch_bounds__(kProjectedThreads) draw_kernel(ProjectedMask mask) {
+  const OwnPieces<__half, kIn> own{ProjectedPlace()};
+  const std::uint64_t philox_key = mask.source.key().philox_key();
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kTileTokens; first < mask.tokens;
+       first += std::int64_t{gridDim.x} * kTileTokens) {
+    own.draw(mask, philox_key, first);
+  }
+}
+
+/// Adds the parts' numbers up; the last block has the sums of the loss.
 struct Parts {
   const unsigned char* data;
   std::int64_t bytes;
@@ -100,11 +121,8 @@ struct Parts {
   double* sums;
 };
 
-constexpr int kPartTeams = 8;
-constexpr int kPartThreads = kPartTeams * runtime::cuda::kWarp;
-
 __global__ void __launch_bounds__(kPartThreads) add_parts_kernel(Parts p) {
-  __shared__ double scratch[kPartTeams][runtime::cuda::kWarp];
+  __shared__ double scratch[runtime::cuda::kPartTeams][kWarp];
   const int rank = static_cast<int>(threadIdx.x);
   if (blockIdx.x == gridDim.x - 1) {
     const Team<kPartThreads> team{rank, scratch};
@@ -118,19 +136,13 @@ __global__ void __launch_bounds__(kPartThreads) add_parts_kernel(Parts p) {
     }
     return;
   }
-  const int lane = rank % runtime::cuda::kWarp, team = rank / runtime::cuda::kWarp;
-  const int number = static_cast<int>(blockIdx.x) * runtime::cuda::kWarp + lane;
-  double sum = 0;
-  if (number < p.numbers) {
-#pragma unroll 8
-    for (int i = team; i < p.count; i += kPartTeams) {
-      sum += static_cast<double>(reinterpret_cast<const float*>(p.data + i * p.bytes)[number]);
-    }
-  }
-  scratch[team][lane] = sum;
-  __syncthreads();
-  if (team != 0 || number >= p.numbers) return;
-  for (int i = 1; i < kPartTeams; ++i) sum += scratch[i][lane];
+  const int number = static_cast<int>(blockIdx.x) * kWarp + rank % kWarp;
+  const bool is_there = number < p.numbers;
+  const float* first = reinterpret_cast<const float*>(p.data) + number;
+  const double sum = runtime::cuda::sum_of_parts(is_there ? first : nullptr,
+                                                 p.bytes / static_cast<std::int64_t>(sizeof(float)),
+                                                 p.count, scratch);
+  if (rank >= kWarp || !is_there) return;
   float* to = number < p.weights ? p.d_weight + number : p.d_bias + (number - p.weights);
   *to += static_cast<float>(sum);
 }
@@ -141,13 +153,23 @@ struct TokenArgs {
   Tensor targets, lengths;
 };
 
+ProjectedMask mask_of(const ProjectedCrossEntropyArgs& args) {
+  SLUICE_ASSERT(args.time * args.rows <= std::numeric_limits<std::uint32_t>::max());
+  return {args.time * args.rows,
+          args.rows,
+          args.source,
+          runtime::dropout_threshold(args.dropout),
+          args.row_ids.data_as<const std::int32_t>(),
+          static_cast<std::uint32_t*>(args.mask)};
+}
+
 template <typename T>
 ProjectedProblem<T> problem_of(const ProjectedCrossEntropyArgs& args) {
   const std::int64_t classes = args.weight.size(0), in = args.weight.size(1);
   const std::size_t part_bytes = projected_cross_entropy_workspace_bytes(classes, in) /
                                  static_cast<std::size_t>(kProjectedParts);
-  SLUICE_ASSERT(args.time * args.rows <= std::numeric_limits<std::uint32_t>::max());
-  return {Tokens(TokenArgs{0, args.time, args.rows, args.targets.reshape({args.time * args.rows}),
+  return {mask_of(args),
+          Tokens(TokenArgs{0, args.time, args.rows, args.targets.reshape({args.time * args.rows}),
                            args.lengths}),
           static_cast<int>(classes),
           static_cast<const T*>(args.x.data()),
@@ -159,16 +181,26 @@ ProjectedProblem<T> problem_of(const ProjectedCrossEntropyArgs& args) {
           args.label_smoothing,
           args.label_smoothing / static_cast<double>(classes),
           Scale(args),
-          args.source,
-          runtime::dropout_threshold(args.dropout),
-          static_cast<float>(1 / (1 - args.dropout)),
-          args.row_ids.data_as<const std::int32_t>()};
+          static_cast<float>(1 / (1 - args.dropout))};
+}
+
+std::int64_t tiles_of(const ProjectedCrossEntropyArgs& args) {
+  return (args.time * args.rows + kTileTokens - 1) / kTileTokens;
+}
+
+/// Other widths would be as many kernels more.
+constexpr int kWidth = 384;
+
+void draw(Stream& stream, const ProjectedCrossEntropyArgs& args) {
+  runtime::cuda::launch(stream, "draw what dropout keeps", draw_kernel<kWidth>,
+                        static_cast<unsigned>(tiles_of(args)), kProjectedThreads, 0, mask_of(args));
 }
 
 template <typename T, int kIn>
 void launch_projected(Stream& stream, const ProjectedCrossEntropyArgs& args) {
+  if (args.dropout > 0 && !args.is_drawn) draw(stream, args);
   const ProjectedProblem<T> problem = problem_of<T>(args);
-  const std::int64_t tiles = (args.time * args.rows + kTileTokens - 1) / kTileTokens;
+  const std::int64_t tiles = tiles_of(args);
   const std::int64_t blocks = std::clamp(tiles, std::int64_t{1}, kProjectedParts);
   runtime::cuda::launch(stream, "take the cross entropy of a layer", projected_kernel<T, kIn>,
                         static_cast<unsigned>(blocks), kProjectedThreads,
@@ -187,9 +219,6 @@ void launch_projected(Stream& stream, const ProjectedCrossEntropyArgs& args) {
                         kPartThreads, 0, parts);
 }
 
-/// Other widths would be as many kernels more.
-constexpr int kWidth = 384;
-
 void run(Stream& stream, const ProjectedCrossEntropyArgs& args) {
   if (args.x.dtype() == base::DType::kBFloat16) {
     return launch_projected<__nv_bfloat16, kWidth>(stream, args);
@@ -205,6 +234,6 @@ bool takes(Stream& stream, base::DType storage, std::int64_t in, std::int64_t cl
 
 }  // namespace
 
-const ProjectedLeaves kProjectedLeaves{takes, run};
+const ProjectedLeaves kProjectedLeaves{takes, draw, run};
 
 }  // namespace sluice::kernels::loss::cuda

@@ -25,12 +25,12 @@ struct TokenClasses {
   }
 };
 
-/// Turns the logits of token n into their gradient, `scale` times; all of a warp call it.
+/// Turns the logits of a token into their gradient, `scale` times; all of a warp call it.
 template <typename T>
-__device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, float scale,
+__device__ TokenResult take_loss(const ProjectedProblem<T>& p, const TokenTarget& of, float scale,
                                  TokenClasses& x) {
-  const bool counts = p.counts(n);
-  const std::int32_t target = counts ? p.tokens.targets[n] : 0;
+  const bool counts = of.counts != 0;
+  const std::int32_t target = of.target;
   float largest = -INFINITY, at_target = 0, values = 0;
   x.for_each([&](int j, float value) {
     largest = value > largest ? value : largest;
@@ -73,7 +73,7 @@ __device__ TokenResult take_loss(const ProjectedProblem<T>& p, std::int64_t n, f
 /// first the upper ones. Leaves their gradient in the tile, and adds to its sums.
 template <typename T, int kIn>
 __device__ void take_losses(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile,
-                            const ProjectedPlace& place, std::int64_t first, float scale,
+                            const ProjectedPlace& place, float scale,
                             const float (&logits)[kOwnEights][4]) {
   const bool lower = place.half == 1;
 #pragma unroll
@@ -93,7 +93,7 @@ __device__ void take_losses(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>&
   }
   x.for_each([&](int j, float& value) { value += tile.bias[j]; });
   const int row = place.pair * kPairTokens + place.row() + 8 * place.half;
-  const TokenResult result = take_loss(p, first + row, scale, x);
+  const TokenResult result = take_loss(p, tile.targets[row], scale, x);
   if (place.lane % 4 == 0) {
     const double all[kSums] = {result.loss, result.nll, result.counted, result.correct};
     for (int i = 0; i < kSums; ++i) tile.sums[row][i] += all[i];

@@ -20,7 +20,7 @@ using runtime::cuda::packed_pair;
 using runtime::cuda::unpacked_pair;
 
 /// A tile's tokens. A pair of warps has 16 of them and each warp one half of their columns.
-inline constexpr int kTileTokens = 64, kPairTokens = 16;
+inline constexpr int kTileTokens = kProjectedTile, kPairTokens = 16;
 inline constexpr int kPairs = kTileTokens / kPairTokens;
 inline constexpr int kProjectedThreads = 2 * kPairs * runtime::cuda::kWarp;
 /// Classes of a tile: those that a layer lacks have logits of minus infinity.
@@ -30,6 +30,12 @@ inline constexpr int kEights = kTileClasses / 8, kSixteens = kTileClasses / 16;
 inline constexpr int kOwnEights = kEights / 2;
 /// Elements of 16 bits that a thread copies at once.
 inline constexpr int kPiece = 8;
+
+/// What a token's loss takes beside its logits.
+struct TokenTarget {
+  std::int32_t target;
+  std::int32_t counts;  ///< or 0
+};
 
 /// Shared memory of a block. Rows have a piece more than they need, so that the eight rows of a
 /// fragment lie in different banks.
@@ -44,10 +50,30 @@ struct ProjectedTile {
   float bias[kTileClasses];
   float d_bias[kPairs][kTileClasses];
   std::uint32_t kept[kIn / 128][kProjectedThreads];  ///< of each thread's pieces (OwnPieces)
+  TokenTarget targets[kTileTokens];
+};
+
+// Of a token, by 32 bits, which there are enough of: 64 would take as long as a draw.
+__device__ inline std::uint32_t row_of(std::int64_t n, std::int64_t rows) {
+  return static_cast<std::uint32_t>(n) % static_cast<std::uint32_t>(rows);
+}
+__device__ inline std::uint32_t time_of(std::int64_t n, std::int64_t rows) {
+  return static_cast<std::uint32_t>(n) / static_cast<std::uint32_t>(rows);
+}
+
+/// What dropout keeps of x.
+struct ProjectedMask {
+  std::int64_t tokens, rows;
+  runtime::DropoutSource source;
+  std::uint32_t threshold;      ///< 0: nothing is dropped
+  const std::int32_t* row_ids;  ///< or null
+  /// [tiles, columns of OwnPieces, kProjectedThreads]: a word has a thread's pieces of four tokens.
+  std::uint32_t* kept;
 };
 
 template <typename T>
 struct ProjectedProblem {
+  ProjectedMask mask;
   Tokens tokens;
   int classes;
   const T* x;
@@ -58,22 +84,16 @@ struct ProjectedProblem {
   std::int64_t part_bytes;
   double smoothing, uniform;  ///< label smoothing, and what it gives each class
   Scale scale;
-  runtime::DropoutSource source;
-  std::uint32_t threshold;  ///< 0: nothing is dropped
   float factor;
-  const std::int32_t* row_ids;  ///< or null
 
-  // Of a token, by 32 bits, which there are enough of: 64 would take as long as a draw.
-  __device__ std::uint32_t row_of(std::int64_t n) const {
-    return static_cast<std::uint32_t>(n) % static_cast<std::uint32_t>(tokens.rows);
-  }
-  __device__ std::uint32_t time_of(std::int64_t n) const {
-    return static_cast<std::uint32_t>(n) / static_cast<std::uint32_t>(tokens.rows);
-  }
   __device__ bool counts(std::int64_t n) const {
     if (n >= tokens.count()) return false;
-    return tokens.lengths == nullptr ||
-           static_cast<std::int64_t>(time_of(n)) < tokens.lengths[row_of(n)];
+    return tokens.lengths == nullptr || static_cast<std::int64_t>(time_of(n, tokens.rows)) <
+                                            tokens.lengths[row_of(n, tokens.rows)];
+  }
+  __device__ TokenTarget target(std::int64_t n) const {
+    const bool is_counted = counts(n);
+    return {is_counted ? tokens.targets[n] : 0, is_counted};
   }
 };
 
@@ -138,7 +158,32 @@ struct OwnPieces {
     }
   }
 
-  /// Asks for those of the tile from token `first` on; zeros beyond the end.
+  /// Where the tile's words of this thread are: the first, and the others kProjectedThreads
+  /// further.
+  __device__ std::uint32_t* words(const ProjectedMask& mask, std::int64_t first) const {
+    return mask.kept + first / kTileTokens * (kColumns * kProjectedThreads) + threadIdx.x;
+  }
+  /// Draws those of the tile from token `first` on.
+  __device__ void draw(const ProjectedMask& mask, std::uint64_t philox_key,
+                       std::int64_t first) const {
+    std::uint32_t kept[kColumns]{};
+#pragma unroll 1
+    for (int i = 0; i < kTokens; ++i) {
+      // Beyond the end the numbers of the last token, for nothing.
+      const std::int64_t n = std::min(first + row(i), mask.tokens - 1);
+      const std::uint32_t row = row_of(n, mask.rows), time = time_of(n, mask.rows);
+      const auto id = static_cast<std::uint32_t>(mask.row_ids != nullptr ? mask.row_ids[row] : row);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        kept[c] |= runtime::cuda::kept_of_piece(philox_key, mask.source.stream, mask.threshold, id,
+                                                time, static_cast<std::uint32_t>(column(c) / 4))
+                   << (4 * i);
+      }
+    }
+    for (int c = 0; c < kColumns; ++c) words(mask, first)[c * kProjectedThreads] = kept[c];
+  }
+
+  /// Asks for those of the tile from token `first` on, and their mask; zeros beyond the end.
   __device__ void fetch(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile,
                         std::int64_t first) const {
     for_each([&](int i, int c) {
@@ -148,30 +193,17 @@ struct OwnPieces {
                               p.x + (is_there ? n : 0) * kIn + column(c), sizeof(uint4),
                               is_there ? 0 : sizeof(uint4));
     });
-    __pipeline_commit();
-  }
-
-  /// Which elements are kept, in the tile: a word has those of four tokens' pieces.
-  __device__ void draw(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile,
-                       std::uint64_t philox_key, std::int64_t first) const {
-    const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) tile.kept[c][thread] = p.threshold == 0 ? ~0u : 0;
-    if (p.threshold == 0) return;
-#pragma unroll 1
-    for (int i = 0; i < kTokens; ++i) {
-      // Beyond the end the numbers of the last token, for nothing.
-      const std::int64_t n = std::min(first + row(i), p.tokens.count() - 1);
-      const std::uint32_t row = p.row_of(n), time = p.time_of(n);
-      const auto id = static_cast<std::uint32_t>(p.row_ids != nullptr ? p.row_ids[row] : row);
-#pragma unroll 1
-      for (int c = 0; c < kColumns; ++c) {
-        tile.kept[c][thread] |=
-            runtime::cuda::kept_of_piece(philox_key, p.source.stream, p.threshold, id, time,
-                                         static_cast<std::uint32_t>(column(c) / 4))
-            << (4 * i);
+    for (int c = 0; c < kColumns; ++c) {
+      if (p.mask.threshold == 0) {
+        tile.kept[c][threadIdx.x] = ~0u;
+      } else if (first < p.tokens.count()) {
+        __pipeline_memcpy_async(&tile.kept[c][threadIdx.x],
+                                words(p.mask, first) + c * kProjectedThreads,
+                                sizeof(std::uint32_t));
       }
     }
+    __pipeline_commit();
   }
 
   /// The piece as dropout leaves it.
@@ -182,10 +214,21 @@ struct OwnPieces {
         tile.kept[c][threadIdx.x] >> (4 * i), p.factor);
   }
 
+  /// Has the second cache fetch the tile from token `first` on, whose turn is the next.
+  __device__ static void fetch_ahead(const ProjectedProblem<T>& p, std::int64_t first) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (threadIdx.x != 0 || first >= p.tokens.count()) return;
+    const auto tokens =
+        static_cast<int>(std::min(p.tokens.count() - first, std::int64_t{kTileTokens}));
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p.x + first * kIn),
+                 "r"(tokens * kIn * static_cast<int>(sizeof(T)))
+                 : "memory");
+#endif
+  }
   /// Drops x out where it lies, once it is there.
   __device__ void drop(const ProjectedProblem<T>& p, ProjectedTile<T, kIn>& tile) const {
     __pipeline_wait_prior(0);
-    if (p.threshold == 0) return;
+    if (p.mask.threshold == 0) return;
     for_each([&](int i, int c) {
       *reinterpret_cast<uint4*>(&tile.x[row(i)][column(c)]) = masked(p, tile, i, c);
     });

@@ -44,7 +44,7 @@ void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args,
              backward_factor(run, matrix), {to, matrix.columns, engine.descriptor.dtype});
   }
   if (layer > 0 && run.drops(layer - 1)) {
-    run.drop(run.engine.lanes[lane], layer - 1, to, first, part.size());
+    run.drop_by_mask(run.engine.lanes[lane], layer - 1, to, first, part.size());
   }
 }
 
@@ -132,16 +132,7 @@ void run_other_launches(const Run& run, const BackwardArgs& args, std::int64_t l
   lanes.follow(steps, products);
   if (defers_last_rows(run, layer)) return;
   input_gradient_of_launch(run, steps, args, layer, last);
-  run.drop(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0, time);
-}
-
-/// The caller's work on a lane.
-void run_beside(const Run& run, std::int64_t lane, const BackwardArgs& args) {
-  Context side(run.context.device(), run.engine.lanes.stream(lane));
-  side.set_precision(run.context.precision());
-  side.set_profiler(run.context.profiler());
-  side.set_tuning(run.context.tuning());
-  args.beside(side);
+  run.drop_by_mask(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0, time);
 }
 
 /// A layer's launches, each for some of the rows. A product that is not over when a launch ends
@@ -162,7 +153,7 @@ void run_launches_of_rows(const Run& run, const BackwardArgs& args, std::int64_t
     const runtime::LayerSpan span(run.context.profiler(), layer);
     run_persistent_layer(run, args, layer, {0, run.args.time}, lanes.begun(), static_cast<int>(i));
     lanes.follow_begun(products);
-    if (top && i == 0 && args.beside) run_beside(run, products, args);
+    if (top && i == 0 && args.beside) run_beside(run, products, *args.beside);
     if (top && i > 0) {
       input_gradient_of_launch(run, products, args, layer, static_cast<std::int64_t>(i - 1) * each);
     }
@@ -181,7 +172,10 @@ void run_launches_of_rows(const Run& run, const BackwardArgs& args, std::int64_t
   if (layer == 0) return;
   // The next launch writes where products of the weight gradients have read.
   lanes.follow(steps, products);
-  if (top) run.drop(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0, run.args.time);
+  if (top) {
+    run.drop_by_mask(lanes[steps], layer - 1, gradient_of_input(run, args, layer), 0,
+                     run.args.time);
+  }
 }
 
 /// Layers of a launch each, one after the other. On the multiprocessors that a launch leaves free
@@ -209,7 +203,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
                            scaled ? 0 : -1);
       if (beside) lanes.follow_begun(products);
     }
-    if (offers) run_beside(run, products, args);
+    if (offers) run_beside(run, products, *args.beside);
     if (layer < top && defers_last_rows(run, layer + 1)) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
       input_gradient_of_launch(run, products, args, layer + 1, first_row_of_last_launch(run));

@@ -137,12 +137,58 @@ StateRules Run::rules(std::int64_t layer, std::int64_t direction, std::int64_t s
   return rules;
 }
 
+std::byte* Run::kept(std::int64_t layer, std::int64_t t) const {
+  const ReserveLayout& layout = engine.reserve;
+  if (layout.kept.empty()) return nullptr;
+  const std::int64_t row_bytes = engine.descriptor.input_of(layer + 1) / 8;
+  return reserve<std::byte>(layout.kept[static_cast<std::size_t>(layer)]) +
+         t * args.rows * row_bytes;
+}
+
+namespace {
+
+elementwise::cuda::Dropped dropped(const Run& run, std::int64_t layer, std::byte* values,
+                                   std::int64_t t, std::int64_t steps) {
+  const Descriptor& descriptor = run.engine.descriptor;
+  return {values,
+          values,
+          t,
+          steps,
+          run.args.rows,
+          descriptor.input_of(layer + 1),
+          run.row_ids(),
+          descriptor.dropout,
+          run.args.dropout.shifted(static_cast<std::uint32_t>(layer)),
+          run.kept(layer, t)};
+}
+
+}  // namespace
+
 void Run::drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
                std::int64_t steps) const {
-  elementwise::cuda::drop_out(
-      stream, engine.descriptor.dtype,
-      {values, values, t, steps, args.rows, engine.descriptor.input_of(layer + 1), row_ids(),
-       engine.descriptor.dropout, args.dropout.shifted(static_cast<std::uint32_t>(layer))});
+  elementwise::cuda::drop_out(stream, engine.descriptor.dtype,
+                              dropped(*this, layer, values, t, steps));
+}
+
+void Run::draw_mask(cudaStream_t stream, std::int64_t layer) const {
+  elementwise::cuda::draw_mask(stream, dropped(*this, layer, nullptr, 0, args.time));
+}
+
+void Run::drop_by_mask(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
+                       std::int64_t steps) const {
+  const std::byte* mask = kept(layer, t);
+  if (mask == nullptr) return drop(stream, layer, values, t, steps);
+  const std::int64_t count = steps * args.rows * engine.descriptor.input_of(layer + 1);
+  elementwise::cuda::drop_out_by_mask(stream, engine.descriptor.dtype,
+                                      {values, values, count, engine.descriptor.dropout, mask});
+}
+
+void run_beside(const Run& run, std::int64_t lane, const Beside& beside) {
+  Context side(run.context.device(), run.engine.lanes.stream(lane));
+  side.set_precision(run.context.precision());
+  side.set_profiler(run.context.profiler());
+  side.set_tuning(run.context.tuning());
+  beside(side);
 }
 
 std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {

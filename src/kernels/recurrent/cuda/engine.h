@@ -124,9 +124,18 @@ struct Run {
   }
   /// Of the states after step s of a layer and direction, or before the first step with s = -1.
   StateRules rules(std::int64_t layer, std::int64_t direction, std::int64_t s) const;
-  /// Applies the mask of the output of `layer` to values [.., rows, D*output] from time t on.
+  /// Which elements of the output of `layer` dropout keeps, from time t on, as bits that forward
+  /// leaves for backward; null where each draws for itself.
+  std::byte* kept(std::int64_t layer, std::int64_t t) const;
+  /// Drops out the output of `layer`, values [.., rows, D*output] from time t on, and leaves the
+  /// mask.
   void drop(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
             std::int64_t steps) const;
+  /// Only leaves the mask, of all times.
+  void draw_mask(cudaStream_t stream, std::int64_t layer) const;
+  /// As drop, of the output or its gradient, by the mask that has been left, if there are any.
+  void drop_by_mask(cudaStream_t stream, std::int64_t layer, std::byte* values, std::int64_t t,
+                    std::int64_t steps) const;
 };
 
 /// c [m, n] (+)= op(a) * op(b).
@@ -186,6 +195,7 @@ void run_backward(Engine& engine, const Context& context, const BackwardArgs& ar
 /// the GPU.
 struct LaunchPlace {
   std::int64_t lane, number, abreast = 1;
+  cudaEvent_t begun = nullptr;  ///< LaunchQueue
 };
 /// Queues what launches of forward need before the first of them.
 void prepare_launches(const Run& run, std::int64_t lane);
@@ -195,6 +205,9 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
                           const LaunchPlace& place);
 void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t layer,
                           const Piece& turns, cudaEvent_t begun = nullptr, int part = -1);
+
+/// The caller's work on a lane.
+void run_beside(const Run& run, std::int64_t lane, const Beside& beside);
 
 /// Rows that each launch of a layer's backward is for, the last one perhaps for fewer.
 std::int64_t launch_rows(const Run& run);

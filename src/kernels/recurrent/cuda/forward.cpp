@@ -26,12 +26,27 @@ void multiply_inputs(const Run& run, std::int64_t lane, std::int64_t layer, cons
            {run.input_products(layer, part), sizes.directions * sizes.gate_width, DType::kFloat32});
 }
 
+/// Whether launches leave multiprocessors for work that has a lane for itself, all of a layer's
+/// steps at a time.
+bool has_room_beside(const Run& run, const Piece& piece) {
+  const Rung& rung = run.engine.rung;
+  return rung.forward == Residence::kClusterWgmma && piece.size() == run.args.time &&
+         run.product_lane_of(0) != run.lane_of(0, 0);
+}
+/// Whether the mask of the layer's output is drawn there.
+bool draws_beside(const Run& run, std::int64_t layer, const Piece& piece) {
+  return run.drops(layer) && run.kept(layer, 0) != nullptr && has_room_beside(run, piece);
+}
+
 /// Dropout of what the layer hands to the one above, of the piece's times.
 void drop_output(const Run& run, std::int64_t lane, std::int64_t layer, const Piece& piece) {
   if (!run.drops(layer)) return;
   const std::int64_t step = run.args.rows * run.engine.descriptor.input_of(layer + 1);
-  run.drop(run.engine.lanes[lane], layer, run.element(run.output_of(layer), piece.begin * step),
-           piece.begin, piece.size());
+  std::byte* output = run.element(run.output_of(layer), piece.begin * step);
+  if (draws_beside(run, layer, piece)) {
+    return run.drop_by_mask(run.engine.lanes[lane], layer, output, piece.begin, piece.size());
+  }
+  run.drop(run.engine.lanes[lane], layer, output, piece.begin, piece.size());
 }
 
 void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
@@ -45,7 +60,13 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   engine.lanes.follow(products, lane);
   engine.lanes.follow(lane, products);
   if (engine.rung.persistent()) {
-    run_persistent_layer(run, layer, piece, {lane, layer});
+    const bool top = layer + 1 == engine.sizes.layers, draws = draws_beside(run, layer, piece);
+    const bool offers = top && run.args.beside && has_room_beside(run, piece);
+    run_persistent_layer(run, layer, piece,
+                         {lane, layer, 1, draws || offers ? engine.lanes.begun() : nullptr});
+    if (draws || offers) engine.lanes.follow_begun(products);
+    if (draws) run.draw_mask(engine.lanes[products], layer);
+    if (offers) run_beside(run, products, *run.args.beside);
   } else {
     run_steps(run, layer, piece);
   }

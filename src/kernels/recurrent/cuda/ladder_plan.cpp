@@ -125,7 +125,10 @@ class LadderPlan final : public Plan {
     key.add(&context.stream());  // whose workspace a graph holds on to
     key.add(memory);
     key.add(args);
-    run(context, key.key(), [&] { run_forward(engine_, context, args, memory); });
+    ForwardArgs queued = args;
+    // A graph would queue once more what the caller wanted when it was captured.
+    if (replays(context)) queued.beside = nullptr;
+    run(context, key.key(), [&] { run_forward(engine_, context, queued, memory); });
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
@@ -138,7 +141,6 @@ class LadderPlan final : public Plan {
     key.add(memory);
     key.add(args);
     BackwardArgs queued = args;
-    // A graph would queue once more what the caller wanted when it was captured.
     if (replays(context)) queued.beside = nullptr;
     run(context, key.key(), [&] { run_backward(engine_, context, queued, memory); });
   }

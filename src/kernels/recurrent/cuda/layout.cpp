@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/recurrent/cuda/booking.h"
 #include "kernels/recurrent/cuda/resident_weights.h"
 #include "kernels/recurrent/cuda/rung_rules.h"
@@ -202,6 +203,11 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
   for (std::int64_t layer = 0; layer + 1 < sizes.layers; ++layer) {
     layout.outputs.push_back(booking.take(
         sizes.storage, {descriptor.time, descriptor.rows, descriptor.input_of(layer + 1)}));
+    // All inner layers are as wide.
+    const std::int64_t width = descriptor.input_of(layer + 1);
+    if (descriptor.dropout > 0 && elementwise::cuda::leaves_mask(descriptor.dtype, width)) {
+      layout.kept.push_back(booking.take(1, {descriptor.time, descriptor.rows, width / 8}));
+    }
   }
   layout.bytes = booking.total();
   return layout;

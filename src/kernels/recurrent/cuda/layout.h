@@ -82,6 +82,8 @@ struct StateLayout {
 struct ReserveLayout {
   std::vector<StateLayout> states;
   std::vector<std::size_t> outputs;  ///< of inner layers, storage [time, rows, D*output]
+  std::vector<std::size_t> kept;     ///< likewise: dropout's mask, a bit an element; empty where
+                                     ///< backward draws it again
   std::size_t bytes = 0;
 };
 ReserveLayout book_reserve(const Descriptor& descriptor);

@@ -164,7 +164,7 @@ void run_persistent_layer(const Run& run, std::int64_t layer, const Piece& piece
   }
   carry_states(run, layer, piece, args);
   if (sizes.norms) normalise_inputs(run, layer, piece);
-  const LaunchQueue queue{engine.lanes[place.lane]};
+  const LaunchQueue queue{engine.lanes[place.lane], place.begun};
   launch(run, layer, queue, args, engine.workspace.forward.exchange, place);
 }
 
