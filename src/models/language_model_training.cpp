@@ -222,7 +222,8 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
                            kSamplingStream);
     activations = run(context, arena, batch, pass, mixed, drops_apart());
   }
-  if (carried != nullptr) carried->store(context, {last.hn, last.cn});
+  // In training beside backward.
+  if (carried != nullptr && !training) carried->store(context, {last.hn, last.cn});
   return activations;
 }
 
@@ -260,6 +261,10 @@ void LanguageModelTraining::Plan::backward(const Context& context, const runtime
     args.dh0 = d_start.h;
     args.dc0 = d_start.c;
   }
+  const recurrent::Beside store = [&](const Context& side) {
+    carried->store(side, {last.hn, last.cn});
+  };
+  if (carried != nullptr) args.beside = &store;
   stack.backward(context, arena, model->parameters(), args);
   model->embedding().backward(context, model->parameters(), fed, args.dx,
                               embedding_dropout(batch, pass));
