@@ -72,6 +72,12 @@ bool has_no_tiles(const BlasLibrary& lt, const Proposal& proposal) {
   return attribute_of(lt, proposal, CUBLASLT_ALGO_CONFIG_TILE_ID) == CUBLASLT_MATMUL_TILE_UNDEFINED;
 }
 
+bool has_many_deep_tiles(const ProductSpec& spec) {
+  constexpr std::int64_t kMany = 1 << 15, kDeep = 1024;
+  return base::size_of(spec.input) == 2 && spec.batch == 1 && spec.processors == 0 &&
+         spec.m >= kMany && spec.k >= kDeep;
+}
+
 /// Which one to take of proposals that are in the order of cuBLASLt's estimates, by what was
 /// measured on an H200 (docs/performance/products.md).
 std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals proposals) {
@@ -191,7 +197,7 @@ LtProduct::Layout LtProduct::make_layout(base::DType dtype, std::int64_t rows, s
   return layout;
 }
 
-void LtProduct::choose_algorithm() {
+std::vector<Proposal> LtProduct::propose(std::size_t workspace_bytes) const {
   const BlasLibrary& lt = blas_->library();
   cublasLtMatmulPreference_t made = nullptr;
   lt.check(lt.preference_create(&made), "choose an algorithm");
@@ -199,7 +205,7 @@ void LtProduct::choose_algorithm() {
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     lt.check(lt.preference_set(made, attribute, &value, sizeof(value)), "choose an algorithm");
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, CudaStream::kWorkspaceBytes);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
   // Parts of a sum over k are stored apart, in float32, and added in a step of their own.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -208,11 +214,11 @@ void LtProduct::choose_algorithm() {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(attribute, spec_.alignment);
   }
-  std::array<Proposal, 8> results{};  // it never has more
+  std::vector<Proposal> results(blas_->is_hopper() ? 8 : 1);
   int found = 0;
-  const cublasStatus_t status = lt.heuristic(
-      blas_->handle(), operation_.get(), b_.get(), a_.get(), c_.get(), c_.get(), made,
-      blas_->is_hopper() ? static_cast<int>(results.size()) : 1, results.data(), &found);
+  const cublasStatus_t status =
+      lt.heuristic(blas_->handle(), operation_.get(), b_.get(), a_.get(), c_.get(), c_.get(), made,
+                   static_cast<int>(results.size()), results.data(), &found);
   if (status != CUBLAS_STATUS_SUCCESS || found == 0 || results[0].state != CUBLAS_STATUS_SUCCESS) {
     base::fail(ErrorCode::kUnsupported,
                "cuBLASLt has no algorithm for the product [{}, {}] x [{}, {}] of {} to {}{} ({})",
@@ -220,13 +226,28 @@ void LtProduct::choose_algorithm() {
                base::name_of(spec_.output), spec_.bias ? " with a bias" : "",
                lt.status_string(status));
   }
+  results.resize(static_cast<std::size_t>(found));
   const auto usable = [](const Proposal& proposal) {
     return proposal.state == CUBLAS_STATUS_SUCCESS;
   };
-  const auto end = std::find_if_not(results.begin(), results.begin() + found, usable);
-  const Proposal& best = results[best_of(lt, spec_, Proposals(results.begin(), end))];
-  algorithm_ = best.algo;
-  workspace_bytes_ = best.workspaceSize;
+  results.erase(std::find_if_not(results.begin(), results.end(), usable), results.end());
+  return results;
+}
+
+void LtProduct::choose_algorithm() {
+  const BlasLibrary& lt = blas_->library();
+  std::vector<Proposal> proposals = propose(CudaStream::kWorkspaceBytes);
+  std::size_t best = best_of(lt, spec_, proposals);
+  // Blocks that take tiles by a counter want it cleared before, some 4 us. Where tiles are deep
+  // and many, it evens nothing out.
+  constexpr std::size_t kCounterBytes = 16;
+  const std::size_t bytes = proposals[best].workspaceSize;
+  if (has_many_deep_tiles(spec_) && bytes > 0 && bytes <= kCounterBytes) {
+    proposals = propose(0);
+    best = best_of(lt, spec_, proposals);
+  }
+  algorithm_ = proposals[best].algo;
+  workspace_bytes_ = proposals[best].workspaceSize;
 }
 
 void LtProduct::set_bias(const void* bias) const {

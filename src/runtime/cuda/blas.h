@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "base/dtype.h"
 #include "runtime/vendor_library.h"
@@ -104,6 +105,8 @@ class LtProduct {
   Operation make_operation() const;
   Layout make_layout(base::DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                      std::int64_t stride) const;
+  /// What cuBLASLt proposes with so much workspace, best first; it never has more.
+  std::vector<cublasLtMatmulHeuristicResult_t> propose(std::size_t workspace_bytes) const;
   void choose_algorithm();
   void set_bias(const void* bias) const;
   void multiply(CudaStream& stream, const void* alpha, const void* a, const void* b,
