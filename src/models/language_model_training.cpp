@@ -89,8 +89,9 @@ struct LanguageModelTraining::Plan {
   FeatureStates features;
   layers::RecurrentStackPlan stack;
   OutputLoss output;
-  recurrent::ForwardArgs last;  // of the last forward, for backward
-  Tensor fed;                   // the tokens that it was fed
+  recurrent::ForwardArgs last;    // of the last forward, for backward
+  Tensor fed;                     // the tokens that it was fed
+  bool dropout_is_drawn = false;  // what the loss drops out of its activations
 };
 
 LanguageModelTraining::Plan::States LanguageModelTraining::Plan::book_states(
@@ -234,7 +235,9 @@ Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::A
   fed = tokens;
   model->embedding().forward(context, model->parameters(), fed, last.x,
                              embedding_dropout(batch, pass));
+  dropout_is_drawn = false;
   const recurrent::Beside draw = [&](const Context& side) {
+    dropout_is_drawn = true;
     output.draw_dropout(side, arena, model->parameters(), output_input(last.y, batch, pass),
                         d_activations(arena));
   };
@@ -295,7 +298,7 @@ Tensor LanguageModelTraining::forward_backward(const Context& context, const run
   const Tensor activations = plan_->forward(context, arena, batch, pass);
   const Tensor d_activations = plan_->d_activations(arena);
   OutputLoss::Input input = plan_->output_input(activations, batch, pass);
-  input.dropout.is_drawn = true;
+  input.dropout.is_drawn = plan_->dropout_is_drawn;
   const Tensor sums =
       plan_->output.loss(context, arena, plan_->model->parameters(), input, pass, d_activations);
   plan_->backward(context, arena, batch, pass, d_activations);

@@ -219,12 +219,8 @@ std::vector<Proposal> LtProduct::propose(std::size_t workspace_bytes) const {
   const cublasStatus_t status =
       lt.heuristic(blas_->handle(), operation_.get(), b_.get(), a_.get(), c_.get(), c_.get(), made,
                    static_cast<int>(results.size()), results.data(), &found);
-  if (status != CUBLAS_STATUS_SUCCESS || found == 0 || results[0].state != CUBLAS_STATUS_SUCCESS) {
-    base::fail(ErrorCode::kUnsupported,
-               "cuBLASLt has no algorithm for the product [{}, {}] x [{}, {}] of {} to {}{} ({})",
-               spec_.m, spec_.k, spec_.k, spec_.n, base::name_of(spec_.input),
-               base::name_of(spec_.output), spec_.bias ? " with a bias" : "",
-               lt.status_string(status));
+  if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED) {
+    lt.check(status, "choose an algorithm");
   }
   results.resize(static_cast<std::size_t>(found));
   const auto usable = [](const Proposal& proposal) {
@@ -237,14 +233,22 @@ std::vector<Proposal> LtProduct::propose(std::size_t workspace_bytes) const {
 void LtProduct::choose_algorithm() {
   const BlasLibrary& lt = blas_->library();
   std::vector<Proposal> proposals = propose(CudaStream::kWorkspaceBytes);
+  if (proposals.empty()) {
+    base::fail(ErrorCode::kUnsupported,
+               "cuBLASLt has no algorithm for the product [{}, {}] x [{}, {}] of {} to {}{}",
+               spec_.m, spec_.k, spec_.k, spec_.n, base::name_of(spec_.input),
+               base::name_of(spec_.output), spec_.bias ? " with a bias" : "");
+  }
   std::size_t best = best_of(lt, spec_, proposals);
   // Blocks that take tiles by a counter want it cleared before, some 4 us. Where tiles are deep
   // and many, it evens nothing out.
   constexpr std::size_t kCounterBytes = 16;
   const std::size_t bytes = proposals[best].workspaceSize;
   if (has_many_deep_tiles(spec_) && bytes > 0 && bytes <= kCounterBytes) {
-    proposals = propose(0);
-    best = best_of(lt, spec_, proposals);
+    if (std::vector<Proposal> others = propose(0); !others.empty()) {
+      proposals = std::move(others);
+      best = best_of(lt, spec_, proposals);
+    }
   }
   algorithm_ = proposals[best].algo;
   workspace_bytes_ = proposals[best].workspaceSize;

@@ -105,7 +105,7 @@ class LtProduct {
   Operation make_operation() const;
   Layout make_layout(base::DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                      std::int64_t stride) const;
-  /// What cuBLASLt proposes with so much workspace, best first; it never has more.
+  /// What cuBLASLt proposes that wants no more workspace than that, best first; perhaps nothing.
   std::vector<cublasLtMatmulHeuristicResult_t> propose(std::size_t workspace_bytes) const;
   void choose_algorithm();
   void set_bias(const void* bias) const;

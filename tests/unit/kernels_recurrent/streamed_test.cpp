@@ -91,6 +91,10 @@ TEST_P(RecurrentStreamed, EqualsOracleWithWholeDepthInABlock) {
     inference.training = false;
     compare(inference, 3);
   }
+  // With four warpgroups for the cells.
+  Descriptor widest = layer_of(CellType::kLstm, draw(3169, 4224), 32);
+  widest.training = false;
+  compare(widest, 2);
 }
 
 // Steps back are kernels of their own, which read what the launch has left.

@@ -49,6 +49,9 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
                                           {.tokens = place, .d_out = one, .d_table = number});
     };
     backward.beside = &work;
+    int forward_calls = 0;
+    const recurrent::Beside forward_work = [&](const Context&) { ++forward_calls; };
+    forward.beside = &forward_work;
     const auto step = [&] {
       plan.forward(context_, arena, forward);
       plan.backward(context_, arena, parameters, backward);
@@ -59,6 +62,7 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
       context_.zero(parameters.gradients());
       step();
       EXPECT_EQ(calls, run);
+      EXPECT_EQ(forward_calls, run);
       EXPECT_EQ(get_scalar<float>(number), static_cast<float>(run));
       const std::vector<float> now = get<float>(parameters.gradients());
       if (run == 1) gradients = now;
@@ -73,6 +77,7 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
       EXPECT_TRUE(sluice::testing::same_bits(get<float>(parameters.gradients()), gradients));
     }
     EXPECT_EQ(calls, 4);
+    EXPECT_EQ(forward_calls, 4);
   }
 
   static recurrent::Descriptor stack_of(recurrent::CellType cell, std::int64_t layers,

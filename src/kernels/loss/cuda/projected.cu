@@ -10,9 +10,8 @@
 #include "runtime/cuda/part_sums.h"
 
 /// Blocks take tiles of 64 tokens in turns. x comes into shared memory and is dropped out there, by
-/// a mask that has been drawn before;
-/// logits stay in registers; the gradient of the weights is summed up there over all of a block's
-/// tiles, and the gradient of x takes the place of x.
+/// a mask that has been drawn before; logits stay in registers; the gradient of the weights is
+/// summed up there over all of a block's tiles, and the gradient of x takes the place of x.
 namespace sluice::kernels::loss::cuda {
 namespace {
 

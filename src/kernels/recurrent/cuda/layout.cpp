@@ -192,6 +192,20 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung) {
   return layout;
 }
 
+namespace {
+
+/// Whether forward leaves dropout's masks to backward: of all inner layers or, where their widths
+/// differ and one has none, of none.
+bool leaves_masks(const Descriptor& descriptor) {
+  bool all = descriptor.training && descriptor.dropout > 0;
+  for (std::int64_t layer = 1; layer < descriptor.layers; ++layer) {
+    all = all && elementwise::cuda::leaves_mask(descriptor.dtype, descriptor.input_of(layer));
+  }
+  return all;
+}
+
+}  // namespace
+
 ReserveLayout book_reserve(const Descriptor& descriptor) {
   ReserveLayout layout;
   if (!descriptor.training) return layout;
@@ -203,11 +217,9 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
   for (std::int64_t layer = 0; layer + 1 < sizes.layers; ++layer) {
     layout.outputs.push_back(booking.take(
         sizes.storage, {descriptor.time, descriptor.rows, descriptor.input_of(layer + 1)}));
-    // All inner layers are as wide.
+    if (!leaves_masks(descriptor)) continue;
     const std::int64_t width = descriptor.input_of(layer + 1);
-    if (descriptor.dropout > 0 && elementwise::cuda::leaves_mask(descriptor.dtype, width)) {
-      layout.kept.push_back(booking.take(1, {descriptor.time, descriptor.rows, width / 8}));
-    }
+    layout.kept.push_back(booking.take(1, {descriptor.time, descriptor.rows, width / 8}));
   }
   layout.bytes = booking.total();
   return layout;

@@ -4,8 +4,9 @@
 
 /// All steps of one layer in one launch over the whole GPU, for layers whose recurrent weights
 /// don't fit on chip: of a block's share some lie in registers, some in shared memory, and the rest
-/// comes from the second cache in every step, ahead of the values that it is multiplied with. The
-/// blocks of a cluster share the depth of their units' products.
+/// comes in every step, ahead of the values that it is multiplied with: from the second cache or,
+/// where that doesn't hold it either, from memory. The blocks of a cluster share the depth of their
+/// units' products.
 namespace sluice::kernels::recurrent::cuda::streamed {
 
 using persistent::Extent;

@@ -40,7 +40,7 @@ bool divide_memory(Geometry& geometry) {
     if (left < 0) return false;
     geometry.streamed -= left / bytes;
     const std::int64_t all = std::int64_t{geometry.blocks()} * bytes;
-    if (all * geometry.streamed > kCachedBytes) {
+    if (geometry.cluster == 1 && all * geometry.streamed > kCachedBytes) {
       geometry.kept = static_cast<std::int32_t>(kKeptBytes / all);
     }
   }
@@ -176,6 +176,9 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
     const auto geometry = geometry_of(pass, descriptor);
     if (!geometry) {
       return fmt::format("{} units are more than its blocks multiply", descriptor.hidden);
+    }
+    if (pass == Pass::kForward && geometry->cluster == 1 && descriptor.layers > 1) {
+      return "layers whose weights come from memory have only been measured one at a time";
     }
     const void* kernel = kernel_of({descriptor.cell, descriptor.dtype}, pass, *geometry);
     if (auto reason = refuse_blocks(kernel, *geometry)) return reason;
