@@ -63,7 +63,8 @@ copy_licences() {
   # The copyright files refer to these instead of repeating them.
   for text in $(grep -hoE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$FOLDER"/licences/*.txt | sort -u); do
     # Some are links to a version beside them.
-    cp -P "$text" "$(realpath "$text")" "$FOLDER/licences/"
+    cp -P "$text" "$FOLDER/licences/"
+    if [[ -L $text ]]; then cp "$(realpath "$text")" "$FOLDER/licences/"; fi
   done
   if [[ -f $FOLDER/lib/libsluice_cuda.so ]]; then
     echo "libsluice_cuda.so contains the CUDA runtime (cudart_static), distributed under NVIDIA's CUDA Toolkit EULA." \
