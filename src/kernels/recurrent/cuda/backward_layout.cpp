@@ -98,7 +98,9 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));
     const bool product_apart = sizes.drops || sizes.resets_before || scales_steps(descriptor, rung);
-    layout.product.push_back(booking.take(kFloat, {product_apart ? rows : 0, output}));
+    const std::int64_t parts =
+        scales_steps(descriptor, rung) ? parts_of_scaled_step(descriptor) : 1;
+    layout.product.push_back(booking.take(kFloat, {product_apart ? parts * rows : 0, output}));
     layout.dh_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     layout.dc_whole.push_back(booking.take(kFloat, {apart, sizes.hidden}));
     if (rung.backward == Residence::kClusterWgmma) {

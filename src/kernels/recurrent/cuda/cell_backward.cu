@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(kRowBlock)
     scaled_backward_kernel(const CellBackwardArgs args, const ScaledProduct product,
                            const ScaledGates to) {
   extern __shared__ __align__(16) float gates[];
-  constexpr int kUnits = 2;  // of a thread, on their way from memory together
+  // Of a thread, on their way from memory together; registers hold no more.
+  constexpr int kUnits = Cell::kHasCellState ? 2 : 3;
   const std::int64_t row = blockIdx.x, hidden = args.hidden, last = Cell::kGates - 1;
   const bool active = is_active(args.lengths, row, args.t);
   const auto* dy = active ? static_cast<const float*>(args.dy) : nullptr;
@@ -83,6 +84,10 @@ __global__ void __launch_bounds__(kRowBlock)
       values[i] = load_unit<Cell, float>(args, row, unit);
       direct[i] = args.dh ? args.dh[at] : 0.0f;
       products[i] = product.values ? product.values[at] : 0.0f;
+#pragma unroll
+      for (int part = 1; part < Cell::kGates; ++part) {
+        if (part < product.parts) products[i] += product.values[part * product.part_width + at];
+      }
       from_output[i] = dy ? dy[row * args.dy_stride + unit] : 0.0f;
       dc[i] = 0;
       if constexpr (Cell::kHasCellState) dc[i] = args.dc[at];

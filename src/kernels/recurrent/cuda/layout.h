@@ -127,7 +127,8 @@ struct BackwardLayout {
   std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
   std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]
   std::vector<std::size_t> product;      ///< likewise, recurrent dropout, resets before the
-                                         ///< product or scaled steps: float32 [rows, output]
+                                         ///< product or scaled steps: float32 [rows, output];
+                                         ///< one after another, parts_of_scaled_step
   std::vector<std::size_t> d_sums;       ///< likewise, layer norm: as norm_ih
   std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]

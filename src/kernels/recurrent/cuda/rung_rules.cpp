@@ -66,6 +66,18 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
          descriptor.gates() * descriptor.hidden * descriptor.hidden >= kFewest;
 }
 
+std::int64_t parts_of_scaled_step(const Descriptor& descriptor) {
+  // cuBLASLt's tiles of so few rows, and an H200's multiprocessors. It would cut the product by
+  // itself, and add up in a kernel of its own (docs/performance/float32-and-tf32.md).
+  constexpr std::int64_t kTileRows = 32, kTileColumns = 64, kMost = 132;
+  const auto tiles = [](std::int64_t count, std::int64_t tile) {
+    return (count + tile - 1) / tile;
+  };
+  const std::int64_t each =
+      tiles(descriptor.rows, kTileRows) * tiles(descriptor.hidden, kTileColumns);
+  return each * descriptor.gates() <= kMost ? descriptor.gates() : 1;
+}
+
 bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung) {
   return rung.persistent() || scales_steps(descriptor, rung);
 }

@@ -23,6 +23,9 @@ bool scales_gradients(const Descriptor& descriptor, const Rung& rung);
 /// Whether the recurrent products of steps that are no launch are products of scaled float16
 /// (scaled_steps.h).
 bool scales_steps(const Descriptor& descriptor, const Rung& rung);
+/// Into how many products a step back is cut there, whose sums the cells add up: one a gate where
+/// the tiles of one would leave most of the GPU idle, else one.
+std::int64_t parts_of_scaled_step(const Descriptor& descriptor);
 /// Whether runs multiply by scaled weights wherever there are any, whatever their context: these
 /// are all that is packed.
 bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung);

@@ -17,8 +17,10 @@ void scaled_cell_forward(cudaStream_t stream, const CellKind& kind, const CellFo
 
 /// What reaches a step's h through the recurrent product of the step after it.
 struct ScaledProduct {
-  const float* values;  ///< [rows, H]; null: nothing does
-  const float* scales;  ///< [rows], what takes them back
+  const float* values;      ///< [parts, rows, H], which the cell adds up; null: nothing does
+  const float* scales;      ///< [rows], what takes them back
+  std::int64_t parts;       ///< at most one a gate
+  std::int64_t part_width;  ///< from one to the next
 };
 /// Gate gradients, a row scaled by the largest of them.
 struct ScaledGates {

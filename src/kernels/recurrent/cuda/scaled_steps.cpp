@@ -7,14 +7,20 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-/// to [rows, columns] = left [rows, depth] * weights [depth, columns], or their transpose.
+/// to [rows, columns] = left [rows, depth] * weights [depth, columns], or their transpose; of the
+/// former as the sum of [parts, rows, columns], each by its part of the depth.
 void multiply_weights(const Run& run, std::int64_t lane, const void* left, std::int64_t depth,
                       const ScaledWeights& weights, bool transposed, std::int64_t columns,
-                      float* to) {
+                      std::int64_t parts, float* to) {
   runtime::cuda::ProductSpec spec;
   spec.m = run.args.rows;
   spec.n = spec.ldc = columns;
-  spec.k = spec.lda = depth;
+  spec.lda = depth;
+  spec.k = depth / parts;
+  spec.batch = parts;
+  spec.stride_a = spec.k;
+  spec.stride_b = spec.k * columns;
+  spec.stride_c = spec.m * columns;
   spec.ldb = transposed ? depth : columns;
   spec.transpose_b = transposed;
   multiply_scaled(run, lane, spec, {left, weights.values, weights.alpha, weights.zero, to});
@@ -52,16 +58,16 @@ void multiply_scaled_state(const Run& run, std::int64_t lane, std::int64_t layer
                            std::int64_t direction, float* to) {
   const Sizes& sizes = run.engine.sizes;
   multiply_weights(run, lane, scaled_state(run).values, sizes.hidden,
-                   scaled_recurrent_weights(run, layer, direction), true, sizes.gate_width, to);
+                   scaled_recurrent_weights(run, layer, direction), true, sizes.gate_width, 1, to);
 }
 
 void multiply_scaled_gates(const Run& run, std::int64_t lane, std::int64_t layer,
-                           std::int64_t direction, std::int64_t t, float* to) {
+                           std::int64_t direction, std::int64_t t, std::int64_t parts, float* to) {
   const Sizes& sizes = run.engine.sizes;
   const ScaledGates gates = scaled_gates(run, t);
   multiply_weights(run, lane, sizes.gates_apart ? gates.d_recurrent : gates.d_input,
                    sizes.gate_width, scaled_recurrent_weights(run, layer, direction), false,
-                   sizes.hidden, to);
+                   sizes.hidden, parts, to);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

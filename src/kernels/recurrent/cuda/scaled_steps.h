@@ -20,8 +20,9 @@ ScaledGates scaled_gates(const Run& run, std::int64_t t);
 /// take back.
 void multiply_scaled_state(const Run& run, std::int64_t lane, std::int64_t layer,
                            std::int64_t direction, float* to);
-/// Queues to [rows, H] = the scaled gates of time t times weight_hh, likewise.
+/// Queues to [rows, H] = the scaled gates of time t times weight_hh, likewise; or as the sum of
+/// [parts, rows, H], one part or one a gate.
 void multiply_scaled_gates(const Run& run, std::int64_t lane, std::int64_t layer,
-                           std::int64_t direction, std::int64_t t, float* to);
+                           std::int64_t direction, std::int64_t t, std::int64_t parts, float* to);
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -145,8 +145,9 @@ class DirectionBackward : BackwardPlaces {
       cell.dh = reinterpret_cast<const float*>(dhn());
     } else {
       const std::int64_t after = time_of_turn(p - 1);
-      multiply_scaled_gates(run_, lane_, layer_, direction_, after, product_);
-      product = {product_, scaled_gates(run_, after).scales};
+      const std::int64_t parts = parts_of_scaled_step(run_.engine.descriptor);
+      multiply_scaled_gates(run_, lane_, layer_, direction_, after, parts, product_);
+      product = {product_, scaled_gates(run_, after).scales, parts, rows_ * output_};
       if (product_alone_) cell.dh = nullptr;
     }
     scaled_cell_backward(stream_, run_.kind(), cell, product, scaled_gates(run_, time_of_turn(p)));
@@ -155,7 +156,7 @@ class DirectionBackward : BackwardPlaces {
   void add_last_product(std::int64_t lane) const {
     const std::int64_t p = walk_.steps - 1, t = time_of_turn(p);
     const cudaStream_t stream = run_.engine.lanes[lane];
-    multiply_scaled_gates(run_, lane, layer_, direction_, t, product_);
+    multiply_scaled_gates(run_, lane, layer_, direction_, t, 1, product_);
     ScaledRows scales{};
     scales.values = product_;
     scales.scales = scaled_gates(run_, t).scales;
