@@ -92,6 +92,7 @@ void Runner::Content::run(const SharedTensors::Set& set) {
   backward.dh0 = set.dh0;
   backward.dc0 = set.dc0;
   backward.gradients = tensors->gradients();
+  backward.accumulate = false;
   const runtime::Span span(context, cell, "backward");
   plan->backward(context, backward, memory);
 }
@@ -145,7 +146,7 @@ HostResults Runner::results() {
   for (const Tensor& tensor : {set.y, set.hn, set.cn, set.dx, set.dh0, set.dc0}) {
     poison(context, tensor);
   }
-  content_->tensors->zero_gradients(context);
+  content_->tensors->poison_gradients(context);
   content_->queue(set);
   return content_->tensors->download(context, set);
 }

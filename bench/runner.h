@@ -29,7 +29,7 @@ class Runner {
   void prepare();
   /// The same as `run`, as a step of a profile.
   void run_step(std::string_view name, std::int64_t number);
-  /// Runs once with poisoned outputs and zeroed gradients and returns what came out.
+  /// Runs once with poisoned outputs and returns what came out.
   HostResults results();
 
  private:

@@ -10,7 +10,8 @@
 
 namespace sluice::bench {
 
-/// Forward alone is inference.
+/// Forward alone is inference. With backward each run packs the weights anew, as in training they
+/// have changed, and writes their gradients, in libraries' layers too (BackwardArgs::accumulate).
 enum class Pass { kForward, kForwardBackward };
 
 std::string_view name_of(Pass pass);

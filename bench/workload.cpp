@@ -209,12 +209,10 @@ const std::vector<recurrent::LayerWeights>& SharedTensors::gradients() const {
   return content_->gradients;
 }
 
-void SharedTensors::zero_gradients(const Context& context) const {
+void SharedTensors::poison_gradients(const Context& context) const {
   for (const recurrent::LayerWeights& layer : content_->gradients) {
-    for (const Tensor& tensor :
-         {layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr,
-          layer.weight_peephole, layer.gain_ih, layer.gain_hh, layer.gain_c, layer.shift_c}) {
-      if (tensor) context.zero(tensor);
+    for (Tensor recurrent::LayerWeights::*tensor : recurrent::kLayerTensors) {
+      poison(context, layer.*tensor);
     }
   }
 }

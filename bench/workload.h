@@ -61,7 +61,7 @@ class SharedTensors {
   const std::vector<kernels::recurrent::LayerWeights>& weights() const;
   const std::vector<kernels::recurrent::LayerWeights>& gradients() const;
   HostResults download(const runtime::Context& context, const Set& set) const;
-  void zero_gradients(const runtime::Context& context) const;
+  void poison_gradients(const runtime::Context& context) const;
 
  private:
   struct Content;

@@ -71,7 +71,8 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       "float32 runs beside it. dtype tf32 is float32 with products in TF32. On a GPU each\n"
       "implementation also runs captured in a CUDA graph, as NAME+graph. Times are medians; 'of\n"
       "GEMM' is the share of what a large product of matrices of that dtype reaches in the same\n"
-      "run; 'vs peer' is the median over turns of peer's time / own time.\n\n"
+      "run; 'vs peer' is the median over turns of peer's time / own time. With backward each\n"
+      "run packs the weights anew and writes their gradients, which a training step adds to.\n\n"
       "  sluice bench " +
       name + " --shapes " + example + " --impl all --json cpu.json\n" + "  sluice bench " + name +
       " --shapes " + example + " --device cuda --dtype bfloat16");

@@ -118,6 +118,13 @@ struct LayerWeights {
   Tensor shift_c = {};  ///< [H], added to that
 };
 
+/// All tensors of a LayerWeights.
+inline constexpr std::array kLayerTensors{&LayerWeights::weight_ih, &LayerWeights::weight_hh,
+                                          &LayerWeights::bias_ih,   &LayerWeights::bias_hh,
+                                          &LayerWeights::weight_hr, &LayerWeights::weight_peephole,
+                                          &LayerWeights::gain_ih,   &LayerWeights::gain_hh,
+                                          &LayerWeights::gain_c,    &LayerWeights::shift_c};
+
 /// Masks inside cells. Feature u of direction d of layer l has the unit number
 /// `unit_of(mask, d) + u`, above those of the output of a layer, in the stream
 /// `dropout.stream + l`.
@@ -173,8 +180,11 @@ struct BackwardArgs {
   Tensor dx;   ///< out, optional; overwritten, zero past a row's end
   Tensor dh0;  ///< out, optional, overwritten
   Tensor dc0;  ///< out, optional, overwritten
-  /// Added to (never overwritten); an absent tensor is not computed. L*D entries, or none.
+  /// Of weights: an absent tensor is not computed. L*D entries, or none.
   std::vector<LayerWeights> gradients;
+  /// Whether these are added to what is there, or written whatever was there: the bits that adding
+  /// to zeros gives, without reading them.
+  bool accumulate = true;
   const Beside* beside = nullptr;  ///< optional
 };
 

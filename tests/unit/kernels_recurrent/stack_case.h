@@ -30,6 +30,7 @@ struct StackCase {
   bool want_c_sequence = true;
   bool want_dx = true;
   bool want_gradients = true;
+  bool accumulate = true;  ///< whether weight gradients are added to `gradients_before` or written
 };
 
 /// Tensors by name: y, hn, cn, c_sequence, dx, dh0, dc0, weight_ih.0, …; what was not asked for is
@@ -68,6 +69,7 @@ struct RunOptions {
   bool tf32 = false;  ///< lets products of float32 round their factors
   /// Unless null: takes the names of all kernels that a GPU runs, which must be able to tell them.
   std::vector<std::string>* kernels = nullptr;
+  int adding_rounds = 0;  ///< the first ones, in which weight gradients are added in any case
 };
 
 /// Runs pack and forward, and backward when planned for training. All memory and outputs start as

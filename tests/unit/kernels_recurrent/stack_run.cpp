@@ -226,11 +226,7 @@ void restore_gradients(Bench& bench, const StackCase& stack,
   const std::vector<LayerWeights> before =
       upload_weights<S>(bench, stack.descriptor, stack.gradients_before);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    for (Tensor LayerWeights::*tensor :
-         {&LayerWeights::weight_ih, &LayerWeights::weight_hh, &LayerWeights::bias_ih,
-          &LayerWeights::bias_hh, &LayerWeights::weight_hr, &LayerWeights::weight_peephole,
-          &LayerWeights::gain_ih, &LayerWeights::gain_hh, &LayerWeights::gain_c,
-          &LayerWeights::shift_c}) {
+    for (Tensor LayerWeights::*tensor : kLayerTensors) {
       if (gradients[i].*tensor) bench.context().copy(gradients[i].*tensor, before[i].*tensor);
     }
   }
@@ -238,18 +234,19 @@ void restore_gradients(Bench& bench, const StackCase& stack,
 
 template <typename T, typename S>
 Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase& stack,
-                 int rounds) {
+                 const RunOptions& options) {
   const Context& context = bench.context();
   ForwardArgs forward = forward_args<T, S>(bench, stack);
   BackwardArgs backward;
   if (stack.descriptor.training) backward = backward_args<T, S>(bench, stack, forward);
-  for (int round = 1; round <= rounds; ++round) {
+  for (int round = 1; round <= options.rounds; ++round) {
     // The last round's step is the one asked for.
-    const auto step = static_cast<std::int32_t>(stack.dropout.step) + rounds - round;
+    const auto step = static_cast<std::int32_t>(stack.dropout.step) + options.rounds - round;
     bench.write(forward.dropout.step, step);
     plan.forward(context, forward, memory);
     if (!stack.descriptor.training) continue;
     backward.forward = forward;
+    backward.accumulate = stack.accumulate || round <= options.adding_rounds;
     if (round > 1) restore_gradients<S>(bench, stack, backward.gradients);
     plan.backward(context, backward, memory);
   }
@@ -277,7 +274,7 @@ std::vector<Tensors> run_typed(const std::vector<StackCase>& stacks, const RunOp
   std::vector<Tensors> results;
   if (options.kernels != nullptr) bench.begin_recording(*options.kernels);
   for (const StackCase& stack : stacks) {
-    results.push_back(run_once<T, S>(bench, *plan, memory, stack, options.rounds));
+    results.push_back(run_once<T, S>(bench, *plan, memory, stack, options));
   }
   if (options.kernels != nullptr) bench.end_recording();
   return results;

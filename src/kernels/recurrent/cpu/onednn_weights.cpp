@@ -38,15 +38,20 @@ void add(float* to, const float* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-void scatter(const OnednnTransfer& transfer, const std::vector<LayerWeights>& gradients,
-             Member member, std::int64_t width) {
+void give(float* to, const float* from, std::int64_t count, bool accumulate) {
+  if (accumulate) return add(to, from, count);
+  std::copy_n(from, count, to);
+}
+
+void scatter(const OnednnTransfer& transfer, const BackwardArgs& args, Member member,
+             std::int64_t width) {
   const Descriptor& d = transfer.descriptor;
   const std::int64_t block = d.hidden * width;
-  each_layer(transfer, gradients, member, [&](std::int64_t i, const Tensor& tensor) {
+  each_layer(transfer, args.gradients, member, [&](std::int64_t i, const Tensor& tensor) {
     auto* to = tensor.data_as<float>();
     for (std::int64_t gate = 0; gate < d.gates(); ++gate) {
-      add(to + gate * block, transfer.staged + (i * d.gates() + onednn_gate(d.cell, gate)) * block,
-          block);
+      const std::int64_t from = i * d.gates() + onednn_gate(d.cell, gate);
+      give(to + gate * block, transfer.staged + from * block, block, args.accumulate);
     }
   });
 }
@@ -69,14 +74,15 @@ void add_biases(const OnednnTransfer& transfer, const std::vector<LayerWeights>&
   });
 }
 
-void collect_biases(const OnednnTransfer& transfer, const std::vector<LayerWeights>& gradients,
-                    bool recurrent, const float* sums) {
+void collect_biases(const OnednnTransfer& transfer, const BackwardArgs& args, bool recurrent,
+                    const float* sums) {
   const Descriptor& d = transfer.descriptor;
   const Member member = recurrent ? &LayerWeights::bias_hh : &LayerWeights::bias_ih;
-  each_layer(transfer, gradients, member, [&](std::int64_t i, const Tensor& tensor) {
+  each_layer(transfer, args.gradients, member, [&](std::int64_t i, const Tensor& tensor) {
     for (std::int64_t gate = 0; gate < d.gates(); ++gate) {
       const std::int64_t at = i * kOnednnBiases + bias_of(d.cell, gate, recurrent);
-      add(tensor.data_as<float>() + gate * d.hidden, sums + at * d.hidden, d.hidden);
+      give(tensor.data_as<float>() + gate * d.hidden, sums + at * d.hidden, d.hidden,
+           args.accumulate);
     }
   });
 }
@@ -105,18 +111,17 @@ void onednn_pack(const OnednnTransfer& transfer, const std::vector<LayerWeights>
   add_biases(transfer, weights, true, bias);
 }
 
-void onednn_add_gradients(const OnednnTransfer& transfer, dnnl::memory weight_ih,
-                          dnnl::memory weight_hh, const float* bias,
-                          const std::vector<LayerWeights>& gradients) {
+void onednn_give_gradients(const OnednnTransfer& transfer, dnnl::memory weight_ih,
+                           dnnl::memory weight_hh, const float* bias, const BackwardArgs& args) {
   const auto collect = [&](const OnednnWeights& one, dnnl::memory& from, Member member) {
     dnnl::memory to(one.canonical, transfer.engine, transfer.staged);
     one.from_gradient.execute(transfer.stream, from, to);
-    scatter(transfer, gradients, member, one.width);
+    scatter(transfer, args, member, one.width);
   };
   collect(transfer.group.weight_ih, weight_ih, &LayerWeights::weight_ih);
   collect(transfer.group.weight_hh, weight_hh, &LayerWeights::weight_hh);
-  collect_biases(transfer, gradients, false, bias);
-  collect_biases(transfer, gradients, true, bias);
+  collect_biases(transfer, args, false, bias);
+  collect_biases(transfer, args, true, bias);
 }
 
 }  // namespace sluice::kernels::recurrent::cpu

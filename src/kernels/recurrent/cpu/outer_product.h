@@ -32,6 +32,12 @@ void add_column_sums(const T* values, std::int64_t stride, std::int64_t depth, s
   }
 }
 
+/// Adds to what is there, or writes it whatever was there.
+template <typename S>
+void give(S& to, S value, bool accumulate) {
+  to = accumulate ? to + value : value;
+}
+
 /// Gradients of matrices: (columns of gradients)^T * inputs, summed over all steps and rows. The
 /// inputs are packed once, in pieces of the depth, for all threads and columns; two of them can
 /// share the columns.
@@ -64,7 +70,7 @@ class OuterProduct {
     }
   }
 
-  /// Multiplies some columns of gradients by the inputs that are wanted: see add_row. Adds to the
+  /// Multiplies some columns of gradients by the inputs that are wanted: see give_row. Adds to the
   /// sums of the columns themselves, if given.
   void multiply(const T* gradients, std::int64_t stride, std::int64_t columns, bool first_input,
                 bool second_input, Sum<T>* column_sums) {
@@ -78,10 +84,14 @@ class OuterProduct {
     }
   }
 
-  /// target [width of the input] += the product's row of a column.
-  void add_row(std::size_t index, std::int64_t column, Sum<T>* target) const {
+  /// target [width of the input] (+)= the product's row of a column.
+  void give_row(std::size_t index, std::int64_t column, Sum<T>* target, bool accumulate) const {
     const Input& input = inputs_[index];
     const Sum<T>* from = input.sums + column * panels_of(input.width) * kPanel;
+    if (!accumulate) {
+      std::copy_n(from, input.width, target);
+      return;
+    }
     for (std::int64_t i = 0; i < input.width; ++i) target[i] += from[i];
   }
 

@@ -1,5 +1,7 @@
 #include "kernels/recurrent/cpu/sequence_gradients.h"
 
+#include <cstring>
+
 #include "kernels/recurrent/cpu/outer_product.h"
 
 namespace sluice::kernels::recurrent::cpu {
@@ -10,11 +12,12 @@ template <typename T>
 struct GateTargets {
   std::array<Sum<T>*, 2> matrices{};  ///< [gates * hidden, width of input 0 or 1]
   std::array<Sum<T>*, 2> biases{};    ///< [gates * hidden]
+  bool accumulate = true;             ///< whether they are added to, or written
 };
 
 template <typename T>
-void add_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product, const T* d_gates,
-               const GateTargets<T>& targets) {
+void give_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product, const T* d_gates,
+                const GateTargets<T>& targets) {
   const std::int64_t panel_width = gates.count * kPanel, width = gates.width(sizes);
   const std::int64_t fair = std::max<std::int64_t>(1, sizes.panels / omp_get_num_threads());
   const std::int64_t at_once = std::min(fair, kWeightGradientColumns / panel_width) * panel_width;
@@ -29,23 +32,28 @@ void add_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product,
       if (row.unit >= sizes.hidden) continue;
       for (std::size_t k = 0; k < 2; ++k) {
         Sum<T>* matrix = targets.matrices[k];
-        if (matrix) product.add_row(k, i, matrix + row.canonical * product.width(k));
-        if (targets.biases[k]) targets.biases[k][row.canonical] += sums[i];
+        if (matrix) {
+          product.give_row(k, i, matrix + row.canonical * product.width(k), targets.accumulate);
+        }
+        if (targets.biases[k]) {
+          give(targets.biases[k][row.canonical], sums[i], targets.accumulate);
+        }
       }
     }
   }
 }
 
-/// weight_hr [P, hidden] += (gradients of the output)^T * what was projected, which is input 1.
+/// weight_hr [P, hidden] (+)= (gradients of the output)^T * what was projected, which is input 1.
 template <typename T>
-void add_projection(const Sizes& sizes, OuterProduct<T>& product, const T* dh, Sum<T>* target) {
+void give_projection(const Sizes& sizes, OuterProduct<T>& product, const T* dh, Sum<T>* target,
+                     bool accumulate) {
   constexpr std::int64_t kColumns = 4 * kPanel;
 #pragma omp for schedule(static) nowait
   for (std::int64_t first = 0; first < sizes.output; first += kColumns) {
     const std::int64_t columns = std::min(kColumns, sizes.output - first);
     product.multiply(dh + first, sizes.output, columns, false, true, nullptr);
     for (std::int64_t i = 0; i < columns; ++i) {
-      product.add_row(1, i, target + (first + i) * sizes.hidden);
+      product.give_row(1, i, target + (first + i) * sizes.hidden, accumulate);
     }
   }
 }
@@ -85,7 +93,7 @@ void LayerGradients<T>::weight_gradients() const {
   if (args.gradients.empty()) return;
   const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t rows = args.forward.rows, depth = steps * rows;
-  if (depth == 0) return;
+  if (depth == 0) return give_zeros();
   OuterProduct<T> product(sequence, memory, depth);
   product.pack(0, x, sequence.descriptor.input_of(layer));
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
@@ -101,41 +109,60 @@ void LayerGradients<T>::weight_gradients() const {
     const std::size_t h = sequence.descriptor.drops_recurrent() ? reserve.h_dropped : reserve.h;
     product.pack(1, at<const T>(memory.reserve, h) + d * rows * sizes.output, sizes.output);
     const Gates all{0, sizes.gates};
+    const bool adds = args.accumulate;
     if (sizes.norms) {
-      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {}});
-      add_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {}});
-      add_norms(d, target);
+      give_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {}, adds});
+      give_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {}, adds});
+      give_norms(d, target);
     } else if (sizes.resets_before) {
-      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, bias_hh}});
+      give_gates<T>(sizes, all, product, of_input(d),
+                    {{weight_ih, nullptr}, {bias_ih, bias_hh}, adds});
       for (std::int64_t gate = 0; weight_hh && gate < sizes.gates; ++gate) {
         if (gate == 2) {
 #pragma omp barrier
           product.pack(1, at<const T>(memory.reserve, reserve.h_reset), sizes.hidden);
         }
-        add_gates<T>(sizes, {gate, 1}, product, of_hidden(d) + gate * depth * sizes.state_width,
-                     {{nullptr, weight_hh}, {}});
+        give_gates<T>(sizes, {gate, 1}, product, of_hidden(d) + gate * depth * sizes.state_width,
+                      {{nullptr, weight_hh}, {}, adds});
       }
     } else if (!sizes.gates_apart) {
-      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, weight_hh}, {bias_ih, bias_hh}});
+      give_gates<T>(sizes, all, product, of_input(d),
+                    {{weight_ih, weight_hh}, {bias_ih, bias_hh}, adds});
     } else {
-      add_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {bias_ih, nullptr}});
-      add_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {nullptr, bias_hh}});
+      give_gates<T>(sizes, all, product, of_input(d),
+                    {{weight_ih, nullptr}, {bias_ih, nullptr}, adds});
+      give_gates<T>(sizes, all, product, of_hidden(d),
+                    {{nullptr, weight_hh}, {nullptr, bias_hh}, adds});
     }
     if (auto* peepholes = target.weight_peephole.template data_as<Sum<T>>()) {
-      add_peepholes(d, peepholes);
+      give_peepholes(d, peepholes);
     }
     if (auto* weight_hr = target.weight_hr.template data_as<Sum<T>>()) {
       const std::size_t dh = sequence.workspace.backward.dh_out[static_cast<std::size_t>(d)];
 #pragma omp barrier
       product.pack(1, at<const T>(memory.reserve, reserve.h_full), sizes.hidden);
-      add_projection(sizes, product, at<const T>(memory.workspace, dh), weight_hr);
+      give_projection(sizes, product, at<const T>(memory.workspace, dh), weight_hr, adds);
     }
   }
 #pragma omp barrier
 }
 
 template <typename T>
-void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& target) const {
+void LayerGradients<T>::give_zeros() const {
+  if (args.accumulate) return;
+#pragma omp single
+  for (std::int64_t d = 0; d < sequence.sizes_of(layer).directions; ++d) {
+    const auto i = static_cast<std::size_t>(layer * sequence.sizes_of(layer).directions + d);
+    for (Tensor LayerWeights::*member : kLayerTensors) {
+      if (const Tensor& tensor = args.gradients[i].*member) {
+        std::memset(tensor.data(), 0, tensor.byte_size());
+      }
+    }
+  }
+}
+
+template <typename T>
+void LayerGradients<T>::give_norms(std::int64_t direction, const LayerWeights& target) const {
   using S = Sum<T>;
   const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t depth = steps * args.forward.rows;
@@ -143,10 +170,10 @@ void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& ta
   const ReserveLayer& reserve =
       sequence.reserve.layers[static_cast<std::size_t>(layer * sizes.directions) + d];
   const BackwardScratch& scratch = sequence.workspace.backward;
-  // targets[..] [blocks, hidden] += the sum of gradients [depth, panels, blocks, 16], and of those
-  // times the factors that each target has, if any.
-  const auto add = [&](const auto* gradients, std::int64_t blocks, std::array<const S*, 3> factors,
-                       std::array<S*, 3> targets) {
+  // targets[..] [blocks, hidden] (+)= the sum of gradients [depth, panels, blocks, 16], and of
+  // those times the factors that each target has, if any.
+  const auto give_sums = [&](const auto* gradients, std::int64_t blocks,
+                             std::array<const S*, 3> factors, std::array<S*, 3> targets) {
     const std::int64_t width = sizes.panels * blocks * kPanel;
 #pragma omp for schedule(static) nowait
     for (std::int64_t first = 0; first < width; first += kPanel) {
@@ -165,7 +192,7 @@ void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& ta
       for (std::size_t k = 0; k < 3; ++k) {
         for (std::int64_t lane = 0; targets[k] && lane < std::min(kPanel, sizes.hidden - unit);
              ++lane) {
-          targets[k][to + lane] += sums[k][lane];
+          give(targets[k][to + lane], sums[k][lane], args.accumulate);
         }
       }
     }
@@ -175,15 +202,15 @@ void LayerGradients<T>::add_norms(std::int64_t direction, const LayerWeights& ta
   const auto* norm_hh = at<const S>(memory.reserve, reserve.norm_hh);
   const auto* norm_c = at<const S>(memory.reserve, reserve.norm_c);
   const auto* d_sums = at<const T>(memory.workspace, scratch.d_sums[d]);
-  add(d_sums, 4, {nullptr, norm_ih, norm_hh},
-      {of(target.bias_ih), of(target.gain_ih), of(target.gain_hh)});
-  add(d_sums, 4, {}, {of(target.bias_hh), nullptr, nullptr});
-  add(at<const S>(memory.workspace, scratch.d_norm_c[d]), 1, {norm_c, nullptr, nullptr},
-      {of(target.gain_c), of(target.shift_c), nullptr});
+  give_sums(d_sums, 4, {nullptr, norm_ih, norm_hh},
+            {of(target.bias_ih), of(target.gain_ih), of(target.gain_hh)});
+  give_sums(d_sums, 4, {}, {of(target.bias_hh), nullptr, nullptr});
+  give_sums(at<const S>(memory.workspace, scratch.d_norm_c[d]), 1, {norm_c, nullptr, nullptr},
+            {of(target.gain_c), of(target.shift_c), nullptr});
 }
 
 template <typename T>
-void LayerGradients<T>::add_peepholes(std::int64_t direction, Sum<T>* target) const {
+void LayerGradients<T>::give_peepholes(std::int64_t direction, Sum<T>* target) const {
   using S = Sum<T>;
   const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t rows = args.forward.rows, depth = steps * rows, width = sizes.state_width;
@@ -209,7 +236,8 @@ void LayerGradients<T>::add_peepholes(std::int64_t direction, Sum<T>* target) co
     const std::int64_t units = std::min(kPanel, sizes.hidden - panel * kPanel);
     for (std::int64_t gate = 0; gate < 3; ++gate) {
       for (std::int64_t lane = 0; lane < units; ++lane) {
-        target[gate * sizes.hidden + panel * kPanel + lane] += sums[gate][lane];
+        give(target[gate * sizes.hidden + panel * kPanel + lane], sums[gate][lane],
+             args.accumulate);
       }
     }
   }

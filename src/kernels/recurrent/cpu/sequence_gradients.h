@@ -18,16 +18,18 @@ struct LayerGradients {
   /// inner layer also through the dropout mask. To be called by all threads of a parallel region.
   void input_gradient(T* dx) const;
 
-  /// Adds to the canonical gradients that are wanted. To be called by all threads.
+  /// Gives the canonical gradients that are wanted. To be called by all threads.
   void weight_gradients() const;
 
  private:
   /// Gradients of the gates before activation [steps, rows, gate_width], of either product.
   const T* of_input(std::int64_t direction) const;
   const T* of_hidden(std::int64_t direction) const;
+  /// Of a run without a step.
+  void give_zeros() const;
   /// Of layer norm, and the biases, which are added to what it makes.
-  void add_norms(std::int64_t direction, const LayerWeights& target) const;
-  void add_peepholes(std::int64_t direction, Sum<T>* target) const;
+  void give_norms(std::int64_t direction, const LayerWeights& target) const;
+  void give_peepholes(std::int64_t direction, Sum<T>* target) const;
 };
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -64,7 +64,7 @@ void run_piece(const Run& run, const BackwardArgs& args, std::int64_t layer, con
   engine.lanes.follow(products, lane);
   input_gradient(run, products, args, layer, turns);
   if (layer > 0) engine.lanes.follow(run.lane_of(layer - 1, 0), products);
-  if (turns.end == run.args.time) add_weight_gradients(run, args.gradients, layer);
+  if (turns.end == run.args.time) weight_gradients(run, args, layer);
 }
 
 /// Turns of a launch whose input's gradient is multiplied while it takes the others.
@@ -145,7 +145,7 @@ void run_launches_of_rows(const Run& run, const BackwardArgs& args, std::int64_t
   const std::int64_t each = launch_rows(run), last = first_row_of_last_launch(run);
   const bool top = layer + 1 == run.engine.sizes.layers;
   std::vector<std::function<void()>> parts;
-  if (!top) parts = weight_gradient_parts(run, args.gradients, layer + 1);
+  if (!top) parts = weight_gradient_parts(run, args, layer + 1);
   const auto launches = static_cast<std::size_t>(last / each + 1);
   std::size_t part = 0;
   for (std::size_t i = 0; i < launches; ++i) {
@@ -211,7 +211,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
     }
     if (layer < top) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
-      add_weight_gradients(run, args.gradients, layer + 1);
+      weight_gradients(run, args, layer + 1);
     }
     const runtime::LayerSpan span(run.context.profiler(), layer);
     if (scaled) {
@@ -228,7 +228,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
     if (layer > 0) lanes.follow(steps, products);
   }
   const runtime::LayerSpan span(run.context.profiler(), 0);
-  add_weight_gradients(run, args.gradients, 0);
+  weight_gradients(run, args, 0);
 }
 
 }  // namespace

@@ -19,17 +19,21 @@ constexpr int kFour = 4;
 template <typename T>
 using Four = Neighbours<T, kFour>;
 
-template <typename T, bool kNarrow>
+enum class Conversion { kNarrow, kWiden, kAddWidened };
+
+template <typename T, Conversion kConversion>
 __device__ void convert_one(float* wide, T* stored) {
-  if constexpr (kNarrow) {
+  if constexpr (kConversion == Conversion::kNarrow) {
     store(stored, *wide);
+  } else if constexpr (kConversion == Conversion::kWiden) {
+    *wide = load(stored);
   } else {
     *wide += load(stored);
   }
 }
 
 /// A row of blocks for each segment; four numbers at a time where both sides are aligned to them.
-template <typename T, bool kNarrow>
+template <typename T, Conversion kConversion>
 __global__ void convert_kernel(const Part part) {
   const Segment segment = part.segments[blockIdx.y];
   float* const wide = segment.wide;
@@ -39,23 +43,24 @@ __global__ void convert_kernel(const Part part) {
   const std::int64_t fours =
       is_aligned(wide, 0, kFour) && is_aligned(stored, 0, kFour) ? segment.count / 4 : 0;
   for (std::int64_t i = first; i < fours; i += stride) {
-    Four<float> from = reinterpret_cast<Four<float>*>(wide)[i];
+    Four<float> from;
     Four<T> to;
-    if constexpr (!kNarrow) to = reinterpret_cast<Four<T>*>(stored)[i];
+    if constexpr (kConversion != Conversion::kWiden) from = reinterpret_cast<Four<float>*>(wide)[i];
+    if constexpr (kConversion != Conversion::kNarrow) to = reinterpret_cast<Four<T>*>(stored)[i];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) convert_one<T, kNarrow>(from.at + k, to.at + k);
-    if constexpr (kNarrow) {
+    for (int k = 0; k < 4; ++k) convert_one<T, kConversion>(from.at + k, to.at + k);
+    if constexpr (kConversion == Conversion::kNarrow) {
       store_neighbours(stored + 4 * i, to);
     } else {
       store_neighbours(wide + 4 * i, from);
     }
   }
   for (std::int64_t i = 4 * fours + first; i < segment.count; i += stride) {
-    convert_one<T, kNarrow>(wide + i, stored + i);
+    convert_one<T, kConversion>(wide + i, stored + i);
   }
 }
 
-template <bool kNarrow>
+template <Conversion kConversion>
 void convert(cudaStream_t stream, DType storage, const std::vector<Segment>& segments) {
   for (std::size_t first = 0; first < segments.size(); first += kMostAtOnce) {
     const std::size_t count = std::min(kMostAtOnce, segments.size() - first);
@@ -67,7 +72,7 @@ void convert(cudaStream_t stream, DType storage, const std::vector<Segment>& seg
                     static_cast<unsigned>(count));
     dispatch_device_storage(storage, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      convert_kernel<T, kNarrow><<<grid, kBlock, 0, stream>>>(part);
+      convert_kernel<T, kConversion><<<grid, kBlock, 0, stream>>>(part);
     });
     runtime::cuda::check(cudaGetLastError(), "queue a conversion of recurrent weights");
   }
@@ -88,10 +93,13 @@ void Segments::add(const Segment& segment) {
   segments_.push_back(segment);
 }
 
-void Segments::narrow(cudaStream_t stream) const { convert<true>(stream, storage_, segments_); }
+void Segments::narrow(cudaStream_t stream) const {
+  convert<Conversion::kNarrow>(stream, storage_, segments_);
+}
 
-void Segments::add_to_wide(cudaStream_t stream) const {
-  convert<false>(stream, storage_, segments_);
+void Segments::widen(cudaStream_t stream, bool accumulate) const {
+  const auto queue = accumulate ? convert<Conversion::kAddWidened> : convert<Conversion::kWiden>;
+  queue(stream, storage_, segments_);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -27,8 +27,8 @@ class Segments {
 
   /// Rounds all to storage.
   void narrow(cudaStream_t stream) const;
-  /// Adds all that is in storage to what is in float32.
-  void add_to_wide(cudaStream_t stream) const;
+  /// Gives all that is in storage to what is in float32: added to what is there, or written.
+  void widen(cudaStream_t stream, bool accumulate) const;
 
  private:
   DType storage_;

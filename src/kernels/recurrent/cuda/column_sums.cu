@@ -14,16 +14,16 @@ std::int64_t parts_of(std::int64_t depth) {
   return std::clamp<std::int64_t>(depth / kDepth, 1, kColumnParts);
 }
 
-__device__ void add_to_targets(const ColumnSums& args, std::int64_t column, float sum) {
+__device__ void give_to_targets(const ColumnSums& args, std::int64_t column, float sum) {
   const std::int64_t place =
       column % args.gates * (args.columns / args.gates) + column / args.gates;
   for (float* target : args.targets) {
-    if (target) target[place] += sum;
+    if (target) target[place] = args.accumulate ? target[place] + sum : sum;
   }
 }
 
 /// Each block sums its columns over one part of the depth; a thread has kWide neighbours. The sums
-/// of the only part are added at once.
+/// of the only part go to their targets at once.
 template <typename T, typename Factor, int kWide>
 __global__ void part_kernel(const ColumnSums args, const float* row_scales) {
   constexpr int kColumns = kLanes * kWide;
@@ -59,7 +59,7 @@ __global__ void part_kernel(const ColumnSums args, const float* row_scales) {
   float total = sums[0][column];
 #pragma unroll
   for (int i = 1; i < kRows; ++i) total += sums[i][column];
-  if (gridDim.y == 1) return add_to_targets(args, first + column, total);
+  if (gridDim.y == 1) return give_to_targets(args, first + column, total);
   args.partial[blockIdx.y * args.columns + first + column] = total;
 }
 
@@ -79,7 +79,7 @@ __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
   float sum = 0;
 #pragma unroll 16
   for (std::int64_t i = 0; i < parts; ++i) sum += args.partial[i * args.columns + column];
-  add_to_targets(args, column, sum);
+  give_to_targets(args, column, sum);
 }
 
 constexpr int kBlock = 256;
@@ -107,10 +107,10 @@ void queue_sums(cudaStream_t stream, DType storage, const ColumnSums& args,
 
 }  // namespace
 
-void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args) {
+void column_sums(cudaStream_t stream, DType storage, const ColumnSums& args) {
   queue_sums(stream, storage, args, nullptr);
 }
-void add_scaled_column_sums(cudaStream_t stream, const ColumnSums& args, const float* row_scales) {
+void scaled_column_sums(cudaStream_t stream, const ColumnSums& args, const float* row_scales) {
   queue_sums(stream, DType::kFloat16, args, row_scales);
 }
 

@@ -221,7 +221,7 @@ void CudnnPlan::backward(const Context& context, const BackwardArgs& args, const
                                      layer_.workspace_bytes(), space + layout_.cudnn,
                                      layer_.reserve_bytes(), memory.reserve),
               fmt::format("run {} for the gradients of weights", name_));
-  parts_of(args.gradients, weights).add_to_wide(handle_of(stream));
+  parts_of(args.gradients, weights).widen(handle_of(stream), args.accumulate);
 }
 
 }  // namespace

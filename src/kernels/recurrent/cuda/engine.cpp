@@ -227,13 +227,14 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   spec.stride_c = products.stride_c;
   spec.tf32 = run.context.tf32();
   spec.alignment = alignment_of({a.data, b.data, c.data});
+  const bool of_weights = a.transposed;  // their gradients
   // The products of a piece, whose steps others' wait for, find launches of other layers there.
-  if (run.abreast() > 1 && !c.accumulate) {
+  if (run.abreast() > 1 && !of_weights) {
     spec.processors = runtime::cuda::gpu_of(run.context.stream()).processors / 2;
   }
   // Steps of other layers are on the GPU too; gradients of weights mostly come behind them.
   const Engine& engine = run.engine;
-  const bool alone = engine.rung.persistent() || a.transposed;
+  const bool alone = engine.rung.persistent() || of_weights;
   const std::int64_t abreast = alone ? 1 : step_lanes(engine.descriptor, engine.rung);
   matmul::cuda::multiply(runtime::cuda::device_of(run.context).blas(),
                          run.engine.lanes.stream(lane), spec,

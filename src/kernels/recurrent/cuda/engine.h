@@ -228,14 +228,11 @@ void run_steps(const Run& run, std::int64_t layer, const Piece& piece);
 void run_steps_back(const Run& run, const BackwardArgs& args, std::int64_t layer,
                     const Piece& turns);
 
-/// Adds the weight gradients of one layer, once its gate gradients are there for both lanes.
-/// `gradients` are those of all layers and directions.
-void add_weight_gradients(const Run& run, const std::vector<LayerWeights>& gradients,
-                          std::int64_t layer);
+/// The weight gradients of one layer, once its gate gradients are there for both lanes.
+void weight_gradients(const Run& run, const BackwardArgs& args, std::int64_t layer);
 /// What queues the same in parts, in 16 bits so small that each is over within a launch of backward
-/// that leaves it half of the GPU. `run` and `gradients` must live until all are queued.
-std::vector<std::function<void()>> weight_gradient_parts(const Run& run,
-                                                         const std::vector<LayerWeights>& gradients,
+/// that leaves it half of the GPU. `run` and `args` must live until all are queued.
+std::vector<std::function<void()>> weight_gradient_parts(const Run& run, const BackwardArgs& args,
                                                          std::int64_t layer);
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -53,9 +53,9 @@ class KeyWriter {
     add(args.forward);
     add({args.dy, args.dhn, args.dcn, args.dx, args.dh0, args.dc0});
     for (const LayerWeights& layer : args.gradients) {
-      add({layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh, layer.weight_hr,
-           layer.weight_peephole, layer.gain_ih, layer.gain_hh, layer.gain_c, layer.shift_c});
+      for (Tensor LayerWeights::*tensor : kLayerTensors) add((layer.*tensor).data());
     }
+    add(std::int64_t{args.accumulate});
   }
   const runtime::GraphKey& key() const { return key_; }
 

@@ -45,8 +45,8 @@ struct ScaledFactors {
 };
 void scale_factors(cudaStream_t stream, const ScaledFactors& args);
 
-/// add_column_sums of float16 values whose rows are scaled back by row_scales [depth].
-void add_scaled_column_sums(cudaStream_t stream, const ColumnSums& args, const float* row_scales);
+/// column_sums of float16 values whose rows are scaled back by row_scales [depth].
+void scaled_column_sums(cudaStream_t stream, const ColumnSums& args, const float* row_scales);
 
 /// Rows that are scaled each by itself, in TF32's exactness: where the largest number of a row lies
 /// well within float16's range, by one.

@@ -38,24 +38,26 @@ bool ScaledGradients::by_row(const Run& run) {
   return !run.engine.workspace.backward.row_scales.empty();
 }
 
-ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_t lane)
+ScaledGradients::ScaledGradients(const Run& run, const BackwardArgs& args, std::int64_t layer,
+                                 std::int64_t lane)
     : run_(run),
       layout_(run.engine.workspace.backward.scaled[static_cast<std::size_t>(layer)]),
       d_input_(half(by_row(run)
                         ? run.engine.workspace.backward.d_input[static_cast<std::size_t>(layer)]
                         : layout_.d_input)),
-      depth_(run.args.time * run.args.rows) {
+      depth_(run.args.time * run.args.rows),
+      accumulate_(args.accumulate) {
   const Sizes& sizes = run.engine.sizes;
   const GradientFactors launched(run, layer, 0);
-  ScaledFactors args{};
-  args.row_scales = launched.row_scales;
-  args.depth = depth_;
-  args.rows = run.args.rows;
-  args.lengths = run.lengths();
-  args.scales = run.workspace<FactorScales>(layout_.scales);
+  ScaledFactors scaling{};
+  scaling.row_scales = launched.row_scales;
+  scaling.depth = depth_;
+  scaling.rows = run.args.rows;
+  scaling.lengths = run.lengths();
+  scaling.scales = run.workspace<FactorScales>(layout_.scales);
   const auto scale = [&](const std::byte* from, std::size_t to, std::int64_t width) {
-    args.factors[args.count] = {reinterpret_cast<const float*>(from), half(to), width, false};
-    return args.count++;
+    scaling.factors[scaling.count] = {reinterpret_cast<const float*>(from), half(to), width, false};
+    return scaling.count++;
   };
   // Both directions' gate gradients, side by side.
   int d_input = ScaledFactors::kRowByRow;
@@ -64,8 +66,8 @@ ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_
   }
   const int input =
       scale(run.input_of(layer), layout_.input, run.engine.descriptor.input_of(layer));
-  args.factors[input].ends = layer == 0;
-  args.products[args.product_count++] = {d_input, input};
+  scaling.factors[input].ends = layer == 0;
+  scaling.products[scaling.product_count++] = {d_input, input};
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     const auto i = static_cast<std::size_t>(d);
     const GradientFactors factors(run, layer, d);
@@ -73,21 +75,21 @@ ScaledGradients::ScaledGradients(const Run& run, std::int64_t layer, std::int64_
     const int gates = sizes.gates_apart && !by_row(run)
                           ? scale(factors.d_recurrent, layout_.d_recurrent[i], sizes.gate_width)
                           : d_input;
-    args.products[args.product_count++] = {gates, h};
+    scaling.products[scaling.product_count++] = {gates, h};
   }
-  scale_factors(run.engine.lanes[lane], args);
+  scale_factors(run.engine.lanes[lane], scaling);
 }
 
-void ScaledGradients::add_input_product(std::int64_t lane, const Tensor& target,
-                                        std::int64_t direction) const {
+void ScaledGradients::input_product(std::int64_t lane, const Tensor& target,
+                                    std::int64_t direction) const {
   const Sizes& sizes = run_.engine.sizes;
-  add_product(lane, target,
-              {d_input_ + direction * sizes.gate_width, sizes.directions * sizes.gate_width},
-              half(layout_.input), 0);
+  multiply(lane, target,
+           {d_input_ + direction * sizes.gate_width, sizes.directions * sizes.gate_width},
+           half(layout_.input), 0);
 }
 
-void ScaledGradients::add_recurrent_product(std::int64_t lane, const Tensor& target,
-                                            std::int64_t direction) const {
+void ScaledGradients::recurrent_product(std::int64_t lane, const Tensor& target,
+                                        std::int64_t direction) const {
   const Sizes& sizes = run_.engine.sizes;
   const auto i = static_cast<std::size_t>(direction);
   Half gates{d_input_ + direction * sizes.gate_width, sizes.directions * sizes.gate_width};
@@ -96,11 +98,11 @@ void ScaledGradients::add_recurrent_product(std::int64_t lane, const Tensor& tar
         by_row(run_) ? run_.engine.workspace.backward.d_recurrent[i] : layout_.d_recurrent[i];
     gates = {half(apart), sizes.gate_width};
   }
-  add_product(lane, target, gates, half(layout_.h[i]), 1 + static_cast<int>(direction));
+  multiply(lane, target, gates, half(layout_.h[i]), 1 + static_cast<int>(direction));
 }
 
-void ScaledGradients::add_product(std::int64_t lane, const Tensor& target, const Half& left,
-                                  const std::uint16_t* right, int product) const {
+void ScaledGradients::multiply(std::int64_t lane, const Tensor& target, const Half& left,
+                               const std::uint16_t* right, int product) const {
   if (!target) return;
   runtime::cuda::ProductSpec spec;
   spec.m = target.size(0);
@@ -110,9 +112,9 @@ void ScaledGradients::add_product(std::int64_t lane, const Tensor& target, const
   spec.ldb = spec.ldc = spec.n;
   spec.transpose_a = true;
   const auto* scales = run_.workspace<FactorScales>(layout_.scales);
-  multiply_scaled(
-      run_, lane, spec,
-      {left.data, right, scales->alphas + product, &scales->one, target.data_as<float>()});
+  const float* before = accumulate_ ? &scales->one : &scales->zero;
+  multiply_scaled(run_, lane, spec,
+                  {left.data, right, scales->alphas + product, before, target.data_as<float>()});
 }
 
 void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, std::int64_t layer,

@@ -33,26 +33,27 @@ class ScaledGradients {
                                      const Piece& times, const RowRange& rows, float* to);
 
   /// Queues the scaling on the lane, which has all factors.
-  ScaledGradients(const Run& run, std::int64_t layer, std::int64_t lane);
+  ScaledGradients(const Run& run, const BackwardArgs& args, std::int64_t layer, std::int64_t lane);
 
-  /// Adds to the gradient of weight_ih [G*H, input] or weight_hh [G*H, H], once the lane follows
-  /// that of the scaling. An absent target is none of its business.
-  void add_input_product(std::int64_t lane, const Tensor& target, std::int64_t direction) const;
-  void add_recurrent_product(std::int64_t lane, const Tensor& target, std::int64_t direction) const;
+  /// The gradient of weight_ih [G*H, input] or weight_hh [G*H, H], once the lane follows that of
+  /// the scaling. An absent target is none of its business.
+  void input_product(std::int64_t lane, const Tensor& target, std::int64_t direction) const;
+  void recurrent_product(std::int64_t lane, const Tensor& target, std::int64_t direction) const;
 
  private:
   struct Half {
     const std::uint16_t* data;
     std::int64_t stride;
   };
-  void add_product(std::int64_t lane, const Tensor& target, const Half& left,
-                   const std::uint16_t* right, int product) const;
+  void multiply(std::int64_t lane, const Tensor& target, const Half& left,
+                const std::uint16_t* right, int product) const;
   std::uint16_t* half(std::size_t offset) const { return run_.workspace<std::uint16_t>(offset); }
 
   const Run& run_;
   const ScaledLayout& layout_;
   const std::uint16_t* const d_input_;
   const std::int64_t depth_;
+  const bool accumulate_;
 };
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -57,7 +57,7 @@ struct SplitGradient {
 };
 void split_gradient(cudaStream_t stream, DType storage, const SplitGradient& args);
 
-/// targets[i][column] += the sum of values' column, times the factors, over `depth` rows, in an
+/// targets[i][column] (+)= the sum of values' column, times the factors, over `depth` rows, in an
 /// order that depends on the shape alone.
 struct ColumnSums {
   const void* values;   ///< [depth, columns]
@@ -67,9 +67,10 @@ struct ColumnSums {
   std::int64_t gates;  ///< columns are [columns / gates, gates], targets [gates, columns / gates]
   float* partial;      ///< scratch [kColumnParts, columns]
   float* targets[2];   ///< null: unwanted
+  bool accumulate;     ///< whether sums are added to targets, or written
 };
 inline constexpr std::int64_t kColumnParts = 64;
-void add_column_sums(cudaStream_t stream, DType storage, const ColumnSums& args);
+void column_sums(cudaStream_t stream, DType storage, const ColumnSums& args);
 
 /// to[i] = from[i] from storage to float32 or the other way.
 void widen(cudaStream_t stream, DType storage, float* to, const void* from, std::int64_t count);
