@@ -82,8 +82,8 @@ bool has_many_deep_tiles(const ProductSpec& spec) {
 /// measured on an H200 (docs/performance/products.md).
 std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals proposals) {
   // Of larger tiles, its favourites, the results are written while the tensor cores wait, which
-  // shows where the depth is small.
-  constexpr std::int64_t kShallow = 2048;
+  // shows where the depth is small, of results that no cache holds a little longer.
+  constexpr std::int64_t kShallow = 2048, kLessShallow = 3200, kLargeResult = std::int64_t{1} << 26;
   constexpr double kMostFull = .87;
   // Few rows wait for the other factor to come from memory: the more read it, the better.
   constexpr std::int64_t kFewRows = 128, kLargeFactor = std::int64_t{1} << 25;
@@ -98,7 +98,10 @@ std::size_t best_of(const BlasLibrary& lt, const ProductSpec& spec, Proposals pr
     if (has_no_tiles(lt, proposals[i])) return i;
   }
   if (base::size_of(spec.input) != 2) return 0;
-  for (std::size_t i = 0; spec.k <= kShallow && i < proposals.size(); ++i) {
+  const std::int64_t result =
+      spec.m * spec.n * static_cast<std::int64_t>(base::size_of(spec.output));
+  const std::int64_t shallow = result >= kLargeResult ? kLessShallow : kShallow;
+  for (std::size_t i = 0; spec.k <= shallow && i < proposals.size(); ++i) {
     if (overlaps_tiles(lt, proposals[i]) && fills_rounds(lt, proposals[i], kMostFull)) return i;
   }
   const bool waits = spec.m <= kFewRows && spec.n * spec.k >= kLargeFactor;
