@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "unit/kernels_recurrent/stack_case.h"
@@ -32,21 +33,39 @@ std::vector<SubjectAndPrecision> parameters() {
   return all;
 }
 
-/// What an implementation's random stacks are drawn from, how many layers and directions they may
-/// have together, and runs of each plan: one that takes many rows of wide layers alone, for which
-/// the oracle takes a second a layer, has fewer of all three. Widths of inputs are rounded up to a
-/// multiple of `input_multiple`, where the implementation takes no others.
+/// What some of an implementation's random stacks are drawn from, how many layers and directions
+/// they may have together, and runs of each plan: one that takes many rows of wide layers alone,
+/// for which the oracle takes a second a layer, has fewer of all three. Widths of inputs are
+/// rounded up to a multiple of `input_multiple`, where the implementation takes no others.
 struct Drawn {
   CaseLimits limits;
   std::int64_t most_layers;
-  int runs_of_plan;
+  int runs_of_plan, runs = kRuns;
   std::int64_t input_multiple = 1;
+  std::int64_t fewest_units = 0, most_units = 0;  ///< unless 0: in place of the limits'
 };
-Drawn drawn_for(std::string_view implementation, const runtime::Precision& precision) {
+std::vector<Drawn> drawn_for(std::string_view implementation, const runtime::Precision& precision) {
+  const Drawn narrow{{precision.storage, 9, 60, 300}, 6, 200};
   if (implementation == "persistent-wide-cluster") {
-    return {{precision.storage, 3, 180, 512}, 2, 1'000, precision.tf32 ? 8 : 1};
+    return {{{precision.storage, 3, 180, 512}, 2, 1'000, kRuns, precision.tf32 ? 8 : 1}};
   }
-  return {{precision.storage, 9, 60, 300}, 6, 200};
+  if (implementation.starts_with("persistent-streamed")) {
+    // Layers that mostly stay on chip, layers that don't, and those with four warpgroups of cells:
+    // a few plans of each, as it takes seconds to fill in one of the last.
+    constexpr int kPlans = 3, kRunsOfPlan = 600;
+    std::vector<Drawn> all{narrow};
+    all.front().runs = kRuns - 3 * kPlans * kRunsOfPlan;
+    for (const auto& [fewest, most] : {std::pair{301, 2112}, {2113, 3168}, {3169, 4224}}) {
+      all.push_back({.limits = {precision.storage, 4, 32, 60},
+                     .most_layers = 1,
+                     .runs_of_plan = kRunsOfPlan,
+                     .runs = kPlans * kRunsOfPlan,
+                     .fewest_units = fewest,
+                     .most_units = most});
+    }
+    return all;
+  }
+  return {narrow};
 }
 
 class RecurrentSoak : public ::testing::TestWithParam<SubjectAndPrecision> {};
@@ -54,35 +73,49 @@ class RecurrentSoak : public ::testing::TestWithParam<SubjectAndPrecision> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecurrentSoak);
 INSTANTIATE_TEST_SUITE_P(, RecurrentSoak, ::testing::ValuesIn(parameters()), parameter_name);
 
+/// Draws stacks that the subject takes and runs each of them until there are as many runs as
+/// wanted. Of each plan's runs the last is compared. Returns the number of runs.
+int soak(std::mt19937_64& random, const Subject& subject, const runtime::Precision& precision,
+         const Drawn& from) {
+  const auto device = runtime::open_device(subject.device);
+  const Candidate& candidate = subject.candidate();
+  CaseLimits limits = from.limits;
+  int runs = 0;
+  for (int drawn = 0; runs < from.runs && drawn < kMostDrawn; ++drawn) {
+    limits.extras = drawn % 2 == 1;
+    StackCase stack = unfilled_case(random, limits);
+    Descriptor& d = stack.descriptor;
+    d.tf32 = precision.tf32;
+    d.input = (d.input + from.input_multiple - 1) / from.input_multiple * from.input_multiple;
+    if (from.most_units > 0) {
+      d.hidden = std::uniform_int_distribution(from.fewest_units, from.most_units)(random);
+    }
+    if (d.layers * d.directions > from.most_layers) continue;
+    if (candidate.refuse(d, *device)) continue;
+    stack.want_gradients = false;
+    fill_case(random, stack);
+    SCOPED_TRACE(describe(stack));
+    const RunOptions options{subject.device, subject.implementation, from.runs_of_plan,
+                             precision.tf32};
+    expect_close(run(stack, options), expected(stack), tolerance_of(precision));
+    runs += from.runs_of_plan;
+  }
+  return runs;
+}
+
 // Ten thousand runs, forward and backward, of random layers: none hangs, and none leaves anything
-// behind that the next would take for its own. Of each plan's runs the last is compared.
+// behind that the next would take for its own.
 TEST_P(RecurrentSoak, SurvivesTenThousandRuns) {
   const auto& [subject, name] = GetParam();
   const runtime::Precision precision = runtime::Precision::parse(name);
   const std::uint64_t first_seed = seed();
   SCOPED_TRACE(fmt::format("SLUICE_TEST_SEED={}", first_seed));
   std::mt19937_64 random(first_seed);
-  const auto device = runtime::open_device(subject.device);
-  const Candidate& candidate = subject.candidate();
-  auto [limits, most_layers, runs_of_plan, input_multiple] = drawn_for(candidate.name, precision);
-  int runs = 0;
-  for (int drawn = 0; runs < kRuns && drawn < kMostDrawn; ++drawn) {
-    limits.extras = drawn % 2 == 1;
-    StackCase stack = unfilled_case(random, limits);
-    stack.descriptor.tf32 = precision.tf32;
-    stack.descriptor.input =
-        (stack.descriptor.input + input_multiple - 1) / input_multiple * input_multiple;
-    if (stack.descriptor.layers * stack.descriptor.directions > most_layers) continue;
-    if (candidate.refuse(stack.descriptor, *device)) continue;
-    fill_case(random, stack);
-    stack.want_gradients = false;
-    SCOPED_TRACE(describe(stack));
-    const RunOptions options{subject.device, subject.implementation, runs_of_plan, precision.tf32};
-    expect_close(run(stack, options), expected(stack), tolerance_of(precision));
-    runs += runs_of_plan;
+  for (const Drawn& from : drawn_for(subject.implementation, precision)) {
+    const int runs = soak(random, subject, precision, from);
+    if (runs == 0 && from.most_units == 0) GTEST_SKIP() << "it has no " << name;
+    EXPECT_GE(runs, from.runs) << from.fewest_units << " to " << from.most_units << " units";
   }
-  if (runs == 0) GTEST_SKIP() << "it has no " << name;
-  EXPECT_GE(runs, kRuns);
 }
 
 }  // namespace

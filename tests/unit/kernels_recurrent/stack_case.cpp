@@ -258,7 +258,7 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   const double scale = is_plain_rnn(d.cell) ? 0.7 : 1.5;
   fill_weights(random, stack, stack.weights, scale / std::sqrt(static_cast<double>(d.hidden)),
                storage);
-  fill_weights(random, stack, stack.gradients_before, 1, wide);
+  if (stack.want_gradients) fill_weights(random, stack, stack.gradients_before, 1, wide);
   if (chance(random, 0.8)) {
     stack.flow.dy = values(random, places * d.y_width(), 1, storage);
   }
@@ -280,7 +280,7 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   stack.want_states = chance(random, 0.7);
   stack.want_c_sequence = lstm && chance(random, 0.5);
   stack.want_dx = chance(random, 0.8);
-  stack.want_gradients = chance(random, 0.8);
+  stack.want_gradients = stack.want_gradients && chance(random, 0.8);
 }
 
 void fill_case_in_place(std::mt19937_64& random, StackCase& stack) {

@@ -54,7 +54,8 @@ void draw_extras(std::mt19937_64& random, Descriptor& descriptor);
 StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);
 /// Its descriptor and extent.
 StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits);
-/// Fills in everything but descriptor and extent.
+/// Fills in everything but descriptor and extent. A case that wants no gradients beforehand gets
+/// nothing that they would be added to.
 void fill_case(std::mt19937_64& random, StackCase& stack);
 /// The same, with h0 and what else the cell has of states, which hn and cn take the place of.
 void fill_case_in_place(std::mt19937_64& random, StackCase& stack);
@@ -64,7 +65,8 @@ Tensors expected(const StackCase& stack);
 struct RunOptions {
   std::string device = "cpu";
   std::string implementation = "auto";
-  /// Runs on the same memory, of which the last counts: those before have other dropout keys.
+  /// Runs on the same memory, packed once, of which the last counts: those before have other
+  /// dropout keys, and what they have left in outputs is overwritten by NaN.
   int rounds = 1;
   bool tf32 = false;  ///< lets products of float32 round their factors
   /// Unless null: takes the names of all kernels that a GPU runs, which must be able to tell them.

@@ -232,6 +232,18 @@ void restore_gradients(Bench& bench, const StackCase& stack,
   }
 }
 
+/// What a run leaves can't pass for what the next one does then. States that take the place of the
+/// first ones are inputs, too.
+void poison_outputs(const Bench& bench, const StackCase& stack, const ForwardArgs& forward,
+                    const BackwardArgs& backward) {
+  std::vector<Tensor> outputs{forward.y, forward.c_sequence, backward.dx, backward.dh0,
+                              backward.dc0};
+  if (!stack.in_place) outputs.insert(outputs.end(), {forward.hn, forward.cn});
+  for (const Tensor& output : outputs) {
+    if (output) sluice::testing::poison(bench.context(), output.data(), output.byte_size());
+  }
+}
+
 template <typename T, typename S>
 Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase& stack,
                  const RunOptions& options) {
@@ -243,6 +255,7 @@ Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase
     // The last round's step is the one asked for.
     const auto step = static_cast<std::int32_t>(stack.dropout.step) + options.rounds - round;
     bench.write(forward.dropout.step, step);
+    if (round == options.rounds && round > 1) poison_outputs(bench, stack, forward, backward);
     plan.forward(context, forward, memory);
     if (!stack.descriptor.training) continue;
     backward.forward = forward;
