@@ -3,6 +3,7 @@
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "base/dtype.h"
 #include "unit/kernels_recurrent/on_candidate.h"
@@ -95,6 +96,28 @@ TEST_P(RecurrentStreamed, EqualsOracleWithWholeDepthInABlock) {
   Descriptor widest = layer_of(CellType::kLstm, draw(3169, 4224), 32);
   widest.training = false;
   compare(widest, 2);
+}
+
+// What was packed for 32 rows is what a run of one multiplies, in memory that is divided otherwise.
+TEST_P(RecurrentStreamed, EqualsOracleWithFewerRowsThanPlanned) {
+  std::vector<Descriptor> layers{layer_of(CellType::kLstm, draw(2113, 2880), 32),
+                                 layer_of(CellType::kGru, draw(2641, 2880), 32),
+                                 layer_of(CellType::kLstm, draw(3169, 4224), 32)};
+  layers.back().training = false;
+  for (Descriptor& layer : layers) {
+    StackCase all;
+    layer.time = all.time = 3;
+    all.descriptor = layer;
+    all.rows = layer.rows;
+    all.want_gradients = false;
+    fill_case(random_, all);
+    SCOPED_TRACE(describe(all));
+    if (gpu_lacks(layer)) continue;
+    const StackCase one = single_row(all, draw(0, all.rows - 1));
+    const std::vector<Tensors> got = run_all({all, one}, options());
+    expect_close(got[0], expected(all), tolerance_of(layer.dtype));
+    expect_close(got[1], expected(one), tolerance_of(layer.dtype));
+  }
 }
 
 // Steps back are kernels of their own, which read what the launch has left.

@@ -30,9 +30,9 @@ auto wide_stages(Pass pass, const Descriptor& descriptor) {
   return pass == Pass::kForward ? wide::forward_stages(descriptor)
                                 : wide::backward_stages(descriptor);
 }
-auto streamed_geometry(Pass pass, const Descriptor& descriptor) {
-  return pass == Pass::kForward ? streamed::forward_geometry(descriptor)
-                                : streamed::backward_geometry(descriptor);
+auto streamed_spread(Pass pass, const Descriptor& descriptor) {
+  return pass == Pass::kForward ? streamed::forward_spread(descriptor)
+                                : streamed::backward_spread(descriptor);
 }
 
 struct Packing {
@@ -80,7 +80,7 @@ struct Packing {
       pack_by(wide::pack_forward, wide::pack_backward, args);
     } else if (residence == Residence::kStreamed) {
       auto args = weights<streamed::PackWeights>(to);
-      args.geometry = streamed_geometry(pass, descriptor);
+      args.spread = streamed_spread(pass, descriptor);
       pack_by(streamed::pack_forward, streamed::pack_backward, args);
     }
   }
@@ -102,7 +102,7 @@ std::int64_t packed_bytes(Pass pass, const Descriptor& descriptor, Residence res
     case Residence::kWide:
       return wide::packed_bytes(wide::chunks_of(hidden), wide_stages(pass, descriptor));
     case Residence::kStreamed:
-      return streamed::packed_bytes(streamed_geometry(pass, descriptor));
+      return streamed::packed_bytes(streamed_spread(pass, descriptor));
   }
   return 0;
 }

@@ -41,38 +41,25 @@ inline constexpr int kCounterBytes = 128;
 /// Places of the rings, of values and of weights, at most.
 inline constexpr int kMostRing = 40, kMostWeightRing = 8;
 
-/// How a layer lies on the GPU.
-struct Geometry {
-  std::int32_t cell_groups;     ///< warpgroups that evaluate cells
-  std::int32_t chunks;          ///< that have all units
-  std::int32_t depth_chunks;    ///< that the exchange has: `chunks`, or of each gate as many
-  std::int32_t cluster;         ///< blocks that share the depth
-  std::int32_t clusters;        ///< that work on the layer
-  std::int32_t depth;           ///< chunks that a block multiplies
-  std::int32_t pairs;           ///< of units that a block owns
-  std::int32_t slots;           ///< that a block owns: of each pair one, or one a gate
-  std::int32_t lines;           ///< of half a chunk, 128 bytes each: the rows in eights
-  std::int32_t ring;            ///< chunks of values
-  std::int32_t streamed;        ///< chunks whose weights come anew in each step, of the others
-  std::int32_t weight_ring;     ///< of these
-  std::int32_t kept;            ///< of these, that the second cache is to keep; 0: no matter which
-  std::uint64_t streamed_ones;  ///< which they are, a bit each
-  bool saved_by_gate;           ///< forward leaves `saved` as [time, rows, 4, H]
-  std::byte* exchange;          ///< [2][depth chunk][half][line][64 units], zero at the beginning
-  std::uint32_t* counters;      ///< [chunk], zero at the beginning
+/// How a layer's units and weights lie on the GPU, however many rows it has: what was packed for a
+/// plan is what every run takes.
+struct Spread {
+  std::int32_t cell_groups;   ///< warpgroups that evaluate cells
+  std::int32_t chunks;        ///< that have all units
+  std::int32_t depth_chunks;  ///< that the exchange has: `chunks`, or of each gate as many
+  std::int32_t cluster;       ///< blocks that share the depth
+  std::int32_t clusters;      ///< that work on the layer
+  std::int32_t depth;         ///< chunks that a block multiplies
+  std::int32_t pairs;         ///< of units that a block owns
+  std::int32_t slots;         ///< that a block owns: of each pair one, or one a gate
 
   constexpr int cell_warps() const { return 4 * cell_groups; }
   constexpr int cell_threads() const { return 128 * cell_groups; }
   constexpr int units() const { return 2 * pairs; }
   constexpr int blocks() const { return cluster * clusters; }
-  constexpr int half_bytes() const { return lines * 128; }
-  constexpr int chunk_bytes() const { return 2 * half_bytes(); }
   /// Chunks of the depth are those in registers, at even distances, and others.
   constexpr int registers() const { return register_chunks(has_beside()); }
   constexpr int others() const { return depth - registers(); }
-  /// Whether the i-th of the others is streamed: those are spread evenly.
-  constexpr bool is_streamed(int i) const { return streamed_ones >> i & 1; }
-  constexpr int resident() const { return others() - streamed; }
   /// How many others come ahead of the i-th chunk in registers.
   constexpr int others_before(int i) const { return (i + 1) * depth / registers() - 1 - i; }
   constexpr bool has_beside() const { return cluster * slots > kProductGroups * kTileSlots; }
@@ -87,6 +74,25 @@ struct Geometry {
     return std::int64_t{registers()} * kRegisterChunkBytes +
            std::int64_t{others()} * weight_bytes() + (has_beside() ? depth * kBesideChunkBytes : 0);
   }
+};
+
+/// And how a launch with a number of rows divides each block's memory, and where values are.
+struct Geometry : Spread {
+  std::int32_t lines;           ///< of half a chunk, 128 bytes each: the rows in eights
+  std::int32_t ring;            ///< chunks of values
+  std::int32_t streamed;        ///< chunks whose weights come anew in each step, of the others
+  std::int32_t weight_ring;     ///< of these
+  std::int32_t kept;            ///< of these, that the second cache is to keep; 0: no matter which
+  std::uint64_t streamed_ones;  ///< which they are, a bit each
+  bool saved_by_gate;           ///< forward leaves `saved` as [time, rows, 4, H]
+  std::byte* exchange;          ///< [2][depth chunk][half][line][64 units], zero at the beginning
+  std::uint32_t* counters;      ///< [chunk], zero at the beginning
+
+  constexpr int half_bytes() const { return lines * 128; }
+  constexpr int chunk_bytes() const { return 2 * half_bytes(); }
+  /// Whether the i-th of the others is streamed: those are spread evenly.
+  constexpr bool is_streamed(int i) const { return streamed_ones >> i & 1; }
+  constexpr int resident() const { return others() - streamed; }
   /// Sums for a block of one of the cluster's blocks, and of all.
   constexpr int part_bytes() const { return slots * (lines / 8) * 64; }
   constexpr int sums_bytes() const { return cluster * part_bytes(); }

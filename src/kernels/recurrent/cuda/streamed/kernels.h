@@ -11,7 +11,7 @@ namespace sluice::kernels::recurrent::cuda::streamed {
 
 struct Kernels {
   const void* forward;  ///< of (LayerForward, Geometry)
-  /// Likewise, of an LSTM with kMoreCellGroups, of a GRU where Geometry::has_beside().
+  /// Likewise, of an LSTM with kMoreCellGroups, of a GRU where Spread::has_beside().
   const void* forward_else;
   const void* backward;  ///< of (LayerBackward, Geometry)
 };

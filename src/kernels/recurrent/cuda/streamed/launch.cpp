@@ -54,51 +54,59 @@ bool divide_memory(Geometry& geometry) {
   return true;
 }
 
-/// Nothing if the GPU doesn't have so many blocks.
-std::optional<Geometry> geometry_of(Pass pass, int cluster, std::int64_t gates, std::int64_t hidden,
-                                    std::int64_t rows) {
+/// Nothing if its blocks don't multiply so many units.
+std::optional<Spread> spread_of(Pass pass, int cluster, std::int64_t gates, std::int64_t hidden) {
   const bool forward = pass == Pass::kForward;
-  Geometry geometry{};
-  geometry.chunks = parts(hidden, kChunkUnits);
-  geometry.depth_chunks = geometry.chunks * static_cast<std::int32_t>(forward ? 1 : gates);
-  geometry.cluster = cluster;
-  geometry.depth = std::max(parts(geometry.depth_chunks, cluster), register_chunks(false));
-  geometry.pairs = parts(hidden, std::int64_t{2} * cluster * clusters_at_once(cluster));
-  geometry.clusters = parts(hidden, std::int64_t{geometry.units()} * cluster);
-  geometry.slots = geometry.pairs * static_cast<std::int32_t>(forward ? gates : 1);
-  geometry.lines = parts(rows, 8) * 8;
+  Spread spread{};
+  spread.chunks = parts(hidden, kChunkUnits);
+  spread.depth_chunks = spread.chunks * static_cast<std::int32_t>(forward ? 1 : gates);
+  spread.cluster = cluster;
+  spread.depth = std::max(parts(spread.depth_chunks, cluster), register_chunks(false));
+  spread.pairs = parts(hidden, std::int64_t{2} * cluster * clusters_at_once(cluster));
+  spread.clusters = parts(hidden, std::int64_t{spread.units()} * cluster);
+  spread.slots = spread.pairs * static_cast<std::int32_t>(forward ? gates : 1);
   const bool lstm_forward = forward && gates == 4;
   const int beside = forward && gates == 3 ? kBesideSlots : 0;
-  const bool few = geometry.pairs <= kFewCellGroups * kWarpPairs;
-  geometry.cell_groups = few || !lstm_forward ? kFewCellGroups : kMoreCellGroups;
-  if (geometry.pairs > geometry.cell_groups * kWarpPairs ||
-      geometry.cluster * geometry.slots > kProductGroups * kTileSlots + beside ||
-      !divide_memory(geometry)) {
+  const bool few = spread.pairs <= kFewCellGroups * kWarpPairs;
+  spread.cell_groups = few || !lstm_forward ? kFewCellGroups : kMoreCellGroups;
+  if (spread.pairs > spread.cell_groups * kWarpPairs ||
+      spread.cluster * spread.slots > kProductGroups * kTileSlots + beside) {
     return std::nullopt;
   }
+  return spread;
+}
+
+std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden) {
+  if (pass == Pass::kBackward) return spread_of(pass, kBackwardCluster, gates, hidden);
+  const auto spread = spread_of(pass, kForwardCluster, gates, hidden);
+  return spread ? spread : spread_of(pass, 1, gates, hidden);
+}
+std::optional<Spread> spread_of(Pass pass, const Descriptor& descriptor) {
+  return spread_of(pass, descriptor.gates(), descriptor.hidden);
+}
+
+/// Nothing if a block's memory is too small for the rows.
+std::optional<Geometry> geometry_of(const Spread& spread, std::int64_t rows) {
+  Geometry geometry{};
+  static_cast<Spread&>(geometry) = spread;
+  geometry.lines = parts(rows, 8) * 8;
+  if (!divide_memory(geometry)) return std::nullopt;
   return geometry;
 }
 
-std::optional<Geometry> geometry_of(Pass pass, std::int64_t gates, std::int64_t hidden,
-                                    std::int64_t rows) {
-  if (pass == Pass::kBackward) return geometry_of(pass, kBackwardCluster, gates, hidden, rows);
-  const auto geometry = geometry_of(pass, kForwardCluster, gates, hidden, rows);
-  return geometry ? geometry : geometry_of(pass, 1, gates, hidden, rows);
-}
-
-const void* kernel_of(const CellKind& kind, Pass pass, const Geometry& geometry) {
+const void* kernel_of(const CellKind& kind, Pass pass, const Spread& spread) {
   const Kernels& kernels = kernels_of(kind);
   if (pass == Pass::kBackward) return kernels.backward;
-  const bool usual = geometry.cell_groups == kFewCellGroups && !geometry.has_beside();
+  const bool usual = spread.cell_groups == kFewCellGroups && !spread.has_beside();
   return usual ? kernels.forward : kernels.forward_else;
 }
 
 /// A launch whose blocks all run at once or not at all.
 class Launch : public ClusterLaunch {
  public:
-  Launch(const void* kernel, const Geometry& geometry)
-      : ClusterLaunch(kernel, {geometry.cluster, geometry.blocks(),
-                               block_threads(geometry.cell_groups), BlockMemory::kBytes}) {
+  Launch(const void* kernel, const Spread& spread)
+      : ClusterLaunch(kernel, {spread.cluster, spread.blocks(), block_threads(spread.cell_groups),
+                               BlockMemory::kBytes}) {
     add(cudaLaunchAttributeCooperative).cooperative = 1;
   }
 };
@@ -116,8 +124,9 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
                   bool saved_by_gate, void* exchange) {
   const Extent& extent = args.extent;
   const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
-  Geometry geometry = geometry_of(pass, gates, extent.hidden, extent.rows).value();
-  const void* kernel = kernel_of(kind, pass, geometry);
+  const Spread spread = spread_of(pass, gates, extent.hidden).value();
+  Geometry geometry = geometry_of(spread, extent.rows).value();
+  const void* kernel = kernel_of(kind, pass, spread);
   geometry.saved_by_gate = saved_by_gate;
   geometry.counters = static_cast<std::uint32_t*>(exchange);
   geometry.exchange = static_cast<std::byte*>(exchange) + counters_bytes(geometry);
@@ -126,35 +135,31 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
         "clear the exchange of a recurrent layer");
   Args copy = args;
   void* values[]{&copy, &geometry};
-  Launch(kernel, geometry).run(queue, values);
+  Launch(kernel, spread).run(queue, values);
 }
 
 /// Why this GPU doesn't run all blocks of a launch at once.
-std::optional<std::string> refuse_blocks(const void* kernel, const Geometry& geometry) {
-  const int clusters = Launch(kernel, geometry).at_once();
-  if (clusters >= geometry.clusters) return std::nullopt;
+std::optional<std::string> refuse_blocks(const void* kernel, const Spread& spread) {
+  const int clusters = Launch(kernel, spread).at_once();
+  if (clusters >= spread.clusters) return std::nullopt;
   return fmt::format("this GPU runs {} of its {} clusters of {} blocks at once", clusters,
-                     geometry.clusters, geometry.cluster);
-}
-
-std::optional<Geometry> geometry_of(Pass pass, const Descriptor& descriptor) {
-  return geometry_of(pass, descriptor.gates(), descriptor.hidden, descriptor.rows);
+                     spread.clusters, spread.cluster);
 }
 
 }  // namespace
 
-Geometry forward_geometry(const Descriptor& descriptor) {
-  return geometry_of(Pass::kForward, descriptor).value();
+Spread forward_spread(const Descriptor& descriptor) {
+  return spread_of(Pass::kForward, descriptor).value();
 }
-Geometry backward_geometry(const Descriptor& descriptor) {
-  return geometry_of(Pass::kBackward, descriptor).value();
+Spread backward_spread(const Descriptor& descriptor) {
+  return spread_of(Pass::kBackward, descriptor).value();
 }
 
 std::int64_t forward_exchange_bytes(const Descriptor& descriptor) {
-  return exchange_bytes(forward_geometry(descriptor));
+  return exchange_bytes(geometry_of(forward_spread(descriptor), descriptor.rows).value());
 }
 std::int64_t backward_exchange_bytes(const Descriptor& descriptor) {
-  return exchange_bytes(backward_geometry(descriptor));
+  return exchange_bytes(geometry_of(backward_spread(descriptor), descriptor.rows).value());
 }
 
 std::optional<std::string> refuse(const Descriptor& descriptor,
@@ -173,15 +178,15 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
     if (pass == Pass::kBackward && !descriptor.training) continue;
-    const auto geometry = geometry_of(pass, descriptor);
-    if (!geometry) {
+    const auto spread = spread_of(pass, descriptor);
+    if (!spread || !geometry_of(*spread, descriptor.rows)) {
       return fmt::format("{} units are more than its blocks multiply", descriptor.hidden);
     }
-    if (pass == Pass::kForward && geometry->cluster == 1 && descriptor.layers > 1) {
+    if (pass == Pass::kForward && spread->cluster == 1 && descriptor.layers > 1) {
       return "layers whose weights come from memory have only been measured one at a time";
     }
-    const void* kernel = kernel_of({descriptor.cell, descriptor.dtype}, pass, *geometry);
-    if (auto reason = refuse_blocks(kernel, *geometry)) return reason;
+    const void* kernel = kernel_of({descriptor.cell, descriptor.dtype}, pass, *spread);
+    if (auto reason = refuse_blocks(kernel, *spread)) return reason;
   }
   return std::nullopt;
 }

@@ -16,10 +16,9 @@ namespace sluice::kernels::recurrent::cuda::streamed {
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device);
 
-/// How a layer lies on the GPU in one pass with the descriptor's rows (fewer change nothing about
-/// its weights), without the exchange.
-Geometry forward_geometry(const Descriptor& descriptor);
-Geometry backward_geometry(const Descriptor& descriptor);
+/// How a layer lies on the GPU in one pass.
+Spread forward_spread(const Descriptor& descriptor);
+Spread backward_spread(const Descriptor& descriptor);
 
 /// Bytes of global memory that launches of up to the descriptor's rows need.
 std::int64_t forward_exchange_bytes(const Descriptor& descriptor);

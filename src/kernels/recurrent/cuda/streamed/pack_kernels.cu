@@ -10,12 +10,12 @@ struct Piece {
   int block, chunk, slot, column;  ///< chunk of the block's, slot of the cluster's
   bool in_lines, odd;
 
-  __device__ Piece(const Geometry& geometry, int index) {
+  __device__ Piece(const Spread& spread, int index) {
     constexpr int kSteps = kChunkUnits / 16;
-    const int pieces = static_cast<int>(geometry.packed_bytes() / 16);
+    const int pieces = static_cast<int>(spread.packed_bytes() / 16);
     block = index / pieces;
     int rest = index % pieces;
-    in_lines = rest >= geometry.registers() * kRegisterChunkBytes / 16;
+    in_lines = rest >= spread.registers() * kRegisterChunkBytes / 16;
     if (!in_lines) {
       // Of mma.sync's fragments: row lane / 4 and that 8 below, columns 2 (lane % 4) and + 1 of 16,
       // and those 8 further.
@@ -25,22 +25,22 @@ struct Piece {
       slot = rest % kProductGroups * kTileSlots + warp * 8 + lane / 4;
       odd = false;
       const int i = rest / kProductGroups;
-      chunk = geometry.others_before(i) + i;
+      chunk = spread.others_before(i) + i;
       return;
     }
-    rest -= geometry.registers() * kRegisterChunkBytes / 16;
-    const int others = geometry.others() * (geometry.weight_bytes() / 16);
+    rest -= spread.registers() * kRegisterChunkBytes / 16;
+    const int others = spread.others() * (spread.weight_bytes() / 16);
     int line, half;
     if (rest < others) {
-      const int other = rest / (geometry.weight_bytes() / 16);
-      rest %= geometry.weight_bytes() / 16;
+      const int other = rest / (spread.weight_bytes() / 16);
+      rest %= spread.weight_bytes() / 16;
       line = rest / 8;
-      half = line / (geometry.half_weight_bytes() / 128);
-      line %= geometry.half_weight_bytes() / 128;
+      half = line / (spread.half_weight_bytes() / 128);
+      line %= spread.half_weight_bytes() / 128;
       slot = line / 16 * 8 + line % 8;
       odd = line % 16 >= 8;
       int registers = 0;
-      while (registers < geometry.registers() && geometry.others_before(registers) <= other)
+      while (registers < spread.registers() && spread.others_before(registers) <= other)
         ++registers;
       chunk = other + registers;
     } else {
@@ -62,15 +62,15 @@ template <typename T, bool kBackward>
 __global__ void pack_kernel(const PackWeights args, int count) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index >= count) return;
-  const Geometry& geometry = args.geometry;
-  const Piece piece(geometry, index);
-  const int rank = piece.block % geometry.cluster;
-  const int owner = piece.block - rank + piece.slot / geometry.slots;
-  const bool exists = piece.slot < geometry.cluster * geometry.slots;
-  const int slot = piece.slot % geometry.slots, chunk = rank * geometry.depth + piece.chunk;
-  const int gate = kBackward ? chunk / geometry.chunks : slot / geometry.pairs;
-  const int first = (kBackward ? chunk % geometry.chunks : chunk) * kChunkUnits;
-  const int pair = owner * geometry.units() + slot % geometry.pairs * 2;
+  const Spread& spread = args.spread;
+  const Piece piece(spread, index);
+  const int rank = piece.block % spread.cluster;
+  const int owner = piece.block - rank + piece.slot / spread.slots;
+  const bool exists = piece.slot < spread.cluster * spread.slots;
+  const int slot = piece.slot % spread.slots, chunk = rank * spread.depth + piece.chunk;
+  const int gate = kBackward ? chunk / spread.chunks : slot / spread.pairs;
+  const int first = (kBackward ? chunk % spread.chunks : chunk) * kChunkUnits;
+  const int pair = owner * spread.units() + slot % spread.pairs * 2;
   alignas(16) T values[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -89,7 +89,7 @@ __global__ void pack_kernel(const PackWeights args, int count) {
 template <bool kBackward>
 void pack(cudaStream_t stream, DType storage, const PackWeights& args) {
   constexpr int kPackThreads = 256;
-  const int count = static_cast<int>(packed_bytes(args.geometry) / 16);
+  const int count = static_cast<int>(packed_bytes(args.spread) / 16);
   dispatch_device_storage(storage, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (sizeof(T) == 2) {
