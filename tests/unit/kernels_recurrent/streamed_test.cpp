@@ -83,6 +83,13 @@ TEST_P(RecurrentStreamed, EqualsOracleWithSlotsBesideTiles) {
   compare(layer_of(CellType::kGru, 2816, 32), 2);
 }
 
+// Few enough steps for compute-sanitizer.
+TEST_P(RecurrentStreamed, EqualsOracleInTwoStepsWithWholeDepth) {
+  Descriptor layer = layer_of(CellType::kLstm, draw(2113, 2200), 8);
+  layer.training = false;
+  compare(layer, 2);
+}
+
 // Wider layers, whose blocks multiply the whole depth, and whose weights the second cache may not
 // hold.
 TEST_P(RecurrentStreamed, EqualsOracleWithWholeDepthInABlock) {

@@ -57,6 +57,8 @@ struct Spread {
   constexpr int cell_threads() const { return 128 * cell_groups; }
   constexpr int units() const { return 2 * pairs; }
   constexpr int blocks() const { return cluster * clusters; }
+  /// Whether blocks multiply the whole depth, so that sums stay in the block.
+  constexpr bool has_whole_depth() const { return cluster == 1; }
   /// Chunks of the depth are those in registers, at even distances, and others.
   constexpr int registers() const { return register_chunks(has_beside()); }
   constexpr int others() const { return depth - registers(); }

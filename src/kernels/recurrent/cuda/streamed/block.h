@@ -18,9 +18,13 @@ struct Barriers {
   __device__ std::uint32_t weights_empty(int stage) const {
     return weights_full(kMostWeightRing + stage);
   }
-  /// Of sums that come to the block, in two buffers.
+  /// Of sums that come to the block, in two buffers: it counts their bytes, or where they stay in
+  /// the block the threads that have written theirs.
   __device__ std::uint32_t sums(int buffer) const {
     return weights_full(2 * kMostWeightRing + buffer);
+  }
+  __device__ void expect_sums(const Geometry& geometry, int buffer) const {
+    if (!geometry.has_whole_depth()) arrive_and_expect(sums(buffer), geometry.sums_bytes());
   }
   /// Of values that are to be announced.
   __device__ std::uint32_t written() const { return sums(2); }
@@ -37,11 +41,13 @@ struct Barriers {
       begin_barrier(weights_full(i), 1);
       begin_barrier(weights_empty(i), kProductWarps);
     }
-    for (int i = 0; i < 2; ++i) begin_barrier(sums(i), 1);
+    for (int i = 0; i < 2; ++i) {
+      begin_barrier(sums(i), geometry.has_whole_depth() ? 32 * kProductWarps : 1);
+    }
     begin_barrier(written(), geometry.cell_warps());
     begin_barrier(resident(), 1);
     publish_barriers();
-    for (int i = 0; i < 2; ++i) arrive_and_expect(sums(i), geometry.sums_bytes());
+    for (int i = 0; i < 2; ++i) expect_sums(geometry, i);
   }
 };
 

@@ -115,9 +115,7 @@ class CellTurns {
   __device__ void wait_for_sums(int number) const {
     wait_for_phase(barriers_.sums(number % 2), number / 2 % 2);
     // Those of the turn after the next one can't come before all blocks have these.
-    if (threadIdx.x == 128 * kProductGroups) {
-      arrive_and_expect(barriers_.sums(number % 2), geometry_.sums_bytes());
-    }
+    if (threadIdx.x == 128 * kProductGroups) barriers_.expect_sums(geometry_, number % 2);
   }
   __device__ void tell() const {
     __syncwarp();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/recurrent/cuda/persistent/cluster_exchange.h"
+#include "kernels/recurrent/cuda/persistent/shared_vectors.h"
 #include "kernels/recurrent/cuda/streamed/block.h"
 #include "kernels/recurrent/cuda/wide/resident_product.h"
 
@@ -141,6 +142,7 @@ class Product {
 
 /// Sums of one block for one: of eight rows after another the slots, 64 bytes each, in which a row
 /// has the two units' after each other. Called by a warp that multiplies; both buffers take turns.
+/// Those that stay in the block are plain stores.
 class SumSender {
  public:
   __device__ SumSender(const Geometry& geometry, const Part& part, int group, std::uint32_t shared,
@@ -150,21 +152,28 @@ class SumSender {
     const int slot = group * kTileSlots + thread / 32 * 8 + lane / 4, owner = slot / geometry.slots;
     sums_ = shared + memory.sums + part.rank * geometry.part_bytes();
     sends_ = owner < geometry.cluster;
-    if (!sends_) return;
-    to_ = address_in(owner, sums_ + slot % geometry.slots * 64 + lane % 4 * 16);
-    barrier_ = address_in(owner, barriers.sums(0));
+    to_ = sums_ + slot % geometry.slots * 64 + lane % 4 * 16;
+    barrier_ = barriers.sums(0);
+    if (!sends_ || geometry.has_whole_depth()) return;
+    to_ = address_in(owner, to_);
+    barrier_ = address_in(owner, barrier_);
   }
 
   __device__ void send(int number, const float (&sums)[16]) const {
-    const std::uint32_t buffer = number % 2 * geometry_.sums_bytes();
-#pragma unroll
-    for (int i = 0; i < kMostRows / 8; ++i) {
-      if (8 * i >= geometry_.lines) return;
-      const float4 v = wide::row_by_row(sums + 4 * i);
-      persistent::send(to_ + buffer + i * geometry_.slots * 64,
-                       make_uint4(__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z),
-                                  __float_as_uint(v.w)),
-                       barrier_ + number % 2 * 8, sends_);
+    const std::uint32_t to = to_ + number % 2 * geometry_.sums_bytes();
+    const std::uint32_t barrier = barrier_ + number % 2 * 8;
+    if (geometry_.has_whole_depth()) {
+      for_eights(sums, to, [&](std::uint32_t place, const float4& v) {
+        if (sends_) persistent::store_four(place, v);
+      });
+      arrive(barrier);
+    } else {
+      for_eights(sums, to, [&](std::uint32_t place, const float4& v) {
+        persistent::send(place,
+                         make_uint4(__float_as_uint(v.x), __float_as_uint(v.y),
+                                    __float_as_uint(v.z), __float_as_uint(v.w)),
+                         barrier, sends_);
+      });
     }
   }
   /// Of what is beside, whose columns are slots and whose rows those of the batch.
@@ -191,8 +200,18 @@ class SumSender {
   }
 
  private:
+  /// Calls body(place, sums) for a thread's sums of each eight rows.
+  template <typename Body>
+  __device__ void for_eights(const float (&sums)[16], std::uint32_t to, const Body& body) const {
+#pragma unroll
+    for (int i = 0; i < kMostRows / 8; ++i) {
+      if (8 * i >= geometry_.lines) return;
+      body(to + i * geometry_.slots * 64, wide::row_by_row(sums + 4 * i));
+    }
+  }
+
   const Geometry& geometry_;
-  std::uint32_t sums_, to_ = 0, barrier_ = 0;
+  std::uint32_t sums_, to_, barrier_;
   bool sends_;
 };
 
