@@ -55,7 +55,27 @@ __device__ inline void copy_bytes(std::uint32_t to, const void* from, int bytes,
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
-/// The same into all blocks of the cluster that have a bit in the mask.
+/// How long the second cache is to keep what a copy reads: longer than all else, or not at all.
+__device__ inline std::uint64_t keep_in_cache() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline std::uint64_t leave_cache() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline void copy_bytes(std::uint32_t to, const void* from, int bytes,
+                                  std::uint32_t barrier, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+/// A multiple of 16 bytes, aligned alike, into all blocks of the cluster that have a bit in the
+/// mask.
 __device__ inline void copy_to_sharers(std::uint32_t to, const void* from, int bytes,
                                        std::uint32_t barrier, std::uint16_t mask) {
   asm volatile(

@@ -135,26 +135,6 @@ __device__ inline void copy_values(const Geometry& geometry, const Extent& exten
   }
 }
 
-/// How long the second cache is to keep what a copy reads: longer than all else, or not at all.
-__device__ inline std::uint64_t keep_in_cache() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-__device__ inline std::uint64_t leave_cache() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-__device__ inline void copy_by_policy(std::uint32_t to, const void* from, int bytes,
-                                      std::uint32_t barrier, std::uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
-      "[%1], %2, [%3], %4;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
-      : "memory");
-}
-
 /// The thread that copies weights: first those that stay, then in every step those that don't, as
 /// soon as there is a place in the ring, whether values have come or not. Of weights that the
 /// second cache has no room for it keeps the first ones; in the last step none, for what comes
@@ -191,8 +171,7 @@ __device__ inline void copy_weights(const Geometry& geometry, const std::byte* w
       if (geometry.kept == 0) {
         copy_bytes(to, from, bytes, barriers.weights_full(place.stage));
       } else {
-        copy_by_policy(to, from, bytes, barriers.weights_full(place.stage),
-                       kept-- > 0 ? keep : leave);
+        copy_bytes(to, from, bytes, barriers.weights_full(place.stage), kept-- > 0 ? keep : leave);
       }
       place.next(geometry.weight_ring);
     }
