@@ -210,6 +210,20 @@ TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
   compare(layer_of(CellType::kGru, 2, draw(450, 512)), 3, 64);
 }
 
+// Of widths that are multiples of 8 the copy engine reads what cells of three or more tiles take
+// back, lines past the end of the rows as well.
+TEST_P(RecurrentWide, EqualsOracleWithInputsInBoxes) {
+  for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
+    // A launch forward takes four tiles of a GRU at most.
+    const bool lstm = cell == CellType::kLstm;
+    compare(layer_of(cell, 1, 8 * draw(65, 80)), 3, lstm ? draw(390, 400) : draw(374, 384));
+    compare(layer_of(cell, 2, 8 * draw(49, 56)), 2, lstm ? draw(310, 320) : draw(246, 256));
+    Descriptor stack = layer_of(cell, 1, 8 * draw(81, 88));
+    stack.layers = 2;
+    compare(stack, 2, draw(320, 330));
+  }
+}
+
 // More than four tiles of a block have several launches in backward.
 TEST_P(RecurrentWide, EqualsOracleWithLaunchesForSomeOfTheRows) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {

@@ -32,6 +32,11 @@ CUtensorMapDataType map_type(base::DType storage) {
   return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
+CUtensorMapSwizzle swizzle_of(std::int64_t line) {
+  if (line == 32) return CU_TENSOR_MAP_SWIZZLE_32B;
+  return line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+}
+
 }  // namespace
 
 CUtensorMap make_tensor_map(base::DType storage, const void* data,
@@ -51,14 +56,11 @@ CUtensorMap make_tensor_map(base::DType storage, const void* data,
       strides[i - 1] = static_cast<cuuint64_t>(extents[i].stride) * base::size_of(storage);
     }
   }
-  constexpr std::int64_t kShortLine = 64;
-  const bool is_short =
-      extents[0].box * static_cast<std::int64_t>(base::size_of(storage)) == kShortLine;
+  const std::int64_t line = extents[0].box * static_cast<std::int64_t>(base::size_of(storage));
   CUtensorMap map;
   const CUresult result = encode(
       &map, map_type(storage), static_cast<cuuint32_t>(rank), const_cast<void*>(data), sizes.data(),
-      strides.data(), boxes.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-      is_short ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+      strides.data(), boxes.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(line),
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     base::fail(ErrorCode::kDevice,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda.h>
+
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
 /// All steps of one layer in one launch over the whole GPU, for wide layers and large batches. A
@@ -17,6 +19,13 @@ struct LayerBackward : persistent::LayerBackward {
   /// multiplied by a power of two, and what takes that back, [time, rows]; may be null.
   void* d_scaled;
   float* row_scales;
+};
+
+/// What backward's cells read, for the copy engine: boxes of the units of a block and the rows of a
+/// tile, of arrays [time, rows, ..].
+struct BackwardBoxes {
+  CUtensorMap saved[2], before[2];  ///< an entry a direction; states [time + 1, ..]: c, of GRUs h
+  CUtensorMap dy;                   ///< of all directions, if there is one
 };
 
 /// Units whose cells a block evaluates, rows that it does at once, and units whose values a line of
@@ -65,6 +74,7 @@ struct Geometry {
   std::int32_t ring;          ///< stages of the ring
   std::int32_t sums;          ///< buffers of sums on their way from products to cells, 1 or 2
   std::int32_t ahead;         ///< steps of tiles whose inputs are read ahead
+  bool boxes;                 ///< backward's cells read BackwardBoxes
   bool saved_by_gate;         ///< forward leaves `saved` as [time, rows, 4, H]
   float* largest_h0;          ///< in magnitude, zero if there is none; TF32 alone
   /// TF32's backward: [2][direction][tile][block][place of a row], zero at the beginning

@@ -25,7 +25,7 @@ class BackwardCell {
         direction_(part.direction),
         states_(states, place.thread()),
         scaled_(scaled),
-        inputs_(inputs, place.thread()),
+        inputs_(inputs, place, geometry.boxes),
         exponents_(geometry, args.extent.directions, part) {
     if constexpr (Arithmetic::kScaled) {
       unscale_weights_ = persistent::Scale(*args.largest[direction_]).down;
@@ -52,7 +52,7 @@ class BackwardCell {
 #pragma unroll
     for (int u = 0; u < kCells; ++u) {
       Factors& factors = factors_[u];
-      persistent::Four<T>(inputs_.saved(slot)[u]).unpack(factors.values);
+      persistent::Four<T>(*inputs_.saved(slot, u)).unpack(factors.values);
       float c_before = 0, c_after = 0, h_before = 0;
       if constexpr (Cell::kHasCellState) {
         c_before = inputs_.c_before(slot)[u];

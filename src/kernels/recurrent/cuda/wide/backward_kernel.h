@@ -19,7 +19,8 @@ template <typename Cell, typename Arithmetic, int kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ LayerBackward args,
                     const __grid_constant__ Geometry geometry,
-                    const __grid_constant__ BlockMemory memory) {
+                    const __grid_constant__ BlockMemory memory,
+                    const __grid_constant__ BackwardBoxes boxes) {
   using T = typename Arithmetic::Storage;
   extern __shared__ __align__(1024) std::byte shared[];
   constexpr int kAnnouncing = announcing_warps(Arithmetic::kScaled, kStages);
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 32) {
     begin_barriers(barriers, geometry, part.tiles, 1, kBlocksOfChunk * kCellWarps,
                    Arithmetic::kScaled ? kCellThreads : kCellWarps,
-                   input_arrivals(kReading, extent.hidden));
+                   geometry.boxes ? 1 : input_arrivals(kReading, extent.hidden));
     for (int i = 0; i < geometry.sums; ++i) expect_parts(barriers, i);
     copy_weights(args.weights[part.direction], geometry, part,
                  ring + static_cast<std::uint32_t>(memory.weights), barriers);
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const Barriers barriers = barriers_of(memory);
     const CellPlace<even.value> place(extent, geometry, part, barriers, lengths,
                                       Reader<even.value, kReading>::thread());
-    const BackwardInputs<T> inputs(shared + memory.inputs, place.thread());
+    const BackwardInputs<T> inputs(shared + memory.inputs, place, false);
     read_ahead<Cell, T, even.value, kReading>(args, place, inputs, Items(steps, part.tiles),
                                               geometry.ahead, barriers, time_of);
   };
@@ -197,7 +198,12 @@ __global__ void __launch_bounds__(kThreads, 1)
                  DepthPart{part.quarter * geometry.stages * kStageChunks, geometry.depth_chunks},
                  sharers, ring, barriers);
     }
-    if (warp > kAnnouncing) for_width(extent, read);
+    if (warp > kAnnouncing && !geometry.boxes) for_width(extent, read);
+    if (warp == kAnnouncing + 1 && threadIdx.x % 32 == 0 && geometry.boxes) {
+      read_boxes_ahead<Cell, T>(args, boxes, part, Items(steps, part.tiles), geometry.ahead,
+                                ring + static_cast<std::uint32_t>(memory.inputs), barriers,
+                                time_of);
+    }
   }
   // No block ends while another may still write into it.
   __syncwarp();

@@ -77,6 +77,9 @@ class CellPlace {
   __device__ int thread() const { return thread_; }
   __device__ int lane() const { return lane_; }
   __device__ int unit() const { return unit_; }
+  /// Of the block, and of the tile.
+  __device__ int unit_place() const { return lane_ / 4 * 2; }
+  __device__ int row_place() const { return row_; }
   __device__ bool has_unit(int u) const { return unit_ + u < extent_.hidden; }
   __device__ bool has_row(int tile) const { return row(tile) < extent_.rows; }
   __device__ bool has(int tile, int u) const { return has_unit(u) && has_row(tile); }

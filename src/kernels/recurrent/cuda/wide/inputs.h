@@ -3,8 +3,8 @@
 #include "kernels/recurrent/cuda/wide/cell_place.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
 
-/// What cells take of global memory, read ahead by two warps: the memory is so far away that it
-/// takes several steps of tiles.
+/// What cells take of global memory, read ahead by two warps or by the copy engine: the memory is
+/// so far away that it takes several steps of tiles.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// Where the inputs of cells lie: of each kind of values a piece next to the other threads'.
@@ -34,23 +34,57 @@ struct ForwardInputs {
   }
 };
 
+/// Where a byte of a row lies in a box with lines of kLine bytes (make_tensor_map).
+template <int kLine>
+__device__ int place_in_box(int row, int byte) {
+  const int swapped = row * kLine / 128 % (kLine / 16);
+  return row * kLine + (byte / 16 ^ swapped) * 16 + byte % 16;
+}
+
+/// A slot has a piece for each array: of the threads' values next to each other, or boxes.
 template <typename T>
-struct BackwardInputs {
+class BackwardInputs {
+ public:
   using Saved = typename persistent::Four<T>::Bits;
-  static constexpr int kStates = 2 * sizeof(Saved);  ///< behind what was saved
   /// In float32 the gates were saved as they were, and make the cell's new state once more.
   static constexpr bool kReadsAfter = sizeof(T) < 4;
-  InputMemory memory;
+  static constexpr int kSlotBytes = backward_bytes(sizeof(T)).inputs * kCellThreads;
+  /// Where the pieces begin, behind what was saved.
+  static constexpr int kBefore = 2 * sizeof(Saved) * kCellThreads,
+                       kAfter = kBefore + 8 * kCellThreads,
+                       kDy = kReadsAfter ? kAfter + 8 * kCellThreads : kAfter;
+  /// A line of a box of what was saved, the units that it has, and a box.
+  static constexpr int kSavedLine = 128, kSavedUnits = kSavedLine / sizeof(Saved),
+                       kSavedBytes = kTileRows * kSavedLine;
 
-  __device__ BackwardInputs(std::byte* inputs, int thread)
-      : memory(inputs, thread, backward_bytes(sizeof(T)).inputs) {}
-  __device__ Saved* saved(int slot) const { return memory.pair<Saved>(slot, 0); }
-  __device__ float* c_before(int slot) const { return memory.pair<float>(slot, kStates); }
-  __device__ float* c_after(int slot) const { return memory.pair<float>(slot, kStates + 8); }
-  __device__ T* h_before(int slot) const { return memory.pair<T>(slot, kStates); }
-  __device__ T* dy(int slot) const {
-    return memory.pair<T>(slot, kStates + (kReadsAfter ? 16 : 8));
+  template <bool kEven>
+  __device__ BackwardInputs(std::byte* inputs, const CellPlace<kEven>& place, bool boxes)
+      : memory_(inputs) {
+    const int thread = place.thread(), row = place.row_place(), unit = place.unit_place();
+    constexpr int kSaved = sizeof(Saved), kFloat = sizeof(float), kValue = sizeof(T);
+    saved_ = boxes ? unit / kSavedUnits * kSavedBytes +
+                         place_in_box<kSavedLine>(row, unit % kSavedUnits * kSaved)
+                   : 2 * thread * kSaved;
+    floats_ = boxes ? place_in_box<kUnits * kFloat>(row, unit * kFloat) : 2 * thread * kFloat;
+    values_ = boxes ? place_in_box<kUnits * kValue>(row, unit * kValue) : 2 * thread * kValue;
   }
+  __device__ Saved* saved(int slot, int unit = 0) const {
+    // Of a swizzled pair the second may come first.
+    return at<Saved>(slot, saved_ ^ unit * static_cast<int>(sizeof(Saved)));
+  }
+  __device__ float* c_before(int slot) const { return at<float>(slot, kBefore + floats_); }
+  __device__ float* c_after(int slot) const { return at<float>(slot, kAfter + floats_); }
+  __device__ T* h_before(int slot) const { return at<T>(slot, kBefore + values_); }
+  __device__ T* dy(int slot) const { return at<T>(slot, kDy + values_); }
+
+ private:
+  template <typename V>
+  __device__ V* at(int slot, int place) const {
+    return reinterpret_cast<V*>(memory_ + slot * kSlotBytes + place);
+  }
+
+  std::byte* memory_;
+  int saved_, floats_, values_;
 };
 
 /// One of the threads that read, of so many warps: for four of those that evaluate cells, whose
@@ -179,6 +213,43 @@ __device__ void read_ahead(const Args& args, const CellPlace<kEven>& place, cons
         : "memory");
     // That speaks for copies alone, not for values which were stored (see copy_units).
     if constexpr (!kEven) arrive(barriers.inputs_full(slot.stage));
+    slot.next(ahead);
+  }
+}
+
+/// The same of backward by the copy engine, to `to`; called by one thread.
+template <typename Cell, typename T, typename TimeOf>
+__device__ void read_boxes_ahead(const LayerBackward& args, const BackwardBoxes& boxes,
+                                 const Part& part, const Items& steps, int ahead, std::uint32_t to,
+                                 const Barriers& barriers, const TimeOf& time_of) {
+  using Inputs = BackwardInputs<T>;
+  constexpr bool kReadsAfter = Cell::kHasCellState && Inputs::kReadsAfter;
+  constexpr int kTileCells = kTileRows * kUnits, kSavedBoxes = kUnits / Inputs::kSavedUnits,
+                kStateBytes = kTileCells * (Cell::kHasCellState ? sizeof(float) : sizeof(T)),
+                kBytes = kSavedBoxes * Inputs::kSavedBytes + kStateBytes * (kReadsAfter ? 2 : 1);
+  const int unit = part.chunk * kChunkUnits + part.quarter * kUnits;
+  const int bytes = kBytes + (args.dy ? kTileCells * static_cast<int>(sizeof(T)) : 0);
+  const CUtensorMap &saved = boxes.saved[part.direction], &states = boxes.before[part.direction];
+  RingPlace slot;
+  for (Item item = steps.first(); steps.has(item); item = steps.after(item)) {
+    wait_for_phase(barriers.inputs_empty(slot.stage), slot.parity ^ 1);
+    const std::uint32_t full = barriers.inputs_full(slot.stage);
+    const std::uint32_t at = to + slot.stage * Inputs::kSlotBytes;
+    const int row = (part.first_tile + item.tile) * kTileRows, time = time_of(item);
+    arrive_and_expect(full, bytes);
+#pragma unroll
+    for (int i = 0; i < kSavedBoxes; ++i) {
+      copy_box(at + i * Inputs::kSavedBytes, saved, (unit + i * Inputs::kSavedUnits) * 4, row, time,
+               full);
+    }
+    copy_box(at + Inputs::kBefore, states, unit, row, time + part.direction, full);
+    if constexpr (kReadsAfter) {
+      copy_box(at + Inputs::kAfter, states, unit, row, time + 1 - part.direction, full);
+    }
+    if (args.dy) {
+      const int column = part.direction * args.extent.hidden + unit;
+      copy_box(at + Inputs::kDy, boxes.dy, column, row, time, full);
+    }
     slot.next(ahead);
   }
 }

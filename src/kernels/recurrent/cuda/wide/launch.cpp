@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
+#include "kernels/recurrent/cuda/tensor_map.h"
 #include "kernels/recurrent/cuda/wide/await.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 #include "kernels/recurrent/cuda/wide/kernels.h"
@@ -59,6 +60,27 @@ class Launch : public ClusterLaunch {
   }
 };
 
+BackwardBoxes boxes_of(const CellKind& kind, const LayerBackward& args) {
+  const Extent& extent = args.extent;
+  const std::int64_t time = extent.time, rows = extent.rows, hidden = extent.hidden;
+  const auto element = static_cast<std::int64_t>(base::size_of(kind.storage));
+  const auto map = [rows](DType type, const void* data, std::int64_t width, std::int64_t times,
+                          std::int64_t box) {
+    return make_tensor_map(type, data,
+                           {{width, 1, box}, {rows, width, kTileRows}, {times, rows * width, 1}});
+  };
+  BackwardBoxes boxes{};
+  for (int d = 0; d < extent.directions; ++d) {
+    constexpr std::int64_t kSavedLine = 128;
+    boxes.saved[d] = map(kind.storage, args.saved[d], 4 * hidden, time, kSavedLine / element);
+    boxes.before[d] = kind.cell == CellType::kLstm
+                          ? map(DType::kFloat32, args.c_states[d], hidden, time + 1, kUnits)
+                          : map(kind.storage, args.h_states[d], hidden, time + 1, kUnits);
+  }
+  if (args.dy) boxes.dy = map(kind.storage, args.dy, extent.directions * hidden, time, kUnits);
+  return boxes;
+}
+
 template <typename Args>
 void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, const Args& args,
                   std::int64_t abreast, bool saved_by_gate, void* exchange) {
@@ -91,7 +113,11 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   const int element = static_cast<int>(base::size_of(kind.storage));
   Args copy = args;
   BlockMemory layout(geometry, backward_bytes(element));
-  void* values[]{&copy, &geometry, &layout};  // backward's kernel takes all of them
+  BackwardBoxes boxes{};
+  if constexpr (std::is_same_v<Args, LayerBackward>) {
+    if (geometry.boxes) boxes = boxes_of(kind, args);
+  }
+  void* values[]{&copy, &geometry, &layout, &boxes};  // backward's kernel takes all of them
   const int groups = geometry.groups;
   for (int i = 0; i < spread.launches; ++i) {
     if (queue.part >= 0 && queue.part != i) continue;

@@ -15,6 +15,10 @@ constexpr std::array kForwardSizes{4, 2}, kBackwardSizes{8, 4};
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
 /// Tiles of a block in a launch of backward.
 constexpr std::int64_t kMostBackwardTiles = 4;
+/// Tiles of a block from which the copy engine brings cells of backward their inputs, too: with
+/// fewer a step waits for what the others hand on, which comes behind them
+/// (docs/performance/persistent-wide.md). Units are a multiple of what its copies' strides are.
+constexpr std::int64_t kFewestBoxTiles = 3, kBoxUnits = 8;
 /// Stages of the ring that bring more than reading further ahead for cells.
 constexpr int kNeededRing = 4;
 
@@ -43,6 +47,8 @@ std::optional<Spread> spread_over(int cluster, Pass pass, std::int64_t gates, st
   geometry.sharers = pass == Pass::kForward ? cluster : cluster / kBlocksOfChunk;
   geometry.lines = static_cast<std::int32_t>(tiles > 1 ? kTileRows : parts(rows, 8) * 8);
   geometry.stages = static_cast<std::int32_t>(stages_of(pass, gates, hidden));
+  geometry.boxes = pass == Pass::kBackward && each >= kFewestBoxTiles && hidden % kBoxUnits == 0 &&
+                   geometry.shared_stages() == 0;
   // A second buffer is worth less than the ring where weights take half of the memory.
   geometry.sums = geometry.shared_stages() > 0 ? 1 : 2;
   return spread;
