@@ -224,11 +224,13 @@ TEST_P(RecurrentWide, EqualsOracleWithInputsInBoxes) {
   }
 }
 
-// More than four tiles of a block have several launches in backward.
+// More than four tiles of a block have several launches in backward, of four to eight each in 16
+// bits.
 TEST_P(RecurrentWide, EqualsOracleWithLaunchesForSomeOfTheRows) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     compare(layer_of(cell, 2, draw(451, 512)), 2, draw(200, 240));
   }
+  compare(layer_of(CellType::kLstm, 2, 8 * draw(57, 64)), 2, draw(500, 512));
   compare(layer_of(CellType::kLstm, 1, draw(700, 768)), 2, draw(290, 330));
   // Beside each of them run parts of the weight gradients of the layer above. GRUs take so many
   // rows where a launch forward has room for three groups of blocks and one of backward for two.

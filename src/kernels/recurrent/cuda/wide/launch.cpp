@@ -87,7 +87,8 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   const Extent& extent = args.extent;
   const std::int64_t gates = kind.cell == CellType::kLstm ? 4 : 3;
   Spread spread =
-      spread_of(pass, gates, extent.hidden, extent.rows, extent.directions, abreast).value();
+      spread_of(pass, kind.storage, gates, extent.hidden, extent.rows, extent.directions, abreast)
+          .value();
   Geometry& geometry = spread.geometry;
   const Kernels& kernels = kernels_of(kind);
   const void* kernel = kernel_of(kernels, pass, geometry);

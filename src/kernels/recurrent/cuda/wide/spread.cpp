@@ -13,8 +13,17 @@ namespace {
 constexpr std::array kForwardSizes{4, 2}, kBackwardSizes{8, 4};
 
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-/// Tiles of a block in a launch of backward.
-constexpr std::int64_t kMostBackwardTiles = 4;
+/// Launches of backward whose blocks take so many tiles in all. From four on each tile takes as
+/// long, so that more in a launch save beginnings, until states take too much of the ring's memory
+/// (docs/performance/persistent-wide.md). Beside each but the first, the gradient of the input is
+/// multiplied for the rows of the one before.
+std::int64_t backward_launches(DType storage, std::int64_t tiles) {
+  constexpr std::int64_t kManyTiles = 4, kMostTiles = 8, kFewLaunches = 2;
+  const std::int64_t launches = parts(tiles, kManyTiles);
+  if (storage == DType::kFloat32) return launches;
+  return std::max(parts(tiles, kMostTiles), std::min(launches, kFewLaunches));
+}
+
 /// Tiles of a block from which the copy engine brings cells of backward their inputs, too: with
 /// fewer a step waits for what the others hand on, which comes behind them
 /// (docs/performance/persistent-wide.md). Units are a multiple of what its copies' strides are.
@@ -23,8 +32,8 @@ constexpr std::int64_t kFewestBoxTiles = 3, kBoxUnits = 8;
 constexpr int kNeededRing = 4;
 
 /// With clusters of that size; nothing if not even one group of rows runs at once.
-std::optional<Spread> spread_over(int cluster, Pass pass, std::int64_t gates, std::int64_t hidden,
-                                  std::int64_t rows, std::int64_t directions,
+std::optional<Spread> spread_over(int cluster, Pass pass, DType storage, std::int64_t gates,
+                                  std::int64_t hidden, std::int64_t rows, std::int64_t directions,
                                   std::int64_t abreast) {
   const std::int64_t chunks = chunks_of(hidden), across = chunks * kBlocksOfChunk;
   if (across % cluster != 0) return std::nullopt;
@@ -32,7 +41,7 @@ std::optional<Spread> spread_over(int cluster, Pass pass, std::int64_t gates, st
   if (groups == 0) return std::nullopt;
   const std::int64_t tiles = parts(rows, kTileRows);
   const std::int64_t most = parts(tiles, std::min(tiles, groups));
-  const std::int64_t launches = pass == Pass::kForward ? 1 : parts(most, kMostBackwardTiles);
+  const std::int64_t launches = pass == Pass::kForward ? 1 : backward_launches(storage, most);
   const std::int64_t each = parts(most, launches);
   Spread spread{};
   spread.launches = static_cast<int>(launches);
@@ -72,11 +81,12 @@ std::int64_t stages_of(Pass pass, std::int64_t gates, std::int64_t hidden) {
                                 kFewestStages);
 }
 
-std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden,
+std::optional<Spread> spread_of(Pass pass, DType storage, std::int64_t gates, std::int64_t hidden,
                                 std::int64_t rows, std::int64_t directions, std::int64_t abreast) {
   std::optional<Spread> best;
   for (const int cluster : pass == Pass::kForward ? kForwardSizes : kBackwardSizes) {
-    const auto spread = spread_over(cluster, pass, gates, hidden, rows, directions, abreast);
+    const auto spread =
+        spread_over(cluster, pass, storage, gates, hidden, rows, directions, abreast);
     if (!spread) continue;
     if (!best || spread->most_tiles() < best->most_tiles()) best = spread;
   }

@@ -35,13 +35,13 @@ struct Spread {
 
 /// As few tiles for a block as can be; then as many blocks that share copies. So that `abreast`
 /// launches run at once. Nothing if not even one group of rows does.
-std::optional<Spread> spread_of(Pass pass, std::int64_t gates, std::int64_t hidden,
+std::optional<Spread> spread_of(Pass pass, DType storage, std::int64_t gates, std::int64_t hidden,
                                 std::int64_t rows, std::int64_t directions,
                                 std::int64_t abreast = 1);
 inline std::optional<Spread> spread_of(Pass pass, const Descriptor& descriptor, std::int64_t rows,
                                        std::int64_t abreast = 1) {
-  return spread_of(pass, descriptor.gates(), descriptor.hidden, rows, descriptor.directions,
-                   abreast);
+  return spread_of(pass, descriptor.dtype, descriptor.gates(), descriptor.hidden, rows,
+                   descriptor.directions, abreast);
 }
 
 /// Divides the memory between the ring and what is read ahead for cells: the ring first has the
