@@ -168,7 +168,7 @@ constexpr std::array kList{
     rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),
     rung<kPersistentForward>(refuse_forward_alone<wide::refuse>),
     rung<kPersistentStreamedForward>(refuse_forward_alone<streamed::refuse>),
-    Candidate{projected::kName, false, projected::refuse, projected::make_plan},
+    Candidate{projected::kName, false, projected::refuse, projected::make_plan, true},
     rung<kGraph>(refuse_any),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

@@ -1,67 +1,19 @@
 #include "kernels/recurrent/cuda/ladder_plan.h"
 
 #include <cstdint>
-#include <initializer_list>
 #include <string_view>
 
 #include "base/check.h"
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/engine.h"
-#include "runtime/cuda/check.h"
+#include "kernels/recurrent/cuda/replayed_runs.h"
 #include "runtime/cuda/current_device.h"
-#include "runtime/graph_cache.h"
 
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-using runtime::cuda::check;
 using runtime::cuda::CurrentDevice;
 using runtime::cuda::gpu_of;
-using runtime::cuda::handle_of;
-
-bool is_capturing(const Context& context) {
-  const CurrentDevice current(gpu_of(context.stream()).ordinal);
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(handle_of(context.stream()), &status),
-        "ask whether a CUDA stream is being captured");
-  return status != cudaStreamCaptureStatusNone;
-}
-
-/// Collects what a graph holds on to.
-class KeyWriter {
- public:
-  void add(std::int64_t number) { key_.push_back(static_cast<std::uint64_t>(number)); }
-  void add(const void* address) { key_.push_back(runtime::key_of(address)); }
-  void add(std::initializer_list<Tensor> tensors) {
-    for (const Tensor& tensor : tensors) add(tensor.data());
-  }
-  void add(const Memory& memory) {
-    add(memory.packed);
-    add(memory.workspace);
-    add(memory.reserve);
-  }
-  void add(const ForwardArgs& args) {
-    add(args.time);
-    add(args.rows);
-    add(static_cast<std::int64_t>(args.dropout.seed));
-    add(args.dropout.step);
-    add(std::int64_t{args.dropout.stream});
-    add({args.x, args.lengths, args.h0, args.c0, args.y, args.hn, args.cn, args.c_sequence,
-         args.row_ids, args.resets});
-  }
-  void add(const BackwardArgs& args) {
-    add(args.forward);
-    add({args.dy, args.dhn, args.dcn, args.dx, args.dh0, args.dc0});
-    for (const LayerWeights& layer : args.gradients) {
-      for (Tensor LayerWeights::*tensor : kLayerTensors) add((layer.*tensor).data());
-    }
-    add(std::int64_t{args.accumulate});
-  }
-  const runtime::GraphKey& key() const { return key_; }
-
- private:
-  runtime::GraphKey key_;
-};
 
 void require_aligned(std::string_view name, const Tensor& tensor, std::size_t bytes) {
   if (reinterpret_cast<std::uintptr_t>(tensor.data()) % bytes == 0) return;
@@ -120,50 +72,27 @@ class LadderPlan final : public Plan {
     check_memory(*this, memory);
     check_forward(engine_.descriptor, args);
     require_aligned(engine_, args);
-    KeyWriter key;
-    key.add(std::int64_t{context.tf32() ? 1 : 0});
-    key.add(&context.stream());  // whose workspace a graph holds on to
-    key.add(memory);
-    key.add(args);
-    ForwardArgs queued = args;
-    // A graph would queue once more what the caller wanted when it was captured.
-    if (replays(context)) queued.beside = nullptr;
-    run(context, key.key(), [&] { run_forward(engine_, context, queued, memory); });
+    const auto queue = [&](const ForwardArgs& run) { run_forward(engine_, context, run, memory); };
+    if (engine_.rung.graph) return replayed_.forward(context, args, memory, queue);
+    const CurrentDevice current(gpu_of(context.stream()).ordinal);
+    queue(args);
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory);
     check_backward(engine_.descriptor, args);
     require_aligned(engine_, args);
-    KeyWriter key;
-    key.add(std::int64_t{context.tf32() ? 3 : 2});
-    key.add(&context.stream());
-    key.add(memory);
-    key.add(args);
-    BackwardArgs queued = args;
-    if (replays(context)) queued.beside = nullptr;
-    run(context, key.key(), [&] { run_backward(engine_, context, queued, memory); });
+    const auto queue = [&](const BackwardArgs& run) {
+      run_backward(engine_, context, run, memory);
+    };
+    if (engine_.rung.graph) return replayed_.backward(context, args, memory, queue);
+    const CurrentDevice current(gpu_of(context.stream()).ordinal);
+    queue(args);
   }
 
  private:
-  /// Whether runs are graphs. Whoever captures a whole step gets the operations themselves.
-  bool replays(const Context& context) const {
-    return engine_.rung.graph && !is_capturing(context);
-  }
-
-  void run(const Context& context, const runtime::GraphKey& key,
-           const std::function<void()>& work) {
-    const CurrentDevice current(gpu_of(context.stream()).ordinal);
-    if (!replays(context)) return work();
-    static_cast<CudaStream&>(context.stream()).workspace();
-    graphs_.run(context.stream(), key, work);
-  }
-
   Engine engine_;
-  /// Whoever runs a plan on fresh addresses each time gains nothing from graphs; who turns a few
-  /// sets of buffers does.
-  static constexpr std::size_t kMostGraphs = 64;
-  runtime::GraphCache graphs_{kMostGraphs};
+  ReplayedRuns replayed_;
 };
 
 }  // namespace
