@@ -180,9 +180,9 @@ struct BackwardArgs {
   Tensor dx;   ///< out, optional; overwritten, zero past a row's end
   Tensor dh0;  ///< out, optional, overwritten
   Tensor dc0;  ///< out, optional, overwritten
-  /// Of weights: an absent tensor is not computed. L*D entries, or none.
+  /// Those of weights; an absent tensor is not computed, none overlap. L*D entries, or none.
   std::vector<LayerWeights> gradients;
-  /// Whether these are added to what is there, or written whatever was there: the bits that adding
+  /// Whether these are added to what is there, or written whatever was there: equal to what adding
   /// to zeros gives, without reading them.
   bool accumulate = true;
   const Beside* beside = nullptr;  ///< optional

@@ -62,7 +62,7 @@ class RecurrentProjected : public OnCandidate<std::tuple<const char*, DType>> {
     const Tensors got = run(one, options());
     expect_close(got, expected(one), tolerance());
     RunOptions replayed = options();
-    replayed.rounds = 3;  // the second is captured, the third its graph
+    replayed.rounds = 3;  // of which the second and the third are graphs
     EXPECT_EQ(run(one, replayed), got);
   }
 };

@@ -12,6 +12,7 @@
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
+#include "unit/support/temporary_folder.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
@@ -52,12 +53,14 @@ class RecurrentWide : public OnCandidate<Parameter> {
   }
   double tolerance() const { return tolerance_of(precision_); }
 
-  /// Runs a layer that is planned for up to so many rows and compares.
-  void compare(Descriptor layer, std::int64_t time, std::int64_t most_rows) {
+  /// Runs a layer that is planned for up to so many rows, with half of them or more, and compares.
+  void compare(const Descriptor& layer, std::int64_t time, std::int64_t most_rows) {
+    compare(layer, time, most_rows, draw((most_rows + 1) / 2, most_rows));
+  }
+  void compare(Descriptor layer, std::int64_t time, std::int64_t most_rows, std::int64_t rows) {
     StackCase stack;
     layer.time = time + draw(0, 1);
     layer.rows = most_rows;
-    const std::int64_t rows = draw((most_rows + 1) / 2, most_rows);
     stack.descriptor = layer;
     stack.time = time;
     stack.rows = rows;
@@ -216,12 +219,31 @@ TEST_P(RecurrentWide, EqualsOracleWithInputsInBoxes) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     // A launch forward takes four tiles of a GRU at most.
     const bool lstm = cell == CellType::kLstm;
-    compare(layer_of(cell, 1, 8 * draw(65, 80)), 3, lstm ? draw(390, 400) : draw(374, 384));
-    compare(layer_of(cell, 2, 8 * draw(49, 56)), 2, lstm ? draw(310, 320) : draw(246, 256));
+    compare(layer_of(cell, 1, 8 * draw(65, 80)), 3, lstm ? 400 : 384, draw(320, 384));
+    compare(layer_of(cell, 2, 8 * draw(49, 56)), 2, lstm ? 320 : 256, draw(200, 256));
     Descriptor stack = layer_of(cell, 1, 8 * draw(81, 88));
     stack.layers = 2;
     compare(stack, 2, draw(320, 330));
   }
+}
+
+// The copy engine reads dy where it begins at a multiple of 16 bytes.
+TEST_P(RecurrentWide, RefusesGradientsThatBeginAnywhere) {
+  StackCase stack;
+  do {
+    stack = StackCase{};
+    stack.descriptor = layer_of(CellType::kLstm, 1, 520);
+    stack.descriptor.time = stack.time = 2;
+    stack.rows = stack.descriptor.rows;
+    fill_case(random_, stack);
+  } while (stack.flow.dy.empty());
+  if (gpu_lacks(stack.descriptor)) return;
+  stack.dy_skips = draw(1, 3);
+  const Error error = sluice::testing::error_of([&] { run(stack, options()); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(std::string_view(error.what()),
+            "dy of a recurrent layer begins at an address that is no multiple of 16 bytes; copy it "
+            "to one that is");
 }
 
 // More than four tiles of a block have several launches in backward, of four to eight each in 16

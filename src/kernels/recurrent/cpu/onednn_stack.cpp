@@ -81,10 +81,10 @@ class Run {
       group.backward.execute(stack_.stream, arguments);
       if (!args.gradients.empty()) {
         auto* staged = reinterpret_cast<float*>(work(stack_.scratch.weights));
-        onednn_give_gradients({stack_.descriptor, stack_.engine, stack_.stream, group, staged},
-                              arguments.at(DNNL_ARG_DIFF_WEIGHTS_LAYER),
-                              arguments.at(DNNL_ARG_DIFF_WEIGHTS_ITER),
-                              reinterpret_cast<const float*>(work(stack_.scratch.bias)), args);
+        onednn_store_gradients({stack_.descriptor, stack_.engine, stack_.stream, group, staged},
+                               arguments.at(DNNL_ARG_DIFF_WEIGHTS_LAYER),
+                               arguments.at(DNNL_ARG_DIFF_WEIGHTS_ITER),
+                               reinterpret_cast<const float*>(work(stack_.scratch.bias)), args);
       }
       d_layer = d_input;
     }

@@ -38,7 +38,7 @@ void add(float* to, const float* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-void give(float* to, const float* from, std::int64_t count, bool accumulate) {
+void store_or_add(float* to, const float* from, std::int64_t count, bool accumulate) {
   if (accumulate) return add(to, from, count);
   std::copy_n(from, count, to);
 }
@@ -51,7 +51,7 @@ void scatter(const OnednnTransfer& transfer, const BackwardArgs& args, Member me
     auto* to = tensor.data_as<float>();
     for (std::int64_t gate = 0; gate < d.gates(); ++gate) {
       const std::int64_t from = i * d.gates() + onednn_gate(d.cell, gate);
-      give(to + gate * block, transfer.staged + from * block, block, args.accumulate);
+      store_or_add(to + gate * block, transfer.staged + from * block, block, args.accumulate);
     }
   });
 }
@@ -81,8 +81,8 @@ void collect_biases(const OnednnTransfer& transfer, const BackwardArgs& args, bo
   each_layer(transfer, args.gradients, member, [&](std::int64_t i, const Tensor& tensor) {
     for (std::int64_t gate = 0; gate < d.gates(); ++gate) {
       const std::int64_t at = i * kOnednnBiases + bias_of(d.cell, gate, recurrent);
-      give(tensor.data_as<float>() + gate * d.hidden, sums + at * d.hidden, d.hidden,
-           args.accumulate);
+      store_or_add(tensor.data_as<float>() + gate * d.hidden, sums + at * d.hidden, d.hidden,
+                   args.accumulate);
     }
   });
 }
@@ -111,8 +111,8 @@ void onednn_pack(const OnednnTransfer& transfer, const std::vector<LayerWeights>
   add_biases(transfer, weights, true, bias);
 }
 
-void onednn_give_gradients(const OnednnTransfer& transfer, dnnl::memory weight_ih,
-                           dnnl::memory weight_hh, const float* bias, const BackwardArgs& args) {
+void onednn_store_gradients(const OnednnTransfer& transfer, dnnl::memory weight_ih,
+                            dnnl::memory weight_hh, const float* bias, const BackwardArgs& args) {
   const auto collect = [&](const OnednnWeights& one, dnnl::memory& from, Member member) {
     dnnl::memory to(one.canonical, transfer.engine, transfer.staged);
     one.from_gradient.execute(transfer.stream, from, to);

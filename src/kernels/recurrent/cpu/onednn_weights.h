@@ -17,8 +17,8 @@ struct OnednnTransfer {
 void onednn_pack(const OnednnTransfer& transfer, const std::vector<LayerWeights>& weights,
                  void* packed);
 
-/// Gives those gradients that are not absent.
-void onednn_give_gradients(const OnednnTransfer& transfer, dnnl::memory weight_ih,
-                           dnnl::memory weight_hh, const float* bias, const BackwardArgs& args);
+/// Stores those gradients that are not absent, or adds them (BackwardArgs::accumulate).
+void onednn_store_gradients(const OnednnTransfer& transfer, dnnl::memory weight_ih,
+                            dnnl::memory weight_hh, const float* bias, const BackwardArgs& args);
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -34,7 +34,7 @@ void add_column_sums(const T* values, std::int64_t stride, std::int64_t depth, s
 
 /// Adds to what is there, or writes it whatever was there.
 template <typename S>
-void give(S& to, S value, bool accumulate) {
+void store_or_add(S& to, S value, bool accumulate) {
   to = accumulate ? to + value : value;
 }
 
@@ -70,7 +70,7 @@ class OuterProduct {
     }
   }
 
-  /// Multiplies some columns of gradients by the inputs that are wanted: see give_row. Adds to the
+  /// Multiplies some columns of gradients by the inputs that are wanted: see store_row. Adds to the
   /// sums of the columns themselves, if given.
   void multiply(const T* gradients, std::int64_t stride, std::int64_t columns, bool first_input,
                 bool second_input, Sum<T>* column_sums) {
@@ -85,7 +85,7 @@ class OuterProduct {
   }
 
   /// target [width of the input] (+)= the product's row of a column.
-  void give_row(std::size_t index, std::int64_t column, Sum<T>* target, bool accumulate) const {
+  void store_row(std::size_t index, std::int64_t column, Sum<T>* target, bool accumulate) const {
     const Input& input = inputs_[index];
     const Sum<T>* from = input.sums + column * panels_of(input.width) * kPanel;
     if (!accumulate) {

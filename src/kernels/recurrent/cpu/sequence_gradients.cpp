@@ -16,8 +16,8 @@ struct GateTargets {
 };
 
 template <typename T>
-void give_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product, const T* d_gates,
-                const GateTargets<T>& targets) {
+void store_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product, const T* d_gates,
+                 const GateTargets<T>& targets) {
   const std::int64_t panel_width = gates.count * kPanel, width = gates.width(sizes);
   const std::int64_t fair = std::max<std::int64_t>(1, sizes.panels / omp_get_num_threads());
   const std::int64_t at_once = std::min(fair, kWeightGradientColumns / panel_width) * panel_width;
@@ -33,10 +33,10 @@ void give_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product
       for (std::size_t k = 0; k < 2; ++k) {
         Sum<T>* matrix = targets.matrices[k];
         if (matrix) {
-          product.give_row(k, i, matrix + row.canonical * product.width(k), targets.accumulate);
+          product.store_row(k, i, matrix + row.canonical * product.width(k), targets.accumulate);
         }
         if (targets.biases[k]) {
-          give(targets.biases[k][row.canonical], sums[i], targets.accumulate);
+          store_or_add(targets.biases[k][row.canonical], sums[i], targets.accumulate);
         }
       }
     }
@@ -45,15 +45,15 @@ void give_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product
 
 /// weight_hr [P, hidden] (+)= (gradients of the output)^T * what was projected, which is input 1.
 template <typename T>
-void give_projection(const Sizes& sizes, OuterProduct<T>& product, const T* dh, Sum<T>* target,
-                     bool accumulate) {
+void store_projection(const Sizes& sizes, OuterProduct<T>& product, const T* dh, Sum<T>* target,
+                      bool accumulate) {
   constexpr std::int64_t kColumns = 4 * kPanel;
 #pragma omp for schedule(static) nowait
   for (std::int64_t first = 0; first < sizes.output; first += kColumns) {
     const std::int64_t columns = std::min(kColumns, sizes.output - first);
     product.multiply(dh + first, sizes.output, columns, false, true, nullptr);
     for (std::int64_t i = 0; i < columns; ++i) {
-      product.give_row(1, i, target + (first + i) * sizes.hidden, accumulate);
+      product.store_row(1, i, target + (first + i) * sizes.hidden, accumulate);
     }
   }
 }
@@ -93,7 +93,7 @@ void LayerGradients<T>::weight_gradients() const {
   if (args.gradients.empty()) return;
   const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t rows = args.forward.rows, depth = steps * rows;
-  if (depth == 0) return give_zeros();
+  if (depth == 0) return write_zeros();
   OuterProduct<T> product(sequence, memory, depth);
   product.pack(0, x, sequence.descriptor.input_of(layer));
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
@@ -111,44 +111,44 @@ void LayerGradients<T>::weight_gradients() const {
     const Gates all{0, sizes.gates};
     const bool adds = args.accumulate;
     if (sizes.norms) {
-      give_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {}, adds});
-      give_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {}, adds});
-      give_norms(d, target);
+      store_gates<T>(sizes, all, product, of_input(d), {{weight_ih, nullptr}, {}, adds});
+      store_gates<T>(sizes, all, product, of_hidden(d), {{nullptr, weight_hh}, {}, adds});
+      store_norms(d, target);
     } else if (sizes.resets_before) {
-      give_gates<T>(sizes, all, product, of_input(d),
-                    {{weight_ih, nullptr}, {bias_ih, bias_hh}, adds});
+      store_gates<T>(sizes, all, product, of_input(d),
+                     {{weight_ih, nullptr}, {bias_ih, bias_hh}, adds});
       for (std::int64_t gate = 0; weight_hh && gate < sizes.gates; ++gate) {
         if (gate == 2) {
 #pragma omp barrier
           product.pack(1, at<const T>(memory.reserve, reserve.h_reset), sizes.hidden);
         }
-        give_gates<T>(sizes, {gate, 1}, product, of_hidden(d) + gate * depth * sizes.state_width,
-                      {{nullptr, weight_hh}, {}, adds});
+        store_gates<T>(sizes, {gate, 1}, product, of_hidden(d) + gate * depth * sizes.state_width,
+                       {{nullptr, weight_hh}, {}, adds});
       }
     } else if (!sizes.gates_apart) {
-      give_gates<T>(sizes, all, product, of_input(d),
-                    {{weight_ih, weight_hh}, {bias_ih, bias_hh}, adds});
+      store_gates<T>(sizes, all, product, of_input(d),
+                     {{weight_ih, weight_hh}, {bias_ih, bias_hh}, adds});
     } else {
-      give_gates<T>(sizes, all, product, of_input(d),
-                    {{weight_ih, nullptr}, {bias_ih, nullptr}, adds});
-      give_gates<T>(sizes, all, product, of_hidden(d),
-                    {{nullptr, weight_hh}, {nullptr, bias_hh}, adds});
+      store_gates<T>(sizes, all, product, of_input(d),
+                     {{weight_ih, nullptr}, {bias_ih, nullptr}, adds});
+      store_gates<T>(sizes, all, product, of_hidden(d),
+                     {{nullptr, weight_hh}, {nullptr, bias_hh}, adds});
     }
     if (auto* peepholes = target.weight_peephole.template data_as<Sum<T>>()) {
-      give_peepholes(d, peepholes);
+      store_peepholes(d, peepholes);
     }
     if (auto* weight_hr = target.weight_hr.template data_as<Sum<T>>()) {
       const std::size_t dh = sequence.workspace.backward.dh_out[static_cast<std::size_t>(d)];
 #pragma omp barrier
       product.pack(1, at<const T>(memory.reserve, reserve.h_full), sizes.hidden);
-      give_projection(sizes, product, at<const T>(memory.workspace, dh), weight_hr, adds);
+      store_projection(sizes, product, at<const T>(memory.workspace, dh), weight_hr, adds);
     }
   }
 #pragma omp barrier
 }
 
 template <typename T>
-void LayerGradients<T>::give_zeros() const {
+void LayerGradients<T>::write_zeros() const {
   if (args.accumulate) return;
 #pragma omp single
   for (std::int64_t d = 0; d < sequence.sizes_of(layer).directions; ++d) {
@@ -162,7 +162,7 @@ void LayerGradients<T>::give_zeros() const {
 }
 
 template <typename T>
-void LayerGradients<T>::give_norms(std::int64_t direction, const LayerWeights& target) const {
+void LayerGradients<T>::store_norms(std::int64_t direction, const LayerWeights& target) const {
   using S = Sum<T>;
   const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t depth = steps * args.forward.rows;
@@ -172,8 +172,8 @@ void LayerGradients<T>::give_norms(std::int64_t direction, const LayerWeights& t
   const BackwardScratch& scratch = sequence.workspace.backward;
   // targets[..] [blocks, hidden] (+)= the sum of gradients [depth, panels, blocks, 16], and of
   // those times the factors that each target has, if any.
-  const auto give_sums = [&](const auto* gradients, std::int64_t blocks,
-                             std::array<const S*, 3> factors, std::array<S*, 3> targets) {
+  const auto store_sums = [&](const auto* gradients, std::int64_t blocks,
+                              std::array<const S*, 3> factors, std::array<S*, 3> targets) {
     const std::int64_t width = sizes.panels * blocks * kPanel;
 #pragma omp for schedule(static) nowait
     for (std::int64_t first = 0; first < width; first += kPanel) {
@@ -192,7 +192,7 @@ void LayerGradients<T>::give_norms(std::int64_t direction, const LayerWeights& t
       for (std::size_t k = 0; k < 3; ++k) {
         for (std::int64_t lane = 0; targets[k] && lane < std::min(kPanel, sizes.hidden - unit);
              ++lane) {
-          give(targets[k][to + lane], sums[k][lane], args.accumulate);
+          store_or_add(targets[k][to + lane], sums[k][lane], args.accumulate);
         }
       }
     }
@@ -202,15 +202,15 @@ void LayerGradients<T>::give_norms(std::int64_t direction, const LayerWeights& t
   const auto* norm_hh = at<const S>(memory.reserve, reserve.norm_hh);
   const auto* norm_c = at<const S>(memory.reserve, reserve.norm_c);
   const auto* d_sums = at<const T>(memory.workspace, scratch.d_sums[d]);
-  give_sums(d_sums, 4, {nullptr, norm_ih, norm_hh},
-            {of(target.bias_ih), of(target.gain_ih), of(target.gain_hh)});
-  give_sums(d_sums, 4, {}, {of(target.bias_hh), nullptr, nullptr});
-  give_sums(at<const S>(memory.workspace, scratch.d_norm_c[d]), 1, {norm_c, nullptr, nullptr},
-            {of(target.gain_c), of(target.shift_c), nullptr});
+  store_sums(d_sums, 4, {nullptr, norm_ih, norm_hh},
+             {of(target.bias_ih), of(target.gain_ih), of(target.gain_hh)});
+  store_sums(d_sums, 4, {}, {of(target.bias_hh), nullptr, nullptr});
+  store_sums(at<const S>(memory.workspace, scratch.d_norm_c[d]), 1, {norm_c, nullptr, nullptr},
+             {of(target.gain_c), of(target.shift_c), nullptr});
 }
 
 template <typename T>
-void LayerGradients<T>::give_peepholes(std::int64_t direction, Sum<T>* target) const {
+void LayerGradients<T>::store_peepholes(std::int64_t direction, Sum<T>* target) const {
   using S = Sum<T>;
   const Sizes& sizes = sequence.sizes_of(layer);
   const std::int64_t rows = args.forward.rows, depth = steps * rows, width = sizes.state_width;
@@ -236,8 +236,8 @@ void LayerGradients<T>::give_peepholes(std::int64_t direction, Sum<T>* target) c
     const std::int64_t units = std::min(kPanel, sizes.hidden - panel * kPanel);
     for (std::int64_t gate = 0; gate < 3; ++gate) {
       for (std::int64_t lane = 0; lane < units; ++lane) {
-        give(target[gate * sizes.hidden + panel * kPanel + lane], sums[gate][lane],
-             args.accumulate);
+        store_or_add(target[gate * sizes.hidden + panel * kPanel + lane], sums[gate][lane],
+                     args.accumulate);
       }
     }
   }

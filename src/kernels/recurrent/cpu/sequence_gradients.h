@@ -18,7 +18,7 @@ struct LayerGradients {
   /// inner layer also through the dropout mask. To be called by all threads of a parallel region.
   void input_gradient(T* dx) const;
 
-  /// Gives the canonical gradients that are wanted. To be called by all threads.
+  /// Stores the canonical gradients that are wanted, or adds them. To be called by all threads.
   void weight_gradients() const;
 
  private:
@@ -26,10 +26,10 @@ struct LayerGradients {
   const T* of_input(std::int64_t direction) const;
   const T* of_hidden(std::int64_t direction) const;
   /// Of a run without a step.
-  void give_zeros() const;
+  void write_zeros() const;
   /// Of layer norm, and the biases, which are added to what it makes.
-  void give_norms(std::int64_t direction, const LayerWeights& target) const;
-  void give_peepholes(std::int64_t direction, Sum<T>* target) const;
+  void store_norms(std::int64_t direction, const LayerWeights& target) const;
+  void store_peepholes(std::int64_t direction, Sum<T>* target) const;
 };
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -27,7 +27,7 @@ class Segments {
 
   /// Rounds all to storage.
   void narrow(cudaStream_t stream) const;
-  /// Gives all that is in storage to what is in float32: added to what is there, or written.
+  /// Widens all that is in storage to float32: added to what is there, or written.
   void widen(cudaStream_t stream, bool accumulate) const;
 
  private:

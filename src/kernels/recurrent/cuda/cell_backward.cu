@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kRowBlock)
     scaled_backward_kernel(const CellBackwardArgs args, const ScaledProduct product,
                            const ScaledGates to) {
   extern __shared__ __align__(16) float gates[];
-  // Of a thread, on their way from memory together; registers hold no more.
+  // Of a thread, on their way from memory together: as many as its registers hold.
   constexpr int kUnits = Cell::kHasCellState ? 2 : 3;
   const std::int64_t row = blockIdx.x, hidden = args.hidden, last = Cell::kGates - 1;
   const bool active = is_active(args.lengths, row, args.t);

@@ -14,7 +14,7 @@ std::int64_t parts_of(std::int64_t depth) {
   return std::clamp<std::int64_t>(depth / kDepth, 1, kColumnParts);
 }
 
-__device__ void give_to_targets(const ColumnSums& args, std::int64_t column, float sum) {
+__device__ void store_in_targets(const ColumnSums& args, std::int64_t column, float sum) {
   const std::int64_t place =
       column % args.gates * (args.columns / args.gates) + column / args.gates;
   for (float* target : args.targets) {
@@ -59,7 +59,7 @@ __global__ void part_kernel(const ColumnSums args, const float* row_scales) {
   float total = sums[0][column];
 #pragma unroll
   for (int i = 1; i < kRows; ++i) total += sums[i][column];
-  if (gridDim.y == 1) return give_to_targets(args, first + column, total);
+  if (gridDim.y == 1) return store_in_targets(args, first + column, total);
   args.partial[blockIdx.y * args.columns + first + column] = total;
 }
 
@@ -79,7 +79,7 @@ __global__ void add_kernel(const ColumnSums args, const std::int64_t parts) {
   float sum = 0;
 #pragma unroll 16
   for (std::int64_t i = 0; i < parts; ++i) sum += args.partial[i * args.columns + column];
-  give_to_targets(args, column, sum);
+  store_in_targets(args, column, sum);
 }
 
 constexpr int kBlock = 256;

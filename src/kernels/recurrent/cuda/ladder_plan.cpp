@@ -42,7 +42,7 @@ void require_aligned(const Engine& engine, const BackwardArgs& args) {
   constexpr std::size_t kCopyBytes = 16;
   const Residence residence = engine.rung.backward;
   require_aligned("dy", args.dy,
-                  residence == Residence::kClusterWgmma
+                  residence == Residence::kClusterWgmma || residence == Residence::kWide
                       ? kCopyBytes
                       : alignment_for(residence, engine.descriptor, args.dy));
 }

@@ -73,9 +73,11 @@ void ReplayedRuns::run(const Context& context, const Args& args, const Memory& m
   if (is_capturing(context)) return queue(args);
   KeyWriter key(context, memory, pass);
   key.add(args);
-  Args alone = args;
-  alone.beside = nullptr;
-  graphs_.run(context.stream(), key.key(), [&] { queue(alone); });
+  graphs_.run(context.stream(), key.key(), [&] {
+    Args alone = args;
+    alone.beside = nullptr;
+    queue(alone);
+  });
 }
 
 void ReplayedRuns::forward(const Context& context, const ForwardArgs& args, const Memory& memory,

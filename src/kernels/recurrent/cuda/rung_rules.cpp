@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/scaled_cells.h"
 #include "kernels/recurrent/cuda/wide/launch.h"
 
@@ -69,7 +70,7 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
 std::int64_t parts_of_scaled_step(const Descriptor& descriptor) {
   // cuBLASLt's tiles of so few rows, and an H200's multiprocessors. It would cut the product by
   // itself, and add up in a kernel of its own (docs/performance/float32-and-tf32.md).
-  constexpr std::int64_t kTileRows = 32, kTileColumns = 64, kMost = 132;
+  constexpr std::int64_t kTileRows = 32, kTileColumns = 64, kMost = clusters_at_once(1);
   const auto tiles = [](std::int64_t count, std::int64_t tile) {
     return (count + tile - 1) / tile;
   };

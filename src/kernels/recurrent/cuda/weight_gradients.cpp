@@ -166,13 +166,13 @@ void column_gradients(const Gradients& all, const GradientFactors& factors,
     const float* before = c + direction * step;
     const float* fresh =
         sizes.fresh_cells ? run.reserve<const float>(state.c_fresh) : c + (1 - direction) * step;
-    const auto give = [&](std::int64_t peephole, std::int64_t gate, const float* cells) {
+    const auto add = [&](std::int64_t peephole, std::int64_t gate, const float* cells) {
       all.peephole(lane, peepholes + peephole * hidden, run.element(factors.d_input, gate * hidden),
                    factors.input_stride, cells);
     };
-    give(0, 0, before);
-    give(1, 1, before);
-    give(2, 3, fresh);
+    add(0, 0, before);
+    add(1, 1, before);
+    add(2, 3, fresh);
   }
 }
 

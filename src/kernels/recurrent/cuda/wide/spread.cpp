@@ -13,10 +13,10 @@ namespace {
 constexpr std::array kForwardSizes{4, 2}, kBackwardSizes{8, 4};
 
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-/// Launches of backward whose blocks take so many tiles in all. From four on each tile takes as
-/// long, so that more in a launch save beginnings, until states take too much of the ring's memory
-/// (docs/performance/persistent-wide.md). Beside each but the first, the gradient of the input is
-/// multiplied for the rows of the one before.
+/// Launches of backward whose blocks take so many tiles in all: more than four take at least two,
+/// beside the second of which the gradient of the input is multiplied for the rows of the first; in
+/// 16 bits a launch has eight at most, as more save beginnings until states take too much of the
+/// ring's memory (docs/performance/persistent-wide.md), else four.
 std::int64_t backward_launches(DType storage, std::int64_t tiles) {
   constexpr std::int64_t kManyTiles = 4, kMostTiles = 8, kFewLaunches = 2;
   const std::int64_t launches = parts(tiles, kManyTiles);
@@ -26,7 +26,7 @@ std::int64_t backward_launches(DType storage, std::int64_t tiles) {
 
 /// Tiles of a block from which the copy engine brings cells of backward their inputs, too: with
 /// fewer a step waits for what the others hand on, which comes behind them
-/// (docs/performance/persistent-wide.md). Units are a multiple of what its copies' strides are.
+/// (docs/performance/persistent-wide.md). Rows of so many units begin at multiples of 16 bytes.
 constexpr std::int64_t kFewestBoxTiles = 3, kBoxUnits = 8;
 /// Stages of the ring that bring more than reading further ahead for cells.
 constexpr int kNeededRing = 4;
