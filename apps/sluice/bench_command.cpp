@@ -31,7 +31,8 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
   const std::string name(kernels::recurrent::name_of(cell));
   const auto options = std::make_shared<sluice::bench::RecurrentBenchOptions>();
   options->cell = cell;
-  CLI::App* command = bench.add_subcommand(name, "Layers whose cell is " + name);
+  CLI::App* command = bench.add_subcommand(
+      name, "Time " + name + " layers: each implementation and other libraries' by turns");
   command->add_option("--shapes", options->shapes, "Shape file: " + where_shapes_are(cell));
   command
       ->add_option("--impl", options->implementations,
@@ -74,8 +75,9 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       "run; 'vs peer' is the median over turns of peer's time / own time. With backward each\n"
       "run packs the weights anew and writes their gradients, which a training step adds to.\n\n"
       "  sluice bench " +
-      name + " --shapes " + example + " --impl all --json cpu.json\n" + "  sluice bench " + name +
-      " --shapes " + example + " --device cuda --dtype bfloat16");
+      name + " --shapes " + example + " --impl auto,onednn --repeats 3\n" + "  sluice bench " +
+      name + " --shapes " + example + " --impl all --json cpu.json   # minutes\n" +
+      "  sluice bench " + name + " --shapes " + example + " --device cuda --dtype bfloat16");
   command->callback([options, cell] {
     if (options->shapes.empty()) {
       throw CLI::RequiredError("--shapes FILE (" + where_shapes_are(cell) + ")");
@@ -92,7 +94,7 @@ void add_bench(CLI::App& program) {
                                              "matrix products against other libraries");
   command->require_subcommand(1);
   command->footer(
-      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --json cpu.json\n"
+      "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl auto,onednn --json cpu.json\n"
       "  sluice bench ladder --device cuda\n"
       "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
       "  sluice bench report cpu.json --html report.html");

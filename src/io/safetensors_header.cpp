@@ -228,7 +228,13 @@ std::uint64_t stated_size(const HeaderBuilder& builder, const SafetensorsEntry& 
 
 void check_entry(const HeaderBuilder& builder, const SafetensorsEntry& entry,
                  std::uint64_t buffer_size) {
-  if (entry.begin > entry.end || entry.end > buffer_size) {
+  if (entry.begin <= entry.end && entry.end > buffer_size) {
+    builder.refuse(
+        "tensor {} ends at byte {} of the data, of which there are {}: the file is cut off, or its "
+        "header is wrong",
+        quote_name(entry.name), entry.end, buffer_size);
+  }
+  if (entry.begin > entry.end) {
     builder.refuse("data_offsets [{}, {}] of tensor {} do not lie in the buffer of {} bytes",
                    entry.begin, entry.end, quote_name(entry.name), buffer_size);
   }
