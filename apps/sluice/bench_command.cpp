@@ -61,6 +61,9 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
   command->add_option("--json", options->json, "File for the results");
   add_profile_options(*command, options->profile, kProfiledTurns);
   const std::string example = shapes_of(cell).empty() ? "own.shapes" : shapes_of(cell);
+  using enum kernels::recurrent::CellType;
+  // oneDNN has these two.
+  const std::string few = cell == kLstm || cell == kGru ? "auto,onednn" : "auto";
   command->footer(
       "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
       "hidden, layers, directions, projection (one, or one a layer: P,P,..), dtype, lengths\n"
@@ -75,7 +78,7 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       "run; 'vs peer' is the median over turns of peer's time / own time. With backward each\n"
       "run packs the weights anew and writes their gradients, which a training step adds to.\n\n"
       "  sluice bench " +
-      name + " --shapes " + example + " --impl auto,onednn --repeats 3\n" + "  sluice bench " +
+      name + " --shapes " + example + " --impl " + few + " --repeats 3\n" + "  sluice bench " +
       name + " --shapes " + example + " --impl all --json cpu.json   # minutes\n" +
       "  sluice bench " + name + " --shapes " + example + " --device cuda --dtype bfloat16");
   command->callback([options, cell] {

@@ -38,13 +38,15 @@ void require_aligned(const Engine& engine, const ForwardArgs& args) {
   require("c_sequence", args.c_sequence);
 }
 void require_aligned(const Engine& engine, const BackwardArgs& args) {
-  // The copy engine's.
+  // The copy engine's, which reads dy for wide layers of units by eights.
   constexpr std::size_t kCopyBytes = 16;
+  constexpr std::int64_t kCopiedUnits = 8;
   const Residence residence = engine.rung.backward;
+  const bool copies =
+      residence == Residence::kClusterWgmma ||
+      (residence == Residence::kWide && engine.descriptor.hidden % kCopiedUnits == 0);
   require_aligned("dy", args.dy,
-                  residence == Residence::kClusterWgmma || residence == Residence::kWide
-                      ? kCopyBytes
-                      : alignment_for(residence, engine.descriptor, args.dy));
+                  copies ? kCopyBytes : alignment_for(residence, engine.descriptor, args.dy));
 }
 
 class LadderPlan final : public Plan {
