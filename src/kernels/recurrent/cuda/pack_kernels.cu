@@ -47,24 +47,36 @@ template <typename T>
 using PackTile = T[kTile][kTile + 2];  // [column][row]
 
 /// kTile x kTile values, which are read once and transposed in shared memory, so that all sides are
-/// read and written in whole lines.
+/// read and written in whole lines. Tiles follow each other along what lies next to each other:
+/// rows, or of a transpose columns.
 template <typename T, bool kWhole>
 __device__ void pack_tile(const PackMatrix& args, std::uint32_t index, PackTile<T>& tile) {
-  const auto across = static_cast<std::uint32_t>((args.rows + kTile - 1) / kTile);
-  const std::int64_t row0 = std::int64_t{index % across} * kTile;
-  const std::int64_t column0 = std::int64_t{index / across} * kTile;
+  const std::int64_t side = args.transposed ? args.rows : args.columns;
+  const auto across = static_cast<std::uint32_t>((side + kTile - 1) / kTile);
+  const std::int64_t along0 = std::int64_t{index % across} * kTile;
+  const std::int64_t other0 = std::int64_t{index / across} * kTile;
+  const std::int64_t row0 = args.transposed ? along0 : other0;
+  const std::int64_t column0 = args.transposed ? other0 : along0;
   const int four = static_cast<int>(threadIdx.x) * kFour;
+  const std::int64_t column = column0 + four;
+  const auto count_of = [&](int i) { return row0 + i < args.rows ? args.columns - column : 0; };
+  // All of a thread's are on their way before the first is written.
+  Neighbours<float, kFour> from[kTile / kRowsAtOnce];
 #pragma unroll
   for (int r = 0; r < kTile; r += kRowsAtOnce) {
     const int i = r + static_cast<int>(threadIdx.y);
-    const std::int64_t row = row0 + i, column = column0 + four;
-    const std::int64_t count = row < args.rows ? args.columns - column : 0;
-    const auto from = read_four<kWhole>(args.from + row * args.columns + column, count);
+    from[r / kRowsAtOnce] =
+        read_four<kWhole>(args.from + (row0 + i) * args.columns + column, count_of(i));
+  }
+#pragma unroll
+  for (int r = 0; r < kTile; r += kRowsAtOnce) {
+    const int i = r + static_cast<int>(threadIdx.y);
     Neighbours<T, kFour> to;
 #pragma unroll
-    for (int k = 0; k < kFour; ++k) store(to.at + k, from.at[k]);
+    for (int k = 0; k < kFour; ++k) store(to.at + k, from[r / kRowsAtOnce].at[k]);
     if (args.to) {
-      write_four<kWhole>(static_cast<T*>(args.to) + row * args.to_stride + column, to, count);
+      write_four<kWhole>(static_cast<T*>(args.to) + (row0 + i) * args.to_stride + column, to,
+                         count_of(i));
     }
     if (!args.transposed) continue;
 #pragma unroll
