@@ -93,7 +93,7 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
     const std::int64_t normed = sizes.norms ? time : 0;
     layout.d_sums.push_back(booking.take(sizes.storage, {normed, rows, sizes.gate_width}));
     layout.d_norm_c.push_back(booking.take(sizes.storage, {normed, rows, sizes.hidden}));
-    layout.dh.push_back(booking.take(kFloat, {2, rows, output}));
+    layout.dh.push_back(booking.take(kFloat, {2 * parts_of_step(descriptor, rung), rows, output}));
     layout.dc.push_back(booking.take(kFloat, {sizes.lstm ? rows : 0, sizes.hidden}));
     layout.dh_out.push_back(booking.take(sizes.storage, {time, projected, output}));
     layout.dh_full.push_back(booking.take(kFloat, {projected, sizes.hidden}));

@@ -38,6 +38,7 @@ class BackwardPlaces : protected StepPlaces {
     // Every row is active and nothing goes around the product: it may overwrite.
     extras_ = run.engine.descriptor.has_extras();
     product_alone_ = !sizes_.carries_h && !sizes_.projected && run.lengths() == nullptr && !extras_;
+    if (product_alone_ && !fused_) parts_ = parts_of_step(run.engine.descriptor, run.engine.rung);
   }
 
  protected:
@@ -51,7 +52,9 @@ class BackwardPlaces : protected StepPlaces {
   }
 
   /// The gradient of h that turn p starts from.
-  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * rows_ * output_; }
+  float* dh_at(std::int64_t p) const { return dh_ + p % 2 * parts_ * rows_ * output_; }
+  /// Into how many products the one that leaves it there is cut.
+  std::int64_t parts_at(std::int64_t p) const { return p > 0 && p < walk_.steps ? parts_ : 1; }
 
   std::int64_t d_input_stride() const { return sizes_.directions * sizes_.gate_width; }
   std::byte* d_input_at(std::int64_t t) const {
@@ -82,6 +85,7 @@ class BackwardPlaces : protected StepPlaces {
   const BackwardArgs& args_;
   const PackedDirection& packed_;
   bool product_alone_ = false, extras_ = false;
+  std::int64_t parts_ = 1;
   std::byte *h_ = nullptr, *h_dropped_ = nullptr, *saved_ = nullptr, *d_input_ = nullptr,
             *d_recurrent_ = nullptr, *dh_out_ = nullptr;
   const std::byte* dy_ = nullptr;

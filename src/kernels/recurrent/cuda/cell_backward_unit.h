@@ -33,7 +33,12 @@ __device__ UnitBackward load_unit(const CellBackwardArgs& args, std::int64_t row
 template <typename T>
 __device__ float load_dh(const CellBackwardArgs& args, std::int64_t row, std::int64_t unit,
                          bool active) {
-  const float dh = args.dh[row * args.hidden + unit];
+  const std::int64_t at = row * args.hidden + unit;
+  float dh = args.dh[at];
+#pragma unroll
+  for (int part = 1; part < kMostParts; ++part) {
+    if (part < args.dh_parts) dh += args.dh[part * args.rows * args.hidden + at];
+  }
   if (!active || args.dy == nullptr) return dh;
   return dh + load(static_cast<const T*>(args.dy) + row * args.dy_stride + unit);
 }

@@ -44,6 +44,9 @@ void cell_forward(cudaStream_t stream, const CellKind& kind, const CellForwardAr
 /// A kernel for each gate, for the cell state and for the output, by way of scratch.
 void cell_forward_apart(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args);
 
+/// Of a product whose sums a cell adds up.
+inline constexpr int kMostParts = 4;
+
 struct CellBackwardArgs {
   std::int64_t rows, hidden;
   const std::int32_t* lengths;
@@ -52,7 +55,8 @@ struct CellBackwardArgs {
   const void* h_before;   ///< GRUs only
   const float* c_before;  ///< LSTM only
   const float* c;         ///< the step's new cell state
-  const float* dh;        ///< of the step's h as later steps give it
+  const float* dh;        ///< of the step's h as later steps give it: the sum of dh_parts
+                          ///< [rows, H], one after another
   const void* dy;         ///< to be added to dh of active rows; null: nothing
   std::int64_t dy_stride;
   float* dh_direct;  ///< out: what reaches the previous h around the product; null: unwanted
@@ -62,6 +66,7 @@ struct CellBackwardArgs {
   void* d_recurrent;  ///< out: the same for the recurrent product where it differs, else null
   float* dh_whole;    ///< scratch [rows, H] of the separate kernels
   float* dc_whole;    ///< likewise
+  std::int64_t dh_parts = 1;  ///< more than one, up to kMostParts: of cell_backward alone
 };
 
 void cell_backward(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args);

@@ -224,6 +224,7 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   spec.ldc = c.stride;
   spec.batch = products.count;
   spec.stride_a = products.stride_a;
+  spec.stride_b = products.stride_b;
   spec.stride_c = products.stride_c;
   spec.tf32 = run.context.tf32();
   spec.alignment = alignment_of({a.data, b.data, c.data});

@@ -150,10 +150,10 @@ struct Sum {
   DType dtype;
   bool accumulate = false;
 };
-/// Several products with one factor b, `stride_*` elements apart.
+/// Several products, `stride_*` elements apart.
 struct Products {
   std::int64_t count = 1;
-  std::int64_t stride_a = 0, stride_c = 0;
+  std::int64_t stride_a = 0, stride_c = 0, stride_b = 0;
 };
 void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n, std::int64_t k,
               const Factor& a, const Factor& b, const Sum& c, const Products& products = {});

@@ -122,7 +122,7 @@ struct BackwardLayout {
   std::vector<std::size_t> row_scales;   ///< likewise, where scales_gates: float32 [time, rows]
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
                                          ///< apart: likewise [time, rows, G*H]
-  std::vector<std::size_t> dh;           ///< likewise: float32 [2, rows, output]
+  std::vector<std::size_t> dh;           ///< likewise: float32 [2, parts_of_step, rows, output]
   std::vector<std::size_t> dc;           ///< likewise: float32 [rows, H]
   std::vector<std::size_t> dh_out;       ///< likewise, projection: storage [time, rows, P]
   std::vector<std::size_t> dh_full;      ///< likewise, projection: float32 [rows, H]

@@ -67,16 +67,32 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
          descriptor.gates() * descriptor.hidden * descriptor.hidden >= kFewest;
 }
 
+namespace {
+
+/// cuBLASLt's tiles of a product, of which a GPU takes so many at once: an H200's multiprocessors.
+/// With fewer it would cut the depth by itself, and add up in a kernel of its own
+/// (docs/performance/ladder.md).
+constexpr std::int64_t kTilesAtOnce = clusters_at_once(1);
+std::int64_t tiles(std::int64_t count, std::int64_t tile) { return (count + tile - 1) / tile; }
+
+}  // namespace
+
 std::int64_t parts_of_scaled_step(const Descriptor& descriptor) {
-  // cuBLASLt's tiles of so few rows, and an H200's multiprocessors. It would cut the product by
-  // itself, and add up in a kernel of its own (docs/performance/float32-and-tf32.md).
-  constexpr std::int64_t kTileRows = 32, kTileColumns = 64, kMost = clusters_at_once(1);
-  const auto tiles = [](std::int64_t count, std::int64_t tile) {
-    return (count + tile - 1) / tile;
-  };
-  const std::int64_t each =
-      tiles(descriptor.rows, kTileRows) * tiles(descriptor.hidden, kTileColumns);
-  return each * descriptor.gates() <= kMost ? descriptor.gates() : 1;
+  const std::int64_t each = tiles(descriptor.rows, 32) * tiles(descriptor.hidden, 64);
+  return each * descriptor.gates() <= kTilesAtOnce ? descriptor.gates() : 1;
+}
+
+std::int64_t parts_of_step(const Descriptor& descriptor, const Rung& rung) {
+  constexpr std::int64_t kFewest = std::int64_t{1} << 23;
+  const bool one = descriptor.layers * descriptor.directions == 1 && is_usual(descriptor);
+  const bool steps = rung.combined_gates && rung.fused_pointwise && !rung.persistent_backward();
+  if (!one || !steps || descriptor.cell != CellType::kLstm) return 1;
+  if (base::size_of(descriptor.dtype) != 2) return 1;
+  if (descriptor.gates() * descriptor.hidden * descriptor.hidden < kFewest) return 1;
+  const std::int64_t each = tiles(descriptor.rows, 128) * tiles(descriptor.hidden, 64);
+  std::int64_t parts = descriptor.gates();
+  while (parts > 1 && each * parts > kTilesAtOnce) parts /= 2;
+  return parts;
 }
 
 bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung) {

@@ -26,6 +26,8 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung);
 /// Into how many products a step back is cut there, whose sums the cells add up: one a gate where
 /// the tiles of one would leave most of the GPU idle, else one.
 std::int64_t parts_of_scaled_step(const Descriptor& descriptor);
+/// Likewise of other steps back; with row lengths one.
+std::int64_t parts_of_step(const Descriptor& descriptor, const Rung& rung);
 /// Whether runs multiply by scaled weights wherever there are any, whatever their context: these
 /// are all that is packed.
 bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung);

@@ -197,6 +197,7 @@ class DirectionBackward : BackwardPlaces {
       cell.dh = dh_full_;
     } else {
       if (p > 0 || !reads_dhn()) cell.dh = dh_at(p);
+      cell.dh_parts = parts_at(p);
       if (dy_) cell.dy = dy_at(t);
       cell.dy_stride = sizes_.directions * output_;
       if (!product_alone_) cell.dh_direct = dh_at(p + 1);
@@ -267,14 +268,17 @@ class DirectionBackward : BackwardPlaces {
   /// Adds what reaches the previous h by the recurrent product, or makes it for its mask.
   void multiply_gates(std::int64_t p, std::int64_t lane) const {
     const std::int64_t gates = sizes_.resets_before ? 2 : sizes_.gates;
-    const std::int64_t parts = run_.engine.rung.combined_gates ? 1 : gates;
-    const std::int64_t width = gates * sizes_.hidden / parts;
+    const std::int64_t each = run_.engine.rung.combined_gates ? gates : 1;
     const bool begins = (product_alone_ || product_) && !candidate_;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      multiply(run_, lane, rows_, output_, width,
-               {run_.element(gates_at(p), part * width), gates_stride()},
-               backward_factor(run_, packed_.weight_hh, part * width),
-               {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32, part > 0 || !begins});
+    // Products whose sums the cell adds up are a batch.
+    const std::int64_t batch = parts_at(p + 1), width = each * sizes_.hidden / batch;
+    for (std::int64_t gate = 0; gate < gates; gate += each) {
+      const Factor weights = backward_factor(run_, packed_.weight_hh, gate * sizes_.hidden);
+      multiply(
+          run_, lane, rows_, output_, width,
+          {run_.element(gates_at(p), gate * sizes_.hidden), gates_stride()}, weights,
+          {product_ ? product_ : dh_at(p + 1), output_, DType::kFloat32, gate > 0 || !begins},
+          {batch, width, rows_ * output_, weights.transposed ? width : width * weights.stride});
     }
   }
 };
