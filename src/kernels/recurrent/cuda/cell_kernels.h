@@ -44,7 +44,7 @@ void cell_forward(cudaStream_t stream, const CellKind& kind, const CellForwardAr
 /// A kernel for each gate, for the cell state and for the output, by way of scratch.
 void cell_forward_apart(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args);
 
-/// Of a product whose sums a cell adds up.
+/// The most parts of a product, whose sums a cell adds up.
 inline constexpr int kMostParts = 4;
 
 struct CellBackwardArgs {
@@ -66,7 +66,7 @@ struct CellBackwardArgs {
   void* d_recurrent;  ///< out: the same for the recurrent product where it differs, else null
   float* dh_whole;    ///< scratch [rows, H] of the separate kernels
   float* dc_whole;    ///< likewise
-  std::int64_t dh_parts = 1;  ///< more than one, up to kMostParts: of cell_backward alone
+  std::int64_t dh_parts = 1;  ///< up to kMostParts: cell_backward and _apart; others take one
 };
 
 void cell_backward(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args);

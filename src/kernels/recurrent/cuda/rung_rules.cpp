@@ -70,8 +70,8 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung) {
 namespace {
 
 /// cuBLASLt's tiles of a product, of which a GPU takes so many at once: an H200's multiprocessors.
-/// With fewer it would cut the depth by itself, and add up in a kernel of its own
-/// (docs/performance/ladder.md).
+/// With fewer cuBLASLt would cut the depth by itself, and add up in a kernel of its own
+/// (docs/performance/ladder.md; of scaled steps float32-and-tf32.md).
 constexpr std::int64_t kTilesAtOnce = clusters_at_once(1);
 std::int64_t tiles(std::int64_t count, std::int64_t tile) { return (count + tile - 1) / tile; }
 
@@ -87,10 +87,12 @@ std::int64_t parts_of_step(const Descriptor& descriptor, const Rung& rung) {
   const bool one = descriptor.layers * descriptor.directions == 1 && is_usual(descriptor);
   const bool steps = rung.combined_gates && rung.fused_pointwise && !rung.persistent_backward();
   if (!one || !steps || descriptor.cell != CellType::kLstm) return 1;
-  if (base::size_of(descriptor.dtype) != 2) return 1;
+  // Parts of rows begin where cuBLASLt's kernels for 16 bits want them alone if units are aligned.
+  if (base::size_of(descriptor.dtype) != 2 || descriptor.hidden % kAligned != 0) return 1;
   if (descriptor.gates() * descriptor.hidden * descriptor.hidden < kFewest) return 1;
+  if (descriptor.time == 1) return 1;
   const std::int64_t each = tiles(descriptor.rows, 128) * tiles(descriptor.hidden, 64);
-  std::int64_t parts = descriptor.gates();
+  std::int64_t parts = std::min<std::int64_t>(descriptor.gates(), kMostParts);
   while (parts > 1 && each * parts > kTilesAtOnce) parts /= 2;
   return parts;
 }

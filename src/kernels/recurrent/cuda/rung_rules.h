@@ -26,7 +26,8 @@ bool scales_steps(const Descriptor& descriptor, const Rung& rung);
 /// Into how many products a step back is cut there, whose sums the cells add up: one a gate where
 /// the tiles of one would leave most of the GPU idle, else one.
 std::int64_t parts_of_scaled_step(const Descriptor& descriptor);
-/// Likewise of other steps back; with row lengths one.
+/// Into how many products other steps back are cut at most: one a gate, one for two gates, or one.
+/// Runs with row lengths, steps that are one kernel and the last turn have one.
 std::int64_t parts_of_step(const Descriptor& descriptor, const Rung& rung);
 /// Whether runs multiply by scaled weights wherever there are any, whatever their context: these
 /// are all that is packed.
