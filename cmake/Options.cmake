@@ -29,5 +29,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
+  # Paths in the cache are relative to the tree, so that a fresh clone finds what another one compiled.
+  set(CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()

@@ -5,13 +5,14 @@
 
 #include "end_to_end/workplace.h"
 #include "unit/support/npy_file.h"
+#include "unit/support/source_path.h"
 
 /// Commands that documents show run as they stand.
 namespace sluice::end_to_end {
 namespace {
 
 std::string document(const std::string& name) {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/" + name);
+  std::ifstream file(testing::source_path("docs/" + name));
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -233,7 +234,7 @@ TEST(DocumentedCommands, OfProfilingRun) {
 
 /// What the page's models of texts learn from.
 void write_texts(const Workplace& place) {
-  std::filesystem::copy(std::string(SLUICE_SOURCE_DIR) + "/examples", place / "examples",
+  std::filesystem::copy(testing::source_path("examples"), place / "examples",
                         std::filesystem::copy_options::recursive);
   std::filesystem::create_directories(place / "data/smiles");
   std::filesystem::create_directories(place / "data/charlm");

@@ -5,6 +5,7 @@
 
 #include "end_to_end/workplace.h"
 #include "unit/support/npy_file.h"
+#include "unit/support/source_path.h"
 #include "unit/support/zip_file.h"
 
 /// The commands of docs/examples.md, on a few made-up examples, with small models and no GPU.
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = SLUICE_SOURCE_DIR;
+const fs::path kSource = testing::source_path("");
 
 /// What makes a configuration's training short.
 const std::map<std::string, std::string> kSmall{

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "end_to_end/workplace.h"
+#include "unit/support/source_path.h"
 
 namespace sluice::end_to_end {
 namespace {
@@ -133,7 +134,7 @@ TEST(LanguageModel, TrainingStepsAreMeasured) {
 TEST(LanguageModel, ExamplesTrain) {
   const TextPlace place;
   const auto train = [&](const std::string& example, const std::string& text) {
-    const std::string path = std::string(SLUICE_SOURCE_DIR) + "/examples/" + example;
+    const std::string path = testing::source_path("examples/" + example);
     std::vector<std::string> arguments{"train", path};
     for (const std::string& set :
          {"data.text=" + text, std::string("data.hold_out_run=1"), std::string("model.hidden=16"),

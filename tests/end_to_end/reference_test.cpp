@@ -4,13 +4,14 @@
 #include <sstream>
 
 #include "end_to_end/workplace.h"
+#include "unit/support/source_path.h"
 
 /// The pages of docs/reference are what the program writes.
 namespace sluice::end_to_end {
 namespace {
 
 std::string page(const std::string& name) {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/reference/" + name + ".md");
+  std::ifstream file(testing::source_path(std::string("docs/reference/") + name + ".md"));
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "unit/support/source_path.h"
+
 /// Links between documents lead to files, and from README.md to every document.
 namespace sluice::structure {
 namespace {
@@ -41,7 +43,7 @@ std::set<fs::path> documents_below(const fs::path& folder) {
 }
 
 TEST(Documents, LinksLeadToFilesAndEveryDocumentIsFound) {
-  const fs::path root = fs::path(SLUICE_SOURCE_DIR).lexically_normal();
+  const fs::path root = testing::source_path("").lexically_normal();
   std::set<fs::path> found{root / "README.md"};
   std::vector<fs::path> left{root / "README.md"};
   while (!left.empty()) {

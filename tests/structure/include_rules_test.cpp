@@ -6,17 +6,19 @@
 #include <fstream>
 #include <sstream>
 
+#include "unit/support/source_path.h"
+
 namespace sluice::structure {
 namespace {
 
 namespace fs = std::filesystem;
 
 /// A tree of sources in a folder of its own, removed at the end of the test.
-class PlantedTree : public testing::Test {
+class PlantedTree : public ::testing::Test {
  protected:
   PlantedTree() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(testing::TempDir()) /
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    root_ = fs::path(::testing::TempDir()) /
             ("sluice_structure_" + std::to_string(::getpid()) + "_" + test->name());
     fs::remove_all(root_);
     plant("include/sluice/error.h", "#include <string>\n");
@@ -166,10 +168,10 @@ void expect_none(const std::vector<std::string>& found) {
   for (const std::string& sentence : found) ADD_FAILURE() << sentence;
 }
 
-TEST(Tree, IncludesFollowTheArrows) { expect_none(check_includes(SLUICE_SOURCE_DIR)); }
+TEST(Tree, IncludesFollowTheArrows) { expect_none(check_includes(testing::source_path(""))); }
 
 TEST(Tree, EachSourceIncludesItsOwnHeaderFirst) {
-  expect_none(check_own_header_first(SLUICE_SOURCE_DIR));
+  expect_none(check_own_header_first(testing::source_path("")));
 }
 
 TEST(Tree, EachSourceIsCompiled) {
@@ -177,7 +179,7 @@ TEST(Tree, EachSourceIsCompiled) {
   ASSERT_TRUE(file) << SLUICE_COMPILE_COMMANDS;
   std::stringstream text;
   text << file.rdbuf();
-  expect_none(check_all_compiled(SLUICE_SOURCE_DIR, text.str()));
+  expect_none(check_all_compiled(testing::source_path(""), text.str()));
 }
 
 }  // namespace
