@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "data/batches.h"
+#include "runtime/threads.h"
 #include "training/checkpoint.h"
 #include "training/task.h"
-#include "training/threads.h"
 
 namespace sluice::bench::train {
 
@@ -86,7 +86,7 @@ ConfigWork read_config_work(const ConfigRequest& request, const std::string& pat
                  .learning_rate = config->learning_rate.learning_rate,
                  .optimizer = config->optimizer};
   work.make_model = [config, data, &task](const runtime::Context& context) {
-    training::use_threads(context, config->threads);
+    runtime::use_threads(context, config->threads);
     std::unique_ptr<models::Model> model = training::make_model(context, *config, *data);
     task.prepare_training(context, *config, *data, *model);
     return model;

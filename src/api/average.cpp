@@ -12,8 +12,8 @@ void average_checkpoints(const std::string& output, const std::vector<std::strin
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   const runtime::Context context(*device);
   const std::vector<std::filesystem::path> paths(checkpoints.begin(), checkpoints.end());
-  const training::LoadedModel mean = training::average_models(context, paths);
-  training::save_model(context, output, *mean.model, mean.tokenizers, mean.config);
+  const model_files::LoadedModel mean = training::average_models(context, paths);
+  model_files::save_model(context, output, *mean.model, mean.tokenizers, mean.run);
 }
 
 }  // namespace sluice

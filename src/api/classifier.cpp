@@ -10,11 +10,12 @@
 #include "base/check.h"
 #include "data/batches.h"
 #include "data/labelled_corpus.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
 #include "models/classifier.h"
 #include "models/stack_training.h"
-#include "training/batch_upload.h"
-#include "training/plan_cache.h"
-#include "training/threads.h"
+#include "runtime/threads.h"
+#include "training/checkpoint.h"
 
 namespace sluice {
 namespace {
@@ -39,12 +40,12 @@ struct Classifier::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)),
+        loaded(model_files::load_model(context, path_in)),
         stream(context, model(), model().stack().architecture(), "a text",
                model().config().refuse_parts()),
-        segmentation(path_in, loaded.config, choice) {
+        segmentation(path_in, training::run_config(loaded), choice) {
     segmentation.require_source();
-    training::use_threads(context, 0);
+    runtime::use_threads(context, 0);
   }
 
   const models::Classifier& model() const {
@@ -55,7 +56,7 @@ struct Classifier::State {
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
-  training::LoadedModel loaded;
+  model_files::LoadedModel loaded;
   api::PartStream stream;
   std::vector<float> so_far;  ///< log-probabilities after all parts; empty: no token yet
   api::TextSegmentation segmentation;
@@ -76,7 +77,7 @@ const std::vector<std::string>& Classifier::labels() const {
 }
 
 std::pair<std::string, std::string> Classifier::columns() const {
-  const training::DataConfig& data = state_->loaded.config.data;
+  const training::DataConfig data = training::run_config(state_->loaded).data;
   return {data.text_column, data.label_column};
 }
 
@@ -95,8 +96,8 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
   const auto lengths = corpus.lengths();
   const auto options =
       data::with_room_for(lengths, {.max_tokens = kTokens, .max_rows = 256, .pool = 1});
-  training::PlanCache plans(*state_->loaded.model);
-  training::BatchUpload uploads;
+  model_files::PlanCache plans(*state_->loaded.model);
+  model_files::BatchUpload uploads;
   const std::size_t classes = labels().size();
   for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
     const models::Batch batch = uploads.upload(state_->context, corpus.assemble(rows));

@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-using training::Vocabulary;
+using model_files::Vocabulary;
 
 /// Which of a batch's tokens are a line's two columns.
 struct Columns {
@@ -25,7 +25,7 @@ struct Columns {
   std::int32_t unwritten_end;  ///< of the second column: its eos, where that goes without saying
 };
 
-Columns columns_of(const data::Batch& batch, const training::Tokenizers& tokenizers) {
+Columns columns_of(const data::Batch& batch, const model_files::Tokenizers& tokenizers) {
   if (!tokenizers.source) {
     return {batch.target_in, batch.target_lengths, batch.target_out, batch.target_lengths, 0};
   }
@@ -41,7 +41,7 @@ std::string column(const Ids& batch, std::size_t rows, std::size_t row, std::int
   return text;
 }
 
-std::string header_of(const data::Examples& examples, const training::Tokenizers& tokenizers) {
+std::string header_of(const data::Examples& examples, const model_files::Tokenizers& tokenizers) {
   const bool has_source = tokenizers.source != nullptr, has_labels = tokenizers.labels != nullptr;
   std::string header = fmt::format(
       "# vocabulary {} {}", tokenizers.size(has_source ? Vocabulary::kSource : Vocabulary::kTarget),
@@ -51,7 +51,7 @@ std::string header_of(const data::Examples& examples, const training::Tokenizers
 }
 
 IdsFile write_ids(const std::filesystem::path& path, const data::Examples& examples,
-                  const training::Tokenizers& tokenizers) {
+                  const model_files::Tokenizers& tokenizers) {
   std::string text = header_of(examples, tokenizers);
   IdsFile file{path.string(), examples.size()};
   const std::int64_t at_once = std::max<std::int64_t>(examples.rows_in_order(), 1);
@@ -74,7 +74,7 @@ IdsFile write_ids(const std::filesystem::path& path, const data::Examples& examp
 }
 
 VocabularyFile write_vocabulary(const std::filesystem::path& folder,
-                                const training::Tokenizers& tokenizers, Vocabulary vocabulary) {
+                                const model_files::Tokenizers& tokenizers, Vocabulary vocabulary) {
   const bool labels = vocabulary == Vocabulary::kLabels;
   const data::Tokenizer* tokenizer =
       (vocabulary == Vocabulary::kSource ? tokenizers.source : tokenizers.target).get();
@@ -84,7 +84,8 @@ VocabularyFile write_vocabulary(const std::filesystem::path& folder,
     text += (labels ? tokenizers.labels->name(id) : tokenizer->piece(id)) + "\n";
   }
   const std::filesystem::path path =
-      folder / (labels ? "labels.txt" : fmt::format("{}.vocab", training::side_name(vocabulary)));
+      folder /
+      (labels ? "labels.txt" : fmt::format("{}.vocab", model_files::side_name(vocabulary)));
   write_text(path.string(), text);
   return {path.string(), size};
 }
@@ -96,7 +97,7 @@ ExportedIds export_ids(const TrainRequest& request, const std::string& directory
   std::optional<training::Progress> progress;
   if (!request.quiet) progress = training::Progress::for_standard_error();
   const training::TrainData data = api::read_data(config, nullptr, progress ? &*progress : nullptr);
-  const training::Tokenizers& tokenizers = data.tokenizers;
+  const model_files::Tokenizers& tokenizers = data.tokenizers;
   SLUICE_CHECK(tokenizers.source || tokenizers.target,
                "model.kind is '{}', whose examples are numbers, not tokens with ids",
                config.model.kind);
@@ -107,7 +108,7 @@ ExportedIds export_ids(const TrainRequest& request, const std::string& directory
   if (data.validation) {
     exported.ids.push_back(write_ids(folder / "valid.ids", *data.validation, tokenizers));
   }
-  for (const Vocabulary vocabulary : training::kVocabularies) {
+  for (const Vocabulary vocabulary : model_files::kVocabularies) {
     if (tokenizers.has(vocabulary)) {
       exported.vocabularies.push_back(write_vocabulary(folder, tokenizers, vocabulary));
     }

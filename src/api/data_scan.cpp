@@ -10,9 +10,9 @@
 #include "data/corpus.h"
 #include "data/frames.h"
 #include "data/line_reader.h"
-#include "data/name_of_input.h"
 #include "data/smiles_tokenizer.h"
 #include "data/table.h"
+#include "io/name_of_input.h"
 
 namespace sluice::api {
 namespace {
@@ -89,8 +89,8 @@ ScannedTexts scan_aligned(const std::string& source, const std::string& target,
       part.bad.push_back(
           {part.files[side], static_cast<std::int64_t>(common) + 1,
            fmt::format("{} has {} more than {}, from line {} on",
-                       data::name_of_input(part.files[side]), base::counted(surplus, "line"),
-                       data::name_of_input(part.files[1 - side]), common + 1)});
+                       io::name_of_input(part.files[side]), base::counted(surplus, "line"),
+                       io::name_of_input(part.files[1 - side]), common + 1)});
     }
     texts.sides[side].resize(common);
   }
@@ -106,7 +106,7 @@ ScannedTexts scan_texts(const std::string& path, bool smiles, PartStatistics& pa
     if (!line) return false;
     if (smiles) {
       data::require_smiles(
-          *line, fmt::format("{}, line {},", data::name_of_input(path), reader.line_number()));
+          *line, fmt::format("{}, line {},", io::name_of_input(path), reader.line_number()));
     }
     texts.sides[0].emplace_back(*line);
     return true;
@@ -168,7 +168,7 @@ ScannedArrays scan_arrays(const std::string& name, const std::string& path, Part
   result.name = name;
   Moments moments;
   data::for_each_array(
-      path, [&](const std::string&, const std::string&, const data::NpyArray& array) {
+      path, [&](const std::string&, const std::string&, const io::NpyArray& array) {
         const auto& shape = array.shape;
         const bool many = shape.size() == 3 || (array.is_integer && shape.size() == 2);
         const std::int64_t sequences = many ? shape[0] : 1;
@@ -184,7 +184,7 @@ ScannedArrays scan_arrays(const std::string& name, const std::string& path, Part
           result.sequences += sequences;
           result.frames += sequences * frames;
         }
-        const std::string spelled = data::to_string(shape);
+        const std::string spelled = io::to_string(shape);
         if (result.shapes.size() < kShapes || result.shapes.contains(spelled))
           ++result.shapes[spelled];
         for (const float value : array.floats) moments.add(static_cast<double>(value), result);

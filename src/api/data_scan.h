@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/conll.h"
-#include "data/npy.h"
+#include "io/npy.h"
 #include "sluice/data_statistics.h"
 #include "training/train_config.h"
 

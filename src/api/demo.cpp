@@ -9,10 +9,10 @@
 #include "api/train_request.h"
 #include "data/dates.h"
 #include "decoding/attention_view.h"
+#include "runtime/threads.h"
 #include "sluice/sequence_model.h"
 #include "sluice/text.h"
 #include "training/seq2seq_data.h"
-#include "training/threads.h"
 #include "training/trainer.h"
 
 namespace sluice {
@@ -78,7 +78,7 @@ double train_model(const DemoRequest& request, const training::TrainConfig& conf
                    training::RunFolder folder) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   const runtime::Context context = api::context_of(*device, config);
-  training::use_threads(context, config.threads);
+  runtime::use_threads(context, config.threads);
   const training::TextData text{
       data::make_dates(kTrainExamples, request.seed, data::DatePart::kTrain),
       data::make_dates(kHeldOutExamples, request.seed, data::DatePart::kValidation)};

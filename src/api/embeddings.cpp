@@ -11,6 +11,7 @@
 #include "decoding/token_label.h"
 #include "io/directory_swap.h"
 #include "sluice/text.h"
+#include "training/checkpoint.h"
 
 namespace sluice {
 namespace {
@@ -39,7 +40,8 @@ std::string labels_of(const data::Tokenizer& tokenizer) {
 
 class Export {
  public:
-  Export(const runtime::Context& context, const training::LoadedModel& loaded, fs::path directory)
+  Export(const runtime::Context& context, const model_files::LoadedModel& loaded,
+         fs::path directory)
       : context_(context), loaded_(loaded), directory_(std::move(directory)) {}
 
   /// The embeddings of a vocabulary, unless they were written for another one.
@@ -71,7 +73,7 @@ class Export {
   }
 
   const runtime::Context& context_;
-  const training::LoadedModel& loaded_;
+  const model_files::LoadedModel& loaded_;
   fs::path directory_;
   std::string config_;
 };
@@ -80,21 +82,22 @@ class Export {
 
 std::vector<ExportedEmbeddings> export_embeddings(const std::string& model,
                                                   const std::string& directory) {
-  using training::Vocabulary;
+  using model_files::Vocabulary;
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   const runtime::Context context(*device);
-  const training::LoadedModel loaded = training::load_model(context, model);
-  const training::Tokenizers& tokenizers = loaded.tokenizers;
+  const model_files::LoadedModel loaded = model_files::load_model(context, model);
+  const model_files::Tokenizers& tokenizers = loaded.tokenizers;
   SLUICE_CHECK(tokenizers.source || tokenizers.target,
-               "'{}' holds a model of kind {}, which has no embeddings", model,
-               loaded.task->kind());
+               "'{}' holds a model of kind {}, which has no embeddings", model, loaded.kind->name);
+  const training::Task& task = training::task_of(loaded);
+  const training::TrainConfig config = training::run_config(loaded);
   io::make_directory(directory);
   Export out(context, loaded, directory);
   if (tokenizers.source) {
-    out.add(loaded.task->embedding_of(loaded.config, Vocabulary::kSource), *tokenizers.source);
+    out.add(task.embedding_of(config, Vocabulary::kSource), *tokenizers.source);
   }
   if (tokenizers.target) {
-    out.add(loaded.task->embedding_of(loaded.config, Vocabulary::kTarget), *tokenizers.target);
+    out.add(task.embedding_of(config, Vocabulary::kTarget), *tokenizers.target);
   }
   out.finish();
   return std::move(out.results);

@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/frames.h"
-#include "data/name_of_input.h"
 #include "io/directory_swap.h"
+#include "io/name_of_input.h"
 #include "io/output_file.h"
 #include "sluice/feature_model.h"
 #include "sluice/text.h"
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 void write_npy(const fs::path& path, std::span<const std::int64_t> shape,
                std::span<const float> values) {
   io::OutputFile file(path);
-  const std::string header = data::npy_header(shape);
+  const std::string header = io::npy_header(shape);
   file.write(std::as_bytes(std::span(header)));
   file.write(std::as_bytes(values));
   file.commit();
@@ -37,7 +37,7 @@ struct Array {
 std::vector<Array> read_arrays(const std::string& input) {
   std::vector<Array> arrays;
   data::for_each_array(
-      input, [&](const std::string& where, const std::string& name, const data::NpyArray& array) {
+      input, [&](const std::string& where, const std::string& name, const io::NpyArray& array) {
         data::FrameSequences sequences;
         data::add_sequences(where, array, sequences);
         Array& read = arrays.emplace_back(Array{where, name, array.shape, {}});
@@ -105,7 +105,7 @@ void run_more(FeatureModel& model, const std::string& input, const std::vector<A
               const std::string& output, std::int64_t part, const StateFiles& states) {
   SLUICE_CHECK(arrays.size() == 1 && arrays.front().sequences.size() == 1,
                "a state is of one sequence, but {} holds {}; give one at a time",
-               data::name_of_input(input),
+               io::name_of_input(input),
                arrays.size() == 1 ? fmt::format("{} of them", arrays.front().sequences.size())
                                   : fmt::format("{} arrays", arrays.size()));
   const Frames& sequence = arrays.front().sequences.front();

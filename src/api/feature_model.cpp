@@ -9,11 +9,11 @@
 #include "base/counted.h"
 #include "data/batches.h"
 #include "data/frame_corpus.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
 #include "models/features.h"
 #include "models/stack_training.h"
-#include "training/batch_upload.h"
-#include "training/plan_cache.h"
-#include "training/threads.h"
+#include "runtime/threads.h"
 
 namespace sluice {
 namespace {
@@ -28,10 +28,10 @@ struct FeatureModel::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)),
+        loaded(model_files::load_model(context, path_in)),
         stream(context, model(), model().stack().architecture(), "a sequence",
                config().refuse_parts()) {
-    training::use_threads(context, 0);
+    runtime::use_threads(context, 0);
   }
 
   const models::Features& model() const {
@@ -53,7 +53,7 @@ struct FeatureModel::State {
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
-  training::LoadedModel loaded;
+  model_files::LoadedModel loaded;
   api::PartStream stream;
 };
 
@@ -92,8 +92,8 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
   const auto lengths = corpus.lengths();
   const auto options =
       data::with_room_for(lengths, {.max_tokens = kFrames, .max_rows = 256, .pool = 1});
-  training::PlanCache plans(*state_->loaded.model);
-  training::BatchUpload uploads;
+  model_files::PlanCache plans(*state_->loaded.model);
+  model_files::BatchUpload uploads;
   const auto width = static_cast<std::size_t>(outputs());
   for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
     const models::Batch batch = uploads.upload(state_->context, corpus.assemble(rows));

@@ -10,7 +10,8 @@
 #include "data/feature_vectors.h"
 #include "data/text_corpus.h"
 #include "models/language_model.h"
-#include "training/threads.h"
+#include "runtime/threads.h"
+#include "training/checkpoint.h"
 
 namespace sluice {
 
@@ -19,10 +20,10 @@ struct LanguageModel::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)),
-        segmentation(path_in, loaded.config, choice) {
+        loaded(model_files::load_model(context, path_in)),
+        segmentation(path_in, training::run_config(loaded), choice) {
     api::require_kind(path, loaded, models::LanguageModelConfig::kKind);
-    training::use_threads(context, 0);
+    runtime::use_threads(context, 0);
   }
 
   const models::LanguageModel& model() const {
@@ -38,7 +39,7 @@ struct LanguageModel::State {
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
-  training::LoadedModel loaded;
+  model_files::LoadedModel loaded;
   api::TextSegmentation segmentation;
   std::string saved_with;
 };

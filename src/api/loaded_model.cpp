@@ -35,28 +35,28 @@ runtime::Context api::context_on(runtime::Device& device, const Placement& place
   return context;
 }
 
-void api::require_kind(const std::string& path, const training::LoadedModel& loaded,
+void api::require_kind(const std::string& path, const model_files::LoadedModel& loaded,
                        std::string_view kind) {
-  SLUICE_CHECK(loaded.task->kind() == kind,
+  SLUICE_CHECK(loaded.kind->name == kind,
                "'{}' holds a model of kind {}, but one of kind {} is needed here; what it holds is "
                "used by {}",
-               path, loaded.task->kind(), kind, loaded.task->commands());
+               path, loaded.kind->name, kind, loaded.kind->commands);
 }
 
 ModelInfo api::model_info(const runtime::Context& context, const std::string& path,
-                          const training::LoadedModel& loaded) {
+                          const model_files::LoadedModel& loaded) {
   const layers::Parameters& parameters = loaded.model->parameters();
   ModelInfo info;
   info.path = path;
-  info.kind = loaded.task->kind();
+  info.kind = loaded.kind->name;
   info.configuration = loaded.model->configuration();
   info.parameters = parameters.element_count();
   info.stored = base::name_of(loaded.stored);
-  for (const training::Vocabulary vocabulary : training::kVocabularies) {
+  for (const model_files::Vocabulary vocabulary : model_files::kVocabularies) {
     if (!loaded.tokenizers.has(vocabulary)) continue;
-    const bool labels = vocabulary == training::Vocabulary::kLabels;
+    const bool labels = vocabulary == model_files::Vocabulary::kLabels;
     info.vocabularies.emplace_back(
-        labels ? "labels" : fmt::format("{} tokenizer", training::side_name(vocabulary)),
+        labels ? "labels" : fmt::format("{} tokenizer", model_files::side_name(vocabulary)),
         loaded.tokenizers.describe(vocabulary));
   }
   for (const layers::ParameterSpec& spec : parameters.specs()) {
@@ -71,11 +71,11 @@ ModelInfo describe_model(const std::string& path, const Placement& placement) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(placement.device);
   const runtime::Context context = api::context_on(*device, placement, path);
   return api::model_info(context, io::model_file(path).native(),
-                         training::load_model(context, path));
+                         model_files::load_model(context, path));
 }
 
 std::string kind_of_model(const std::string& path) {
-  return std::string(training::task_of_checkpoint(path).kind());
+  return std::string(model_files::kind_of_checkpoint(path).name);
 }
 
 }  // namespace sluice

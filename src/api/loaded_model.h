@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "model_files/loaded_model.h"
 #include "sluice/model_info.h"
-#include "training/checkpoint.h"
 
 namespace sluice::api {
 
@@ -15,10 +15,10 @@ runtime::Context context_on(runtime::Device& device, const Placement& placement,
 
 /// Throws ErrorCode::kInvalidArgument, with the commands that use such a model, unless the model
 /// read from `path` is of this kind.
-void require_kind(const std::string& path, const training::LoadedModel& loaded,
+void require_kind(const std::string& path, const model_files::LoadedModel& loaded,
                   std::string_view kind);
 
 ModelInfo model_info(const runtime::Context& context, const std::string& path,
-                     const training::LoadedModel& loaded);
+                     const model_files::LoadedModel& loaded);
 
 }  // namespace sluice::api

@@ -7,8 +7,9 @@
 #include "api/loaded_model.h"
 #include "api/text_segmentation.h"
 #include "base/check.h"
+#include "runtime/threads.h"
+#include "training/checkpoint.h"
 #include "training/quantization.h"
-#include "training/threads.h"
 #include "training/validation.h"
 
 namespace sluice {
@@ -17,9 +18,10 @@ namespace {
 constexpr std::string_view kValidation = "validation: ";
 
 training::TrainConfig config_of(const MeasureRequest& request,
-                                const training::LoadedModel& loaded) {
+                                const model_files::LoadedModel& loaded) {
   training::TrainConfig config = training::config_to_read(loaded, request.data, request.targets);
-  const api::TextSegmentation segmentation(request.model, loaded.config, request.segmenters);
+  const api::TextSegmentation segmentation(request.model, training::run_config(loaded),
+                                           request.segmenters);
   config.data.source_segmenter = segmentation.source_command();
   config.data.target_segmenter = segmentation.target_command();
   if (!request.text_column.empty()) config.data.text_column = request.text_column;
@@ -32,14 +34,14 @@ training::TrainConfig config_of(const MeasureRequest& request,
 Measurement measure(const MeasureRequest& request) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(request.placement.device);
   const runtime::Context context = api::context_on(*device, request.placement, request.model);
-  training::use_threads(context, 0);
-  const training::LoadedModel loaded = training::load_model(context, request.model);
+  runtime::use_threads(context, 0);
+  const model_files::LoadedModel loaded = model_files::load_model(context, request.model);
   if (!request.kind.empty()) api::require_kind(request.model, loaded, request.kind);
   const training::TrainConfig config = config_of(request, loaded);
   const training::TrainData data = training::read_to_judge(loaded, config);
   const training::Validation validation(data, training::batches_to_judge(loaded, *data.validation),
-                                        *loaded.task, training::kLossMetric.key);
-  training::PlanCache plans(*loaded.model);
+                                        training::task_of(loaded), training::kLossMetric.key);
+  model_files::PlanCache plans(*loaded.model);
   const auto report = validation.run(context, *loaded.model, plans, 0, nullptr);
   Measurement result;
   for (const training::Measured& one : report->measured) {

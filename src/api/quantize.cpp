@@ -12,9 +12,10 @@
 #include "api/text_segmentation.h"
 #include "base/check.h"
 #include "io/checkpoint.h"
+#include "model_files/stored_weights.h"
+#include "runtime/threads.h"
+#include "training/checkpoint.h"
 #include "training/quantization.h"
-#include "training/stored_weights.h"
-#include "training/threads.h"
 #include "training/validation.h"
 
 namespace sluice {
@@ -32,7 +33,7 @@ constexpr int kMostPasses = 5;
 /// One model on the examples, in one precision.
 class Judge {
  public:
-  Judge(runtime::Device& device, std::string_view precision, const training::LoadedModel& loaded,
+  Judge(runtime::Device& device, std::string_view precision, const model_files::LoadedModel& loaded,
         const training::Validation& validation)
       : context_(device), loaded_(loaded), validation_(validation), plans_(*loaded.model) {
     context_.set_precision(Precision::parse(precision));
@@ -65,9 +66,9 @@ class Judge {
   }
 
   Context context_;
-  const training::LoadedModel& loaded_;
+  const model_files::LoadedModel& loaded_;
   const training::Validation& validation_;
-  training::PlanCache plans_;
+  model_files::PlanCache plans_;
   QuantizeReport::Side side_;
 };
 
@@ -78,16 +79,16 @@ double lost(const training::ValidationMetric& metric, double before, double afte
   return worse / std::abs(before);
 }
 
-const training::ValidationMetric& metric_of(const training::LoadedModel& loaded,
+const training::ValidationMetric& metric_of(const model_files::LoadedModel& loaded,
                                             const std::string& wanted) {
   const std::string_view key = wanted.empty() ? training::usual_metric(loaded) : wanted;
-  const training::ValidationMetric* metric = loaded.task->find_metric(key);
+  const training::ValidationMetric* metric = training::task_of(loaded).find_metric(key);
   std::string known;
-  for (const training::ValidationMetric& one : loaded.task->metrics()) {
+  for (const training::ValidationMetric& one : training::task_of(loaded).metrics()) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", one.key);
   }
   SLUICE_CHECK(metric != nullptr, "a model of kind {} has no metric '{}'; use one of {}",
-               loaded.task->kind(), key, known);
+               loaded.kind->name, key, known);
   return *metric;
 }
 
@@ -118,19 +119,20 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   check(request);
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   Context context(*device);
-  training::use_threads(context, 0);
-  const training::LoadedModel loaded = training::load_model(context, request.model);
+  runtime::use_threads(context, 0);
+  const model_files::LoadedModel loaded = model_files::load_model(context, request.model);
   SLUICE_CHECK(loaded.stored == DType::kFloat32,
                "'{}' is stored as {} already; quantize the model that it was made from",
                request.model, base::name_of(loaded.stored));
   const training::ValidationMetric& metric = metric_of(loaded, request.metric);
   training::TrainConfig config = training::config_to_read(loaded, request.data, request.targets);
-  const api::TextSegmentation segmentation(request.model, loaded.config, request.segmenters);
+  const api::TextSegmentation segmentation(request.model, training::run_config(loaded),
+                                           request.segmenters);
   config.data.source_segmenter = segmentation.source_command();
   config.data.target_segmenter = segmentation.target_command();
   const training::TrainData data = training::read_to_judge(loaded, config);
   const training::Validation validation(data, training::batches_to_judge(loaded, *data.validation),
-                                        *loaded.task, metric.key);
+                                        training::task_of(loaded), metric.key);
 
   const bool int8 = request.dtype == "int8";
   Context narrow(*device);
@@ -142,7 +144,7 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   const std::vector<double>& clips = calibration.clips;
   const io::Container container =
       training::quantized_container(context, loaded, int8 ? DType::kInt8 : DType::kBFloat16, clips);
-  const training::LoadedModel quantized = training::load_model(narrow, container);
+  const model_files::LoadedModel quantized = model_files::load_model(narrow, container);
 
   Judge before(*device, "float32", loaded, validation);
   Judge after(*device, int8 ? "int8" : "float32", quantized, validation);
@@ -165,7 +167,7 @@ QuantizeReport quantize(const QuantizeRequest& request) {
   io::write_checkpoint(request.output, container, nullptr);
   time_in_turns(before, after);
   for (const layers::ParameterSpec& spec : loaded.model->parameters().specs()) {
-    report.matrices += training::is_quantized(*loaded.task, spec) ? 1 : 0;
+    report.matrices += training::is_quantized(*loaded.kind, spec) ? 1 : 0;
   }
   report.clipped = std::count_if(clips.begin(), clips.end(), [](double clip) { return clip < 1; });
   report.before = before.side();

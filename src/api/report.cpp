@@ -11,9 +11,9 @@
 #include "base/check.h"
 #include "base/html.h"
 #include "io/checkpoint.h"
+#include "runtime/threads.h"
 #include "training/checkpoint.h"
 #include "training/metrics_reader.h"
-#include "training/threads.h"
 
 namespace sluice {
 namespace {
@@ -66,9 +66,9 @@ std::string plots(const training::Metrics& metrics, const training::Task& task) 
 }
 
 // The validation that best/ was kept for.
-std::string best_of(const training::Metrics& metrics, const training::LoadedModel& loaded) {
-  const auto* metric = loaded.task->find_metric(loaded.config.loop.keep_best);
-  const auto found = metrics.curves.find("validation/" + loaded.config.loop.keep_best);
+std::string best_of(const training::Metrics& metrics, const training::TrainConfig& config) {
+  const auto* metric = training::task_of(config).find_metric(config.loop.keep_best);
+  const auto found = metrics.curves.find("validation/" + config.loop.keep_best);
   if (metric == nullptr || found == metrics.curves.end() || found->second.empty()) return "";
   const auto best = std::ranges::min_element(
       found->second, {}, [&](const auto& point) { return metric->minimised(point.second); });
@@ -77,16 +77,17 @@ std::string best_of(const training::Metrics& metrics, const training::LoadedMode
 }
 
 // The files may be gone, or lie elsewhere from here.
-std::string data_sections(const runtime::Context& context, const training::LoadedModel& loaded,
-                          bool trust_segmenter) {
+std::string data_sections(const runtime::Context& context, const model_files::LoadedModel& loaded,
+                          const training::TrainConfig& config, bool trust_segmenter) {
   try {
-    const auto& files = loaded.config.data;
+    const auto& files = config.data;
     SLUICE_CHECK(
         trust_segmenter || (files.source_segmenter.empty() && files.target_segmenter.empty()),
         "the run has texts segmented by a command (see its settings), which is not run "
         "without your word: --trust-segmenter");
-    const training::TrainData data = loaded.task->read_validation(loaded.config, loaded.tokenizers);
-    if (data.validation) loaded.task->require_widths(loaded.config, *loaded.model, data);
+    const training::Task& task = training::task_of(loaded);
+    const training::TrainData data = task.read_validation(config, loaded.tokenizers);
+    if (data.validation) task.require_widths(config, *loaded.model, data);
     std::string text;
     if (files.stream) text = "<p>training: streamed, and not counted anew</p>\n";
     for (const std::string& note : data.notes) text += "<p>" + escape_html(note) + "</p>\n";
@@ -109,9 +110,9 @@ fs::path model_of(const fs::path& directory) {
   return io::model_file(directory);
 }
 
-std::string model_section(const training::LoadedModel& loaded, const fs::path& path) {
+std::string model_section(const model_files::LoadedModel& loaded, const fs::path& path) {
   return fmt::format("<h2>Model</h2>\n<p>{} of {} parameters, from {}</p>\n<pre>{}</pre>\n",
-                     loaded.task->kind(), loaded.model->parameters().element_count(),
+                     loaded.kind->name, loaded.model->parameters().element_count(),
                      escape_html(path.native()), escape_html(loaded.model->configuration()));
 }
 
@@ -122,11 +123,13 @@ std::string training_report(const std::string& directory, bool trust_segmenter) 
   const training::Metrics metrics = training::read_metrics(fs::path(directory) / "tensorboard");
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   runtime::Context context(*device);
-  training::use_threads(context, 0);
-  const training::LoadedModel loaded = training::load_model(context, path);
-  std::string body = "<h2>Curves</h2>\n" + best_of(metrics, loaded) + plots(metrics, *loaded.task) +
-                     data_sections(context, loaded, trust_segmenter) + model_section(loaded, path);
-  body += "<h2>Settings</h2>\n<pre>" + escape_html(training::to_toml(loaded.config)) + "</pre>\n";
+  runtime::use_threads(context, 0);
+  const model_files::LoadedModel loaded = model_files::load_model(context, path);
+  const training::TrainConfig config = training::run_config(loaded);
+  std::string body =
+      "<h2>Curves</h2>\n" + best_of(metrics, config) + plots(metrics, training::task_of(loaded)) +
+      data_sections(context, loaded, config, trust_segmenter) + model_section(loaded, path);
+  body += "<h2>Settings</h2>\n<pre>" + escape_html(training::to_toml(config)) + "</pre>\n";
   return base::html_page(
       "Training run " + directory,
       std::string(kStyle) + std::string(api::kPlotStyle) + std::string(api::kAnswerStyle), body);

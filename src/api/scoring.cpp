@@ -1,9 +1,9 @@
 #include "api/scoring.h"
 
 #include "data/batches.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
 #include "models/token_scorer.h"
-#include "training/batch_upload.h"
-#include "training/plan_cache.h"
 
 namespace sluice {
 namespace {
@@ -20,8 +20,8 @@ std::vector<Scored> api::score(const runtime::Context& context, const models::Mo
   const auto lengths = examples.lengths();
   const auto options =
       data::with_room_for(lengths, {.max_tokens = kScoreTokens, .max_rows = 256, .pool = 1});
-  training::PlanCache plans(model);
-  training::BatchUpload uploads;
+  model_files::PlanCache plans(model);
+  model_files::BatchUpload uploads;
   for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
     const data::Batch assembled = examples.assemble(rows);
     const models::Batch batch = uploads.upload(context, assembled);

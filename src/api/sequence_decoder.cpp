@@ -37,7 +37,8 @@ class Uploads {
 }  // namespace
 
 SequenceDecoder::SequenceDecoder(const runtime::Context& context,
-                                 const training::LoadedModel& loaded, const DecodeOptions& options)
+                                 const model_files::LoadedModel& loaded,
+                                 const DecodeOptions& options)
     : context_(context),
       loaded_(loaded),
       model_(dynamic_cast<const models::Seq2Seq&>(*loaded.model)),

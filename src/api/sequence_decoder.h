@@ -3,8 +3,8 @@
 #include "api/answer_search.h"
 #include "api/tokenize.h"
 #include "data/length_buckets.h"
+#include "model_files/loaded_model.h"
 #include "models/seq2seq.h"
-#include "training/checkpoint.h"
 
 namespace sluice::api {
 
@@ -12,7 +12,7 @@ namespace sluice::api {
 class SequenceDecoder {
  public:
   /// All must outlive it.
-  SequenceDecoder(const runtime::Context& context, const training::LoadedModel& loaded,
+  SequenceDecoder(const runtime::Context& context, const model_files::LoadedModel& loaded,
                   const DecodeOptions& options);
 
   std::vector<Decoded> decode(std::span<const std::string> inputs);
@@ -37,7 +37,7 @@ class SequenceDecoder {
                            const Error& error) const;
 
   const runtime::Context& context_;
-  const training::LoadedModel& loaded_;
+  const model_files::LoadedModel& loaded_;
   const models::Seq2Seq& model_;
   const DecodeOptions& options_;
   AnswerOptions answers_;

@@ -9,7 +9,8 @@
 #include "decoding/attention_view.h"
 #include "models/seq2seq_config.h"
 #include "profiling/session.h"
-#include "training/threads.h"
+#include "runtime/threads.h"
+#include "training/checkpoint.h"
 
 namespace sluice {
 
@@ -25,17 +26,17 @@ struct SequenceModel::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)),
-        segmentation(path_in, loaded.config, choice) {
+        loaded(model_files::load_model(context, path_in)),
+        segmentation(path_in, training::run_config(loaded), choice) {
     api::require_kind(path, loaded, models::Seq2SeqConfig::kKind);
     segmentation.require_source();
-    training::use_threads(context, 0);
+    runtime::use_threads(context, 0);
   }
 
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
-  training::LoadedModel loaded;
+  model_files::LoadedModel loaded;
   api::TextSegmentation segmentation;
 };
 
@@ -69,7 +70,7 @@ std::vector<Scored> SequenceModel::score(
     sources.push_back(source);
     targets.push_back(target);
   }
-  const training::LoadedModel& loaded = state_->loaded;
+  const model_files::LoadedModel& loaded = state_->loaded;
   const data::PairCorpus corpus{
       api::tokenize(state_->segmentation.source(sources), *loaded.tokenizers.source),
       api::tokenize(state_->segmentation.target(targets), *loaded.tokenizers.target)};

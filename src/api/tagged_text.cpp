@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "data/conll.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 #include "metrics/entity_f1.h"
 #include "sluice/tagger.h"
 
@@ -25,7 +25,7 @@ void warn_of_words(const std::string& path, const data::ConllReader& reader,
             "others are left out (lines of tokens: {}); if they are words of a sentence, give each "
             "a line of "
             "its own and a blank line after the sentence",
-            data::name_of_input(path), first_line, reader.columns(), lines);
+            io::name_of_input(path), first_line, reader.columns(), lines);
 }
 
 }  // namespace

@@ -10,12 +10,12 @@
 #include "data/batches.h"
 #include "data/tagged_examples.h"
 #include "data/utf8.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
 #include "models/tagger_training.h"
 #include "profiling/session.h"
 #include "runtime/span.h"
-#include "training/batch_upload.h"
-#include "training/plan_cache.h"
-#include "training/threads.h"
+#include "runtime/threads.h"
 
 namespace sluice {
 namespace {
@@ -52,10 +52,10 @@ struct Tagger::State {
       : path(path_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
-        loaded(training::load_model(context, path_in)),
+        loaded(model_files::load_model(context, path_in)),
         stream(context, model(), model().stack().architecture(), "a sentence",
                model().config().refuse_parts()) {
-    training::use_threads(context, 0);
+    runtime::use_threads(context, 0);
   }
 
   const models::Tagger& model() const {
@@ -70,7 +70,7 @@ struct Tagger::State {
   std::string path;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
-  training::LoadedModel loaded;
+  model_files::LoadedModel loaded;
   api::PartStream stream;
 };
 
@@ -116,8 +116,8 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
   api::warn_of_unknown(ids, *state.loaded.tokenizers.source);
 
   const data::TaggedExamples examples(std::move(ids));
-  training::PlanCache plans(*state.loaded.model);
-  training::BatchUpload uploads;
+  model_files::PlanCache plans(*state.loaded.model);
+  model_files::BatchUpload uploads;
   const auto tag_batch = [&](const data::BatchRows& rows) {
     const data::Batch host = examples.assemble(rows);
     const models::Batch batch = uploads.upload(state.context, host);

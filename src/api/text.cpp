@@ -4,8 +4,8 @@
 #include "base/suggest.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
-#include "data/name_of_input.h"
 #include "data/table.h"
+#include "io/name_of_input.h"
 #include "io/output_file.h"
 
 namespace sluice {
@@ -31,7 +31,7 @@ std::vector<std::string> read_column(const std::string& path, const std::string&
   return fields;
 }
 
-std::string name_of_input(const std::string& path) { return data::name_of_input(path); }
+std::string name_of_input(const std::string& path) { return io::name_of_input(path); }
 
 std::string counted(std::int64_t number, std::string_view noun) {
   return base::counted(number, noun);

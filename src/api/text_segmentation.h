@@ -7,7 +7,7 @@
 
 #include "data/segmenter.h"
 #include "sluice/segmenters.h"
-#include "training/checkpoint.h"
+#include "training/train_config.h"
 
 namespace sluice::api {
 

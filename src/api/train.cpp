@@ -9,10 +9,10 @@
 #include "base/counted.h"
 #include "io/checkpoint.h"
 #include "profiling/session.h"
+#include "runtime/threads.h"
 #include "training/config_page.h"
 #include "training/folds.h"
 #include "training/initial_weights.h"
-#include "training/threads.h"
 #include "training/trainer.h"
 
 namespace sluice {
@@ -74,7 +74,7 @@ runtime::Context api::context_of(runtime::Device& device, const training::TrainC
 }
 
 training::TrainData api::read_data(const training::TrainConfig& config,
-                                   const training::Tokenizers* saved,
+                                   const model_files::Tokenizers* saved,
                                    training::Progress* progress) {
   const training::Task& task = training::task_of(config);
   if (progress == nullptr) return task.read_data(config, saved, {});
@@ -105,7 +105,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   runtime::Context context = context_of(*device, config);
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
-  training::use_threads(context, config.threads);
+  runtime::use_threads(context, config.threads);
 
   std::optional<training::Progress> progress;
   if (!request.quiet) progress = training::Progress::for_standard_error();
@@ -114,7 +114,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   });
   const training::Task& task = training::task_of(config);
   training::RunFolder folder(config.output.directory);
-  std::optional<training::Tokenizers> saved;
+  std::optional<model_files::Tokenizers> saved;
   if (training::has_checkpoint(folder.last())) {
     SLUICE_CHECK(request.resume,
                  "'{}' holds a checkpoint: resume it or choose another output.directory",

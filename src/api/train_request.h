@@ -18,7 +18,7 @@ runtime::Context context_of(runtime::Device& device, const training::TrainConfig
 /// The examples that a configuration names (training::Task::read_data). `progress`, which may be
 /// null, shows what takes a while.
 training::TrainData read_data(const training::TrainConfig& config,
-                              const training::Tokenizers* saved, training::Progress* progress);
+                              const model_files::Tokenizers* saved, training::Progress* progress);
 
 /// As sluice::train, by this configuration instead of the request's.
 TrainReport train(const TrainRequest& request, const training::TrainConfig& config);

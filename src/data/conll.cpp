@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/counted.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -31,7 +31,7 @@ ConllReader::ConllReader(std::filesystem::path path, const ConllOptions& options
 }
 
 void ConllReader::refuse(std::string_view what) const {
-  base::fail(ErrorCode::kFormat, "{} line {}: {}", name_of_input(lines_.path()),
+  base::fail(ErrorCode::kFormat, "{} line {}: {}", io::name_of_input(lines_.path()),
              lines_.line_number(), what);
 }
 
@@ -107,7 +107,7 @@ std::string_view ConllReader::column(std::int64_t number, std::string_view what)
 }
 
 void refuse_without_sentences(const std::filesystem::path& path) {
-  base::fail(ErrorCode::kFormat, "{} holds no sentence", name_of_input(path));
+  base::fail(ErrorCode::kFormat, "{} holds no sentence", io::name_of_input(path));
 }
 
 std::vector<TaggedSentence> read_conll(const std::filesystem::path& path,

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/counted.h"
-#include "data/name_of_input.h"
 #include "data/shuffle.h"
+#include "io/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -32,7 +32,7 @@ std::uint64_t absorb(std::uint64_t hash, std::span<const std::int32_t> ids) {
 void require_lines(std::int64_t count, const std::filesystem::path& path) {
   if (count == 0) {
     base::fail(ErrorCode::kFormat, "{} is empty; a data set needs at least one line",
-               name_of_input(path));
+               io::name_of_input(path));
   }
 }
 
@@ -42,7 +42,7 @@ std::optional<TextPair> next_tsv_pair(LineReader& reader) {
   const auto tabs = std::count(line->begin(), line->end(), '\t');
   if (tabs != 1) {
     base::fail(ErrorCode::kFormat, "{} line {} has {}; each line must be source, one TAB, target",
-               name_of_input(reader.path()), reader.line_number(),
+               io::name_of_input(reader.path()), reader.line_number(),
                base::counted(tabs + 1, "column"));
   }
   const std::size_t tab = line->find('\t');
@@ -69,8 +69,8 @@ std::vector<TextPair> read_aligned_pairs(const std::filesystem::path& source_pat
   if (sources.size() != targets.size()) {
     base::fail(ErrorCode::kFormat,
                "{} has {} but {} has {}; line-aligned files need the same number",
-               name_of_input(source_path), base::counted(sources.size(), "line"),
-               name_of_input(target_path), targets.size());
+               io::name_of_input(source_path), base::counted(sources.size(), "line"),
+               io::name_of_input(target_path), targets.size());
   }
   require_lines(std::ssize(sources), source_path);
   std::vector<TextPair> pairs(sources.size());

@@ -10,7 +10,7 @@ namespace {
 
 using base::fail;
 
-void check_array(const std::string& where, const NpyArray& array) {
+void check_array(const std::string& where, const io::NpyArray& array) {
   if (array.is_integer) {
     fail(ErrorCode::kFormat, "{}: it holds integers; features are float16, float32 or float64",
          where);
@@ -20,11 +20,11 @@ void check_array(const std::string& where, const NpyArray& array) {
     fail(ErrorCode::kFormat,
          "{}: an array of shape {} holds no feature vectors; it must be [vectors, features], or "
          "[features] for one",
-         where, to_string(array.shape));
+         where, io::to_string(array.shape));
   }
 }
 
-void add_array(const std::string& where, const NpyArray& array, FeatureVectors& vectors) {
+void add_array(const std::string& where, const io::NpyArray& array, FeatureVectors& vectors) {
   check_array(where, array);
   const std::int64_t width = array.shape.back();
   if (vectors.width != 0 && vectors.width != width) {
@@ -52,9 +52,8 @@ FeatureVectors FeatureVectors::select(std::span<const std::int64_t> indices) con
 
 FeatureVectors read_feature_vectors(const std::filesystem::path& path) {
   FeatureVectors vectors;
-  for_each_array(path, [&](const std::string& where, const std::string&, const NpyArray& array) {
-    add_array(where, array, vectors);
-  });
+  for_each_array(path, [&](const std::string& where, const std::string&,
+                           const io::NpyArray& array) { add_array(where, array, vectors); });
   return vectors;
 }
 

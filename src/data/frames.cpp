@@ -21,7 +21,7 @@ struct Axes {
   std::int64_t sequences, time, width;
 };
 
-Axes axes_of(const NpyArray& array, const std::string& where) {
+Axes axes_of(const io::NpyArray& array, const std::string& where) {
   const auto& shape = array.shape;
   if (shape.size() == 1) return {1, shape[0], 1};
   if (shape.size() == 2) return {1, shape[0], shape[1]};
@@ -29,14 +29,14 @@ Axes axes_of(const NpyArray& array, const std::string& where) {
   fail(ErrorCode::kFormat,
        "{}: an array of shape {} is no sequence; it must be [time, features], or [sequences, time, "
        "features]",
-       where, to_string(shape));
+       where, io::to_string(shape));
 }
 
 /// An array of many sequences must hold something, for their number is only what a header says.
-void check_sequences(const NpyArray& array, const std::string& where) {
+void check_sequences(const io::NpyArray& array, const std::string& where) {
   if (array.shape.size() > 1 && array.element_count() == 0 && array.shape[0] > 0) {
     fail(ErrorCode::kFormat, "{}: an array of shape {} holds nothing", where,
-         to_string(array.shape));
+         io::to_string(array.shape));
   }
 }
 
@@ -69,7 +69,7 @@ void check_width(const std::string& where, std::int64_t width, std::int64_t want
        first, wanted);
 }
 
-void add_part(const std::string& where, const NpyArray& array, const Part& part,
+void add_part(const std::string& where, const io::NpyArray& array, const Part& part,
               FrameSequences& sequences, std::string_view what) {
   if (array.is_integer) {
     fail(ErrorCode::kFormat, "{}: it holds integers; {} are float16, float32 or float64", where,
@@ -92,7 +92,7 @@ void add_part(const std::string& where, const NpyArray& array, const Part& part,
   }
 }
 
-void add_part(const std::string& where, const NpyArray& array, const Part& part,
+void add_part(const std::string& where, const io::NpyArray& array, const Part& part,
               LabelSequences& sequences, std::int64_t classes) {
   if (!array.is_integer) {
     fail(ErrorCode::kFormat, "{}: it holds floating-point numbers; labels are integers", where);
@@ -100,7 +100,7 @@ void add_part(const std::string& where, const NpyArray& array, const Part& part,
   if (array.shape.size() != 1 && array.shape.size() != 2) {
     fail(ErrorCode::kFormat,
          "{}: an array of shape {} isn't labels; it must be [time], or [sequences, time]", where,
-         to_string(array.shape));
+         io::to_string(array.shape));
   }
   check_sequences(array, where);
   const Axes axes{array.shape.size() == 2 ? array.shape[0] : 1, array.shape.back(), 1};
@@ -120,8 +120,8 @@ void add_part(const std::string& where, const NpyArray& array, const Part& part,
 
 /// Reads on: the next piece's sequences, with their keys; `as` is what they are checked for.
 template <typename Sequences, typename As>
-bool add_piece(ArrayReader& arrays, Sequences& sequences, const As& as) {
-  const std::optional<ArrayPiece> piece = arrays.next();
+bool add_piece(io::ArrayReader& arrays, Sequences& sequences, const As& as) {
+  const std::optional<io::ArrayPiece> piece = arrays.next();
   if (!piece) return false;
   const Part part{piece->first, piece->sequences};
   const std::int64_t before = sequences.size();
@@ -137,7 +137,7 @@ constexpr std::size_t kFrameAxes = 2, kLabelAxes = 1;
 
 }  // namespace
 
-void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
+void add_sequences(const std::string& where, const io::NpyArray& array, FrameSequences& sequences,
                    std::string_view what) {
   const std::int64_t all = array.shape.size() > kFrameAxes ? array.shape[0] : 1;
   add_part(where, array, {0, all}, sequences, what);
@@ -179,7 +179,7 @@ bool LabelReader::next() {
 
 void for_each_array(const fs::path& path, const UseArray& use) {
   // No array has so many axes that it would come in pieces.
-  ArrayReader arrays(path, std::numeric_limits<std::size_t>::max());
+  io::ArrayReader arrays(path, std::numeric_limits<std::size_t>::max());
   while (const auto piece = arrays.next()) use(piece->where, piece->name, piece->array);
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/array_reader.h"
+#include "io/array_reader.h"
 
 namespace sluice::data {
 
@@ -44,7 +44,7 @@ struct LabelSequences {
 
 /// Adds the sequences of an array, which errors call `where`; those before must be as wide. Leaves
 /// keys alone. Errors as FrameReader.
-void add_sequences(const std::string& where, const NpyArray& array, FrameSequences& sequences,
+void add_sequences(const std::string& where, const io::NpyArray& array, FrameSequences& sequences,
                    std::string_view what = "features");
 
 /// Reads sequences of numbers from a .npy file, from every array of a .npz file in their order, or
@@ -67,8 +67,8 @@ class FrameReader {
   explicit FrameReader(const std::filesystem::path& path, std::string_view what = "features");
 
   /// Of arrays, several of which stand for themselves.
-  ArrayReader& arrays() { return arrays_; }
-  const ArrayReader& arrays() const { return arrays_; }
+  io::ArrayReader& arrays() { return arrays_; }
+  const io::ArrayReader& arrays() const { return arrays_; }
   /// Moves on to the next sequence, the first at first; false: there is none.
   bool next();
 
@@ -79,7 +79,7 @@ class FrameReader {
   std::span<const float> frames() const { return piece_.frames(static_cast<std::int64_t>(at_)); }
 
  private:
-  ArrayReader arrays_;
+  io::ArrayReader arrays_;
   std::string what_;
   std::string first_name_;
   FrameSequences piece_;
@@ -92,7 +92,7 @@ class LabelReader {
  public:
   LabelReader(const std::filesystem::path& path, std::int64_t classes);
 
-  ArrayReader& arrays() { return arrays_; }
+  io::ArrayReader& arrays() { return arrays_; }
   bool next();
 
   std::string name() const { return piece_.names[at_]; }
@@ -100,7 +100,7 @@ class LabelReader {
   std::span<const std::int32_t> labels() const { return piece_.labels[at_]; }
 
  private:
-  ArrayReader arrays_;
+  io::ArrayReader arrays_;
   std::int64_t classes_;
   LabelSequences piece_;
   std::size_t at_ = 0;
@@ -110,8 +110,8 @@ class LabelReader {
 FrameSequences select(const FrameSequences& all, std::span<const std::int64_t> indices);
 
 /// Calls use(where, name, array) for each array in turn, as ArrayReader has them, but whole.
-using UseArray =
-    std::function<void(const std::string& where, const std::string& name, const NpyArray& array)>;
+using UseArray = std::function<void(const std::string& where, const std::string& name,
+                                    const io::NpyArray& array)>;
 void for_each_array(const std::filesystem::path& path, const UseArray& use);
 
 /// Mean and standard deviation of each number of a frame, over all frames.

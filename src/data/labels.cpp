@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "data/sealed.h"
+#include "io/sealed.h"
 
 namespace sluice::data {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t kShownBytes = 100;
 
 const std::string kAdvice = "train on examples of it, too, or leave it out";
 
-constexpr Seal kSeal{"sluice-labels", "list of labels"};
+constexpr io::Seal kSeal{"sluice-labels", "list of labels"};
 
 }  // namespace
 

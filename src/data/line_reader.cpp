@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "data/name_of_input.h"
 #include "data/utf8.h"
+#include "io/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -65,7 +65,7 @@ std::string_view LineReader::checked(std::string_view line) {
     base::fail(ErrorCode::kFormat,
                "{} line {} is not valid UTF-8 at byte offset {} (byte 0x{:02x}); convert the "
                "file to UTF-8",
-               name_of_input(path()), line_number_, bad, static_cast<unsigned char>(line[bad]));
+               io::name_of_input(path()), line_number_, bad, static_cast<unsigned char>(line[bad]));
   }
   return line;
 }
@@ -75,7 +75,7 @@ void LineReader::refuse_overlong() {
   buffer_.clear();
   begin_ = 0;
   base::fail(ErrorCode::kFormat, "{} line {} is longer than {} bytes; is it a text file?",
-             name_of_input(path()), line_number_, max_line_bytes_);
+             io::name_of_input(path()), line_number_, max_line_bytes_);
 }
 
 std::vector<std::string> read_lines(const std::filesystem::path& path, const OnBadLine& on_bad) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/bad_line.h"
-#include "data/text_file.h"
+#include "io/text_file.h"
 
 namespace sluice::data {
 
@@ -38,7 +38,7 @@ class LineReader {
   std::string_view checked(std::string_view line);
   [[noreturn]] void refuse_overlong();
 
-  TextFile file_;
+  io::TextFile file_;
   std::size_t max_line_bytes_;
   std::int64_t line_number_ = 0;
   bool at_end_ = false;

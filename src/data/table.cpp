@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/line_reader.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -85,7 +85,7 @@ void check_names(const std::vector<std::string>& columns, const std::string& whe
 
 void TableReader::refuse(std::string_view what) {
   refused_line_ = first_line_;
-  fail(ErrorCode::kFormat, "{} line {}: {}", name_of_input(lines_.path()), first_line_, what);
+  fail(ErrorCode::kFormat, "{} line {}: {}", io::name_of_input(lines_.path()), first_line_, what);
 }
 
 TableReader::TableReader(const std::filesystem::path& path) : lines_(path) {
@@ -95,7 +95,7 @@ TableReader::TableReader(const std::filesystem::path& path) : lines_(path) {
   first_line_ = lines_.line_number();
   separator_ = separator_of(*line);
   columns_ = split(*line);
-  check_names(columns_, fmt::format("{} line {}", name_of_input(path), first_line_));
+  check_names(columns_, fmt::format("{} line {}", io::name_of_input(path), first_line_));
 }
 
 std::optional<std::vector<std::string>> TableReader::next() {
@@ -120,14 +120,14 @@ std::vector<std::string> TableReader::split(std::string_view line) {
 }
 
 std::string Table::where(std::size_t row) const {
-  return fmt::format("{} line {}", name_of_input(path), lines[row]);
+  return fmt::format("{} line {}", io::name_of_input(path), lines[row]);
 }
 
 std::size_t find_column(const std::filesystem::path& path, const std::vector<std::string>& columns,
                         std::string_view name) {
   const auto found = std::find(columns.begin(), columns.end(), name);
   if (found == columns.end()) {
-    fail(ErrorCode::kNotFound, "{} has no column '{}'; its columns are {}", name_of_input(path),
+    fail(ErrorCode::kNotFound, "{} has no column '{}'; its columns are {}", io::name_of_input(path),
          name, fmt::join(columns, ", "));
   }
   return static_cast<std::size_t>(found - columns.begin());
@@ -135,7 +135,7 @@ std::size_t find_column(const std::filesystem::path& path, const std::vector<std
 
 void refuse_without_rows(const std::filesystem::path& path) {
   fail(ErrorCode::kFormat, "{} has no rows; it needs a line with the columns' names, and more",
-       name_of_input(path));
+       io::name_of_input(path));
 }
 
 Table read_table(const std::filesystem::path& path, const OnBadLine& on_bad) {

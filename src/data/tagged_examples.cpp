@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "data/batches.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 
 namespace sluice::data {
 TaggedExamples::TaggedExamples(std::vector<std::vector<std::int32_t>> tokens,
@@ -58,7 +58,7 @@ std::vector<std::int32_t> encode_labels(const TaggedSentence& sentence, const La
   for (std::size_t i = 0; i < sentence.labels.size(); ++i) {
     const std::optional<std::int32_t> id = labels.find(sentence.labels[i]);
     if (!id) {
-      labels.refuse(fmt::format("{} line {}", name_of_input(path),
+      labels.refuse(fmt::format("{} line {}", io::name_of_input(path),
                                 sentence.first_line + static_cast<std::int64_t>(i)),
                     sentence.labels[i]);
     }
@@ -96,7 +96,7 @@ TaggedExamples make_tagged_examples(std::span<const TaggedSentence> sentences,
   }
   SLUICE_CHECK(counts.kept > 0,
                "no sentence of {} is left: all {} have more than data.max_source_tokens = {}",
-               name_of_input(path), sentences.size(), max_tokens);
+               io::name_of_input(path), sentences.size(), max_tokens);
   if (report != nullptr) *report = counts;
   return TaggedExamples(std::move(tokens), std::move(targets));
 }

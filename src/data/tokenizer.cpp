@@ -2,15 +2,15 @@
 
 #include "base/check.h"
 #include "data/char_tokenizer.h"
-#include "data/sealed.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/smiles_tokenizer.h"
 #include "data/word_tokenizer.h"
+#include "io/sealed.h"
 
 namespace sluice::data {
 namespace {
 
-constexpr Seal kSeal{"sluice-tokenizer", "tokenizer"};
+constexpr io::Seal kSeal{"sluice-tokenizer", "tokenizer"};
 
 }  // namespace
 

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "data/line_reader.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 
 namespace sluice::data {
 namespace {
@@ -55,11 +55,11 @@ class Reader {
       read_vector();
     }
     if (result_.words_in_file == 0) {
-      fail(ErrorCode::kFormat, "{} holds no vectors of words", name_of_input(lines_.path()));
+      fail(ErrorCode::kFormat, "{} holds no vectors of words", io::name_of_input(lines_.path()));
     }
     if (declared_ && *declared_ != result_.words_in_file) {
       fail(ErrorCode::kFormat, "{} has {} words, but its first line says {}; is it truncated?",
-           name_of_input(lines_.path()), result_.words_in_file, *declared_);
+           io::name_of_input(lines_.path()), result_.words_in_file, *declared_);
     }
     return std::move(result_);
   }
@@ -72,8 +72,8 @@ class Reader {
 
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ErrorCode::kFormat, "{} line {}: {}", name_of_input(lines_.path()), lines_.line_number(),
-         fmt::format(format, std::forward<Args>(args)...));
+    fail(ErrorCode::kFormat, "{} line {}: {}", io::name_of_input(lines_.path()),
+         lines_.line_number(), fmt::format(format, std::forward<Args>(args)...));
   }
   [[noreturn]] void refuse_width(std::size_t found) const {
     refuse("{} numbers follow the word, but embeddings are {} wide", found, width_);

@@ -12,6 +12,7 @@ namespace sluice::training {
 namespace {
 
 namespace fs = std::filesystem;
+using model_files::Vocabulary;
 
 /// "hidden (16 and 24)" for every key that differs.
 std::vector<std::string> differences(const models::Model& one, const models::Model& other) {
@@ -33,16 +34,16 @@ std::vector<std::string> differences(const models::Model& one, const models::Mod
 
 void check_alike(const LoadedModel& first, const fs::path& first_path, const LoadedModel& other,
                  const fs::path& path) {
-  SLUICE_CHECK(first.task == other.task,
+  SLUICE_CHECK(first.kind == other.kind,
                "'{}' and '{}' cannot be averaged: they hold models of kind {} and {}",
-               first_path.native(), path.native(), first.task->kind(), other.task->kind());
+               first_path.native(), path.native(), first.kind->name, other.kind->name);
   const std::vector<std::string> found = differences(*first.model, *other.model);
   SLUICE_CHECK(found.empty(),
                "'{}' and '{}' cannot be averaged: their models differ in {}; take checkpoints of "
                "one architecture",
                first_path.native(), path.native(), fmt::join(found, ", "));
   auto one = to_blobs(first.tokenizers), two = to_blobs(other.tokenizers);
-  for (const Vocabulary vocabulary : kVocabularies) {
+  for (const Vocabulary vocabulary : model_files::kVocabularies) {
     SLUICE_CHECK(one[blob_name(vocabulary)] == two[blob_name(vocabulary)],
                  "'{}' and '{}' cannot be averaged: their {} vocabularies differ; take checkpoints "
                  "that share them",
@@ -55,12 +56,12 @@ void check_alike(const LoadedModel& first, const fs::path& first_path, const Loa
 LoadedModel average_models(const Context& context, std::span<const fs::path> checkpoints) {
   SLUICE_CHECK(checkpoints.size() >= 2, "an average takes two checkpoints or more, not {}",
                checkpoints.size());
-  LoadedModel mean = load_model(context, checkpoints[0]);
+  LoadedModel mean = model_files::load_model(context, checkpoints[0]);
   const runtime::Tensor& values = mean.model->parameters().values();
   std::vector<float> weights = context.download<float>(values);
   std::vector<double> sum(weights.begin(), weights.end());
   for (const fs::path& path : checkpoints.subspan(1)) {
-    const LoadedModel other = load_model(context, path);
+    const LoadedModel other = model_files::load_model(context, path);
     check_alike(mean, checkpoints[0], other, path);
     weights = context.download<float>(other.model->parameters().values());
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += double{weights[i]};

@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "data/corpus.h"
 #include "data/labelled_corpus.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 #include "training/initial_weights.h"
 #include "training/preparing.h"
 #include "training/sample_answers.h"
@@ -75,7 +75,7 @@ std::optional<LabelledText> LabelledTextReader::next() {
   auto fields = table_.next();
   if (!fields) return std::nullopt;
   const std::string where =
-      fmt::format("{} line {}", data::name_of_input(path_), table_.first_line());
+      fmt::format("{} line {}", io::name_of_input(path_), table_.first_line());
   LabelledText text{std::move((*fields)[text_]), (*fields)[label_], where};
   if (text.label.empty()) {
     base::fail(ErrorCode::kFormat, "{}: the column '{}' is empty; every example needs a label",

@@ -110,23 +110,6 @@ void ClassifierTask::prepare_training(const Context& context, const TrainConfig&
                     dynamic_cast<models::Classifier&>(model).class_weights());
 }
 
-std::unique_ptr<models::Model> ClassifierTask::saved_model(std::string_view configuration,
-                                                           const Tokenizers& tokenizers) const {
-  const auto config = models::ClassifierConfig::from_json(configuration);
-  tokenizers.require(Vocabulary::kSource, config.vocabulary);
-  tokenizers.require(Vocabulary::kLabels, config.classes);
-  return std::make_unique<models::Classifier>(config);
-}
-
-std::span<const WordParameter> ClassifierTask::word_parameters() const {
-  static constexpr WordParameter kParameters[] = {
-      {"embedding.weight", Vocabulary::kSource},
-      {"output.weight", Vocabulary::kLabels},
-      {"output.bias", Vocabulary::kLabels},
-  };
-  return kParameters;
-}
-
 std::string_view ClassifierTask::embedding_of(const TrainConfig&, Vocabulary) const {
   return "embedding.weight";
 }

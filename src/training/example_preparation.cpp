@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "data/corpus.h"
+#include "io/crc32c.h"
 #include "training/config_keys.h"
-#include "training/crc32c.h"
 
 namespace sluice::training {
 namespace {
@@ -34,7 +34,7 @@ std::string state_of_folder(const fs::path& folder) {
   std::sort(states.begin(), states.end());
   std::string all;
   for (const std::string& state : states) all += state + "; ";
-  return fmt::format("{} {} {:08x}", folder.string(), states.size(), crc32c(all));
+  return fmt::format("{} {} {:08x}", folder.string(), states.size(), io::crc32c(all));
 }
 
 /// What ids depend on: files as far as size and time of change tell, settings and vocabularies.
@@ -50,8 +50,8 @@ std::string key_of(const TrainConfig& config, const Tokenizers& tokenizers,
                          setting.name == "model.target" || setting.name == "model.pooling";
     if (matters) key += fmt::format("; {}", setting.value_of(config));
   }
-  for (const auto& [name, bytes] : to_blobs(tokenizers)) {
-    key += fmt::format("; {} {} {:08x}", name, bytes.size(), crc32c(bytes));
+  for (const auto& [name, bytes] : model_files::to_blobs(tokenizers)) {
+    key += fmt::format("; {} {} {:08x}", name, bytes.size(), io::crc32c(bytes));
   }
   return key;
 }

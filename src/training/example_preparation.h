@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "base/watch.h"
+#include "model_files/tokenizers.h"
 #include "training/example_sample.h"
 #include "training/example_store.h"
 #include "training/preparing.h"
-#include "training/tokenizers.h"
 #include "training/train_config.h"
 
 namespace sluice::training {
+
+using model_files::Tokenizers;
 
 /// Whether this one of the examples to train on is held out to validate on.
 bool is_held_out(const DataConfig& data, std::int64_t index);

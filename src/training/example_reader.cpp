@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "data/name_of_input.h"
 #include "data/smiles_tokenizer.h"
+#include "io/name_of_input.h"
 #include "training/example_preparation.h"
 
 namespace sluice::training {
@@ -38,8 +38,8 @@ std::optional<data::TextPair> ExampleReader::next() {
   const auto line = reader.next();
   if (!line) return std::nullopt;
   if (smiles_) {
-    data::require_smiles(*line, fmt::format("{}, line {},", data::name_of_input(reader.path()),
-                                            reader.line_number()));
+    data::require_smiles(
+        *line, fmt::format("{}, line {},", io::name_of_input(reader.path()), reader.line_number()));
   }
   return data::TextPair{"", std::string(*line)};
 }

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/line_reader.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 
 namespace sluice::training {
 namespace {
@@ -25,24 +25,24 @@ void require_one_file(const ModelConfig& model, const std::string& path, const c
   fail(ErrorCode::kFormat,
        "{} holds arrays for the frames of sequences, but model.pooling is {}, so that each "
        "sequence has one target: {} is wanted",
-       data::name_of_input(path), model.pooling, wanted);
+       io::name_of_input(path), model.pooling, wanted);
 }
 
 /// The array of targets of sequences, [sequences] or [sequences, values].
-data::NpyArray read_rows(const std::string& path) {
-  data::NpyArray array = data::read_npy(path);
+io::NpyArray read_rows(const std::string& path) {
+  io::NpyArray array = io::read_npy(path);
   if (array.shape.empty() || array.shape.size() > 2) {
     fail(ErrorCode::kFormat, "{}: an array of shape {} isn't targets of sequences, one for each",
-         data::name_of_input(path), data::to_string(array.shape));
+         io::name_of_input(path), io::to_string(array.shape));
   }
   return array;
 }
 
 FrameSequences values_of_sequences(const std::string& path) {
-  data::NpyArray array = read_rows(path);
+  io::NpyArray array = read_rows(path);
   if (array.shape.size() == 1) array.shape.push_back(1);
   FrameSequences values;
-  data::add_sequences(data::name_of_input(path),
+  data::add_sequences(io::name_of_input(path),
                       {{array.shape[0], 1, array.shape[1]},
                        array.is_integer,
                        std::move(array.floats),
@@ -52,17 +52,17 @@ FrameSequences values_of_sequences(const std::string& path) {
 }
 
 std::vector<std::int32_t> classes_of_sequences(const std::string& path) {
-  const data::NpyArray array = read_rows(path);
+  const io::NpyArray array = read_rows(path);
   if (!array.is_integer || array.shape.size() != 1) {
     fail(ErrorCode::kFormat,
          "{}: the classes of sequences must be one array of integers [sequences]",
-         data::name_of_input(path));
+         io::name_of_input(path));
   }
   std::vector<std::int32_t> labels;
   for (const std::int64_t label : array.integers) {
     if (label < 0 || label >= kMostFeatureClasses) {
       fail(ErrorCode::kFormat, "{}: the class of sequence {} is {}; classes are counted from 0",
-           data::name_of_input(path), labels.size(), label);
+           io::name_of_input(path), labels.size(), label);
     }
     labels.push_back(static_cast<std::int32_t>(label));
   }
@@ -73,7 +73,7 @@ std::vector<std::string> names_of_sequences(const std::string& path) {
   std::vector<std::string> names = data::read_lines(path);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!names[i].empty()) continue;
-    fail(ErrorCode::kFormat, "{} line {} has no label", data::name_of_input(path), i + 1);
+    fail(ErrorCode::kFormat, "{} line {} has no label", io::name_of_input(path), i + 1);
   }
   return names;
 }
@@ -83,7 +83,7 @@ std::vector<std::string> names_of_sequences(const std::string& path) {
   fail(ErrorCode::kFormat,
        "{} has no targets named '{}', as features of {} are{}; arrays of features and of their "
        "targets go by the same names",
-       data::name_of_input(targets), key, data::name_of_input(features),
+       io::name_of_input(targets), key, io::name_of_input(features),
        instead.empty() ? "" : fmt::format(" ('{}' stands in their place)", instead));
 }
 
@@ -92,7 +92,7 @@ std::vector<std::string> names_of_sequences(const std::string& path) {
   fail(ErrorCode::kFormat,
        "{} has no features named '{}', as targets of {} are; arrays of features and of their "
        "targets go by the same names",
-       data::name_of_input(features), key, data::name_of_input(targets));
+       io::name_of_input(features), key, io::name_of_input(targets));
 }
 
 /// Each name of features must be one of targets, and the other way round.
@@ -102,7 +102,7 @@ void require_same_names(const std::vector<std::string>& of_features,
   std::unordered_set<std::string_view> unused;
   for (const std::string& name : of_targets) {
     if (unused.insert(name).second) continue;
-    fail(ErrorCode::kFormat, "{} has two arrays named '{}'", data::name_of_input(targets), name);
+    fail(ErrorCode::kFormat, "{} has two arrays named '{}'", io::name_of_input(targets), name);
   }
   for (std::size_t i = 0; i < of_features.size(); ++i) {
     if (unused.erase(of_features[i]) > 0) continue;
@@ -121,7 +121,7 @@ std::string note_of_order(const std::vector<std::string>& names, const std::stri
     first += fmt::format("'{}', ", names[i]);
   }
   return fmt::format("targets in {} have no names; they belong, in their order, to {}...",
-                     data::name_of_input(targets), first);
+                     io::name_of_input(targets), first);
 }
 
 /// Adds a sequence to those that are in memory.
@@ -164,7 +164,7 @@ void FeatureReader::read_targets_of_sequences(const ModelConfig& model) {
   }
 }
 
-void FeatureReader::pair_by_name(data::ArrayReader& targets) {
+void FeatureReader::pair_by_name(io::ArrayReader& targets) {
   const std::vector<std::string> of_features = frames_.arrays().names(),
                                  of_targets = targets.names();
   by_name_ = of_targets.size() > 1;
@@ -227,18 +227,18 @@ void FeatureReader::require_same_count(bool more_features, bool more_targets) {
   if (features == targets) return;
   if (!name_rows_.empty()) {
     fail(ErrorCode::kFormat, "{} has {} for {}; it needs one label for each",
-         data::name_of_input(targets_), base::counted(targets, "line"),
+         io::name_of_input(targets_), base::counted(targets, "line"),
          base::counted(features, "sequence"));
   }
   fail(ErrorCode::kFormat, "{} has targets of {}, but there are {} with features",
-       data::name_of_input(targets_), base::counted(targets, "sequence"), features);
+       io::name_of_input(targets_), base::counted(targets, "sequence"), features);
 }
 
 std::string FeatureReader::target_name() const {
   if (values_) return values_->name();
   if (labels_) return labels_->name();
-  if (name_rows_.empty()) return fmt::format("{} sequence {}", data::name_of_input(targets_), at_);
-  return fmt::format("{} line {}", data::name_of_input(targets_), at_ + 1);
+  if (name_rows_.empty()) return fmt::format("{} sequence {}", io::name_of_input(targets_), at_);
+  return fmt::format("{} line {}", io::name_of_input(targets_), at_ + 1);
 }
 
 std::span<const float> FeatureReader::values() const {

@@ -40,7 +40,7 @@ class FeatureReader {
 
  private:
   void read_targets_of_sequences(const ModelConfig& model);
-  void pair_by_name(data::ArrayReader& targets);
+  void pair_by_name(io::ArrayReader& targets);
   std::int64_t rows() const;
   bool next_targets();
   void require_partner();

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/corpus.h"
-#include "data/name_of_input.h"
+#include "io/name_of_input.h"
 #include "training/batch_limit.h"
 #include "training/feature_files.h"
 #include "training/initial_weights.h"
@@ -32,7 +32,7 @@ void find_labels(FeatureExamples& read, const data::Labels& labels, const std::s
   for (std::size_t i = 0; i < read.names.size(); ++i) {
     const auto label = labels.find(read.names[i]);
     if (!label) {
-      labels.refuse(fmt::format("{} line {}", data::name_of_input(path), i + 1), read.names[i]);
+      labels.refuse(fmt::format("{} line {}", io::name_of_input(path), i + 1), read.names[i]);
     }
     read.corpus.labels.push_back({*label});
   }
@@ -40,7 +40,7 @@ void find_labels(FeatureExamples& read, const data::Labels& labels, const std::s
   for (std::size_t i = 0; i < read.corpus.labels.size(); ++i) {
     for (const std::int32_t label : read.corpus.labels[i]) {
       if (label < labels.size()) continue;
-      labels.refuse(fmt::format("{} sequence {}", data::name_of_input(path), i),
+      labels.refuse(fmt::format("{} sequence {}", io::name_of_input(path), i),
                     std::to_string(label));
     }
   }

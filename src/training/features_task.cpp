@@ -160,15 +160,6 @@ void FeaturesTask::prepare_training(const Context& context, const TrainConfig& c
   set_class_weights(context, config, data, dynamic_cast<models::Features&>(model).class_weights());
 }
 
-std::unique_ptr<models::Model> FeaturesTask::saved_model(std::string_view configuration,
-                                                         const Tokenizers& tokenizers) const {
-  const auto config = models::FeaturesConfig::from_json(configuration);
-  if (config.has_classes()) tokenizers.require(Vocabulary::kLabels, config.outputs);
-  return std::make_unique<models::Features>(config);
-}
-
-std::span<const WordParameter> FeaturesTask::word_parameters() const { return {}; }
-
 std::string_view FeaturesTask::embedding_of(const TrainConfig&, Vocabulary) const { return {}; }
 
 }  // namespace sluice::training

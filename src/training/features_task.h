@@ -9,7 +9,6 @@ namespace sluice::training {
 class FeaturesTask final : public Task {
  public:
   std::string_view kind() const override;
-  std::string_view commands() const override { return "sluice run"; }
   std::span<const std::string_view> keys() const override;
   /// The loss of values is their mean squared error; they have no accuracy.
   std::span<const ValidationMetric> metrics() const override;
@@ -27,9 +26,6 @@ class FeaturesTask final : public Task {
   double divergence_bound(const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,
                         models::Model& model) const override;
-  std::unique_ptr<models::Model> saved_model(std::string_view configuration,
-                                             const Tokenizers& tokenizers) const override;
-  std::span<const WordParameter> word_parameters() const override;
   std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const override;
 };
 

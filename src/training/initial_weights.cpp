@@ -28,10 +28,11 @@ bool is_taken(const ParameterPatterns& only, std::string_view name) {
 // Whether a parameter that is taken has a row for each word of a vocabulary.
 bool takes_words(const TrainConfig& config, Vocabulary vocabulary) {
   const ParameterPatterns patterns = only(config);
-  const auto parameters = task_of(config).word_parameters();
-  return std::any_of(parameters.begin(), parameters.end(), [&](const WordParameter& parameter) {
-    return parameter.vocabulary == vocabulary && is_taken(patterns, parameter.name);
-  });
+  const auto parameters = task_of(config).model_kind().word_parameters;
+  return std::any_of(
+      parameters.begin(), parameters.end(), [&](const model_files::WordParameter& parameter) {
+        return parameter.vocabulary == vocabulary && is_taken(patterns, parameter.name);
+      });
 }
 
 void require_kind(const TrainConfig& config, const data::Tokenizer& tokenizer) {
@@ -95,7 +96,7 @@ std::string take_checkpoint(const Context& context, const TrainConfig& config,
                container.origin, fmt::join(comparison.problems, ", "),
                comparison.fitting.empty() ? "nothing"
                                           : fmt::format("{}", fmt::join(comparison.fitting, ", ")));
-  for (const Vocabulary vocabulary : kVocabularies) {
+  for (const Vocabulary vocabulary : model_files::kVocabularies) {
     if (takes_words(config, vocabulary)) require_words(container, vocabulary, tokenizers);
   }
   std::vector<std::string_view> taken;
@@ -161,9 +162,11 @@ std::string take_word_vectors(const Context& context, const TrainConfig& config,
 Tokenizers initial_tokenizers(const TrainConfig& config) {
   if (config.initial.from.empty()) return {};
   const auto takes = [&](Vocabulary vocabulary) { return takes_words(config, vocabulary); };
-  if (std::none_of(std::begin(kVocabularies), std::end(kVocabularies), takes)) return {};
-  Tokenizers taken = load_tokenizers(config.initial.from);
-  for (const Vocabulary vocabulary : kVocabularies) {
+  if (std::none_of(std::begin(model_files::kVocabularies), std::end(model_files::kVocabularies),
+                   takes))
+    return {};
+  Tokenizers taken = model_files::load_tokenizers(config.initial.from);
+  for (const Vocabulary vocabulary : model_files::kVocabularies) {
     SLUICE_CHECK(!takes(vocabulary) || taken.has(vocabulary),
                  "'{}' has no {} vocabulary, which this run needs for the parameters that it takes",
                  config.initial.from, side_name(vocabulary));

@@ -10,8 +10,8 @@ namespace sluice::training {
 
 /// The vocabularies that a fresh run takes from the checkpoint `config.initial.from`: those whose
 /// words the parameters taken from it are about. One that the run makes itself is null.
-/// Throws as load_tokenizers, and ErrorCode::kInvalidArgument if they are not of the kind that the
-/// configuration asks for.
+/// Throws as model_files::load_tokenizers, and ErrorCode::kInvalidArgument if they are not of the
+/// kind that the configuration asks for.
 Tokenizers initial_tokenizers(const TrainConfig& config);
 
 /// Refuses (ErrorCode::kInvalidArgument) a quantized checkpoint as config.initial.from, which can't

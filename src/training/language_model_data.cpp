@@ -8,9 +8,9 @@
 #include "base/counted.h"
 #include "data/corpus.h"
 #include "data/line_reader.h"
-#include "data/name_of_input.h"
 #include "data/smiles_tokenizer.h"
 #include "data/text_corpus.h"
+#include "io/name_of_input.h"
 #include "training/initial_weights.h"
 #include "training/preparing.h"
 #include "training/sample_answers.h"
@@ -31,7 +31,7 @@ std::vector<std::string> read_texts(const std::string& path, const std::string& 
   while (const auto line = reader.next()) {
     if (tokenizer_kind == "smiles") {
       data::require_smiles(
-          *line, fmt::format("{}, line {},", data::name_of_input(path), reader.line_number()));
+          *line, fmt::format("{}, line {},", io::name_of_input(path), reader.line_number()));
     }
     lines.emplace_back(*line);
   }
@@ -56,8 +56,8 @@ data::FeatureVectors read_vectors(const std::string& path, const std::string& te
   data::FeatureVectors vectors = data::read_feature_vectors(path);
   if (vectors.size() != static_cast<std::int64_t>(texts)) {
     base::fail(ErrorCode::kFormat, "{} has {} for the {} of {}; it needs one for each",
-               data::name_of_input(path), base::counted(vectors.size(), "feature vector"),
-               base::counted(texts, "line"), data::name_of_input(text_path));
+               io::name_of_input(path), base::counted(vectors.size(), "feature vector"),
+               base::counted(texts, "line"), io::name_of_input(text_path));
   }
   return vectors;
 }

@@ -170,22 +170,6 @@ void LanguageModelTask::prepare_training(const Context& context, const TrainConf
   dynamic_cast<models::LanguageModel&>(model).carry_states(context, stretches_of(config));
 }
 
-std::unique_ptr<models::Model> LanguageModelTask::saved_model(std::string_view configuration,
-                                                              const Tokenizers& tokenizers) const {
-  const auto config = models::LanguageModelConfig::from_json(configuration);
-  tokenizers.require(Vocabulary::kTarget, config.vocabulary);
-  return std::make_unique<models::LanguageModel>(config);
-}
-
-std::span<const WordParameter> LanguageModelTask::word_parameters() const {
-  static constexpr WordParameter kParameters[] = {
-      {"embedding.weight", Vocabulary::kTarget},
-      {"output.weight", Vocabulary::kTarget},
-      {"output.bias", Vocabulary::kTarget},
-  };
-  return kParameters;
-}
-
 std::string_view LanguageModelTask::embedding_of(const TrainConfig&, Vocabulary) const {
   return "embedding.weight";
 }

@@ -8,7 +8,6 @@ namespace sluice::training {
 class LanguageModelTask final : public Task {
  public:
   std::string_view kind() const override;
-  std::string_view commands() const override { return "sluice generate or score"; }
   std::span<const std::string_view> keys() const override;
   /// Of sums alone.
   std::span<const ValidationMetric> metrics() const override;
@@ -24,9 +23,6 @@ class LanguageModelTask final : public Task {
   /// With training.bptt: states that are carried from batch to batch.
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,
                         models::Model& model) const override;
-  std::unique_ptr<models::Model> saved_model(std::string_view configuration,
-                                             const Tokenizers& tokenizers) const override;
-  std::span<const WordParameter> word_parameters() const override;
   std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const override;
 };
 

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "base/log.h"
+#include "io/crc32c.h"
 #include "sluice/error.h"
-#include "training/crc32c.h"
 
 namespace sluice::training {
 namespace {
@@ -131,9 +131,9 @@ std::string image_of(std::int64_t width, std::int64_t height, std::string_view p
 std::string record(std::string_view payload) {
   std::string bytes;
   append_fixed(bytes, static_cast<std::uint64_t>(payload.size()));
-  append_fixed(bytes, masked_crc32c(bytes));
+  append_fixed(bytes, io::masked_crc32c(bytes));
   bytes += payload;
-  append_fixed(bytes, masked_crc32c(payload));
+  append_fixed(bytes, io::masked_crc32c(payload));
   return bytes;
 }
 

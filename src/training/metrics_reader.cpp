@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "io/crc32c.h"
 #include "io/file.h"
-#include "training/crc32c.h"
 
 namespace sluice::training {
 namespace {
@@ -140,7 +140,7 @@ void read_file(const fs::path& path, Metrics& metrics) {
     const Place place{&path, content.size() - rest.size()};
     std::uint64_t length = 0;
     if (rest.size() >= kHead) {
-      if (fixed<std::uint32_t>(rest.substr(8)) != masked_crc32c(rest.substr(0, 8))) {
+      if (fixed<std::uint32_t>(rest.substr(8)) != io::masked_crc32c(rest.substr(0, 8))) {
         place.fail("the length of a record does not fit its checksum");
       }
       length = fixed<std::uint64_t>(rest);
@@ -153,7 +153,7 @@ void read_file(const fs::path& path, Metrics& metrics) {
       return;
     }
     const std::string_view event = rest.substr(kHead, length);
-    if (fixed<std::uint32_t>(rest.substr(kHead + length)) != masked_crc32c(event)) {
+    if (fixed<std::uint32_t>(rest.substr(kHead + length)) != io::masked_crc32c(event)) {
       place.fail("a record does not fit its checksum");
     }
     read_event(event, place, metrics);

@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "data/batches.h"
 #include "kernels/loss/loss.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
+#include "model_files/stored_weights.h"
 #include "models/language_model.h"
-#include "training/batch_upload.h"
-#include "training/plan_cache.h"
-#include "training/stored_weights.h"
 
 namespace sluice::training {
 namespace {
@@ -43,7 +43,7 @@ constexpr std::array kFiles{
 
 const Files& files_of(const LoadedModel& loaded) {
   const auto* found = std::find_if(kFiles.begin(), kFiles.end(), [&](const Files& files) {
-    return files.kind == loaded.task->kind();
+    return files.kind == loaded.kind->name;
   });
   SLUICE_ASSERT(found != kFiles.end());
   return *found;
@@ -59,8 +59,8 @@ bool takes_targets(const LoadedModel& loaded) {
 std::vector<float> through_int8(const layers::ParameterSpec& spec, std::span<const float> values,
                                 double clip) {
   io::Container container;
-  add_stored(container, spec.name, spec.shape, values, DType::kInt8, clip);
-  return stored_values(container, spec.name, spec.shape);
+  model_files::add_stored(container, spec.name, spec.shape, values, DType::kInt8, clip);
+  return model_files::stored_values(container, spec.name, spec.shape);
 }
 
 /// The losses of a few examples, each by itself.
@@ -90,8 +90,8 @@ class Losses {
 
  private:
   const data::Examples& examples_;
-  PlanCache plans_;
-  BatchUpload upload_;
+  model_files::PlanCache plans_;
+  model_files::BatchUpload upload_;
   std::vector<data::BatchRows> batches_;
 };
 
@@ -122,12 +122,12 @@ class Distance {
 
 }  // namespace
 
-bool is_quantized(const Task& task, const layers::ParameterSpec& parameter) {
+bool is_quantized(const model_files::ModelKind& kind, const layers::ParameterSpec& parameter) {
   if (parameter.shape.rank() != 2) return false;
   const layers::Role role = parameter.initializer.role;
   if (role == layers::Role::kWeight || role == layers::Role::kRecurrentWeight) return true;
-  const auto words = task.word_parameters();
-  return std::any_of(words.begin(), words.end(), [&](const WordParameter& word) {
+  const auto words = kind.word_parameters;
+  return std::any_of(words.begin(), words.end(), [&](const model_files::WordParameter& word) {
     return word.name == parameter.name && parameter.name.ends_with("embedding.weight");
   });
 }
@@ -145,11 +145,11 @@ Calibration calibrate(const Context& context, const LoadedModel& loaded,
   Distance distance(context, loaded, examples);
   for (ParameterId id = 0; id < specs.size(); ++id) {
     originals.push_back(parameters.download<float>(context, id));
-    if (is_quantized(*loaded.task, specs[id])) set(id, 1);
+    if (is_quantized(*loaded.kind, specs[id])) set(id, 1);
   }
   found.before = found.after = distance.measure();
   for (ParameterId id = 0; id < specs.size(); ++id) {
-    if (!is_quantized(*loaded.task, specs[id])) continue;
+    if (!is_quantized(*loaded.kind, specs[id])) continue;
     for (const double clip : kClips) {
       set(id, clip);
       const double now = distance.measure();
@@ -168,15 +168,15 @@ Calibration calibrate(const Context& context, const LoadedModel& loaded,
 io::Container quantized_container(const Context& context, const LoadedModel& loaded, DType dtype,
                                   const std::vector<double>& clips) {
   io::Container container =
-      model_container(context, *loaded.model, loaded.tokenizers, loaded.config);
+      model_files::model_container(context, *loaded.model, loaded.tokenizers, loaded.run);
   io::TensorTable whole = std::exchange(container.tensors, {});
   const auto& specs = loaded.model->parameters().specs();
   SLUICE_ASSERT(clips.empty() || clips.size() == specs.size());
   for (ParameterId id = 0; id < specs.size(); ++id) {
     const layers::ParameterSpec& spec = specs[id];
-    add_stored(container, spec.name, spec.shape, whole.find(spec.name)->values<float>(),
-               is_quantized(*loaded.task, spec) ? dtype : DType::kFloat32,
-               clips.empty() ? 1 : clips[id]);
+    model_files::add_stored(
+        container, spec.name, spec.shape, whole.find(spec.name)->values<float>(),
+        is_quantized(*loaded.kind, spec) ? dtype : DType::kFloat32, clips.empty() ? 1 : clips[id]);
   }
   return container;
 }
@@ -195,7 +195,7 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
                "models on features are judged by what is right: give the targets of '{}' as "
                "--targets",
                data);
-  TrainConfig config = loaded.config;
+  TrainConfig config = run_config(loaded);
   const DataConfig before = std::exchange(config.data, {});
   config.data.token_column = before.token_column;
   config.data.tag_column = before.tag_column;
@@ -214,19 +214,20 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
 }
 
 TrainData read_to_judge(const LoadedModel& loaded, const TrainConfig& config) {
-  TrainData data = loaded.task->read_validation(config, loaded.tokenizers);
-  loaded.task->require_widths(config, *loaded.model, data);
+  const Task& task = task_of(loaded);
+  TrainData data = task.read_validation(config, loaded.tokenizers);
+  task.require_widths(config, *loaded.model, data);
   return data;
 }
 
 data::BatchOptions batches_to_judge(const LoadedModel& loaded, const data::Examples& examples) {
-  const LoopConfig& loop = loaded.config.loop;
+  const LoopConfig loop = run_config(loaded).loop;
   return data::with_room_for(examples.lengths(), {loop.max_tokens, loop.max_rows, loop.pool});
 }
 
 std::string_view usual_metric(const LoadedModel& loaded) {
   // Frames that have labels are right or wrong.
-  if (loaded.task->kind() == "features" && loaded.tokenizers.labels) return "accuracy";
+  if (loaded.kind->name == "features" && loaded.tokenizers.labels) return "accuracy";
   return files_of(loaded).metric;
 }
 

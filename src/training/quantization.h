@@ -11,13 +11,13 @@ namespace sluice::training {
 
 /// Whether a parameter is stored in fewer bits when its model is: matrices that layers multiply by,
 /// and embeddings.
-bool is_quantized(const Task& task, const layers::ParameterSpec& parameter);
+bool is_quantized(const model_files::ModelKind& kind, const layers::ParameterSpec& parameter);
 
 /// What 8 bits are spread over, and how far the model is then from what it is in float32: the mean
 /// over examples of by how much their log p differs.
 struct Calibration {
-  /// Of each parameter, in order: the share of the range of its rows (add_stored); 1 for those that
-  /// are not quantized.
+  /// Of each parameter, in order: the share of the range of its rows (model_files::add_stored); 1
+  /// for those that are not quantized.
   std::vector<double> clips;
   double before = 0;  ///< with all shares 1
   double after = 0;   ///< with these
@@ -32,8 +32,8 @@ struct Calibration {
 Calibration calibrate(const Context& context, const LoadedModel& loaded,
                       const data::Examples& examples);
 
-/// The model as save_model would write it, with its matrices in `dtype`: bfloat16, or int8 with
-/// these shares of the ranges (Calibration; empty: all of them).
+/// The model as model_files::save_model would write it, with its matrices in `dtype`: bfloat16, or
+/// int8 with these shares of the ranges (Calibration; empty: all of them).
 io::Container quantized_container(const Context& context, const LoadedModel& loaded,
                                   io::DType dtype, const std::vector<double>& clips = {});
 

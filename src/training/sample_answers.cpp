@@ -8,11 +8,11 @@
 
 #include "data/batches.h"
 #include "decoding/sampling.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
 #include "models/language_model_decoding.h"
 #include "models/stack_training.h"
 #include "models/tagger_training.h"
-#include "training/batch_upload.h"
-#include "training/plan_cache.h"
 
 namespace sluice::training {
 namespace {
@@ -37,8 +37,8 @@ void evaluate(const Context& context, const models::Model& model, const data::Ex
   }
   const auto options =
       data::with_room_for(lengths, {.max_tokens = kBatchTokens, .max_rows = 256, .pool = 1});
-  PlanCache plans(model);
-  BatchUpload upload;
+  model_files::PlanCache plans(model);
+  model_files::BatchUpload upload;
   for (data::BatchRows rows : data::sorted_batches(lengths, options)) {
     for (std::int64_t& row : rows) row = chosen[static_cast<std::size_t>(row)];
     const data::Batch host = examples.assemble(rows);
@@ -97,7 +97,8 @@ void for_frames(const Context& context, const models::Model& model,
                 const UseFrames& show) {
   evaluate(context, model, examples, chosen,
            [&](models::TrainingPlan& plan, const runtime::Arena& arena, const data::Batch& batch) {
-             const Tensor answers = dynamic_cast<models::StackTraining&>(plan).answers(arena);
+             const runtime::Tensor answers =
+                 dynamic_cast<models::StackTraining&>(plan).answers(arena);
              const std::vector<float> all = context.download<float>(answers);
              const auto outputs = answers.size(2), rows = answers.size(1);
              for (std::int64_t row = 0; row < batch.rows; ++row) {

@@ -6,7 +6,7 @@
 
 #include "base/watch.h"
 #include "data/corpus.h"
-#include "training/tokenizers.h"
+#include "model_files/tokenizers.h"
 #include "training/train_config.h"
 #include "training/train_data.h"
 

@@ -135,23 +135,6 @@ std::unique_ptr<models::Model> Seq2SeqTask::make_model(const TrainConfig& config
       config.model, data.tokenizers.source->size(), data.tokenizers.target->size()));
 }
 
-std::unique_ptr<models::Model> Seq2SeqTask::saved_model(std::string_view configuration,
-                                                        const Tokenizers& tokenizers) const {
-  const auto config = models::Seq2SeqConfig::from_json(configuration);
-  tokenizers.require(Vocabulary::kSource, config.source_vocabulary);
-  tokenizers.require(Vocabulary::kTarget, config.target_vocabulary);
-  return std::make_unique<models::Seq2Seq>(config);
-}
-
-std::span<const WordParameter> Seq2SeqTask::word_parameters() const {
-  static constexpr WordParameter kParameters[] = {
-      {"source_embedding.weight", Vocabulary::kSource}, {"embedding.weight", Vocabulary::kSource},
-      {"target_embedding.weight", Vocabulary::kTarget}, {"embedding.weight", Vocabulary::kTarget},
-      {"output.weight", Vocabulary::kTarget},           {"output.bias", Vocabulary::kTarget},
-  };
-  return kParameters;
-}
-
 std::string_view Seq2SeqTask::embedding_of(const TrainConfig& config, Vocabulary vocabulary) const {
   if (ties_all(config)) return "embedding.weight";
   return vocabulary == Vocabulary::kSource ? "source_embedding.weight" : "target_embedding.weight";

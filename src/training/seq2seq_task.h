@@ -8,7 +8,6 @@ namespace sluice::training {
 class Seq2SeqTask final : public Task {
  public:
   std::string_view kind() const override;
-  std::string_view commands() const override { return "sluice decode, chat or score"; }
   std::span<const std::string_view> keys() const override;
   /// Beside those of sums: of answers by greedy search exact match, BLEU and chrF.
   std::span<const ValidationMetric> metrics() const override;
@@ -18,9 +17,6 @@ class Seq2SeqTask final : public Task {
   TrainData read_validation(const TrainConfig& config, const Tokenizers& saved) const override;
   std::unique_ptr<models::Model> make_model(const TrainConfig& config,
                                             const TrainData& data) const override;
-  std::unique_ptr<models::Model> saved_model(std::string_view configuration,
-                                             const Tokenizers& tokenizers) const override;
-  std::span<const WordParameter> word_parameters() const override;
   std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const override;
 };
 

@@ -132,23 +132,6 @@ void TaggerTask::prepare_training(const Context& context, const TrainConfig& con
   set_class_weights(context, config, data, dynamic_cast<models::Tagger&>(model).class_weights());
 }
 
-std::unique_ptr<models::Model> TaggerTask::saved_model(std::string_view configuration,
-                                                       const Tokenizers& tokenizers) const {
-  const auto config = models::TaggerConfig::from_json(configuration);
-  tokenizers.require(Vocabulary::kSource, config.vocabulary);
-  tokenizers.require(Vocabulary::kLabels, config.labels);
-  return std::make_unique<models::Tagger>(config);
-}
-
-std::span<const WordParameter> TaggerTask::word_parameters() const {
-  static constexpr WordParameter kParameters[] = {
-      {"embedding.weight", Vocabulary::kSource}, {"output.weight", Vocabulary::kLabels},
-      {"output.bias", Vocabulary::kLabels},      {"crf.transitions", Vocabulary::kLabels},
-      {"crf.start", Vocabulary::kLabels},        {"crf.end", Vocabulary::kLabels},
-  };
-  return kParameters;
-}
-
 std::string_view TaggerTask::embedding_of(const TrainConfig&, Vocabulary) const {
   return "embedding.weight";
 }

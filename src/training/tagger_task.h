@@ -8,7 +8,6 @@ namespace sluice::training {
 class TaggerTask final : public Task {
  public:
   std::string_view kind() const override;
-  std::string_view commands() const override { return "sluice tag"; }
   std::span<const std::string_view> keys() const override;
   /// Beside those of sums F1, precision and recall of entities.
   std::span<const ValidationMetric> metrics() const override;
@@ -20,9 +19,6 @@ class TaggerTask final : public Task {
                                             const TrainData& data) const override;
   void prepare_training(const Context& context, const TrainConfig& config, const TrainData& data,
                         models::Model& model) const override;
-  std::unique_ptr<models::Model> saved_model(std::string_view configuration,
-                                             const Tokenizers& tokenizers) const override;
-  std::span<const WordParameter> word_parameters() const override;
   std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const override;
 };
 

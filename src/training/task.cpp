@@ -29,6 +29,8 @@ double Task::divergence_bound(const TrainData& data) const {
   return 1000 * std::log(static_cast<double>(std::max(answers, 2)));
 }
 
+const model_files::ModelKind& Task::model_kind() const { return *model_files::find_kind(kind()); }
+
 const ValidationMetric* Task::find_metric(std::string_view key) const {
   for (const ValidationMetric& metric : metrics()) {
     if (metric.key == key) return &metric;
@@ -53,18 +55,14 @@ const Task* find_task(std::string_view kind) {
   return nullptr;
 }
 
-std::string kinds_of_models() {
-  std::vector<std::string_view> kinds;
-  for (const Task* task : tasks()) kinds.push_back(task->kind());
-  return fmt::format("{}", fmt::join(kinds, ", "));
-}
-
 const Task& task_of(const TrainConfig& config) {
   const Task* task = find_task(config.model.kind);
   SLUICE_CHECK(task != nullptr, "model.kind is '{}'; use one of: {}", config.model.kind,
-               kinds_of_models());
+               model_files::names_of_kinds());
   return *task;
 }
+
+const Task& task_of(const LoadedModel& loaded) { return *find_task(loaded.kind->name); }
 
 std::vector<std::string_view> useless_keys(const TrainConfig& config,
                                            std::span<const std::string_view> used,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/watch.h"
+#include "model_files/loaded_model.h"
 #include "models/model.h"
 #include "training/train_config.h"
 #include "training/train_data.h"
@@ -14,23 +15,17 @@
 
 namespace sluice::training {
 
-/// A parameter with a row for each id of a vocabulary.
-struct WordParameter {
-  std::string_view name;
-  Vocabulary vocabulary;
-};
+using model_files::LoadedModel;
 
-/// What training a kind of model takes beside its Model: how configured files become examples, how
-/// the model is made, and what is measured. Loop, checkpoints and commands go by this, so that a
-/// new kind is a new Task in the list of task.cpp.
+/// What training a kind of model takes beside its Model and its model_files::ModelKind: how
+/// configured files become examples, how a new model is made, and what is measured. Loop and
+/// commands go by this, so that a new kind is a new Task in the list of task.cpp.
 class Task {
  public:
   virtual ~Task() = default;
 
-  /// Model::kind of its models, and the value of model.kind.
+  /// ModelKind::name of its models.
   virtual std::string_view kind() const = 0;
-  /// For messages, the commands that use such a model: "sluice decode, chat or score".
-  virtual std::string_view commands() const = 0;
   /// Names of the configuration keys that not every kind has a use for, but this one has.
   virtual std::span<const std::string_view> keys() const = 0;
   /// What a validation measures and training.keep_best may name.
@@ -67,17 +62,11 @@ class Task {
   /// whatever its learning rate: a thousand times that of a guess at random; of values, that of
   /// answers a thousand times as far off as the largest target (or as 1) is from 0.
   virtual double divergence_bound(const TrainData& data) const;
-  /// The model of a checkpoint's Model::configuration; no memory is taken. Throws
-  /// ErrorCode::kFormat, or kInvalidArgument for a value, if it is none or doesn't fit the
-  /// vocabularies.
-  virtual std::unique_ptr<models::Model> saved_model(std::string_view configuration,
-                                                     const Tokenizers& tokenizers) const = 0;
-
-  /// Every name that such a parameter has in any configuration.
-  virtual std::span<const WordParameter> word_parameters() const = 0;
-  /// Of those, the one whose rows are the embeddings of a vocabulary's words; for word vectors.
+  /// Of its kind's word parameters, the one whose rows are the embeddings of a vocabulary's words;
+  /// for word vectors.
   virtual std::string_view embedding_of(const TrainConfig& config, Vocabulary vocabulary) const = 0;
 
+  const model_files::ModelKind& model_kind() const;
   /// Null if there is none of that key.
   const ValidationMetric* find_metric(std::string_view key) const;
 };
@@ -86,11 +75,11 @@ class Task {
 std::span<const Task* const> tasks();
 /// Null if there is no such kind.
 const Task* find_task(std::string_view kind);
-/// "seq2seq, tagger"
-std::string kinds_of_models();
 
 /// The task that model.kind names. Throws ErrorCode::kInvalidArgument if there is none.
 const Task& task_of(const TrainConfig& config);
+/// The task of a model's kind.
+const Task& task_of(const LoadedModel& loaded);
 
 /// Those that only some kinds of models use, and this one doesn't, but which are set: their value
 /// is not the default. `known` are the keys of all kinds, `used` those of this one.

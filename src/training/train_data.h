@@ -8,10 +8,13 @@
 #include "base/watch.h"
 #include "data/examples.h"
 #include "decoding/attention_view.h"
+#include "model_files/tokenizers.h"
 #include "training/answer_scorer.h"
-#include "training/tokenizers.h"
 
 namespace sluice::training {
+
+using model_files::Tokenizers;
+using model_files::Vocabulary;
 
 /// What a model answers to one example.
 struct SampleAnswer {

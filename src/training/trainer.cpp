@@ -4,9 +4,9 @@
 
 #include "base/counted.h"
 #include "base/log.h"
+#include "runtime/threads.h"
 #include "training/batch_limit.h"
 #include "training/initial_weights.h"
-#include "training/threads.h"
 
 namespace sluice::training {
 
@@ -57,7 +57,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
                 static_cast<std::uint64_t>(config.loop.seed)),
       most_loss_(task_->divergence_bound(data_)),
       step_log_(context, most_loss_) {
-  state_.threads = use_threads(context, config.threads);
+  state_.threads = runtime::use_threads(context, config.threads);
   state_.device = context.device().name();
   state_.train_fingerprint = data_.train->fingerprint();
   if (data_.validation) {
@@ -99,15 +99,16 @@ void Trainer::start_fresh() {
 }
 
 void Trainer::resume() {
-  LoadedModel loaded = load_model(*context_, folder_.last(), true);
-  go_on_from(loaded.config, folder_.path().native(), config_);
+  LoadedModel loaded = model_files::load_model(*context_, folder_.last(), true);
+  const TrainConfig started = run_config(loaded);
+  go_on_from(started, folder_.path().native(), config_);
   model_ = std::move(loaded.model);
   make_step();
   TrainingState saved = load_training_state(*context_, folder_.last(), *model_, step_->optimizer());
   require_same_examples(saved.train_fingerprint, state_.train_fingerprint, "training examples",
-                        loaded.config, config_);
+                        started, config_);
   require_same_examples(saved.validation_fingerprint, state_.validation_fingerprint,
-                        "examples to validate on", loaded.config, config_);
+                        "examples to validate on", started, config_);
   if (saved.threads != state_.threads || saved.device != state_.device) {
     log(LogLevel::kWarning,
         "the run in '{}' was saved with {} on device {} and goes on with {} on {}: numbers may "
@@ -115,9 +116,9 @@ void Trainer::resume() {
         folder_.path().native(), base::counted(saved.threads, "thread"), saved.device,
         state_.threads, state_.device);
   }
-  if (loaded.config.precision != config_.precision) {
+  if (started.precision != config_.precision) {
     log(LogLevel::kWarning, "the run in '{}' was computed in {} and goes on in {}",
-        folder_.path().native(), loaded.config.precision, config_.precision);
+        folder_.path().native(), started.precision, config_.precision);
   }
   const auto warn_of = [&](std::string_view what, const auto& then, const auto& now) {
     if (then == now) return;
@@ -127,8 +128,8 @@ void Trainer::resume() {
         "last bits",
         folder_.path().native(), what, then, now);
   };
-  warn_of("machine.static_shapes", loaded.config.static_shapes, config_.static_shapes);
-  warn_of("machine.autotune", loaded.config.autotune, config_.autotune);
+  warn_of("machine.static_shapes", started.static_shapes, config_.static_shapes);
+  warn_of("machine.autotune", started.autotune, config_.autotune);
   saved.threads = state_.threads;
   saved.device = state_.device;
   state_ = std::move(saved);

@@ -151,7 +151,7 @@ std::optional<ValidationReport> Trainer::validate() {
     report_->tell(data_.samples(unwatched, *model_, drawn), state_.step);
   report->improved = !state_.best.known || report->metric < state_.best.value;
   if (report->improved) {
-    save_model(*context_, folder_.best(), *model_, data_.tokenizers, config_);
+    model_files::save_model(*context_, folder_.best(), *model_, data_.tokenizers, to_toml(config_));
     state_.best = {true, report->metric, state_.step, 0};
   }
   return report;

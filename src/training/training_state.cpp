@@ -1,8 +1,6 @@
 #include "training/training_state.h"
 
-#include <nlohmann/json.hpp>
-
-#include "base/check.h"
+#include "io/json_text.h"
 
 namespace sluice::training {
 namespace {
@@ -32,22 +30,6 @@ void visit_keys(State& state, Visit&& visit) {
   visit("device", state.device);
 }
 
-template <typename Read>
-void read_json(std::string_view text, std::string_view origin, Read&& read) {
-  try {
-    ordered_json json = ordered_json::parse(text);
-    read([&](const char* key, auto& value) {
-      json.at(key).get_to(value);
-      json.erase(key);
-    });
-    if (!json.empty()) {
-      base::fail(ErrorCode::kFormat, "'{}': unknown key '{}'", origin, json.begin().key());
-    }
-  } catch (const nlohmann::json::exception& error) {
-    base::fail(ErrorCode::kFormat, "'{}': its JSON text is damaged: {}", origin, error.what());
-  }
-}
-
 }  // namespace
 
 std::string to_json(const TrainingState& state) {
@@ -58,26 +40,8 @@ std::string to_json(const TrainingState& state) {
 
 TrainingState parse_training_state(std::string_view json, std::string_view origin) {
   TrainingState state;
-  read_json(json, origin, [&](auto&& visit) { visit_keys(state, visit); });
+  io::read_json(json, origin, [&](auto&& visit) { visit_keys(state, visit); });
   return state;
-}
-
-std::string to_json(const ModelText& text) {
-  ordered_json json;
-  json["architecture"] = ordered_json::parse(text.architecture);
-  json["run"] = text.run;
-  return json.dump();
-}
-
-ModelText parse_model_text(std::string_view json, std::string_view origin) {
-  ModelText text;
-  ordered_json architecture;
-  read_json(json, origin, [&](auto&& visit) {
-    visit("architecture", architecture);
-    visit("run", text.run);
-  });
-  text.architecture = architecture.dump();
-  return text;
 }
 
 }  // namespace sluice::training

@@ -45,13 +45,4 @@ std::string to_json(const TrainingState& state);
 /// Throws ErrorCode::kFormat, naming `origin`, if a key lacks, has another type or is not known.
 TrainingState parse_training_state(std::string_view json, std::string_view origin);
 
-/// The text of model.safetensors: architecture (Model::configuration) and the run's
-/// configuration (TOML).
-struct ModelText {
-  std::string architecture;
-  std::string run;
-};
-std::string to_json(const ModelText& text);
-ModelText parse_model_text(std::string_view json, std::string_view origin);
-
 }  // namespace sluice::training

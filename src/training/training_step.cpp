@@ -38,7 +38,7 @@ StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> 
 
 Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
                                const StepNumbers& numbers) {
-  models::TrainingPlan& plan = plans_.plan(context, extent_of(batch), true);
+  models::TrainingPlan& plan = plans_.plan(context, model_files::extent_of(batch), true);
   const UploadedStep uploaded = upload(context, batch, numbers);
   queue(context, uploaded.batch.extent, true, [&] {
     zero_gradients(context);
@@ -56,7 +56,7 @@ Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data
   context.zero(sums_);
   UploadedStep uploaded;
   for (const data::Batch& batch : batches) {
-    models::TrainingPlan& plan = plans_.plan(context, extent_of(batch), true);
+    models::TrainingPlan& plan = plans_.plan(context, model_files::extent_of(batch), true);
     uploaded = upload(context, batch, numbers);
     queue(context, uploaded.batch.extent, false,
           [&] { forward_backward(context, plan, uploaded); });
@@ -68,7 +68,7 @@ Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data
 
 UploadedStep TrainingStep::upload(const Context& context, const data::Batch& batch,
                                   const StepNumbers& numbers) {
-  const models::Extent extent = extent_of(batch);
+  const models::Extent extent = model_files::extent_of(batch);
   return upload_.upload(context, batch,
                         options_.static_shapes ? PlanCache::capacity_of(extent) : extent, numbers);
 }

@@ -5,15 +5,20 @@
 #include <span>
 
 #include "data/batches.h"
+#include "model_files/batch_upload.h"
+#include "model_files/plan_cache.h"
 #include "models/model.h"
 #include "runtime/graph_cache.h"
-#include "training/batch_upload.h"
 #include "training/optimizer.h"
-#include "training/plan_cache.h"
 #include "training/scheduled_sampling.h"
 #include "training/step_log.h"
 
 namespace sluice::training {
+
+using model_files::BatchUpload;
+using model_files::PlanCache;
+using model_files::StepNumbers;
+using model_files::UploadedStep;
 
 /// Training steps of a model: each clears the gradients, brings a batch to the device and runs
 /// forward and backward, or several batches one after another, and lets the optimiser step. Nothing

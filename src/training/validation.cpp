@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/loss/loss.h"
-#include "training/batch_upload.h"
+#include "model_files/batch_upload.h"
 
 namespace sluice::training {
 
@@ -34,16 +34,16 @@ std::vector<Measured> measure(std::span<const ValidationMetric> metrics,
 }
 
 /// kernels::loss::Sum of them.
-std::vector<double> evaluate(const Context& context, const PlanCache& plans,
+std::vector<double> evaluate(const Context& context, const model_files::PlanCache& plans,
                              models::TrainingPlan& plan, const models::Batch& batch) {
   return context.download<double>(plan.evaluate(context, plans.arena(), batch, {}));
 }
 
 }  // namespace
 
-double mean_loss(const Context& context, PlanCache& plans, const data::Examples& examples,
-                 std::span<const std::int64_t> rows) {
-  BatchUpload upload;
+double mean_loss(const Context& context, model_files::PlanCache& plans,
+                 const data::Examples& examples, std::span<const std::int64_t> rows) {
+  model_files::BatchUpload upload;
   const models::Batch batch = upload.upload(context, examples.assemble(rows));
   models::TrainingPlan& plan = plans.uncounted_plan(context, batch.extent);
   const std::vector<double> sums = evaluate(context, plans, plan, batch);
@@ -73,11 +73,11 @@ bool Validation::scores_answers() const {
 }
 
 std::optional<ValidationReport> Validation::run(const Context& context, const models::Model& model,
-                                                PlanCache& plans, std::int64_t step,
+                                                model_files::PlanCache& plans, std::int64_t step,
                                                 const std::atomic<bool>* stop,
                                                 const base::Watch& watch) const {
   const std::unique_ptr<AnswerScorer> scorer = scores_answers() ? data_->scorer() : nullptr;
-  BatchUpload upload;
+  model_files::BatchUpload upload;
   std::array<double, loss::kSums> total{};
   base::WatchedItems watched(watch, "validating", std::ssize(batches_));
   for (const data::BatchRows& rows : batches_) {

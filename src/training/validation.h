@@ -8,7 +8,7 @@
 
 #include "base/watch.h"
 #include "data/batches.h"
-#include "training/plan_cache.h"
+#include "model_files/plan_cache.h"
 #include "training/task.h"
 #include "training/train_data.h"
 #include "training/validation_report.h"
@@ -17,8 +17,8 @@ namespace sluice::training {
 
 /// The loss of a target (kernels::loss::kNll) in the mean over these examples, without dropout, by
 /// an uncounted plan. Waits for the device.
-double mean_loss(const Context& context, PlanCache& plans, const data::Examples& examples,
-                 std::span<const std::int64_t> rows);
+double mean_loss(const Context& context, model_files::PlanCache& plans,
+                 const data::Examples& examples, std::span<const std::int64_t> rows);
 
 /// Measures a model on examples that it isn't trained on.
 class Validation {
@@ -33,7 +33,7 @@ class Validation {
   /// `watch` is told how it gets on. Waits for the device. Throws ErrorCode::kNumeric for a loss
   /// that is not finite.
   std::optional<ValidationReport> run(const Context& context, const models::Model& model,
-                                      PlanCache& plans, std::int64_t step,
+                                      model_files::PlanCache& plans, std::int64_t step,
                                       const std::atomic<bool>* stop,
                                       const base::Watch& watch = {}) const;
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "data/npy.h"
 #include "end_to_end/workplace.h"
+#include "io/npy.h"
 #include "sluice/language_model.h"
 #include "unit/support/npy_file.h"
 #include "unit/support/zip_file.h"

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "data/npy.h"
 #include "end_to_end/workplace.h"
+#include "io/npy.h"
 #include "unit/support/npy_file.h"
 #include "unit/support/zip_file.h"
 
@@ -74,7 +74,7 @@ class Run : public ::testing::Test {
     place_.write("classes.npz", sluice::testing::zip_file(classes));
   }
 
-  data::NpyArray answers(const std::string& name) const { return data::read_npy(place_ / name); }
+  io::NpyArray answers(const std::string& name) const { return io::read_npy(place_ / name); }
 
   Workplace place_;
 };
@@ -87,7 +87,7 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
   const Sequence s = sequence(30, 999);
   place_.write("in.npy", npy_file({30, 2}, s.frames));
   ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
-  const data::NpyArray out = answers("out.npy");
+  const io::NpyArray out = answers("out.npy");
   EXPECT_EQ(out.shape, (std::vector<std::int64_t>{30, 1}));
   double error = 0, size = 0;
   for (std::size_t i = 0; i < out.floats.size(); ++i) {
@@ -98,7 +98,7 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
 
   // In parts the answers are the same, but for the order of sums.
   ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "parts.npy", "--part", "7"}).code, 0);
-  const data::NpyArray parts = answers("parts.npy");
+  const io::NpyArray parts = answers("parts.npy");
   ASSERT_EQ(parts.shape, out.shape);
   for (std::size_t i = 0; i < out.floats.size(); ++i) {
     EXPECT_NEAR(parts.floats[i], out.floats[i], 1e-5);
@@ -122,7 +122,7 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
   place_.write("in/a.npy", npy_file({30, 2}, s.frames));
   place_.write("in/b.npy", npy_file({0, 2}, std::vector<float>{}));
   ASSERT_EQ(place_.sluice({"run", "run/best", "in", "out"}).code, 0);
-  const data::NpyArray of_folder = answers("out/a.npy");
+  const io::NpyArray of_folder = answers("out/a.npy");
   ASSERT_EQ(of_folder.floats.size(), out.floats.size());
   for (std::size_t i = 0; i < out.floats.size(); ++i) {
     EXPECT_NEAR(of_folder.floats[i], out.floats[i], 1e-6);
@@ -211,7 +211,7 @@ TEST_F(Run, LearnsClassesOfFrames) {
   const Sequence s = sequence(30, 77);
   place_.write("in.npy", npy_file({30, 2}, s.frames));
   ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
-  const data::NpyArray out = answers("out.npy");
+  const io::NpyArray out = answers("out.npy");
   ASSERT_EQ(out.shape, (std::vector<std::int64_t>{30, 2}));
   int right = 0;
   for (std::size_t t = 0; t < 30; ++t) {
@@ -252,7 +252,7 @@ TEST_F(Run, IsMeasuredOnTargets) {
   std::size_t frames = 0;
   for (int i = 0; i < kSequences; ++i) {
     const Sequence s = sequence(5 + i % 7, static_cast<unsigned>(i));
-    const data::NpyArray out = answers("out/s" + std::to_string(i) + ".npy");
+    const io::NpyArray out = answers("out/s" + std::to_string(i) + ".npy");
     for (std::size_t t = 0; t < s.targets.size(); ++t, ++frames) {
       error += std::pow(static_cast<double>(out.floats[t]) - s.targets[t], 2);
     }
@@ -293,7 +293,7 @@ TEST_F(Run, IsMeasuredOnTargets) {
   double right = 0;
   for (int i = 0; i < kSequences; ++i) {
     const Sequence s = sequence(5 + i % 7, static_cast<unsigned>(i));
-    const data::NpyArray out = answers("said/s" + std::to_string(i) + ".npy");
+    const io::NpyArray out = answers("said/s" + std::to_string(i) + ".npy");
     for (std::size_t t = 0; t < s.classes.size(); ++t) {
       right += (out.floats[2 * t + 1] > out.floats[2 * t]) == (s.classes[t] == 1) ? 1 : 0;
     }

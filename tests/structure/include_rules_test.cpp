@@ -83,9 +83,27 @@ TEST_F(PlantedTree, NothingBelowTrainingSeesDistributed) {
             "distributed\n");
 }
 
-TEST_F(PlantedTree, DataSeesOnlyBase) {
-  plant("src/data/reader.h", "#include \"base/check.h\"\n#include \"runtime/device.h\"\n");
+TEST_F(PlantedTree, DataSeesFilesAndNoDevice) {
+  plant("src/io/npy.h", "#include \"base/check.h\"\n");
+  plant("src/data/reader.h", "#include \"io/npy.h\"\n#include \"runtime/device.h\"\n");
   EXPECT_EQ(check(), "src/data/reader.h:2: runtime/device.h: data must not see runtime\n");
+}
+
+TEST_F(PlantedTree, ModelsAreOpenedWithoutTraining) {
+  plant("src/training/loop.h", "#include \"model_files/loaded_model.h\"\n");
+  plant("src/serving/session.h", "#include \"model_files/loaded_model.h\"\n");
+  plant("src/interchange/onnx.h", "#include \"model_files/loaded_model.h\"\n");
+  plant("src/model_files/loaded_model.h", "");
+  plant("src/api/model.cpp",
+        "#include \"interchange/onnx.h\"\n#include \"serving/session.h\"\n"
+        "#include \"model_files/loaded_model.h\"\n");
+  plant("bench/serve.h", "#include \"serving/session.h\"\n");
+  EXPECT_EQ(check(), "");
+  plant("src/serving/batch.h", "#include \"training/loop.h\"\n");
+  plant("src/model_files/kind.h", "#include \"training/loop.h\"\n");
+  EXPECT_EQ(check(),
+            "src/model_files/kind.h:1: training/loop.h: model_files must not see training\n"
+            "src/serving/batch.h:1: training/loop.h: serving must not see training\n");
 }
 
 TEST_F(PlantedTree, LeavesDoNotKnowEachOther) {

@@ -165,8 +165,10 @@ TEST_F(FramesTest, ReadersGiveTheSameInPieces) {
   folder_.write("c.npy", floats({0, 7, 2}, {}));
   folder_.write("d.npy", floats({2, 1, 2}, {5, 6, 7, 8}));
   FrameSequences all;
-  for_each_array(folder_.path(), [&](const std::string& where, const std::string&,
-                                     const NpyArray& array) { add_sequences(where, array, all); });
+  for_each_array(folder_.path(),
+                 [&](const std::string& where, const std::string&, const io::NpyArray& array) {
+                   add_sequences(where, array, all);
+                 });
   const std::vector<std::string> keys{
       "a", "b sequence 0", "b sequence 1", "b sequence 2", "d sequence 0", "d sequence 1"};
   FrameReader reader(folder_.path());

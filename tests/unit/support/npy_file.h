@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "data/npy.h"
+#include "io/npy.h"
 
 namespace sluice::testing {
 
 /// The bytes of a .npy file.
 inline std::string npy_file(const std::vector<std::int64_t>& shape,
                             const std::vector<float>& numbers) {
-  std::string bytes = data::npy_header(shape);
+  std::string bytes = io::npy_header(shape);
   const std::size_t at = bytes.size();
   bytes.resize(at + numbers.size() * sizeof(float));
   std::memcpy(bytes.data() + at, numbers.data(), numbers.size() * sizeof(float));

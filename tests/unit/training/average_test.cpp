@@ -16,7 +16,7 @@ class AverageTest : public testing::OnDevice {
                           std::uint64_t data_seed = 1) {
     const TrainData data = reversal_data(config, data_seed);
     const auto model = make_model(context_, config, data);
-    save_model(context_, folder / name, *model, data.tokenizers, config);
+    model_files::save_model(context_, folder / name, *model, data.tokenizers, to_toml(config));
     return get<float>(model->parameters().values());
   }
   std::string refusal(std::initializer_list<const char*> names) {
@@ -42,7 +42,7 @@ TEST_P(AverageTest, IsTheMeanRoundedOnce) {
   }
   paths[1] /= "model.safetensors";
   const LoadedModel mean = average_models(context_, paths);
-  EXPECT_EQ(mean.config.loop.seed, 3);
+  EXPECT_EQ(run_config(mean).loop.seed, 3);
   const std::vector<float> values = get<float>(mean.model->parameters().values());
   ASSERT_EQ(values.size(), weights[0].size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -72,8 +72,8 @@ TEST_P(AverageTest, RefusesWhatIsNotAlike) {
     }
   }
   const TrainData data = make_train_data(config_, text);
-  save_model(context_, folder / "b", *make_model(context_, config_, data), data.tokenizers,
-             config_);
+  model_files::save_model(context_, folder / "b", *make_model(context_, config_, data),
+                          data.tokenizers, to_toml(config_));
   const std::string vocabularies = refusal({"a", "b"});
   EXPECT_NE(vocabularies.find("their target vocabularies differ"), std::string::npos)
       << vocabularies;

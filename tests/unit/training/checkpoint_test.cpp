@@ -63,13 +63,13 @@ struct CheckpointTest : ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(CheckpointTest, ModelReadsBackOnEitherDevice) {
-  save_model(context, folder / "m", *model, tokenizers, config);
+  model_files::save_model(context, folder / "m", *model, tokenizers, to_toml(config));
   const auto cpu = runtime::open_device("cpu");
   const Context cpu_context(*cpu);
   for (const auto& path : {folder / "m", folder / "m" / "model.safetensors"}) {
-    const LoadedModel loaded = load_model(cpu_context, path);
+    const LoadedModel loaded = model_files::load_model(cpu_context, path);
     EXPECT_FALSE(loaded.model->parameters().has_gradients());
-    EXPECT_EQ(to_toml(loaded.config), to_toml(config));
+    EXPECT_EQ(loaded.run, to_toml(config));
     EXPECT_EQ(loaded.tokenizers.target->serialize(), tokenizers.target->serialize());
     for (layers::ParameterId id = 0; id < model->parameters().specs().size(); ++id) {
       EXPECT_EQ(loaded.model->parameters().download<float>(cpu_context, id),
@@ -79,11 +79,12 @@ TEST_P(CheckpointTest, ModelReadsBackOnEitherDevice) {
 }
 
 TEST_P(CheckpointTest, RefusesWhatDoesNotFit) {
-  save_model(context, folder / "m", *model, tokenizers, config);
+  model_files::save_model(context, folder / "m", *model, tokenizers, to_toml(config));
   const io::Container good = io::read_model(folder / "m");
   const auto refuse = [&](const io::Container& bad, std::string_view named) {
     io::write_model(folder / "bad.safetensors", bad);
-    const Error error = testing::error_of([&] { load_model(context, folder / "bad.safetensors"); });
+    const Error error =
+        testing::error_of([&] { model_files::load_model(context, folder / "bad.safetensors"); });
     EXPECT_EQ(error.code(), ErrorCode::kFormat);
     EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("bad.safetensors"), std::string::npos) << error.what();
@@ -137,7 +138,7 @@ TEST_P(CheckpointTest, RefusesWhatDoesNotFit) {
   refuse(bad, "is a model of kind 'tree'; this program knows seq2seq");
   bad.text.replace(bad.text.find("\"model\":\"tree\""), 14, "\"model\":4");
   refuse(bad, "says no kind of model");
-  EXPECT_EQ(testing::error_of([&] { load_model(context, folder / "none"); }).code(),
+  EXPECT_EQ(testing::error_of([&] { model_files::load_model(context, folder / "none"); }).code(),
             ErrorCode::kNotFound);
 }
 

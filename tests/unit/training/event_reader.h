@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "training/crc32c.h"
+#include "io/crc32c.h"
 
 /// A reader of TensorBoard's event files for tests, which shares nothing but the checksum with what
 /// writes them.
@@ -88,11 +88,11 @@ inline std::vector<Message> read_events(const std::filesystem::path& path) {
   std::vector<Message> events;
   while (!left.empty()) {
     const std::string_view length = Message::take(left, 8);
-    EXPECT_EQ(unmasked(Message::take(left, 4)), crc32c(length));
+    EXPECT_EQ(unmasked(Message::take(left, 4)), io::crc32c(length));
     std::uint64_t size = 0;
     std::memcpy(&size, length.data(), 8);
     const std::string_view payload = Message::take(left, size);
-    EXPECT_EQ(unmasked(Message::take(left, 4)), crc32c(payload));
+    EXPECT_EQ(unmasked(Message::take(left, 4)), io::crc32c(payload));
     events.emplace_back(payload);
   }
   return events;

@@ -146,10 +146,11 @@ TEST_P(InitialWeights, AreSetOnceAndResumeExactly) {
   start(config).run();
   EXPECT_EQ(outcome_of(folder_ / "cut"), whole);
   // Nor does it forget.
-  EXPECT_EQ(load_model(context_, folder_ / "cut" / "last").config.initial.only, "encoder.*");
+  EXPECT_EQ(run_config(model_files::load_model(context_, folder_ / "cut" / "last")).initial.only,
+            "encoder.*");
 
   config.initial.from = "other";
-  const Tokenizers tokenizers = load_tokenizers(folder_ / "cut" / "last");
+  const Tokenizers tokenizers = model_files::load_tokenizers(folder_ / "cut" / "last");
   const Error error = testing::error_of([&] {
     Trainer(context_, config, make_train_data(config, reversal_text(), &tokenizers),
             Start::kResume);

@@ -125,15 +125,15 @@ TEST_P(LanguageModelRun, ValidatesRunningText) {
   TrainConfig config = config_of(folder.path() / "run", 5);
   config.loop.max_rows = 1;  // one stretch, so how it is cut into batches changes nothing
   train(context_, config, Start::kFresh);
-  const LoadedModel loaded = load_model(context_, folder.path() / "run" / "best");
+  const LoadedModel loaded = model_files::load_model(context_, folder.path() / "run" / "best");
   const auto loss_with = [&](std::int64_t bptt) {
     TrainConfig cut = config;
     cut.loop.bptt = bptt;
     cut.loop.max_tokens = 100000;
     const TrainData data = make_language_model_data(cut, counting());
-    loaded.task->prepare_training(context_, cut, data, *loaded.model);
-    PlanCache plans(*loaded.model);
-    const Validation validation(data, {}, *loaded.task, "loss");
+    task_of(loaded).prepare_training(context_, cut, data, *loaded.model);
+    model_files::PlanCache plans(*loaded.model);
+    const Validation validation(data, {}, task_of(loaded), "loss");
     return validation.run(context_, *loaded.model, plans, 1, nullptr)->loss;
   };
   const double whole = loss_with(100000);

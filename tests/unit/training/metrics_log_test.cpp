@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "io/crc32c.h"
 #include "io/png.h"
-#include "training/crc32c.h"
 #include "training/histogram.h"
 #include "unit/support/png_reader.h"
 #include "unit/support/temporary_folder.h"
@@ -21,9 +21,9 @@ namespace sluice::training {
 namespace {
 
 TEST(Crc32c, KnownValues) {
-  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
-  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(io::crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(io::crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
+  EXPECT_EQ(io::crc32c(std::string(32, '\xff')), 0x62A8AB43u);
 }
 
 TEST(MetricsLog, RecordsReadBack) {

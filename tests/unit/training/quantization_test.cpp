@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "training/stored_weights.h"
+#include "model_files/stored_weights.h"
 #include "training/validation.h"
 #include "unit/support/on_device.h"
 #include "unit/support/temporary_folder.h"
@@ -26,12 +26,12 @@ class Quantization : public testing::OnDevice {
 
   LoadedModel train() {
     Trainer(context_, config_, reversal_data(config_), Start::kFresh).run({});
-    return load_model(context_, folder_ / "run" / "last");
+    return model_files::load_model(context_, folder_ / "run" / "last");
   }
 
   double loss(const Context& context, const LoadedModel& loaded) {
-    const Validation validation(data_, {.max_tokens = 200}, *loaded.task, "loss");
-    PlanCache plans(*loaded.model);
+    const Validation validation(data_, {.max_tokens = 200}, task_of(loaded), "loss");
+    model_files::PlanCache plans(*loaded.model);
     return validation.run(context, *loaded.model, plans, 0, nullptr)->loss;
   }
 
@@ -52,7 +52,7 @@ TEST_P(Quantization, KeepsWhatWasLearned) {
   ASSERT_EQ(clips.size(), loaded.model->parameters().specs().size());
 
   const io::Container container = quantized_container(context_, loaded, io::DType::kInt8, clips);
-  const LoadedModel quantized = load_model(narrow_, container);
+  const LoadedModel quantized = model_files::load_model(narrow_, container);
   EXPECT_EQ(quantized.stored, io::DType::kInt8);
   const double before = loss(context_, loaded), after = loss(narrow_, quantized);
   EXPECT_NE(before, after);
@@ -65,8 +65,8 @@ TEST_P(Quantization, KeepsWhatWasLearned) {
                 clips.begin(), clips.end(), [](double clip) { return clip < 1; }));
 
   // In 16 bits, which the CPU widens.
-  const LoadedModel bfloat16 =
-      load_model(context_, quantized_container(context_, loaded, io::DType::kBFloat16));
+  const LoadedModel bfloat16 = model_files::load_model(
+      context_, quantized_container(context_, loaded, io::DType::kBFloat16));
   EXPECT_EQ(bfloat16.stored, io::DType::kBFloat16);
   EXPECT_NEAR(loss(context_, bfloat16), before, 0.01 * before + 1e-3);
 }
@@ -86,7 +86,7 @@ TEST_P(Quantization, StaysNearTheModelRatherThanBetterIt) {
   parameters.upload<float>(context_, output, weights);
   const Calibration calibration = calibrate(narrow_, loaded, *data_.validation);
   EXPECT_EQ(calibration.clips[output], 1) << calibration.before << ' ' << calibration.after;
-  const LoadedModel quantized = load_model(
+  const LoadedModel quantized = model_files::load_model(
       narrow_, quantized_container(context_, loaded, io::DType::kInt8, calibration.clips));
   // No mean of differences is more than the mean of their magnitudes; targets are a few an example.
   EXPECT_LE(std::abs(loss(narrow_, quantized) - loss(context_, loaded)), calibration.after + 1e-6);
@@ -102,10 +102,10 @@ TEST_P(Quantization, OfTheRangeIsWhatPrecisionInt8DoesByItself) {
   const auto& specs = loaded.model->parameters().specs();
   for (layers::ParameterId id = 0; id < specs.size(); ++id) {
     if (!specs[id].name.ends_with("embedding.weight")) continue;
-    const auto values = stored_values(container, specs[id].name, specs[id].shape);
+    const auto values = model_files::stored_values(container, specs[id].name, specs[id].shape);
     loaded.model->parameters().upload<float>(context_, id, values);
   }
-  const LoadedModel quantized = load_model(narrow_, container);
+  const LoadedModel quantized = model_files::load_model(narrow_, container);
   EXPECT_EQ(loss(narrow_, quantized), loss(narrow_, loaded));
   EXPECT_NE(loss(narrow_, quantized), loss(context_, loaded));
 }

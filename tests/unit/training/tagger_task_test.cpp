@@ -83,8 +83,8 @@ TEST_P(TaggerTaskTest, LearnsFromContext) {
 TEST_P(TaggerTaskTest, KeepsWordsAndLabelsWithTheModel) {
   config_.loop.max_epochs = 1;
   train();
-  const LoadedModel loaded = load_model(context_, folder_ / "run" / "best");
-  EXPECT_EQ(loaded.task->kind(), "tagger");
+  const LoadedModel loaded = model_files::load_model(context_, folder_ / "run" / "best");
+  EXPECT_EQ(loaded.kind->name, "tagger");
   EXPECT_EQ(loaded.tokenizers.labels->names(),
             (std::vector<std::string>{"B-loc", "B-per", "I-per", "O"}));
   EXPECT_EQ(loaded.tokenizers.source->size(), 4 + 9);

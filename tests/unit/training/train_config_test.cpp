@@ -164,6 +164,14 @@ TEST(TrainConfig, TellsWhichKeysAKindHasNoUseFor) {
             (std::vector<std::string_view>{"model.decoder_layers", "model.attention"}));
 }
 
+// A model that can be trained can be opened, and the other way round.
+TEST(TrainConfig, EveryKindOfModelHasATask) {
+  std::vector<std::string_view> trained, opened;
+  for (const Task* task : tasks()) trained.push_back(task->kind());
+  for (const model_files::ModelKind& kind : model_files::model_kinds()) opened.push_back(kind.name);
+  EXPECT_EQ(trained, opened);
+}
+
 // A key that no kind names would be refused by none.
 TEST(TrainConfig, EveryKeyOfAKindIsOne) {
   for (const Task* task : tasks()) {

@@ -74,7 +74,7 @@ TEST_P(TrainerTest, LearnsToReverseAndKeepsTheBest) {
   EXPECT_NE(shown.str().find("exact match"), std::string::npos);
 
   // What is kept as best is the model that was measured.
-  const LoadedModel best = load_model(context_, output() / "best");
+  const LoadedModel best = model_files::load_model(context_, output() / "best");
   const data::PairCorpus validation = reversal_pairs(config).validation;
   const auto answers = greedy_answers(context_, dynamic_cast<const models::Seq2Seq&>(*best.model),
                                       validation.source);
@@ -166,11 +166,11 @@ TEST_P(TrainerTest, ValidatesAndKeepsAveragedWeights) {
     TrainHooks hooks;
     hooks.on_validation = [&](const ValidationReport& told) { report = told; };
     train(config, hooks);
-    const LoadedModel last = load_model(context_, output() / "last");
+    const LoadedModel last = model_files::load_model(context_, output() / "last");
     weights.push_back(get<float>(last.model->parameters().values()));
     if (config.loop.max_steps < 4) continue;
     ASSERT_TRUE(report.improved);
-    const LoadedModel best = load_model(context_, output() / "best");
+    const LoadedModel best = model_files::load_model(context_, output() / "best");
     const std::vector<float> average = get<float>(best.model->parameters().values());
     for (std::size_t i = 0; i < average.size(); ++i) {
       const double expected =
@@ -182,7 +182,7 @@ TEST_P(TrainerTest, ValidatesAndKeepsAveragedWeights) {
     // What was measured is what is kept, and not what goes on.
     const TrainData data = reversal_data(config);
     const auto loss_of = [&](const models::Model& model) {
-      PlanCache plans(model);
+      model_files::PlanCache plans(model);
       return Validation(data, {config.loop.max_tokens, config.loop.max_rows, 64}, task_of(config),
                         "loss")
           .run(context_, model, plans, 4, nullptr)
@@ -235,10 +235,10 @@ TEST_P(TrainerTest, ALossFarAboveAGuessStopsTheRunAndSparesTheCheckpoint) {
   EXPECT_NE(std::string(error.what()).find("(it may be "), std::string::npos) << error.what();
   EXPECT_EQ(outcome_of(output()), before);
 
-  const LoadedModel last = load_model(context_, output() / "last");
+  const LoadedModel last = model_files::load_model(context_, output() / "last");
   const TrainData data = reversal_data(config);
-  const Validation validation(data, {config.loop.max_tokens, 64, 1}, *last.task, "loss");
-  PlanCache plans(*last.model);
+  const Validation validation(data, {config.loop.max_tokens, 64, 1}, task_of(last), "loss");
+  model_files::PlanCache plans(*last.model);
   const auto report = validation.run(context_, *last.model, plans, 6, nullptr);
   ASSERT_TRUE(report);
   EXPECT_NEAR(report->loss, validated, 1e-4);
@@ -300,7 +300,8 @@ TEST_P(TrainerTest, TrainsTiedEmbeddingsAndResumesExactly) {
   train(config, hooks);
   EXPECT_LT(reports.back().loss, reports.front().loss);
   const Outcome whole = outcome_of(output());
-  EXPECT_EQ(load_model(context_, output() / "last").config.model.tie_embeddings, "all");
+  EXPECT_EQ(run_config(model_files::load_model(context_, output() / "last")).model.tie_embeddings,
+            "all");
 
   config.output.directory = folder / "cut";
   config.loop.max_steps = 6;

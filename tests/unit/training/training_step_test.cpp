@@ -129,10 +129,11 @@ class TrainingStepTest : public testing::OnDevice {
       for (const data::Batch& batch : some) tokens += batch.target_tokens();
       context_.zero(model->parameters().gradients());
       double loss = 0;
-      BatchUpload upload;
-      UploadedStep uploaded;
+      model_files::BatchUpload upload;
+      model_files::UploadedStep uploaded;
       for (const data::Batch& batch : some) {
-        const models::Extent capacity = PlanCache::capacity_of(extent_of(batch));
+        const models::Extent capacity =
+            model_files::PlanCache::capacity_of(model_files::extent_of(batch));
         runtime::ArenaPlanner planner;
         models::Seq2SeqTraining plan(context_, *model, planner, capacity, true);
         arenas.push_back(std::make_unique<runtime::Arena>(*device_, planner));

@@ -84,7 +84,7 @@ TEST_P(ValidationTest, ScoresTheTextOfTheBestModelsAnswers) {
   const TrainConfig config = config_by("bleu", "run");
   const TrainResult result = train(config);
   const Seq2SeqData data = reversal_pairs(config);
-  const LoadedModel best = load_model(context_, folder / "run" / "best");
+  const LoadedModel best = model_files::load_model(context_, folder / "run" / "best");
   const auto answers = greedy_answers(context_, dynamic_cast<const models::Seq2Seq&>(*best.model),
                                       data.validation.source);
   ASSERT_TRUE(answers.has_value());

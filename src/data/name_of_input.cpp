@@ -1,9 +1,0 @@
-#include "data/name_of_input.h"
-
-namespace sluice::data {
-
-std::string name_of_input(const std::filesystem::path& path) {
-  return path == "-" ? "standard input" : "'" + path.string() + "'";
-}
-
-}  // namespace sluice::data
