@@ -10,8 +10,15 @@ void add_bench_report(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::report::ReportOptions>();
   CLI::App* command = bench.add_subcommand(
       "report", "Join results, ours and those of peers, into one table and a page with plots");
-  command->add_option("FILES", options->files, "What --json wrote, here and in bench/peers/")
-      ->required();
+  const auto pages = std::make_shared<std::vector<std::string>>();
+  const auto check = std::make_shared<bool>(false);
+  command->add_option("FILES", options->files, "What --json wrote, here and in bench/peers/");
+  command->add_option("--join", options->join,
+                      "File for all results together, which FILES may name later");
+  CLI::Option* page = command->add_option(
+      "--page", *pages, "Write the tables of this Markdown page anew; may be repeated");
+  command->add_flag("--check", *check, "Only say whether the tables of --page are those of now")
+      ->needs(page);
   command->add_option("--html", options->html, "File for the page, which needs no other file");
   command->footer(
       "Results of the same name, sizes, dtype, pass and device (and, on the CPU, of the same\n"
@@ -21,8 +28,20 @@ void add_bench_report(CLI::App& bench) {
       "  sluice bench lstm --shapes bench/shapes/named.shapes --device cuda --json own.json\n"
       "  bench/peers/torch_recurrent.py --shapes bench/shapes/named.shapes --device cuda \\\n"
       "    --json torch.json\n"
-      "  sluice bench report own.json torch.json --html report.html");
-  command->callback([options] { sluice::bench::report::run_report(*options, std::cout); });
+      "  sluice bench report own.json torch.json --html report.html\n\n"
+      "A page's table stands between '<!-- table KIND FILE [cell=A,B] [dtype=..] [pass=..]\n"
+      "[name=..] -->' and '<!-- end of table -->', lines of their own. Kinds: ratios (workloads "
+      "by\n"
+      "dtype), means (geometric means of each cell, dtype and pass), peers (the same of each "
+      "peer)\n"
+      "and times (milliseconds and memory). Paths are from the working folder.\n\n"
+      "  sluice bench report own.json torch.json --join all.json\n"
+      "  sluice bench report --page docs/performance.md");
+  command->callback([options, pages, check] {
+    if (options->files.empty() && pages->empty()) throw CLI::RequiredError("FILES or --page PAGE");
+    if (!pages->empty()) sluice::bench::report::run_page_tables(*pages, *check, std::cout);
+    if (!options->files.empty()) sluice::bench::report::run_report(*options, std::cout);
+  });
 }
 
 }  // namespace sluice::app

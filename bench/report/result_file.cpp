@@ -1,8 +1,10 @@
 #include "bench/report/result_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +16,7 @@ namespace sluice::bench::report {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::size_t kLongestText = 200;
@@ -39,6 +42,17 @@ class Entry {
     });
     if (!printable || found.empty() || found.size() > kLongestText) {
       fail(key, "a printable text of 1 to 200 bytes");
+    }
+    return found;
+  }
+  /// Texts by name; none if the key is absent.
+  std::vector<std::pair<std::string, std::string>> texts(const char* key) const {
+    std::vector<std::pair<std::string, std::string>> found;
+    if (!has(key)) return found;
+    if (!object_[key].is_object()) fail(key, "an object of texts");
+    const Entry inner(object_[key], fmt::format("{}: {}", place_, key));
+    for (const auto& [name, value] : object_[key].items()) {
+      found.emplace_back(name, inner.text(name.c_str()));
     }
     return found;
   }
@@ -185,6 +199,15 @@ Workload workload_of(const Entry& entry) {
   return workload;
 }
 
+std::string software_of(const Entry& entry) {
+  if (entry.has("library")) return entry.text("library");
+  std::string text = entry.has("driver") ? "driver " + entry.text("driver") : "";
+  for (const auto& [library, version] : entry.texts("libraries")) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", library, version);
+  }
+  return text;
+}
+
 Measurement measurement_of(const Entry& entry, const std::string& origin) {
   Measurement measurement;
   measurement.workload = workload_of(entry);
@@ -193,13 +216,43 @@ Measurement measurement_of(const Entry& entry, const std::string& origin) {
   measurement.is_default = entry.flag("default");
   measurement.milliseconds = entry.positive("milliseconds");
   if (entry.has("commit")) measurement.commit = entry.text("commit");
+  measurement.software = software_of(entry);
+  if (entry.has("peak_bytes")) measurement.peak_bytes = entry.positive("peak_bytes");
   measurement.file = origin;
   return measurement;
 }
 
-json parse(std::string_view text, const std::string& origin) {
+/// What a group states once.
+constexpr std::array<std::string_view, 10> kOfMachine{
+    "device", "device_model", "threads",      "cpu",       "commit",
+    "driver", "driver_cuda",  "cuda_runtime", "libraries", "library"};
+
+/// visit(object, where it stands) for each result, with what its group states.
+template <typename Json, typename Visit>
+void for_each_result(const Json& list, const std::string& origin, const Visit& visit) {
+  std::size_t number = 0;
+  const auto place = [&] { return fmt::format("{}: result {}", origin, ++number); };
+  for (const Json& object : list) {
+    if (!object.is_object() || !object.contains("common") || !object.contains("results")) {
+      visit(object, place());
+      continue;
+    }
+    if (!object["common"].is_object() || !object["results"].is_array()) {
+      base::fail(ErrorCode::kFormat, "{} holds a group that is no common object with results",
+                 origin);
+    }
+    for (const Json& result : object["results"]) {
+      Json whole = result;
+      if (whole.is_object()) whole.update(object["common"]);
+      visit(whole, place());
+    }
+  }
+}
+
+template <typename Json = json>
+Json parse(std::string_view text, const std::string& origin) {
   try {
-    return json::parse(text);
+    return Json::parse(text);
   } catch (const json::parse_error& error) {
     const std::string_view before = text.substr(0, error.byte == 0 ? 0 : error.byte - 1);
     base::fail(ErrorCode::kFormat, "{}:{}: this is not JSON; a results file is what --json writes",
@@ -218,11 +271,33 @@ std::vector<Measurement> parse_results(std::string_view text, const std::string&
                "{} holds no list of results; a results file is what --json writes", origin);
   }
   std::vector<Measurement> measurements;
-  for (const json& object : list) {
-    const Entry entry(object, fmt::format("{}: result {}", origin, measurements.size() + 1));
-    measurements.push_back(measurement_of(entry, origin));
-  }
+  for_each_result(list, origin, [&](const json& object, const std::string& place) {
+    measurements.push_back(measurement_of(Entry(object, place), origin));
+  });
   return measurements;
+}
+
+std::string join_results(const std::vector<std::string>& files) {
+  std::vector<std::pair<ordered_json, std::vector<std::string>>> groups;
+  for (const std::string& file : files) {
+    const ordered_json list = parse<ordered_json>(io::read_file(file, kMostBytes), file);
+    for_each_result(list, file, [&](const ordered_json& object, const std::string& place) {
+      measurement_of(Entry(json::parse(object.dump()), place), file);
+      ordered_json common = ordered_json::object(), own = ordered_json::object();
+      for (const auto& [key, value] : object.items()) {
+        (std::ranges::find(kOfMachine, key) != kOfMachine.end() ? common : own)[key] = value;
+      }
+      auto group = std::ranges::find(groups, common, &decltype(groups)::value_type::first);
+      if (group == groups.end()) group = groups.emplace(group, common, std::vector<std::string>());
+      group->second.push_back("  " + own.dump());
+    });
+  }
+  std::vector<std::string> texts;
+  for (const auto& [common, results] : groups) {
+    texts.push_back(fmt::format("{{\"common\": {},\n \"results\": [\n{}\n ]}}", common.dump(),
+                                fmt::join(results, ",\n")));
+  }
+  return fmt::format("[\n{}\n]\n", fmt::join(texts, ",\n"));
 }
 
 std::vector<Measurement> read_results(const std::filesystem::path& path) {

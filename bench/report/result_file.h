@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,14 +30,22 @@ struct Measurement {
   bool peer = false;
   bool is_default = false;  ///< what "auto" picks
   double milliseconds = 0;
-  std::string commit;  ///< empty: not said
-  std::string file;    ///< where it stands, for errors
+  std::string commit;                ///< empty: not said
+  std::string software;              ///< driver and libraries; empty: not said
+  std::optional<double> peak_bytes;  ///< of the device
+  std::string file;                  ///< where it stands, for errors
 };
 
-/// Reads a JSON list as `sluice bench` and bench/peers write it. Throws Error naming file, entry
-/// and key for whatever does not fit.
+/// Reads a JSON list as `sluice bench` and bench/peers write it, or a list of groups
+/// {"common": {…}, "results": […]} as join_results writes it. Throws Error naming file, entry and
+/// key for whatever does not fit.
 std::vector<Measurement> read_results(const std::filesystem::path& path);
 /// The same, of a text that `origin` names in errors.
 std::vector<Measurement> parse_results(std::string_view text, const std::string& origin);
+
+/// All that results files hold as the text of one: results of the same machine, libraries and
+/// commit are a group, which states these once; a result is a line. Throws Error as read_results
+/// does.
+std::string join_results(const std::vector<std::string>& files);
 
 }  // namespace sluice::bench::report
