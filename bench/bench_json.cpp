@@ -51,6 +51,7 @@ std::string to_json(const std::vector<BenchResult>& results) {
     row["gemm_gflops"] = number(result.gemm_gflops);
     row["share_of_gemm"] = number(result.share_of_gemm());
     row["error"] = number(result.error);
+    if (result.error) row["error_against"] = result.error_against;
     row["speedup_over_peer"] = number(result.speedup_over_peer);
     if (machine_of != shape.device) {
       machine = ordered_json::object();

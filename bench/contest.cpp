@@ -1,6 +1,7 @@
 #include "bench/contest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <sstream>
 
@@ -14,9 +15,8 @@ namespace recurrent = kernels::recurrent;
 
 namespace {
 
-// Above this the oracle takes longer than most people wait.
-constexpr double kOracleFlops = 60e9;
 constexpr profiling::StepRange kProfiledTurns{1, 3};
+constexpr std::int64_t kShortSteps = 32;
 
 std::vector<std::string> split_names(const std::string& names) {
   std::vector<std::string> list;
@@ -88,16 +88,16 @@ Contest::Contest(const RecurrentBenchOptions& options, const BenchShape& shape, 
       device_(runtime::open_device(shape.device)),
       context_(make_context(*device_, shape)),
       data_(drawn(context_, shape, pass)),
-      tensors_(context_, shape, data_, pass) {
+      tensors_(context_, shape, data_, pass, options.most_copies) {
   // Then it does so only where a tool watches, which is to see the timed turns.
   if (!options_.profile.is_asked_for()) profile_.attach(context_, kProfiledTurns);
 }
 
 Contest::~Contest() { profile_.detach(); }
 
-bool Contest::checks_error() const {
+bool Contest::asks_oracle() const {
   if (options_.error != ErrorCheck::kAuto) return options_.error == ErrorCheck::kOn;
-  return flops() <= kOracleFlops;
+  return flops() <= options_.oracle_flops;
 }
 
 double Contest::flops() const { return shape_.forward_flops() * (pass_ == Pass::kForward ? 1 : 3); }
@@ -133,6 +133,27 @@ void Contest::enter(std::ostream& out) {
   }
 }
 
+// Milliseconds of a run of the shape's first steps, which tells a hopeless peer before a whole run
+// of it takes seconds.
+double Contest::short_run(const std::string& peer) {
+  BenchShape shape = shape_;
+  shape.time = kShortSteps;
+  if (!short_tensors_) {
+    short_tensors_ = std::make_unique<SharedTensors>(context_, shape, HostData(shape), pass_, 1);
+  }
+  return Runner(context_, shape, pass_, peer, *short_tensors_).run();
+}
+
+/// Of a peer whose run took `milliseconds`.
+std::optional<std::string> Contest::hopeless(double milliseconds) {
+  if (fastest_peer_ && milliseconds > options_.hopeless * *fastest_peer_) {
+    return fmt::format("it takes more than {} times as long as the fastest peer",
+                       options_.hopeless);
+  }
+  fastest_peer_ = std::min(milliseconds, fastest_peer_.value_or(milliseconds));
+  return std::nullopt;
+}
+
 /// Why it can't take part. Some only show when run (lengths, too little memory), which a descriptor
 /// does not tell.
 std::optional<std::string> Contest::enter(const std::string& name) {
@@ -141,8 +162,16 @@ std::optional<std::string> Contest::enter(const std::string& name) {
     if (auto reason = candidate->refuse(descriptor, *device_)) return reason;
   }
   try {
+    const bool weighed = std::isfinite(options_.hopeless) && is_peer(*device_, name);
+    const bool in_short = shape_.time > 2 * kShortSteps;
+    if (weighed && in_short) {
+      if (auto reason = hopeless(short_run(name))) return reason;
+    }
     Runner runner(context_, shape_, pass_, name, tensors_);
-    runner.run();
+    const double milliseconds = runner.run();
+    if (weighed && !in_short) {
+      if (auto reason = hopeless(milliseconds)) return reason;
+    }
     add(std::move(runner));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kOutOfMemory) throw;
@@ -161,13 +190,22 @@ void Contest::add(Runner runner) {
 
 void Contest::take_turns() {
   times_.assign(runners_.size(), {});
-  for (Runner& runner : runners_) warm_up(runner);
+  double spent = 0;
+  for (Runner& runner : runners_) {
+    const double first = runner.run();
+    // A long run warms up enough.
+    if (spent + first < options_.turns_milliseconds / 4) runner.run();
+    spent += first;
+  }
+  spent = 0;
   base::WatchedItems watched = watch("timed turns", options_.repeats * std::ssize(runners_));
   for (std::int64_t turn = 0; turn < options_.repeats; ++turn) {
     for (std::size_t i = 0; i < runners_.size(); ++i) {
       times_[i].push_back(runners_[i].run());
+      spent += times_[i].back();
       watched.one_done();
     }
+    if (turn > 0 && spent > options_.turns_milliseconds) break;
   }
 }
 
@@ -199,7 +237,14 @@ void Contest::profile_turns(const std::vector<std::string>& implementations) {
 std::vector<BenchResult> Contest::run(std::ostream& out) {
   enter(out);
   std::optional<HostResults> expected;
-  if (checks_error() && !runners_.empty()) expected = oracle_results(shape_, data_, pass_);
+  std::string expected_of;
+  if (!runners_.empty() && asks_oracle()) {
+    expected = oracle_results(shape_, data_, pass_);
+    expected_of = "oracle";
+  } else if (!runners_.empty() && !options_.reference.empty()) {
+    expected = float32_results(context_, shape_, data_, pass_, options_.reference);
+    expected_of = options_.reference + " in float32";
+  }
   std::vector<std::optional<double>> errors;
   for (Runner& runner : runners_) {
     errors.push_back(expected ? std::optional(worst_error(runner.results(), *expected))
@@ -229,6 +274,7 @@ std::vector<BenchResult> Contest::run(std::ostream& out) {
     result.milliseconds = median(times_[i]);
     result.gflops = flops() / result.milliseconds * 1e-6;
     result.error = errors[i];
+    if (result.error) result.error_against = expected_of;
     if (has_peer) result.speedup_over_peer = median_ratio(best_peer, times_[i]);
     results.push_back(std::move(result));
   }

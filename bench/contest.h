@@ -31,10 +31,12 @@ class Contest {
   std::optional<std::string> enter(const std::string& name);
   void add(Runner runner);
   void take_turns();
+  std::optional<std::string> hopeless(double milliseconds);
+  double short_run(const std::string& peer);
   base::WatchedItems watch(std::string_view doing, std::int64_t items) const;
   /// Further turns, so that the timed ones are not slowed by being recorded.
   void profile_turns(const std::vector<std::string>& implementations);
-  bool checks_error() const;
+  bool asks_oracle() const;
   double flops() const;
 
   const RecurrentBenchOptions& options_;
@@ -47,6 +49,8 @@ class Contest {
   SharedTensors tensors_;
   std::vector<Runner> runners_;
   std::vector<std::vector<double>> times_;  // [runner][turn]
+  std::unique_ptr<SharedTensors> short_tensors_;
+  std::optional<double> fastest_peer_;
 };
 
 }  // namespace sluice::bench

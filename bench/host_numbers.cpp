@@ -65,8 +65,13 @@ std::vector<double> download(const Context& context, const Tensor& tensor) {
   if (!tensor) return {};
   return base::dispatch_float(tensor.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    std::vector<double> wide;
-    for (const T value : context.download<T>(tensor)) wide.push_back(widen(value));
+    const auto values = context.download<T>(tensor);
+    std::vector<double> wide(values.size());
+    const std::int64_t count = std::ssize(values);
+#pragma omp parallel for schedule(static) if (count > kWorthThreads)
+    for (std::int64_t i = 0; i < count; ++i) {
+      wide[static_cast<std::size_t>(i)] = widen(values[static_cast<std::size_t>(i)]);
+    }
     return wide;
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,9 +26,17 @@ struct RecurrentBenchOptions {
   std::string dtype;                     ///< the same: float32, tf32, bfloat16, …
   std::string passes = "all";            ///< "all", "forward" or "forward+backward"
   std::int64_t repeats = 15;             ///< timed turns; each runs every implementation once
-  ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to 60 GFLOP of the pass
-  std::string json;                      ///< file for the results; empty: none
-  base::Watch watch{};                   ///< told how each shape and pass gets on
+  ErrorCheck error = ErrorCheck::kAuto;  ///< auto: only up to `oracle_flops` of the pass
+  double oracle_flops = 60e9;            ///< above this the oracle takes longer than people wait
+  /// A peer whose float32 results stand in for the oracle's where that isn't asked; empty: none.
+  std::string reference;
+  /// Milliseconds after which the timed turns end early, but not before the second.
+  double turns_milliseconds = std::numeric_limits<double>::infinity();
+  /// A peer that takes more than this many times as long as the fastest so far isn't timed.
+  double hopeless = std::numeric_limits<double>::infinity();
+  std::size_t most_copies = 64;  ///< of inputs and outputs, which runs take by turns
+  std::string json;              ///< file for the results; empty: none
+  base::Watch watch{};           ///< told how each shape and pass gets on
   /// Of further turns of each implementation, after the timed ones; by default three.
   ProfileRequest profile{};
 };
@@ -45,6 +54,7 @@ struct BenchResult {
   /// What the machine reaches in a large product of matrices of the same dtype, in the same run.
   std::optional<double> gemm_gflops;
   std::optional<double> error;  ///< worst_error, if checked
+  std::string error_against;    ///< "oracle", or "NAME in float32"; empty if not checked
   /// Median over the turns of (fastest peer's time / this one's) in the same turn.
   std::optional<double> speedup_over_peer;
 

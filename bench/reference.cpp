@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bench/runner.h"
 #include "oracle/recurrent.h"
 #include "runtime/rng.h"
 
@@ -130,6 +131,21 @@ HostResults oracle_results(const BenchShape& shape, const HostData& data, Pass p
                                  layer.gain_c, layer.shift_c});
   }
   return results;
+}
+
+std::optional<HostResults> float32_results(const runtime::Context& context, const BenchShape& shape,
+                                           const HostData& data, Pass pass, std::string_view name) {
+  BenchShape exact = shape;
+  exact.set_dtype("float32");
+  runtime::Context of_float32(context);
+  of_float32.set_precision({exact.dtype, exact.tf32, exact.int8});
+  try {
+    SharedTensors tensors(of_float32, exact, data, pass, 1);
+    return Runner(of_float32, exact, pass, name, tensors).results();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kOutOfMemory) throw;
+    return std::nullopt;
+  }
 }
 
 double worst_error(const HostResults& results, const HostResults& expected) {

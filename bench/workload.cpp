@@ -163,7 +163,7 @@ std::vector<recurrent::LayerWeights> SharedTensors::Content::make_weights(const 
 }
 
 SharedTensors::SharedTensors(const Context& context, const BenchShape& shape, const HostData& data,
-                             Pass pass)
+                             Pass pass, std::size_t most_copies)
     : content_(std::make_unique<Content>(context, shape)) {
   Content& content = *content_;
   const bool backward = pass == Pass::kForwardBackward;
@@ -177,7 +177,7 @@ SharedTensors::SharedTensors(const Context& context, const BenchShape& shape, co
   }
   const std::size_t most = std::max<std::size_t>(1, (std::size_t{1} << 30) / bytes);
   const std::size_t wanted = 1 + 2 * context.device().cache_bytes() / bytes;
-  while (content.sets.size() < std::min({most, wanted, std::size_t{64}})) {
+  while (content.sets.size() < std::min({most, wanted, most_copies})) {
     content.sets.push_back(content.make_set(data, backward));
   }
 }

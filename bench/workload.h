@@ -42,11 +42,11 @@ struct HostResults {
 
 /// Device memory that the implementations of one shape share: weights, and enough copies of inputs
 /// and outputs that successive runs find none of them in a cache (twice the largest cache, unless
-/// that takes more than 1 GiB).
+/// that takes more than 1 GiB or `most_copies`).
 class SharedTensors {
  public:
   SharedTensors(const runtime::Context& context, const BenchShape& shape, const HostData& data,
-                Pass pass);
+                Pass pass, std::size_t most_copies = 64);
   ~SharedTensors();
   /// Bytes of the device for weights, gradients and one copy of inputs and outputs.
   static std::size_t bytes(const runtime::Context& context, const BenchShape& shape, Pass pass);

@@ -58,6 +58,18 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
                    "Hold results against the double-precision oracle: on, off, or auto, which "
                    "leaves out shapes where that takes minutes")
       ->transform(CLI::CheckedTransformer(checks, CLI::ignore_case));
+  command
+      ->add_option_function<double>(
+          "--oracle-gflop", [options](double gflop) { options->oracle_flops = gflop * 1e9; },
+          "Up to where --error auto asks the oracle")
+      ->default_str("60");
+  command->add_option("--reference", options->reference,
+                      "A peer whose results in float32 stand in for the oracle's above that");
+  command->add_option("--turn-ms", options->turns_milliseconds,
+                      "End the timed turns of a shape when they have taken this long, not before "
+                      "the second");
+  command->add_option("--drop-slower", options->hopeless,
+                      "Don't time a peer that takes more than this many times as long as another");
   command->add_option("--json", options->json, "File for the results");
   add_profile_options(*command, options->profile, kProfiledTurns);
   const std::string example = shapes_of(cell).empty() ? "own.shapes" : shapes_of(cell);
@@ -99,11 +111,13 @@ void add_bench(CLI::App& program) {
   command->footer(
       "  sluice bench lstm --shapes bench/shapes/cpu.shapes --impl auto,onednn --json cpu.json\n"
       "  sluice bench ladder --device cuda\n"
+      "  sluice bench sweep --count 20 --device cpu\n"
       "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
       "  sluice bench report cpu.json --html report.html");
   for (const auto cell : kernels::recurrent::kCellTypes) add_recurrent(*command, cell);
   add_bench_ladder(*command);
   add_bench_table(*command);
+  add_bench_sweep(*command);
   add_bench_train(*command);
   add_bench_beam(*command);
   add_bench_gemm(*command);

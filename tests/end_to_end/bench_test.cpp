@@ -84,6 +84,42 @@ TEST(Bench, PrintsLadderTableAndProducts) {
                      {"unknown library 'blas'", "onednn"});
 }
 
+TEST(Bench, SweepsShapesAndWritesTablesOfPages) {
+  const Workplace place;
+  const auto sweep = [&] {
+    return place.sluice({"bench", "sweep", "--count", "6", "--seed", "9", "--device", "cpu",
+                         "--most-gflop", "0.004", "--dtype", "float32", "--repeats", "2", "--json",
+                         "sweep.json"});
+  };
+  const Outcome first = sweep();
+  ASSERT_EQ(first.code, 0) << first.err;
+  for (const char* said : {"seed 9: 6 shapes on cpu", "s9_6 ", "Slower than the fastest peer: ",
+                           "Errors were held against:", "geometric means"}) {
+    EXPECT_NE(first.out.find(said), std::string::npos) << said << '\n' << first.out;
+  }
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& row : nlohmann::json::parse(place.read("sweep.json"))) {
+      found.push_back(row["name"]);
+    }
+    return found;
+  };
+  const std::vector<std::string> measured = names();
+  EXPECT_GE(measured.size(), 2U);
+  EXPECT_EQ(sweep().code, 0);
+  EXPECT_EQ(names(), measured);
+  EXPECT_EQ(place.sluice({"bench", "report", "sweep.json", "--join", "joined.json"}).code, 0);
+  place.write("page.md", "<!-- table times joined.json -->\n<!-- end of table -->\n");
+  place.expect_error({"bench", "report", "--page", "page.md", "--check"},
+                     {"page.md has tables that are not those of its results"});
+  EXPECT_EQ(place.sluice({"bench", "report", "--page", "page.md"}).code, 0);
+  EXPECT_EQ(place.sluice({"bench", "report", "--page", "page.md", "--check"}).code, 0);
+  EXPECT_NE(place.read("page.md").find("| " + measured.front() + " | float32 |"),
+            std::string::npos);
+  place.expect_error({"bench", "sweep", "--device", "cuda:99"}, {"cuda:99"});
+  place.expect_error({"bench", "sweep", "--device", "cpu", "--peers", "mkl"}, {"no peer 'mkl'"});
+}
+
 TEST(Bench, TrainsASeq2SeqModel) {
   const Workplace place;
   place.write("tiny.shapes",
