@@ -50,7 +50,9 @@ def cpu_model():
 
 
 def commit():
-    """Of the benchmark, as `sluice bench` says it."""
+    """Of the benchmark, as `sluice bench` says it; ./dev headline says it where git can't."""
+    if os.environ.get("SLUICE_COMMIT"):
+        return os.environ["SLUICE_COMMIT"]
     command = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -94,13 +96,14 @@ def argument_parser(description, implementations):
     return parser
 
 
-def read_arguments(parser, implementations):
+def read_arguments(parser, implementations, named=()):
+    """`named`: implementations that "all" leaves out."""
     arguments = parser.parse_args()
     arguments.implementations = (implementations if arguments.impl == "all"
                                  else arguments.impl.split(","))
     for name in arguments.implementations:
-        if name not in implementations:
-            parser.error(f"unknown implementation '{name}'; known are {', '.join(implementations)}")
+        if name not in (*implementations, *named):
+            parser.error(f"unknown implementation '{name}'; known are {', '.join([*implementations, *named])}")
     if arguments.repeats < 1:
         parser.error("--repeats must be at least 1")
     return arguments
@@ -127,11 +130,11 @@ def run_shapes(arguments, shapes, run, row_text):
         sys.exit(f"{arguments.shapes} holds no shape that could run")
 
 
-def parse_arguments(description, implementations):
+def parse_arguments(description, implementations, named=()):
     parser = argument_parser(description, implementations)
     parser.add_argument("--cell", choices=[*GATES, "all"], default="all")
     parser.add_argument("--pass", dest="passes", choices=["all"] + PASSES, default="all")
-    return read_arguments(parser, implementations)
+    return read_arguments(parser, implementations, named)
 
 
 def measure(arguments, contest_of, library, cells=("lstm", "gru")):

@@ -20,6 +20,14 @@ def milliseconds_of(action, on_gpu):
     return begin.elapsed_time(end)
 
 
+def compiled(function):
+    """By torch.compile, recurrent layers and all, for sizes that stay; without CUDA graphs of its own, for
+    callers capture the whole."""
+    torch._dynamo.config.allow_rnn = True  # else its recurrent layers stay out
+    torch.set_float32_matmul_precision("high" if torch.backends.cuda.matmul.allow_tf32 else "highest")
+    return torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs")
+
+
 def name_and_version():
     """Name and version of what runs."""
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None

@@ -10,6 +10,10 @@ same as there; they lie ready in pinned memory, and a round is a step on each. I
                padding, for one graph to serve all batches of a shape. That is other numbers where
                layers run backwards, at the cost of what would be right.
 
+  torch+compile
+               only if --impl names it: forward and backward by torch.compile, on a GPU in graphs as
+               torch+graph; it compiles for minutes
+
 A step clips and runs fused Adam; bfloat16 and float16 are autocast over float32 weights (float16
 without loss scaling). Times are by CUDA events, medians of rounds.
 
@@ -38,6 +42,7 @@ from torch_models.data import Batch, batches_of_epoch, read_ids  # noqa: E402
 from torch_models.training import make_model, make_optimizer  # noqa: E402
 
 IMPLEMENTATIONS = ["torch", "torch+graph"]
+NAMED = ["torch+compile"]
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 TIME_STEP, ROW_STEP = 4, 16
 
@@ -62,6 +67,7 @@ class Training:
         self.on_gpu = self.device.type == "cuda"
         torch.manual_seed(self.options["seed"])
         self.model = make_model(config, examples.vocabularies).to(self.device).train()
+        self.forward = self.model
         self.optimizer = make_optimizer(self.model.parameters(), self.options,
                                         **({"fused": True} if self.on_gpu else {}))
         for group in self.optimizer.param_groups:
@@ -83,7 +89,7 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
         reduced = AUTOCAST.get(self.dtype)
         with torch.autocast(self.device.type, reduced) if reduced else contextlib.nullcontext():
-            loss = self.model(batch, self.options["label_smoothing"])[0] * scale
+            loss = self.forward(batch, self.options["label_smoothing"])[0] * scale
         loss.backward()
         if self.options["clip_norm"] > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options["clip_norm"])
@@ -138,7 +144,10 @@ def run(arguments, path, config, examples, implementation):
     training = Training(arguments, config, examples)
     if training.on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    action = training.captured_round() if implementation == "torch+graph" else training.eager_round
+    if implementation == "torch+compile":
+        training.forward = torch_common.compiled(training.model)
+    graphed = implementation == "torch+graph" or implementation == "torch+compile" and training.on_gpu
+    action = training.captured_round() if graphed else training.eager_round
     times = [torch_common.milliseconds_of(action, training.on_gpu)
              for _ in range(common.WARM_UP + arguments.repeats)][common.WARM_UP:]
     milliseconds, batches = common.median(times), training.batches
@@ -205,7 +214,7 @@ def main():
     parser.add_argument("--impl", default="all", help="all, or some of " + ", ".join(IMPLEMENTATIONS))
     parser.add_argument("--repeats", type=int, default=15, help="timed rounds")
     parser.add_argument("--json", help="file for the results")
-    arguments = common.read_arguments(parser, IMPLEMENTATIONS)
+    arguments = common.read_arguments(parser, IMPLEMENTATIONS, NAMED)
     if len(arguments.config) != len(arguments.ids):
         parser.error("--ids names a folder for each --config")
     if arguments.device.startswith("cuda"):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures torch's nn.LSTM and nn.GRU on the shape files of `sluice bench`, for `sluice bench report`.
 
-Implementations: torch (eager) and, on a GPU, torch+graph (the same captured in a CUDA graph). The
-forward pass is inference; forward+backward gives gradients of x, h0, c0 and all weights. Each turn
+Implementations: torch (eager) and, on a GPU, torch+graph (the same captured in a CUDA graph);
+torch+compile (by torch.compile, on a GPU captured as well), only if --impl names it: it compiles for
+seconds to minutes. The forward pass is inference; forward+backward gives gradients of x, h0, c0 and all weights. Each turn
 takes another copy of inputs and outputs, so that none of them is in a cache. GPU times are by CUDA
 events, medians.
 
@@ -19,6 +20,7 @@ import common
 import torch_common
 
 IMPLEMENTATIONS = ["torch", "torch+graph"]
+NAMED = ["torch+compile"]
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16,
          "float16": torch.float16}
 
@@ -80,7 +82,7 @@ class Contest:
         self.threads = torch.get_num_threads()
         torch.backends.cuda.matmul.allow_tf32 = shape.dtype == "tf32"
         torch.backends.cudnn.allow_tf32 = shape.dtype == "tf32"
-        self.sets = self.graphs = self.module = None
+        self.sets = self.module = None
 
     def prepare(self):
         generator = torch.Generator().manual_seed(self.shape.seed)
@@ -98,13 +100,13 @@ class Contest:
             return common.host_cache_bytes()
         return getattr(torch.cuda.get_device_properties(self.target), "L2_cache_size", 50 << 20)
 
-    def run(self, one):
+    def run(self, one, module):
         state = (one.h0, one.c0) if self.shape.cell == "lstm" else one.h0
         x = one.x
         if one.lengths is not None:
             x = torch.nn.utils.rnn.pack_padded_sequence(x, one.lengths, enforce_sorted=False)
         with torch.set_grad_enabled(self.backward):
-            y, last = self.module(x, state)
+            y, last = module(x, state)
             if one.lengths is not None:
                 y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=self.shape.time)
             gradients = self.differentiate(one, y, last) if self.backward else ()
@@ -121,7 +123,7 @@ class Contest:
         # Plain gradients, not added to .grad: torch's faster way.
         return torch.autograd.grad(outputs, inputs + list(self.module.parameters()), gradients)
 
-    def capture(self):
+    def capture(self, module):
         """A graph for each set; they share what memory is free between runs."""
         if not self.on_gpu:
             raise common.Declined("CUDA graphs are a GPU's")
@@ -131,31 +133,33 @@ class Contest:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # as torch asks for before a capture
             for _ in range(common.WARM_UP):
-                self.run(self.sets[0])
+                self.run(self.sets[0], module)
         torch.cuda.current_stream().wait_stream(side)
         pool = torch.cuda.graph_pool_handle()
-        self.graphs = []
+        graphs = []
         for one in self.sets:
             one.kept = None
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool):
-                self.run(one)
-            self.graphs.append((graph, one.kept))  # eager runs replace kept
+                self.run(one, module)
+            graphs.append((graph, one.kept))  # eager runs replace kept
+        return graphs
 
     def runner(self, implementation):
         try:
             if self.sets is None:
                 self.prepare()
-            if implementation == "torch":
-                actions = [lambda one=one: self.run(one) for one in self.sets]
+            compiles = implementation == "torch+compile"
+            module = torch_common.compiled(self.module) if compiles else self.module
+            if implementation == "torch+graph" or compiles and self.on_gpu:
+                graphs = self.capture(module)
+                actions = [graph.replay for graph, _ in graphs]
             else:
-                self.capture()
-                actions = [graph.replay for graph, _ in self.graphs]
+                actions = [lambda one=one: self.run(one, module) for one in self.sets]
             actions[0]()
             if self.on_gpu:
                 torch.cuda.synchronize()
         except (RuntimeError, NotImplementedError) as error:
-            self.graphs = None
             raise common.Declined(str(error).split("\n")[0]) from None
         turn = [0]
 
@@ -170,7 +174,7 @@ class Contest:
 
 
 def main():
-    arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS)
+    arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS, NAMED)
     try:
         common.measure(arguments, Contest, torch_common.name_and_version(), tuple(KINDS))
     except (OSError, ValueError) as error:

@@ -3,7 +3,8 @@
 
 The model is that of tests/peers/torch_models: nn.LSTM or nn.GRU as the encoder, torch's fused cells in the
 decoder's loop. Implementations: torch (eager) and, on a GPU, torch+graph (the step captured in a
-CUDA graph). A step takes new random tokens to the device and runs forward with dropout, backward,
+CUDA graph); torch+compile (forward and backward by torch.compile, on a GPU captured as well), only if
+--impl names it: it compiles for minutes. A step takes new random tokens to the device and runs forward with dropout, backward,
 clipping to a norm of 5 and fused Adam; bfloat16 and float16 are autocast over float32 weights (float16
 without loss scaling). GPU times are by CUDA events, medians.
 
@@ -29,6 +30,7 @@ from torch_models.data import BOS, EOS  # noqa: E402
 from torch_models.seq2seq import Seq2Seq  # noqa: E402
 
 IMPLEMENTATIONS = ["torch", "torch+graph"]
+NAMED = ["torch+compile"]
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 FIRST_PIECE = 4
 
@@ -119,6 +121,7 @@ class Training:
         self.model.train()
         fused = {"fused": True, "capturable": True} if self.on_gpu else {}
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, **fused)
+        self.forward = self.model
         self.tokens = Tokens(shape, device)
         self.loss = None
 
@@ -126,7 +129,7 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
         reduced = AUTOCAST.get(self.shape.dtype)
         with torch.autocast(self.device.type, reduced) if reduced else contextlib.nullcontext():
-            loss = self.model(self.tokens, 0)[0] / self.tokens.target_tokens
+            loss = self.forward(self.tokens, 0)[0] / self.tokens.target_tokens
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
         self.optimizer.step()
@@ -162,7 +165,10 @@ def run(shape, implementation, repeats):
     training.tokens.upload()
     if training.on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    graph = training.capture() if implementation == "torch+graph" else None
+    if implementation == "torch+compile":
+        training.forward = torch_common.compiled(training.model)
+    graphed = implementation == "torch+graph" or implementation == "torch+compile" and training.on_gpu
+    graph = training.capture() if graphed else None
     action = graph.replay if graph else training.step
     for _ in range(common.WARM_UP):
         training.milliseconds_of(action)
@@ -186,7 +192,7 @@ def run(shape, implementation, repeats):
 
 
 def main():
-    arguments = common.read_arguments(common.argument_parser(__doc__, IMPLEMENTATIONS), IMPLEMENTATIONS)
+    arguments = common.read_arguments(common.argument_parser(__doc__, IMPLEMENTATIONS), IMPLEMENTATIONS, NAMED)
     print(f"{'shape':<16} {'dtype':<9} {torch_common.name_and_version():<30} {'ms':>10} {'pairs/s':>10} "
           f"{'peak MiB':>9} {'loss':>8}")
     try:

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "unit/support/source_path.h"
@@ -49,6 +51,36 @@ TEST(Results, AreFewSmallAndCited) {
   EXPECT_GE(files, 5U) << "are these the results?";
   EXPECT_LE(files, kMostFiles) << "remove what no page needs; the history keeps it";
   EXPECT_LE(bytes, kMostBytes) << "remove what no page needs; the history keeps it";
+}
+
+TEST(Headline, NamesPartsOnceAndFilesThatAreThere) {
+  const fs::path root = testing::source_path("").lexically_normal();
+  std::istringstream lines(content_of(root / "bench/headline.parts"));
+  static const std::regex part(R"(\[(cuda|cpu) ([a-z0-9_]+)\])");
+  static const std::regex file(R"(--(?:shapes|config) (\S+)|peer (\S+))");
+  std::set<std::string> parts;
+  std::string current;
+  std::size_t commands = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    if (std::smatch found; std::regex_match(line, found, part)) {
+      current = found[2];
+      EXPECT_TRUE(parts.insert(current).second) << current << " stands there twice";
+      continue;
+    }
+    ASSERT_FALSE(current.empty()) << line << " belongs to no part";
+    EXPECT_TRUE(line.starts_with("sluice ") || line.starts_with("peer ")) << line;
+    EXPECT_TRUE(line.find("$JSON") != std::string::npos || line.starts_with("sluice data "))
+        << line;
+    for (std::sregex_iterator it(line.begin(), line.end(), file), end; it != end; ++it) {
+      const fs::path path =
+          (*it)[1].matched ? root / (*it)[1].str() : root / "bench/peers" / (*it)[2].str();
+      EXPECT_TRUE(fs::exists(path)) << line;
+    }
+    ++commands;
+  }
+  EXPECT_GE(parts.size(), 10U);
+  EXPECT_GE(commands, parts.size());
 }
 
 }  // namespace
