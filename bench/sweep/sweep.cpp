@@ -288,10 +288,10 @@ std::vector<Outcome> run_sweep(const SweepOptions& options, std::ostream& out) {
   SLUICE_CHECK(options.count >= 1, "count is {}; it must be at least 1", options.count);
   SLUICE_CHECK(options.repeats >= 1, "repeats is {}; it must be at least 1", options.repeats);
   if (!options.json.empty()) require_writable(options.json);
+  Sweep sweep(options);
   const std::uint64_t seed = options.seed.value_or(new_seed());
   out << fmt::format("seed {}: {} shapes on {}\n", seed, options.count, options.device)
       << fmt::format(kRow, "shape", "ms", "Sluice", "ms", "fastest peer", "ratio", "error", "");
-  Sweep sweep(options);
   const auto start = Clock::now();
   std::vector<Outcome> outcomes;
   std::vector<BenchResult> results;
