@@ -117,10 +117,10 @@ class FewRows : public SingleStep {
     d.cell = cell;
     d.layers = draw(1, 2);
     d.directions = draw(1, 2);
-    d.input = 4 * draw(1, 80);
-    d.hidden = 4 * draw(30, 64);
     d.time = 1;
-    d.rows = stack.rows = draw(1, 32);
+    d.rows = stack.rows = draw(0, 1) == 1 ? draw(1, 8) : draw(9, 32);
+    d.input = 4 * draw(1, 80);
+    d.hidden = 4 * draw(30, d.rows <= 8 ? 128 : 64);
     d.training = draw(0, 1) == 1;
     return stack;
   }

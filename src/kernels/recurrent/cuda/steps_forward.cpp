@@ -137,8 +137,8 @@ class DirectionForward : ForwardPlaces {
   void step(std::int64_t s, const Piece& piece) const {
     if (run_.joins_many_rows(layer_)) return step_many_rows(s, piece);
     if (run_.joins_few_rows(layer_)) {
-      return joined_step::queue_few_rows(stream_, run_.engine.descriptor.cell, input_product(),
-                                         state_product(s), cell_args(s, piece));
+      return joined_step::queue_few_rows(stream_, run_.engine.descriptor.cell, is_behind_layer(),
+                                         input_product(), state_product(s), cell_args(s, piece));
     }
     if (fused_) return fused_step(s, piece);
     if (scaled_) return scaled_step(s, piece);
@@ -182,8 +182,11 @@ class DirectionForward : ForwardPlaces {
   /// Whether the layer below has queued nothing but its joined step, nor this one anything yet.
   bool is_behind_layer() const {
     const ForwardArgs& args = run_.args;
-    return layer_ > 0 && run_.lane_of(layer_ - 1, 0) == lane_ && run_.joins_many_rows(layer_ - 1) &&
-           h_first_ && (!sizes_.lstm || c_first_) && (!args.hn || h_last_) && (!args.cn || c_last_);
+    if (layer_ == 0 || sizes_.directions > 1) return false;
+    const bool joined = run_.joins_many_rows(layer_) ? run_.joins_many_rows(layer_ - 1)
+                                                     : run_.joins_few_rows(layer_ - 1);
+    return joined && run_.lane_of(layer_ - 1, 0) == lane_ && h_first_ &&
+           (!sizes_.lstm || c_first_) && (!args.hn || h_last_) && (!args.cn || c_last_);
   }
 
   void fused_step(std::int64_t s, const Piece& piece) const {

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "kernels/recurrent/arguments.h"
 #include "kernels/recurrent/cuda/cell_forward_unit.h"
+#include "kernels/recurrent/cuda/cluster.h"
 #include "kernels/recurrent/cuda/joined_step/few_rows.h"
 #include "kernels/recurrent/cuda/tensor_copy.h"
 
@@ -27,10 +28,10 @@ struct Factors {
 };
 
 /// What a block has in shared memory: of either product its units' weights, gate by gate, and rows
-/// of the left factor in stages.
-constexpr int lines(int gates) { return gates * kUnits + kStages * kRows; }
-constexpr std::int64_t shared_bytes(int gates, std::int64_t depths) {
-  return lines(gates) * depths * static_cast<std::int64_t>(sizeof(float));
+/// of the left factor, in stages if there are more than one holds.
+constexpr std::int64_t shared_bytes(int gates, std::int64_t rows, std::int64_t depths) {
+  const std::int64_t held = rows > kRows ? kStages * kRows : rows;
+  return (gates * kUnits + held) * depths * static_cast<std::int64_t>(sizeof(float));
 }
 
 /// Adds up what each lane has of 2 * kHalf sums; lane i of as many gets the one at i.
@@ -78,8 +79,8 @@ __device__ float multiply(const float* left, const float* weights, int depth, in
 }
 
 /// Blocks: kUnits units each, of which there is a multiple, whose weights they have on chip before
-/// the first of their products. Rows come in eights, as many ahead as there are stages, and warps
-/// take turns at their cells.
+/// the first of their products, or before the kernel ahead has ended, where that may still run.
+/// Rows come in eights, as many ahead as there are stages, and warps take turns at their cells.
 template <typename Cell>
 __global__ void __launch_bounds__(kThreads)
     joined_few_rows_kernel(const __grid_constant__ Factors factors, const CellForwardArgs args) {
@@ -91,6 +92,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto warp = static_cast<int>(threadIdx.x) / kLanes;
   const std::int64_t first_unit = std::int64_t{blockIdx.x} * kUnits;
   const auto rows = static_cast<int>(args.rows), groups = (rows + kRows - 1) / kRows;
+  const int held = min(kRows, rows);  // of a stage
   const int depths = factors.of[0].depth + factors.of[1].depth;
   float* const left = copied + Cell::kGates * kUnits * depths;
   const auto barrier = [&](int i) { return shared_address(barriers + i); };
@@ -102,11 +104,11 @@ __global__ void __launch_bounds__(kThreads)
   const auto copy_rows = [&](int group) {
     const int stage = group % kStages, count = min(kRows, rows - group * kRows);
     arrive_and_expect(barrier(1 + stage), count * depths * static_cast<int>(sizeof(float)));
-    float* to = left + stage * kRows * depths;
+    float* to = left + stage * held * depths;
     for (const Factor& factor : factors.of) {
       copy(to, factor.left + std::int64_t{group} * kRows * factor.depth, count * factor.depth,
            barrier(1 + stage));
-      to += kRows * factor.depth;
+      to += held * factor.depth;
     }
   };
   if (threadIdx.x == 0) {
@@ -120,6 +122,10 @@ __global__ void __launch_bounds__(kThreads)
              kUnits * factor.depth, barrier(0));
       }
     }
+  }
+  wait_for_kernel_ahead();
+  let_next_kernel_begin();
+  if (threadIdx.x == 0) {
     for (int group = 0; group < min(kStages, groups); ++group) copy_rows(group);
   }
 
@@ -150,7 +156,7 @@ __global__ void __launch_bounds__(kThreads)
     const int stage = group % kStages;
     wait_for_phase(barrier(1 + stage), group / kStages % 2);
     sums[group % 2][warp][lane] =
-        multiply<Cell::kGates>(left + kRows * (stage * depths + before_product), weights, depth,
+        multiply<Cell::kGates>(left + held * (stage * depths + before_product), weights, depth,
                                min(kRows, rows - group * kRows));
     __syncthreads();
     if (threadIdx.x == 0 && group + kStages < groups) copy_rows(group + kStages);
@@ -176,17 +182,27 @@ Factor factor_of(const StepProduct& product) {
 }
 
 template <typename Cell>
-void launch(cudaStream_t stream, const Factors& factors, const CellForwardArgs& args) {
+void launch(cudaStream_t stream, bool behind_step, const Factors& factors,
+            const CellForwardArgs& args) {
   constexpr const char* kWhat = "queue a recurrent step of few rows";
-  const auto blocks = static_cast<unsigned>(args.hidden / kUnits);
-  const auto shared =
-      static_cast<int>(shared_bytes(Cell::kGates, factors.of[0].depth + factors.of[1].depth));
-  runtime::cuda::check(cudaFuncSetAttribute(joined_few_rows_kernel<Cell>,
-                                            cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+  const std::int64_t depths = factors.of[0].depth + factors.of[1].depth;
+  const auto shared = static_cast<std::size_t>(shared_bytes(Cell::kGates, args.rows, depths));
+  runtime::cuda::check(
+      cudaFuncSetAttribute(joined_few_rows_kernel<Cell>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+      kWhat);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(args.hidden / kUnits);
+  config.blockDim = kThreads;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = behind_step ? 1 : 0;
+  runtime::cuda::check(cudaLaunchKernelEx(&config, joined_few_rows_kernel<Cell>, factors, args),
                        kWhat);
-  joined_few_rows_kernel<Cell>
-      <<<blocks, kThreads, static_cast<std::size_t>(shared), stream>>>(factors, args);
-  runtime::cuda::check(cudaGetLastError(), kWhat);
 }
 
 }  // namespace
@@ -196,23 +212,24 @@ bool few_rows_win(const Descriptor& descriptor, std::int64_t input, std::int64_t
   if (refuse_unusual_cell(descriptor) || descriptor.projects() || !gpu.code.hopper) return false;
   if (descriptor.dtype != base::DType::kFloat32 || descriptor.tf32) return false;
   if (descriptor.hidden % kUnits != 0 || input % kWidth != 0) return false;
-  // Measured on an H200 with inputs as wide as the state (docs/performance/ladder.md): of 768 units
-  // LSTMs of fewer rows than a group don't win.
-  constexpr std::int64_t kMostRows = 32, kMostUnits = 768, kMostOfFewRows = 512;
+  // As far as shared memory holds, with inputs as wide as the state (docs/performance/ladder.md).
+  constexpr std::int64_t kMostRows = 32, kMostUnits = 768, kMostUnitsOfGroup = 1024;
   static_assert(kMostRows <= kWarps * kRows, "a warp has the cells of one group of rows");
-  static_assert(shared_bytes(4, 2 * kMostUnits) <= 224 << 10);
-  const bool many = rows >= kRows || descriptor.cell == CellType::kGru;
+  static_assert(shared_bytes(4, kMostRows, 2 * kMostUnits) <= 224 << 10);
+  static_assert(shared_bytes(4, kRows, 2 * kMostUnitsOfGroup) <= 224 << 10);
   return rows <= kMostRows &&
-         std::max(descriptor.hidden, input) <= (many ? kMostUnits : kMostOfFewRows);
+         std::max(descriptor.hidden, input) <= (rows <= kRows ? kMostUnitsOfGroup : kMostUnits);
 }
 
-void queue_few_rows(cudaStream_t stream, CellType cell, const StepProduct& input,
+void queue_few_rows(cudaStream_t stream, CellType cell, bool behind_step, const StepProduct& input,
                     const StepProduct& state, const CellForwardArgs& args) {
   SLUICE_ASSERT(input.left_stride == input.depth && state.left_stride == state.depth);
   const Factors factors{{factor_of(input), factor_of(state)}};
-  if (cell == CellType::kLstm) return launch<LstmCell<ExactMath>>(stream, factors, args);
+  if (cell == CellType::kLstm) {
+    return launch<LstmCell<ExactMath>>(stream, behind_step, factors, args);
+  }
   SLUICE_ASSERT(cell == CellType::kGru);
-  launch<GruCell<ExactMath>>(stream, factors, args);
+  launch<GruCell<ExactMath>>(stream, behind_step, factors, args);
 }
 
 }  // namespace sluice::kernels::recurrent::cuda::joined_step
