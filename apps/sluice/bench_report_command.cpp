@@ -34,7 +34,8 @@ void add_bench_report(CLI::App& bench) {
       "by\n"
       "dtype), means (geometric means of each cell, dtype and pass), peers (the same of each "
       "peer)\n"
-      "and times (milliseconds and memory). Paths are from the working folder.\n\n"
+      "and times (milliseconds and memory). '<!-- ratio FILE name=.. -->3.5<!-- end -->'\n"
+      "is a single number. Paths are from the working folder.\n\n"
       "  sluice bench report own.json torch.json --join all.json\n"
       "  sluice bench report --page docs/performance.md");
   command->callback([options, pages, check] {

@@ -42,11 +42,9 @@ std::set<std::string> split(const std::string& list) {
   return values;
 }
 
-Request parse_request(std::string_view line) {
-  line.remove_prefix(kBegin.size());
-  SLUICE_CHECK(line.ends_with(kEndOfComment), "the line doesn't end in '{}'", kEndOfComment);
-  line.remove_suffix(kEndOfComment.size());
-  std::istringstream words{std::string(line)};
+/// "KIND FILE KEY=VALUES ..."
+Request parse_request(std::string_view text) {
+  std::istringstream words{std::string(text)};
   Request request;
   words >> request.kind >> request.file;
   SLUICE_CHECK(!request.file.empty(), "a table names its kind and a results file");
@@ -267,6 +265,46 @@ std::string origin_line(const std::vector<Measurement>& measurements, const std:
                      commits.size() == 1 ? "Commit" : "Commits", fmt::join(commits, ", "), file);
 }
 
+Request parse_table(std::string_view line) {
+  line.remove_prefix(kBegin.size());
+  SLUICE_CHECK(line.ends_with(kEndOfComment), "the line doesn't end in '{}'", kEndOfComment);
+  line.remove_suffix(kEndOfComment.size());
+  return parse_request(line);
+}
+
+using Read = std::function<std::vector<Measurement>(const std::string&)>;
+
+/// Of all results, for 16-bit peers of the other type count, too.
+std::string ratio_of(const Request& request, const std::vector<Measurement>& measurements) {
+  const Rows rows(measurements);
+  std::vector<double> ratios;
+  for (const Row& row : rows.all()) {
+    const std::optional<double> ratio = rows.ratio(row);
+    if (ratio && request.takes(row.workload)) ratios.push_back(*ratio);
+  }
+  SLUICE_CHECK(ratios.size() == 1, "{} has {} such ratios; name one", request.file, ratios.size());
+  return fmt::format("{:.1f}", ratios.front());
+}
+
+/// The line with its ratios written anew.
+std::string write_ratios(const std::string& line, const Read& read) {
+  constexpr std::string_view kRatio = "<!-- ratio ", kEndOfRatio = "<!-- end -->";
+  std::string written;
+  std::size_t at = 0;
+  for (std::size_t begin; (begin = line.find(kRatio, at)) != std::string::npos;) {
+    const std::size_t text = line.find(kEndOfComment, begin);
+    const std::size_t end = line.find(kEndOfRatio, begin);
+    SLUICE_CHECK(text != std::string::npos && end != std::string::npos && text < end,
+                 "a ratio ends in '{}', in its line", kEndOfRatio);
+    const std::size_t number = text + kEndOfComment.size();
+    const std::size_t words = begin + kRatio.size();
+    const Request request = parse_request("ratio " + line.substr(words, text - words));
+    written += line.substr(at, number - at) + ratio_of(request, read(request.file));
+    at = end;
+  }
+  return written + line.substr(at);
+}
+
 std::string table_of(const Request& request, std::vector<Measurement> measurements) {
   std::erase_if(measurements, [&](const Measurement& m) { return !request.takes(m.workload); });
   SLUICE_CHECK(!measurements.empty(), "{} has no such results", request.file);
@@ -282,31 +320,35 @@ std::string table_of(const Request& request, std::vector<Measurement> measuremen
 
 }  // namespace
 
-std::string write_tables(std::string_view page, const std::string& origin,
-                         const std::function<std::vector<Measurement>(const std::string&)>& read) {
+std::string write_tables(std::string_view page, const std::string& origin, const Read& read) {
   std::istringstream lines{std::string(page)};
   std::string written;
   bool in_table = false;
   std::size_t number = 0, begun = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    const auto placed = [&](const auto& action) {
+      try {
+        return action();
+      } catch (const Error& error) {
+        base::fail(error.code(), "{}:{}: {}", origin, number, error.what());
+      }
+    };
     if (line.starts_with(kBegin)) {
       SLUICE_CHECK(!in_table, "{}:{}: the table of line {} has no '{}'", origin, number, begun,
                    kEnd);
       in_table = true;
       begun = number;
-      try {
-        const Request request = parse_request(line);
-        written += line + "\n" + table_of(request, read(request.file));
-      } catch (const Error& error) {
-        base::fail(error.code(), "{}:{}: {}", origin, number, error.what());
-      }
+      written += line + "\n" + placed([&] {
+                   const Request request = parse_table(line);
+                   return table_of(request, read(request.file));
+                 });
     } else if (line == kEnd) {
       SLUICE_CHECK(in_table, "{}:{}: no table has begun that could end", origin, number);
       in_table = false;
       written += line + "\n";
     } else if (!in_table) {
-      written += line + "\n";
+      written += placed([&] { return write_ratios(line, read); }) + "\n";
     }
   }
   SLUICE_CHECK(!in_table, "{}:{}: the table has no '{}'", origin, begun, kEnd);
