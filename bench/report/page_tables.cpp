@@ -261,7 +261,9 @@ std::string origin_line(const std::vector<Measurement>& measurements, const std:
   }
   SLUICE_CHECK(machines.size() == 1, "{} has results of {}; a table is of one", file,
                fmt::join(machines, " and "));
-  return fmt::format("\n{}; {}. {} {}. From `{}`.\n", *machines.begin(), fmt::join(software, "; "),
+  std::vector<std::string> parts{*machines.begin()};
+  parts.insert(parts.end(), software.begin(), software.end());
+  return fmt::format("\n{}. {} {}. From `{}`.\n", fmt::join(parts, "; "),
                      commits.size() == 1 ? "Commit" : "Commits", fmt::join(commits, ", "), file);
 }
 
