@@ -13,10 +13,10 @@ template <typename Options>
 void add_common(CLI::App* command, const std::shared_ptr<Options>& options) {
   command->add_option("--dtype", options->dtype, "float32, tf32, bfloat16 or float16")
       ->capture_default_str();
-  command->add_option("--repeats", options->repeats, "Timed turns; each runs every implementation")
+  command->add_option("--repeats", options->repeats, "Timed rounds; each runs every implementation")
       ->capture_default_str();
   command->add_option("--shapes", options->shapes,
-                      "Take the first shape of this file instead; see bench/shapes/");
+                      "Use the first shape of this file instead; see bench/shapes/");
   command->add_option("--json", options->json, "File for the results, as of bench lstm");
 }
 
@@ -25,19 +25,19 @@ void add_common(CLI::App* command, const std::shared_ptr<Options>& options) {
 void add_bench_ladder(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::LadderOptions>();
   CLI::App* command = bench.add_subcommand(
-      "ladder", "What each optimisation of the recurrent layers brings, rung by rung");
+      "ladder", "Speed of each optimisation of the recurrent layers, one after the other");
   command->add_option("--device", options->device, "cuda, cuda:N or cpu")->capture_default_str();
   command->add_option("--pass", options->passes, "all, forward or forward+backward")
       ->capture_default_str();
   add_common(command, options);
   add_profile_options(*command, options->profile, kProfiledTurns);
   command->footer(
-      "Runs LSTM T100 B64 I512 H512 with 4 layers by each rung that the device has, and prints\n"
-      "GFLOP/s and the speed-up over the lowest: baseline, combined-gemm, streamed-gemm,\n"
+      "Runs an LSTM of 4 layers, T100 B64 I512 H512, with each variant that the device has, and\n"
+      "prints GFLOP/s and the speed-up over the first: baseline, combined-gemm, streamed-gemm,\n"
       "fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step, graph,\n"
       "persistent-cluster, persistent-wide; then cudnn-*, plain and captured in a CUDA graph\n"
-      "(+graph). On the CPU the rungs are portable, avx2, avx512, amx and then onednn. Each rung\n"
-      "is an implementation that bench lstm --impl takes by name.\n\n"
+      "(+graph). On the CPU the variants are portable, avx2, avx512, amx, then onednn. Each\n"
+      "variant is an implementation that bench lstm --impl takes by name.\n\n"
       "  sluice bench ladder --dtype bfloat16 --json ladder.json\n"
       "  sluice bench ladder --device cpu --pass forward --repeats 1");
   command->callback([options] { sluice::bench::run_ladder(*options, std::cout); });
@@ -47,15 +47,15 @@ void add_bench_table(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::FiveFormsOptions>();
   CLI::App* command =
       bench.add_subcommand("table", "Five forms of an LSTM layer, on the CPU and on a GPU");
-  command->add_option("--device", options->device, "Of the GPU column: cuda or cuda:N")
+  command->add_option("--device", options->device, "Device of the GPU column: cuda or cuda:N")
       ->capture_default_str();
   command->add_option("--pass", options->pass, "forward or forward+backward")
       ->capture_default_str();
   add_common(command, options);
   command->footer(
-      "The five forms in which TensorFlow 1 had LSTMs, measured on LSTM T100 B64 I512 H512 by the\n"
-      "implementations of ours that have that form. Of several the first that takes the workload\n"
-      "counts, plain or +graph, whichever is faster, and stands beside its time:\n\n"
+      "The five forms of LSTMs in TensorFlow 1, measured on an LSTM T100 B64 I512 H512 with the\n"
+      "implementation of Sluice that has that form. The first one that accepts the workload\n"
+      "counts, plain or +graph, whichever is faster, and is named next to its time:\n\n"
       "  form        GPU                                      CPU\n"
       "  Basic       baseline                                 portable\n"
       "  LSTMCell    combined-gemm                            avx2\n"
@@ -64,8 +64,9 @@ void add_bench_table(CLI::App& bench) {
       "              combined-inputs, plain or +graph\n"
       "  cuDNN       cudnn-standard, plain or +graph          onednn\n"
       "  Sluice      what --impl auto picks                   the same\n\n"
-      "The CPU has no kernel launches to fuse; its forms are the steps from plain C++ to tile\n"
-      "registers. A form that can't run here is -, with the reason above the table.\n\n"
+      "A CPU has no kernel launches to fuse; its forms go from plain C++ to tile registers. A "
+      "form\n"
+      "that cannot run here is -, with the reason above the table.\n\n"
       "  sluice bench table\n"
       "  sluice bench table --dtype bfloat16 --pass forward+backward --json table.json");
   command->callback([options] { sluice::bench::run_five_forms(*options, std::cout); });

@@ -14,40 +14,43 @@ void add_bench_train(CLI::App& bench) {
       "--shapes", options->shapes, "Shape file of seq2seq models; see bench/shapes/chat.shapes");
   command
       ->add_option("--config", options->config.paths,
-                   "In its place: a training configuration (TOML) of any kind of model; may be "
-                   "repeated")
+                   "Instead of shapes: a training configuration (TOML) of any kind of model; may "
+                   "be repeated")
       ->allow_extra_args(false)
       ->excludes(shapes);
   command
       ->add_option("--set", options->config.overrides,
-                   "section.key=value, over the values of configurations; may be repeated")
+                   "section.key=value, replaces values of the configurations; may be repeated")
       ->allow_extra_args(false);
   command
       ->add_option("--batches", options->config.batches,
-                   "Batches of a configuration's first epoch that are a round")
+                   "Batches in a round, from the first epoch of a configuration")
       ->capture_default_str();
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N instead of what is named");
-  command->add_option("--dtype", options->dtype,
-                      "float32, tf32, bfloat16 or float16 instead of what is named");
-  command->add_option("--repeats", options->repeats, "Timed steps of a shape, or rounds")
+  command->add_option("--device", options->device,
+                      "cpu, cuda or cuda:N (default: as the shapes or the configuration say)");
+  command->add_option(
+      "--dtype", options->dtype,
+      "float32, tf32, bfloat16 or float16 (default: as the shapes or the configuration say)");
+  command->add_option("--repeats", options->repeats, "Timed steps per shape, or timed rounds")
       ->capture_default_str();
   command->add_option("--json", options->json, "File for the results, for bench report");
   add_profile_options(*command, options->profile,
                       "steps of each implementation after the timed ones (default: 1:3)");
   command->footer(
-      "A shape file has one shape a line: name key=value ..., keys cell (lstm or gru), vocabulary\n"
-      "(of each side), embedding, hidden, layers (of encoder and decoder), directions (of the\n"
-      "encoder, which halve its units), attention (additive or multiplicative), dropout, batch\n"
-      "(pairs), source_time, target_time, dtype, seed, device. What a line leaves out is as in\n"
-      "the workload chat.\n"
-      "A step takes new random tokens of full length to the device, clears the gradients, and\n"
-      "runs forward, backward, clipping to a norm of 5 and Adam. On a GPU it runs queued one\n"
-      "operation after the other, and captured in a CUDA graph (+graph). Times are medians by\n"
-      "CUDA events; peak MiB is the most memory that model, optimiser and plans held; the loss\n"
-      "is that of a token in the last step.\n"
-      "Of a configuration, a round is the first batches of its first epoch, which lie ready on\n"
-      "the host, at its rate, clipping, and optimiser; ms is a step's mean, tokens are counted\n"
-      "before padding.\n\n"
+      "A shape file has one shape per line: name key=value .... Keys are cell (lstm or gru),\n"
+      "vocabulary (of each side), embedding, hidden, layers (of encoder and decoder), directions\n"
+      "(of the encoder, which share its units), attention (additive or multiplicative), dropout,\n"
+      "batch (pairs), source_time, target_time, dtype, seed, device. Missing keys are as in the\n"
+      "workload chat.\n"
+      "A step uploads new random tokens of full length, clears the gradients, and runs forward,\n"
+      "backward, clipping to a norm of 5 and Adam. On a GPU it runs twice: queued operation by\n"
+      "operation, and captured in a CUDA graph (+graph). Times are medians by CUDA events. Peak\n"
+      "MiB is the maximum memory of model, optimiser and plans. The loss is per token, of the\n"
+      "last step.\n"
+      "For a configuration, a round is the first batches of its first epoch, ready on the host,\n"
+      "with its learning rate, clipping and optimiser. ms is the mean per step; tokens are "
+      "counted\n"
+      "without padding.\n\n"
       "  sluice bench train --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16\n"
       "  bench/peers/torch_seq2seq_train.py --shapes bench/shapes/chat.shapes --device cuda \\\n"
       "    --dtype bfloat16\n"

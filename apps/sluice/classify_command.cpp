@@ -117,24 +117,24 @@ void add_classify(CLI::App& program) {
   add_model_argument(*command, options->model)->required();
   command
       ->add_option("input", options->input,
-                   "Text, plain or gzip, one input a line; - is standard input")
+                   "Text, plain or gzip, one input per line; - is standard input")
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "File for the answers (default: standard output)");
   command
       ->add_option("--format", options->format,
-                   "text: label TAB probability; json: an object a line, with all probabilities")
+                   "text: label TAB probability; json: one object per line, with all probabilities")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   CLI::Option* score_flag =
       command->add_flag("--score", options->score,
                         "The input is a table (CSV or TSV): print loss and accuracy of its labels");
   command->add_option("--text-column", options->text_column,
-                      "The input is a table: label the texts of this column; with --score the "
-                      "default is that of training");
+                      "The input is a table: label the texts of this column (default with --score: "
+                      "the column of training)");
   command
       ->add_option("--label-column", options->label_column,
-                   "With --score: the column of the right label (default: that of training)")
+                   "With --score: the column of the right labels (default: the column of training)")
       ->needs(score_flag);
   add_state_options(*command, options->states, "text");
   score_flag->excludes(command->get_option("--state"));
@@ -142,9 +142,9 @@ void add_classify(CLI::App& program) {
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, false);
   command->footer(
-      "The model is one of model.kind = \"classifier\". A line without words gets the\n"
-      "answer to an empty text. With a state, lines are parts of one text, and answers are about\n"
-      "all of it so far; models of one direction with pooling last take texts so.\n\n"
+      "The model must be of model.kind = \"classifier\". A line without words gets the answer to\n"
+      "an empty text. With a state, lines are parts of one text and answers are about the text so\n"
+      "far; this needs a model of one direction with pooling last.\n\n"
       "  echo 'the plot is thin' | sluice classify runs/reviews/best\n"
       "  sluice classify runs/reviews/best test.txt --format json -o labels.jsonl\n"
       "  sluice classify runs/reviews/best test.csv --score\n"

@@ -21,18 +21,17 @@ void add_ids(CLI::App& data) {
   ids->add_option("config", options->request.config_path, "Configuration (TOML), as for train")
       ->required();
   ids->add_option("--set", options->request.overrides,
-                  "section.key=value, over the file's value; may be repeated")
+                  "section.key=value, replaces the file's value; may be repeated")
       ->allow_extra_args(false);
   ids->add_option("-o,--output", options->directory,
                   "Folder for train.ids, valid.ids and vocabularies")
       ->required();
   ids->footer(
-      "Files hold a line `# vocabulary SOURCE TARGET`, then two columns of ids, a TAB between, an\n"
-      "example a line: source and target (seq2seq), tokens and labels (tagger, classifier), what "
-      "is\n"
-      "fed and what is wanted (language_model). What the ids stand for is in source.vocab,\n"
-      "target.vocab and labels.txt, as far as the kind has them: one a line, that of id 0 first.\n"
-      "How many rows and ids of each column were written is printed.\n\n"
+      "A file begins with the line `# vocabulary SOURCE TARGET`. Each further line is an example:\n"
+      "two columns of ids, separated by a TAB. They are source and target (seq2seq), tokens and\n"
+      "labels (tagger, classifier), or inputs and targets (language_model). source.vocab,\n"
+      "target.vocab and labels.txt, where the kind has them, list what the ids stand for, one per\n"
+      "line, id 0 first. The command prints the number of rows and ids of each column.\n\n"
       "  sluice data ids examples/zh_chat.toml -o runs/zh_chat.ids");
   ids->callback([options] {
     const ExportedIds exported = export_ids(options->request, options->directory);
@@ -72,24 +71,26 @@ void add_stats(CLI::App& data) {
   CLI::App* stats = data.add_subcommand(
       "stats", "Count examples, lengths, unknown tokens, duplicates, bad lines");
   stats
-      ->add_option("inputs", options->inputs,
-                   "A configuration (TOML), as for train; or files of examples, or folders of .npy")
+      ->add_option(
+          "inputs", options->inputs,
+          "A configuration (TOML) as for train, or files of examples, or folders of .npy files")
       ->required();
   stats
-      ->add_option("--set", options->overrides,
-                   "With a configuration: section.key=value, over the file's value; may be "
-                   "repeated")
+      ->add_option(
+          "--set", options->overrides,
+          "With a configuration: section.key=value, replaces the file's value; may be repeated")
       ->allow_extra_args(false);
   stats
       ->add_option("--format", options->format,
-                   "What files hold; by default .tsv pairs, .csv a table with the columns text and "
-                   "label, .npy and .npz arrays, .conll conll, others text")
+                   "Contents of the files (default by name: .tsv pairs, .csv a table with the "
+                   "columns text and label, .npy and .npz arrays, .conll conll, others text)")
       ->check(CLI::IsMember({"pairs", "text", "conll", "table", "arrays"}));
   stats->add_flag("--json", options->json, "Print everything as JSON");
   stats->footer(
-      "With a configuration tokens are those that training would see, and what it would leave out\n"
-      "or refuse is counted; of files they are what stands between spaces. Bad lines don't stop\n"
-      "it: each is listed with its number and what is wrong with it.\n\n"
+      "With a configuration, it counts the tokens that training would see, and what training "
+      "would\n"
+      "leave out or refuse. With files, tokens are separated by spaces. Bad lines do not stop it:\n"
+      "each is listed with its number and its error.\n\n"
       "  sluice data stats examples/zh_chat.toml\n"
       "  sluice data stats train.tsv valid.tsv\n"
       "  sluice data stats train.conll --json > stats.json");
@@ -103,7 +104,7 @@ void add_stats(CLI::App& data) {
 }  // namespace
 
 void add_data(CLI::App& program) {
-  CLI::App* data = program.add_subcommand("data", "Look at what training sees of its data");
+  CLI::App* data = program.add_subcommand("data", "Show what training sees of its data");
   data->require_subcommand(1);
   data->footer("  sluice data ids --help\n  sluice data stats --help");
   add_ids(*data);

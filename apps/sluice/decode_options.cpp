@@ -11,18 +11,18 @@ DecodeOptions DecodeFlags::options() const {
 void add_drawing_options(CLI::App& command, SampleOptions& sampling) {
   command
       .add_option("--temperature", sampling.temperature,
-                  "Below 1 likely tokens are drawn more often than their probability, above 1 less "
-                  "often; 0 takes the likeliest")
+                  "Below 1 probable tokens are drawn more often, above 1 less often; 0 takes the "
+                  "most probable one")
       ->capture_default_str();
-  command.add_option("--top-k", sampling.top_k, "Draw from so many likeliest tokens; 0: from all")
+  command
+      .add_option("--top-k", sampling.top_k,
+                  "Draw from this many of the most probable tokens; 0: from all")
       ->capture_default_str();
   command
       .add_option("--top-p", sampling.top_p,
-                  "Draw from the fewest likeliest tokens whose probabilities make up this much")
+                  "Draw from the fewest most probable tokens that together have this probability")
       ->capture_default_str();
-  command
-      .add_option("--seed", sampling.seed,
-                  "Other numbers give other answers, the same number the same")
+  command.add_option("--seed", sampling.seed, "The same seed gives the same answers")
       ->capture_default_str();
 }
 
@@ -33,22 +33,23 @@ void add_decode_options(CLI::App& command, DecodeFlags& flags) {
   CLI::Option* penalty =
       command
           .add_option("--length-penalty", decode.length_penalty,
-                      "Hypotheses compete by score / ((5 + length) / 6)^PENALTY; 0 for none")
+                      "Answers compete by score / ((5 + length) / 6)^PENALTY; 0 for none")
           ->capture_default_str();
-  CLI::Option* sample = command.add_flag(
-      "--sample", flags.sample, "Draw answers by their probability, not the best of a search");
+  CLI::Option* sample =
+      command.add_flag("--sample", flags.sample,
+                       "Draw answers by their probability instead of searching for the best");
   sample->excludes(beam)->excludes(penalty);
   add_drawing_options(command, flags.sampling);
   for (const char* drawing : {"--temperature", "--top-k", "--top-p", "--seed"}) {
     command.get_option(drawing)->needs(sample);
   }
-  command.add_option("--prefix", flags.prefix, "Text that every answer has to begin with");
-  command.add_option("--min-length", decode.min_length, "Fewest tokens of an answer")
+  command.add_option("--prefix", flags.prefix, "Text that every answer must begin with");
+  command.add_option("--min-length", decode.min_length, "Minimum number of tokens of an answer")
       ->capture_default_str();
   command
       .add_option("--max-length", decode.max_length,
-                  "Most tokens of an answer, which also has at most twice as many as its input, "
-                  "plus 20")
+                  "Maximum number of tokens of an answer, which also has at most twice as many as "
+                  "its input, plus 20")
       ->capture_default_str();
 }
 

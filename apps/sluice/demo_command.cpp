@@ -17,10 +17,12 @@ constexpr double kPassMark = 0.98;
 void add_demo(CLI::App& program) {
   const auto request = std::make_shared<DemoRequest>();
   CLI::App* command = program.add_subcommand(
-      "demo", "Train a small model on dates the program makes itself, and see it answer");
-  command->add_option("--directory", request->directory, "Where the checkpoint goes; made anew")
+      "demo", "Train a small model on generated dates, and show its answers");
+  command
+      ->add_option("--directory", request->directory,
+                   "Folder for the checkpoint; replaced if it exists")
       ->capture_default_str();
-  command->add_option("--seed", request->seed, "Of data, weights and dropout")
+  command->add_option("--seed", request->seed, "Seed of data, weights and dropout")
       ->capture_default_str();
   command->add_flag("--quiet", request->quiet, "No progress on standard error");
   command->footer(

@@ -41,24 +41,25 @@ void add_evaluate(CLI::App& program) {
       "evaluate", "BLEU, chrF and exact match of answers against references");
   command
       ->add_option("hypotheses", options->hypotheses,
-                   "What a model answered, one a line; - is standard input")
+                   "The answers of a model, one per line; - is standard input")
       ->required();
-  command->add_option("references", options->references, "What is right, line by line of the same")
+  command->add_option("references", options->references, "The references, line by line")
       ->required();
   command
       ->add_option("--tokenizer", options->tokenizer,
-                   "What BLEU counts: 13a (words, punctuation apart), zh (Chinese characters one "
-                   "by one), char, or none (what stands between white space)")
+                   "The units of BLEU: 13a (words, punctuation separate), zh (single Chinese "
+                   "characters), char, or none (split at white space)")
       ->capture_default_str();
   command->add_option("--digits", options->digits, "Digits after the point")
       ->check(CLI::Range(0, 15))
       ->capture_default_str();
   command->footer(
-      "All are over all lines and 0 to 100, the higher the better. BLEU is the share of words and\n"
-      "word groups that the reference has too, chrF the same of characters, precision and recall;\n"
-      "chrF++ counts words and pairs of them as well. The numbers are those of the sacrebleu\n"
-      "package; the signatures beside them tell others how they were made. Give it text as people\n"
-      "write it, not tokens. Plain or gzip files.\n\n"
+      "All metrics cover all lines and range from 0 to 100; higher is better. BLEU is the share "
+      "of\n"
+      "word n-grams that the reference contains too. chrF is the F-score of character n-grams;\n"
+      "chrF++ also counts words and word pairs. The numbers equal those of the sacrebleu package;\n"
+      "the signatures next to them say how they were computed. Give it text as people write it,\n"
+      "not tokens. Files are plain or gzip.\n\n"
       "  sluice decode runs/de/best test.en -o test.out\n"
       "  sluice evaluate test.out test.de\n"
       "  sluice decode runs/zh/best in.txt | sluice evaluate - right.txt --tokenizer zh");

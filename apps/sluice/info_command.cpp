@@ -46,12 +46,12 @@ void add_info(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("info", "Show what a checkpoint holds, or what this machine has");
-  add_model_argument(*command, options->model, "; may be left out with --machine");
+  add_model_argument(*command, options->model, "; not needed with --machine");
   command->add_flag("--machine", options->machine,
-                    "Processor, GPUs, driver and NVIDIA's libraries, and what is missing");
+                    "Show processor, GPUs, driver and NVIDIA's libraries, and what is missing");
   add_placement_options(*command, options->placement);
   command->add_flag("--explain", options->explain,
-                    "Which implementation would run each part here, and why others decline");
+                    "Show which implementation would run each part here, and why others decline");
   command->footer(
       "  sluice info runs/demo/best\n"
       "  sluice info runs/demo/best/model.safetensors --explain\n"

@@ -11,8 +11,8 @@ namespace sluice::app {
 inline CLI::Option* add_model_argument(CLI::App& command, std::string& model,
                                        const std::string& more = "") {
   return command.add_option("model", model,
-                            "Checkpoint folder, its model.safetensors, or the folder of a training "
-                            "run: its best/, or last/ if there is none" +
+                            "A checkpoint folder, its model.safetensors, or the folder of a "
+                            "training run (best/, or last/ if there is no best/)" +
                                 more);
 }
 
@@ -21,11 +21,10 @@ inline void add_placement_options(CLI::App& command, Placement& placement) {
   command.add_option("--device", placement.device, "Where to run: cpu, cuda or cuda:N")
       ->capture_default_str();
   command
-      .add_option(
-          "--precision", placement.precision,
-          "float32; on a GPU also tf32, bfloat16 or float16, which are faster; on a CPU also "
-          "int8 and, with AMX or AVX512_BF16 but not for seq2seq, bfloat16; auto is "
-          "float32, or what the model was quantized for")
+      .add_option("--precision", placement.precision,
+                  "float32; on a GPU also tf32, bfloat16 or float16, which are faster; on a CPU "
+                  "also int8, and bfloat16 with AMX or AVX512_BF16 except for seq2seq; auto is "
+                  "float32, or the precision the model was quantized for")
       ->capture_default_str();
 }
 

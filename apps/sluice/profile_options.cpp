@@ -35,7 +35,7 @@ void add_profile_options(CLI::App& command, ProfileRequest& request, const std::
                    "Print where the time went, by module, to standard error");
   command.add_option_function<std::string>(
       "--trace-steps", [&request](const std::string& text) { parse_steps(text, request); },
-      "A:B, what --trace and --breakdown look at: " + steps);
+      "A:B, the range that --trace and --breakdown record: " + steps);
 }
 
 }  // namespace sluice::app

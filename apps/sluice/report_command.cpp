@@ -23,10 +23,11 @@ void add_report(CLI::App& program) {
   command->add_flag("--trust-segmenter", options->trust_segmenter,
                     "Run the command that the checkpoint names to segment text");
   command->footer(
-      "The page needs no other file: curves from the run's tensorboard/, answers of its best "
-      "model\n"
-      "to examples that it was validated on, a summary of the data, and all settings. Files of\n"
-      "examples are found as training found them: call it from the same folder.\n\n"
+      "The page is self-contained: curves from the run's tensorboard/, answers of its best model "
+      "to\n"
+      "validation examples, a summary of the data, and all settings. Call it from the folder "
+      "where\n"
+      "training was started, so that it finds the files of examples.\n\n"
       "  sluice report runs/model\n"
       "  sluice report runs/cv/fold-1 --html fold-1.html");
   command->callback([options] {

@@ -74,8 +74,8 @@ void add_score(CLI::App& program) {
   add_model_argument(*command, options->model)->required();
   command
       ->add_option("source", options->source,
-                   "Sources, one a line; or lines source TAB target if no target file is given;\n"
-                   "of a language model texts, one a line")
+                   "Sources, one per line; or lines source TAB target if no target file is given; "
+                   "for a language model texts, one per line")
       ->required();
   command->add_option("target", options->target, "Targets, line by line");
   add_placement_options(*command, options->placement);

@@ -14,13 +14,13 @@ inline void add_segmenter_options(CLI::App& command, SegmenterChoice& choice, bo
                    "Run the command that the checkpoint names to segment text");
   if (source) {
     command.add_option("--source-segmenter", choice.source,
-                       "Command to segment input text instead; '': it is segmented already");
+                       "Command to segment input text instead; '': the text is already segmented");
   }
   if (target) {
     command.add_option("--target-segmenter", choice.target,
                        source
-                           ? "The same of text for the other side: targets, prefixes"
-                           : "Command to segment prefixes instead; '': they are segmented already");
+                           ? "The same for targets and prefixes"
+                           : "Command to segment prefixes instead; '': they are already segmented");
   }
 }
 

@@ -27,13 +27,13 @@ inline void require_two_files(const std::string& output, const std::string& stat
 inline void add_state_options(CLI::App& command, StateFiles& files, const std::string& sequence) {
   command
       .add_option("--state", files.from,
-                  "The input goes on with the " + sequence +
+                  "The input continues the " + sequence +
                       " whose state --save-state wrote to this file, on any device")
       ->check(refuse_no_name, "");
   command
-      .add_option(
-          "--save-state", files.to,
-          "The input is a part of one " + sequence + ": write to this file how to go on with it")
+      .add_option("--save-state", files.to,
+                  "The input is a part of one " + sequence +
+                      ": write the state to this file, to continue from")
       ->check(refuse_no_name, "");
 }
 

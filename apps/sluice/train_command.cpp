@@ -70,38 +70,40 @@ void add_train(CLI::App& program) {
                       "Configuration (TOML); see --example for every key");
   command
       ->add_option("--set", options->request.overrides,
-                   "section.key=value, over the file's value; may be repeated")
+                   "section.key=value, replaces the file's value; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--init-from", options->init_from,
                       "Checkpoint whose parameters a fresh run starts from (training.init_from)");
   command
       ->add_option("--only", options->only,
-                   "Take only parameters of this name from it, with * and ?, such as 'encoder.*'; "
-                   "may be repeated (training.init_only)")
+                   "Take only parameters with this name, a pattern with * and ? such as "
+                   "'encoder.*'; may be repeated (training.init_only)")
       ->check([](const std::string& pattern) {
         return std::string(pattern.empty() ? "the pattern is empty" : "");
       })
       ->allow_extra_args(false);
   command->add_option("--folds", options->folds,
-                      "Cross-validation: train as many models, each with another part of the "
-                      "examples held out to validate on");
+                      "Cross-validation: train this many models, each with another part of the "
+                      "examples held out for validation");
   command->add_flag("--autotune", options->autotune,
                     "Measure the implementations of recurrent layers instead of choosing by rule, "
-                    "and remember (machine.autotune)");
+                    "and remember the result (machine.autotune)");
   command->add_flag("--fresh", options->fresh,
-                    "Refuse to go on from an earlier run in the output folder (default: go on)");
+                    "Refuse to resume an earlier run in the output folder (default: resume)");
   command->add_flag("--quiet", options->request.quiet, "No progress on standard error");
   command->add_flag("--example", options->example,
                     "Print a configuration with every key explained, and stop");
-  add_profile_options(*command, options->request.profile,
-                      "steps as the progress counts them (default: the 11th to 15th of this run)");
+  add_profile_options(
+      *command, options->request.profile,
+      "steps as the progress output counts them (default: the 11th to 15th of this run)");
   command->footer(
-      "The output folder gets last/ (to go on from), best/ (to use) and tensorboard/.\n"
-      "SIGTERM and Ctrl-C save and end (at once while data are being prepared); the same command\n"
-      "goes on to the same weights, to the bit, as if it had never stopped. With --folds there is\n"
-      "such a folder for each fold, fold-1/ and so on, and at the end a table and folds.json: "
-      "each\n"
-      "fold's best validation, mean and spread.\n\n"
+      "The output folder gets last/ (to resume from), best/ (to use) and tensorboard/. SIGTERM "
+      "and\n"
+      "Ctrl-C save and stop (at once while data are being prepared). The same command resumes, "
+      "and\n"
+      "ends with the same weights, to the bit, as a run that was never stopped. With --folds each\n"
+      "fold has such a folder, fold-1/ and so on. The end prints a table and writes folds.json:\n"
+      "each fold's best validation, mean and standard deviation.\n\n"
       "  sluice train --example > task.toml\n"
       "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a\n"
       "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"
