@@ -174,7 +174,10 @@ std::optional<std::string> Contest::enter(const std::string& name) {
     }
     add(std::move(runner));
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kOutOfMemory) throw;
+    const bool cannot =
+        error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kOutOfMemory;
+    // A library's failure is its own.
+    if (!cannot && !is_peer(*device_, name)) throw;
     return error.what();
   }
   return std::nullopt;

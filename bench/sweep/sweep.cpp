@@ -96,14 +96,16 @@ class Sweep {
   }
 
   Outcome measure(DrawnShape drawn) {
-    Outcome outcome{std::move(drawn), {}, {}, {}, {}, {}};
+    Outcome outcome;
+    outcome.drawn = std::move(drawn);
     outcome.skipped = too_large(outcome.drawn, most_gflop_);
     if (!outcome.skipped.empty()) return outcome;
     try {
       measure(outcome);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kOutOfMemory && error.code() != ErrorCode::kUnsupported) throw;
-      outcome.skipped = error.what();
+      const bool cannot =
+          error.code() == ErrorCode::kOutOfMemory || error.code() == ErrorCode::kUnsupported;
+      (cannot ? outcome.skipped : outcome.failed) = error.what();
     }
     return outcome;
   }
@@ -158,6 +160,8 @@ void print(std::ostream& out, const Outcome& outcome) {
   const std::string line = shape_line(shape).substr(shape.name.size() + 1);
   if (!outcome.skipped.empty()) {
     out << fmt::format("{:<14} skipped: {}  {}\n", shape.name, outcome.skipped, line);
+  } else if (!outcome.failed.empty()) {
+    out << fmt::format("{:<14} failed: {}  {}\n", shape.name, outcome.failed, line);
   } else if (outcome.own) {
     const BenchResult& own = *outcome.own;
     const std::optional<double> ratio = outcome.ratio();
@@ -249,13 +253,19 @@ void print_summary(std::ostream& out, const std::vector<Outcome>& outcomes) {
       out, outcomes, "Without a peer", [](const Outcome& o) { return !o.no_peer.empty(); },
       [](const Outcome& outcome) { return outcome.no_peer; });
   print_list(
+      out, outcomes, "Failed", [](const Outcome& o) { return !o.failed.empty(); },
+      [](const Outcome& outcome) { return outcome.failed; });
+  print_list(
       out, outcomes, "Skipped", [](const Outcome& o) { return !o.skipped.empty(); },
       [](const Outcome& outcome) { return outcome.skipped; });
   print_means(out, outcomes);
 }
 
-void require_finite(const std::vector<Outcome>& outcomes) {
+void require_sound(const std::vector<Outcome>& outcomes) {
   for (const Outcome& outcome : outcomes) {
+    if (!outcome.failed.empty()) {
+      base::fail(ErrorCode::kDevice, "{}: {}", shape_line(outcome.drawn.shape), outcome.failed);
+    }
     if (!outcome.own || !outcome.own->error || std::isfinite(*outcome.own->error)) continue;
     base::fail(ErrorCode::kInternal, "{} gives numbers that are not finite on {}",
                outcome.own->implementation, shape_line(outcome.drawn.shape));
@@ -308,9 +318,12 @@ std::vector<Outcome> run_sweep(const SweepOptions& options, std::ostream& out) {
     print(out, outcomes.back());
     for (const BenchResult& result : outcomes.back().results) results.push_back(result);
     if (!options.json.empty() && !results.empty()) write_file(options.json, to_json(results));
+    // A device that has failed may fail for good.
+    const bool again = outcomes.size() > 1 && !(outcomes.end() - 2)->failed.empty();
+    if (!outcomes.back().failed.empty() && again) break;
   }
   print_summary(out, outcomes);
-  require_finite(outcomes);
+  require_sound(outcomes);
   return outcomes;
 }
 

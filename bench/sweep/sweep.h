@@ -28,6 +28,7 @@ struct SweepOptions {
 struct Outcome {
   DrawnShape drawn;
   std::string skipped;               ///< why nothing was measured; empty: it was
+  std::string failed;                ///< the error that ended it; empty: none
   std::optional<BenchResult> own;    ///< by "auto"
   std::optional<BenchResult> peer;   ///< the fastest; with lengths on rows of full length
   std::string no_peer;               ///< why none could run it
@@ -42,8 +43,9 @@ struct Outcome {
 
 /// Draws shapes and measures "auto" beside every peer of the device, captured in a graph where the
 /// device captures, with errors. Prints a line as each shape is done, then what is slower than the
-/// peer, what is less exact, what was skipped, and geometric means. Throws Error if a result isn't
-/// finite, after all is printed and written.
+/// peer, what is less exact, what was skipped, and geometric means. Ends early if two shapes in
+/// succession fail. Throws Error if one failed or a result isn't finite, after all is printed and
+/// written.
 std::vector<Outcome> run_sweep(const SweepOptions& options, std::ostream& out);
 
 }  // namespace sluice::bench::sweep
