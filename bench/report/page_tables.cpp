@@ -263,8 +263,12 @@ std::string origin_line(const std::vector<Measurement>& measurements, const std:
                fmt::join(machines, " and "));
   std::vector<std::string> parts{*machines.begin()};
   parts.insert(parts.end(), software.begin(), software.end());
-  return fmt::format("\n{}. {} {}. From `{}`.\n", fmt::join(parts, "; "),
-                     commits.size() == 1 ? "Commit" : "Commits", fmt::join(commits, ", "), file);
+  std::string of_commits;
+  if (!commits.empty()) {
+    of_commits = fmt::format("{} {}. ", commits.size() == 1 ? "Commit" : "Commits",
+                             fmt::join(commits, ", "));
+  }
+  return fmt::format("\n{}. {}From `{}`.\n", fmt::join(parts, "; "), of_commits, file);
 }
 
 Request parse_table(std::string_view line) {
