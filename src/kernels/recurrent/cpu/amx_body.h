@@ -18,7 +18,6 @@
 ///   kPhases, kPhaseCount        the products of parts that make up one product
 ///   tile_offset(block, part)    elements from a step of kTileDepth to a tile of its weights
 ///   kFewRows                    below so many rows vectors do as well
-///   kGoodRows, kOwnRows         good_rows and own_rows of the Leaf
 namespace sluice::kernels::recurrent::cpu {
 
 /// What LDTILECFG reads: eight tiles of up to 16 rows of 64 bytes.
@@ -34,7 +33,7 @@ static_assert(sizeof(TileConfig) == 64);
 template <class Isa, class Tiles>
 struct AmxBody {
   using T = typename Isa::T;
-  static_assert(Isa::kDepthUnit == kTileDepth && Isa::Vector::kWidth == kPanel);
+  static_assert(Isa::kDepthUnit == kTileDepth);
 
   static void product(const ProductArgs<T>& args) {
     if constexpr (Isa::kFewRows > 1) {
@@ -162,7 +161,7 @@ struct AmxBody {
     StartRows origin() const {
       if constexpr (Job::kDirect) {
         if (block.depth.begin > 0) {
-          return {block.job.out(block.row, Job::column(panel, 0, gate)), block.job.args.out_stride};
+          return {block.job.out(block.row, Job::column(panel, gate)), block.job.args.out_stride};
         }
       }
       return block.job.start_rows(block.row, panel, gate);
@@ -195,7 +194,7 @@ struct AmxBody {
       float* to = block.sums[slot][0] + gate * kPanel;
       std::int64_t stride = Job::kBlocks * kPanel;
       if constexpr (Job::kDirect) {
-        to = block.job.out(block.row, Job::column(panel, 0, gate));
+        to = block.job.out(block.row, Job::column(panel, gate));
         stride = block.job.args.out_stride;
       }
       const std::int64_t bytes = stride * static_cast<std::int64_t>(sizeof(float));
@@ -312,7 +311,7 @@ struct AmxBody {
         for (int slot = 0; slot < panels; ++slot) {
           for (int r = 0; r < block.rows; ++r) {
             if (!job_.is_active(block.row + r)) continue;
-            job_.finish(sums_[slot][r], block.row + r, panel + slot, 0);
+            job_.finish(sums_[slot][r], block.row + r, panel + slot);
           }
         }
       }

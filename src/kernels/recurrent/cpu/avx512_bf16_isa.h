@@ -61,6 +61,10 @@ struct Avx512Bf16Isa {
   static constexpr int kStep = 2;
   static constexpr int kDepthUnit = 2;
   static constexpr int kRegisters = 32;
+  static constexpr int kVectorRegisters = 1;
+  static constexpr int kTileColumns = 4;
+  static constexpr std::int64_t kGoodRows = 64;
+  static constexpr std::int64_t kOwnRows = 8;
 
   static Word broadcast(const T* a) {
     int pair;

@@ -15,6 +15,10 @@ struct Avx512F32Isa {
   static constexpr int kStep = 1;
   static constexpr int kDepthUnit = 1;
   static constexpr int kRegisters = 32;
+  static constexpr int kVectorRegisters = 1;
+  static constexpr int kTileColumns = 4;
+  static constexpr std::int64_t kGoodRows = 64;
+  static constexpr std::int64_t kOwnRows = 8;
 
   static Word broadcast(const float* a) { return Word(*a); }
   static Word weights(const float* packed) { return Word::load(packed); }

@@ -49,6 +49,15 @@ std::int64_t widest_input(const Descriptor& descriptor) {
   return widest;
 }
 
+/// Bytes that one direction of the largest layer takes in float32 tiles.
+std::int64_t amx_f32_bytes(const Descriptor& descriptor) {
+  std::int64_t most = 0;
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    most = std::max(most, descriptor.input_of(layer) + descriptor.output_of(layer));
+  }
+  return 6 * descriptor.gates() * descriptor.hidden * most;
+}
+
 std::optional<std::string> refuse_amx(const Descriptor& descriptor, const runtime::Device&) {
   constexpr std::string_view kNeeds = "AMX-BF16 that the system lends";
   if (descriptor.dtype == DType::kBFloat16) {
@@ -60,6 +69,10 @@ std::optional<std::string> refuse_amx(const Descriptor& descriptor, const runtim
   if (descriptor.rows < kAmxF32Rows) {
     return fmt::format("{} rows of float32 leave its tiles empty; it wants {}", descriptor.rows,
                        kAmxF32Rows);
+  }
+  if (descriptor.rows < kAmxF32RowsBeyondCache && amx_f32_bytes(descriptor) > kAmxF32Cache) {
+    return fmt::format("{} rows are too few for weights that outgrow the cache; it wants {}",
+                       descriptor.rows, kAmxF32RowsBeyondCache);
   }
   if (descriptor.widest_output() > kAmxF32Depth) {
     return fmt::format("it steps from at most {} features of float32, not {}", kAmxF32Depth,

@@ -2,10 +2,10 @@
 
 #include "kernels/recurrent/cpu/leaf_jobs.h"
 
-/// The cells of a backward step, register by register.
+/// The cells of a backward step, panel by panel.
 namespace sluice::kernels::recurrent::cpu {
 
-/// Where one register of a backward step lies in each buffer.
+/// Where one panel of a row lies in each buffer of a backward step.
 template <class Isa, int kGates, int kSaved>
 struct BackwardPlace {
   using T = typename Isa::T;
@@ -14,25 +14,23 @@ struct BackwardPlace {
   std::int64_t row, unit, state, saved, gates;
   int lanes;
 
-  BackwardPlace(const StepBackwardArgs<T>& args, std::int64_t at_row, std::int64_t panel,
-                std::int64_t part)
-      : row(at_row), unit(panel * kPanel + part * Vector::kWidth) {
+  BackwardPlace(const StepBackwardArgs<T>& args, std::int64_t at_row, std::int64_t panel)
+      : row(at_row), unit(panel * kPanel) {
     const std::int64_t index = row * panels_of(args.units) + panel;
-    const std::int64_t lane = part * Vector::kWidth;
-    state = index * kPanel + lane;
-    saved = index * kSaved * kPanel + lane;
-    gates = index * kGates * kPanel + lane;
-    lanes = lanes_of<Vector>(args.units, panel, part);
+    state = index * kPanel;
+    saved = index * kSaved * kPanel;
+    gates = index * kGates * kPanel;
+    lanes = lanes_of(args.units, panel);
   }
 
   /// Zero past the units, whatever the buffers held there.
   void store(T* gradients, int gate, Vector value) const {
-    Isa::store(gradients + gates + gate * kPanel, value.keep(lanes), Vector::kWidth);
+    Isa::store(gradients + gates + gate * kPanel, value.keep(lanes), static_cast<int>(kPanel));
   }
   /// A gate's gradient of both products, where gates are multiplied one by one.
   void store_part(const StepBackwardArgs<T>& args, int gate, Vector value) const {
     T* hidden = args.d_gates_hidden + gate * args.d_hidden_stride;
-    Isa::store(hidden + state, value.keep(lanes), Vector::kWidth);
+    Isa::store(hidden + state, value.keep(lanes), static_cast<int>(kPanel));
   }
   void store_both(const StepBackwardArgs<T>& args, int gate, Vector value) const {
     store(args.d_gates_input, gate, value);
@@ -61,8 +59,7 @@ struct LstmBackwardJob {
                            at.load(args.dc + at.state), peepholes...);
     };
     if constexpr (kPeepholes) {
-      return of(peepholes_at<Vector>(args.peepholes, at.unit / kPanel,
-                                     at.unit % kPanel / Vector::kWidth));
+      return of(peepholes_at<Vector>(args.peepholes, at.unit / kPanel));
     } else {
       return of();
     }
@@ -160,16 +157,13 @@ void skip_backward(const StepBackwardArgs<typename Isa::T>& args,
   }
 }
 
-/// Calls body(place, whether the row is active) for every register.
+/// Calls body(place, whether the row is active) for every panel of every row.
 template <class Isa, class Job, class Body>
 void each_place(const StepBackwardArgs<typename Isa::T>& args, const Body& body) {
-  constexpr std::int64_t kParts = kPanel / Isa::Vector::kWidth;
   for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
     const bool active = args.lengths == nullptr || args.t < args.lengths[row];
     for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
-      for (std::int64_t part = 0; part < kParts; ++part) {
-        body(typename Job::Place(args, row, panel, part), active);
-      }
+      body(typename Job::Place(args, row, panel), active);
     }
   }
 }

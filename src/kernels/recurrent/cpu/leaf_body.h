@@ -13,7 +13,9 @@ namespace sluice::kernels::recurrent::cpu {
 template <class Isa>
 struct LeafBody {
   using T = typename Isa::T;
-  using Vector = typename Isa::Vector;
+
+  /// Of a register.
+  static constexpr int kLanes = kPanel / Isa::kVectorRegisters;
 
   static std::int64_t packed_size(std::int64_t units, std::int64_t depth, std::int64_t blocks) {
     return panels_of(units) * panel_stride<Isa>(depth, blocks);
@@ -32,8 +34,8 @@ struct LeafBody {
 
   static void transpose(const TransposeArgs<T>& args) {
     if constexpr (sizeof(T) == sizeof(float)) {
-      transpose_all<Vector::kWidth>(args.from, args.from_stride, args.depth, args.columns, args.to,
-                                    args.to_stride);
+      transpose_all<kLanes>(args.from, args.from_stride, args.depth, args.columns, args.to,
+                            args.to_stride);
     } else {
       transpose_all<kPanel>(reinterpret_cast<const std::uint16_t*>(args.from), args.from_stride,
                             args.depth, args.columns, reinterpret_cast<std::uint16_t*>(args.to),
@@ -94,7 +96,9 @@ struct LeafBody {
       {gru_reset_before_step, run_backward<Isa, GruResetBeforeBackwardJob<Isa>>},
       {rnn_step<RnnTanh>, run_backward<Isa, RnnBackwardJob<Isa, RnnTanh>>},
       {rnn_step<RnnRelu>, run_backward<Isa, RnnBackwardJob<Isa, RnnRelu>>},
-      {reset, run_reset_backward<Isa>}};
+      {reset, run_reset_backward<Isa>},
+      Isa::kGoodRows,
+      Isa::kOwnRows};
 
  private:
   static float widened(float value) { return value; }
@@ -119,10 +123,9 @@ struct LeafBody {
     }
     if constexpr (std::is_same_v<Source, float>) {
       if (args.depth_stride == 1 && units == kPanel && depth == kPanel) {
-        constexpr int kWidth = Vector::kWidth;
-        for (std::int64_t unit = 0; unit < kPanel; unit += kWidth) {
-          for (std::int64_t row = 0; row < kPanel; row += kWidth) {
-            transpose_square<kWidth>(source + unit * args.unit_stride + row, args.unit_stride,
+        for (std::int64_t unit = 0; unit < kPanel; unit += kLanes) {
+          for (std::int64_t row = 0; row < kPanel; row += kLanes) {
+            transpose_square<kLanes>(source + unit * args.unit_stride + row, args.unit_stride,
                                      &square[row][unit], kPanel);
           }
         }

@@ -7,11 +7,13 @@
 /// A class Isa describes an instruction set. It lives in the unnamed namespace of the one file that
 /// is compiled for it, so that everything made from these templates stays in that file. It has
 ///   T             storage type, with float32 sums
-///   Vector        a register of float32 (vector_avx512.h, vector_avx2.h)
-///   Word          a register of what is multiplied
+///   Vector        a panel's width of float32 (vector_avx512.h, vector_avx2.h)
 ///   kStep         consecutive elements of the depth that one multiply_add takes
 ///   kDepthUnit    the packed depth is a multiple of it; itself a multiple of kStep
 ///   kRegisters    how many vector registers there are
+///   kVectorRegisters  how many of them a Vector takes
+///   kTileColumns  columns of the tiles that cover many rows, at most
+///   kGoodRows, kOwnRows             good_rows and own_rows of the Leaf
 ///   broadcast(const T*)             kStep elements in every lane
 ///   broadcast_last(const T*)        one element, the rest of the step zero
 ///   weights(const T*)               a register of packed weights
@@ -27,9 +29,8 @@
 ///   input(row), depth(), packed()
 ///   is_active(row), skip(row, panel_begin, panel_end)
 ///   starts_backwards()           whether to take the panels from the last to the first
-///   start(row, panel, part, block) -> Vector; start_rows (for tile registers, amx_body.h)
-///   finish(sums, row, panel, part)
-/// where `part` counts the registers of a panel.
+///   start(row, panel, block) -> Vector; start_rows (for tile registers, amx_body.h)
+///   finish(sums, row, panel), [blocks, 16]; or, if direct, finish(sum, row, panel, block)
 namespace sluice::kernels::recurrent::cpu {
 
 constexpr std::int64_t smaller_of(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
@@ -50,47 +51,90 @@ constexpr std::int64_t panel_stride(std::int64_t depth, std::int64_t blocks) {
   }
 }
 
-/// Rows of a tile with so many columns: sums, one register for each column or row, whichever are
-/// fewer, and one more.
+/// Whether a tile fits: sums, an element of each row with the weights of one column, or the weights
+/// of all with one element. A column is one block of one panel.
 template <class Isa>
-constexpr int row_limit(int columns) {
+constexpr bool tile_fits(int rows, int columns) {
+  constexpr int kEach = Isa::kVectorRegisters;
+  return rows * columns * kEach + smaller_of(rows + kEach, columns * kEach + 1) <= Isa::kRegisters;
+}
+
+/// Rows of the tiles that cover many rows.
+template <class Isa>
+constexpr int most_rows(int blocks) {
+  const int columns = blocks == 1 || blocks > Isa::kTileColumns ? Isa::kTileColumns : blocks;
   int rows = 1;
-  while ((rows + 1) * columns + smaller_of(rows + 1, columns) + 1 <= Isa::kRegisters) ++rows;
+  while (tile_fits<Isa>(rows + 1, columns)) ++rows;
   return rows;
 }
 
-/// sums[row][panel * kBlocks + block] += a[row] * weights, the depth in rising order.
-template <class Isa, int kRows, int kPanels, int kBlocks>
+/// A tile's columns: `blocks` of each of `panels` panels.
+struct TileColumns {
+  int panels, blocks;
+};
+
+/// As many blocks of a panel as fit, in equal groups; and more panels where there are too few sums
+/// to hide the latency of multiply_add, or where a panel is one block.
+template <class Isa>
+constexpr TileColumns tile_columns(int rows, int blocks) {
+  constexpr int kEnoughSums = 6;
+  int groups = 1;
+  while (!tile_fits<Isa>(rows, (blocks + groups - 1) / groups)) ++groups;
+  TileColumns columns{blocks == 1 ? Isa::kTileColumns : 1, (blocks + groups - 1) / groups};
+  const auto sums = [&] { return rows * columns.panels * blocks * Isa::kVectorRegisters; };
+  while (groups == 1 && sums() < kEnoughSums && tile_fits<Isa>(rows, 2 * columns.panels * blocks)) {
+    columns.panels *= 2;
+  }
+  return columns;
+}
+
+/// Prefetches the weights that come after those at hand, a bit with every two steps of the depth:
+/// so a cache that is shared, or memory, has the time of a whole panel to deliver the next one.
+struct Ahead {
+  const char* next;
+  std::int64_t bytes;  ///< of two steps
+
+  void advance() {
+    __builtin_prefetch(next);
+    next += bytes;
+  }
+};
+
+/// sums[row][column] += a[row] * weights, the depth in rising order. Columns are kTileBlocks blocks
+/// of each of kPanels panels, which are `stride` apart and have kBlocks blocks.
+template <class Isa, int kRows, int kPanels, int kTileBlocks, int kBlocks, bool kAhead>
 [[gnu::always_inline]] inline void multiply(
     const typename Isa::T* const (&a)[kRows], std::int64_t depth, const typename Isa::T* weights,
-    std::int64_t stride, typename Isa::Vector (&sums)[kRows][kPanels * kBlocks]) {
-  using Word = typename Isa::Word;
-  constexpr int kColumns = kPanels * kBlocks;
+    std::int64_t stride, Ahead& ahead, typename Isa::Vector (&sums)[kRows][kPanels * kTileBlocks]) {
+  using Element = decltype(Isa::broadcast(a[0]));
+  using Weights = decltype(Isa::weights(weights));
+  constexpr int kColumns = kPanels * kTileBlocks;
   // One block's weights for a unit of the depth lie together, in steps.
   constexpr std::int64_t kColumn = kPanel * Isa::kDepthUnit;
+  const auto of_column = [&](int column) __attribute__((always_inline)) {
+    return Isa::weights(weights + column / kTileBlocks * stride + column % kTileBlocks * kColumn);
+  };
+  Ahead soon = ahead;
   const auto step = [&](const auto& broadcast, std::int64_t k) __attribute__((always_inline)) {
     if constexpr (kRows < kColumns) {
-      Word input[kRows];
+      Element input[kRows];
 #pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) input[row] = broadcast(a[row] + k);
 #pragma GCC unroll 16
       for (int column = 0; column < kColumns; ++column) {
-        const Word w =
-            Isa::weights(weights + column / kBlocks * stride + column % kBlocks * kColumn);
+        const Weights w = of_column(column);
 #pragma GCC unroll 16
         for (int row = 0; row < kRows; ++row) {
           sums[row][column] = Isa::multiply_add(input[row], w, sums[row][column]);
         }
       }
     } else {
-      Word w[kColumns];
+      Weights w[kColumns];
 #pragma GCC unroll 16
-      for (int column = 0; column < kColumns; ++column) {
-        w[column] = Isa::weights(weights + column / kBlocks * stride + column % kBlocks * kColumn);
-      }
+      for (int column = 0; column < kColumns; ++column) w[column] = of_column(column);
 #pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
-        const Word input = broadcast(a[row] + k);
+        const Element input = broadcast(a[row] + k);
 #pragma GCC unroll 16
         for (int column = 0; column < kColumns; ++column) {
           sums[row][column] = Isa::multiply_add(input, w[column], sums[row][column]);
@@ -103,74 +147,92 @@ template <class Isa, int kRows, int kPanels, int kBlocks>
     }
   };
   std::int64_t k = 0;
+  if constexpr (kAhead) {
+    for (; k + 2 * Isa::kStep <= depth; k += 2 * Isa::kStep) {
+      soon.advance();
+      step(Isa::broadcast, k);
+      step(Isa::broadcast, k + Isa::kStep);
+    }
+  }
   for (; k + Isa::kStep <= depth; k += Isa::kStep) step(Isa::broadcast, k);
   if constexpr (Isa::kStep > 1) {
     if (k < depth) step(Isa::broadcast_last, k);
   }
+  if constexpr (kAhead) ahead = soon;
 }
 
-template <class Isa, class Job, int kPanels, int kRows>
-void run_tile(const Job& job, const std::int32_t* rows, std::int64_t panel, std::int64_t part) {
-  using Vector = typename Isa::Vector;
-  constexpr int kBlocks = Job::kBlocks;
-  constexpr int kWidth = Vector::kWidth;
-  Vector sums[kRows][kPanels * kBlocks];
+/// Where the sums of a tile go on their way to a cell: [row][panel of the tile][block][16]. Through
+/// memory, so that the cell's code stands once and not once a row.
+template <int kRows, int kPanels, int kBlocks>
+struct TileSums {
+  alignas(64) float values[kRows][kPanels][kBlocks][kPanel];
+};
+
+/// The columns of a tile from `block` on.
+template <class Isa, class Job, int kRows, int kPanels, int kTileBlocks, bool kAhead, class Sums>
+[[gnu::always_inline]] inline void run_columns(const Job& job, const std::int32_t* rows,
+                                               std::int64_t panel, int block, Ahead& ahead,
+                                               Sums* buffer) {
+  constexpr int kColumns = kPanels * kTileBlocks;
+  typename Isa::Vector sums[kRows][kColumns];
   const typename Isa::T* a[kRows];
+  const auto each = [&](const auto& body) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-  for (int row = 0; row < kRows; ++row) {
-    a[row] = job.input(rows[row]);
+    for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 16
-    for (int column = 0; column < kPanels * kBlocks; ++column) {
-      sums[row][column] = job.start(rows[row], panel + column / kBlocks, part, column % kBlocks);
+      for (int column = 0; column < kColumns; ++column) {
+        body(row, column, column / kTileBlocks, block + column % kTileBlocks);
+      }
     }
+  };
+#pragma GCC unroll 16
+  for (int row = 0; row < kRows; ++row) a[row] = job.input(rows[row]);
+  each([&](int row, int column, int slot, int of) __attribute__((always_inline)) {
+    sums[row][column] = job.start(rows[row], panel + slot, of);
+  });
+  const std::int64_t stride = panel_stride<Isa>(job.depth(), Job::kBlocks);
+  multiply<Isa, kRows, kPanels, kTileBlocks, Job::kBlocks, kAhead>(
+      a, job.depth(), job.packed() + panel * stride + block * kPanel * Isa::kDepthUnit, stride,
+      ahead, sums);
+  each([&](int row, int column, int slot, int of) __attribute__((always_inline)) {
+    if constexpr (Job::kDirect) {
+      job.finish(sums[row][column], rows[row], panel + slot, of);
+    } else {
+      sums[row][column].store(buffer->values[row][slot][of]);
+    }
+  });
+}
+
+template <class Isa, class Job, int kPanels, int kRows, bool kAhead>
+void run_tile(const Job& job, const std::int32_t* rows, std::int64_t panel, Ahead& ahead) {
+  constexpr int kBlocks = Job::kBlocks;
+  constexpr int kTileBlocks = tile_columns<Isa>(kRows, kBlocks).blocks;
+  constexpr int kGrouped = kBlocks / kTileBlocks * kTileBlocks;
+  TileSums<kRows, kPanels, Job::kDirect ? 0 : kBlocks> buffer;
+  for (int block = 0; block < kGrouped; block += kTileBlocks) {
+    run_columns<Isa, Job, kRows, kPanels, kTileBlocks, kAhead>(job, rows, panel, block, ahead,
+                                                               &buffer);
   }
-  const std::int64_t stride = panel_stride<Isa>(job.depth(), kBlocks);
-  multiply<Isa, kRows, kPanels, kBlocks>(
-      a, job.depth(), job.packed() + panel * stride + part * kWidth * Isa::kStep, stride, sums);
-  if constexpr (Job::kDirect) {
-#pragma GCC unroll 16
+  if constexpr (kGrouped < kBlocks) {
+    run_columns<Isa, Job, kRows, kPanels, kBlocks - kGrouped, kAhead>(job, rows, panel, kGrouped,
+                                                                      ahead, &buffer);
+  }
+  if constexpr (!Job::kDirect) {
     for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 16
-      for (int column = 0; column < kPanels * kBlocks; ++column) {
-        job.finish(sums[row][column], rows[row], panel + column / kBlocks, part, column % kBlocks);
+      for (int slot = 0; slot < kPanels; ++slot) {
+        job.finish(buffer.values[row][slot][0], rows[row], panel + slot);
       }
-    }
-  } else {
-    // Through memory, so that the cell's code stands once and not once a row.
-    alignas(64) float buffer[kRows][kPanels][kBlocks * kWidth];
-#pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 16
-      for (int column = 0; column < kPanels * kBlocks; ++column) {
-        sums[row][column].store(buffer[row][column / kBlocks] + column % kBlocks * kWidth);
-      }
-    }
-    for (int row = 0; row < kRows; ++row) {
-      for (int i = 0; i < kPanels; ++i) job.finish(buffer[row][i], rows[row], panel + i, part);
     }
   }
 }
 
 /// A tile of `count` rows, 1 to kRows.
-template <class Isa, class Job, int kPanels, int kRows>
+template <class Isa, class Job, int kPanels, int kRows, bool kAhead>
 void run_rows(const Job& job, const std::int32_t* rows, int count, std::int64_t panel,
-              std::int64_t part) {
-  if (count == kRows) return run_tile<Isa, Job, kPanels, kRows>(job, rows, panel, part);
+              Ahead& ahead) {
+  if (count == kRows) return run_tile<Isa, Job, kPanels, kRows, kAhead>(job, rows, panel, ahead);
   if constexpr (kRows > 1) {
-    run_rows<Isa, Job, kPanels, kRows - 1>(job, rows, count, panel, part);
-  }
-}
-
-/// All rows of a chunk for kPanels panels, in tiles of nearly the same size.
-template <class Isa, class Job, int kPanels, int kRows>
-void run_panels(const Job& job, const std::int32_t* rows, int count, std::int64_t panel) {
-  const int tiles = (count + kRows - 1) / kRows;
-  for (std::int64_t part = 0; part < kPanel / Isa::Vector::kWidth; ++part) {
-    for (int tile = 0, row = 0; tile < tiles; ++tile) {
-      const int size = count / tiles + (tile < count % tiles ? 1 : 0);
-      run_rows<Isa, Job, kPanels, kRows>(job, rows + row, size, panel, part);
-      row += size;
-    }
+    run_rows<Isa, Job, kPanels, kRows - 1, kAhead>(job, rows, count, panel, ahead);
   }
 }
 
@@ -185,12 +247,62 @@ void each_run(std::int64_t begin, std::int64_t end, bool backwards, const Body& 
   }
 }
 
-/// kPanels at once, or fewer one by one.
+/// A chunk of rows over a range of panels, a tile for all rows.
+template <class Isa, class Job, int kRows>
+void run_few(const Job& job, const std::int32_t* rows, int count, std::int64_t panel_begin,
+             std::int64_t panel_end, bool backwards) {
+  if constexpr (kRows > 1) {
+    if (count < kRows) {
+      return run_few<Isa, Job, kRows - 1>(job, rows, count, panel_begin, panel_end, backwards);
+    }
+  }
+  constexpr int kPanels = tile_columns<Isa>(kRows, Job::kBlocks).panels;
+  Ahead none{};
+  each_run<kPanels>(panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
+    if (panels == kPanels) {
+      return run_tile<Isa, Job, kPanels, kRows, false>(job, rows, panel, none);
+    }
+    for (int i = 0; i < panels; ++i) {
+      run_tile<Isa, Job, 1, kRows, false>(job, rows, panel + i, none);
+    }
+  });
+}
+
+/// All rows of a chunk for kPanels panels, in tiles of nearly the same size.
 template <class Isa, class Job, int kPanels, int kRows>
-void run_together(const Job& job, const std::int32_t* rows, int count, std::int64_t panel,
-                  int panels) {
-  if (panels == kPanels) return run_panels<Isa, Job, kPanels, kRows>(job, rows, count, panel);
-  for (int i = 0; i < panels; ++i) run_panels<Isa, Job, 1, kRows>(job, rows, count, panel + i);
+void run_panels(const Job& job, const std::int32_t* rows, int count, std::int64_t panel,
+                std::int64_t next_panel) {
+  constexpr int kTileBlocks = tile_columns<Isa>(kRows, Job::kBlocks).blocks;
+  constexpr std::int64_t kStepBytes = kPanels * Job::kBlocks * kPanel * Isa::kStep *
+                                      static_cast<std::int64_t>(sizeof(typename Isa::T));
+  const int tiles = (count + kRows - 1) / kRows;
+  const std::int64_t stride = panel_stride<Isa>(job.depth(), Job::kBlocks);
+  const int passes = tiles * ((Job::kBlocks + kTileBlocks - 1) / kTileBlocks);
+  Ahead ahead{reinterpret_cast<const char*>(job.packed() + next_panel * stride),
+              (2 * kStepBytes + passes - 1) / passes};
+  for (int tile = 0, row = 0; tile < tiles; ++tile) {
+    const int size = count / tiles + (tile < count % tiles ? 1 : 0);
+    run_rows<Isa, Job, kPanels, kRows, true>(job, rows + row, size, panel, ahead);
+    row += size;
+  }
+}
+
+/// A chunk of rows that takes several tiles.
+template <class Isa, class Job, int kRows>
+void run_many(const Job& job, const std::int32_t* rows, int count, std::int64_t panel_begin,
+              std::int64_t panel_end, bool backwards) {
+  constexpr int kPanels = tile_columns<Isa>(kRows, Job::kBlocks).panels;
+  const std::int64_t direction = backwards ? -1 : 1;
+  each_run<kPanels>(panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
+    std::int64_t next = panel + direction * kPanels;
+    if (next < panel_begin || next >= panel_end) next = panel;
+    if (panels == kPanels) {
+      return run_panels<Isa, Job, kPanels, kRows>(job, rows, count, panel, next);
+    }
+    for (int i = 0; i < panels; ++i) {
+      run_panels<Isa, Job, 1, kRows>(job, rows, count, panel + i, panel + i);
+    }
+  });
 }
 
 /// A job over a range of rows and panels. Weights that outgrow a cache would be gone from it by the
@@ -200,10 +312,7 @@ void run(const Job& job, std::int64_t row_begin, std::int64_t row_end, std::int6
          std::int64_t panel_end) {
   // A chunk of rows is read again for every panel: 96 rows of a depth of 1024 fit in half a MB.
   constexpr int kChunk = 96;
-  // One row alone takes more panels at once: eight sums hide the latency of multiply_add.
-  constexpr int kAlone = Job::kBlocks == 1 ? 4 : 2;
-  constexpr int kTogether = Job::kBlocks == 1 ? 4 : 1;
-  constexpr int kRows = row_limit<Isa>(kTogether * Job::kBlocks);
+  constexpr int kRows = most_rows<Isa>(Job::kBlocks);
   std::int32_t rows[kChunk];
   bool backwards = job.starts_backwards();
   for (std::int64_t row = row_begin; row < row_end;) {
@@ -216,14 +325,10 @@ void run(const Job& job, std::int64_t row_begin, std::int64_t row_end, std::int6
       }
     }
     if (count == 0) continue;
-    if (count == 1) {
-      each_run<kAlone>(panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
-        run_together<Isa, Job, kAlone, 1>(job, rows, 1, panel, panels);
-      });
+    if (count <= kRows) {
+      run_few<Isa, Job, kRows>(job, rows, count, panel_begin, panel_end, backwards);
     } else {
-      each_run<kTogether>(panel_begin, panel_end, backwards, [&](std::int64_t panel, int panels) {
-        run_together<Isa, Job, kTogether, kRows>(job, rows, count, panel, panels);
-      });
+      run_many<Isa, Job, kRows>(job, rows, count, panel_begin, panel_end, backwards);
     }
     backwards = !backwards;
   }
