@@ -19,11 +19,14 @@ template <typename T>
 void store_gates(const Sizes& sizes, const Gates& gates, OuterProduct<T>& product, const T* d_gates,
                  const GateTargets<T>& targets) {
   const std::int64_t panel_width = gates.count * kPanel, width = gates.width(sizes);
-  const std::int64_t fair = std::max<std::int64_t>(1, sizes.panels / omp_get_num_threads());
-  const std::int64_t at_once = std::min(fair, kWeightGradientColumns / panel_width) * panel_width;
+  // As few pieces as fit, but as many for each thread.
+  const std::int64_t threads = omp_get_num_threads(), most = kWeightGradientColumns / panel_width;
+  const std::int64_t rounds = (sizes.panels + most * threads - 1) / (most * threads);
+  const std::int64_t pieces = std::min(sizes.panels, rounds * threads);
 #pragma omp for schedule(static) nowait
-  for (std::int64_t first = 0; first < width; first += at_once) {
-    const std::int64_t columns = std::min(at_once, width - first);
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const Range panels = part_of(sizes.panels, pieces, piece);
+    const std::int64_t first = panels.begin * panel_width, columns = panels.size() * panel_width;
     Sum<T> sums[kWeightGradientColumns] = {};
     product.multiply(d_gates + first, width, columns, targets.matrices[0] != nullptr,
                      targets.matrices[1] != nullptr, sums);
