@@ -48,6 +48,12 @@ class FeatureModel {
   /// all parts together are what `run` gives of the whole. Throws ErrorCode::kInvalidArgument for
   /// frames of another width, and if refuse_parts() says something.
   Frames run_part(const Frames& frames);
+  /// The same from and to memory of the caller's: frames [time, features] behind each other,
+  /// answers [time, outputs]. On the CPU a call takes no memory once a part as long has been given,
+  /// and a step too small for several threads stays on the calling one: for a loop that answers one
+  /// frame at a time. Throws ErrorCode::kInvalidArgument for sizes that don't fit, and as the
+  /// other.
+  void run_part(std::span<const float> frames, std::span<float> answers);
   /// The next part begins a new sequence.
   void begin_sequence();
   /// Writes where the sequence stands to a file, for this model on any device to go on from. Throws

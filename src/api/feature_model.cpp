@@ -29,23 +29,25 @@ struct FeatureModel::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
-        stream(context, model(), model().stack().architecture(), "a sequence",
+        model(features_of(path_in, loaded)),
+        stream(context, model, model.stack().architecture(), "a sequence",
                config().refuse_parts()) {
     runtime::use_threads(context, 0);
   }
 
-  const models::Features& model() const {
+  static const models::Features& features_of(const std::string& path,
+                                             const model_files::LoadedModel& loaded) {
     api::require_kind(path, loaded, models::FeaturesConfig::kKind);
     return dynamic_cast<const models::Features&>(*loaded.model);
   }
-  const models::FeaturesConfig& config() const { return model().config(); }
+  const models::FeaturesConfig& config() const { return model.config(); }
   void check_width(const Frames& frames) const {
     SLUICE_CHECK(frames.values.empty() || frames.width == config().features,
                  "frames have {}, but '{}' was trained on frames of {}",
                  base::counted(frames.width, "feature"), path, config().features);
   }
   /// Answers as people take them: probabilities of classes.
-  void finish(std::vector<float>& answers) const {
+  void finish(std::span<float> answers) const {
     if (!config().has_classes()) return;
     for (float& answer : answers) answer = std::exp(answer);
   }
@@ -54,6 +56,7 @@ struct FeatureModel::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
+  const models::Features& model;
   api::PartStream stream;
 };
 
@@ -122,12 +125,28 @@ Frames FeatureModel::run_part(const Frames& frames) {
   state_->check_width(frames);
   Frames result;
   result.width = outputs();
-  state_->stream.run(frames.values, features(), [&](const runtime::Tensor& found) {
-    auto answers = state_->context.download<float>(found);
-    state_->finish(answers);
-    result.values.insert(result.values.end(), answers.begin(), answers.end());
-  });
+  result.values.resize(static_cast<std::size_t>(frames.time() * result.width));
+  run_part(frames.values, result.values);
   return result;
+}
+
+void FeatureModel::run_part(std::span<const float> frames, std::span<float> answers) {
+  const auto width = static_cast<std::size_t>(features());
+  const std::size_t time = frames.size() / width;
+  SLUICE_CHECK(time * width == frames.size(), "{} are no whole number of frames of {}",
+               base::counted(frames.size(), "value"), base::counted(features(), "feature"));
+  SLUICE_CHECK(answers.size() == time * static_cast<std::size_t>(outputs()),
+               "{} for answers to {}; {} of {} takes {}", base::counted(answers.size(), "value"),
+               base::counted(time, "frame"), time, base::counted(outputs(), "output"),
+               time * static_cast<std::size_t>(outputs()));
+  state_->stream.run(frames, features(), [this, &answers](const runtime::Tensor& found) {
+    const auto part = answers.first(static_cast<std::size_t>(found.element_count()));
+    runtime::CopyKind kind = runtime::CopyKind::kDeviceToHost;
+    state_->context.stream().copy(part.data(), found.data(), part.size_bytes(), kind);
+    state_->context.synchronize();
+    state_->finish(part);
+    answers = answers.subspan(part.size());
+  });
 }
 
 void FeatureModel::begin_sequence() { state_->stream.begin(); }

@@ -5,11 +5,13 @@
 #include <charconv>
 #include <chrono>
 #include <optional>
+#include <typeinfo>
 
 #include "base/check.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda_library.h"
 #include "runtime/device_trace.h"
+#include "runtime/launch.h"
 #include "runtime/machine.h"
 #include "runtime/test/test_device.h"
 
@@ -31,6 +33,10 @@ std::optional<int> ordinal_of(std::string_view name) {
 
 std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {
   base::fail(ErrorCode::kUnsupported, "work can't be captured on this device");
+}
+
+bool runs_at_once(const Stream& stream) {
+  return typeid(stream) == typeid(cpu::CpuStream);
 }
 
 double Stream::milliseconds_of(const std::function<void()>& work) {

@@ -1,6 +1,7 @@
 #include "runtime/tensor.h"
 
-#include <vector>
+#include <algorithm>
+#include <span>
 
 namespace sluice::runtime {
 
@@ -28,10 +29,11 @@ bool Tensor::is_contiguous() const {
 
 Tensor Tensor::slice(std::size_t axis, std::int64_t begin, std::int64_t end) const {
   SLUICE_ASSERT(axis < rank() && 0 <= begin && begin <= end && end <= shape_[axis]);
-  std::vector<std::int64_t> sizes(shape_.begin(), shape_.end());
+  std::array<std::int64_t, Shape::kMaxRank> sizes{};
+  std::copy(shape_.begin(), shape_.end(), sizes.begin());
   sizes[axis] = end - begin;
   Tensor part = *this;
-  part.shape_ = Shape(sizes);
+  part.shape_ = Shape(std::span(sizes).first(rank()));
   part.data_ = static_cast<std::byte*>(data_) +
                begin * strides_[axis] * static_cast<std::int64_t>(base::size_of(dtype_));
   return part;
@@ -39,9 +41,10 @@ Tensor Tensor::slice(std::size_t axis, std::int64_t begin, std::int64_t end) con
 
 Tensor Tensor::select(std::size_t axis, std::int64_t index) const {
   Tensor part = slice(axis, index, index + 1);
-  std::vector<std::int64_t> sizes(shape_.begin(), shape_.end());
-  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(axis));
-  part.shape_ = Shape(sizes);
+  std::array<std::int64_t, Shape::kMaxRank> sizes{};
+  const auto* const dropped = shape_.begin() + axis;
+  std::copy(dropped + 1, shape_.end(), std::copy(shape_.begin(), dropped, sizes.begin()));
+  part.shape_ = Shape(std::span(sizes).first(rank() - 1));
   for (std::size_t i = axis; i + 1 < rank(); ++i) part.strides_[i] = strides_[i + 1];
   return part;
 }

@@ -9,7 +9,7 @@ using base::Shape;
 
 enum class Presence { kRequired, kOptional };
 
-void check(const Tensor& tensor, std::string_view name, DType dtype, const Shape& shape,
+void check(const Tensor& tensor, const char* name, DType dtype, const Shape& shape,
            Presence presence) {
   if (!tensor) {
     SLUICE_CHECK(presence == Presence::kOptional, "the recurrent stack needs the tensor {} {}",

@@ -12,7 +12,9 @@ inline constexpr std::int64_t kChunk = 16384;
 template <typename Body>
 void parallel_chunks(std::int64_t count, const Body& body) {
   const std::int64_t chunks = (count + kChunk - 1) / kChunk;
-#pragma omp parallel for schedule(static) if (chunks > 1)
+  // A team of one thread, too, takes memory and calls the system.
+  if (chunks == 1) return body(0, count);
+#pragma omp parallel for schedule(static)
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     body(chunk * kChunk, std::min(count, (chunk + 1) * kChunk));
   }

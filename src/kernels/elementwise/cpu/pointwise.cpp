@@ -2,6 +2,7 @@
 #include "kernels/elementwise/cpu/elementwise.h"
 #include "kernels/elementwise/cpu/parallel.h"
 #include "kernels/elementwise/cpu/tanh_loops.h"
+#include "runtime/launch.h"
 
 namespace sluice::kernels::elementwise::cpu {
 namespace {
@@ -72,8 +73,8 @@ void convert(Stream& stream, const Tensor& source, const Tensor& target) {
     base::dispatch_float(target.dtype(), [&](auto to_tag) {
       using From = typename decltype(from_tag)::type;
       using To = typename decltype(to_tag)::type;
-      stream.launch([from = source.data_as<const From>(), to = target.data_as<To>(),
-                     count = source.element_count()] {
+      runtime::launch(stream, [from = source.data_as<const From>(), to = target.data_as<To>(),
+                               count = source.element_count()] {
         parallel_chunks(count, [=](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) to[i] = converted<From, To>(from[i]);
         });

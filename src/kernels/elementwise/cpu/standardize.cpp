@@ -3,9 +3,17 @@
 #include "base/dtype.h"
 #include "kernels/elementwise/cpu/elementwise.h"
 #include "kernels/elementwise/cpu/parallel.h"
+#include "runtime/launch.h"
 
 namespace sluice::kernels::elementwise::cpu {
 namespace {
+
+template <typename T, typename Wide>
+void run_row(const float* from, const Wide* mean, const Wide* factor, T* to, std::int64_t columns) {
+  for (std::int64_t j = 0; j < columns; ++j) {
+    to[j] = static_cast<T>((static_cast<Wide>(from[j]) - mean[j]) * factor[j]);
+  }
+}
 
 template <typename T>
 void run(const StandardizeArgs& args) {
@@ -15,13 +23,10 @@ void run(const StandardizeArgs& args) {
   const auto* mean = args.mean.data_as<const Wide>();
   const auto* factor = args.factor.data_as<const Wide>();
   auto* y = args.y.data_as<T>();
+  if (rows == 1) return run_row<T, Wide>(x, mean, factor, y, columns);
 #pragma omp parallel for schedule(static) if (rows * columns > kChunk)
   for (std::int64_t row = 0; row < rows; ++row) {
-    const float* from = x + row * columns;
-    T* to = y + row * columns;
-    for (std::int64_t j = 0; j < columns; ++j) {
-      to[j] = static_cast<T>((static_cast<Wide>(from[j]) - mean[j]) * factor[j]);
-    }
+    run_row<T, Wide>(x + row * columns, mean, factor, y + row * columns, columns);
   }
 }
 
@@ -30,7 +35,7 @@ void run(const StandardizeArgs& args) {
 void standardize(Stream& stream, const StandardizeArgs& args) {
   base::dispatch_float(args.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    stream.launch([args] { run<T>(args); });
+    runtime::launch(stream, [args] { run<T>(args); });
   });
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/loss/cpu/loss.h"
 #include "kernels/loss/cpu/softmax_rows.h"
 #include "kernels/loss/cpu/tokens.h"
+#include "runtime/launch.h"
 
 namespace sluice::kernels::loss::cpu {
 namespace {
@@ -24,14 +25,14 @@ Normaliser<T> normaliser(const SoftmaxRows<T>& rows, const T* x, std::int64_t vo
 template <typename T>
 void run_log_softmax(const T* logits, T* out, std::int64_t count, std::int64_t vocabulary) {
   const SoftmaxRows<T>& rows = softmax_rows<T>();
-#pragma omp parallel for schedule(static) if (count * vocabulary > 16384)
-  for (std::int64_t n = 0; n < count; ++n) {
-    const T* x = logits + n * vocabulary;
-    T* y = out + n * vocabulary;
+  const auto run_row = [&](const T* x, T* y) {
     const Normaliser<T> norm = normaliser(rows, x, vocabulary);
     const T log_sum = static_cast<T>(norm.log_sum);
     for (std::int64_t j = 0; j < vocabulary; ++j) y[j] = (x[j] - norm.maximum) - log_sum;
-  }
+  };
+  if (count == 1) return run_row(logits, out);
+#pragma omp parallel for schedule(static) if (count * vocabulary > 16384)
+  for (std::int64_t n = 0; n < count; ++n) run_row(logits + n * vocabulary, out + n * vocabulary);
 }
 
 template <typename T>
@@ -81,7 +82,7 @@ void score_targets(Stream& stream, const TargetScoreArgs& args) {
 void log_softmax(Stream& stream, const Tensor& logits, const Tensor& out) {
   base::dispatch_master(logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    stream.launch([logits, out] {
+    runtime::launch(stream, [logits, out] {
       run_log_softmax(logits.data_as<const T>(), out.data_as<T>(), logits.size(0), logits.size(1));
     });
   });

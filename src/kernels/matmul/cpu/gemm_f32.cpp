@@ -104,9 +104,16 @@ void multiply_f32(const F32Leaf& leaf, const F32Product& p) {
   const std::int64_t b_floats = ceil_div(panels * leaf.columns * std::min(p.k, kF32Depth), 16) * 16;
   const std::int64_t floats = b_floats + std::min(p.m, kBlockRows) * kF32RowStride;
   const std::int64_t parts = grid.rows * grid.columns;
-  const auto memory = allocate(parts * floats);
-  float* const packed = memory.get();
-#pragma omp parallel for schedule(static) num_threads(static_cast <int>(parts)) if (parts > 1)
+  // A step of a small model takes no memory.
+  constexpr std::int64_t kFew = 8192;
+  alignas(64) float few[kFew];
+  std::unique_ptr<float, Free> memory;
+  if (parts * floats > kFew) memory = allocate(parts * floats);
+  float* const packed = memory ? memory.get() : few;
+  if (parts == 1) {
+    return multiply_part(leaf, p, {0, p.m}, {0, p.n}, packed, packed + b_floats);
+  }
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(parts))
   for (std::int64_t part = 0; part < parts; ++part) {
     const Range rows = part_of(p.m, 1, part / grid.columns, grid.rows);
     const Range columns = part_of(p.n, leaf.columns, part % grid.columns, grid.columns);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/matmul/cpu/gemm.h"
+#include "runtime/launch.h"
 
 namespace sluice::kernels::matmul::cpu {
 namespace {
@@ -14,11 +15,12 @@ std::int64_t leading_dimension(const Tensor& matrix) {
 
 template <typename T>
 void add_bias(Sum<T>* c, std::int64_t ldc, std::int64_t m, std::int64_t n, const Sum<T>* bias) {
-#pragma omp parallel for schedule(static) if (m * n > 65536)
-  for (std::int64_t i = 0; i < m; ++i) {
-    Sum<T>* row = c + i * ldc;
+  const auto add_to = [=](Sum<T>* row) {
     for (std::int64_t j = 0; j < n; ++j) row[j] += bias[j];
-  }
+  };
+  if (m == 1) return add_to(c);
+#pragma omp parallel for schedule(static) if (m * n > 65536)
+  for (std::int64_t i = 0; i < m; ++i) add_to(c + i * ldc);
 }
 
 template <typename T>
@@ -38,7 +40,7 @@ void run(const MatmulArgs& args) {
 void matmul(const Context& context, const MatmulArgs& args) {
   base::dispatch_storage(args.a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    context.stream().launch([args] { run<T>(args); });
+    runtime::launch(context.stream(), [args] { run<T>(args); });
   });
 }
 

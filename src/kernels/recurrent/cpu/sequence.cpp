@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include "kernels/recurrent/arguments.h"
+#include "runtime/launch.h"
 
 namespace sluice::kernels::recurrent::cpu {
 namespace {
@@ -29,9 +30,10 @@ class SequencePlan final : public Plan {
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
     check_memory(*this, memory);
     check_forward(sequence_->descriptor, args);
-    context.stream().launch([sequence = sequence_, args, memory, profiler = context.profiler()] {
-      run_forward(*sequence, args, memory, profiler);
-    });
+    runtime::launch(context.stream(),
+                    [sequence = sequence_, args, memory, profiler = context.profiler()] {
+                      run_forward(*sequence, args, memory, profiler);
+                    });
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {

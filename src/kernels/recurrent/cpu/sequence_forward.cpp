@@ -44,33 +44,44 @@ void clear_tails(const Sequence<T>& sequence, const ForwardArgs& args, std::int6
   }
 }
 
+/// What the calling thread of a team does, which is one alone outside of a parallel region.
+template <typename T>
+void run_layers(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
+                runtime::Profiler* profiler, std::int64_t steps) {
+  const Descriptor& descriptor = sequence.descriptor;
+  const T* x = args.x.data_as<const T>();
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    const runtime::LayerSpan span(omp_get_thread_num() == 0 ? profiler : nullptr, layer);
+    const Sizes& sizes = sequence.sizes_of(layer);
+    const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
+                                 sequence.own_rows, omp_get_num_threads(), omp_get_thread_num());
+    T* y = output_of(sequence, args, memory, layer);
+    for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {
+      if (share.idle()) break;
+      DirectionForward<T>(sequence, args, memory, layer, d, {steps, d == 1}, x, y, share).run();
+    }
+#pragma omp barrier
+    if (descriptor.training && descriptor.dropout > 0 && layer + 1 < descriptor.layers) {
+      drop_output(sequence, args, layer, y, steps);
+    }
+    x = y;
+  }
+}
+
 }  // namespace
 
 template <typename T>
 void run_forward(const Sequence<T>& sequence, const ForwardArgs& args, const Memory& memory,
                  runtime::Profiler* profiler) {
-  const Descriptor& descriptor = sequence.descriptor;
   const std::int64_t steps = steps_of(args);
   const auto threads = static_cast<int>(loop_threads(sequence, args.rows, sequence.threads));
+  if (threads == 1 && omp_in_parallel() == 0) {
+    // A team, even of one, takes memory and calls the system at its barriers: a microsecond, of the
+    // few that a small step has.
+    run_layers(sequence, args, memory, profiler, steps);
+  } else {
 #pragma omp parallel num_threads(threads)
-  {
-    const T* x = args.x.data_as<const T>();
-    for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
-      const runtime::LayerSpan span(omp_get_thread_num() == 0 ? profiler : nullptr, layer);
-      const Sizes& sizes = sequence.sizes_of(layer);
-      const Share share = share_of(sizes.directions, args.rows, sizes.panels, sizes.out_panels,
-                                   sequence.own_rows, omp_get_num_threads(), omp_get_thread_num());
-      T* y = output_of(sequence, args, memory, layer);
-      for (std::int64_t d = share.directions.begin; d < share.directions.end; ++d) {
-        if (share.idle()) break;
-        DirectionForward<T>(sequence, args, memory, layer, d, {steps, d == 1}, x, y, share).run();
-      }
-#pragma omp barrier
-      if (descriptor.training && descriptor.dropout > 0 && layer + 1 < descriptor.layers) {
-        drop_output(sequence, args, layer, y, steps);
-      }
-      x = y;
-    }
+    run_layers(sequence, args, memory, profiler, steps);
   }
   clear_tails(sequence, args, steps);
 }
