@@ -92,6 +92,7 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
 }  // namespace
 
 std::string_view name_of(Pass pass) {
+  if (pass == Pass::kStep) return "step";
   return pass == Pass::kForward ? "forward" : "forward+backward";
 }
 

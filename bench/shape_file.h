@@ -12,7 +12,8 @@ namespace sluice::bench {
 
 /// Forward alone is inference. With backward each run packs the weights anew, as in training they
 /// have changed, and writes their gradients, in libraries' layers too (BackwardArgs::accumulate).
-enum class Pass { kForward, kForwardBackward };
+/// A step is one call for one time step of a stream that goes on.
+enum class Pass { kForward, kForwardBackward, kStep };
 
 std::string_view name_of(Pass pass);
 

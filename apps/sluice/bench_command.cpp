@@ -116,11 +116,13 @@ void add_bench(CLI::App& program) {
       "  sluice bench report cpu.json --html report.html");
   for (const auto cell : kernels::recurrent::kCellTypes) add_recurrent(*command, cell);
   add_bench_ladder(*command);
+  add_bench_step(*command);
   add_bench_table(*command);
   add_bench_sweep(*command);
   add_bench_train(*command);
   add_bench_beam(*command);
   add_bench_gemm(*command);
+  add_bench_turns(*command);
   add_bench_report(*command);
 }
 

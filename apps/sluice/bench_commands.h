@@ -13,8 +13,10 @@ void add_bench_beam(CLI::App& bench);
 void add_bench_gemm(CLI::App& bench);
 void add_bench_ladder(CLI::App& bench);
 void add_bench_report(CLI::App& bench);
+void add_bench_step(CLI::App& bench);
 void add_bench_sweep(CLI::App& bench);
 void add_bench_table(CLI::App& bench);
 void add_bench_train(CLI::App& bench);
+void add_bench_turns(CLI::App& bench);
 
 }  // namespace sluice::app

@@ -42,6 +42,12 @@ def median(values):
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
+def thread_count():
+    """Threads of the CPU, as OpenMP would take them."""
+    named = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(named) if named.isdigit() and int(named) > 0 else len(os.sched_getaffinity(0))
+
+
 def cpu_model():
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -64,7 +70,9 @@ def commit():
 def result_of(shape, pass_name, implementation, milliseconds, device, device_model, threads, library):
     """An object with the keys of `sluice bench`, and the library's version."""
     row = {key: value for key, value in dataclasses.asdict(shape).items() if key != "passes"}
-    flops = shape.forward_flops() * (1 if pass_name == "forward" else 3)
+    flops = shape.forward_flops() * (3 if pass_name == "forward+backward" else 1)
+    if pass_name == "step":  # of one
+        flops /= shape.time
     row.update({"device": device, "device_model": device_model, "pass": pass_name,
                 "implementation": implementation, "peer": True, "default": False,
                 "milliseconds": milliseconds, "gflops": flops / milliseconds * 1e-6, "error": None,

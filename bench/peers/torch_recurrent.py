@@ -10,10 +10,10 @@ events, medians.
     torch_recurrent.py --shapes bench/shapes/named.shapes --device cuda --dtype bfloat16 --json torch.json
 """
 
-import os
 import sys
 import warnings
 
+import numpy
 import torch
 
 import common
@@ -46,6 +46,8 @@ class Set:
         self.kept = None
 
 
+name_and_version = torch_common.name_and_version
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 KINDS = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn_tanh": torch.nn.RNN,
          "rnn_relu": torch.nn.RNN}
 
@@ -67,7 +69,9 @@ def make_module(shape, device):
 class Contest:
     def __init__(self, shape, pass_name):
         self.shape = shape
+        self.pass_name = pass_name
         self.backward = pass_name == "forward+backward"
+        self.calls = 1  # of a step that are timed together
         device = torch.device(shape.device)
         if device.type == "cuda" and not torch.cuda.is_available():
             sys.exit("torch finds no GPU here; use --device cpu")
@@ -78,7 +82,7 @@ class Contest:
         self.device = str(device)
         self.on_gpu = device.type == "cuda"
         self.device_model = torch.cuda.get_device_name(device) if self.on_gpu else self.device
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        torch.set_num_threads(1 if pass_name == "step" else common.thread_count())
         self.threads = torch.get_num_threads()
         torch.backends.cuda.matmul.allow_tf32 = shape.dtype == "tf32"
         torch.backends.cudnn.allow_tf32 = shape.dtype == "tf32"
@@ -149,6 +153,8 @@ class Contest:
         try:
             if self.sets is None:
                 self.prepare()
+            if self.pass_name == "step":
+                return self.step_runner()
             compiles = implementation == "torch+compile"
             module = torch_common.compiled(self.module) if compiles else self.module
             if implementation == "torch+graph" or compiles and self.on_gpu:
@@ -172,11 +178,62 @@ class Contest:
     def milliseconds_of(self, action):
         return torch_common.milliseconds_of(action, self.on_gpu)
 
+    def use(self, tensors):
+        """Takes these numbers, flat, by the names of turns.py, instead of drawn ones."""
+        self.prepare()
+
+        def fill(target, values):
+            with torch.no_grad():
+                target.copy_(torch.from_numpy(values).reshape(target.shape))
+
+        for index, layer in enumerate(self.module.all_weights):
+            for name, parameter in zip(WEIGHTS, layer):
+                fill(parameter, tensors[f"{name}.{index}"])
+        for one in self.sets:
+            for name in ("x", "h0", "c0", "dy", "dhn", "dcn"):
+                if name in tensors:
+                    fill(getattr(one, name), tensors[name])
+            if one.lengths is not None:
+                one.lengths = torch.from_numpy(tensors["lengths"]).long()
+
+    def results(self):
+        """Outputs and gradients of the first set, flat, by the names of turns.py; of steps y alone."""
+        one = self.sets[0]
+        if self.pass_name == "step":
+            return {"y": numpy.concatenate([y.numpy().reshape(-1) for y in self.steps_of(one)])}
+        self.run(one, self.module)
+        names = ["y", "hn", "cn"] if self.shape.cell == "lstm" else ["y", "hn"]
+        if self.backward:
+            names += ["dx", "dh0", "dc0"] if self.shape.cell == "lstm" else ["dx", "dh0"]
+            for index, layer in enumerate(self.module.all_weights):
+                names += [f"d_{name}.{index}" for name, _ in zip(WEIGHTS, layer)]
+        return {name: tensor.float().cpu().numpy().reshape(-1) for name, tensor in zip(names, one.kept)}
+
+    def steps_of(self, one):
+        """The answers to the frames of a set, one call each, from the start of a sequence."""
+        state = None
+        with torch.inference_mode():
+            for frame in one.x.split(1):
+                y, state = self.module(frame, state)
+                yield y
+
+    def step_runner(self):
+        frames, state, turn = self.sets[0].x.detach().split(1), None, 0
+
+        def run_steps():
+            nonlocal state, turn
+            with torch.inference_mode():
+                for _ in range(self.calls):
+                    turn = turn + 1 if turn + 1 < len(frames) else 0
+                    _, state = self.module(frames[turn], state)
+
+        return lambda: self.milliseconds_of(run_steps) / self.calls
+
 
 def main():
     arguments = common.parse_arguments(__doc__, IMPLEMENTATIONS, NAMED)
     try:
-        common.measure(arguments, Contest, torch_common.name_and_version(), tuple(KINDS))
+        common.measure(arguments, Contest, name_and_version(), tuple(KINDS))
     except (OSError, ValueError) as error:
         sys.exit(str(error))
 

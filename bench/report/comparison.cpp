@@ -46,6 +46,7 @@ const Measurement* Row::default_own() const {
 std::optional<double> Row::ratio_of(const Measurement* own) const {
   const Measurement* peer = best_peer();
   if (own == nullptr || peer == nullptr) return std::nullopt;
+  if (own->speedup_over_peer && own->turns == peer->turns) return own->speedup_over_peer;
   return peer->milliseconds / own->milliseconds;
 }
 

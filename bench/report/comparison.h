@@ -18,7 +18,8 @@ struct Row {
   const Measurement* best_peer() const;
   const Measurement* best_own() const;
   const Measurement* default_own() const;
-  /// Time of the best peer / time of `own`: above 1 we are faster. Nothing if either is missing.
+  /// Time of the best peer / time of `own`: above 1 we are faster. Nothing if either is missing. Of
+  /// two that took turns in one run it is the median of the turns' ratios.
   std::optional<double> ratio_of(const Measurement* own) const;
 };
 

@@ -215,6 +215,10 @@ Measurement measurement_of(const Entry& entry, const std::string& origin) {
   measurement.peer = entry.flag("peer");
   measurement.is_default = entry.flag("default");
   measurement.milliseconds = entry.positive("milliseconds");
+  if (entry.has("turns")) {
+    measurement.turns = entry.text("turns");
+    measurement.speedup_over_peer = entry.positive("speedup_over_peer");
+  }
   if (entry.has("commit")) measurement.commit = entry.text("commit");
   measurement.software = software_of(entry);
   if (entry.has("peak_bytes")) measurement.peak_bytes = entry.positive("peak_bytes");

@@ -30,6 +30,9 @@ struct Measurement {
   bool peer = false;
   bool is_default = false;  ///< what "auto" picks
   double milliseconds = 0;
+  /// Median over turns of the time of the fastest peer / this one's in the same turn.
+  std::optional<double> speedup_over_peer;
+  std::string turns;                 ///< names the run that took them; empty: not said
   std::string commit;                ///< empty: not said
   std::string software;              ///< driver and libraries; empty: not said
   std::optional<double> peak_bytes;  ///< of the device

@@ -89,13 +89,35 @@ def run_program(folder, program, text):
     return json.loads(out.read_text())
 
 
-def check_program(folder, program, implementation):
+def check_program(folder, program, implementation, count=5):
     results = run_program(folder, program, TINY)
-    expect(len(results) == 5, f"{program} wrote {len(results)} results")
+    expect(len(results) == count, f"{program} wrote {len(results)} results")
     for row in results:
         expect(set(row) == KEYS | {"library"}, f"{program} wrote the keys {sorted(row)}")
         expect(row["implementation"] == implementation and row["peer"] is True, f"{row}")
         expect(row["milliseconds"] > 0 and row["gflops"] > 0, f"{row}")
+
+
+def check_turns(folder, peers):
+    """Sluice and peers by turns, which compute the same: turns.py ends with an error otherwise."""
+    sluice = ROOT / "build/sluice"
+    if not sluice.exists():
+        print("build/sluice is not there: turns.py goes untested")
+        return
+    shapes, out = folder / "turns.shapes", folder / "turns.json"
+    shapes.write_text(TINY.replace(" pass=forward", "") + "stream cell=gru time=5 batch=1 input=5 hidden=8\n")
+    for passes, count in (("all", 8), ("step", 1)):
+        subprocess.run([sys.executable, PEERS / "turns.py", "--shapes", shapes, "--json", out, "--repeats", "2",
+                        "--device", "cpu", "--pass", passes, "--peers", ",".join(peers), "--own", "auto"],
+                       check=True, stdout=subprocess.DEVNULL)
+        rows = json.loads(out.read_text())
+        own = [row for row in rows if not row["peer"]]
+        expect(len(own) == count, f"turns.py ran Sluice on {len(own)} of {count}")
+        expect(all(row["speedup_over_peer"] > 0 and row["milliseconds"] > 0 for row in rows), f"{rows}")
+        for peer in peers:
+            errors = [row["error"] for row in rows if row["implementation"] == peer]
+            expect(errors and 0 < max(errors) < 1e-4, f"{peer} is off by {errors}")
+        subprocess.run([sluice, "bench", "report", out], check=True, stdout=subprocess.DEVNULL)
 
 
 def check_training(folder):
@@ -152,6 +174,14 @@ def main():
         check_training(folder)
         check_searches(folder)
         check_configurations(folder)
+        try:
+            import onnxruntime  # noqa: F401
+        except ImportError:
+            print("ONNX Runtime is not installed: onnx_recurrent.py goes untested")
+            check_turns(folder, ["torch"])
+        else:
+            check_program(folder, "onnx_recurrent.py", "onnxruntime", 2)
+            check_turns(folder, ["torch", "onnxruntime"])
         try:
             import jax  # noqa: F401
         except ImportError:

@@ -66,6 +66,25 @@ std::string message_of(const std::string& text) {
   return testing::message_of([&] { parse_results(text, "f.json"); });
 }
 
+TEST(Report, TakesTheTurnsOfARunForItsRatio) {
+  json own = chosen("a", "fused", 2.0);
+  own["speedup_over_peer"] = 3.0;
+  own["turns"] = "run 1";
+  json torch = peer("a", "torch", 8.0);
+  torch["speedup_over_peer"] = 1.0;
+  torch["turns"] = "run 1";
+  const auto ratio = [&](const std::vector<Measurement>& measurements) {
+    const Row row = compare(measurements)[0].rows[0];
+    return *row.ratio_of(row.default_own());
+  };
+  const auto turns = parse_results(json{own, torch}.dump(), "f");
+  EXPECT_DOUBLE_EQ(ratio(turns), 3.0);
+  // A faster peer took no turns with it.
+  auto more = turns;
+  more.push_back(parse_results(json{peer("a", "jax-scan", 5.0)}.dump(), "g")[0]);
+  EXPECT_DOUBLE_EQ(ratio(more), 2.5);
+}
+
 TEST(Report, ComparesWithTheFastestPeer) {
   const auto groups =
       groups_of({result("a", "wavefront", 1.0), chosen("a", "fused", 2.0), peer("a", "torch", 8.0),
