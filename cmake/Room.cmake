@@ -47,12 +47,10 @@ function(sluice_test name)
   set_property(GLOBAL APPEND PROPERTY SLUICE_TESTS ${name})
   set_property(GLOBAL APPEND PROPERTY SLUICE_TEST_LIBRARIES ${TEST_LIBRARIES})
 
-  target_link_libraries(${name}_test PRIVATE sluice_core test_support ${TEST_LIBRARIES})
-  if(TEST_MAIN)
-    target_link_libraries(${name}_test PRIVATE GTest::gtest)
-  else()
-    target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
+  if(NOT TEST_MAIN)
+    target_link_libraries(${name}_test PRIVATE test_main)
   endif()
+  target_link_libraries(${name}_test PRIVATE test_support sluice_core GTest::gtest ${TEST_LIBRARIES})
   set_target_properties(${name}_test PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES

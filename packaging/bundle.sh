@@ -74,7 +74,7 @@ copy_licences() {
 
 copy_test_data() {
   local part
-  for part in tests/peers/goldens bench/shapes examples; do
+  for part in tests/peers/goldens tests/allowed_skips.txt bench/shapes examples; do
     mkdir -p "$FOLDER/test-data/$(dirname "$part")"
     cp -r "$SOURCE/$part" "$FOLDER/test-data/$part"
   done

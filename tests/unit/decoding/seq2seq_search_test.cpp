@@ -122,7 +122,8 @@ SearchOptions options_for(std::int64_t beam) {
 }
 
 TEST_P(Seq2SeqSearch, BatchedEqualsSingleToTheBitInFloat64) {
-  if (!device_->runs_host_kernels()) GTEST_SKIP() << "recurrent layers in float64 are the CPU's";
+  if (!device_->runs_host_kernels())
+    GTEST_SKIP() << "this device has no recurrent layers in float64";
   make_model(DType::kFloat64);
   for (const std::int64_t beam : {1, 4}) {
     const auto together = decode(kSources, options_for(beam));
@@ -195,7 +196,7 @@ TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
 // launched for all others.
 TEST_P(Seq2SeqSearch, StepsCanBeCaptured) {
   namespace kernel = kernels::beam_search;
-  if (!context_.stream().can_capture()) GTEST_SKIP() << "this device captures nothing";
+  if (!context_.stream().can_capture()) GTEST_SKIP() << "this device has no graphs";
   make_model(DType::kFloat32);
   const std::vector<std::int32_t> lengths = lengths_of(kSources);
   const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "unit/kernels_attention_decoder/decoder_sample.h"
+#include "unit/support/declined_cases.h"
 
 namespace sluice::kernels::attention_decoder {
 
@@ -23,6 +24,14 @@ class DecoderTest : public testing::OnDevice {
     std::unique_ptr<Plan> plan;
     Memory memory;
   };
+
+  void TearDown() override {
+    if (const auto reason = cases_.all_declined()) GTEST_SKIP() << *reason;
+  }
+  /// Whether the implementation takes the case.
+  bool takes(const Candidate& candidate, const Descriptor& d) {
+    return cases_.take(candidate.name, candidate.refuse(d, *this->device_));
+  }
 
   void* bytes(std::size_t count) {
     return this->poisoned(DType::kUInt8, Shape{static_cast<std::int64_t>(count)}).data();
@@ -201,6 +210,9 @@ class DecoderTest : public testing::OnDevice {
           << ", relative tolerance " << relative << ")";
     }
   }
+
+ private:
+  testing::DeclinedCases cases_;
 };
 
 }  // namespace sluice::kernels::attention_decoder

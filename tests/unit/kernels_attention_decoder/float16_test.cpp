@@ -106,7 +106,7 @@ TEST_P(Float16Test, ErrsInOneLaunchAsElsewhere) {
   c.d.hidden = 530;
   c.d.rows = c.rows = 9;
   const std::string name = "persistent-float16";
-  if (!can_run(c, name)) GTEST_SKIP() << "this device runs no such launch";
+  if (!can_run(c, name)) GTEST_SKIP() << "this device has no such launch";
   Sample<float> sample(c, 19);
   for (auto* array : Sample<float>::arrays(sample.weights)) {
     for (double& weight : *array) weight *= 0x1p-3;

@@ -105,7 +105,7 @@ class OracleTest : public DecoderTest<T> {
       c.d.hidden = additive ? 20 : 273;
       if (additive) c.d.key = 261;
       for (const Candidate& candidate : candidates(*this->device_)) {
-        if (candidate.refuse(c.d, *this->device_)) continue;
+        if (!this->takes(candidate, c.d)) continue;
         check(c, engine(), std::string(candidate.name), tolerance(c), 0x1p-3);
         this->release_memory();
       }
@@ -121,7 +121,7 @@ class OracleTest : public DecoderTest<T> {
         random_case(engine, CellType::kLstm, AttentionType::kAdditive, base::dtype_of<T>());
     c.d.memory = 6;
     for (const Candidate& candidate : candidates(*this->device_)) {
-      if (candidate.refuse(c.d, *this->device_)) continue;
+      if (!this->takes(candidate, c.d)) continue;
       check(c, engine(), std::string(candidate.name), tolerance(c), 1, [](Sample<T>& sample) {
         for (double& x : sample.weights.attention.memory) x = x < 0 ? -16 : 16;
         for (double& x : sample.input.memory) x = x < 0 ? -1 : 1;
@@ -145,7 +145,7 @@ class OracleTest : public DecoderTest<T> {
           c.d.dropout = dropout;
           if (dropout > 0) c.d.layers = 2 + i % 2;
           for (const Candidate& candidate : candidates(*this->device_)) {
-            if (candidate.refuse(c.d, *this->device_)) continue;
+            if (!this->takes(candidate, c.d)) continue;
             check(c, engine(), std::string(candidate.name), tolerance(c));
             this->release_memory();
           }
@@ -182,7 +182,7 @@ class OracleTest : public DecoderTest<T> {
     const auto exact = oracle::forward(sample.shape, sample.weights, sample.input);
     const PlainOutputs plain = plain_outputs(sample.shape, sample.weights, sample.input, c.d.dtype);
     for (const Candidate& candidate : candidates(*this->device_)) {
-      if (candidate.refuse(c.d, *this->device_)) continue;
+      if (!this->takes(candidate, c.d)) continue;
       SCOPED_TRACE(candidate.name);
       const auto planned = this->plan(c.d, std::string(candidate.name), sample.weights);
       const ForwardArgs args = this->forward_args(c, sample.input);

@@ -15,7 +15,7 @@ class LaunchChecks final : public PersistentCases<T> {
   void two_steps() {
     DecoderCase c = of(with(520, 40, 45, 24, 16), 3, 5, 3, 0);
     c.time = 2;
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(c)) GTEST_SKIP() << "this device has no such launch";
     const Sample<T> sample = sample_of(c, 30);
     expect_all_near(run(c, sample), expected(sample, sample.input), tolerance(c));
   }
@@ -23,7 +23,7 @@ class LaunchChecks final : public PersistentCases<T> {
   void nan() {
     DecoderCase c = of(with(530, 40, 61, 48, 24), 5, 40, 7, 0);
     c.d.training = false;
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(c)) GTEST_SKIP() << "this device has no such launch";
     Sample<T> sample = sample_of(c, 31);
     sample.input.memory_lengths = {40, 33, 1, 20, 40, 5, 0};
     sample.input.lengths = {5, 5, 4, 5, 3, 5, 5};
@@ -53,7 +53,7 @@ class LaunchChecks final : public PersistentCases<T> {
     // Rows that could be written by fours, and others.
     for (const std::int64_t output : {64, 61}) {
       const DecoderCase c = of(with(600, 70, output, 40, 32), 4, 36, 5, 0);
-      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      if (!has(c)) GTEST_SKIP() << "this device has no such launch";
       const Sample<T> sample = sample_of(c, 32);
       const auto planned = this->plan(c.d, std::string(kName), sample.weights);
       const ForwardArgs aligned = args_of(c, sample.input);
@@ -80,7 +80,7 @@ class LaunchChecks final : public PersistentCases<T> {
 
   void graph() {
     const DecoderCase c = of(with(768, 100, 200, 50, 30), 6, 33, 20, 0.3);
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(c)) GTEST_SKIP() << "this device has no such launch";
     Sample<T> sample = sample_of(c, 33);
     const auto planned = this->plan(c.d, std::string(kName), sample.weights);
     const ForwardArgs args = args_of(c, sample.input);
@@ -107,7 +107,7 @@ class LaunchChecks final : public PersistentCases<T> {
   void two_streams() {
     const DecoderCase cases[] = {of(with(700, 90, 120, 64, 32), 9, 30, 40, 0.2),
                                  of(with(1024, 512, 512, 128, 64), 5, 64, 64, 0)};
-    if (!has(cases[0])) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(cases[0])) GTEST_SKIP() << "this device has no such launch";
     LaunchChecks engines[2];  // each with a stream of its own
     std::vector<typename DecoderTest<T>::Planned> planned;
     std::vector<ForwardArgs> args;
@@ -129,7 +129,7 @@ class LaunchChecks final : public PersistentCases<T> {
 
   void refusals() {
     const DecoderCase c = of(with(600, 70, 61, 40, 30), 3, 64, 64, 0);
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(c)) GTEST_SKIP() << "this device has no such launch";
     constexpr const char* kWidths = "it takes 513 to 1024 units, keys and outputs of up to as many";
     struct Change {
       std::int64_t Descriptor::*size;
@@ -159,7 +159,7 @@ class LaunchChecks final : public PersistentCases<T> {
 
   void part_of_gpu() {
     DecoderCase c = of(with(600, 70, 61, 40, 30), 3, 64, 64, 0);
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(c)) GTEST_SKIP() << "this device has no such launch";
     const testing::PartOfGpu part(64);
     for (const bool training : {false, true}) {
       c.d.training = training;

@@ -31,7 +31,7 @@ class SoakChecks final : public PersistentCases<T> {
       DecoderCase c = draw_case();
       c.d.training = training;
       SCOPED_TRACE(describe(c));
-      if (!this->has(c)) GTEST_SKIP() << "this device runs no such launch";
+      if (!this->has(c)) GTEST_SKIP() << "this device has no such launch";
       check_plan(c);
     }
   }

@@ -64,7 +64,7 @@ class PersistentTest : public PersistentCases<T> {
          {of(with(519, 33, 90, 45, 17), 4, 9, 1, 0), of(with(600, 70, 41, 64, 31), 5, 61, 19, 0),
           of(with(513, 640, 530, 33, 8), 3, 1, 6, 0)}) {
       SCOPED_TRACE(describe(c));
-      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      if (!has(c)) GTEST_SKIP() << "this device has no such launch";
       const Sample<T> sample = sample_of(c, 21);
       auto got = run(c, sample, std::string(kName));
       got.pop_back();
@@ -79,7 +79,7 @@ class PersistentTest : public PersistentCases<T> {
                                  of(with(1024, 1024, 1024, 1024, 64), 5, 20, 64, 0.5),
                                  of(with(640, 1000, 24, 8, 100), 9, 64, 3, 0)}) {
       SCOPED_TRACE(describe(c));
-      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      if (!has(c)) GTEST_SKIP() << "this device has no such launch";
       const Sample<T> sample = sample_of(c, 22);
       const auto got = run(c, sample, std::string(kName));
       expect_all_near(got, run(c, sample, "stepwise"), 2 * tolerance(c));
@@ -106,7 +106,7 @@ class PersistentTest : public PersistentCases<T> {
       c.initial_state = i % 2 > 0;
       c.end_gradients = i % 3 != 1;
       SCOPED_TRACE(describe(c));
-      if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+      if (!has(c)) GTEST_SKIP() << "this device has no such launch";
       const Sample<T> sample = sample_of(c, engine());
       const auto got = run(c, sample, std::string(kName));
       expect_all_near(got, run(c, sample, "stepwise"), 2 * tolerance(c));
@@ -117,7 +117,7 @@ class PersistentTest : public PersistentCases<T> {
   /// Runs shorter and of fewer rows than the capacity.
   void check_extents() {
     DecoderCase c = of(with(768, 100, 200, 50, 30), 7, 12, 50, 0);
-    if (!has(c)) GTEST_SKIP() << "this device runs no such launch";
+    if (!has(c)) GTEST_SKIP() << "this device has no such launch";
     c.d.training = false;
     for (const std::int64_t rows : {1, 33, 50}) {
       for (const std::int64_t time : {1, 5}) {

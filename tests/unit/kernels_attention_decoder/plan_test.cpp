@@ -95,7 +95,7 @@ TEST_P(PlanTest, ARowHasTheSameBitsAloneAndInABatch) {
 /// OpenMP's thread count belongs to the calling thread, which runs the kernels of "cpu" only.
 TEST_P(PlanTest, ThreadCountChangesNoBits) {
   if (device_->type() != runtime::DeviceType::kCpu)
-    GTEST_SKIP() << "OpenMP threads are the cpu device's";
+    GTEST_SKIP() << "only the cpu device has OpenMP threads";
   const int before = omp_get_max_threads();
   for (const std::int64_t rows : {3, 40}) {
     const DecoderCase c = wide(CellType::kLstm, AttentionType::kAdditive, rows);

@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, F32Leaves,
 
 TEST(F32Leaf, Avx2AndAvx512GiveTheSameBits) {
   const F32Leaf *avx2 = avx2_f32_leaf(), *avx512 = avx512_f32_leaf();
-  if (avx2 == nullptr || avx512 == nullptr) GTEST_SKIP() << "this processor has not both";
+  if (avx2 == nullptr || avx512 == nullptr) GTEST_SKIP() << "this processor lacks AVX2 or AVX-512";
   std::uint64_t seed = 0;
   for (const Case& s : cases()) {
     ++seed;

@@ -244,7 +244,8 @@ TEST_P(Matmul, CanBeCaptured) {
 }
 
 TEST_P(Matmul, RowsDoNotDependOnEachOther) {
-  if (!device_->runs_host_kernels()) GTEST_SKIP() << "cuBLAS chooses by the number of rows";
+  if (!device_->runs_host_kernels())
+    GTEST_SKIP() << "cuBLAS chooses its kernel by the number of rows";
   check_rows<float>();
   check_rows<double>();
 }

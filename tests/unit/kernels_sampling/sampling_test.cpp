@@ -268,7 +268,7 @@ TEST_P(Sampling, RefusesWhatDoesNotFit) {
 }
 
 TEST_P(Sampling, RefusesAMaximumLengthOutOfRange) {
-  if (!device_->runs_host_kernels()) GTEST_SKIP() << "a GPU can't throw: it takes the nearer end";
+  if (!device_->runs_host_kernels()) GTEST_SKIP() << "a GPU cannot throw: it takes the nearer end";
   const State state = make_state({2, 1, 3, 0, 0, false, DType::kFloat32});
   for (const Ids& lengths : {Ids{3, 4}, Ids{-1, 3}, Ids{3, 0}}) {
     context_.upload<std::int32_t>(state.max_lengths, lengths);

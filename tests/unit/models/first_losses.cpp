@@ -96,7 +96,7 @@ std::vector<double> FirstLosses::train(const Json& golden, const std::vector<dou
 
 void FirstLosses::compare(const std::string& precision) {
   const bool on_host = device_->runs_host_kernels();
-  if (on_host && precision == "tf32") GTEST_SKIP() << "a CPU has no TF32";
+  if (on_host && precision == "tf32") GTEST_SKIP() << "this device has no TF32";
   context_.set_precision(runtime::Precision::parse(precision));
   for (Json golden : read_cases()) {
     SCOPED_TRACE(golden.at("name").get<std::string>());

@@ -121,7 +121,8 @@ class TaggerTest : public sluice::testing::OnDevice {
 
 // Dropout masks depend on seed, step and row only, so the loss under one mask has a derivative.
 TEST_P(TaggerTest, GradientEqualsFiniteDifference) {
-  if (!device_->runs_host_kernels()) GTEST_SKIP() << "recurrent layers take no float64 there";
+  if (!device_->runs_host_kernels())
+    GTEST_SKIP() << "this device has no recurrent layers in float64";
   constexpr double kScale = 0.5;
   for (const Case& c : kCases) {
     const auto model = make_model(c, DType::kFloat64);

@@ -70,36 +70,10 @@ class Engine {
   runtime::Arena arena_;
 };
 
-/// Another GPU where there is one; else the same device once more.
-std::string other_than(const std::string& device) {
-  if (device != "cuda") return device;
-  try {
-    return runtime::open_device("cuda:1")->name();
-  } catch (const Error&) {
-    return device;
-  }
-}
-
-class TwoDevices : public ::testing::TestWithParam<const char*> {};
-
-// Whichever was opened or used last, each works; what a plan captures comes with its second step.
-TEST_P(TwoDevices, TakeTurns) {
-  Engine first(GetParam());
-  const std::vector<float> expected = first.step();
-  {
-    Engine second(other_than(GetParam()));
-    for (int turn = 0; turn < 3; ++turn) {
-      EXPECT_TRUE(testing::same_bits(second.step(), expected)) << "turn " << turn;
-      EXPECT_TRUE(testing::same_bits(first.step(), expected)) << "turn " << turn;
-    }
-    Engine third(GetParam());
-    EXPECT_TRUE(testing::same_bits(third.step(), expected));
-    EXPECT_TRUE(testing::same_bits(second.step(), expected));
-  }
-  EXPECT_TRUE(testing::same_bits(first.step(), expected));
-}
-
-INSTANTIATE_TEST_SUITE_P(Devices, TwoDevices, testing::devices(), testing::device_name);
+/// Two engines in one process.
+class TwoEngines : public ::testing::TestWithParam<const char*> {
+ protected:
+  / INSTANTIATE_TEST_SUITE_P(Devices, TwoEngines, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::models

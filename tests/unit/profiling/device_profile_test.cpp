@@ -13,7 +13,7 @@ class DeviceProfile : public testing::OnDevice {
  protected:
   void SetUp() override {
     if (device_->type() == runtime::DeviceType::kTest) {
-      GTEST_SKIP() << "runs what is queued on a thread of its own, at a time that means nothing";
+      GTEST_SKIP() << "the test device runs work at a time that means nothing";
     }
     profiler_ = std::make_unique<runtime::Profiler>(
         device_->trace(true), 1, 1, [this](const runtime::Profile& done) { profile_ = done; });
@@ -62,7 +62,7 @@ TEST_P(DeviceProfile, KnowsWhoQueuedWhat) {
 // Whenever a graph runs, its work belongs to those who queued it when it was captured, not to who
 // has it run.
 TEST_P(DeviceProfile, KnowsWhoseWorkAGraphRuns) {
-  if (!context_.stream().can_capture()) GTEST_SKIP() << "has no graphs";
+  if (!context_.stream().can_capture()) GTEST_SKIP() << "this device has no graphs";
   const testing::Tensor tensor = poisoned(testing::DType::kFloat32, {1 << 20});
   const std::unique_ptr<runtime::Graph> graph = context_.stream().capture([&] {
     fill("encoder", tensor, 1);
@@ -80,7 +80,7 @@ TEST_P(DeviceProfile, KnowsWhoseWorkAGraphRuns) {
 
 // One for a process: the second of two at a time says so, and has the host's times.
 TEST_P(DeviceProfile, SecondAtATimeSaysSo) {
-  if (!is_gpu()) GTEST_SKIP() << "has no trace of its own";
+  if (!is_gpu()) GTEST_SKIP() << "this device has no trace";
   const std::unique_ptr<runtime::DeviceTrace> second = device_->trace(true);
   ASSERT_NE(second, nullptr);
   second->start();

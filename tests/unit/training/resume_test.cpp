@@ -166,7 +166,7 @@ TEST_P(Resume, KeepsMeasuredChoices) {
   runtime::Tuning first;
   context_.set_tuning(&first);
   Trainer(context_, config, reversal_data(config), Start::kFresh).run();
-  if (first.choices().empty()) GTEST_SKIP() << "one implementation alone runs here";
+  if (first.choices().empty()) GTEST_SKIP() << "only one implementation runs here";
 
   config.loop.max_steps = steps;
   runtime::Tuning second;

@@ -285,7 +285,7 @@ TEST_P(TrainingStepTest, EachPrecisionHasItsOwnGraph) {
   const auto model = make_model();
   TrainingStep steps(context_, *model, optimizer_, {kSmoothing, kSeed, true});
   const data::Batch batch = draw({5, 7, 10});
-  if (!context_.stream().can_capture()) GTEST_SKIP() << "nothing is captured on this device";
+  if (!context_.stream().can_capture()) GTEST_SKIP() << "this device has no graphs";
   runtime::Context exact = context_, rounded = context_;
   rounded.set_precision({runtime::DType::kFloat32, true});
   for (std::int64_t step = 1; step <= 3; ++step) steps.run(exact, {&batch, 1}, step, 0);
