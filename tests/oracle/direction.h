@@ -4,6 +4,7 @@
 
 #include "oracle/cell.h"
 #include "oracle/recurrent.h"
+#include "oracle/rounding.h"
 
 namespace sluice::oracle {
 
@@ -29,7 +30,7 @@ inline ConstCellRecord record_at(const StackShape& s, const LayerTrace& trace, i
 class Direction {
  public:
   Direction(const StackShape& shape, int64_t layer, int64_t direction, const Weights& weights,
-            const std::vector<int>& lengths, const StackInput& in);
+            const std::vector<int>& lengths, const StackInput& in, Rounding& rounding);
 
   /// x [T, B, input]; h [B, out] and c [B, H] come in as the initial state and leave as the final
   /// one.
@@ -71,6 +72,8 @@ class Direction {
   /// of the gain.
   void sums_backward(int64_t count, const double* product, const Vector& gain, double* d,
                      double* d_gain) const;
+  /// sums[columns] += the sum over the rows of a [rows, columns].
+  void add_sums(int64_t rows, int64_t columns, const double* a, Vector& sums) const;
   /// What the recurrent product reads of h [rows, out].
   Vector dropped(const double* h, int64_t rows) const;
 
@@ -106,6 +109,7 @@ class Direction {
   const std::vector<int>& resets_;
   const double *zoneout_h_, *zoneout_c_, *dropout_;
   const CellExtras extras_;
+  Rounding& rounding_;
 };
 
 }  // namespace sluice::oracle

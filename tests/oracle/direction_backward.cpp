@@ -20,18 +20,29 @@ void Direction::sums_backward(int64_t count, const double* product, const Vector
   }
 }
 
+void Direction::add_sums(int64_t rows, int64_t columns, const double* a, Vector& sums) const {
+  if (rounding_.format() != Format::kFloat32) {
+    add_column_sums(rows, columns, a, sums.data());
+    return rounding_.keep(sums);
+  }
+  const Vector ones(rows, 1.0);
+  rounding_.multiply_add(1, columns, rows, plain(ones.data(), rows), plain(a, columns),
+                         sums.data());
+}
+
 void Direction::reset_candidates_backward(int64_t t, const LayerTrace& trace, Tape& tape,
                                           Vector& through) const {
   const int64_t gates = s_.gates(), hidden = s_.hidden, rows = s_.rows, first = 2 * hidden;
   const Vector read = dropped(&tape.previous_h[t * rows * hidden], rows);
   double* d_hidden = &tape.d_hidden[t * rows * gates];
-  multiply_add(rows, hidden, hidden, {d_hidden + first, gates, 1},
-               plain(&w_.weight_hh[first * hidden], hidden), through.data());
+  rounding_.multiply_add(rows, hidden, hidden, {d_hidden + first, gates, 1},
+                         plain(&w_.weight_hh[first * hidden], hidden), through.data());
   for (int64_t b = 0; b < rows; ++b) {
     const int64_t place = t * rows + b;
     double* d_r = d_hidden + b * gates;
     reset_backward(hidden, record_at(s_, trace, place), &read[b * hidden], &through[b * hidden],
                    d_r);
+    rounding_.store(d_r, hidden);
     std::copy_n(d_r, hidden, &tape.d_input[place * gates]);
   }
 }
@@ -42,13 +53,14 @@ void Direction::recurrent_weight_backward(const LayerTrace& trace, const Tape& t
   Vector read = dropped(tape.previous_h.data(), places);
   const int64_t of_h = resets_before_ ? 2 * hidden : gates;
   const double* d_hidden = tape.d_hidden.data();
-  multiply_add(of_h, out_, places, transposed(d_hidden, gates), plain(read.data(), out_),
-               dw.data());
+  rounding_.multiply_add(of_h, out_, places, transposed(d_hidden, gates), plain(read.data(), out_),
+                         dw.data());
   if (!resets_before_) return;
   for (int64_t place = 0; place < places; ++place)
     for (int64_t j = 0; j < hidden; ++j) read[place * hidden + j] *= trace.gates[place * gates + j];
-  multiply_add(hidden, hidden, places, transposed(d_hidden + of_h, gates),
-               plain(read.data(), hidden), &dw[of_h * hidden]);
+  rounding_.store(read);
+  rounding_.multiply_add(hidden, hidden, places, transposed(d_hidden + of_h, gates),
+                         plain(read.data(), hidden), &dw[of_h * hidden]);
 }
 
 Vector Direction::previous(const Vector& states, const double* initial, int64_t width) const {
@@ -79,7 +91,7 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
     step_backward(time_of(step), trace, dy, dcells, tape, dh, dc);
 
   Weights& dw = tape.dw;
-  add_column_sums(places, gates, tape.d_input.data(), dw.bias_ih.data());
+  add_sums(places, gates, tape.d_input.data(), dw.bias_ih);
   for (int64_t place = 0; s_.peepholes && place < places; ++place)
     for (int64_t j = 0; j < hidden; ++j) {
       const double* d = &tape.d_input[place * gates + j];
@@ -88,20 +100,23 @@ Weights Direction::backward(const Vector& x, const double* h0, const double* c0,
       dw.peephole[hidden + j] += d[hidden] * before;
       dw.peephole[2 * hidden + j] += d[3 * hidden] * trace.new_cells[place * hidden + j];
     }
+  rounding_.keep(dw.peephole);
   if (s_.layer_norm) {
     Vector product(places * gates);
-    multiply_add(places, gates, input_, plain(x.data(), input_),
-                 transposed(w_.weight_ih.data(), input_), product.data());
+    rounding_.multiply_add(places, gates, input_, plain(x.data(), input_),
+                           transposed(w_.weight_ih.data(), input_), product.data());
     sums_backward(places, product.data(), w_.gain_ih, tape.d_input.data(), dw.gain_ih.data());
+    rounding_.store(tape.d_input);
+    for (Vector* sums : {&dw.gain_ih, &dw.gain_hh, &dw.gain_c, &dw.shift_c}) rounding_.keep(*sums);
   }
-  multiply_add(places, input_, gates, plain(tape.d_input.data(), gates),
-               plain(w_.weight_ih.data(), input_), dx.data());
-  multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
-               plain(x.data(), input_), dw.weight_ih.data());
+  rounding_.multiply_add(places, input_, gates, plain(tape.d_input.data(), gates),
+                         plain(w_.weight_ih.data(), input_), dx.data());
+  rounding_.multiply_add(gates, input_, places, transposed(tape.d_input.data(), gates),
+                         plain(x.data(), input_), dw.weight_ih.data());
   recurrent_weight_backward(trace, tape, dw.weight_hh);
   if (projects_)
-    multiply_add(out, hidden, places, transposed(tape.d_output.data(), out),
-                 plain(trace.raw.data(), hidden), dw.weight_hr.data());
+    rounding_.multiply_add(out, hidden, places, transposed(tape.d_output.data(), out),
+                           plain(trace.raw.data(), hidden), dw.weight_hr.data());
   return std::move(dw);
 }
 
@@ -120,11 +135,13 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
       d_output[b * out + j] = (1 - kept) * whole;
     }
   }
+  rounding_.keep(d_output, rows * out);
+  if (projects_) rounding_.store(d_output, rows * out);
   Vector d_raw(d_output, d_output + rows * out);
   if (projects_) {
     d_raw.assign(rows * hidden, 0.0);
-    multiply_add(rows, hidden, out, plain(d_output, out), plain(w_.weight_hr.data(), hidden),
-                 d_raw.data());
+    rounding_.multiply_add(rows, hidden, out, plain(d_output, out),
+                           plain(w_.weight_hr.data(), hidden), d_raw.data());
   }
   Vector d_normalized(s_.layer_norm ? rows * hidden : 0);
   Vector direct(rows * hidden);  // GRU: the share of dh that goes straight to the previous h
@@ -147,15 +164,23 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
                   s_.layer_norm ? &d_normalized[b * hidden] : nullptr);
   }
   double* d_hidden = &tape.d_hidden[t * rows * gates];
+  rounding_.store(&tape.d_input[t * rows * gates], rows * gates);
+  // Where both are the same they are rounded alike.
+  if (s_.cell == Cell::kGru) {
+    rounding_.store(d_hidden, rows * gates);
+  } else {
+    std::copy_n(&tape.d_input[t * rows * gates], rows * gates, d_hidden);
+  }
   Vector through(rows * out);
   if (resets_before_) reset_candidates_backward(t, trace, tape, through);
-  add_column_sums(rows, gates, d_hidden, tape.dw.bias_hh.data());
+  add_sums(rows, gates, d_hidden, tape.dw.bias_hh);
   if (s_.layer_norm) {
     const Vector factor = dropped(&tape.previous_h[t * rows * out], rows);
     Vector product(rows * gates), normalized(hidden);
-    multiply_add(rows, gates, out, plain(factor.data(), out), transposed(w_.weight_hh.data(), out),
-                 product.data());
+    rounding_.multiply_add(rows, gates, out, plain(factor.data(), out),
+                           transposed(w_.weight_hh.data(), out), product.data());
     sums_backward(rows, product.data(), w_.gain_hh, d_hidden, tape.dw.gain_hh.data());
+    rounding_.store(d_hidden, rows * gates);
     for (int64_t b = 0; b < rows; ++b) {
       normalize(hidden, &trace.new_cells[(t * rows + b) * hidden], normalized.data());
       for (int64_t j = 0; j < hidden; ++j) {
@@ -164,8 +189,8 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
       }
     }
   }
-  multiply_add(rows, out, resets_before_ ? 2 * hidden : gates, plain(d_hidden, gates),
-               plain(w_.weight_hh.data(), out), through.data());
+  rounding_.multiply_add(rows, out, resets_before_ ? 2 * hidden : gates, plain(d_hidden, gates),
+                         plain(w_.weight_hh.data(), out), through.data());
   through = dropped(through.data(), rows);
   for (int64_t b = 0; b < rows; ++b) {
     if (!active(t, b)) continue;
@@ -173,6 +198,8 @@ void Direction::step_backward(int64_t t, const LayerTrace& trace, const Vector& 
       dh[b * out + j] =
           through[b * out + j] + kept_dh[b * out + j] + (lstm_ ? 0.0 : direct[b * hidden + j]);
     for (int64_t j = 0; lstm_ && j < hidden; ++j) dc[b * hidden + j] += kept_dc[b * hidden + j];
+    rounding_.keep(dh + b * out, out);
+    if (lstm_) rounding_.keep(dc + b * hidden, hidden);
     if (!starts_anew(t, b)) continue;
     std::fill_n(dh + b * out, out, 0.0);
     if (lstm_) std::fill_n(dc + b * hidden, hidden, 0.0);

@@ -21,7 +21,8 @@ CellExtras extras_of(const Weights& w) {
 }  // namespace
 
 Direction::Direction(const StackShape& shape, int64_t layer, int64_t direction,
-                     const Weights& weights, const std::vector<int>& lengths, const StackInput& in)
+                     const Weights& weights, const std::vector<int>& lengths, const StackInput& in,
+                     Rounding& rounding)
     : s_(shape),
       input_(shape.input_of(layer)),
       out_(shape.out(layer)),
@@ -35,14 +36,19 @@ Direction::Direction(const StackShape& shape, int64_t layer, int64_t direction,
       zoneout_h_(mask_of(in.zoneout_h, layer * shape.directions + direction)),
       zoneout_c_(mask_of(in.zoneout_c, layer * shape.directions + direction)),
       dropout_(mask_of(in.recurrent_dropout, layer * shape.directions + direction)),
-      extras_(extras_of(weights)) {}
+      extras_(extras_of(weights)),
+      rounding_(rounding) {}
 
 void Direction::multiply(int64_t count, int64_t units, int64_t depth, const double* a,
                          const double* weights, double* sums) const {
-  if (!s_.eight_bits)
-    return multiply_add(count, units, depth, plain(a, depth), transposed(weights, depth), sums);
-  const Vector read = in_eight_bits(count, depth, a), w = in_eight_bits(units, depth, weights);
-  multiply_add(count, units, depth, plain(read.data(), depth), transposed(w.data(), depth), sums);
+  if (!s_.eight_bits) {
+    return rounding_.multiply_add(count, units, depth, plain(a, depth), transposed(weights, depth),
+                                  sums);
+  }
+  const Vector read = in_eight_bits(count, depth, a, &rounding_),
+               w = in_eight_bits(units, depth, weights);
+  rounding_.multiply_add(count, units, depth, plain(read.data(), depth),
+                         transposed(w.data(), depth), sums);
 }
 
 void Direction::finish_sums(int64_t count, const Vector& gain, const Vector& bias,
@@ -54,6 +60,7 @@ void Direction::finish_sums(int64_t count, const Vector& gain, const Vector& bia
     for (int64_t j = 0; j < gates; ++j)
       row[j] = (s_.layer_norm ? gain[j] * row[j] : row[j]) + bias[j];
   }
+  rounding_.keep(sums, count * gates);
 }
 
 void Direction::reset_candidates(int64_t t, const Vector& read, const Vector& from_input,
@@ -63,16 +70,19 @@ void Direction::reset_candidates(int64_t t, const Vector& read, const Vector& fr
   for (int64_t b = 0; b < rows; ++b)
     reset(hidden, &from_input[(t * rows + b) * gates], &from_hidden[b * gates], &read[b * hidden],
           &reset_h[b * hidden]);
+  rounding_.store(reset_h);
   multiply(rows, hidden, hidden, reset_h.data(), &w_.weight_hh[first * hidden], product.data());
   for (int64_t b = 0; b < rows; ++b)
     for (int64_t j = 0; j < hidden; ++j)
       from_hidden[b * gates + first + j] = product[b * hidden + j] + w_.bias_hh[first + j];
+  rounding_.keep(from_hidden);
 }
 
 Vector Direction::dropped(const double* h, int64_t rows) const {
   const int64_t step = s_.rows * out_;
   Vector result(h, h + rows * out_);
   for (int64_t i = 0; dropout_ != nullptr && i < rows * out_; ++i) result[i] *= dropout_[i % step];
+  if (dropout_ != nullptr) rounding_.store(result);
   return result;
 }
 
@@ -114,6 +124,11 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
                  lstm_ ? c + b * hidden : nullptr, record_at(s_, trace, place),
                  cell_output + b * hidden, extras_);
   }
+  rounding_.activate(&trace.gates[t * rows * gates], rows * gates);
+  rounding_.activate(cell_output, rows * hidden);
+  rounding_.store(cell_output, rows * hidden);
+  if (lstm_) rounding_.activate(&trace.new_cells[t * rows * hidden], rows * hidden);
+  if (lstm_) rounding_.keep(&trace.new_cells[t * rows * hidden], rows * hidden);
   if (projects_)
     multiply(rows, out, hidden, cell_output, w_.weight_hr.data(), &trace.h[t * rows * out]);
   for (int64_t b = 0; b < rows; ++b) {
@@ -122,12 +137,15 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
     for (int64_t j = 0; j < out; ++j) {
       const double kept = zoneout_h_ == nullptr ? 0.0 : zoneout_h_[place * out + j];
       double& state = trace.h[place * out + j];
-      h[b * out + j] = state = kept * h[b * out + j] + (1 - kept) * state;
+      state = kept * h[b * out + j] + (1 - kept) * state;
+      rounding_.store(&state, 1);
+      h[b * out + j] = state;
     }
     for (int64_t j = 0; lstm_ && j < hidden; ++j) {
       const double kept = zoneout_c_ == nullptr ? 0.0 : zoneout_c_[place * hidden + j];
       double& state = trace.cells[place * hidden + j];
       state = kept * c[b * hidden + j] + (1 - kept) * trace.new_cells[place * hidden + j];
+      rounding_.keep(&state, 1);
       c[b * hidden + j] = state;
     }
   }

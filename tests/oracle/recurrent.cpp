@@ -102,8 +102,9 @@ std::vector<Weights> zero_weights(const StackShape& shape) {
 }
 
 StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
-                    const StackInput& input) {
+                    const StackInput& input, Rounding* rounding) {
   check(s, weights, input);
+  Rounding exact(Format::kFloat64), &rounds = rounding == nullptr ? exact : *rounding;
   const std::vector<int> lengths = lengths_of(s, input);
   const int64_t places = s.time * s.rows, count = s.layers * s.directions;
   StackOutput result;
@@ -116,7 +117,7 @@ StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
     Vector y(places * width);
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
-      const Direction direction(s, layer, d, weights[k], lengths, input);
+      const Direction direction(s, layer, d, weights[k], lengths, input, rounds);
       result.traces.push_back(direction.forward(x, slice(result.hn, s.states(k)),
                                                 slice(result.cn, k * s.rows * s.hidden)));
       for (int64_t p = 0; p < places; ++p)
@@ -126,6 +127,7 @@ StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
     x = std::move(y);
     if (layer + 1 == s.layers || input.dropout.empty()) continue;
     for (int64_t i = 0; i < places * width; ++i) x[i] *= input.dropout[layer][i];
+    rounds.store(x);
   }
   result.y = std::move(x);
   return result;
@@ -133,8 +135,9 @@ StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
 
 StackGradients backward(const StackShape& s, const std::vector<Weights>& weights,
                         const StackInput& input, const StackOutput& output,
-                        const StackOutputGradients& gradients) {
+                        const StackOutputGradients& gradients, Rounding* rounding) {
   check(s, weights, input);
+  Rounding exact(Format::kFloat64), &rounds = rounding == nullptr ? exact : *rounding;
   check(s, gradients);
   const std::vector<int> lengths = lengths_of(s, input);
   const int64_t places = s.time * s.rows, count = s.layers * s.directions;
@@ -150,7 +153,7 @@ StackGradients backward(const StackShape& s, const std::vector<Weights>& weights
     Vector dx(places * s.input_of(layer));
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
-      const Direction direction(s, layer, d, weights[k], lengths, input);
+      const Direction direction(s, layer, d, weights[k], lengths, input, rounds);
       result.weights[k] = direction.backward(
           output.inputs[layer], slice(h0, s.states(k)), slice(c0, k * s.rows * s.hidden),
           output.traces[k], dy, gradients.dcells.empty() ? Vector() : gradients.dcells[k],
@@ -158,8 +161,11 @@ StackGradients backward(const StackShape& s, const std::vector<Weights>& weights
     }
     if (layer > 0 && !input.dropout.empty())
       for (size_t i = 0; i < dx.size(); ++i) dx[i] *= input.dropout[layer - 1][i];
+    rounds.store(dx);
     dy = std::move(dx);
   }
+  rounds.store(result.dh0);
+  rounds.keep(result.dc0);
   result.dx = std::move(dy);
   return result;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "oracle/cell.h"
+#include "oracle/rounding.h"
 
 namespace sluice::oracle {
 
@@ -98,13 +99,14 @@ struct StackGradients {
   std::vector<Weights> weights;
 };
 
-/// Runs the stack. Throws std::invalid_argument, naming it, when an array has the wrong size.
+/// Runs the stack. Throws std::invalid_argument, naming it, when an array has the wrong size. With
+/// a rounding it computes what a plain implementation of that format does.
 StackOutput forward(const StackShape& shape, const std::vector<Weights>& weights,
-                    const StackInput& input);
+                    const StackInput& input, Rounding* rounding = nullptr);
 
 /// Back-propagation through time, from the forward's own output. Throws as forward does.
 StackGradients backward(const StackShape& shape, const std::vector<Weights>& weights,
                         const StackInput& input, const StackOutput& output,
-                        const StackOutputGradients& gradients);
+                        const StackOutputGradients& gradients, Rounding* rounding = nullptr);
 
 }  // namespace sluice::oracle

@@ -36,7 +36,7 @@ class RecurrentByParts : public OnCandidate<std::tuple<const char*>> {
     fill_case(random_, stack);
     SCOPED_TRACE(describe(stack));
     const Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance_of(DType::kFloat32));
+    expect_accurate(got, stack);
     EXPECT_EQ(run(stack, options()), got);
   }
 };
@@ -81,7 +81,7 @@ TEST_P(RecurrentByParts, StacksEqualOracleInALargerPlan) {
   stack.descriptor.rows = 300;
   fill_case_in_place(random_, stack);
   SCOPED_TRACE(describe(stack));
-  expect_close(run(stack, options()), expected(stack), tolerance_of(DType::kFloat32));
+  expect_accurate(run(stack, options()), stack);
 }
 
 // A plan for a stack's steps may run a single one, which has none to run beside, and few rows, of
@@ -97,7 +97,7 @@ TEST_P(RecurrentByParts, SingleStepsOfStacksEqualOracle) {
 
 // A kernel has steps of several layers.
 TEST_P(RecurrentByParts, LayersOfStacksStepTogether) {
-  if (std::get<0>(GetParam()) != std::string_view("cuda")) GTEST_SKIP() << "of a GPU";
+  if (std::get<0>(GetParam()) != std::string_view("cuda")) GTEST_SKIP() << "this is a test of GPUs";
   StackCase stack = stack_of(384, 270, 6);
   fill_case(random_, stack);
   std::vector<std::string> kernels;

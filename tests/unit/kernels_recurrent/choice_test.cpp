@@ -131,7 +131,7 @@ TEST_P(RecurrentChoice, IsWhatWasMeasured) {
       const Descriptor d = want.descriptor(training);
       std::string reasons;
       const std::string got = taken(d, reasons);
-      if (got.empty()) GTEST_SKIP() << "this GPU is none that they were measured on";
+      if (got.empty()) GTEST_SKIP() << "the choice was not measured on this GPU";
       StackCase stack;
       stack.descriptor = d;
       EXPECT_EQ(got, training ? want.training : want.inference) << describe(stack) << "\n"

@@ -83,7 +83,7 @@ class RecurrentClusterBackward : public OnCandidate<Parameter> {
     SCOPED_TRACE(describe(stack));
     if (gpu_lacks(stack.descriptor)) return {};
     Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance());
+    expect_accurate(got, stack, {.tf32 = precision_.tf32});
     return got;
   }
   /// The fewest rows that it takes, for racecheck: two steps, once.
@@ -126,7 +126,7 @@ TEST_P(RecurrentClusterBackward, EqualsOracleWithEveryNumberOfRowsOfACluster) {
 }
 
 TEST_P(RecurrentClusterBackward, EqualsOracleInBothDirections) {
-  if (precision_.tf32) GTEST_SKIP() << "one direction alone";
+  if (precision_.tf32) GTEST_SKIP() << "in TF32 it runs one direction";
   compare(layer_of(2, draw_units(264, 384), 250), 5, true);
   compare(layer_of(2, draw_units(392, 512), 110), 5, false);
 }
@@ -148,7 +148,7 @@ TEST_P(RecurrentClusterBackward, UpdatesStatesInPlace) {
 // Each row of the batch has gradients of another size, from its last step alone, so that each row
 // of a step wants a scale of its own. All of them are linear in dy.
 TEST_P(RecurrentClusterBackward, EqualsOracleWithRowsOfAnySize) {
-  if (!precision_.tf32) GTEST_SKIP() << "of TF32 alone";
+  if (!precision_.tf32) GTEST_SKIP() << "this is a test of TF32";
   for (const std::int64_t units : {draw_units(264, 384), draw_units(392, 512)}) {
     StackCase stack;
     do {
@@ -207,7 +207,7 @@ TEST_P(RecurrentClusterBackward, RefusesArraysThatBeginAnywhere) {
 
 TEST_P(RecurrentClusterBackward, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(1, 384, 512);
-  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 541;
   EXPECT_EQ(refusal(layer), "its clusters take 540 rows at once, not 541");

@@ -53,13 +53,12 @@ class OnClusters : public OnCandidate<Parameter> {
   RunOptions options() const {
     return {std::get<0>(GetParam()), std::string(kClusterName), 1, precision_.tf32};
   }
-  double tolerance() const { return tolerance_of(precision_); }
 
   /// Runs it, by `options`, and again for the same bits.
   void compare(const StackCase& stack, const RunOptions& options) const {
     ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
     const Tensors got = run(stack, options);
-    expect_close(got, expected(stack), tolerance());
+    expect_accurate(got, stack, {.tf32 = precision_.tf32});
     EXPECT_EQ(run(stack, this->options()), got);
   }
   void compare(const StackCase& stack) const { compare(stack, options()); }

@@ -57,7 +57,6 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
     options.tf32 = precision_.tf32;
     return options;
   }
-  double tolerance() const { return tolerance_of(precision_); }
 
   /// So many steps of a layer that is planned for up to so many rows; to be filled in.
   StackCase case_of(Descriptor layer, std::int64_t time, std::int64_t rows,
@@ -92,7 +91,7 @@ class RecurrentClusterWgmma : public OnCandidate<Parameter> {
     take(stack.descriptor.training ? training_ : kBothPasses);
     if (gpu_lacks(stack.descriptor)) return {};
     Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance());
+    expect_accurate(got, stack, {.tf32 = precision_.tf32});
     return got;
   }
 
@@ -188,7 +187,7 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleWithBothPassesInClusters) {
 
 // Weights and initial states far from 1, which float16 couldn't hold; weights of zero.
 TEST_P(RecurrentClusterWgmma, EqualsOracleWithFactorsOfAnySize) {
-  if (!precision_.tf32) GTEST_SKIP() << "of TF32 alone";
+  if (!precision_.tf32) GTEST_SKIP() << "this is a test of TF32";
   StackCase stack = filled_case_of(layer_of(CellType::kLstm, 1, draw(9, 24)), 4, 37, 40);
   const auto hidden = static_cast<std::size_t>(stack.descriptor.hidden);
   if (stack.input.h0.empty()) stack.input.h0.assign(37 * hidden, 1.0);
@@ -227,7 +226,7 @@ TEST_P(RecurrentClusterWgmma, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 24);
   layer.input = 16;
   layer.rows = 512;
-  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
   layer.hidden = 400;
   EXPECT_EQ(refusal(layer), "a cluster holds the recurrent weights of 384 units, not of 400");
   layer.hidden = 128;

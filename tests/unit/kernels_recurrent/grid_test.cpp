@@ -75,7 +75,6 @@ class OnGrid : public OnCandidate<Parameter> {
     return stack;
   }
   static DType dtype() { return std::get<1>(OnGrid::GetParam()); }
-  double tolerance() const { return tolerance_of(dtype()); }
 };
 
 using Parameter = std::tuple<const char*, DType>;
@@ -120,7 +119,7 @@ TEST_P(RecurrentGridRange, EqualsOracle) {
     const StackCase stack = case_of(layer_of(cell, range()));
     SCOPED_TRACE(describe(stack));
     ASSERT_EQ(refusal(stack.descriptor), std::nullopt);
-    expect_close(run(stack, options()), expected(stack), tolerance());
+    expect_accurate(run(stack, options()), stack);
   }
 }
 

@@ -27,7 +27,7 @@ class JoinedStep : public OnCandidate<Parameter> {
     layer.time = 2;
     layer.rows = 1;
     layer.dtype = DType::kBFloat16;
-    if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the kernel runs on";
+    if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
     take("graph");
   }
 
@@ -62,7 +62,7 @@ class JoinedStep : public OnCandidate<Parameter> {
     return options;
   }
   void compare(const StackCase& stack, const Tensors& got) const {
-    expect_close(got, expected(stack), tolerance_of(precision_));
+    expect_accurate(got, stack, {.tf32 = precision_.tf32});
   }
   /// Runs it, and says how many kernels of joined steps there were.
   std::int64_t joined_steps(const StackCase& stack, Tensors& got) const {

@@ -43,7 +43,7 @@ TEST_P(MeasuredChoice, NotesWhatItMeasured) {
   for (const bool training : {false, true}) {
     const Descriptor d = problem(training);
     const std::vector<std::string> names = accepting(d);
-    if (names.size() < 2) GTEST_SKIP() << "one implementation alone runs here";
+    if (names.size() < 2) GTEST_SKIP() << "only one implementation runs here";
     const Choice choice = make_plan(context_, d);
     const std::string* noted = tuning_.find(problem_of(context_, d));
     ASSERT_NE(noted, nullptr);
@@ -57,7 +57,7 @@ TEST_P(MeasuredChoice, NotesWhatItMeasured) {
 TEST_P(MeasuredChoice, GoesByWhatWasNoted) {
   const Descriptor d = problem(false);
   const std::vector<std::string> names = accepting(d);
-  if (names.size() < 2) GTEST_SKIP() << "one implementation alone runs here";
+  if (names.size() < 2) GTEST_SKIP() << "only one implementation runs here";
   for (const std::string& name : names) {
     tuning_.record(problem_of(context_, d), name);
     const Choice choice = make_plan(context_, d);
@@ -113,7 +113,7 @@ TEST(MeasuredChoiceWithoutMemory, NotesTheRule) {
   runtime::Context by_rule(device);
   const std::string rule(make_plan(by_rule, d).plan->implementation());
   EXPECT_EQ(make_plan(context, d).plan->implementation(), rule);
-  if (tuning.choices().empty()) GTEST_SKIP() << "one implementation alone runs here";
+  if (tuning.choices().empty()) GTEST_SKIP() << "only one implementation runs here";
   EXPECT_EQ(*tuning.find(problem_of(context, d)), rule);
 }
 

@@ -14,11 +14,13 @@
 #include "kernels/recurrent/recurrent.h"
 #include "runtime/device.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
+#include "unit/support/declined_cases.h"
 
 namespace sluice::kernels::recurrent::testing {
 
 /// A test of one implementation on the device that its parameter names first, with random numbers
-/// of a fresh seed. It is skipped where the device doesn't have the implementation.
+/// of a fresh seed. It is skipped where the device doesn't have the implementation, or the GPU
+/// lacks what each of its cases needs.
 template <typename Parameter>
 class OnCandidate : public ::testing::TestWithParam<Parameter> {
  protected:
@@ -29,6 +31,10 @@ class OnCandidate : public ::testing::TestWithParam<Parameter> {
 
   void SetUp() override {
     if (!candidate_) GTEST_SKIP() << "this device lacks the implementation";
+  }
+
+  void TearDown() override {
+    if (const auto reason = cases_.all_declined()) GTEST_SKIP() << *reason;
   }
 
   /// Whom the test is about from now on.
@@ -45,11 +51,15 @@ class OnCandidate : public ::testing::TestWithParam<Parameter> {
   std::optional<std::string> refusal(const Descriptor& descriptor) const {
     return candidate_->refuse(descriptor, *device_);
   }
+  /// Whether the case can run.
+  bool can_run(const Descriptor& descriptor) const {
+    return cases_.take(candidate_->name, refusal(descriptor));
+  }
   /// Whether the GPU doesn't run such launches, which is the only good reason against the layers.
   bool gpu_lacks(const Descriptor& descriptor) const {
     const auto reason = refusal(descriptor);
     EXPECT_TRUE(!reason || reason->find("GPU") != std::string::npos) << *reason;
-    return reason.has_value();
+    return !cases_.take(candidate_->name, reason);
   }
 
   RunOptions options() const {
@@ -62,6 +72,7 @@ class OnCandidate : public ::testing::TestWithParam<Parameter> {
   std::mt19937_64 random_{seed_};
 
  private:
+  mutable sluice::testing::DeclinedCases cases_;
   const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
                                       fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };

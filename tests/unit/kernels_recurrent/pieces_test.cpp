@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "base/dtype.h"
+#include "unit/kernels_recurrent/on_candidate.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/support/on_device.h"
@@ -16,7 +18,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-constexpr const char* kName = "persistent-cluster";
+constexpr std::string_view kName = "persistent-cluster";
 
 std::string parameter_name(
     const ::testing::TestParamInfo<std::tuple<const char*, DType>>& parameter) {
@@ -25,11 +27,9 @@ std::string parameter_name(
 }
 
 /// Layers beside each other, in pieces of time: only on devices that run a piece in one launch.
-class RecurrentPieces : public ::testing::TestWithParam<std::tuple<const char*, DType>> {
+class RecurrentPieces : public OnCandidate<std::tuple<const char*, DType>> {
  protected:
-  std::int64_t draw(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
-  }
+  RecurrentPieces() : OnCandidate(kName) {}
 
   /// Several layers, enough steps for several pieces.
   StackCase draw_stack(std::int64_t most_rows) {
@@ -55,19 +55,6 @@ class RecurrentPieces : public ::testing::TestWithParam<std::tuple<const char*, 
     d.rows = stack.rows + draw(0, 3);
     return stack;
   }
-
-  bool can_run(const Descriptor& descriptor) const {
-    const auto device = runtime::open_device(std::get<0>(GetParam()));
-    const auto list = candidates(*device);
-    const auto found = std::ranges::find(list, kName, &Candidate::name);
-    return found != list.end() && !found->refuse(descriptor, *device);
-  }
-  RunOptions options() const { return {std::get<0>(GetParam()), kName}; }
-
-  const std::uint64_t seed_ = seed();
-  std::mt19937_64 random_{seed_};
-  const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
-                                      fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
 INSTANTIATE_TEST_SUITE_P(, RecurrentPieces,
@@ -79,12 +66,12 @@ TEST_P(RecurrentPieces, EqualOracleAndRepeatToTheBit) {
   for (int trial = 0; trial < 12; ++trial) {
     StackCase stack = draw_stack(40);
     fill_case(random_, stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
+    if (!can_run(stack.descriptor)) continue;
     SCOPED_TRACE(describe(stack));
     RunOptions captured = options();
     captured.rounds = 3;
     const Tensors got = run(stack, captured);
-    expect_close(got, expected(stack), tolerance_of(stack.descriptor.dtype));
+    expect_accurate(got, stack);
     EXPECT_EQ(run(stack, captured), got);
   }
 }
@@ -101,10 +88,10 @@ TEST_P(RecurrentPieces, EqualOracleInHalvedClusters) {
     stack.time = stack.descriptor.time = draw(20, 40);
     stack.rows = stack.descriptor.rows = draw(19, 28);
     fill_case(random_, stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
+    if (!can_run(stack.descriptor)) continue;
     SCOPED_TRACE(describe(stack));
     const Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance_of(stack.descriptor.dtype));
+    expect_accurate(got, stack);
     EXPECT_EQ(run(stack, options()), got);
   }
 }
@@ -114,14 +101,14 @@ TEST_P(RecurrentPieces, EqualOracleWhereRowsEndEarly) {
   for (int trial = 0; trial < 6; ++trial) {
     StackCase stack = draw_stack(20);
     fill_case(random_, stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
+    if (!can_run(stack.descriptor)) continue;
     const std::int64_t longest = trial == 0 ? 0 : draw(0, stack.time);
     stack.input.lengths.clear();
     for (std::int64_t row = 0; row < stack.rows; ++row) {
       stack.input.lengths.push_back(static_cast<int>(draw(0, longest)));
     }
     SCOPED_TRACE(describe(stack));
-    expect_close(run(stack, options()), expected(stack), tolerance_of(stack.descriptor.dtype));
+    expect_accurate(run(stack, options()), stack);
   }
 }
 
@@ -173,7 +160,7 @@ TEST_P(RecurrentPieces, EqualWholeSequencesToTheBit) {
     fill_case(random_, stack);
     stack.want_dx = true;
     read_one_input_each(stack);
-    if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
+    if (!can_run(stack.descriptor)) continue;
     SCOPED_TRACE(describe(stack));
     const std::int64_t layers = stack.descriptor.layers;
     const Tensors together = run(stack, options());

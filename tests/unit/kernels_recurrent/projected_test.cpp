@@ -42,7 +42,6 @@ class RecurrentProjected : public OnCandidate<std::tuple<const char*, DType>> {
     d.dtype = std::get<1>(GetParam());
     return d;
   }
-  double tolerance() const { return tolerance_of(std::get<1>(GetParam())); }
 
   StackCase case_of(const Descriptor& descriptor, std::int64_t time, std::int64_t rows) {
     StackCase stack;
@@ -60,7 +59,7 @@ class RecurrentProjected : public OnCandidate<std::tuple<const char*, DType>> {
     SCOPED_TRACE(describe(one));
     if (gpu_lacks(stack)) return;
     const Tensors got = run(one, options());
-    expect_close(got, expected(one), tolerance());
+    expect_accurate(got, one);
     RunOptions replayed = options();
     replayed.rounds = 3;  // of which the second and the third are graphs
     EXPECT_EQ(run(one, replayed), got);
@@ -107,7 +106,7 @@ TEST_P(RecurrentProjected, OnePlanServesRunsOfAnyExtent) {
   Descriptor stack = stack_of(3, 250);
   stack.time = 7;
   stack.rows = 140;
-  if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU cannot run the implementation";
   std::vector<StackCase> cases;
   for (int i = 0; i < 8; ++i) {
     cases.push_back(case_of(stack, draw(1, 7), i % 2 == 0 ? draw(1, 20) : draw(20, 140)));
@@ -116,7 +115,7 @@ TEST_P(RecurrentProjected, OnePlanServesRunsOfAnyExtent) {
   const std::vector<Tensors> results = run_all(cases, options());
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(describe(cases[i]));
-    expect_close(results[i], expected(cases[i]), tolerance());
+    expect_accurate(results[i], cases[i]);
   }
 }
 
@@ -126,21 +125,21 @@ TEST_P(RecurrentProjected, UpdatesStatesInPlace) {
     for (const std::int64_t rows : {1, 20}) {
       Descriptor layers = stack_of(2, draw(20, 400));
       layers.rows = rows;
-      if (gpu_lacks(layers)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+      if (gpu_lacks(layers)) GTEST_SKIP() << "this GPU cannot run the implementation";
       StackCase stack;
       stack.descriptor = layers;
       stack.time = time;
       stack.rows = rows;
       fill_case_in_place(random_, stack);
       SCOPED_TRACE(describe(stack));
-      expect_close(run(stack, options()), expected(stack), tolerance());
+      expect_accurate(run(stack, options()), stack);
     }
   }
 }
 
 TEST_P(RecurrentProjected, RefusesWhatItDoesNotDo) {
   Descriptor stack = stack_of(4, 1536);
-  if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(stack)) GTEST_SKIP() << "this GPU cannot run the implementation";
   Descriptor other = stack;
   other.projections.clear();
   EXPECT_EQ(refusal(other), "it is for layers with projections");

@@ -45,7 +45,7 @@ TEST_P(RecurrentScaledGradients, EqualThoseOfTf32) {
 // takes several launches, the last one for fewer rows, beside which inputs' gradients are
 // multiplied.
 TEST_P(RecurrentScaledGradients, EqualThoseOfTf32BesideLaunches) {
-  if (!is("persistent-wide")) GTEST_SKIP() << "only persistent-wide runs beside launches";
+  if (!is("persistent-wide")) GTEST_SKIP() << "this is a test of persistent-wide";
   for (const std::int64_t rows : {draw(100, 128), draw(260, 350)}) {
     for (const bool ends : {false, true}) {
       StackCase stack;
@@ -73,8 +73,7 @@ TEST_P(RecurrentScaledGradients, EqualThoseOfTf32BesideLaunches) {
 // counts, mustn't scale it.
 TEST_P(RecurrentScaledGradients, EqualThoseOfTf32WithFactorsOfAnySize) {
   StackCase stack = case_of(CellType::kLstm, 1);
-  if (gpu_lacks(stack.descriptor))
-    GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(stack.descriptor)) GTEST_SKIP() << "this GPU cannot run the implementation";
   const double large = std::ldexp(1.0, static_cast<int>(draw(20, 30)));
   for (double& x : stack.input.x) x /= large;
   for (double& d : stack.flow.dy) d *= large;

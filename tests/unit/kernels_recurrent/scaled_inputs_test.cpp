@@ -73,8 +73,7 @@ TEST_P(RecurrentScaledInputs, EqualThoseOfTf32InSeveralLayersWithFewerRowsThanPl
 // float16 couldn't hold them as they are, nor with one scale for all of them.
 TEST_P(RecurrentScaledInputs, EqualThoseOfTf32WithRowsOfAnySize) {
   StackCase stack = case_of(CellType::kLstm, 1, true);
-  if (gpu_lacks(stack.descriptor))
-    GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(stack.descriptor)) GTEST_SKIP() << "this GPU cannot run the implementation";
   for (std::int64_t t = 0; t < stack.time; ++t) {
     for (std::int64_t i = 0; i < stack.rows; ++i) {
       const int exponent = i % 3 == 0 ? 0 : static_cast<int>(draw(-40, 40));
@@ -92,8 +91,7 @@ TEST_P(RecurrentScaledInputs, EqualThoseOfTf32WithRowsOfAnySize) {
 // What isn't a number in one row of the batch changes no other.
 TEST_P(RecurrentScaledInputs, StayApartRowByRow) {
   StackCase stack = case_of(CellType::kLstm, 1, false);
-  if (gpu_lacks(stack.descriptor))
-    GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(stack.descriptor)) GTEST_SKIP() << "this GPU cannot run the implementation";
   const Tensors before = got(stack);
   const std::int64_t bad = draw(0, stack.rows - 1);
   row(stack, 0, bad)[draw(0, stack.descriptor.input - 1)] =

@@ -10,6 +10,7 @@
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/kernels_recurrent/subject.h"
+#include "unit/support/declined_cases.h"
 
 namespace sluice::kernels::recurrent::testing {
 namespace {
@@ -51,21 +52,29 @@ class SingleStep : public ::testing::TestWithParam<SubjectAndPrecision> {
     options.tf32 = precision() == "tf32";
     return options;
   }
-  double tolerance() const { return tolerance_of(runtime::Precision::parse(precision())); }
 
   void compare(const StackCase& stack) {
     SCOPED_TRACE(describe(stack));
     RunOptions captured = options();
     captured.rounds = 3;
     const Tensors got = run(stack, captured);
-    expect_close(got, expected(stack), tolerance());
+    expect_accurate(got, stack);
     EXPECT_EQ(run(stack, captured), got);
   }
 
   void SetUp() override {
-    if (subject().candidate().peer) GTEST_SKIP() << "of our implementations, not of peers";
-    if (precision() == "tf32" && subject().device == "cpu") GTEST_SKIP() << "the CPU has no TF32";
+    if (subject().candidate().peer) GTEST_SKIP() << "peers are not tested here";
+    if (precision() == "tf32" && subject().device == "cpu")
+      GTEST_SKIP() << "this device has no TF32";
   }
+  void TearDown() override {
+    if (const auto reason = cases_.all_declined()) GTEST_SKIP() << *reason;
+  }
+  bool can_run(const Descriptor& descriptor) {
+    return cases_.take(subject().implementation, subject().refusal(descriptor));
+  }
+
+  sluice::testing::DeclinedCases cases_;
 
   const std::uint64_t seed_ = seed();
   std::mt19937_64 random_{seed_};
@@ -82,14 +91,14 @@ INSTANTIATE_TEST_SUITE_P(, SingleStep,
 TEST_P(SingleStep, EqualsOracleAndRepeatsToTheBit) {
   for (int trial = 0; trial < 8; ++trial) {
     const StackCase stack = draw_stack(40, 200);
-    if (subject().can_run(stack.descriptor)) compare(stack);
+    if (can_run(stack.descriptor)) compare(stack);
   }
 }
 
 TEST_P(SingleStep, EqualsOracleWithManyRows) {
   for (int trial = 0; trial < 3; ++trial) {
     const StackCase stack = draw_stack(150, 320);
-    if (subject().can_run(stack.descriptor)) compare(stack);
+    if (can_run(stack.descriptor)) compare(stack);
   }
 }
 
@@ -97,7 +106,7 @@ TEST_P(SingleStep, EqualsOracleWithManyRows) {
 TEST_P(SingleStep, ServesStatesThatAreAbsent) {
   for (int trial = 0; trial < 6; ++trial) {
     StackCase stack = draw_stack(40, 200);
-    if (!subject().can_run(stack.descriptor)) continue;
+    if (!can_run(stack.descriptor)) continue;
     if (trial % 2 == 0) stack.input.h0.clear();
     if (trial % 3 == 0) stack.input.c0.clear();
     if (trial > 2) stack.flow.dhn.clear();
@@ -127,7 +136,7 @@ class FewRows : public SingleStep {
 
   void SetUp() override {
     if (subject().device == "cpu" || subject().implementation != "graph") {
-      GTEST_SKIP() << "of the steps of a GPU's ladder";
+      GTEST_SKIP() << "this is a test of the variant `graph`";
     }
   }
 };
@@ -148,7 +157,7 @@ TEST_P(FewRows, EqualsOracle) {
     StackCase in_place = draw_few_rows(cell);
     fill_case_in_place(random_, in_place);
     SCOPED_TRACE(describe(in_place));
-    expect_close(run(in_place, options()), expected(in_place), tolerance());
+    expect_accurate(run(in_place, options()), in_place);
   }
 }
 

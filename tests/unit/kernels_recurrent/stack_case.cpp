@@ -135,9 +135,11 @@ void fill_cell_masks(StackCase& stack) {
   }
 }
 
-void add(Tensors& tensors, const std::string& name, const Vector& gradient, const Vector& before) {
+void add(Tensors& tensors, const std::string& name, const Vector& gradient, const Vector& before,
+         oracle::Rounding* rounding) {
   Vector sum = gradient;
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += before[i];
+  if (rounding != nullptr) rounding->keep(sum);
   tensors[name] = std::move(sum);
 }
 
@@ -293,10 +295,10 @@ void fill_case_in_place(std::mt19937_64& random, StackCase& stack) {
   stack.want_states = stack.in_place = true;
 }
 
-Tensors expected(const StackCase& stack) {
+Tensors expected(const StackCase& stack, oracle::Rounding* rounding) {
   const oracle::StackShape shape = shape_of(stack);
   const bool lstm = shape.cell == oracle::Cell::kLstm;
-  const oracle::StackOutput out = oracle::forward(shape, stack.weights, stack.input);
+  const oracle::StackOutput out = oracle::forward(shape, stack.weights, stack.input, rounding);
   Tensors tensors{{"y", out.y}};
   if (stack.want_states) tensors["hn"] = out.hn;
   if (stack.want_states && lstm) tensors["cn"] = out.cn;
@@ -306,28 +308,28 @@ Tensors expected(const StackCase& stack) {
   }
   if (!stack.descriptor.training) return tensors;
   const oracle::StackGradients d =
-      oracle::backward(shape, stack.weights, stack.input, out, stack.flow);
+      oracle::backward(shape, stack.weights, stack.input, out, stack.flow, rounding);
   if (stack.want_dx) tensors["dx"] = d.dx;
   if (stack.want_states) tensors["dh0"] = d.dh0;
   if (stack.want_states && lstm) tensors["dc0"] = d.dc0;
   for (std::size_t i = 0; stack.want_gradients && i < d.weights.size(); ++i) {
     const std::string suffix = fmt::format(".{}", i);
     const oracle::Weights& before = stack.gradients_before[i];
-    add(tensors, "weight_ih" + suffix, d.weights[i].weight_ih, before.weight_ih);
-    add(tensors, "weight_hh" + suffix, d.weights[i].weight_hh, before.weight_hh);
-    add(tensors, "bias_ih" + suffix, d.weights[i].bias_ih, before.bias_ih);
-    add(tensors, "bias_hh" + suffix, d.weights[i].bias_hh, before.bias_hh);
+    add(tensors, "weight_ih" + suffix, d.weights[i].weight_ih, before.weight_ih, rounding);
+    add(tensors, "weight_hh" + suffix, d.weights[i].weight_hh, before.weight_hh, rounding);
+    add(tensors, "bias_ih" + suffix, d.weights[i].bias_ih, before.bias_ih, rounding);
+    add(tensors, "bias_hh" + suffix, d.weights[i].bias_hh, before.bias_hh, rounding);
     if (!shape.projection.empty()) {
-      add(tensors, "weight_hr" + suffix, d.weights[i].weight_hr, before.weight_hr);
+      add(tensors, "weight_hr" + suffix, d.weights[i].weight_hr, before.weight_hr, rounding);
     }
     if (shape.peepholes) {
-      add(tensors, "weight_peephole" + suffix, d.weights[i].peephole, before.peephole);
+      add(tensors, "weight_peephole" + suffix, d.weights[i].peephole, before.peephole, rounding);
     }
     if (shape.layer_norm) {
-      add(tensors, "gain_ih" + suffix, d.weights[i].gain_ih, before.gain_ih);
-      add(tensors, "gain_hh" + suffix, d.weights[i].gain_hh, before.gain_hh);
-      add(tensors, "gain_c" + suffix, d.weights[i].gain_c, before.gain_c);
-      add(tensors, "shift_c" + suffix, d.weights[i].shift_c, before.shift_c);
+      add(tensors, "gain_ih" + suffix, d.weights[i].gain_ih, before.gain_ih, rounding);
+      add(tensors, "gain_hh" + suffix, d.weights[i].gain_hh, before.gain_hh, rounding);
+      add(tensors, "gain_c" + suffix, d.weights[i].gain_c, before.gain_c, rounding);
+      add(tensors, "shift_c" + suffix, d.weights[i].shift_c, before.shift_c, rounding);
     }
   }
   return tensors;

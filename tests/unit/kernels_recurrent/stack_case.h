@@ -60,7 +60,8 @@ void fill_case(std::mt19937_64& random, StackCase& stack);
 /// The same, with h0 and what else the cell has of states, which hn and cn take the place of.
 void fill_case_in_place(std::mt19937_64& random, StackCase& stack);
 
-Tensors expected(const StackCase& stack);
+/// By the oracle; with a rounding as a plain implementation has it.
+Tensors expected(const StackCase& stack, oracle::Rounding* rounding = nullptr);
 
 struct RunOptions {
   std::string device = "cpu";

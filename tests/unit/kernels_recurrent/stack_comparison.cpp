@@ -62,6 +62,166 @@ std::string describe(const StackCase& stack) {
   return text;
 }
 
+namespace {
+
+/// What a case's tensors are of.
+class Parts {
+ public:
+  explicit Parts(const StackCase& stack) : stack_(stack), d_(stack.descriptor) {}
+
+  std::vector<Part> of(const std::string& name) const {
+    const std::string base = name.substr(0, name.find('.'));
+    if (base == "y") return directions(d_.y_width());
+    if (base == "dx") return {{"", 0, stack_.time, stack_.rows, d_.input}};
+    if (base == "c_sequence") return states(stack_.time, false);
+    if (base == "hn" || base == "dh0") return states(1, true);
+    if (base == "cn" || base == "dc0") return states(1, false);
+    const std::int64_t layer = std::stoll(name.substr(base.size() + 1)) / d_.directions;
+    if (base == "weight_ih") return gates(d_.gates(), d_.hidden, d_.input_of(layer));
+    if (base == "weight_hh") return gates(d_.gates(), d_.hidden, d_.output_of(layer));
+    if (base == "weight_hr") return gates(1, d_.output_of(layer), d_.hidden);
+    if (base == "weight_peephole") return gates(3, 1, d_.hidden);
+    return gates(base == "gain_c" || base == "shift_c" ? 1 : d_.gates(), 1, d_.hidden);
+  }
+  /// Whether it is kept in float32 whatever the format.
+  static bool is_wide(const std::string& name) {
+    return name != "y" && name != "dx" && name != "hn" && name != "dh0";
+  }
+
+ private:
+  std::vector<Part> directions(std::int64_t width) const {
+    return {{"", 0, stack_.time, stack_.rows, width}};
+  }
+  std::vector<Part> states(std::int64_t steps, bool outputs) const {
+    std::vector<Part> all;
+    std::int64_t first = 0;
+    for (std::int64_t k = 0; k < d_.layers * d_.directions; ++k) {
+      const std::int64_t width = outputs ? d_.output_of(k / d_.directions) : d_.hidden;
+      all.push_back({fmt::format("layer {} direction {}, ", k / d_.directions, k % d_.directions),
+                     first, steps, stack_.rows, width});
+      first += all.back().size();
+    }
+    return all;
+  }
+  static std::vector<Part> gates(std::int64_t count, std::int64_t rows, std::int64_t width) {
+    std::vector<Part> all;
+    for (std::int64_t gate = 0; gate < count; ++gate) {
+      all.push_back({fmt::format("gate {}, ", gate), gate * rows * width, 1, rows, width});
+    }
+    return all;
+  }
+
+  const StackCase& stack_;
+  const Descriptor& d_;
+};
+
+oracle::Format format_of(DType dtype, bool tf32) {
+  if (dtype == DType::kBFloat16) return oracle::Format::kBFloat16;
+  if (dtype == DType::kFloat16) return oracle::Format::kFloat16;
+  return tf32 ? oracle::Format::kTf32 : oracle::Format::kFloat32;
+}
+
+/// Half of the distance of numbers from 1 on.
+double unit_of(DType dtype) {
+  if (dtype == DType::kFloat64) return 0x1p-53;
+  if (dtype == DType::kBFloat16) return 0x1p-8;
+  return dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-24;
+}
+
+/// Of factors with eleven bits.
+constexpr double kTf32Unit = 0x1p-11;
+
+/// Plain implementations to run: of large cases, whose errors are those of many numbers, fewer.
+int plain_count(const StackCase& stack) {
+  constexpr double kLarge = 3e7;
+  const Descriptor& d = stack.descriptor;
+  double products = 0;
+  for (std::int64_t layer = 0; layer < d.layers; ++layer) {
+    products += static_cast<double>(stack.time * stack.rows * d.directions * d.gates() * d.hidden) *
+                static_cast<double>(d.input_of(layer) + d.output_of(layer));
+  }
+  return products > kLarge ? 2 : 5;
+}
+
+/// What gradients are added to.
+std::vector<double> before_of(const StackCase& stack, const std::string& name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos || stack.gradients_before.empty()) return {};
+  const oracle::Weights& w = stack.gradients_before[std::stoul(name.substr(dot + 1))];
+  const std::map<std::string, const std::vector<double>*> all{
+      {"weight_ih", &w.weight_ih}, {"weight_hh", &w.weight_hh}, {"bias_ih", &w.bias_ih},
+      {"bias_hh", &w.bias_hh},     {"weight_hr", &w.weight_hr}, {"weight_peephole", &w.peephole},
+      {"gain_ih", &w.gain_ih},     {"gain_hh", &w.gain_hh},     {"gain_c", &w.gain_c},
+      {"shift_c", &w.shift_c}};
+  return *all.at(name.substr(0, dot));
+}
+
+}  // namespace
+
+std::map<std::string, Answer> answers_of(const StackCase& stack, bool tf32) {
+  const DType dtype = stack.descriptor.dtype;
+  std::map<std::string, Answer> answers;
+  const Parts parts(stack);
+  for (auto& [name, values] : expected(stack)) {
+    Answer& answer = answers[name];
+    answer.exact = values;
+    answer.before = before_of(stack, name);
+    answer.parts = parts.of(name);
+    answer.unit =
+        unit_of(base::size_of(dtype) == 2 && Parts::is_wide(name) ? DType::kFloat32 : dtype);
+    answer.format_unit = tf32 && dtype == DType::kFloat32 ? kTf32Unit : unit_of(dtype);
+    if (dtype == DType::kFloat64) answer.scale = 0x1p-29;
+  }
+  for (int draw = 0; draw < plain_count(stack); ++draw) {
+    oracle::Rounding rounding(format_of(dtype, tf32), static_cast<std::uint64_t>(draw));
+    for (auto& [name, values] : expected(stack, &rounding)) {
+      answers.at(name).plain.push_back(values);
+    }
+  }
+  return answers;
+}
+
+namespace {
+
+/// The ratios of all comparisons of a test, which the listener of --ratios reads.
+void record(const Ratios& ratios) {
+  const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  if (test == nullptr) return;
+  for (std::size_t i = 0; i < kCheckNames.size(); ++i) {
+    const std::string key = std::string("largest_") + kCheckNames[i];
+    double largest = ratios.worst[i];
+    const ::testing::TestResult& result = *test->result();
+    for (int k = 0; k < result.test_property_count(); ++k) {
+      const ::testing::TestProperty& property = result.GetTestProperty(k);
+      if (property.key() == key)
+        largest = std::max(largest, std::strtod(property.value(), nullptr));
+    }
+    ::testing::Test::RecordProperty(key, fmt::format("{:.3f}", largest));
+  }
+}
+
+}  // namespace
+
+void expect_accurate(const Tensors& got, const std::map<std::string, Answer>& answers,
+                     double factor) {
+  Ratios all;
+  for (const auto& [name, answer] : answers) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    ASSERT_EQ(got.at(name).size(), answer.exact.size()) << name;
+    all.merge(judge(got.at(name), answer), name);
+  }
+  EXPECT_EQ(got.size(), answers.size());
+  for (std::size_t i = 0; i < kCheckNames.size(); ++i) {
+    EXPECT_LE(all.worst[i], factor) << kCheckNames[i] << " of " << all.where[i];
+  }
+  record(all);
+}
+
+void expect_accurate(const Tensors& got, const StackCase& stack, const Judging& judging) {
+  expect_accurate(got, answers_of(stack, judging.tf32.value_or(stack.descriptor.tf32)),
+                  judging.factor);
+}
+
 void expect_close(const Tensors& got, const Tensors& want, double tolerance) {
   for (const auto& [name, values] : want) {
     ASSERT_TRUE(got.contains(name)) << name;

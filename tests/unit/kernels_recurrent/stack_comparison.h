@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "unit/kernels_recurrent/error_bounds.h"
 #include "unit/kernels_recurrent/stack_case.h"
 
 /// How results of a recurrent stack are held against the oracle.
@@ -21,6 +24,20 @@ std::uint64_t seed();
 
 /// The case in one line, for messages.
 std::string describe(const StackCase& stack);
+
+/// The case's tensors by the oracle and by plain implementations, in float32 with the factors of
+/// products in TF32 or not.
+std::map<std::string, Answer> answers_of(const StackCase& stack, bool tf32);
+
+struct Judging {
+  std::optional<bool> tf32 = std::nullopt;  ///< as the case's descriptor says
+  double factor = 1;                        ///< by which the bounds are wider
+};
+/// Fails the test if a tensor is missing, another is there, or one lies beyond its bounds. Keeps
+/// the largest ratios of the test as a property of it.
+void expect_accurate(const Tensors& got, const StackCase& stack, const Judging& judging = {});
+void expect_accurate(const Tensors& got, const std::map<std::string, Answer>& answers,
+                     double factor = 1);
 
 /// Fails the test if a wanted tensor is missing or off by more, or another is there.
 void expect_close(const Tensors& got, const Tensors& want, double tolerance);

@@ -10,6 +10,7 @@
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/kernels_recurrent/stack_comparison.h"
 #include "unit/kernels_recurrent/subject.h"
+#include "unit/support/declined_cases.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::recurrent::testing {
@@ -37,26 +38,31 @@ std::string parameter_name(const ::testing::TestParamInfo<Parameter>& info) {
   return name;
 }
 
-/// Every implementation in every storage type, on fresh shapes: each skips what it refuses.
+/// Every implementation in every storage type, on fresh shapes. A test whose every case the
+/// implementation declines is skipped.
 class RecurrentStack : public ::testing::TestWithParam<Parameter> {
  protected:
   const Subject& subject() const { return std::get<0>(GetParam()); }
   /// A peer's arithmetic is not ours to vouch for, and cuDNN's PERSIST_STATIC errs by more than
   /// float32 does elsewhere (docs/performance/float32-and-tf32.md), by 2.7e-5 where one unit's
   /// gradients nearly cancel.
-  double tolerance() const {
-    if (!is_peer()) return tolerance_of(dtype());
+  Judging judging() const {
+    if (!is_peer()) return {};
     const bool rough = dtype() == DType::kFloat32 && implementation() == "cudnn-persist-static";
-    return tolerance_of(dtype()) * (rough ? 4 : 2);
+    return {.factor = rough ? 16.0 : 4.0};
   }
   const std::string& implementation() const { return subject().implementation; }
   bool on_host() const { return subject().device == "cpu"; }
   DType dtype() const { return std::get<1>(GetParam()); }
   void SetUp() override {
-    if (is_peer() && std::get<2>(GetParam()))
-      GTEST_SKIP() << "a peer has none of what is beside the equations";
+    if (is_peer() && std::get<2>(GetParam())) GTEST_SKIP() << "peers have no cell extras";
   }
-  bool can_run(const Descriptor& descriptor) const { return subject().can_run(descriptor); }
+  void TearDown() override {
+    if (const auto reason = cases_.all_declined()) GTEST_SKIP() << *reason;
+  }
+  bool can_run(const Descriptor& descriptor) {
+    return cases_.take(implementation(), subject().refusal(descriptor));
+  }
   RunOptions options() const { return {subject().device, implementation()}; }
   /// A peer is asked only for what any library's layer does.
   bool is_peer() const { return subject().candidate().peer; }
@@ -67,10 +73,11 @@ class RecurrentStack : public ::testing::TestWithParam<Parameter> {
   void compare(const StackCase& stack, const std::string& device) {
     if (!can_run(stack.descriptor)) return;
     SCOPED_TRACE(describe(stack) + " on " + device);
-    expect_close(run(stack, {device, implementation()}), expected(stack), tolerance());
+    expect_accurate(run(stack, {device, implementation()}), stack, judging());
   }
   void compare(const StackCase& stack) { compare(stack, subject().device); }
 
+  sluice::testing::DeclinedCases cases_;
   const std::uint64_t seed_ = seed();
   std::mt19937_64 random_{seed_};
   const ::testing::ScopedTrace trace_{__FILE__, __LINE__,
@@ -98,7 +105,7 @@ TEST_P(RecurrentStack, EqualsOracleOnTestDevice) {
 // Enough rows that each thread gets rows of its own, and more than one chunk of steps.
 TEST_P(RecurrentStack, EqualsOracleWithManyRows) {
   if (implementation() == "cudnn-persist-dynamic")
-    GTEST_SKIP() << "cuDNN compiles a kernel for every plan of that one";
+    GTEST_SKIP() << "cuDNN compiles a kernel for each of its plans, which takes too long";
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(6, 90, 35)));
 }
 
@@ -124,7 +131,7 @@ TEST_P(RecurrentStack, DropsOutBetweenLayersOfAnyWidths) {
 // Few rows of many units: threads share panels and meet every step.
 TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
   if (implementation() == "cudnn-persist-dynamic")
-    GTEST_SKIP() << "cuDNN compiles a kernel for every plan of that one";
+    GTEST_SKIP() << "cuDNN compiles a kernel for each of its plans, which takes too long";
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(4, 5, 230)));
 }
 
@@ -132,9 +139,7 @@ TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
 // float32 in TF32, as they are in training.
 TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
   if (on_host() || is_peer() || dtype() == DType::kFloat64)
-    GTEST_SKIP() << "of our implementations in 16 and 32 bits on a GPU";
-  const double bound =
-      dtype() == DType::kFloat32 ? tolerance_of(runtime::Precision::parse("tf32")) : tolerance();
+    GTEST_SKIP() << "this is a test of our GPU implementations in 16 and 32 bits";
   RunOptions rounded = options();
   rounded.tf32 = dtype() == DType::kFloat32;
   const auto element = static_cast<std::int64_t>(base::size_of(dtype()));
@@ -153,16 +158,17 @@ TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
     if (!can_run(wide.descriptor)) continue;
     SCOPED_TRACE(describe(wide));
     const Tensors got = run(wide, rounded);
-    expect_close(got, expected(wide), bound);
+    expect_accurate(got, wide, judging());
     EXPECT_EQ(run(wide, rounded), got);
   }
 }
 
 // What a run leaves in workspace and reserve must not reach the next, of another extent.
 TEST_P(RecurrentStack, OnePlanServesRunsOfAnyExtent) {
+  if (is_peer()) GTEST_SKIP() << "peers are not tested here";
   for (int trial = 0; trial < 4; ++trial) {
     std::vector<StackCase> stacks{random_case(random_, limits())};
-    if (is_peer() || !can_run(stacks.front().descriptor)) continue;
+    if (!can_run(stacks.front().descriptor)) continue;
     for (int i = 0; i < 3; ++i) {
       StackCase next;
       next.descriptor = stacks.front().descriptor;
@@ -175,25 +181,26 @@ TEST_P(RecurrentStack, OnePlanServesRunsOfAnyExtent) {
     const std::vector<Tensors> results = run_all(stacks, options());
     for (std::size_t i = 0; i < stacks.size(); ++i) {
       SCOPED_TRACE(describe(stacks[i]));
-      expect_close(results[i], expected(stacks[i]), tolerance());
+      expect_accurate(results[i], stacks[i], judging());
     }
   }
 }
 
 // A graph that was captured for one step of training serves the next.
 TEST_P(RecurrentStack, SameMemoryServesAnotherDropoutKey) {
+  if (is_peer()) GTEST_SKIP() << "peers are not tested here";
   for (int trial = 0; trial < 5; ++trial) {
     const StackCase stack = random_case(random_, limits());
-    if (is_peer() || !can_run(stack.descriptor)) continue;
+    if (!can_run(stack.descriptor)) continue;
     SCOPED_TRACE(describe(stack));
     RunOptions twice = options();
     twice.rounds = 3;
-    expect_close(run(stack, twice), expected(stack), tolerance());
+    expect_accurate(run(stack, twice), stack, judging());
   }
 }
 
 TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
-  if (is_peer()) GTEST_SKIP() << "of our implementations, not of peers";
+  if (is_peer()) GTEST_SKIP() << "peers are not tested here";
   for (int trial = 0; trial < 3; ++trial) {
     StackCase stack = random_case(random_, limits(9, 3, 20));
     StackCase longer;
@@ -209,7 +216,7 @@ TEST_P(RecurrentStack, EqualsOracleOverManySteps) {
 }
 
 TEST_P(RecurrentStack, AcceptsRowsThatAreAllEmpty) {
-  if (is_peer()) GTEST_SKIP() << "of our implementations, not of peers";
+  if (is_peer()) GTEST_SKIP() << "peers are not tested here";
   for (int trial = 0; trial < 4; ++trial) {
     StackCase stack = random_case(random_, limits());
     stack.input.lengths.assign(static_cast<std::size_t>(stack.rows), 0);
@@ -219,9 +226,9 @@ TEST_P(RecurrentStack, AcceptsRowsThatAreAllEmpty) {
 
 // A row's outputs and input gradients must not depend on its batch: to the bit on the portable
 // path. Elsewhere the instruction set may pick another kernel for a single row, which may group
-// sums differently: the same tolerance as against the oracle.
+// sums differently: both lie within the bounds of the row alone.
 TEST_P(RecurrentStack, BatchedEqualsSingle) {
-  if (is_peer()) GTEST_SKIP() << "of our implementations, not of peers";
+  if (is_peer()) GTEST_SKIP() << "peers are not tested here";
   for (int trial = 0; trial < 12; ++trial) {
     StackCase stack = random_case(random_, limits());
     if (!can_run(stack.descriptor)) continue;
@@ -235,21 +242,26 @@ TEST_P(RecurrentStack, BatchedEqualsSingle) {
                                                      {"c_sequence", d.hidden},
                                                      {"dx", d.input},
                                                      {"dc0", d.hidden}};
-    for (const auto& [name, values] : run(single_row(stack, row), options())) {
-      const auto want = name == "hn" || name == "dh0"
-                            ? state_of_row(d, batch.at(name), stack.rows, row)
-                            : row_of(batch.at(name), stack.rows, row, widths.at(name));
-      if (implementation() == "portable") {
-        EXPECT_EQ(values, want) << name;
-      } else {
-        EXPECT_LE(relative_error(values, want), tolerance()) << name;
-      }
+    const StackCase alone = single_row(stack, row);
+    const Tensors single = run(alone, options());
+    Tensors of_batch;
+    for (const auto& [name, values] : single) {
+      of_batch[name] = name == "hn" || name == "dh0"
+                           ? state_of_row(d, batch.at(name), stack.rows, row)
+                           : row_of(batch.at(name), stack.rows, row, widths.at(name));
+    }
+    if (implementation() == "portable") {
+      EXPECT_EQ(single, of_batch);
+    } else {
+      const auto answers = answers_of(alone, d.tf32);
+      expect_accurate(single, answers);
+      expect_accurate(of_batch, answers);
     }
   }
 }
 
 TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
-  if (is_peer() || !on_host()) GTEST_SKIP() << "of our implementations on the CPU";
+  if (is_peer() || !on_host()) GTEST_SKIP() << "this is a test of our CPU implementations";
   const int threads = omp_get_max_threads();
   for (int trial = 0; trial < 4; ++trial) {
     const StackCase stack =
@@ -268,7 +280,7 @@ TEST_P(RecurrentStack, HasTheSameBitsForAnyNumberOfThreads) {
 
 TEST_P(RecurrentStack, RepeatsToTheBit) {
   const StackCase stack = random_case(random_, limits());
-  if (!can_run(stack.descriptor)) GTEST_SKIP() << "the implementation refuses this case";
+  if (!can_run(stack.descriptor)) return;
   EXPECT_EQ(run(stack, options()), run(stack, options()));
 }
 

@@ -50,7 +50,7 @@ class RecurrentStepParts : public OnCandidate<Parameter> {
     if (gpu_lacks(stack.descriptor)) return;
     RunOptions options = OnCandidate::options();
     const Tensors mine = run(stack, options);
-    expect_close(mine, expected(stack), tolerance_of(stack.descriptor.dtype));
+    expect_accurate(mine, stack);
     options.rounds = 3;
     EXPECT_EQ(run(stack, options), mine);
   }

@@ -51,7 +51,7 @@ class RecurrentStreamed : public OnCandidate<std::tuple<const char*, DType>> {
     SCOPED_TRACE(describe(stack));
     if (gpu_lacks(layer)) return;
     const Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance_of(std::get<1>(GetParam())));
+    expect_accurate(got, stack);
     EXPECT_EQ(run(stack, options()), got);
   }
 };
@@ -122,8 +122,8 @@ TEST_P(RecurrentStreamed, EqualsOracleWithFewerRowsThanPlanned) {
     if (gpu_lacks(layer)) continue;
     const StackCase one = single_row(all, draw(0, all.rows - 1));
     const std::vector<Tensors> got = run_all({all, one}, options());
-    expect_close(got[0], expected(all), tolerance_of(layer.dtype));
-    expect_close(got[1], expected(one), tolerance_of(layer.dtype));
+    expect_accurate(got[0], all);
+    expect_accurate(got[1], one);
   }
 }
 
@@ -140,7 +140,7 @@ TEST_P(RecurrentStreamed, EqualsOracleForward) {
 TEST_P(RecurrentStreamed, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kGru, 2880, 32);
   layer.time = 2;
-  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
   layer.rows = 33;
   EXPECT_EQ(refusal(layer), "it runs up to 32 rows, not 33");
   layer.rows = 32;

@@ -17,15 +17,17 @@ const Candidate& Subject::candidate() const {
   return *std::ranges::find(list, implementation, &Candidate::name);
 }
 
-bool Subject::can_run(const Descriptor& descriptor) const {
-  return !candidate().refuse(descriptor, *runtime::open_device(device)).has_value();
+std::optional<std::string> Subject::refusal(const Descriptor& descriptor) const {
+  return candidate().refuse(descriptor, *runtime::open_device(device));
 }
 
 void PrintTo(const Subject& subject, std::ostream* out) {
   *out << subject.implementation << " on " << subject.device;
 }
 
-std::vector<Subject> subjects() {
+namespace {
+
+std::vector<Subject> all_subjects() {
   std::vector<Subject> all;
   for (const char* device : sluice::testing::device_names()) {
     if (std::string_view(device) == "test") continue;
@@ -39,6 +41,24 @@ std::vector<Subject> subjects() {
       all.push_back({device, std::string(candidate.name)});
     }
   }
+  return all;
+}
+
+bool has_8_bits(const Subject& subject) {
+  return subject.implementation.find("int8") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<Subject> subjects() {
+  std::vector<Subject> all = all_subjects();
+  std::erase_if(all, has_8_bits);
+  return all;
+}
+
+std::vector<Subject> int8_subjects() {
+  std::vector<Subject> all = all_subjects();
+  std::erase_if(all, [](const Subject& one) { return !has_8_bits(one); });
   return all;
 }
 

@@ -51,7 +51,6 @@ class RecurrentWide : public OnCandidate<Parameter> {
     options.tf32 = precision_.tf32;
     return options;
   }
-  double tolerance() const { return tolerance_of(precision_); }
 
   /// Runs a layer that is planned for up to so many rows, with half of them or more, and compares.
   void compare(const Descriptor& layer, std::int64_t time, std::int64_t most_rows) {
@@ -68,7 +67,7 @@ class RecurrentWide : public OnCandidate<Parameter> {
     SCOPED_TRACE(describe(stack));
     if (gpu_lacks(layer)) return;
     const Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance());
+    expect_accurate(got, stack, {.tf32 = precision_.tf32});
     EXPECT_EQ(run(stack, options()), got);
   }
 
@@ -77,7 +76,7 @@ class RecurrentWide : public OnCandidate<Parameter> {
     SCOPED_TRACE(describe(stack));
     if (gpu_lacks(stack.descriptor)) return;
     const Tensors queued = run(stack, options());
-    expect_close(queued, expected(stack), tolerance());
+    expect_accurate(queued, stack, {.tf32 = precision_.tf32});
     RunOptions captured = options();
     captured.rounds = 3;
     EXPECT_EQ(run(stack, captured), queued);
@@ -197,7 +196,7 @@ TEST_P(RecurrentWide, EqualsOracleInHalvesWithManyRows) {
     SCOPED_TRACE(describe(stack));
     if (gpu_lacks(stack.descriptor)) return;
     const Tensors got = run(stack, options());
-    expect_close(got, expected(stack), tolerance());
+    expect_accurate(got, stack, {.tf32 = precision_.tf32});
     EXPECT_EQ(run(stack, options()), got);
   }
 }
@@ -271,7 +270,7 @@ TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
   for (const std::string_view name : {kBothPasses, kForward}) {
     take(name);
     Descriptor layer = layer_of(CellType::kLstm, 1, 300);
-    if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+    if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
     layer.recurrent_dropout = 0.5;
     EXPECT_EQ(refusal(layer), "it has no recurrent dropout");
     layer.recurrent_dropout = 0;
@@ -286,7 +285,7 @@ TEST_P(RecurrentWide, RefusesWhatIsBesideTheEquations) {
 // Weights, states and gradients far from 1, which float16 couldn't hold: factors of TF32 are scaled
 // on their way to the products, gradients row by row.
 TEST_P(RecurrentWide, EqualsOracleWithFactorsOfAnySize) {
-  if (!precision_.tf32) GTEST_SKIP() << "of TF32 alone";
+  if (!precision_.tf32) GTEST_SKIP() << "this is a test of TF32";
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     StackCase stack;
     stack.descriptor = layer_of(cell, 1, draw(257, 1024));
@@ -301,14 +300,14 @@ TEST_P(RecurrentWide, EqualsOracleWithFactorsOfAnySize) {
     for (double& d : stack.flow.dy) d *= large;
     SCOPED_TRACE(fmt::format("times {}: {}", large, describe(stack)));
     if (gpu_lacks(stack.descriptor)) return;
-    expect_close(run(stack, options()), expected(stack), tolerance());
+    expect_accurate(run(stack, options()), stack, {.tf32 = precision_.tf32});
   }
 }
 
 // Whose products are exact, so that this kernel's would not be.
 TEST_P(RecurrentWide, RefusesFloat32) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
-  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
   layer.dtype = DType::kFloat32;
   layer.tf32 = false;
   EXPECT_EQ(refusal(layer), "it computes bfloat16, float16 and TF32");
@@ -316,7 +315,7 @@ TEST_P(RecurrentWide, RefusesFloat32) {
 
 TEST_P(RecurrentWide, RefusesWhatDoesNotFit) {
   Descriptor layer = layer_of(CellType::kLstm, 1, 1024);
-  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU is none that the implementation runs on";
+  if (gpu_lacks(layer)) GTEST_SKIP() << "this GPU cannot run the implementation";
   layer.rows = 128;
   EXPECT_EQ(refusal(layer), std::nullopt);
   layer.rows = 513;
