@@ -50,7 +50,8 @@ struct Ratios {
 
 /// Holds a result against the answer. The bounds, with e the root mean square of what the plain
 /// implementations err by and r what they err by in the whole part relative to its numbers:
-///   step, row: the root mean square of a step's and of a row's errors, against kGroup times
+///   step, row: the root mean square of a step's and of a row's errors, against kGroup times (for
+///     few numbers up to kElement times)
 ///     e of the same elements + r times their own root mean square;
 ///   element: each error, against kElement times e of its step and row and of itself + r times its
 ///     size;

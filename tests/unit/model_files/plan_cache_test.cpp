@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <regex>
+#include <string>
 
 #include "models/seq2seq_training.h"
 #include "runtime/test/test_device.h"
@@ -15,7 +18,7 @@ namespace {
 using models::Extent;
 
 /// Of a size that a GPU's allocations, which come in pieces of some megabytes, tell apart by rows.
-models::Seq2SeqConfig config() {
+models::Seq2SeqConfig small_config() {
   models::Seq2SeqConfig config;
   config.source_vocabulary = config.target_vocabulary = 100;
   config.embedding = config.hidden = 128;
@@ -32,7 +35,8 @@ class PlanCacheTest : public ::testing::TestWithParam<const char*> {
     return std::make_unique<runtime::test::TestDevice>(std::size_t{1} << 30);
   }
 
-  PlanCacheTest() : device_(open()), context_(*device_), model_(config()), plans_(model_) {
+  explicit PlanCacheTest(const models::Seq2SeqConfig& config = small_config())
+      : device_(open()), context_(*device_), model_(config), plans_(model_) {
     model_.parameters().allocate(context_, runtime::DType::kFloat32, true);
     model_.parameters().initialize(context_, 1);
   }
@@ -102,12 +106,48 @@ TEST_P(PlanCacheTest, SaysThatNothingFits) {
   EXPECT_NE(refusal_of(16).find("smaller model"), std::string::npos);
 }
 
+INSTANTIATE_TEST_SUITE_P(Devices, PlanCacheTest, ::testing::Values("test"), testing::device_name);
+
+/// A device that others may use too: its memory is asked for, but not taken.
+class PlanCacheInCompany : public PlanCacheTest {
+ protected:
+  PlanCacheInCompany() : PlanCacheTest(deep_config()) {}
+
+  /// Of many layers: the batch has fewer than 2^31 gates of a layer.
+  static models::Seq2SeqConfig deep_config() {
+    models::Seq2SeqConfig config = small_config();
+    config.encoder_layers = config.decoder_layers = 8;
+    return config;
+  }
+};
+
+// A batch for more memory than any GPU has is refused; how many rows would fit follows from the
+// free memory that the message itself names, whatever others take meanwhile.
+TEST_P(PlanCacheInCompany, SaysWhatWouldFitAndGoesOn) {
+  constexpr std::size_t kMoreThanAnyGpu = std::size_t{200} << 30;
+  constexpr std::int64_t kStep = 16;
+  const std::size_t step_bytes = bytes_for(2 * kStep) - bytes_for(kStep);
+  const std::int64_t rows = kStep * static_cast<std::int64_t>(kMoreThanAnyGpu / step_bytes);
+  use(kStep);
+  const std::string said = refusal_of(rows);
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(said, found,
+                                std::regex("has ([0-9]+) MiB free; ([0-9]+) rows, .* would fit")))
+      << said;
+  const std::size_t free = std::stoull(found[1]) << 20;
+  const std::int64_t fitting = std::stoll(found[2]);
+  EXPECT_EQ(fitting % kStep, 0) << said;
+  EXPECT_LT(bytes_for(fitting), free + (std::size_t{1} << 20)) << said;
+  EXPECT_GT(bytes_for(fitting + kStep), free) << said;
+  use(kStep);
+}
+
 std::vector<const char*> limited_devices() {
   std::vector<const char*> names = testing::device_names();
   std::erase_if(names, [](const char* name) { return std::string_view(name) == "cpu"; });
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Devices, PlanCacheTest, ::testing::ValuesIn(limited_devices()),
+INSTANTIATE_TEST_SUITE_P(Devices, PlanCacheInCompany, ::testing::ValuesIn(limited_devices()),
                          testing::device_name);
 
 }  // namespace

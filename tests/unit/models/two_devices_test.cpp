@@ -73,7 +73,38 @@ class Engine {
 /// Two engines in one process.
 class TwoEngines : public ::testing::TestWithParam<const char*> {
  protected:
-  / INSTANTIATE_TEST_SUITE_P(Devices, TwoEngines, testing::devices(), testing::device_name);
+  /// Whichever was opened or used last, each works; what a plan captures comes with its second
+  /// step.
+  static void take_turns(const std::string& one, const std::string& other) {
+    Engine first(one);
+    const std::vector<float> expected = first.step();
+    {
+      Engine second(other);
+      for (int turn = 0; turn < 3; ++turn) {
+        EXPECT_TRUE(testing::same_bits(second.step(), expected)) << "turn " << turn;
+        EXPECT_TRUE(testing::same_bits(first.step(), expected)) << "turn " << turn;
+      }
+      Engine third(one);
+      EXPECT_TRUE(testing::same_bits(third.step(), expected));
+      EXPECT_TRUE(testing::same_bits(second.step(), expected));
+    }
+    EXPECT_TRUE(testing::same_bits(first.step(), expected));
+  }
+};
+
+TEST_P(TwoEngines, TakeTurnsOnOneDevice) { take_turns(GetParam(), GetParam()); }
+
+TEST_P(TwoEngines, TakeTurnsOnTwoGpus) {
+  if (std::string(GetParam()) != "cuda") GTEST_SKIP() << "this device is no GPU";
+  try {
+    runtime::open_device("cuda:1");
+  } catch (const Error&) {
+    GTEST_SKIP() << "this machine has one GPU";
+  }
+  take_turns("cuda:0", "cuda:1");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TwoEngines, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::models
