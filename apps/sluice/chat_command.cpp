@@ -37,8 +37,8 @@ void run(const Options& options) {
       if (decode.sample) ++decode.sample->seed;
       std::printf("%s\n", decoded.front().hypotheses.front().text.c_str());
     } catch (const Error& error) {
-      // What was typed may be at fault; the conversation goes on.
-      if (!at_terminal) throw;
+      // What was typed may be at fault; the conversation goes on, unless no answer can follow.
+      if (!at_terminal || error.code() == ErrorCode::kDeviceLost) throw;
       std::fprintf(stderr, "sluice: %s\n", error.what());
     }
   }

@@ -16,7 +16,13 @@ constexpr const char* kFooter = R"(Start here:
   sluice train --example > task.toml   a configuration with every key explained
   sluice train task.toml               train; stop with Ctrl-C, go on with the same command
   sluice decode runs/model/best < in   answer one line of text for each line
-  sluice COMMAND --help                everything about one command)";
+  sluice COMMAND --help                everything about one command
+
+Exit codes: 0 success; 1 an error; 2 a wrong command line; 3 the GPU failed for good: start again)";
+
+/// Exit code of a GPU that failed for good: the same command, started anew, may succeed. Others: 0,
+/// success; 1, an error; 2, a command line that can't be.
+constexpr int kDeviceLost = 3;
 
 /// What names no command, or stops short of one; the exit code if that settled it.
 std::optional<int> answer_words(const CLI::App& program, int argc, char** argv) {
@@ -77,6 +83,7 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sluice: error: %s\n", error.what());
-    return 1;
+    const auto* own = dynamic_cast<const sluice::Error*>(&error);
+    return own != nullptr && own->code() == sluice::ErrorCode::kDeviceLost ? kDeviceLost : 1;
   }
 }

@@ -16,6 +16,10 @@ enum class ErrorCode {
   kDevice,           ///< a device, driver or library for it is missing or failed
   kNumeric,          ///< the computation diverged (NaN or infinite loss)
   kInternal,         ///< an invariant of Sluice itself was broken: a bug
+  /// A kernel or the hardware failed in a way that CUDA does not recover from: every later call to
+  /// the GPU in this process fails likewise. Restart the process; files are whole, and training
+  /// goes on from its last checkpoint.
+  kDeviceLost,
 };
 
 /// The one exception type Sluice throws. `what()` is one clear sentence: what, where, what to do.

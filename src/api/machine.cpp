@@ -52,7 +52,7 @@ MachineInfo describe_machine() {
     describe_gpus(info, runtime::cuda_part());
     if (info.gpus.empty()) info.gpus_missing = "this machine has no GPU";
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kDevice) throw;
+    if (error.code() != ErrorCode::kDevice && error.code() != ErrorCode::kDeviceLost) throw;
     info.gpus_missing = error.what();
   }
   return info;

@@ -20,6 +20,7 @@
 #include "kernels/recurrent/cuda/recurrent.h"
 #include "kernels/sampling/cuda/sampling.h"
 #include "runtime/build_id.h"
+#include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/libraries.h"
 #include "runtime/cuda_library.h"
@@ -74,6 +75,7 @@ std::string refuse_driver(int& count) {
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result == cudaSuccess) return {};
   cudaGetLastError();
+  runtime::cuda::check_not_lost(result, "count the GPUs");
   return fmt::format("the driver says \"{}\"", cudaGetErrorString(result));
 }
 

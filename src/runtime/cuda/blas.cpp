@@ -136,6 +136,7 @@ BlasLibrary::BlasLibrary() : library(open_vendor(kCublasLt)) {
 
 void BlasLibrary::check(cublasStatus_t status, std::string_view what) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  check_not_lost(cudaDeviceSynchronize(), what);
   base::fail(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kDevice,
              "could not {}: cuBLASLt says \"{}\"", what, status_string(status));
 }

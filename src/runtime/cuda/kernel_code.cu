@@ -22,6 +22,7 @@ KernelCode code_of_current_gpu(cudaStream_t stream) {
   const cudaError_t result = cudaFuncGetAttributes(&attributes, probe_kernel);
   if (result != cudaSuccess) {
     cudaGetLastError();
+    check_not_lost(result, kWhat);
     code.missing = cudaGetErrorString(result);
     return code;
   }

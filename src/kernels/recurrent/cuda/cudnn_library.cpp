@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/cudnn_library.h"
 
 #include "base/check.h"
+#include "runtime/cuda/check.h"
 #include "runtime/cuda/libraries.h"
 
 namespace sluice::kernels::recurrent::cuda {
@@ -35,6 +36,7 @@ CudnnLibrary::CudnnLibrary() : library(runtime::open_vendor(runtime::cuda::kCudn
 
 void CudnnLibrary::check(cudnnStatus_t status, std::string_view what) const {
   if (status == CUDNN_STATUS_SUCCESS) return;
+  runtime::cuda::check_not_lost(cudaDeviceSynchronize(), what);
   constexpr int kCategory = 1000;  // of all ways in which something is not supported
   const bool unsupported = static_cast<int>(status) / kCategory ==
                            static_cast<int>(CUDNN_STATUS_NOT_SUPPORTED) / kCategory;
