@@ -14,21 +14,27 @@ void add_average(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("average", "Average the weights of checkpoints of one architecture");
-  command->add_option("output", options->output, "Checkpoint folder to make")->required();
   command
       ->add_option("checkpoints", options->checkpoints,
-                   "Two or more checkpoint folders or model.safetensors")
-      ->required()
-      ->expected(2, -1);
+                   "Two or more checkpoint folders or model.safetensors; without -o the folder to "
+                   "make comes first")
+      ->required();
+  command->add_option("-o,--output", options->output, "Checkpoint folder to make");
   command->footer(
       "They must share architecture and vocabularies; runs that differ in training.seed do if\n"
       "the tokenizers come out the same, as words and characters do.\n\n"
-      "  sluice average runs/de/average runs/de/best runs/de/last\n"
-      "  sluice average runs/mean runs/a/best runs/b/best runs/c/best");
+      "  sluice average runs/de/best runs/de/last -o runs/de/average\n"
+      "  sluice average runs/a/best runs/b/best runs/c/best -o runs/mean");
   command->callback([options] {
-    average_checkpoints(options->output, options->checkpoints);
-    std::printf("%s holds the average of %zu checkpoints\n", options->output.c_str(),
-                options->checkpoints.size());
+    std::vector<std::string> checkpoints = options->checkpoints;
+    std::string output = options->output;
+    if (output.empty() && checkpoints.size() > 2) {
+      output = checkpoints.front();
+      checkpoints.erase(checkpoints.begin());
+    }
+    if (output.empty()) throw CLI::RequiredError("--output, or two checkpoints behind OUTPUT,");
+    average_checkpoints(checkpoints, output);
+    std::printf("%s holds the average of %zu checkpoints\n", output.c_str(), checkpoints.size());
   });
 }
 

@@ -104,7 +104,7 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--prefixes", options.prefixes,
                   "File with what the answers have to begin with, one line an input")
       ->excludes(command.get_option("--prefix"));
-  command.add_option("--batch", options.flags.decode.batch, "Inputs decoded together")
+  command.add_option("--batch", options.flags.decode.batch, "Inputs decoded together; 0: 32")
       ->capture_default_str();
   command
       .add_option("--format", options.format,

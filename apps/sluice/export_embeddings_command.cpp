@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "placement_options.h"
 #include "sluice/embeddings.h"
 #include "sluice/text.h"
@@ -17,16 +18,17 @@ void add_export_embeddings(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
       "export-embeddings", "Write a model's embeddings for TensorBoard's projector");
   add_model_argument(*command, options->model)->required();
-  command->add_option("directory", options->directory, "Folder to write into, made if missing")
-      ->required();
+  add_output_option(*command, options->directory, "directory",
+                    "Folder to write into, made if missing");
   command->footer(
       "For each vocabulary the folder gets vectors (a token a line, numbers between tabs), the "
       "tokens\n"
       "themselves as labels, and projector_config.pbtxt. In a run's tensorboard/ folder they show "
       "under\nProjector beside its curves; other programs read the two .tsv files.\n\n"
-      "  sluice export-embeddings runs/model/best runs/model/tensorboard\n"
+      "  sluice export-embeddings runs/model/best -o runs/model/tensorboard\n"
       "  tensorboard --logdir runs/model/tensorboard");
   command->callback([options] {
+    if (options->directory.empty()) throw CLI::RequiredError("--output");
     for (const auto& written : export_embeddings(options->model, options->directory)) {
       std::printf("%s: %s of %s\n", written.parameter.c_str(),
                   counted(static_cast<std::int64_t>(written.tokens), "token").c_str(),

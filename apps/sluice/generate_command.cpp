@@ -116,7 +116,8 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--max-length", generate.max_length,
                   "Most tokens of a text: one that hasn't ended is cut there")
       ->capture_default_str();
-  command.add_option("--batch", generate.batch, "Texts drawn together")->capture_default_str();
+  command.add_option("--batch", generate.batch, "Texts drawn together; 0: 256")
+      ->capture_default_str();
   CLI::Option* state = command
                            .add_option("--state", generate.state,
                                        "Go on with the texts of a file that --save-state wrote")

@@ -10,6 +10,12 @@
 
 namespace sluice::app {
 
+CLI::Option* add_output_option(CLI::App& command, std::string& file, const std::string& name,
+                               const std::string& description) {
+  CLI::Option* position = command.add_option(name, file, "The same as --output");
+  return command.add_option("-o,--output", file, description)->excludes(position);
+}
+
 void require_outputs(std::initializer_list<std::string> files) {
   for (const std::string& file : files) {
     if (!file.empty()) require_writable(file);

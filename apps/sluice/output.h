@@ -1,10 +1,16 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 namespace sluice::app {
+
+/// `-o,--output` of a command that always writes files, which took them by position before and
+/// still does, under `name`; returns the option. The command refuses an empty one.
+CLI::Option* add_output_option(CLI::App& command, std::string& file, const std::string& name,
+                               const std::string& description);
 
 /// Before the work: throws what writing these files would throw after it (require_writable). An
 /// empty name is none.

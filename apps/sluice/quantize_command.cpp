@@ -22,6 +22,8 @@ void add_quantize(CLI::App& program) {
   command->add_option("--targets", request->targets,
                       "The second file, where sources and targets or features and targets are two, "
                       "or a language model's features");
+  command->add_option("--resets", request->resets,
+                      "Where episodes begin within the sequences of features, as data.resets");
   add_segmenter_options(*command, request->segmenters, true, true);
   command->add_option("-o,--output", request->output, "Checkpoint folder to make")->required();
   command->add_option("--dtype", request->dtype, "int8 or bfloat16")

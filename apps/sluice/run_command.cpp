@@ -16,16 +16,15 @@ struct Options {
   std::string input;
   std::string output;
   std::string targets;
-  std::int64_t part = 0;
-  StateFiles states;
+  RunFileOptions run;
 };
 
 void run(const Options& options) {
-  require_other_than(options.input, {options.output, options.states.to});
-  require_two_files(options.output, options.states.to);
-  require_outputs({options.states.to});
+  require_other_than(options.input, {options.output, options.run.states.to});
+  require_two_files(options.output, options.run.states.to);
+  require_outputs({options.run.states.to});
   FeatureModel model = FeatureModel::load(options.model, options.placement);
-  run_file(model, options.input, options.output, options.part, options.states);
+  run_file(model, options.input, options.output, options.run);
 }
 
 void score(const Options& options) {
@@ -33,6 +32,7 @@ void score(const Options& options) {
                                     .kind = "features",
                                     .data = options.input,
                                     .targets = options.targets,
+                                    .resets = options.run.resets,
                                     .placement = options.placement})));
 }
 
@@ -48,17 +48,18 @@ void add_run(CLI::App& program) {
                    "Features: a .npy file [time, features] or [sequences, time, features], a .npz "
                    "file or a folder of .npy files")
       ->required();
-  CLI::Option* output = command->add_option(
-      "output", options->output,
+  CLI::Option* output = add_output_option(
+      *command, options->output, "output",
       "Answers in float32: a .npy file; for the frames of several arrays, a folder with a .npy "
       "file for each");
   CLI::Option* targets =
       command->add_option("--targets", options->targets,
-                          "In the place of OUTPUT: targets of the input, as data.targets of "
+                          "In the place of --output: targets of the input, as data.targets of "
                           "training; prints loss and, of classes, accuracy");
   targets->excludes(output);
+  targets->excludes(command->get_option("output"));
   command
-      ->add_option("--part", options->part,
+      ->add_option("--part", options->run.part,
                    "Give sequences to the model in parts of so many frames, which carry its state; "
                    "0: whole")
       ->check(
@@ -68,7 +69,10 @@ void add_run(CLI::App& program) {
           },
           "")
       ->capture_default_str();
-  add_state_options(*command, options->states, "sequence");
+  command->add_option("--resets", options->run.resets,
+                      "Where episodes begin within the sequences: arrays of bools or of 0 and 1, "
+                      "one a frame, as data.resets of training");
+  add_state_options(*command, options->run.states, "sequence");
   for (const char* other : {"--part", "--state", "--save-state"}) {
     targets->excludes(command->get_option(other));
   }
@@ -76,17 +80,19 @@ void add_run(CLI::App& program) {
   command->footer(
       "The model is one of model.kind = \"features\". It answers with values or with "
       "probabilities\n"
-      "of classes, for each frame or, if it pools, for each sequence: then OUTPUT is one array\n"
+      "of classes, for each frame or, if it pools, for each sequence: then the output is one "
+      "array\n"
       "[sequences, outputs].\n\n"
-      "  sluice run runs/phones/best utterance.npy phones.npy\n"
-      "  sluice run runs/phones/best dev/ phones/\n"
+      "  sluice run runs/phones/best utterance.npy -o phones.npy\n"
+      "  sluice run runs/phones/best dev/ -o phones/\n"
       "  sluice run runs/phones/best test.npz --targets test_targets.npz\n"
-      "  sluice run runs/sensor/best day.npy forecast.npy --part 100\n"
-      "  sluice run runs/sensor/best monday.npy monday_out.npy --save-state sensor.state\n"
-      "  sluice run runs/sensor/best tuesday.npy tuesday_out.npy --state sensor.state");
+      "  sluice run runs/agent/best rollouts.npz -o values/ --resets dones.npz\n"
+      "  sluice run runs/sensor/best day.npy -o forecast.npy --part 100\n"
+      "  sluice run runs/sensor/best monday.npy -o monday_out.npy --save-state sensor.state\n"
+      "  sluice run runs/sensor/best tuesday.npy -o tuesday_out.npy --state sensor.state");
   command->callback([options] {
     if (!options->targets.empty()) return score(*options);
-    if (options->output.empty()) throw CLI::RequiredError("output, or --targets,");
+    if (options->output.empty()) throw CLI::RequiredError("--output, or --targets,");
     run(*options);
   });
 }

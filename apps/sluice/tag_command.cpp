@@ -130,7 +130,7 @@ void add_tag(CLI::App& program) {
       ->capture_default_str();
   add_state_options(*command, options->states, "sentence");
   add_placement_options(*command, options->placement);
-  command->add_option("--batch", options->tag.batch, "Sentences tagged together")
+  command->add_option("--batch", options->tag.batch, "Sentences tagged together; 0: 64")
       ->capture_default_str();
   add_profile_options(*command, options->tag.profile,
                       "batches of sentences, the longest first (default: 1:5)");

@@ -13,9 +13,14 @@
 namespace sluice {
 
 /// A sequence of frames, or of answers to them: values [time, width], one frame behind the other.
+/// `values` holds whole frames.
 struct Frames {
   std::int64_t width = 0;
   std::vector<float> values;
+  /// Where episodes begin within the sequence, as in reinforcement learning: a number for each
+  /// frame, not 0 where no state passes from the frame before (docs/equations.md). Empty: nowhere;
+  /// and so in answers.
+  std::vector<std::uint8_t> resets{};
 
   std::int64_t time() const {
     return width == 0 ? 0 : static_cast<std::int64_t>(values.size()) / width;
@@ -39,14 +44,18 @@ class FeatureModel {
   const std::vector<std::string>& labels() const;
 
   /// For each sequence, in order, its answers: for each frame or one for all of it, values or
-  /// probabilities of classes. Throws ErrorCode::kInvalidArgument for frames of another width.
+  /// probabilities of classes. Throws ErrorCode::kInvalidArgument, with the number of the sequence,
+  /// for frames of another width, for numbers that make no whole frames, for numbers that are not
+  /// finite, with their place, and for resets that are not one a frame or are given to a model that
+  /// answers whole sequences.
   std::vector<Frames> run(std::span<const Frames> sequences);
 
   /// Why a sequence can't be given in parts; empty if it can.
   std::string refuse_parts() const;
   /// Answers to the next frames of one sequence, whose states are kept from call to call: those of
   /// all parts together are what `run` gives of the whole. Throws ErrorCode::kInvalidArgument for
-  /// frames of another width, and if refuse_parts() says something.
+  /// frames that `run` would refuse, which leaves the sequence where it stood, and if
+  /// refuse_parts() says something.
   Frames run_part(const Frames& frames);
   /// The same from and to memory of the caller's: frames [time, features] behind each other,
   /// answers [time, outputs]. On the CPU a call takes no memory once a part as long has been given,
@@ -76,14 +85,22 @@ class FeatureModel {
   std::unique_ptr<State> state_;
 };
 
+/// How files are run.
+struct RunFileOptions {
+  std::int64_t part = 0;  ///< frames at a time, in parts that carry the state; 0: all
+  StateFiles states{};    ///< of the input, which then is one sequence, or more of it
+  /// File with the resets of the frames (Frames::resets): arrays of bools or of 0 and 1, [time] or
+  /// [sequences, time]; of several arrays those of the same name. Empty: none.
+  std::string resets{};
+};
+
 /// Runs a model on sequences of float32 or float64 in files of NumPy, and writes what it answers in
 /// float32. `input` is a .npy file [time, features] or [sequences, time, features], a .npz file or
 /// a folder of .npy files. `output` is a .npy file with the same axes before the outputs; of
 /// several arrays, a folder with a .npy file for each. Answers to whole sequences are one .npy file
-/// [sequences, outputs] in any case. With `part` frames at a time (0: all), a sequence goes through
-/// in parts. With files of states the input is one sequence, or more of it. Throws
-/// ErrorCode::kFormat for numbers that are not finite, with their place; and as FeatureModel.
+/// [sequences, outputs] in any case. Throws ErrorCode::kFormat for numbers that are not finite,
+/// with their place, and for resets that don't fit; and as FeatureModel.
 void run_file(FeatureModel& model, const std::string& input, const std::string& output,
-              std::int64_t part = 0, const StateFiles& states = {});
+              const RunFileOptions& options = {});
 
 }  // namespace sluice

@@ -43,7 +43,7 @@ struct GenerateOptions {
   std::int64_t min_length = 0;
   /// Drawn texts are cut there; those of a search end there, whatever that costs their score.
   std::int64_t max_length = 256;
-  std::int64_t batch = 256;  ///< texts drawn together
+  std::int64_t batch = 0;  ///< texts drawn together; 0: 256
   /// A file that `save_state` wrote, for texts of this model that were cut: what is generated goes
   /// on with them, to the bit as if they had not been cut (on a device of the same kind). Number of
   /// texts and seed are the file's; texts that had ended stay empty; scores count all since the
@@ -73,10 +73,10 @@ class LanguageModel {
   /// Texts in the order of their numbers, or of a search best first. Throws
   /// ErrorCode::kInvalidArgument for options that can't be or contradict each other, kFormat for a
   /// damaged state or one of another model, kIo if the state can't be written.
-  std::vector<Hypothesis> generate(const GenerateOptions& options);
+  std::vector<Hypothesis> generate(const GenerateOptions& options = {});
   /// The same with states in memory rather than in files, which `options` can't name: goes on from
   /// a TextParts::state, as GenerateOptions::state says, or begins if it is empty.
-  TextParts generate_part(const GenerateOptions& options, std::string_view state = {});
+  TextParts generate_part(const GenerateOptions& options = {}, std::string_view state = {});
 
   /// log p of each text and its end, each by itself: of an empty text that of its end. A model on
   /// features takes a vector for each text. Throws ErrorCode::kFormat for text that the tokenizer

@@ -15,6 +15,7 @@ struct MeasureRequest {
   std::string kind = {};     ///< that it must be of; empty: any
   std::string data;          ///< a file as training validates on: a table, features, pairs, …
   std::string targets = {};  ///< of features, in a file of their own; else empty
+  std::string resets = {};   ///< of features, likewise (sluice/feature_model.h)
   /// Columns of a table; empty: those of training.
   std::string text_column = {}, label_column = {};
   Placement placement = {};

@@ -5,9 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/warnings.h"
+
 namespace sluice {
 
-/// Where a model runs, and how its numbers may round.
+/// Where a model runs, how its numbers may round, and who is warned.
 struct Placement {
   std::string device = "cpu";  ///< cpu, cuda or cuda:N
   /// float32; on a GPU also tf32 (products round to TF32), bfloat16 or float16 (activations stored
@@ -15,6 +17,7 @@ struct Placement {
   /// model that is stored in fewer bits: int8 on the CPU what is stored in 8, and bfloat16 on a
   /// GPU.
   std::string precision = "auto";
+  WarningHandler warnings{};  ///< of all calls of the model
 };
 
 /// What a checkpoint holds, for people.

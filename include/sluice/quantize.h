@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sluice/segmenters.h"
+#include "sluice/warnings.h"
 
 namespace sluice {
 
@@ -21,6 +22,7 @@ struct QuantizeRequest {
   std::string data;
   /// Second file, of pairs of files, of frames and of a language model's features; or empty.
   std::string targets;
+  std::string resets{};  ///< of frames, a file of their own (sluice/feature_model.h); or empty
   /// What segments the texts of `data`, where the model was trained on segmented ones.
   SegmenterChoice segmenters{};
   /// Validation metric to judge by; empty: BLEU of a seq2seq, F1 of a tagger, accuracy of labels,
@@ -28,6 +30,7 @@ struct QuantizeRequest {
   std::string metric;
   bool calibrate = true;    ///< int8: whether ranges are chosen by examples of `data`
   double most_lost = 0.02;  ///< of the metric, relative: more is refused and nothing written
+  WarningHandler warnings{};
 };
 
 /// A model as it was, and quantized.

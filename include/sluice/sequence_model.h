@@ -39,9 +39,9 @@ struct DecodeOptions {
   /// vocabulary's pieces it is a whole number: an answer goes on after the last. Scores count it.
   std::vector<std::string> prefixes{};
   bool attention = false;  ///< whether hypotheses carry their attention
-  /// Most inputs decoded together; fewer where they are long. Memory goes by the largest batch, and
-  /// an enormous input is one alone.
-  std::int64_t batch = 32;
+  /// Most inputs decoded together, fewer where they are long; 0: 32. Memory goes by the largest
+  /// batch, and an enormous input is one alone.
+  std::int64_t batch = 0;
   ProfileRequest profile{};  ///< its steps are batches of one call; by default the first five
 };
 
@@ -83,7 +83,8 @@ class SequenceModel {
   /// ErrorCode::kFormat for text that is not UTF-8 (with its place), kInvalidArgument for options,
   /// kOutOfMemory for inputs that don't fit (with the bytes that were refused); the model stays
   /// usable.
-  std::vector<Decoded> decode(std::span<const std::string> inputs, const DecodeOptions& options);
+  std::vector<Decoded> decode(std::span<const std::string> inputs,
+                              const DecodeOptions& options = {});
 
   /// log p of each target given its source; pairs are {source, target}.
   std::vector<Scored> score(std::span<const std::pair<std::string, std::string>> pairs);

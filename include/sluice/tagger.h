@@ -28,8 +28,8 @@ struct TaggedSentence {
 
 /// How to tag.
 struct TagOptions {
-  /// Most sentences tagged together; fewer where they are long.
-  std::int64_t batch = 64;
+  /// Most sentences tagged together, fewer where they are long; 0: 64.
+  std::int64_t batch = 0;
   ProfileRequest profile{};  ///< its steps are batches of one call; by default the first five
 };
 
@@ -91,7 +91,8 @@ struct ConllColumns {
 /// The sentences of a CoNLL file, plain or gzip; "-" is standard input. Throws ErrorCode::kFormat
 /// with file and line for lines with other columns than the first, else as every reading does. If
 /// the first of several columns between spaces is read alone, as of plain text, a warning says so.
-std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns = {});
+std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns = {},
+                                       const WarningHandler& warnings = {});
 
 /// A line `token TAB label` for each token, and an empty one.
 std::string to_conll(const TaggedSentence& sentence);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sluice/profile.h"
+#include "sluice/warnings.h"
 
 namespace sluice {
 
@@ -27,6 +28,7 @@ struct TrainRequest {
   std::function<void(bool)> preparing{};
   /// No progress on standard error.
   bool quiet = false;
+  WarningHandler warnings{};
   /// Steps are counted over every resumption, as TrainReport's; by default the 11th to 15th of this
   /// call.
   ProfileRequest profile{};

@@ -36,8 +36,9 @@ constexpr std::int64_t kTokens = 8192;
 }  // namespace
 
 struct Classifier::State {
-  State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
+  State(const std::string& path_in, const Placement& placement_in, const SegmenterChoice& choice)
       : path(path_in),
+        placement(placement_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
@@ -54,6 +55,7 @@ struct Classifier::State {
   }
 
   std::string path;
+  Placement placement;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
@@ -92,7 +94,8 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
       base::fail(error.code(), "text {}: {}", corpus.source.size() + 1, error.what());
     }
   }
-  api::warn_of_unknown(corpus.source, *state_->loaded.tokenizers.source);
+  api::warn_of_unknown(state_->context.warnings(), corpus.source,
+                       *state_->loaded.tokenizers.source);
   const auto lengths = corpus.lengths();
   const auto options =
       data::with_room_for(lengths, {.max_tokens = kTokens, .max_rows = 256, .pool = 1});
@@ -120,7 +123,7 @@ Classified Classifier::classify_part(const std::string& text) {
   const std::vector<std::string> segmented = state_->segmentation.source({&text, 1});
   const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.source;
   const auto tokens = tokenizer.encode(segmented.front());
-  api::warn_of_unknown({tokens}, tokenizer);
+  api::warn_of_unknown(state_->context.warnings(), {tokens}, tokenizer);
   state_->stream.run(tokens, [&](const runtime::Tensor& answer) {
     state_->so_far = state_->context.download<float>(answer);
   });

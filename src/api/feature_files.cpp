@@ -11,6 +11,7 @@
 #include "io/output_file.h"
 #include "sluice/feature_model.h"
 #include "sluice/text.h"
+#include "training/feature_resets.h"
 
 namespace sluice {
 namespace {
@@ -32,21 +33,38 @@ struct Array {
   std::string stem;   ///< of its name, for a file of its own
   std::vector<std::int64_t> shape;
   std::vector<Frames> sequences;
+  std::vector<std::string> names, keys;  ///< of the sequences, as data::FrameSequences has them
 };
 
 std::vector<Array> read_arrays(const std::string& input) {
   std::vector<Array> arrays;
-  data::for_each_array(
-      input, [&](const std::string& where, const std::string& name, const io::NpyArray& array) {
-        data::FrameSequences sequences;
-        data::add_sequences(where, array, sequences);
-        Array& read = arrays.emplace_back(Array{where, name, array.shape, {}});
-        for (std::int64_t i = 0; i < sequences.size(); ++i) {
-          const auto frames = sequences.frames(i);
-          read.sequences.push_back({sequences.width, {frames.begin(), frames.end()}});
-        }
-      });
+  data::for_each_array(input, [&](const std::string& where, const std::string& name,
+                                  const io::NpyArray& array) {
+    data::FrameSequences sequences;
+    data::add_sequences(where, array, sequences, "features", name);
+    Array& read =
+        arrays.emplace_back(Array{where, name, array.shape, {}, sequences.names, sequences.keys});
+    for (std::int64_t i = 0; i < sequences.size(); ++i) {
+      const auto frames = sequences.frames(i);
+      read.sequences.push_back({sequences.width, {frames.begin(), frames.end()}});
+    }
+  });
   return arrays;
+}
+
+/// Those of `file`, for the sequences of the input.
+void read_resets(const std::string& file, const std::string& input, std::vector<Array>& arrays) {
+  std::vector<std::string> names;
+  for (const Array& array : arrays) names.push_back(array.stem);
+  training::ResetReader reader(file, input, names);
+  for (Array& array : arrays) {
+    for (std::size_t i = 0; i < array.sequences.size(); ++i) {
+      Frames& sequence = array.sequences[i];
+      const auto resets = reader.next(array.names[i], array.keys[i], sequence.time());
+      sequence.resets.assign(resets.begin(), resets.end());
+    }
+  }
+  reader.finish();
 }
 
 void require_width(const FeatureModel& model, const std::vector<Array>& arrays) {
@@ -63,11 +81,16 @@ void require_width(const FeatureModel& model, const std::vector<Array>& arrays) 
 /// From where the model stands.
 Frames run_in_parts(FeatureModel& model, const Frames& sequence, std::int64_t part) {
   Frames answers{model.outputs(), {}};
-  const std::int64_t numbers = std::max<std::int64_t>(part * sequence.width, 1);
-  for (std::int64_t at = 0; at < std::ssize(sequence.values); at += numbers) {
-    const auto begin = sequence.values.begin() + at;
-    const auto end = begin + std::min(numbers, std::ssize(sequence.values) - at);
-    const Frames more = model.run_part({sequence.width, {begin, end}});
+  const std::int64_t time = sequence.time(), longest = std::max<std::int64_t>(part, 1);
+  for (std::int64_t first = 0; first < time; first += longest) {
+    const std::int64_t end = std::min(first + longest, time);
+    const auto values = sequence.values.begin();
+    Frames frames{sequence.width, {values + first * sequence.width, values + end * sequence.width}};
+    if (!sequence.resets.empty()) {
+      const auto resets = sequence.resets.begin();
+      frames.resets.assign(resets + first, resets + end);
+    }
+    const Frames more = model.run_part(frames);
     answers.values.insert(answers.values.end(), more.values.begin(), more.values.end());
   }
   return answers;
@@ -141,7 +164,8 @@ bool wants_folder(const std::string& input, const std::vector<Array>& arrays,
 }  // namespace
 
 void run_file(FeatureModel& model, const std::string& input, const std::string& output,
-              std::int64_t part, const StateFiles& states) {
+              const RunFileOptions& options) {
+  const auto& [part, states, resets] = options;
   SLUICE_CHECK(part >= 0, "parts have {} frames; they must have at least 1", part);
   const std::string reason = model.refuse_parts();
   SLUICE_CHECK((part == 0 && !states.any()) || reason.empty(),
@@ -149,8 +173,9 @@ void run_file(FeatureModel& model, const std::string& input, const std::string& 
   // Before the work: answers that can't be written should not cost an hour.
   const bool one_array = !model.answers_each_frame() || states.any();
   if (one_array || is_one_file(input) || is_npy(output)) require_writable(output);
-  const std::vector<Array> arrays = read_arrays(input);
+  std::vector<Array> arrays = read_arrays(input);
   require_width(model, arrays);
+  if (!resets.empty()) read_resets(resets, input, arrays);
   const bool to_folder = !one_array && wants_folder(input, arrays, output);
   if (to_folder) io::make_directory(output);
   if (!model.answers_each_frame()) {

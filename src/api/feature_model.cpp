@@ -1,5 +1,7 @@
 #include "sluice/feature_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,8 +26,9 @@ constexpr std::int64_t kFrames = 32768;
 }  // namespace
 
 struct FeatureModel::State {
-  State(const std::string& path_in, const Placement& placement)
+  State(const std::string& path_in, const Placement& placement_in)
       : path(path_in),
+        placement(placement_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
@@ -41,10 +44,23 @@ struct FeatureModel::State {
     return dynamic_cast<const models::Features&>(*loaded.model);
   }
   const models::FeaturesConfig& config() const { return model.config(); }
-  void check_width(const Frames& frames) const {
-    SLUICE_CHECK(frames.values.empty() || frames.width == config().features,
-                 "frames have {}, but '{}' was trained on frames of {}",
-                 base::counted(frames.width, "feature"), path, config().features);
+  /// Refuses what is no sequence of the model's frames; errors call it `name`.
+  void check(const Frames& frames, const std::string& name) const {
+    const std::int64_t width = config().features, numbers = std::ssize(frames.values);
+    SLUICE_CHECK(numbers == 0 || frames.width == width,
+                 "{}: its frames have {}, but '{}' was trained on frames of {}", name,
+                 base::counted(frames.width, "feature"), path, width);
+    SLUICE_CHECK(numbers % width == 0, "{} holds {}, which make no whole frames of {}", name,
+                 base::counted(numbers, "number"), base::counted(width, "feature"));
+    data::require_finite(frames.values, width, name, "features", ErrorCode::kInvalidArgument);
+    if (frames.resets.empty()) return;
+    SLUICE_CHECK(config().is_per_frame(),
+                 "{} has resets, but '{}' answers whole sequences; give each episode as a sequence",
+                 name, path);
+    SLUICE_CHECK(std::ssize(frames.resets) == frames.time(),
+                 "{} has {}, but {}; it needs one for each frame", name,
+                 base::counted(frames.resets.size(), "reset"),
+                 base::counted(frames.time(), "frame"));
   }
   /// Answers as people take them: probabilities of classes.
   void finish(std::span<float> answers) const {
@@ -53,6 +69,7 @@ struct FeatureModel::State {
   }
 
   std::string path;
+  Placement placement;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
@@ -83,10 +100,19 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
   std::vector<Frames> results(sequences.size());
   for (Frames& result : results) result.width = outputs();
   if (sequences.empty()) return results;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    state_->check(sequences[i], fmt::format("sequence {} (counted from 0)", i));
+  }
   data::FrameCorpus corpus;
   corpus.frames.width = features();
+  const bool any_resets = std::ranges::any_of(
+      sequences, [](const Frames& sequence) { return !sequence.resets.empty(); });
   for (const Frames& sequence : sequences) {
-    state_->check_width(sequence);
+    if (any_resets) {
+      auto& resets = corpus.resets.emplace_back(static_cast<std::size_t>(sequence.time()));
+      std::ranges::transform(sequence.resets, resets.begin(),
+                             [](std::uint8_t reset) { return reset != 0 ? 1 : 0; });
+    }
     corpus.frames.names.emplace_back();
     corpus.frames.values.insert(corpus.frames.values.end(), sequence.values.begin(),
                                 sequence.values.end());
@@ -122,11 +148,26 @@ std::string FeatureModel::refuse_parts() const { return state_->stream.refusal()
 
 Frames FeatureModel::run_part(const Frames& frames) {
   state_->stream.require_parts();
-  state_->check_width(frames);
+  state_->check(frames, "the part");
   Frames result;
   result.width = outputs();
+  const std::span<const float> values(frames.values);
   result.values.resize(static_cast<std::size_t>(frames.time() * result.width));
-  run_part(frames.values, result.values);
+  const auto width = static_cast<std::size_t>(features()),
+             out = static_cast<std::size_t>(outputs());
+  const auto run_frames = [&](std::size_t first, std::size_t end) {
+    run_part(values.subspan(first * width, (end - first) * width),
+             std::span(result.values).subspan(first * out, (end - first) * out));
+  };
+  // To one sequence of one direction, a reset is what the beginning of another is.
+  std::size_t first = 0;
+  for (std::size_t t = 0; t < frames.resets.size(); ++t) {
+    if (frames.resets[t] == 0) continue;
+    run_frames(first, t);
+    state_->stream.begin();
+    first = t;
+  }
+  run_frames(first, values.size() / width);
   return result;
 }
 
@@ -139,6 +180,7 @@ void FeatureModel::run_part(std::span<const float> frames, std::span<float> answ
                "{} for answers to {}; {} of {} takes {}", base::counted(answers.size(), "value"),
                base::counted(time, "frame"), time, base::counted(outputs(), "output"),
                time * static_cast<std::size_t>(outputs()));
+  data::require_finite(frames, features(), "the part", "features", ErrorCode::kInvalidArgument);
   state_->stream.run(frames, features(), [this, &answers](const runtime::Tensor& found) {
     const auto part = answers.first(static_cast<std::size_t>(found.element_count()));
     runtime::CopyKind kind = runtime::CopyKind::kDeviceToHost;

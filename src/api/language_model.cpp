@@ -16,8 +16,9 @@
 namespace sluice {
 
 struct LanguageModel::State {
-  State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
+  State(const std::string& path_in, const Placement& placement_in, const SegmenterChoice& choice)
       : path(path_in),
+        placement(placement_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
@@ -37,6 +38,7 @@ struct LanguageModel::State {
   }
 
   std::string path;
+  Placement placement;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
@@ -77,7 +79,8 @@ std::vector<Scored> LanguageModel::score(std::span<const std::string> texts,
   const data::TextCorpus corpus(
       api::tokenize(state_->segmentation.target(texts), *state_->loaded.tokenizers.target),
       {features.width, features.values});
-  api::warn_of_unknown(corpus.texts, *state_->loaded.tokenizers.target, "text");
+  api::warn_of_unknown(state_->context.warnings(), corpus.texts, *state_->loaded.tokenizers.target,
+                       "text");
   return api::score(state_->context, *state_->loaded.model, corpus);
 }
 

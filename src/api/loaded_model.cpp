@@ -23,6 +23,7 @@ std::string_view automatic_precision(const runtime::Device& device, const std::s
 runtime::Context api::context_on(runtime::Device& device, const Placement& placement,
                                  const std::string& path) {
   runtime::Context context(device);
+  context.set_warnings(&placement.warnings);
   context.set_precision(runtime::Precision::parse(
       placement.precision == "auto" ? automatic_precision(device, path) : placement.precision));
   SLUICE_CHECK(!context.precision().int8 || device.runs_host_kernels(),

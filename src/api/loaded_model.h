@@ -8,8 +8,9 @@
 
 namespace sluice::api {
 
-/// A context on `device` whose numbers round as `placement` says for the model at `path`. Throws
-/// ErrorCode::kInvalidArgument for a precision that the device lacks.
+/// A context on `device` whose numbers round as `placement` says for the model at `path`; its
+/// warnings go where `placement`, which must outlive it, says. Throws ErrorCode::kInvalidArgument
+/// for a precision that the device lacks.
 runtime::Context context_on(runtime::Device& device, const Placement& placement,
                             const std::string& path);
 

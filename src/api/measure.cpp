@@ -19,7 +19,8 @@ constexpr std::string_view kValidation = "validation: ";
 
 training::TrainConfig config_of(const MeasureRequest& request,
                                 const model_files::LoadedModel& loaded) {
-  training::TrainConfig config = training::config_to_read(loaded, request.data, request.targets);
+  training::TrainConfig config =
+      training::config_to_read(loaded, request.data, request.targets, request.resets);
   const api::TextSegmentation segmentation(request.model, training::run_config(loaded),
                                            request.segmenters);
   config.data.source_segmenter = segmentation.source_command();

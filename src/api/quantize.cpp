@@ -125,7 +125,8 @@ QuantizeReport quantize(const QuantizeRequest& request) {
                "'{}' is stored as {} already; quantize the model that it was made from",
                request.model, base::name_of(loaded.stored));
   const training::ValidationMetric& metric = metric_of(loaded, request.metric);
-  training::TrainConfig config = training::config_to_read(loaded, request.data, request.targets);
+  training::TrainConfig config =
+      training::config_to_read(loaded, request.data, request.targets, request.resets);
   const api::TextSegmentation segmentation(request.model, training::run_config(loaded),
                                            request.segmenters);
   config.data.source_segmenter = segmentation.source_command();
@@ -164,7 +165,7 @@ QuantizeReport quantize(const QuantizeRequest& request) {
                request.dtype, metric.name, metric.show(after.side().value),
                metric.show(before.side().value), 100 * report.lost, 100 * request.most_lost);
   }
-  io::write_checkpoint(request.output, container, nullptr);
+  io::write_checkpoint(request.output, container, nullptr, &request.warnings);
   time_in_turns(before, after);
   for (const layers::ParameterSpec& spec : loaded.model->parameters().specs()) {
     report.matrices += training::is_quantized(*loaded.kind, spec) ? 1 : 0;

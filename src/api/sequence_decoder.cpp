@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/batch_size.h"
 #include "base/counted.h"
 #include "base/largest.h"
 #include "data/batches.h"
@@ -15,6 +16,7 @@ using runtime::Tensor;
 
 // Tokens of one batch of sources, padding counted.
 constexpr std::int64_t kBatchTokens = 8192;
+constexpr std::int64_t kUsualBatch = 32;
 
 // Device copies of int32 arrays of a batch; kept until the batch is done.
 class Uploads {
@@ -43,13 +45,12 @@ SequenceDecoder::SequenceDecoder(const runtime::Context& context,
       loaded_(loaded),
       model_(dynamic_cast<const models::Seq2Seq&>(*loaded.model)),
       options_(options),
-      answers_(answer_options(options)) {
-  SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
-}
+      batch_(batch_size(options.batch, kUsualBatch)),
+      answers_(answer_options(options)) {}
 
 std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs) {
   Work work = work_of(inputs);
-  for (const auto& bucket : data::length_buckets(work.lengths, options_.batch, kBatchTokens)) {
+  for (const auto& bucket : data::length_buckets(work.lengths, batch_, kBatchTokens)) {
     try {
       decode(bucket, work);
     } catch (const Error& error) {
@@ -63,7 +64,7 @@ std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs
 SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inputs) const {
   const data::Tokenizer& tokenizer = *loaded_.tokenizers.source;
   const TokenIds ids = tokenize(inputs, tokenizer);
-  warn_of_unknown(ids, tokenizer);
+  warn_of_unknown(context_.warnings(), ids, tokenizer);
   const TokenIds prefixes = tokenize_prefixes(options_.prefixes, inputs.size(),
                                               *loaded_.tokenizers.target, options_.max_length);
   Work work;

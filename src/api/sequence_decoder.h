@@ -40,6 +40,7 @@ class SequenceDecoder {
   const model_files::LoadedModel& loaded_;
   const models::Seq2Seq& model_;
   const DecodeOptions& options_;
+  std::int64_t batch_;
   AnswerOptions answers_;
   std::int64_t batches_ = 0;  ///< over all buckets
 };

@@ -22,8 +22,9 @@ constexpr profiling::StepRange kProfiledBatches{1, 5};
 }  // namespace
 
 struct SequenceModel::State {
-  State(const std::string& path_in, const Placement& placement, const SegmenterChoice& choice)
+  State(const std::string& path_in, const Placement& placement_in, const SegmenterChoice& choice)
       : path(path_in),
+        placement(placement_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
@@ -34,6 +35,7 @@ struct SequenceModel::State {
   }
 
   std::string path;
+  Placement placement;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
@@ -74,8 +76,10 @@ std::vector<Scored> SequenceModel::score(
   const data::PairCorpus corpus{
       api::tokenize(state_->segmentation.source(sources), *loaded.tokenizers.source),
       api::tokenize(state_->segmentation.target(targets), *loaded.tokenizers.target)};
-  api::warn_of_unknown(corpus.source, *loaded.tokenizers.source, "source");
-  api::warn_of_unknown(corpus.target, *loaded.tokenizers.target, "target");
+  api::warn_of_unknown(state_->context.warnings(), corpus.source, *loaded.tokenizers.source,
+                       "source");
+  api::warn_of_unknown(state_->context.warnings(), corpus.target, *loaded.tokenizers.target,
+                       "target");
   return api::score(state_->context, *loaded.model, corpus);
 }
 

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/warn.h"
 #include "data/conll.h"
 #include "io/name_of_input.h"
 #include "metrics/entity_f1.h"
@@ -16,21 +16,24 @@ EntityScores::Type to_type(const std::string& name, const metrics::EntityScore& 
 }
 
 /// Plain text looks like columns between spaces.
-void warn_of_words(const std::string& path, const data::ConllReader& reader,
-                   const std::vector<TaggedSentence>& sentences, std::int64_t first_line) {
+void warn_of_words(const WarningHandler& warnings, const std::string& path,
+                   const data::ConllReader& reader, const std::vector<TaggedSentence>& sentences,
+                   std::int64_t first_line) {
   std::size_t lines = 0;
   for (const TaggedSentence& sentence : sentences) lines += sentence.tokens.size();
-  base::log(base::LogLevel::kWarning,
-            "{} line {} has {} columns between spaces, of which the first is the token and the "
-            "others are left out (lines of tokens: {}); if they are words of a sentence, give each "
-            "a line of "
-            "its own and a blank line after the sentence",
-            io::name_of_input(path), first_line, reader.columns(), lines);
+  base::warn(
+      &warnings,
+      "{} line {} has {} columns between spaces, of which the first is the token and the "
+      "others are left out (lines of tokens: {}); if they are words of a sentence, give each "
+      "a line of "
+      "its own and a blank line after the sentence",
+      io::name_of_input(path), first_line, reader.columns(), lines);
 }
 
 }  // namespace
 
-std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns) {
+std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColumns& columns,
+                                       const WarningHandler& warnings) {
   data::ConllReader reader(path, {.token_column = columns.token, .label_column = columns.label});
   std::vector<TaggedSentence> sentences;
   std::int64_t first_line = 0;
@@ -43,7 +46,7 @@ std::vector<TaggedSentence> read_conll(const std::string& path, const ConllColum
     sentences.push_back(std::move(sentence));
   }
   if (columns.token == 1 && columns.label == 0 && reader.columns() > 1 && !reader.between_tabs()) {
-    warn_of_words(path, reader, sentences, first_line);
+    warn_of_words(warnings, path, reader, sentences, first_line);
   }
   return sentences;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/batch_size.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "api/tokenize.h"
@@ -22,6 +23,7 @@ namespace {
 
 // Tokens of one batch, padding counted.
 constexpr std::int64_t kBatchTokens = 8192;
+constexpr std::int64_t kUsualBatch = 64;
 // Few sentences are one batch, so the first counts, though it is slower.
 constexpr profiling::StepRange kProfiledBatches{1, 5};
 
@@ -48,8 +50,9 @@ std::vector<Entity> entities_of(std::span<const std::string> labels) {
 }  // namespace
 
 struct Tagger::State {
-  State(const std::string& path_in, const Placement& placement)
+  State(const std::string& path_in, const Placement& placement_in)
       : path(path_in),
+        placement(placement_in),
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
@@ -68,6 +71,7 @@ struct Tagger::State {
                    std::span<const std::size_t> place, std::span<TaggedSentence> results) const;
 
   std::string path;
+  Placement placement;
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
@@ -99,7 +103,7 @@ Tagger Tagger::load(const std::string& path, const Placement& placement) {
 
 std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>> sentences,
                                         const TagOptions& options) {
-  SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
+  const std::int64_t most_rows = api::batch_size(options.batch, kUsualBatch);
   State& state = *state_;
   profiling::Session profile(options.profile, profiling::print);
   profile.attach(state.context, kProfiledBatches);
@@ -113,7 +117,7 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
     place.push_back(i);
   }
   if (ids.empty()) return results;
-  api::warn_of_unknown(ids, *state.loaded.tokenizers.source);
+  api::warn_of_unknown(state.context.warnings(), ids, *state.loaded.tokenizers.source);
 
   const data::TaggedExamples examples(std::move(ids));
   model_files::PlanCache plans(*state.loaded.model);
@@ -128,8 +132,8 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
     state.read_labels(found, host, place, results);
   };
   const auto lengths = examples.lengths();
-  const auto batches = data::with_room_for(
-      lengths, {.max_tokens = kBatchTokens, .max_rows = options.batch, .pool = 1});
+  const auto batches =
+      data::with_room_for(lengths, {.max_tokens = kBatchTokens, .max_rows = most_rows, .pool = 1});
   std::int64_t count = 0;
   for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
     runtime::run_step(state.context, "batch", ++count, [&] { tag_batch(rows); });
@@ -145,7 +149,7 @@ TaggedSentence Tagger::tag_part(std::span<const std::string> tokens) {
   TaggedSentence result;
   result.tokens.assign(tokens.begin(), tokens.end());
   const auto ids = encode(tokens, 0, *state_->loaded.tokenizers.source);
-  api::warn_of_unknown({ids}, *state_->loaded.tokenizers.source);
+  api::warn_of_unknown(state_->context.warnings(), {ids}, *state_->loaded.tokenizers.source);
   state_->stream.run(ids, [&](const runtime::Tensor& found) {
     for (const std::int32_t label : state_->context.download<std::int32_t>(found)) {
       result.labels.push_back(state_->loaded.tokenizers.labels->name(label));

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "api/batch_size.h"
 #include "base/check.h"
 #include "runtime/buffer.h"
 
@@ -20,6 +21,7 @@ using models::LanguageModelDecoding;
 
 // All texts are in memory until they are written.
 constexpr std::int64_t kMostSamples = 100'000'000;
+constexpr std::int64_t kUsualBatch = 256;
 
 void check(const GenerateOptions& options, const TextStates& states) {
   const bool streams = states.from || states.to;
@@ -29,7 +31,6 @@ void check(const GenerateOptions& options, const TextStates& states) {
                "texts that go on from a state have begun, so they can't be given a prefix");
   SLUICE_CHECK(!states.from || options.features.values.empty(),
                "texts that go on from a state have begun, so they can't be given features");
-  SLUICE_CHECK(options.batch >= 1, "batch is {}; it must be at least 1", options.batch);
   SLUICE_CHECK(options.sample.samples >= 1 && options.sample.samples <= kMostSamples,
                "samples is {}; it must be in 1..{}", options.sample.samples, kMostSamples);
 }
@@ -75,6 +76,7 @@ TextGeneration::TextGeneration(const runtime::Context& context, const models::La
     : context_(context),
       model_(model),
       options_(options),
+      batch_(batch_size(options.batch, kUsualBatch)),
       states_(std::move(states)),
       prefix_(std::move(prefix)) {
   check(options, states_);
@@ -118,7 +120,7 @@ std::vector<Hypothesis> TextGeneration::search() {
   options.nbest = options_.search->nbest;
   options.length_penalty = options_.search->length_penalty;
   set_lengths(options, options_);
-  const std::int64_t batch = std::min(options_.batch, vectors());
+  const std::int64_t batch = std::min(batch_, vectors());
   LanguageModelDecoding decoding(context_, model_, {batch, batch * options.beam, 0});
   BeamSearch search(context_, decoding, options,
                     {.inputs = batch, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
@@ -146,7 +148,7 @@ decoding::SamplingOptions TextGeneration::sampling_options() const {
 std::vector<Hypothesis> TextGeneration::draw() {
   // One state is of one batch.
   const std::int64_t samples = options_.sample.samples * vectors();
-  const std::int64_t batch = states_.to ? samples : std::min(options_.batch, samples);
+  const std::int64_t batch = states_.to ? samples : std::min(batch_, samples);
   LanguageModelDecoding decoding(context_, model_, {batch, batch, 0});
   Sampling sampling(context_, decoding, sampling_options(),
                     {.inputs = batch, .prefix_time = static_cast<std::int64_t>(prefix_.size())});

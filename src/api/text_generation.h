@@ -47,6 +47,7 @@ class TextGeneration {
   const runtime::Context& context_;
   const models::LanguageModel& model_;
   const GenerateOptions& options_;
+  std::int64_t batch_;
   TextStates states_;
   std::vector<std::int32_t> prefix_;
 };

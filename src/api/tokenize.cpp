@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/counted.h"
-#include "base/log.h"
+#include "base/warn.h"
 
 namespace sluice::api {
 
@@ -20,8 +20,8 @@ TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tok
   return ids;
 }
 
-void warn_of_unknown(const TokenIds& texts, const data::Tokenizer& tokenizer,
-                     std::string_view what) {
+void warn_of_unknown(const WarningHandler* warnings, const TokenIds& texts,
+                     const data::Tokenizer& tokenizer, std::string_view what) {
   std::int64_t tokens = 0, unknown = 0, only_such = 0;
   std::size_t first = 0;  // of those with only such, from 1
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -32,16 +32,16 @@ void warn_of_unknown(const TokenIds& texts, const data::Tokenizer& tokenizer,
   }
   if (unknown == 0) return;
   const bool one = unknown == 1;
-  base::log(base::LogLevel::kWarning,
-            "{} of {} in the {} {} not in the model's vocabulary ({}, {} ids), so the model reads "
-            "{} as unknown; if {}, train with examples that have {}{}",
-            unknown, base::counted(tokens, "token"), what, one ? "is" : "are", tokenizer.kind(),
-            tokenizer.size(), one ? "it" : "them", one ? "it matters" : "they matter",
-            one ? "it" : "them",
-            only_such == 0 || texts.size() == 1
-                ? ""
-                : fmt::format("; {} of {} {}s hold no other (the first is {} {})", only_such,
-                              texts.size(), what, what, first));
+  base::warn(warnings,
+             "{} of {} in the {} {} not in the model's vocabulary ({}, {} ids), so the model reads "
+             "{} as unknown; if {}, train with examples that have {}{}",
+             unknown, base::counted(tokens, "token"), what, one ? "is" : "are", tokenizer.kind(),
+             tokenizer.size(), one ? "it" : "them", one ? "it matters" : "they matter",
+             one ? "it" : "them",
+             only_such == 0 || texts.size() == 1
+                 ? ""
+                 : fmt::format("; {} of {} {}s hold no other (the first is {} {})", only_such,
+                               texts.size(), what, what, first));
 }
 
 std::vector<std::int32_t> tokenize_prefix(const std::string& text, std::string_view name,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/tokenizer.h"
+#include "sluice/warnings.h"
 
 namespace sluice::api {
 
@@ -15,9 +16,9 @@ using TokenIds = std::vector<std::vector<std::int32_t>>;
 TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tokenizer);
 
 /// Warns, in one line, of tokens that the vocabulary doesn't know: how many there are, and in how
-/// many texts none but such. `what` calls the texts: "input".
-void warn_of_unknown(const TokenIds& texts, const data::Tokenizer& tokenizer,
-                     std::string_view what = "input");
+/// many texts none but such. `what` calls the texts: "input"; `warnings` as base/warn.h.
+void warn_of_unknown(const WarningHandler* warnings, const TokenIds& texts,
+                     const data::Tokenizer& tokenizer, std::string_view what = "input");
 
 /// Ids of what an output is to begin with, which errors call `name`. Refused is what the vocabulary
 /// lacks, for no output can begin with it, and what has more than `most` tokens.

@@ -103,6 +103,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   const auto start = std::chrono::steady_clock::now();
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context = context_of(*device, config);
+  context.set_warnings(&request.warnings);
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
   runtime::use_threads(context, config.threads);

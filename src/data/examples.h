@@ -29,6 +29,7 @@ struct Batch {
   std::vector<float> values;                 ///< [target_time, rows, values of a step]
   std::vector<std::int32_t> target_lengths;  ///< [rows]; of tokens with eos
   std::vector<std::int64_t> global_row;      ///< [rows] index in the data set
+  std::vector<std::int32_t> resets{};        ///< [source_time, rows] of frames: 1 where states end
 
   /// Source steps before padding: the sum of source_lengths.
   std::int64_t source_tokens() const;

@@ -53,6 +53,7 @@ Batch FrameCorpus::assemble(std::span<const std::int64_t> rows) const {
     return static_cast<std::size_t>(time * batch.rows * width);
   };
   batch.features.resize(numbers(batch.source_time, frames.width));
+  if (!resets.empty()) batch.resets.resize(numbers(batch.source_time, 1));
   if (!labels.empty()) batch.target_out.resize(numbers(batch.target_time, 1));
   if (values.size() > 0) batch.values.resize(numbers(batch.target_time, values.width));
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -60,9 +61,14 @@ Batch FrameCorpus::assemble(std::span<const std::int64_t> rows) const {
     if (values.size() > 0) {
       write_column(values.frames(rows[r]), values.width, r, rows.size(), batch.values);
     }
-    if (labels.empty()) continue;
-    const auto& own = labels[static_cast<std::size_t>(rows[r])];
-    for (std::size_t t = 0; t < own.size(); ++t) batch.target_out[t * rows.size() + r] = own[t];
+    const auto write = [&](const std::vector<std::vector<std::int32_t>>& all,
+                           std::vector<std::int32_t>& column) {
+      if (all.empty()) return;
+      const auto& own = all[static_cast<std::size_t>(rows[r])];
+      for (std::size_t t = 0; t < own.size(); ++t) column[t * rows.size() + r] = own[t];
+    };
+    write(labels, batch.target_out);
+    write(resets, batch.resets);
   }
   if (batch.target_time == 0) batch.target_lengths.clear();
   return batch;
@@ -90,6 +96,7 @@ std::uint64_t FrameCorpus::fingerprint() const {
     fingerprint.values(sequences->values);
   }
   for (const auto& own : labels) fingerprint.labels(own);
+  for (const auto& own : resets) fingerprint.labels(own);
   return fingerprint.number();
 }
 
@@ -103,8 +110,11 @@ FrameCorpus FrameCorpus::select(std::span<const std::int64_t> indices) const {
   FrameCorpus chosen;
   chosen.frames = data::select(frames, indices);
   chosen.values = data::select(values, indices);
-  if (labels.empty()) return chosen;
-  for (const std::int64_t i : indices) chosen.labels.push_back(labels[static_cast<std::size_t>(i)]);
+  for (const std::int64_t i : indices) {
+    const auto at = static_cast<std::size_t>(i);
+    if (!labels.empty()) chosen.labels.push_back(labels[at]);
+    if (!resets.empty()) chosen.resets.push_back(resets[at]);
+  }
   return chosen;
 }
 

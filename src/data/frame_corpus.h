@@ -9,7 +9,7 @@
 namespace sluice::data {
 
 /// FrameCorpus::fingerprint(), number by number: of frames and then of values the width, where each
-/// sequence begins and ends, and the numbers; then the labels of each sequence.
+/// sequence begins and ends, and the numbers; then the labels of each sequence, and the resets.
 class FrameFingerprint {
  public:
   explicit FrameFingerprint(std::int64_t examples);
@@ -17,6 +17,7 @@ class FrameFingerprint {
   void begin(std::int64_t width) { absorb(static_cast<std::uint64_t>(width)); }
   void first_frame(std::int64_t first) { absorb(static_cast<std::uint64_t>(first)); }
   void values(std::span<const float> values);
+  /// Of a sequence; its resets likewise.
   void labels(std::span<const std::int32_t> labels);
   std::uint64_t number() const { return hash_; }
 
@@ -43,6 +44,8 @@ struct FrameCorpus final : FrameExamples {
   FrameSequences frames;
   std::vector<std::vector<std::int32_t>> labels;  ///< of each sequence
   FrameSequences values;                          ///< of each sequence; in the place of labels
+  /// Of each frame of each sequence: 1 where no state passes from the frame before; or none at all.
+  std::vector<std::vector<std::int32_t>> resets;
 
   std::int64_t size() const override { return frames.size(); }
   std::vector<ExampleLengths> lengths() const override;

@@ -50,18 +50,6 @@ std::string name_of(const std::string& array, const Part& part, std::int64_t i) 
   return part.all == 1 ? array : fmt::format("{} sequence {}", array, part.first + i);
 }
 
-void check_finite(std::span<const float> frames, const Axes& axes, const std::string& name,
-                  std::string_view what) {
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (std::isfinite(frames[i])) continue;
-    const auto at = static_cast<std::int64_t>(i);
-    fail(ErrorCode::kFormat,
-         "{}: frame {}, column {} (counted from 0) is {}; {} must be finite numbers", name,
-         at / axes.width, at % axes.width, std::isnan(frames[i]) ? "nan" : "infinite in float32",
-         what);
-  }
-}
-
 void check_width(const std::string& where, std::int64_t width, std::int64_t wanted,
                  const std::string& first, std::string_view what) {
   if (width == wanted) return;
@@ -86,21 +74,29 @@ void add_part(const std::string& where, const io::NpyArray& array, const Part& p
   for (std::int64_t i = 0; i < axes.sequences; ++i) {
     const auto frames = std::span(array.floats).subspan(static_cast<std::size_t>(i) * count, count);
     sequences.names.push_back(name_of(where, part, i));
-    check_finite(frames, axes, sequences.names.back(), what);
+    require_finite(frames, axes.width, sequences.names.back(), what);
     sequences.values.insert(sequences.values.end(), frames.begin(), frames.end());
     sequences.first_frame.push_back(sequences.first_frame.back() + axes.time);
   }
 }
 
+/// What a piece is checked for.
+struct LabelRange {
+  LabelKind kind;
+  std::int64_t classes;
+};
+
 void add_part(const std::string& where, const io::NpyArray& array, const Part& part,
-              LabelSequences& sequences, std::int64_t classes) {
+              LabelSequences& sequences, const LabelRange& range) {
+  const bool resets = range.kind == LabelKind::kResets;
   if (!array.is_integer) {
-    fail(ErrorCode::kFormat, "{}: it holds floating-point numbers; labels are integers", where);
+    fail(ErrorCode::kFormat, "{}: it holds floating-point numbers; {}", where,
+         resets ? "resets are bools, or integers 0 and 1" : "labels are integers");
   }
   if (array.shape.size() != 1 && array.shape.size() != 2) {
     fail(ErrorCode::kFormat,
-         "{}: an array of shape {} isn't labels; it must be [time], or [sequences, time]", where,
-         io::to_string(array.shape));
+         "{}: an array of shape {} isn't {}; it must be [time], or [sequences, time]", where,
+         io::to_string(array.shape), resets ? "resets" : "labels");
   }
   check_sequences(array, where);
   const Axes axes{array.shape.size() == 2 ? array.shape[0] : 1, array.shape.back(), 1};
@@ -109,9 +105,10 @@ void add_part(const std::string& where, const io::NpyArray& array, const Part& p
     std::vector<std::int32_t>& labels = sequences.labels.emplace_back();
     for (std::int64_t t = 0; t < axes.time; ++t) {
       const std::int64_t label = array.integers[static_cast<std::size_t>(i * axes.time + t)];
-      if (label < 0 || label >= classes) {
-        fail(ErrorCode::kFormat, "{}: the label of frame {} is {}; classes are 0 to {}",
-             sequences.names.back(), t, label, classes - 1);
+      if (label < 0 || label >= range.classes) {
+        fail(ErrorCode::kFormat, "{}: the {} of frame {} is {}; {} are 0 to {}",
+             sequences.names.back(), resets ? "reset" : "label", t, label,
+             resets ? "resets" : "classes", range.classes - 1);
       }
       labels.push_back(static_cast<std::int32_t>(label));
     }
@@ -137,10 +134,23 @@ constexpr std::size_t kFrameAxes = 2, kLabelAxes = 1;
 
 }  // namespace
 
+void require_finite(std::span<const float> frames, std::int64_t width, const std::string& name,
+                    std::string_view what, ErrorCode code) {
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (std::isfinite(frames[i])) continue;
+    const auto at = static_cast<std::int64_t>(i);
+    fail(code, "{}: frame {}, column {} (counted from 0) is {}; {} must be finite numbers", name,
+         at / width, at % width, std::isnan(frames[i]) ? "nan" : "infinite in float32", what);
+  }
+}
+
 void add_sequences(const std::string& where, const io::NpyArray& array, FrameSequences& sequences,
-                   std::string_view what) {
-  const std::int64_t all = array.shape.size() > kFrameAxes ? array.shape[0] : 1;
-  add_part(where, array, {0, all}, sequences, what);
+                   std::string_view what, const std::string& name) {
+  const Part part{0, array.shape.size() > kFrameAxes ? array.shape[0] : 1};
+  add_part(where, array, part, sequences, what);
+  for (std::int64_t i = 0; !name.empty() && i < part.all; ++i) {
+    sequences.keys.push_back(name_of(name, part, i));
+  }
 }
 
 FrameReader::FrameReader(const fs::path& path, std::string_view what)
@@ -164,14 +174,14 @@ bool FrameReader::next() {
   return true;
 }
 
-LabelReader::LabelReader(const fs::path& path, std::int64_t classes)
-    : arrays_(path, kLabelAxes), classes_(classes) {}
+LabelReader::LabelReader(const fs::path& path, std::int64_t classes, LabelKind kind)
+    : arrays_(path, kLabelAxes), classes_(classes), kind_(kind) {}
 
 bool LabelReader::next() {
   ++at_;
   while (at_ >= piece_.names.size()) {
     piece_ = {};
-    if (!add_piece(arrays_, piece_, classes_)) return false;
+    if (!add_piece(arrays_, piece_, LabelRange{kind_, classes_})) return false;
     at_ = 0;
   }
   return true;

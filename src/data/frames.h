@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/array_reader.h"
+#include "sluice/error.h"
 
 namespace sluice::data {
 
@@ -42,10 +43,15 @@ struct LabelSequences {
   std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
 };
 
+/// Throws unless all numbers of these frames are finite: which sequence (`name`), frame and column
+/// is not.
+void require_finite(std::span<const float> frames, std::int64_t width, const std::string& name,
+                    std::string_view what = "features", ErrorCode code = ErrorCode::kFormat);
+
 /// Adds the sequences of an array, which errors call `where`; those before must be as wide. Leaves
-/// keys alone. Errors as FrameReader.
+/// keys alone unless the array has a `name`. Errors as FrameReader.
 void add_sequences(const std::string& where, const io::NpyArray& array, FrameSequences& sequences,
-                   std::string_view what = "features");
+                   std::string_view what = "features", const std::string& name = {});
 
 /// Reads sequences of numbers from a .npy file, from every array of a .npz file in their order, or
 /// from every .npy file of a folder in the order of their names: the way to give sequences of
@@ -86,11 +92,16 @@ class FrameReader {
   std::size_t at_ = 0;
 };
 
+/// What a LabelReader reads, for its errors.
+enum class LabelKind { kLabels, kResets };
+
 /// Reads labels, integers from 0 on, likewise: [time] is one sequence, [sequences, time] several.
-/// Those below 0 or not below `classes` are refused.
+/// Those below 0 or not below `classes` are refused. Resets (FrameCorpus) are labels of two
+/// classes.
 class LabelReader {
  public:
-  LabelReader(const std::filesystem::path& path, std::int64_t classes);
+  LabelReader(const std::filesystem::path& path, std::int64_t classes,
+              LabelKind kind = LabelKind::kLabels);
 
   io::ArrayReader& arrays() { return arrays_; }
   bool next();
@@ -102,6 +113,7 @@ class LabelReader {
  private:
   io::ArrayReader arrays_;
   std::int64_t classes_;
+  LabelKind kind_;
   LabelSequences piece_;
   std::size_t at_ = 0;
 };

@@ -31,9 +31,13 @@ void claim(const fs::path& temporary, DirectoryLock& lock) {
     }
     const Result result = lock.try_lock(temporary);
     if (result == Result::kLocked || result == Result::kUnsupported) {
-      std::error_code ignored;
-      fs::remove_all(temporary, ignored);
+      std::error_code reason;
+      fs::remove_all(temporary, reason);
       lock.unlock();
+      if (reason && result == Result::kLocked) {
+        base::fail(ErrorCode::kIo, "cannot remove '{}', which an interrupted write left: {}",
+                   temporary.native(), reason.message());
+      }
     } else {
       std::this_thread::sleep_for(10ms);
     }
@@ -52,8 +56,8 @@ void sync_tree(const fs::path& root) {
 
 }  // namespace
 
-AtomicDirectory::AtomicDirectory(const fs::path& final_path)
-    : final_(resolve_directory(final_path)), temporary_(temporary_of(final_)) {
+AtomicDirectory::AtomicDirectory(const fs::path& final_path, const WarningHandler* warnings)
+    : final_(resolve_directory(final_path)), temporary_(temporary_of(final_)), warnings_(warnings) {
   recover_directory(final_);
   claim(temporary_, lock_);
 }
@@ -73,7 +77,7 @@ void AtomicDirectory::commit(SwapMethod method, const SwapObserver& observer) {
                error.code().message());
   }
   observer("content synced");
-  swap_in(final_, method, observer);
+  swap_in(final_, method, observer, warnings_);
   finished_ = true;
   lock_.unlock();
 }

@@ -15,9 +15,11 @@ namespace sluice::io {
 ///
 /// One writer of a folder at a time: a second waits a little and is then refused (ErrorCode::kIo).
 /// The parent folder must exist. A folder that is not committed is removed by the destructor.
+/// `warnings` (base/warn.h) must outlive this.
 class AtomicDirectory {
  public:
-  explicit AtomicDirectory(const std::filesystem::path& final_path);
+  explicit AtomicDirectory(const std::filesystem::path& final_path,
+                           const WarningHandler* warnings = nullptr);
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
   ~AtomicDirectory();
@@ -34,6 +36,7 @@ class AtomicDirectory {
  private:
   std::filesystem::path final_;
   std::filesystem::path temporary_;
+  const WarningHandler* warnings_;
   DirectoryLock lock_;
   bool finished_ = false;
 };

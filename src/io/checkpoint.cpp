@@ -237,8 +237,9 @@ DType narrowest_dtype(const fs::path& path) {
   return narrowest;
 }
 
-void write_checkpoint(const fs::path& directory, const Container& model, const Container* state) {
-  AtomicDirectory folder(directory);
+void write_checkpoint(const fs::path& directory, const Container& model, const Container* state,
+                      const WarningHandler* warnings) {
+  AtomicDirectory folder(directory, warnings);
   write_model(folder.path() / kModelFileName, model);
   if (state != nullptr) write_state(folder.path() / kStateFileName, *state);
   folder.commit();

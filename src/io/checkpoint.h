@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "io/host_tensor.h"
+#include "sluice/warnings.h"
 
 // A checkpoint folder:
 //
@@ -74,9 +75,10 @@ Container stream_of_bytes(std::string_view bytes);
 /// read_model.
 DType narrowest_dtype(const std::filesystem::path& path);
 
-/// Writes both files (`state` may be null) as one folder through AtomicDirectory.
+/// Writes both files (`state` may be null) as one folder through AtomicDirectory, which is given
+/// `warnings`.
 void write_checkpoint(const std::filesystem::path& directory, const Container& model,
-                      const Container* state);
+                      const Container* state, const WarningHandler* warnings = nullptr);
 
 /// The tensor of that name, shape and dtype; throws ErrorCode::kFormat naming file, tensor and what
 /// differs.

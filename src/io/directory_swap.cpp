@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/warn.h"
 
 namespace sluice::io {
 namespace {
@@ -43,18 +43,18 @@ void rename_or_fail(const fs::path& from, const fs::path& to) {
 }
 
 /// Leftovers cost space and nothing else, so failing to remove them is no error.
-void remove_quietly(const fs::path& path) {
+void remove_or_warn(const fs::path& path, const WarningHandler* warnings) {
   std::error_code reason;
   fs::remove_all(path, reason);
-  if (reason) {
-    base::log(base::LogLevel::kWarning, "cannot remove '{}': {}", path.native(), reason.message());
-  }
+  if (reason) base::warn(warnings, "cannot remove '{}': {}", path.native(), reason.message());
 }
 
 void remove_if_dead(const fs::path& path) {
   if (!is_there(path)) return;
   DirectoryLock lock;
-  if (lock.try_lock(path) == Result::kLocked) remove_quietly(path);
+  // Readers come here too, who may not be allowed to remove it: a writer that is not says so.
+  std::error_code ignored;
+  if (lock.try_lock(path) == Result::kLocked) fs::remove_all(path, ignored);
 }
 
 /// False if the file system cannot exchange.
@@ -66,7 +66,8 @@ bool exchange(const fs::path& a, const fs::path& b) {
              std::generic_category().message(reason));
 }
 
-void swap_by_exchange(const fs::path& directory, const SwapObserver& observer) {
+void swap_by_exchange(const fs::path& directory, const SwapObserver& observer,
+                      const WarningHandler* warnings) {
   observer("exchanged");
   try {
     sync_directory(directory.parent_path());
@@ -75,14 +76,15 @@ void swap_by_exchange(const fs::path& directory, const SwapObserver& observer) {
     throw;
   }
   observer("synced");
-  remove_quietly(temporary_of(directory));
+  remove_or_warn(temporary_of(directory), warnings);
 }
 
-void swap_by_two_renames(const fs::path& directory, const SwapObserver& observer) {
+void swap_by_two_renames(const fs::path& directory, const SwapObserver& observer,
+                         const WarningHandler* warnings) {
   const fs::path parent = directory.parent_path();
   // What an earlier swap left there would stand in the way of both renames.
-  remove_quietly(old_of(directory));
-  remove_quietly(new_of(directory));
+  remove_or_warn(old_of(directory), warnings);
+  remove_or_warn(new_of(directory), warnings);
   rename_or_fail(temporary_of(directory), new_of(directory));
   try {
     sync_directory(parent);
@@ -98,11 +100,11 @@ void swap_by_two_renames(const fs::path& directory, const SwapObserver& observer
       fs::rename(directory, new_of(directory), ignored);
       fs::rename(old_of(directory), directory, ignored);
     }
-    remove_quietly(new_of(directory));
+    remove_or_warn(new_of(directory), warnings);
     throw;
   }
   observer("synced");
-  remove_quietly(old_of(directory));
+  remove_or_warn(old_of(directory), warnings);
 }
 
 /// Finishes a swap that was cut while `directory` had no folder. Waits for a living writer.
@@ -175,7 +177,8 @@ DirectoryLock::Result DirectoryLock::try_lock(const fs::path& path) {
   return Result::kBusy;
 }
 
-void swap_in(const fs::path& directory, SwapMethod method, const SwapObserver& observer) {
+void swap_in(const fs::path& directory, SwapMethod method, const SwapObserver& observer,
+             const WarningHandler* warnings) {
   const fs::path temporary = temporary_of(directory);
   if (!is_there(directory)) {
     rename_or_fail(temporary, directory);
@@ -187,9 +190,9 @@ void swap_in(const fs::path& directory, SwapMethod method, const SwapObserver& o
   DirectoryLock old_lock;
   old_lock.try_lock(directory);
   if (method == SwapMethod::kTwoRenames || !exchange(temporary, directory)) {
-    swap_by_two_renames(directory, observer);
+    swap_by_two_renames(directory, observer, warnings);
   } else {
-    swap_by_exchange(directory, observer);
+    swap_by_exchange(directory, observer, warnings);
   }
 }
 

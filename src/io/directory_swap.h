@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "io/file.h"
+#include "sluice/warnings.h"
 
 // How a finished folder takes the place of another. Three names beside the folder are ours:
 //
@@ -50,9 +51,9 @@ using SwapObserver = std::function<void(const char* step)>;
 
 /// Puts `<directory>.sluice-tmp`, whose content is synced, in the place of `directory` (which may
 /// be absent) and removes what it replaces. `directory` must come from resolve_directory. If it
-/// throws (ErrorCode::kIo), the old folder is in place.
+/// throws (ErrorCode::kIo), the old folder is in place. What it can't remove it warns of.
 void swap_in(const std::filesystem::path& directory, SwapMethod method,
-             const SwapObserver& observer);
+             const SwapObserver& observer, const WarningHandler* warnings);
 
 /// Brings `directory` into order after a killed writer: finishes an interrupted swap, so that a
 /// complete folder (old or new) is there again, and removes leftovers that no living process holds.

@@ -192,11 +192,12 @@ constexpr NpyReader::Type integers_of(std::string_view descr) {
 }
 
 constexpr NpyReader::Type kTypes[] = {
-    floats_of<base::Float16>("<f2"),   floats_of<float>("<f4"),
-    floats_of<double>("<f8"),          integers_of<std::int8_t>("|i1"),
-    integers_of<std::int16_t>("<i2"),  integers_of<std::int32_t>("<i4"),
-    integers_of<std::int64_t>("<i8"),  integers_of<std::uint8_t>("|u1"),
-    integers_of<std::uint16_t>("<u2"), integers_of<std::uint32_t>("<u4"),
+    integers_of<std::uint8_t>("|b1"),  floats_of<base::Float16>("<f2"),
+    floats_of<float>("<f4"),           floats_of<double>("<f8"),
+    integers_of<std::int8_t>("|i1"),   integers_of<std::int16_t>("<i2"),
+    integers_of<std::int32_t>("<i4"),  integers_of<std::int64_t>("<i8"),
+    integers_of<std::uint8_t>("|u1"),  integers_of<std::uint16_t>("<u2"),
+    integers_of<std::uint32_t>("<u4"),
 };
 
 std::size_t count_of(const Header& header, std::string_view name) {

@@ -10,7 +10,8 @@
 namespace sluice::io {
 
 /// An array of NumPy: numbers of float16, float32 or float64 in `floats`, rounded to float32 (what
-/// is too large becomes infinite), those of integer types in `integers`; the other is empty.
+/// is too large becomes infinite), those of integer types and bools in `integers`; the other is
+/// empty.
 struct NpyArray {
   std::vector<std::int64_t> shape;  ///< axes, outermost first
   bool is_integer = false;
@@ -25,10 +26,10 @@ struct NpyArray {
 /// Gives the next bytes of a file, as far as the span and the file go; 0 is the end.
 using ByteStream = std::function<std::size_t(std::span<char>)>;
 
-/// An array of NumPy that is read some numbers at a time: float16 to float64, int8 to int64 and
-/// uint8 to uint32, little-endian and in C order, format versions 1 to 3. Memory is taken as the
-/// content arrives, never for what a header merely promises. Throws ErrorCode::kFormat with a
-/// sentence that starts with `name`: what is wrong, and how to save it.
+/// An array of NumPy that is read some numbers at a time: float16 to float64, int8 to int64,
+/// uint8 to uint32 and bool, little-endian and in C order, format versions 1 to 3. Memory is taken
+/// as the content arrives, never for what a header merely promises. Throws ErrorCode::kFormat with
+/// a sentence that starts with `name`: what is wrong, and how to save it.
 class NpyReader {
  public:
   /// Reads the header.

@@ -104,13 +104,14 @@ class Once {
 RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentStack& stack,
                                        runtime::ArenaPlanner& planner, std::int64_t time,
                                        std::int64_t rows, DType dtype, bool training,
-                                       std::string_view implementation)
+                                       std::string_view implementation, bool resets)
     : stack_(&stack) {
   recurrent::Descriptor descriptor = stack.architecture();
   descriptor.time = time;
   descriptor.rows = rows;
   descriptor.dtype = dtype;
   descriptor.training = training;
+  descriptor.resets = resets;
   choice_ = recurrent::make_plan(context, descriptor, implementation);
   packed_ = planner.saved_bytes(choice_.plan->packed_bytes());
   reserve_ = planner.saved_bytes(choice_.plan->reserve_bytes());

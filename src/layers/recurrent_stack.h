@@ -43,10 +43,11 @@ class RecurrentStack {
 /// A plan for one stack at one capacity, with its memory booked.
 class RecurrentStackPlan {
  public:
-  /// `implementation` is "auto" or the name of a candidate.
+  /// `implementation` is "auto" or the name of a candidate; with `resets` runs may be given some.
   RecurrentStackPlan(const Context& context, const RecurrentStack& stack,
                      runtime::ArenaPlanner& planner, std::int64_t time, std::int64_t rows,
-                     DType dtype, bool training, std::string_view implementation = "auto");
+                     DType dtype, bool training, std::string_view implementation = "auto",
+                     bool resets = false);
 
   std::string_view implementation() const { return choice_.plan->implementation(); }
   const std::vector<kernels::recurrent::Declined>& declined() const { return choice_.declined; }

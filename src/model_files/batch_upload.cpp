@@ -101,7 +101,7 @@ class Staging {
 }  // namespace
 
 Extent extent_of(const data::Batch& batch) {
-  return {batch.rows, batch.source_time, batch.target_time};
+  return {batch.rows, batch.source_time, batch.target_time, !batch.resets.empty()};
 }
 
 models::Batch BatchUpload::upload(const Context& context, const data::Batch& batch) {
@@ -111,7 +111,7 @@ models::Batch BatchUpload::upload(const Context& context, const data::Batch& bat
 UploadedStep BatchUpload::upload(const Context& context, const data::Batch& batch,
                                  const Extent& extent, const StepNumbers& numbers) {
   SLUICE_ASSERT(extent.rows >= batch.rows && extent.source_time >= batch.source_time &&
-                extent.target_time >= batch.target_time);
+                extent.target_time >= batch.target_time && extent.resets == !batch.resets.empty());
   const runtime::Span span(context, "data", "upload");
   const Grid sources{extent.source_time, extent.rows};
   const Grid targets{extent.target_time, extent.rows};
@@ -128,6 +128,7 @@ UploadedStep BatchUpload::upload(const Context& context, const data::Batch& batc
                            : staging.add(batch.values, batch.target_time, batch.rows, targets);
   const Place target_lengths = staging.add(batch.target_lengths, extent.rows);
   const Place row_ids = staging.add(batch.global_row, extent.rows);
+  const Place resets = staging.add(batch.resets, batch.source_time, batch.rows, sources);
   const Place step = staging.add(std::vector{numbers.step}, 1);
   const Place learning_rate = staging.add(numbers.learning_rate);
   const Place scale = staging.add(numbers.scale);
@@ -146,7 +147,7 @@ UploadedStep BatchUpload::upload(const Context& context, const data::Batch& batc
   };
   UploadedStep uploaded;
   uploaded.batch = {extent,           view(source),         view(source_lengths), view(target_in),
-                    view(target_out), view(target_lengths), view(row_ids)};
+                    view(target_out), view(target_lengths), view(row_ids),        view(resets)};
   uploaded.step = view(step);
   uploaded.learning_rate = view(learning_rate);
   uploaded.scale = view(scale);

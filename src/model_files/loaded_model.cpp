@@ -132,7 +132,8 @@ Tokenizers load_tokenizers(const fs::path& path) { return tokenizers_of(io::read
 
 void save_model(const Context& context, const fs::path& directory, const models::Model& model,
                 const Tokenizers& tokenizers, std::string_view run) {
-  io::write_checkpoint(directory, model_container(context, model, tokenizers, run), nullptr);
+  io::write_checkpoint(directory, model_container(context, model, tokenizers, run), nullptr,
+                       context.warnings());
 }
 
 }  // namespace sluice::model_files

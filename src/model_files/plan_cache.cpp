@@ -36,13 +36,13 @@ Context by_rule(Context context) {
 
 models::Extent PlanCache::capacity_of(const models::Extent& extent) {
   return {round_up(extent.rows, kRowStep), round_time(extent.source_time),
-          round_time(extent.target_time)};
+          round_time(extent.target_time), extent.resets};
 }
 
 models::TrainingPlan& PlanCache::plan(const Context& context, const models::Extent& extent,
                                       Use use) {
   const models::Extent capacity = capacity_of(extent);
-  const Key key{capacity.rows, capacity.source_time, capacity.target_time,
+  const Key key{capacity.rows, capacity.source_time, capacity.target_time, capacity.resets ? 1 : 0,
                 static_cast<std::int64_t>(use)};
   const auto found = plans_.find(key);
   if (found != plans_.end()) return *found->second;
@@ -78,7 +78,8 @@ void PlanCache::refuse(const Context& context, const models::Extent& capacity, b
   const Context unmeasured = by_rule(context);
   const auto fits = [&](std::int64_t steps) {
     runtime::ArenaPlanner planner;
-    const models::Extent fewer{steps * kRowStep, capacity.source_time, capacity.target_time};
+    const models::Extent fewer{steps * kRowStep, capacity.source_time, capacity.target_time,
+                               capacity.resets};
     model_->training_plan(unmeasured, planner, fewer, training);
     return planner.total() <= free;
   };

@@ -50,7 +50,7 @@ class PlanCache {
   [[noreturn]] void refuse(const Context& context, const models::Extent& capacity, bool training,
                            std::size_t needed) const;
 
-  using Key = std::array<std::int64_t, 4>;  ///< rounded extent, use
+  using Key = std::array<std::int64_t, 5>;  ///< rounded extent, use
 
   const models::Model* model_;
   std::map<Key, std::unique_ptr<models::TrainingPlan>> plans_;

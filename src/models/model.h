@@ -21,6 +21,7 @@ struct Extent {
   std::int64_t rows = 0;
   std::int64_t source_time = 0;
   std::int64_t target_time = 0;
+  bool resets = false;  ///< whether batches mark resets
 
   bool operator==(const Extent&) const = default;
 };
@@ -35,6 +36,9 @@ struct Batch {
   Tensor target_out;      ///< tokens or labels [target_time, rows], or float32 with [.., values]
   Tensor target_lengths;  ///< [rows]; of tokens with eos
   Tensor row_ids;         ///< [rows]: index of the example in its data set, keys dropout
+  /// int32 [source_time, rows]: not 0 where a recurrent stack starts afresh (docs/equations.md), of
+  /// a model on features that answers each frame; present if extent.resets.
+  Tensor resets = {};
 };
 
 /// What a pass over a batch is normalised and randomised by.

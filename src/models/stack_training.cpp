@@ -22,7 +22,11 @@ StackTraining::StackTraining(const Context& context, const layers::Parameters& p
       y_(planner.saved(storage_,
                        {capacity.source_time, capacity.rows, stack.architecture().y_width()})),
       output_(context, output, parameters, planner, capacity.source_time, capacity.rows, training),
-      plan_(context, stack, planner, capacity.source_time, capacity.rows, storage_, training) {}
+      plan_(context, stack, planner, capacity.source_time, capacity.rows, storage_, training,
+            "auto", capacity.resets) {
+  SLUICE_CHECK(!capacity.resets || !output.pooling(),
+               "a model that pools its frames takes no resets within a sequence");
+}
 
 void StackTraining::check(const Batch& batch) const {
   const Extent& extent = batch.extent;
@@ -56,6 +60,7 @@ void StackTraining::forward(const Context& context, const runtime::Arena& arena,
   last_.hn = to.h;
   last_.cn = to.c;
   last_.row_ids = batch.row_ids;
+  last_.resets = batch.resets;
   last_.dropout = pass.dropout.shifted(kStackDropout);
   plan_.forward(context, arena, last_);
   output_.forward(context, arena, last_.y, batch, pass.dropout.shifted(kOutputDropout));

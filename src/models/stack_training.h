@@ -31,7 +31,8 @@ class StackInput {
 ///   outputs = output(stack(input))
 ///
 /// Of a batch the input reads source; the output target_out and target_lengths, whose time is the
-/// source's, or 1 if the output pools. Evaluation without target_out leaves the sums zero.
+/// source's, or 1 if the output pools. Evaluation without target_out leaves the sums zero. A plan
+/// made for an extent with resets runs batches with and without.
 class StackTraining final : public TrainingPlan, public PartPlan {
  public:
   /// Streams of the dropout keys; layer l of the stack adds l.

@@ -9,6 +9,7 @@
 #include "runtime/device.h"
 #include "runtime/tensor.h"
 #include "runtime/tuning.h"
+#include "sluice/warnings.h"
 
 namespace sluice::runtime {
 
@@ -52,6 +53,10 @@ class Context {
   Tuning* tuning() const { return tuning_; }
   void set_tuning(Tuning* tuning) { tuning_ = tuning; }
 
+  /// Takes warnings (base/warn.h): null, standard error, unless set. Must outlive the context.
+  const WarningHandler* warnings() const { return warnings_; }
+  void set_warnings(const WarningHandler* warnings) { warnings_ = warnings; }
+
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
 
@@ -85,6 +90,7 @@ class Context {
   Precision precision_;
   Profiler* profiler_ = nullptr;
   Tuning* tuning_ = nullptr;
+  const WarningHandler* warnings_ = nullptr;
 };
 
 }  // namespace sluice::runtime

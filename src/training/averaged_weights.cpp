@@ -1,6 +1,6 @@
 #include "training/averaged_weights.h"
 
-#include "base/log.h"
+#include "base/warn.h"
 #include "kernels/elementwise/elementwise.h"
 
 namespace sluice::training {
@@ -23,7 +23,7 @@ AveragedWeights::~AveragedWeights() {
     context_->zero(parameters_->gradients());
   } catch (const Error& error) {
     // Only a device that is lost refuses; whatever is asked of it next fails likewise.
-    base::log(base::LogLevel::kWarning, "the weights could not be put back: {}", error.what());
+    base::warn(context_->warnings(), "the weights could not be put back: {}", error.what());
   }
 }
 

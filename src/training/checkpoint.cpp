@@ -98,7 +98,7 @@ void save_checkpoint(const Context& context, const fs::path& directory, const mo
   save_carried(context, model, state_container.tensors);
   io::write_checkpoint(directory,
                        model_files::model_container(context, model, tokenizers, to_toml(config)),
-                       &state_container);
+                       &state_container, context.warnings());
 }
 
 TrainingState load_training_state(const Context& context, const fs::path& directory,

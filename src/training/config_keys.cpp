@@ -87,6 +87,11 @@ const ConfigKey kKeys[] = {
      "Validation sequences, in the form of data.features."},
     {"data.validation_targets", [](C& c) -> T { return &c.data.validation_targets; }, kFree,
      "Targets of data.validation_features."},
+    {"data.resets", [](C& c) -> T { return &c.data.resets; }, kFree,
+     "Where new episodes begin within the sequences of data.features: arrays of bools, or of 0 and "
+     "1, one per frame. At a 1 no state passes from the frame before."},
+    {"data.validation_resets", [](C& c) -> T { return &c.data.validation_resets; }, kFree,
+     "Resets of data.validation_features."},
 
     {"tokenizer.kind", [](C& c) -> T { return &c.tokenizer.kind; }, kMust,
      "bpe or unigram (SentencePiece), words (between spaces), word_shapes (words; those outside "

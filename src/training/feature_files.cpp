@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/line_reader.h"
 #include "io/name_of_input.h"
+#include "training/feature_resets.h"
 
 namespace sluice::training {
 namespace {
@@ -78,42 +77,6 @@ std::vector<std::string> names_of_sequences(const std::string& path) {
   return names;
 }
 
-[[noreturn]] void refuse_missing_targets(const std::string& targets, const std::string& key,
-                                         const std::string& features, const std::string& instead) {
-  fail(ErrorCode::kFormat,
-       "{} has no targets named '{}', as features of {} are{}; arrays of features and of their "
-       "targets go by the same names",
-       io::name_of_input(targets), key, io::name_of_input(features),
-       instead.empty() ? "" : fmt::format(" ('{}' stands in their place)", instead));
-}
-
-[[noreturn]] void refuse_missing_features(const std::string& features, const std::string& key,
-                                          const std::string& targets) {
-  fail(ErrorCode::kFormat,
-       "{} has no features named '{}', as targets of {} are; arrays of features and of their "
-       "targets go by the same names",
-       io::name_of_input(features), key, io::name_of_input(targets));
-}
-
-/// Each name of features must be one of targets, and the other way round.
-void require_same_names(const std::vector<std::string>& of_features,
-                        const std::vector<std::string>& of_targets, const std::string& features,
-                        const std::string& targets) {
-  std::unordered_set<std::string_view> unused;
-  for (const std::string& name : of_targets) {
-    if (unused.insert(name).second) continue;
-    fail(ErrorCode::kFormat, "{} has two arrays named '{}'", io::name_of_input(targets), name);
-  }
-  for (std::size_t i = 0; i < of_features.size(); ++i) {
-    if (unused.erase(of_features[i]) > 0) continue;
-    refuse_missing_targets(targets, of_features[i], features,
-                           i < of_targets.size() ? of_targets[i] : "");
-  }
-  for (const std::string& name : of_targets) {
-    if (unused.contains(name)) refuse_missing_features(features, name, targets);
-  }
-}
-
 /// Names sort otherwise than the numbers in them: u10 comes before u2.
 std::string note_of_order(const std::vector<std::string>& names, const std::string& targets) {
   std::string first;
@@ -135,17 +98,21 @@ void append(const std::string& name, std::span<const float> values, std::int64_t
 
 }  // namespace
 
-FeatureReader::FeatureReader(const ModelConfig& model, std::string features, std::string targets)
+FeatureReader::FeatureReader(const ModelConfig& model, std::string features, std::string targets,
+                             const std::string& resets)
     : features_(std::move(features)), targets_(std::move(targets)), frames_(features_) {
+  const std::vector<std::string> names = frames_.arrays().names();
+  if (!resets.empty()) resets_.emplace(resets, features_, names);
   const bool per_frame = model.pooling == "none" || model.pooling == "auto";
   if (!per_frame) {
     read_targets_of_sequences(model);
   } else if (model.target == "values") {
-    pair_by_name(values_.emplace(targets_, "targets").arrays());
+    by_name_ = pair_by_name(features_, names, targets_,
+                            values_.emplace(targets_, "targets").arrays(), "targets");
   } else {
-    pair_by_name(labels_.emplace(targets_, kMostFeatureClasses).arrays());
+    by_name_ = pair_by_name(features_, names, targets_,
+                            labels_.emplace(targets_, kMostFeatureClasses).arrays(), "targets");
   }
-  const std::vector<std::string> names = frames_.arrays().names();
   if (!by_name_ && names.size() > 1) note_ = note_of_order(names, targets_);
 }
 
@@ -164,15 +131,6 @@ void FeatureReader::read_targets_of_sequences(const ModelConfig& model) {
   }
 }
 
-void FeatureReader::pair_by_name(io::ArrayReader& targets) {
-  const std::vector<std::string> of_features = frames_.arrays().names(),
-                                 of_targets = targets.names();
-  by_name_ = of_targets.size() > 1;
-  if (!by_name_ || of_features.size() == 1 || of_features == of_targets) return;
-  require_same_names(of_features, of_targets, features_, targets_);
-  targets.follow(of_features);
-}
-
 bool FeatureReader::next_targets() {
   if (values_) return values_->next();
   if (labels_) return labels_->next();
@@ -189,6 +147,13 @@ bool FeatureReader::next() {
   const bool more_targets = next_targets();
   if (more_targets != more) require_same_count(more, more_targets);
   if (more) require_partner();
+  if (resets_) {
+    if (more) {
+      resets_here_ = resets_->next(frames_.name(), frames_.key(), frames_.length());
+    } else {
+      resets_->finish();
+    }
+  }
   return more;
 }
 
@@ -271,11 +236,14 @@ void add_example(const FeatureReader& reader, FeatureExamples& to) {
   } else {
     to.corpus.labels.emplace_back(reader.labels().begin(), reader.labels().end());
   }
+  if (reader.has_resets()) {
+    to.corpus.resets.emplace_back(reader.resets().begin(), reader.resets().end());
+  }
 }
 
 FeatureExamples read_feature_examples(const ModelConfig& model, const std::string& features,
-                                      const std::string& targets) {
-  FeatureReader reader(model, features, targets);
+                                      const std::string& targets, const std::string& resets) {
+  FeatureReader reader(model, features, targets, resets);
   FeatureExamples examples;
   examples.note = reader.note();
   while (reader.next()) add_example(reader, examples);

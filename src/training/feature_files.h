@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/frame_corpus.h"
+#include "training/feature_resets.h"
 #include "training/train_config.h"
 
 namespace sluice::training {
@@ -20,7 +21,9 @@ constexpr std::int64_t kMostFeatureClasses = 1'000'000;
 /// each other; and as data/frames.h.
 class FeatureReader {
  public:
-  FeatureReader(const ModelConfig& model, std::string features, std::string targets);
+  /// `resets` is the file of theirs, or empty.
+  FeatureReader(const ModelConfig& model, std::string features, std::string targets,
+                const std::string& resets);
 
   /// Moves on to the next sequence, the first at first; false: there is none.
   bool next();
@@ -35,12 +38,14 @@ class FeatureReader {
   std::span<const std::int32_t> labels() const;
   /// The label of the sequence, of a file of labels; else empty.
   std::string label_name() const;
+  bool has_resets() const { return resets_.has_value(); }
+  /// A number for each frame, if it has them.
+  std::span<const std::int32_t> resets() const { return resets_here_; }
   /// For people: which features the first targets belong to, if only features have names; or empty.
   const std::string& note() const { return note_; }
 
  private:
   void read_targets_of_sequences(const ModelConfig& model);
-  void pair_by_name(io::ArrayReader& targets);
   std::int64_t rows() const;
   bool next_targets();
   void require_partner();
@@ -48,6 +53,8 @@ class FeatureReader {
 
   std::string features_, targets_;
   data::FrameReader frames_;
+  std::optional<ResetReader> resets_;
+  std::span<const std::int32_t> resets_here_;
   std::optional<data::FrameReader> values_;  ///< of frames; or else
   std::optional<data::LabelReader> labels_;  ///< likewise; or else, of sequences, one of:
   data::FrameSequences value_rows_;
@@ -70,6 +77,6 @@ void add_example(const FeatureReader& reader, FeatureExamples& to);
 
 /// All that a FeatureReader gives.
 FeatureExamples read_feature_examples(const ModelConfig& model, const std::string& features,
-                                      const std::string& targets);
+                                      const std::string& targets, const std::string& resets);
 
 }  // namespace sluice::training

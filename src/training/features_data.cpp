@@ -83,6 +83,11 @@ void require_features(const DataConfig& files) {
   SLUICE_CHECK(files.validation_features.empty() == files.validation_targets.empty(),
                "data.validation_features and data.validation_targets belong together, but only one "
                "is set");
+  SLUICE_CHECK(files.validation_resets.empty() || !files.validation_features.empty(),
+               "data.validation_resets is set, but data.validation_features is not");
+  SLUICE_CHECK(
+      files.validation_features.empty() || files.resets.empty() == files.validation_resets.empty(),
+      "data.resets and data.validation_resets belong together, but only one is set");
   SLUICE_CHECK(!holds_out(files) || files.validation_features.empty(),
                "data.validation_features and data.hold_out_run are both set; use one of them");
 }
@@ -90,7 +95,8 @@ void require_features(const DataConfig& files) {
 FeatureExamples read_features_validation(const TrainConfig& config) {
   const DataConfig& files = config.data;
   if (files.validation_features.empty()) return {};
-  return read_feature_examples(config.model, files.validation_features, files.validation_targets);
+  return read_feature_examples(config.model, files.validation_features, files.validation_targets,
+                               files.validation_resets);
 }
 
 data::Labels feature_labels(std::set<std::string> names, std::int32_t largest) {
@@ -138,7 +144,8 @@ TrainData read_features_data(const TrainConfig& config, const Tokenizers* saved,
   TrainData data;
   data.tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
   tell_reading(watch, files.features);
-  FeatureExamples train = read_feature_examples(config.model, files.features, files.targets);
+  FeatureExamples train =
+      read_feature_examples(config.model, files.features, files.targets, files.resets);
   if (!train.note.empty()) data.notes.push_back("training: " + train.note);
   const bool classes = config.model.target == "classes";
   if (classes && !data.tokenizers.labels) {

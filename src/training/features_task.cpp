@@ -42,6 +42,8 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "data.targets",
       "data.validation_features",
       "data.validation_targets",
+      "data.resets",
+      "data.validation_resets",
       "data.hold_out_run",
       "data.hold_out_every",
       "data.hold_out_fold",
@@ -82,6 +84,10 @@ void FeaturesTask::check(const TrainConfig& config) const {
   const std::int64_t outputs = stack_config_of(config.model).output_width();
   const models::FeaturesConfig architecture = architecture_of(config.model, 1, outputs);
   architecture.validate();
+  SLUICE_CHECK(config.data.resets.empty() || architecture.is_per_frame(),
+               "data.resets is set, but model.pooling is {}: episodes within a sequence are for "
+               "models that answer each frame; give each episode as a sequence",
+               architecture.pooling);
   if (architecture.has_classes()) return;
   SLUICE_CHECK(config.loop.keep_best != kAccuracyMetric.key,
                "training.keep_best is accuracy, but model.target is values, which have none; use "

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <span>
 
-#include "base/log.h"
+#include "base/warn.h"
 #include "io/crc32c.h"
 #include "sluice/error.h"
 
@@ -152,13 +152,15 @@ fs::path unused_name(const fs::path& directory) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(const fs::path& directory, std::int64_t first_step) {
+MetricsLog::MetricsLog(const fs::path& directory, std::int64_t first_step,
+                       const WarningHandler* warnings)
+    : warnings_(warnings) {
   try {
     fs::create_directories(directory);
     path_ = unused_name(directory);
     file_ = io::File::open_to_write(path_);
   } catch (const std::exception& error) {
-    base::log(base::LogLevel::kWarning, "no metrics for TensorBoard: {}", error.what());
+    base::warn(warnings_, "no metrics for TensorBoard: {}", error.what());
     return;
   }
   write_event(version_event());
@@ -184,7 +186,7 @@ void MetricsLog::write_event(std::string_view event_bytes) {
   try {
     file_->write(std::as_bytes(std::span(bytes)));
   } catch (const Error& error) {
-    base::log(base::LogLevel::kWarning, "no more metrics for TensorBoard: {}", error.what());
+    base::warn(warnings_, "no more metrics for TensorBoard: {}", error.what());
     file_.reset();
   }
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "io/file.h"
+#include "sluice/warnings.h"
 #include "training/histogram.h"
 
 namespace sluice::training {
@@ -16,13 +17,15 @@ namespace sluice::training {
 /// The file is a row of TFRecords (length, its checksum, payload, its checksum; checksums masked),
 /// each an Event message of TensorBoard's event.proto, encoded by hand.
 ///
-/// Metrics are an extra: if the disk refuses them, a warning is logged once, nothing more is
+/// Metrics are an extra: if the disk refuses them, there is one warning, nothing more is
 /// written and training goes on.
 class MetricsLog {
  public:
   /// `first_step` is the first step that this run will write. A resumed run thereby tells
   /// TensorBoard to forget what a run that was killed wrote from that step on, in the files before.
-  MetricsLog(const std::filesystem::path& directory, std::int64_t first_step);
+  /// `warnings` (base/warn.h) must outlive this.
+  MetricsLog(const std::filesystem::path& directory, std::int64_t first_step,
+             const WarningHandler* warnings = nullptr);
 
   /// One value of the curve `tag`, such as "train/loss".
   void scalar(std::string_view tag, std::int64_t step, double value);
@@ -40,6 +43,7 @@ class MetricsLog {
  private:
   void write_event(std::string_view event);
 
+  const WarningHandler* warnings_;
   std::filesystem::path path_;
   std::optional<io::File> file_;
 };

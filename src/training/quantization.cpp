@@ -182,8 +182,10 @@ io::Container quantized_container(const Context& context, const LoadedModel& loa
 }
 
 TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
-                           const std::string& targets) {
+                           const std::string& targets, const std::string& resets) {
   const Files& files = files_of(loaded);
+  SLUICE_CHECK(resets.empty() || files.kind == "features",
+               "a model of kind {} takes no resets; leave '{}' out", files.kind, resets);
   SLUICE_CHECK(targets.empty() || takes_targets(loaded),
                "a model of kind {} is judged by one file; leave '{}' out", files.kind, targets);
   SLUICE_CHECK(
@@ -210,6 +212,7 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
   }
   config.data.*files.validation = data;
   if (!targets.empty()) config.data.*files.validation_targets = targets;
+  config.data.validation_resets = resets;
   return config;
 }
 

@@ -39,8 +39,9 @@ io::Container quantized_container(const Context& context, const LoadedModel& loa
 
 /// The configuration of a model's run with other files to read: `data` to validate on, and none to
 /// train on. `targets` is the second file of pairs or of frames, if there are two; else empty.
+/// `resets` are those of frames, or empty.
 TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
-                           const std::string& targets);
+                           const std::string& targets, const std::string& resets = {});
 
 /// The examples of such a configuration, with the model's vocabularies, for it to be judged on:
 /// TrainData::validation is there. Throws as Task::read_validation and Task::require_widths.

@@ -12,8 +12,9 @@ namespace sluice::training {
 constexpr double kSpeedSeconds = 2;
 
 RunReport::RunReport(const std::filesystem::path& tensorboard, std::int64_t first_step,
-                     std::int64_t log_every, const TrainHooks& hooks)
-    : metrics_(tensorboard, first_step),
+                     std::int64_t log_every, const TrainHooks& hooks,
+                     const WarningHandler* warnings)
+    : metrics_(tensorboard, first_step, warnings),
       log_every_(log_every),
       hooks_(hooks),
       start_(steady_seconds()) {}

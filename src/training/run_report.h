@@ -26,9 +26,11 @@ struct TrainHooks {
 /// Tells of a run wherever it is watched: TensorBoard's files, hooks, progress.
 class RunReport {
  public:
-  /// Metrics of training go to the folder `tensorboard` every `log_every` steps.
+  /// Metrics of training go to the folder `tensorboard` every `log_every` steps; `warnings` as
+  /// MetricsLog's.
   RunReport(const std::filesystem::path& tensorboard, std::int64_t first_step,
-            std::int64_t log_every, const TrainHooks& hooks);
+            std::int64_t log_every, const TrainHooks& hooks,
+            const WarningHandler* warnings = nullptr);
   RunReport(const RunReport&) = delete;
   RunReport& operator=(const RunReport&) = delete;
   /// Ends the line of the progress: also when training fails, what is said of it starts on a line

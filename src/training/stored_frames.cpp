@@ -42,13 +42,19 @@ void append_sequence(std::span<const std::int32_t> bits, std::int64_t width, std
 }  // namespace
 
 StoredFrames::StoredFrames(std::shared_ptr<const ExampleStore> store, std::int64_t features,
-                           std::int64_t outputs, std::int64_t labels)
-    : store_(std::move(store)), features_(features), outputs_(outputs), labels_(labels) {}
+                           std::int64_t outputs, std::int64_t labels, bool resets)
+    : store_(std::move(store)),
+      features_(features),
+      outputs_(outputs),
+      labels_(labels),
+      resets_(resets) {}
 
 ExampleIds StoredFrames::to_ids(std::span<const float> frames, std::span<const float> values,
-                                std::span<const std::int32_t> labels) {
+                                std::span<const std::int32_t> labels,
+                                std::span<const std::int32_t> resets) {
   ExampleIds ids;
   append_bits(frames, ids.source);
+  ids.source.insert(ids.source.end(), resets.begin(), resets.end());
   append_bits(values, ids.target);
   ids.target.insert(ids.target.end(), labels.begin(), labels.end());
   return ids;
@@ -57,7 +63,7 @@ ExampleIds StoredFrames::to_ids(std::span<const float> frames, std::span<const f
 std::vector<data::ExampleLengths> StoredFrames::lengths() const {
   auto lengths = store_->lengths();
   for (auto& length : lengths) {
-    length.source /= features_;
+    length.source /= features_ + (resets_ ? 1 : 0);
     length.target /= std::max<std::int64_t>(outputs_, 1);
   }
   return lengths;
@@ -65,6 +71,13 @@ std::vector<data::ExampleLengths> StoredFrames::lengths() const {
 
 void StoredFrames::add(std::int64_t example, std::span<const std::int32_t> source,
                        std::span<const std::int32_t> target, data::FrameCorpus& corpus) const {
+  if (resets_) {
+    if (std::ssize(source) % (features_ + 1) != 0) refuse_damaged(example);
+    const auto resets = source.last(source.size() / static_cast<std::size_t>(features_ + 1));
+    require_labels(resets, example, 2);
+    corpus.resets.emplace_back(resets.begin(), resets.end());
+    source = source.first(source.size() - resets.size());
+  }
   append_sequence(source, features_, example, corpus.frames);
   if (outputs_ > 0) return append_sequence(target, outputs_, example, corpus.values);
   require_labels(target, example, labels_);
@@ -132,6 +145,8 @@ std::uint64_t StoredFrames::fingerprint() const {
     if (outputs_ > 0) return fingerprint.values(one.values.values);
     fingerprint.labels(one.labels.front());
   });
+  if (!resets_) return fingerprint.number();
+  for_each([&](const data::FrameCorpus& one) { fingerprint.labels(one.resets.front()); });
   return fingerprint.number();
 }
 

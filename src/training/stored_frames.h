@@ -8,13 +8,14 @@
 
 namespace sluice::training {
 
-/// As data::FrameCorpus, of sequences in a store: sources are the bits of frames, targets labels or
-/// the bits of values.
+/// As data::FrameCorpus, of sequences in a store: sources are the bits of frames and then the
+/// resets, targets labels or the bits of values.
 class StoredFrames final : public data::FrameExamples {
  public:
-  /// Numbers of a frame and values of a target; with 0 values, labels below `labels`.
+  /// Numbers of a frame and values of a target; with 0 values, labels below `labels`. `resets`:
+  /// whether each frame has one.
   StoredFrames(std::shared_ptr<const ExampleStore> store, std::int64_t features,
-               std::int64_t outputs, std::int64_t labels);
+               std::int64_t outputs, std::int64_t labels, bool resets);
 
   std::int64_t size() const override { return store_->size(); }
   std::vector<data::ExampleLengths> lengths() const override;
@@ -29,7 +30,8 @@ class StoredFrames final : public data::FrameExamples {
 
   /// An example as the store has it.
   static ExampleIds to_ids(std::span<const float> frames, std::span<const float> values,
-                           std::span<const std::int32_t> labels);
+                           std::span<const std::int32_t> labels,
+                           std::span<const std::int32_t> resets);
 
  private:
   /// Adds an example of the store to `corpus`.
@@ -40,6 +42,7 @@ class StoredFrames final : public data::FrameExamples {
 
   std::shared_ptr<const ExampleStore> store_;
   std::int64_t features_, outputs_, labels_;
+  bool resets_;
 };
 
 }  // namespace sluice::training

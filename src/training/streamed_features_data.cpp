@@ -13,7 +13,14 @@ namespace sluice::training {
 namespace {
 
 FeatureReader reader_of(const TrainConfig& config) {
-  return {config.model, config.data.features, config.data.targets};
+  return {config.model, config.data.features, config.data.targets, config.data.resets};
+}
+
+/// Those that the sequences to train on are made of.
+std::vector<std::string> files_of(const DataConfig& data) {
+  std::vector<std::string> files{data.features, data.targets};
+  if (!data.resets.empty()) files.push_back(data.resets);
+  return files;
 }
 
 data::ExampleLengths lengths_of(const FeatureReader& reader) {
@@ -85,12 +92,13 @@ std::shared_ptr<const ExampleStore> store_of(const TrainConfig& config,
         require_in_batch(config, lengths_of(reader), reader.frames().name());
         ++report.kept;
         report.source_tokens += reader.frames().length();
-        writer.add(StoredFrames::to_ids(reader.frames().frames(), reader.values(), classes));
+        writer.add(StoredFrames::to_ids(reader.frames().frames(), reader.values(), classes,
+                                        reader.resets()));
       }
     }
     return index;
   };
-  return prepared_store(config, tokenizers, {config.data.features, config.data.targets}, fill);
+  return prepared_store(config, tokenizers, files_of(config.data), fill);
 }
 
 void add_validation(const TrainConfig& config, FirstFrames& first, TrainData& result) {
@@ -107,7 +115,7 @@ void add_validation(const TrainConfig& config, FirstFrames& first, TrainData& re
 TrainData stream_features_data(const TrainConfig& config, const Tokenizers* saved,
                                const base::Watch& watch) {
   require_features(config.data);
-  require_files({config.data.features, config.data.targets});
+  require_files(files_of(config.data));
   TrainData result;
   Tokenizers& tokenizers = result.tokenizers;
   tokenizers = saved != nullptr ? *saved : initial_tokenizers(config);
@@ -127,7 +135,8 @@ TrainData stream_features_data(const TrainConfig& config, const Tokenizers* save
   result.notes.push_back(features_summary("training", report.kept, report.source_tokens, width,
                                           report.too_long, report.empty));
   result.train = std::make_shared<StoredFrames>(store, width, peek.value_width(),
-                                                tokenizers.labels ? tokenizers.labels->size() : 0);
+                                                tokenizers.labels ? tokenizers.labels->size() : 0,
+                                                peek.has_resets());
   add_validation(config, first, result);
   return result;
 }

@@ -44,6 +44,8 @@ struct DataConfig {
   std::string targets;
   std::string validation_features;
   std::string validation_targets;
+  std::string resets;  ///< of frames of features
+  std::string validation_resets;
 };
 
 struct TokenizerConfig {

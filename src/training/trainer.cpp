@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
-#include "base/log.h"
+#include "base/warn.h"
 #include "runtime/threads.h"
 #include "training/batch_limit.h"
 #include "training/initial_weights.h"
@@ -11,9 +11,6 @@
 namespace sluice::training {
 
 namespace {
-
-using base::log;
-using base::LogLevel;
 
 TrainConfig validated(const TrainConfig& config) {
   config.validate();
@@ -110,19 +107,21 @@ void Trainer::resume() {
   require_same_examples(saved.validation_fingerprint, state_.validation_fingerprint,
                         "examples to validate on", started, config_);
   if (saved.threads != state_.threads || saved.device != state_.device) {
-    log(LogLevel::kWarning,
+    base::warn(
+        context_->warnings(),
         "the run in '{}' was saved with {} on device {} and goes on with {} on {}: numbers may "
         "differ in their last bits",
         folder_.path().native(), base::counted(saved.threads, "thread"), saved.device,
         state_.threads, state_.device);
   }
   if (started.precision != config_.precision) {
-    log(LogLevel::kWarning, "the run in '{}' was computed in {} and goes on in {}",
-        folder_.path().native(), started.precision, config_.precision);
+    base::warn(context_->warnings(), "the run in '{}' was computed in {} and goes on in {}",
+               folder_.path().native(), started.precision, config_.precision);
   }
   const auto warn_of = [&](std::string_view what, const auto& then, const auto& now) {
     if (then == now) return;
-    log(LogLevel::kWarning,
+    base::warn(
+        context_->warnings(),
         "the run in '{}' was computed with {} = {} and goes on with {}: numbers may differ in "
         "their "
         "last bits",
@@ -144,7 +143,8 @@ void Trainer::warn_of_other_implementations() {
   if (state_.implementations.empty()) return;  // stopped before its first step
   for (const std::string& now : step_->plans().implementations()) {
     if (state_.implementations.contains(now)) continue;
-    log(LogLevel::kWarning,
+    base::warn(
+        context_->warnings(),
         "the run in '{}' was computed by {} and goes on with {}: numbers may differ in their last "
         "bits",
         folder_.path().native(), fmt::join(state_.implementations, ", "), now);

@@ -50,7 +50,8 @@ double Trainer::fraction_done() const {
 }
 
 TrainResult Trainer::run(const TrainHooks& hooks) {
-  RunReport report(folder_.tensorboard(), state_.step + 1, config_.output.log_every, hooks);
+  RunReport report(folder_.tensorboard(), state_.step + 1, config_.output.log_every, hooks,
+                   context_->warnings());
   report_ = &report;
   stop_ = hooks.stop;
   read_time_ = steady_seconds();

@@ -109,6 +109,7 @@ runtime::GraphKey TrainingStep::key_of(const Context& context, const models::Ext
   return {static_cast<std::uint64_t>(extent.rows),
           static_cast<std::uint64_t>(extent.source_time),
           static_cast<std::uint64_t>(extent.target_time),
+          extent.resets,
           static_cast<std::uint64_t>(precision.storage),
           precision.tf32,
           whole_step,

@@ -11,10 +11,14 @@ TEST(Average, OfTheSameIsTheSameAndOfOthersIsNot) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.out;
   };
-  const Outcome same = place.sluice({"average", "same", "run/last", "run/last", "run/last"});
+  const Outcome same = place.sluice({"average", "run/last", "run/last", "run/last", "-o", "same"});
   EXPECT_EQ(same.code, 0) << same.err;
   EXPECT_EQ(same.out, "same holds the average of 3 checkpoints\n");
   EXPECT_EQ(scores("same"), scores("run/last"));
+  // The folder to make may come first, as it had to before there was -o.
+  const Outcome first = place.sluice({"average", "first", "run/last", "run/last", "run/last"});
+  EXPECT_EQ(first.out, "first holds the average of 3 checkpoints\n") << first.err;
+  EXPECT_EQ(place.read("first/model.safetensors"), place.read("same/model.safetensors"));
 
   place.train({"training.max_steps=30", "training.seed=2", "output.directory=other"});
   const Outcome mixed = place.sluice({"average", "mixed", "run/last", "other/last"});
@@ -39,6 +43,7 @@ TEST(Average, RefusesInOneSentence) {
   EXPECT_EQ(place.files(), before);
   place.expect_error({"average", "task.toml/out", "run/last", "run/best"}, {"'task.toml"});
   EXPECT_EQ(place.sluice({"average", "out", "run/last"}).code, 2);
+  place.expect_error({"average", "run/last", "-o", "out"}, {"two"});
 }
 
 }  // namespace

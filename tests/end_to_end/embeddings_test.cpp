@@ -55,12 +55,16 @@ TEST(ExportEmbeddings, WritesWhatTheProjectorReads) {
 TEST(ExportEmbeddings, OfOneVocabularyAndOfTiedOnes) {
   const Workplace place;
   place.train_texts({"training.max_steps=2"});
-  const Outcome texts = place.sluice({"export-embeddings", "text/best", "projector"});
+  const Outcome texts = place.sluice({"export-embeddings", "text/best", "-o", "projector"});
   EXPECT_EQ(texts.out.substr(0, texts.out.find(':')), "embedding.weight") << texts.err;
   place.train({"training.max_steps=2", "tokenizer.shared=true", "model.tie_embeddings=all"});
   const Outcome tied = place.sluice({"export-embeddings", "run/best", "tied"});
   EXPECT_EQ(tied.out, "embedding.weight: 12 tokens of 16 numbers\n") << tied.err;
   place.expect_error({"export-embeddings", "nowhere", "projector"}, {"nowhere"});
+  const Outcome none = place.sluice({"export-embeddings", "run/best"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err, "sluice: error: --output is required; see sluice export-embeddings --help\n");
+  EXPECT_EQ(place.sluice({"export-embeddings", "run/best", "a", "-o", "b"}).code, 2);
 }
 
 }  // namespace

@@ -55,6 +55,14 @@ max_epochs = 8
 directory = "run"
 )";
 
+/// What `sluice run --targets` prints behind the name of a metric.
+double measured(const Outcome& outcome, const std::string& metric) {
+  const std::size_t at = outcome.out.find(metric + " ");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(at, std::string::npos) << outcome.out;
+  return at == std::string::npos ? 0 : std::stod(outcome.out.substr(at + metric.size() + 1));
+}
+
 class Run : public ::testing::Test {
  protected:
   static constexpr int kSequences = 40;
@@ -86,8 +94,12 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
   EXPECT_EQ(trained.err.find("accuracy"), std::string::npos) << trained.err;
   const Sequence s = sequence(30, 999);
   place_.write("in.npy", npy_file({30, 2}, s.frames));
-  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "-o", "out.npy"}).code, 0);
   const io::NpyArray out = answers("out.npy");
+  // By its position, as before there was -o, it is the same; both are too many.
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "again.npy"}).code, 0);
+  EXPECT_EQ(place_.read("again.npy"), place_.read("out.npy"));
+  EXPECT_EQ(place_.sluice({"run", "run/best", "in.npy", "a.npy", "-o", "b.npy"}).code, 2);
   EXPECT_EQ(out.shape, (std::vector<std::int64_t>{30, 1}));
   double error = 0, size = 0;
   for (std::size_t i = 0; i < out.floats.size(); ++i) {
@@ -133,6 +145,56 @@ TEST_F(Run, LearnsValuesAndAnswersFiles) {
 
   const Outcome info = place_.sluice({"info", "run/best"});
   EXPECT_NE(info.out.find("input.mean"), std::string::npos) << info.out << info.err;
+}
+
+// The mean that is wanted starts afresh with each episode, which the frames don't show.
+TEST_F(Run, LearnsEpisodesWithinSequences) {
+  std::vector<sluice::testing::ZipMember> targets, resets;
+  for (int i = 0; i < kSequences; ++i) {
+    const Sequence s = sequence(5 + i % 7, static_cast<unsigned>(i));
+    std::vector<float> means;
+    std::vector<std::int32_t> begins(static_cast<std::size_t>(s.time));
+    float mean = 0;
+    for (std::size_t t = 0; t < begins.size(); ++t) {
+      begins[t] = (static_cast<int>(t) + i) % 3 == 0 ? 1 : 0;
+      if (begins[t] != 0) mean = 0;
+      mean = 0.7F * mean + 0.3F * (s.frames[2 * t] - 100) / 10;
+      means.push_back(mean);
+    }
+    const std::string name = "s" + std::to_string(i) + ".npy";
+    targets.push_back({name, npy_file({s.time, 1}, means), false});
+    resets.push_back({name, npy_file({s.time}, begins), true});
+  }
+  place_.write("targets.npz", sluice::testing::zip_file(targets));
+  place_.write("resets.npz", sluice::testing::zip_file(resets));
+  place_.train({"data.resets=resets.npz", "training.max_epochs=20"});
+  const auto loss = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"run", "run/best", "train.npz", "--targets", "targets.npz"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = place_.sluice(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return measured(outcome, "loss");
+  };
+  EXPECT_LT(1.5 * loss({"--resets", "resets.npz"}), loss({}));
+
+  // Files are what the loss was of, whole and in parts.
+  ASSERT_EQ(
+      place_.sluice({"run", "run/best", "train.npz", "-o", "out", "--resets", "resets.npz"}).code,
+      0);
+  ASSERT_EQ(place_
+                .sluice({"run", "run/best", "train.npz", "-o", "parts", "--resets", "resets.npz",
+                         "--part", "2"})
+                .code,
+            0);
+  const io::NpyArray whole = answers("out/s3.npy"), parts = answers("parts/s3.npy");
+  ASSERT_EQ(whole.shape, (std::vector<std::int64_t>{8, 1}));
+  for (std::size_t t = 0; t < 8; ++t) EXPECT_NEAR(parts.floats[t], whole.floats[t], 1e-5);
+  ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "-o", "without"}).code, 0);
+  EXPECT_NE(answers("without/s3.npy").floats, whole.floats);
+
+  place_.expect_error({"run", "run/best", "train.npz", "-o", "o", "--resets", "targets.npz"},
+                      {"'targets.npz' array 's0': it holds floating-point numbers; resets are"});
+  place_.expect_train_error({"data.resets=none.npz", "output.directory=other"}, {"none.npz"});
 }
 
 TEST_F(Run, GoesOnWithASequenceFromAState) {
@@ -237,14 +299,6 @@ TEST_F(Run, LearnsAClassOfASequenceByItsName) {
       {"'few.txt' has 1 line for 40 sequences"});
 }
 
-/// What `sluice run --targets` prints behind the name of a metric.
-double measured(const Outcome& outcome, const std::string& metric) {
-  const std::size_t at = outcome.out.find(metric + " ");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(at, std::string::npos) << outcome.out;
-  return at == std::string::npos ? 0 : std::stod(outcome.out.substr(at + metric.size() + 1));
-}
-
 TEST_F(Run, IsMeasuredOnTargets) {
   place_.train({"training.max_epochs=2"});
   ASSERT_EQ(place_.sluice({"run", "run/best", "train.npz", "out"}).code, 0);
@@ -267,7 +321,7 @@ TEST_F(Run, IsMeasuredOnTargets) {
   const Outcome neither = place_.sluice({"run", "run/best", "train.npz"});
   EXPECT_EQ(neither.code, 2);
   EXPECT_EQ(neither.err,
-            "sluice: error: output, or --targets, is required; see sluice run --help\n");
+            "sluice: error: --output, or --targets, is required; see sluice run --help\n");
 
   // Other widths than the model's, by which quantize is judged, too.
   const auto array = [&](const std::string& name, std::int64_t width) {

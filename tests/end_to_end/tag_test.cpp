@@ -380,7 +380,7 @@ TEST_F(Tag, RefusesBadInput) {
   place_.write("bad.conll", "mr\n");
   place_.expect_error({"tag", "run/best", "bad.conll", "--label-column", "2", "--score"},
                       {"line 1", "no column 2"});
-  place_.expect_error({"tag", "run/best", "test.conll", "--batch", "0"}, {"batch is 0"});
+  place_.expect_error({"tag", "run/best", "test.conll", "--batch=-1"}, {"batch is -1"});
   place_.expect_error({"decode", "run/best"}, {"kind tagger", "sluice tag"});
 }
 

@@ -1,16 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <optional>
 
 #include "sluice/classifier.h"
 #include "sluice/feature_model.h"
 #include "sluice/language_model.h"
 #include "sluice/tagger.h"
-#include "sluice/train.h"
-#include "unit/support/npy_file.h"
-#include "unit/support/on_device.h"
-#include "unit/support/temporary_folder.h"
+#include "unit/api/trained_models.h"
 
 /// States in memory: many sequences on one model, and one sequence on many models.
 namespace sluice {
@@ -18,41 +14,25 @@ namespace {
 
 using testing::error_of;
 
-const std::string kTrain =
-    "[tokenizer]\nkind = \"words\"\n[training]\nmax_steps = 30\n"
-    "learning_rate = 0.05\n[data]\n";
-const std::string kModel = "[model]\nhidden = 6\nlayers = 2\n";
+const std::string kLayers = "layers = 2\n";
 
 /// Models that take parts, trained once on the cpu.
-class PartStates : public ::testing::TestWithParam<const char*> {
+class PartStates : public TrainedModels {
  protected:
   static void SetUpTestSuite() {
-    folder_.emplace();
-    folder_->write("tags.conll", "mr\tO\nann\tB-per\n\nin\tO\nrome\tB-loc\nann\tB-per\n");
-    train("tags", kTrain + "conll = \"" + at("tags.conll") + "\"\n" + kModel +
-                      "kind = \"tagger\"\noutput = \"softmax\"\nbidirectional = false\n");
-    folder_->write("live.csv", "text,label\na b,x\nc,y\nb b c,x\nc a,y\n");
-    train("live", kTrain + "table = \"" + at("live.csv") + "\"\n" + kModel +
-                      "kind = \"classifier\"\npooling = \"last\"\nbidirectional = false\n");
-    folder_->write("lines.txt", "a b c a b c\nb c a b\nc a b c a\n");
-    train("text",
-          kTrain + "text = \"" + at("lines.txt") + "\"\n" + kModel + "kind = \"language_model\"\n");
+    TrainedModels::SetUpTestSuite();
+    train("tags", "conll", "mr\tO\nann\tB-per\n\nin\tO\nrome\tB-loc\nann\tB-per\n",
+          kLayers + "kind = \"tagger\"\noutput = \"softmax\"\nbidirectional = false\n");
+    train("live", "table", "text,label\na b,x\nc,y\nb b c,x\nc a,y\n",
+          kLayers + "kind = \"classifier\"\npooling = \"last\"\nbidirectional = false\n");
+    train("text", "text", "a b c a b c\nb c a b\nc a b c a\n",
+          kLayers + "kind = \"language_model\"\n");
     std::vector<float> frames;
     for (int i = 0; i < 24; ++i) frames.push_back(static_cast<float>(i * 7 % 11) / 5 - 1);
     folder_->write("frames.npy", testing::npy_file({12, 2}, frames));
     train("sensor", "[training]\nmax_steps = 5\n[data]\nfeatures = \"" + at("frames.npy") +
-                        "\"\ntargets = \"" + at("frames.npy") + "\"\n" + kModel +
-                        "kind = \"features\"\nbidirectional = false\n");
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static std::string at(const std::string& name) { return (*folder_ / name).native(); }
-  static void train(const std::string& name, const std::string& config) {
-    folder_->write(name + ".toml", config + "[output]\ndirectory = \"" + at(name) + "\"\n");
-    TrainRequest request;
-    request.config_path = at(name + ".toml");
-    request.quiet = true;
-    sluice::train(request);
+                        "\"\ntargets = \"" + at("frames.npy") + "\"\n[model]\nhidden = 6\n" +
+                        kLayers + "kind = \"features\"\nbidirectional = false\n");
   }
   static Tagger tagger(const std::string& device) {
     return Tagger::load(at("tags/last"), {device});
@@ -63,8 +43,6 @@ class PartStates : public ::testing::TestWithParam<const char*> {
   static LanguageModel language_model(const std::string& device) {
     return LanguageModel::load(at("text/last"), {device});
   }
-
-  static inline std::optional<testing::TemporaryFolder> folder_;
 };
 
 using Words = std::vector<std::string>;

@@ -59,6 +59,19 @@ TEST(FrameCorpus, TargetsMayBeOneASequenceOrValuesOrNone) {
   EXPECT_EQ(values.target_lengths, (Ints{1, 1}));
 }
 
+TEST(FrameCorpus, HasAResetForEachFrameOrNone) {
+  FrameCorpus corpus = corpus_with_labels();
+  EXPECT_TRUE(corpus.assemble(std::vector<std::int64_t>{2, 0}).resets.empty());
+  corpus.resets = {{0, 1}, {}, {1}};
+  EXPECT_EQ(corpus.assemble(std::vector<std::int64_t>{2, 0}).resets, (Ints{1, 0, 0, 1}));
+  EXPECT_EQ(corpus.select(std::vector<std::int64_t>{2, 0}).resets,
+            (std::vector<Ints>{{1}, {0, 1}}));
+  EXPECT_NE(corpus.fingerprint(), corpus_with_labels().fingerprint());
+  FrameCorpus other = corpus;
+  other.resets[0][0] = 1;
+  EXPECT_NE(other.fingerprint(), corpus.fingerprint());
+}
+
 TEST(FrameCorpus, SelectsAndIsToldApartByAnything) {
   const FrameCorpus corpus = corpus_with_labels();
   const FrameCorpus chosen = corpus.select(std::vector<std::int64_t>{2, 0});

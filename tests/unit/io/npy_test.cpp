@@ -57,6 +57,9 @@ TEST_F(NpyTest, ReadsEveryTypeOfNumber) {
   EXPECT_EQ(f8.floats, (std::vector<float>{0.1F, std::numeric_limits<float>::infinity()}));
   const NpyArray i4 = read(npy(dictionary("<i4", "(1, 2)"), bytes_of<std::int32_t>({-7, 1 << 30})));
   EXPECT_TRUE(i4.is_integer);
+  const NpyArray b1 = read(npy(dictionary("|b1", "(3,)"), std::string("\1\0\1", 3)));
+  EXPECT_TRUE(b1.is_integer);
+  EXPECT_EQ(b1.integers, (std::vector<std::int64_t>{1, 0, 1}));
   EXPECT_EQ(i4.integers, (std::vector<std::int64_t>{-7, 1 << 30}));
   const NpyArray i8 = read(npy(dictionary("<i8", "()"), bytes_of<std::int64_t>({1LL << 60}), 3));
   EXPECT_EQ(i8.integers, (std::vector<std::int64_t>{1LL << 60}));

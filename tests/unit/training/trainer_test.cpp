@@ -390,10 +390,12 @@ TEST_P(TrainerTest, RefusesToResumeAnotherRun) {
       << named;
 
   config.threads = 2;
-  ::testing::internal::CaptureStderr();
+  std::vector<std::string> warnings;
+  const WarningHandler handler = [&](std::string_view said) { warnings.emplace_back(said); };
+  context_.set_warnings(&handler);
   Trainer(context_, config, reversal_data(config), Start::kResume);
-  const std::string warning = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(warning.find("saved with 1 thread on"), std::string::npos) << warning;
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("saved with 1 thread on"), std::string::npos) << warnings[0];
 }
 
 TEST_P(TrainerTest, NeedsExamplesForWhatValidationDecides) {

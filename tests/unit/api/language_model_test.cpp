@@ -1,0 +1,132 @@
+#include "sluice/language_model.h"
+
+#include <cmath>
+
+#include "unit/api/trained_models.h"
+
+namespace sluice {
+namespace {
+
+using testing::error_of;
+using Words = std::vector<std::string>;
+
+class LanguageModelTest : public TrainedModels {
+ protected:
+  static void SetUpTestSuite() {
+    TrainedModels::SetUpTestSuite();
+    train("text", "text", "a b c a b c\nb c a b\nc a b c a\n", "kind = \"language_model\"\n");
+    folder_->write("captions.npy", testing::npy_file({3, 2}, std::vector<float>{1, 0, 0, 1, 1, 1}));
+    folder_->write("captions.data", "a b\nb c\nc\n");
+    train("captions",
+          "[tokenizer]\nkind = \"words\"\n[training]\nmax_steps = 10\n[data]\ntext = \"" +
+              at("captions.data") + "\"\nfeatures = \"" + at("captions.npy") +
+              "\"\n[model]\nkind = \"language_model\"\nhidden = 6\n");
+  }
+  LanguageModel load(const std::string& name) {
+    return LanguageModel::load(checkpoint(name), placement());
+  }
+};
+
+Words texts_of(const std::vector<Hypothesis>& found) {
+  Words texts;
+  for (const Hypothesis& one : found) texts.push_back(one.text);
+  return texts;
+}
+
+TEST_P(LanguageModelTest, DrawsTextsThatFollowFromSeedAndNumber) {
+  LanguageModel model = load("text");
+  EXPECT_EQ(model.features(), 0);
+  GenerateOptions options;
+  options.sample.samples = 5;
+  options.max_length = 8;
+  const Words drawn = texts_of(model.generate(options));
+  ASSERT_EQ(drawn.size(), 5U);
+  EXPECT_EQ(texts_of(model.generate(options)), drawn);
+  options.batch = 2;
+  EXPECT_EQ(texts_of(model.generate(options)), drawn);
+  options.sample.seed = 2;
+  EXPECT_NE(texts_of(model.generate(options)), drawn);
+  EXPECT_EQ(model.generate().size(), 1U);
+}
+
+TEST_P(LanguageModelTest, SearchesWithScoresThatScoreAgrees) {
+  LanguageModel model = load("text");
+  GenerateOptions options;
+  options.search = BeamOptions{.beam = 4, .nbest = 3, .length_penalty = 0};
+  options.max_length = 8;
+  options.prefix = "b c";
+  const auto found = model.generate(options);
+  ASSERT_EQ(found.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(found[i].text.starts_with("b c")) << found[i].text;
+    if (i > 0) {
+      EXPECT_GE(found[i - 1].score, found[i].score);
+    }
+    const Scored score = model.score({&found[i].text, 1}).at(0);
+    EXPECT_NEAR(score.log_probability, found[i].score, 1e-3);
+  }
+}
+
+TEST_P(LanguageModelTest, ScoresEachTextByItself) {
+  LanguageModel model = load("text");
+  const Words texts{"a b c", "", "c"};
+  const auto together = model.score(texts);
+  ASSERT_EQ(together.size(), 3U);
+  EXPECT_EQ(together[0].tokens, 4);
+  EXPECT_EQ(together[1].tokens, 1);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_LT(together[i].log_probability, 0);
+    EXPECT_NEAR(model.score({&texts[i], 1}).at(0).log_probability, together[i].log_probability,
+                1e-4);
+  }
+}
+
+TEST_P(LanguageModelTest, BeginsFromVectors) {
+  LanguageModel model = load("captions");
+  EXPECT_EQ(model.features(), 2);
+  GenerateOptions options;
+  options.sample.samples = 2;
+  options.max_length = 4;
+  options.features = read_feature_vectors(at("captions.npy"));
+  EXPECT_EQ(options.features.width, 2);
+  EXPECT_EQ(model.generate(options).size(), 6U);
+  options.features.values.pop_back();
+  const auto refused = [&] {
+    return std::string(error_of([&] { model.generate(options); }).what());
+  };
+  EXPECT_EQ(refused(), "5 numbers make no vectors of 2 features");
+  options.features.values.push_back(NAN);
+  EXPECT_EQ(refused(), "number 5 of the features is nan");
+  options.features = {};
+  EXPECT_NE(refused().find("none are given"), std::string::npos);
+}
+
+TEST_P(LanguageModelTest, RefusesWhatContradictsItself) {
+  LanguageModel model = load("text");
+  GenerateOptions options;
+  options.batch = -1;
+  EXPECT_EQ(error_of([&] { model.generate(options); }).code(), ErrorCode::kInvalidArgument);
+  options = {};
+  options.prefix = "unseen";
+  EXPECT_EQ(error_of([&] { model.generate(options); }).code(), ErrorCode::kInvalidArgument);
+  options = {};
+  options.min_length = 9;
+  options.max_length = 8;
+  EXPECT_EQ(error_of([&] { model.generate(options); }).code(), ErrorCode::kInvalidArgument);
+  const Words broken{"a", "\xff"};
+  EXPECT_EQ(error_of([&] { model.score(broken); }).code(), ErrorCode::kFormat);
+}
+
+TEST_P(LanguageModelTest, WarnsWhoItWasTold) {
+  LanguageModel model = load("text");
+  const Words texts{"a unseen"};
+  model.score(texts);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_NE(warnings_[0].find("in the text is not in the model's vocabulary"), std::string::npos)
+      << warnings_[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LanguageModelTest, testing::devices(), testing::device_name);
+
+}  // namespace
+}  // namespace sluice
