@@ -121,6 +121,7 @@ void add_bench(CLI::App& program) {
   add_bench_sweep(*command);
   add_bench_train(*command);
   add_bench_beam(*command);
+  add_bench_calls(*command);
   add_bench_gemm(*command);
   add_bench_turns(*command);
   add_bench_report(*command);

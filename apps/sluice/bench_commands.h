@@ -10,6 +10,7 @@ inline constexpr const char* kProfiledTurns =
 
 /// Each adds one command to `sluice bench`.
 void add_bench_beam(CLI::App& bench);
+void add_bench_calls(CLI::App& bench);
 void add_bench_gemm(CLI::App& bench);
 void add_bench_ladder(CLI::App& bench);
 void add_bench_report(CLI::App& bench);

@@ -78,6 +78,9 @@ class FeatureModel {
   void set_state(std::string_view bytes);
 
   ModelInfo info() const;
+  /// What is kept from call to call, and to let go of it.
+  PlanCacheUse plan_cache() const;
+  void clear_plan_cache();
 
  private:
   struct State;

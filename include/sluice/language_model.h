@@ -88,6 +88,9 @@ class LanguageModel {
   std::int64_t features() const;
 
   ModelInfo info() const;
+  /// What is kept from call to call, and to let go of it.
+  PlanCacheUse plan_cache() const;
+  void clear_plan_cache();
 
  private:
   struct State;

@@ -18,6 +18,19 @@ struct Placement {
   /// GPU.
   std::string precision = "auto";
   WarningHandler warnings{};  ///< of all calls of the model
+  /// A model keeps plans, packed weights, working memory and captured steps from call to call, so
+  /// that the next call of like extent finds them ready. After a call they take at most so many
+  /// bytes of the device's memory; those that were not used for longest go first. 0: nothing is
+  /// kept. -1: 1 GiB, or twice the parameters where that is more.
+  std::int64_t plan_cache_bytes = -1;
+};
+
+/// What a model keeps now (Placement::plan_cache_bytes), and how often it had to make it.
+struct PlanCacheUse {
+  std::int64_t plans = 0;
+  std::int64_t bytes = 0;           ///< of the device's memory
+  std::int64_t plans_made = 0;      ///< since the model was loaded
+  std::int64_t weights_packed = 0;  ///< how often the weights of a layer were packed
 };
 
 /// What a checkpoint holds, for people.

@@ -75,6 +75,9 @@ class Tagger {
   /// The labels it gives.
   const std::vector<std::string>& labels() const;
   ModelInfo info() const;
+  /// What is kept from call to call, and to let go of it.
+  PlanCacheUse plan_cache() const;
+  void clear_plan_cache();
 
  private:
   struct State;

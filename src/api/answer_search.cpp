@@ -74,14 +74,35 @@ Hypothesis hypothesis_of(const data::Tokenizer& tokenizer, const decoding::Hypot
   return hypothesis;
 }
 
-AnswerSearch::AnswerSearch(const runtime::Context& context, models::StepModel& model,
-                           const AnswerOptions& options, const decoding::SearchCapacity& capacity)
+std::string key_of(const AnswerOptions& options) {
+  const auto lengths = [](const decoding::LengthLimits& limits) {
+    return fmt::format("{} {} {} {}", limits.min_length, limits.max_length,
+                       limits.max_length_factor, limits.max_length_offset);
+  };
+  if (const auto* o = std::get_if<SamplingOptions>(&options)) {
+    return fmt::format("samples {} {} {} {} {} {} {} {} {}", o->samples, o->temperature, o->top_k,
+                       o->top_p, o->force_end, o->allow_unknown, o->attention, o->poll_every,
+                       lengths(*o));
+  }
+  const auto& o = std::get<SearchOptions>(options);
+  return fmt::format("beam {} {} {} {} {} {} {} {}", o.beam, o.nbest, o.length_penalty,
+                     static_cast<int>(o.stop), o.allow_unknown, o.attention, o.poll_every,
+                     lengths(o));
+}
+
+AnswerSearch::AnswerSearch(models::StepModel& model, const AnswerOptions& options,
+                           const decoding::SearchCapacity& capacity, runtime::ArenaPlanner& planner,
+                           const runtime::Arena& arena)
     : search_([&]() -> decltype(search_) {
         if (const auto* sampling = std::get_if<SamplingOptions>(&options)) {
-          return Sampling(context, model, *sampling, capacity);
+          return Sampling(model, *sampling, capacity, planner, arena);
         }
-        return BeamSearch(context, model, std::get<SearchOptions>(options), capacity);
+        return BeamSearch(model, std::get<SearchOptions>(options), capacity, planner, arena);
       }()) {}
+
+void AnswerSearch::set_seed(const AnswerOptions& options) {
+  if (const auto* o = std::get_if<SamplingOptions>(&options)) sampling().set_seed(o->seed);
+}
 
 std::size_t AnswerSearch::bytes(std::int64_t vocabulary, const AnswerOptions& options,
                                 const decoding::SearchCapacity& capacity) {

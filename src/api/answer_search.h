@@ -23,22 +23,31 @@ std::string describe(const AnswerOptions& options);
 /// With its tokens as text.
 Hypothesis hypothesis_of(const data::Tokenizer& tokenizer, const decoding::Hypothesis& found);
 
+/// All that a search is planned for, as part of a key of runtime::PlanStore: not the seed.
+std::string key_of(const AnswerOptions& options);
+
 /// Beam search or sampling.
 class AnswerSearch {
  public:
-  /// The model must outlive the search and have room for inputs x rows_of_input rows.
-  AnswerSearch(const runtime::Context& context, models::StepModel& model,
-               const AnswerOptions& options, const decoding::SearchCapacity& capacity);
+  /// The model must outlive the search and have room for inputs x rows_of_input rows. The memory
+  /// that `planner` books must lie in `arena` whenever it runs.
+  AnswerSearch(models::StepModel& model, const AnswerOptions& options,
+               const decoding::SearchCapacity& capacity, runtime::ArenaPlanner& planner,
+               const runtime::Arena& arena);
   /// Bytes that it takes of the device.
   static std::size_t bytes(std::int64_t vocabulary, const AnswerOptions& options,
                            const decoding::SearchCapacity& capacity);
 
+  /// Of samples from now on.
+  void set_seed(const AnswerOptions& options);
   /// For inputs that the model has encoded; `ids` key the samples' random numbers. Waits for the
   /// answers.
   std::vector<std::vector<decoding::Hypothesis>> run(const runtime::Context& context,
                                                      std::span<const std::int32_t> source_lengths,
                                                      std::span<const std::int32_t> ids,
                                                      decoding::Prefixes prefixes);
+  /// If it draws samples.
+  decoding::Sampling& sampling() { return std::get<decoding::Sampling>(search_); }
 
  private:
   std::variant<decoding::BeamSearch, decoding::Sampling> search_;

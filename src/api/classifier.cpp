@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "api/text_segmentation.h"
 #include "api/tokenize.h"
 #include "base/check.h"
-#include "data/batches.h"
 #include "data/labelled_corpus.h"
-#include "model_files/batch_upload.h"
-#include "model_files/plan_cache.h"
 #include "models/classifier.h"
 #include "models/stack_training.h"
 #include "runtime/threads.h"
@@ -30,8 +28,8 @@ Classified classified(std::span<const float> answer) {
   return result;
 }
 
-// Tokens of one batch, padding counted.
-constexpr std::int64_t kTokens = 8192;
+// Of one batch, padding counted.
+constexpr std::int64_t kTokens = 8192, kRows = 256;
 
 }  // namespace
 
@@ -42,7 +40,8 @@ struct Classifier::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
-        stream(context, model(), model().stack().architecture(), "a text",
+        kept(placement, *loaded.model),
+        stream(context, model(), model().stack().architecture(), kept.store.weights(), "a text",
                model().config().refuse_parts()),
         segmentation(path_in, training::run_config(loaded), choice) {
     segmentation.require_source();
@@ -59,6 +58,7 @@ struct Classifier::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
+  api::KeptPlans kept;
   api::PartStream stream;
   std::vector<float> so_far;  ///< log-probabilities after all parts; empty: no token yet
   api::TextSegmentation segmentation;
@@ -96,23 +96,20 @@ std::vector<Classified> Classifier::classify(std::span<const std::string> texts)
   }
   api::warn_of_unknown(state_->context.warnings(), corpus.source,
                        *state_->loaded.tokenizers.source);
-  const auto lengths = corpus.lengths();
-  const auto options =
-      data::with_room_for(lengths, {.max_tokens = kTokens, .max_rows = 256, .pool = 1});
-  model_files::PlanCache plans(*state_->loaded.model);
-  model_files::BatchUpload uploads;
+  model_files::PlanCache& plans = state_->kept.batches;
   const std::size_t classes = labels().size();
-  for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
-    const models::Batch batch = uploads.upload(state_->context, corpus.assemble(rows));
-    auto& plan =
-        dynamic_cast<models::StackTraining&>(plans.plan(state_->context, batch.extent, false));
-    plan.evaluate(state_->context, plans.arena(), batch, {});
-    const auto answers = state_->context.download<float>(plan.answers(plans.arena()));
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      results[static_cast<std::size_t>(rows[r])] =
-          classified(std::span(answers).subspan(r * classes, classes));
-    }
-  }
+  state_->kept.each_batch(
+      state_->context, corpus, kTokens, kRows,
+      [&](const data::Batch& host, const models::Batch& batch) {
+        auto& plan =
+            dynamic_cast<models::StackTraining&>(plans.plan(state_->context, batch.extent, false));
+        plan.evaluate(state_->context, plans.arena(), batch, {});
+        const auto answers = state_->context.download<float>(plan.answers(plans.arena()));
+        for (std::size_t r = 0; r < host.global_row.size(); ++r) {
+          results[static_cast<std::size_t>(host.global_row[r])] =
+              classified(std::span(answers).subspan(r * classes, classes));
+        }
+      });
   return results;
 }
 
@@ -151,5 +148,9 @@ void Classifier::set_state(std::string_view bytes) {
 ModelInfo Classifier::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }
+
+PlanCacheUse Classifier::plan_cache() const { return state_->kept.use(); }
+
+void Classifier::clear_plan_cache() { state_->kept.store.clear(); }
 
 }  // namespace sluice

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "base/check.h"
 #include "base/counted.h"
-#include "data/batches.h"
 #include "data/frame_corpus.h"
-#include "model_files/batch_upload.h"
-#include "model_files/plan_cache.h"
 #include "models/features.h"
 #include "models/stack_training.h"
 #include "runtime/threads.h"
@@ -20,8 +18,8 @@
 namespace sluice {
 namespace {
 
-// Frames of one batch, padding counted.
-constexpr std::int64_t kFrames = 32768;
+// Of one batch, padding counted.
+constexpr std::int64_t kFrames = 32768, kRows = 256;
 
 }  // namespace
 
@@ -33,7 +31,8 @@ struct FeatureModel::State {
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
         model(features_of(path_in, loaded)),
-        stream(context, model, model.stack().architecture(), "a sequence",
+        kept(placement, *loaded.model),
+        stream(context, model, model.stack().architecture(), kept.store.weights(), "a sequence",
                config().refuse_parts()) {
     runtime::use_threads(context, 0);
   }
@@ -74,6 +73,7 @@ struct FeatureModel::State {
   runtime::Context context;
   model_files::LoadedModel loaded;
   const models::Features& model;
+  api::KeptPlans kept;
   api::PartStream stream;
 };
 
@@ -118,29 +118,26 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
                                 sequence.values.end());
     corpus.frames.first_frame.push_back(corpus.frames.first_frame.back() + sequence.time());
   }
-  const auto lengths = corpus.lengths();
-  const auto options =
-      data::with_room_for(lengths, {.max_tokens = kFrames, .max_rows = 256, .pool = 1});
-  model_files::PlanCache plans(*state_->loaded.model);
-  model_files::BatchUpload uploads;
+  model_files::PlanCache& plans = state_->kept.batches;
   const auto width = static_cast<std::size_t>(outputs());
-  for (const data::BatchRows& rows : data::sorted_batches(lengths, options)) {
-    const models::Batch batch = uploads.upload(state_->context, corpus.assemble(rows));
-    auto& plan =
-        dynamic_cast<models::StackTraining&>(plans.plan(state_->context, batch.extent, false));
-    plan.evaluate(state_->context, plans.arena(), batch, {});
-    auto answers = state_->context.download<float>(plan.answers(plans.arena()));
-    state_->finish(answers);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const auto row = static_cast<std::size_t>(rows[r]);
-      const auto steps =
-          answers_each_frame() ? static_cast<std::size_t>(lengths[row].source) : std::size_t{1};
-      for (std::size_t t = 0; t < steps; ++t) {
-        const auto* from = answers.data() + (t * rows.size() + r) * width;
-        results[row].values.insert(results[row].values.end(), from, from + width);
-      }
-    }
-  }
+  state_->kept.each_batch(
+      state_->context, corpus, kFrames, kRows,
+      [&](const data::Batch& host, const models::Batch& batch) {
+        auto& plan =
+            dynamic_cast<models::StackTraining&>(plans.plan(state_->context, batch.extent, false));
+        plan.evaluate(state_->context, plans.arena(), batch, {});
+        auto answers = state_->context.download<float>(plan.answers(plans.arena()));
+        state_->finish(answers);
+        const std::size_t rows = host.global_row.size();
+        for (std::size_t r = 0; r < rows; ++r) {
+          std::vector<float>& values = results[static_cast<std::size_t>(host.global_row[r])].values;
+          const std::int32_t steps = answers_each_frame() ? host.source_lengths[r] : 1;
+          for (std::size_t t = 0; t < static_cast<std::size_t>(steps); ++t) {
+            const auto* from = answers.data() + (t * rows + r) * width;
+            values.insert(values.end(), from, from + width);
+          }
+        }
+      });
   return results;
 }
 
@@ -204,5 +201,9 @@ void FeatureModel::set_state(std::string_view bytes) { state_->stream.set_bytes(
 ModelInfo FeatureModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }
+
+PlanCacheUse FeatureModel::plan_cache() const { return state_->kept.use(); }
+
+void FeatureModel::clear_plan_cache() { state_->kept.store.clear(); }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "sluice/language_model.h"
 
 #include "api/answer_search.h"
+#include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/scoring.h"
 #include "api/text_generation.h"
@@ -22,6 +23,7 @@ struct LanguageModel::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
+        kept(placement, *loaded.model),
         segmentation(path_in, training::run_config(loaded), choice) {
     api::require_kind(path, loaded, models::LanguageModelConfig::kKind);
     runtime::use_threads(context, 0);
@@ -42,6 +44,7 @@ struct LanguageModel::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
+  api::KeptPlans kept;
   api::TextSegmentation segmentation;
   std::string saved_with;
 };
@@ -55,7 +58,8 @@ std::vector<Hypothesis> LanguageModel::State::generate(const GenerateOptions& op
     prefix = api::tokenize_prefix(segmented.front(), fmt::format("the prefix '{}'", options.prefix),
                                   tokenizer, options.max_length);
   }
-  api::TextGeneration generation(context, model(), options, std::move(states), std::move(prefix));
+  api::TextGeneration generation(context, model(), kept, options, std::move(states),
+                                 std::move(prefix));
   std::vector<Hypothesis> texts;
   for (const decoding::Hypothesis& found : generation.run()) {
     texts.push_back(api::hypothesis_of(tokenizer, found));
@@ -81,7 +85,7 @@ std::vector<Scored> LanguageModel::score(std::span<const std::string> texts,
       {features.width, features.values});
   api::warn_of_unknown(state_->context.warnings(), corpus.texts, *state_->loaded.tokenizers.target,
                        "text");
-  return api::score(state_->context, *state_->loaded.model, corpus);
+  return api::score(state_->context, state_->kept, corpus);
 }
 
 std::int64_t LanguageModel::features() const { return state_->model().config().features; }
@@ -94,6 +98,10 @@ FeatureVectors read_feature_vectors(const std::string& path) {
 ModelInfo LanguageModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }
+
+PlanCacheUse LanguageModel::plan_cache() const { return state_->kept.use(); }
+
+void LanguageModel::clear_plan_cache() { state_->kept.store.clear(); }
 
 std::vector<Hypothesis> LanguageModel::generate(const GenerateOptions& options) {
   api::TextStates states;

@@ -26,9 +26,10 @@ void PartStream::require_parts() const {
 models::SequenceStream& PartStream::stream_of(std::int64_t time) {
   time = std::clamp<std::int64_t>(time, 1, kLongestPiece);
   if (stream_ && stream_->capacity() >= time) return *stream_;
-  // A new stream packs the weights again: powers of two, lest each longer part ask for one.
+  // Powers of two, lest each longer part ask for a new stream.
   models::SequenceStream longer(context_, model_, stack_,
-                                static_cast<std::int64_t>(std::bit_ceil(std::uint64_t(time))));
+                                static_cast<std::int64_t>(std::bit_ceil(std::uint64_t(time))),
+                                weights_);
   if (stream_) {
     const auto from = stream_->state(), to = longer.state();
     for (std::size_t i = 0; i < from.size(); ++i) context_.copy(to[i].value, from[i].value);

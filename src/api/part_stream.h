@@ -17,13 +17,16 @@ namespace sluice::api {
 /// source; its state can be saved and gone on with elsewhere. Takes memory with the first part.
 class PartStream {
  public:
-  /// `stack` is the architecture of the model's; all must outlive this. `whole` is what comes in
-  /// parts ("a sentence"), and `refusal` why this model's can't, or nothing.
+  /// `stack` is the architecture of the model's, `weights` are its packed ones; all must outlive
+  /// this. `whole` is what comes in parts ("a sentence"), and `refusal` why this model's can't, or
+  /// nothing.
   PartStream(const runtime::Context& context, const models::Model& model,
-             const kernels::recurrent::Descriptor& stack, std::string whole, std::string refusal)
+             const kernels::recurrent::Descriptor& stack, runtime::PackedWeights& weights,
+             std::string whole, std::string refusal)
       : context_(context),
         model_(model),
         stack_(stack),
+        weights_(weights),
         whole_(std::move(whole)),
         refusal_(std::move(refusal)) {}
 
@@ -68,6 +71,7 @@ class PartStream {
   const runtime::Context& context_;
   const models::Model& model_;
   const kernels::recurrent::Descriptor& stack_;
+  runtime::PackedWeights& weights_;
   std::string whole_, refusal_, identity_;
   std::optional<models::SequenceStream> stream_;
   runtime::Buffer piece_;  ///< the source at work

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/batch_size.h"
 #include "base/counted.h"
 #include "base/largest.h"
@@ -12,52 +14,82 @@
 namespace sluice::api {
 namespace {
 
+using runtime::DType;
 using runtime::Tensor;
 
 // Tokens of one batch of sources, padding counted.
 constexpr std::int64_t kBatchTokens = 8192;
 constexpr std::int64_t kUsualBatch = 32;
 
-// Device copies of int32 arrays of a batch; kept until the batch is done.
-class Uploads {
- public:
-  explicit Uploads(const runtime::Context& context) : context_(context) {}
-
-  Tensor put(const std::vector<std::int32_t>& values, const base::Shape& shape) {
-    buffers_.emplace_back(context_.device(), values.size() * sizeof(std::int32_t));
-    const Tensor tensor = buffers_.back().tensor(base::DType::kInt32, shape);
-    const runtime::Span span(context_, "data", "upload");
-    context_.upload<std::int32_t>(tensor, values);
-    return tensor;
-  }
-
- private:
-  const runtime::Context& context_;
-  std::vector<runtime::Buffer> buffers_;
-};
+// Shorter sources share a plan.
+constexpr std::int64_t kShort = 8;
 
 }  // namespace
 
+/// Decodes and searches at one capacity; kept from call to call.
+struct SequenceDecoder::Plan {
+  Plan(const runtime::Context& context, const models::Seq2Seq& model, const AnswerOptions& answers,
+       const decoding::SearchCapacity& capacity_in, runtime::ArenaPlanner& planner,
+       const runtime::Arena& arena_in)
+      : capacity(capacity_in),
+        arena(arena_in),
+        decoder(context, model, decoder_capacity(answers, capacity), planner, arena_in),
+        search(decoder, answers, capacity, planner, arena_in),
+        source(planner.saved(DType::kInt32, {capacity.source_time, capacity.inputs})),
+        lengths(planner.saved(DType::kInt32, {capacity.inputs})) {}
+
+  static models::Seq2SeqDecoding::Capacity decoder_capacity(
+      const AnswerOptions& answers, const decoding::SearchCapacity& capacity) {
+    return {capacity.inputs, capacity.source_time, capacity.inputs * rows_of_input(answers)};
+  }
+  void encode(const runtime::Context& context, data::SourceBatch batch);
+
+  decoding::SearchCapacity capacity;
+  const runtime::Arena& arena;
+  models::Seq2SeqDecoding decoder;
+  AnswerSearch search;
+  runtime::Slot source, lengths;
+};
+
+void SequenceDecoder::Plan::encode(const runtime::Context& context, data::SourceBatch batch) {
+  // Steps that are captured serve later sources if these have the same extent.
+  if (context.stream().can_capture()) {
+    batch.source_time = capacity.source_time;
+    batch.source.resize(static_cast<std::size_t>(batch.source_time * batch.rows), data::kPadId);
+  }
+  const Tensor tokens = arena.tensor(source, DType::kInt32, {batch.source_time, batch.rows});
+  const Tensor token_counts = arena.tensor(lengths, DType::kInt32, {batch.rows});
+  {
+    const runtime::Span span(context, "data", "upload");
+    context.upload<std::int32_t>(tokens, batch.source);
+    context.upload<std::int32_t>(token_counts, batch.source_lengths);
+  }
+  decoder.encode(context, tokens, token_counts);
+}
+
 SequenceDecoder::SequenceDecoder(const runtime::Context& context,
-                                 const model_files::LoadedModel& loaded,
+                                 const model_files::LoadedModel& loaded, KeptPlans& kept,
                                  const DecodeOptions& options)
     : context_(context),
       loaded_(loaded),
       model_(dynamic_cast<const models::Seq2Seq&>(*loaded.model)),
+      kept_(kept),
       options_(options),
       batch_(batch_size(options.batch, kUsualBatch)),
       answers_(answer_options(options)) {}
 
 std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs) {
   Work work = work_of(inputs);
-  for (const auto& bucket : data::length_buckets(work.lengths, batch_, kBatchTokens)) {
-    try {
-      decode(bucket, work);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kOutOfMemory) throw;
-      refuse(bucket, work, error);
+  kept_.call([&] {
+    for (const auto& bucket : data::length_buckets(work.lengths, batch_, kBatchTokens)) {
+      try {
+        kept_.store.with_room([&] { decode(bucket, work); });
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+        refuse(bucket, work, error);
+      }
     }
-  }
+  });
   return std::move(work.results);
 }
 
@@ -86,47 +118,57 @@ SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inpu
 
 decoding::SearchCapacity SequenceDecoder::capacity_for(std::int64_t rows,
                                                        const data::LengthBucket& bucket,
-                                                       const Work& work) const {
-  return {.inputs = rows,
-          .source_time = bucket.source_time,
-          .prefix_time = decoding::longest(work.prefixes)};
+                                                       const Work& work) {
+  return {.inputs = runtime::round_to_few(rows),
+          .source_time = runtime::round_to_few(std::max(bucket.source_time, kShort)),
+          .prefix_time = runtime::round_to_few(decoding::longest(work.prefixes))};
+}
+
+SequenceDecoder::Plan& SequenceDecoder::plan_for(const decoding::SearchCapacity& capacity) {
+  const std::string key = fmt::format("decode {} {} {} {}", capacity.inputs, capacity.source_time,
+                                      capacity.prefix_time, key_of(answers_));
+  Plan& plan = kept_.store.plan<Plan>(context_, key, [&](runtime::ArenaPlanner& planner) {
+    return std::make_unique<Plan>(context_, model_, answers_, capacity, planner,
+                                  kept_.store.arena());
+  });
+  plan.decoder.pack(context_);
+  plan.search.set_seed(answers_);
+  return plan;
 }
 
 void SequenceDecoder::decode(const data::LengthBucket& bucket, Work& work) {
-  models::Seq2SeqDecoding decoder(
-      context_, model_, {bucket.rows, bucket.source_time, bucket.rows * rows_of_input(answers_)});
-  AnswerSearch search(context_, decoder, answers_, capacity_for(bucket.rows, bucket, work));
-  const auto decode_batch = [&](const data::BatchRows& rows) {
-    const data::SourceBatch batch = data::assemble_sources(work.sources, rows);
-    Uploads uploads(context_);
-    decoder.encode(context_, uploads.put(batch.source, {batch.source_time, batch.rows}),
-                   uploads.put(batch.source_lengths, {batch.rows}));
-    std::vector<std::int32_t> ids;
-    TokenIds prefixes;
-    for (const auto row : rows) {
-      const auto at = static_cast<std::size_t>(row);
-      ids.push_back(static_cast<std::int32_t>(work.place[at]));
-      if (!work.prefixes.empty()) prefixes.push_back(work.prefixes[at]);
-    }
-    const auto found = search.run(context_, batch.source_lengths, ids, prefixes);
-    const runtime::Span span(context_, "text", "of answers");
-    const data::Tokenizer& tokenizer = *loaded_.tokenizers.target;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      Decoded& result = work.results[work.place[static_cast<std::size_t>(rows[r])]];
-      for (const auto& one : found[r]) result.hypotheses.push_back(hypothesis_of(tokenizer, one));
-    }
-  };
+  Plan& plan = plan_for(capacity_for(bucket.rows, bucket, work));
   for (const data::BatchRows& rows : bucket.batches) {
-    runtime::run_step(context_, "batch", ++batches_, [&] { decode_batch(rows); });
+    runtime::run_step(context_, "batch", ++batches_, [&] { decode(rows, plan, work); });
+  }
+}
+
+void SequenceDecoder::decode(const data::BatchRows& rows, Plan& plan, Work& work) {
+  const data::SourceBatch batch = data::assemble_sources(work.sources, rows);
+  plan.encode(context_, batch);
+  std::vector<std::int32_t> ids;
+  TokenIds prefixes;
+  for (const auto row : rows) {
+    const auto at = static_cast<std::size_t>(row);
+    ids.push_back(static_cast<std::int32_t>(work.place[at]));
+    if (!work.prefixes.empty()) prefixes.push_back(work.prefixes[at]);
+  }
+  const auto found = plan.search.run(context_, batch.source_lengths, ids, prefixes);
+  const runtime::Span span(context_, "text", "of answers");
+  const data::Tokenizer& tokenizer = *loaded_.tokenizers.target;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    Decoded& result = work.results[work.place[static_cast<std::size_t>(rows[r])]];
+    result.hypotheses.clear();  // of a run that found no memory
+    for (const auto& one : found[r]) result.hypotheses.push_back(hypothesis_of(tokenizer, one));
   }
 }
 
 std::size_t SequenceDecoder::bytes(std::int64_t rows, const data::LengthBucket& bucket,
                                    const Work& work) const {
-  return models::Seq2SeqDecoding::bytes(
-             context_, model_, {rows, bucket.source_time, rows * rows_of_input(answers_)}) +
-         AnswerSearch::bytes(model_.config().target_vocabulary, answers_,
-                             capacity_for(rows, bucket, work));
+  const decoding::SearchCapacity capacity = capacity_for(rows, bucket, work);
+  return models::Seq2SeqDecoding::bytes(context_, model_,
+                                        Plan::decoder_capacity(answers_, capacity)) +
+         AnswerSearch::bytes(model_.config().target_vocabulary, answers_, capacity);
 }
 
 void SequenceDecoder::refuse(const data::LengthBucket& bucket, const Work& work,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/answer_search.h"
+#include "api/kept_plans.h"
 #include "api/tokenize.h"
 #include "data/length_buckets.h"
 #include "model_files/loaded_model.h"
@@ -13,7 +14,7 @@ class SequenceDecoder {
  public:
   /// All must outlive it.
   SequenceDecoder(const runtime::Context& context, const model_files::LoadedModel& loaded,
-                  const DecodeOptions& options);
+                  KeptPlans& kept, const DecodeOptions& options);
 
   std::vector<Decoded> decode(std::span<const std::string> inputs);
 
@@ -26,10 +27,15 @@ class SequenceDecoder {
     std::vector<Decoded> results;
   };
 
+  struct Plan;
+
   Work work_of(std::span<const std::string> inputs) const;
   void decode(const data::LengthBucket& bucket, Work& work);
-  decoding::SearchCapacity capacity_for(std::int64_t rows, const data::LengthBucket& bucket,
-                                        const Work& work) const;
+  void decode(const data::BatchRows& rows, Plan& plan, Work& work);
+  Plan& plan_for(const decoding::SearchCapacity& capacity);
+  /// What is planned to decode so many rows of a bucket at once.
+  static decoding::SearchCapacity capacity_for(std::int64_t rows, const data::LengthBucket& bucket,
+                                               const Work& work);
   /// Bytes of the device that decoding takes with this many rows of a bucket at once.
   std::size_t bytes(std::int64_t rows, const data::LengthBucket& bucket, const Work& work) const;
   /// Says why a bucket doesn't fit and, if that is known, how many of its rows would.
@@ -39,6 +45,7 @@ class SequenceDecoder {
   const runtime::Context& context_;
   const model_files::LoadedModel& loaded_;
   const models::Seq2Seq& model_;
+  KeptPlans& kept_;
   const DecodeOptions& options_;
   std::int64_t batch_;
   AnswerOptions answers_;

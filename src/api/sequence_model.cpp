@@ -1,5 +1,6 @@
 #include "sluice/sequence_model.h"
 
+#include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/scoring.h"
 #include "api/sequence_decoder.h"
@@ -28,6 +29,7 @@ struct SequenceModel::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
+        kept(placement, *loaded.model),
         segmentation(path_in, training::run_config(loaded), choice) {
     api::require_kind(path, loaded, models::Seq2SeqConfig::kKind);
     segmentation.require_source();
@@ -39,6 +41,7 @@ struct SequenceModel::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
+  api::KeptPlans kept;
   api::TextSegmentation segmentation;
 };
 
@@ -57,7 +60,7 @@ std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
   State& state = *state_;
   DecodeOptions own = options;
   if (!own.prefixes.empty()) own.prefixes = state.segmentation.target(own.prefixes);
-  api::SequenceDecoder decoder(state.context, state.loaded, own);
+  api::SequenceDecoder decoder(state.context, state.loaded, state.kept, own);
   profiling::Session profile(options.profile, profiling::print);
   profile.attach(state.context, kProfiledBatches);
   std::vector<Decoded> results = decoder.decode(state.segmentation.source(inputs));
@@ -80,12 +83,16 @@ std::vector<Scored> SequenceModel::score(
                        "source");
   api::warn_of_unknown(state_->context.warnings(), corpus.target, *loaded.tokenizers.target,
                        "target");
-  return api::score(state_->context, *loaded.model, corpus);
+  return api::score(state_->context, state_->kept, corpus);
 }
 
 ModelInfo SequenceModel::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }
+
+PlanCacheUse SequenceModel::plan_cache() const { return state_->kept.use(); }
+
+void SequenceModel::clear_plan_cache() { state_->kept.store.clear(); }
 
 std::string attention_svg(const Decoded& decoded, std::size_t hypothesis) {
   SLUICE_CHECK(hypothesis < decoded.hypotheses.size(), "there is no hypothesis {}; there are {}",

@@ -5,14 +5,12 @@
 #include <algorithm>
 
 #include "api/batch_size.h"
+#include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "api/tokenize.h"
-#include "data/batches.h"
 #include "data/tagged_examples.h"
 #include "data/utf8.h"
-#include "model_files/batch_upload.h"
-#include "model_files/plan_cache.h"
 #include "models/tagger_training.h"
 #include "profiling/session.h"
 #include "runtime/span.h"
@@ -56,7 +54,8 @@ struct Tagger::State {
         device(runtime::open_device(placement.device)),
         context(api::context_on(*device, placement, path_in)),
         loaded(model_files::load_model(context, path_in)),
-        stream(context, model(), model().stack().architecture(), "a sentence",
+        kept(placement, *loaded.model),
+        stream(context, model(), model().stack().architecture(), kept.store.weights(), "a sentence",
                model().config().refuse_parts()) {
     runtime::use_threads(context, 0);
   }
@@ -75,6 +74,7 @@ struct Tagger::State {
   std::unique_ptr<runtime::Device> device;
   runtime::Context context;
   model_files::LoadedModel loaded;
+  api::KeptPlans kept;
   api::PartStream stream;
 };
 
@@ -120,24 +120,16 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
   api::warn_of_unknown(state.context.warnings(), ids, *state.loaded.tokenizers.source);
 
   const data::TaggedExamples examples(std::move(ids));
-  model_files::PlanCache plans(*state.loaded.model);
-  model_files::BatchUpload uploads;
-  const auto tag_batch = [&](const data::BatchRows& rows) {
-    const data::Batch host = examples.assemble(rows);
-    const models::Batch batch = uploads.upload(state.context, host);
-    auto& plan =
-        dynamic_cast<models::TaggerTraining&>(plans.plan(state.context, batch.extent, false));
-    plan.evaluate(state.context, plans.arena(), batch, {});
-    const auto found = state.context.download<std::int32_t>(plan.labels(plans.arena()));
-    state.read_labels(found, host, place, results);
-  };
-  const auto lengths = examples.lengths();
-  const auto batches =
-      data::with_room_for(lengths, {.max_tokens = kBatchTokens, .max_rows = most_rows, .pool = 1});
-  std::int64_t count = 0;
-  for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
-    runtime::run_step(state.context, "batch", ++count, [&] { tag_batch(rows); });
-  }
+  model_files::PlanCache& plans = state.kept.batches;
+  state.kept.each_batch(
+      state.context, examples, kBatchTokens, most_rows,
+      [&](const data::Batch& host, const models::Batch& batch) {
+        auto& plan =
+            dynamic_cast<models::TaggerTraining&>(plans.plan(state.context, batch.extent, false));
+        plan.evaluate(state.context, plans.arena(), batch, {});
+        const auto found = state.context.download<std::int32_t>(plan.labels(plans.arena()));
+        state.read_labels(found, host, place, results);
+      });
   profile.finish();
   return results;
 }
@@ -176,5 +168,9 @@ const std::vector<std::string>& Tagger::labels() const {
 ModelInfo Tagger::info() const {
   return api::model_info(state_->context, state_->path, state_->loaded);
 }
+
+PlanCacheUse Tagger::plan_cache() const { return state_->kept.use(); }
+
+void Tagger::clear_plan_cache() { state_->kept.store.clear(); }
 
 }  // namespace sluice

@@ -9,12 +9,10 @@
 
 #include "api/batch_size.h"
 #include "base/check.h"
-#include "runtime/buffer.h"
 
 namespace sluice::api {
 namespace {
 
-using decoding::BeamSearch;
 using decoding::Hypothesis;
 using decoding::Sampling;
 using models::LanguageModelDecoding;
@@ -70,11 +68,30 @@ void require_features(const models::LanguageModelConfig& config, const FeatureVe
                wrong - features.values.begin(), *wrong);
 }
 
+/// Follows texts of as many inputs as its capacity says; kept from call to call.
+struct TextGeneration::Plan {
+  Plan(const runtime::Context& context, const models::LanguageModel& model,
+       const AnswerOptions& options, const decoding::SearchCapacity& capacity,
+       runtime::ArenaPlanner& planner, const runtime::Arena& arena_in)
+      : arena(arena_in),
+        decoding(context, model, {capacity.inputs, capacity.inputs * rows_of_input(options), 0},
+                 planner, arena_in),
+        search(decoding, options, capacity, planner, arena_in),
+        features(
+            planner.saved(runtime::DType::kFloat32, {capacity.inputs, model.config().features})) {}
+
+  const runtime::Arena& arena;
+  LanguageModelDecoding decoding;
+  AnswerSearch search;
+  runtime::Slot features;
+};
+
 TextGeneration::TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
-                               const GenerateOptions& options, TextStates states,
+                               KeptPlans& kept, const GenerateOptions& options, TextStates states,
                                std::vector<std::int32_t> prefix)
     : context_(context),
       model_(model),
+      kept_(kept),
       options_(options),
       batch_(batch_size(options.batch, kUsualBatch)),
       states_(std::move(states)),
@@ -90,7 +107,7 @@ std::int64_t TextGeneration::vectors() const {
 
 // From zero states, or from those that the vectors make. Of texts that have begun the vectors are
 // unknown and their states come later.
-void TextGeneration::begin(LanguageModelDecoding& decoding, std::int64_t first, std::int64_t count,
+void TextGeneration::begin(Plan& plan, std::int64_t first, std::int64_t count,
                            std::int64_t texts) const {
   const std::int64_t width = model_.config().features;
   std::vector<float> values(static_cast<std::size_t>(count * width));
@@ -98,18 +115,37 @@ void TextGeneration::begin(LanguageModelDecoding& decoding, std::int64_t first, 
     std::copy_n(options_.features.values.begin() + (first + i) / texts * width, width,
                 values.begin() + i * width);
   }
-  const runtime::Buffer memory(context_.device(), values.size() * sizeof(float));
   LanguageModelDecoding::Inputs from;
   from.count = count;
   if (width > 0) {
-    from.features = memory.tensor(runtime::DType::kFloat32, {count, width});
+    from.features = plan.arena.tensor(plan.features, runtime::DType::kFloat32, {count, width});
     context_.upload<float>(from.features, values);
   }
-  decoding.encode(context_, from);
-  context_.synchronize();  // the memory goes
+  plan.decoding.encode(context_, from);
+}
+
+TextGeneration::Plan& TextGeneration::plan_for(std::int64_t inputs, const AnswerOptions& options) {
+  const decoding::SearchCapacity capacity{
+      .inputs = runtime::round_to_few(inputs),
+      .prefix_time = runtime::round_to_few(static_cast<std::int64_t>(prefix_.size()))};
+  const std::string key =
+      fmt::format("generate {} {} {}", capacity.inputs, capacity.prefix_time, key_of(options));
+  Plan& plan = kept_.store.plan<Plan>(context_, key, [&](runtime::ArenaPlanner& planner) {
+    return std::make_unique<Plan>(context_, model_, options, capacity, planner,
+                                  kept_.store.arena());
+  });
+  plan.decoding.pack(context_);
+  plan.search.set_seed(options);
+  return plan;
 }
 
 std::vector<Hypothesis> TextGeneration::run() {
+  std::vector<Hypothesis> texts;
+  kept_.call([&] { kept_.store.with_room([&] { texts = generate(); }); });
+  return texts;
+}
+
+std::vector<Hypothesis> TextGeneration::generate() {
   if (options_.search) return search();
   return states_.from ? resume(states_.from()) : draw();
 }
@@ -121,15 +157,13 @@ std::vector<Hypothesis> TextGeneration::search() {
   options.length_penalty = options_.search->length_penalty;
   set_lengths(options, options_);
   const std::int64_t batch = std::min(batch_, vectors());
-  LanguageModelDecoding decoding(context_, model_, {batch, batch * options.beam, 0});
-  BeamSearch search(context_, decoding, options,
-                    {.inputs = batch, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
+  Plan& plan = plan_for(batch, options);
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < vectors(); first += batch) {
     const std::int64_t count = std::min(batch, vectors() - first);
-    begin(decoding, first, count, 1);
+    begin(plan, first, count, 1);
     const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count), prefix_);
-    append(texts, fetch(context_, search.run(context_, no_sources(count), prefixes)));
+    append(texts, plan.search.run(context_, no_sources(count), {}, prefixes));
   }
   return texts;
 }
@@ -149,19 +183,17 @@ std::vector<Hypothesis> TextGeneration::draw() {
   // One state is of one batch.
   const std::int64_t samples = options_.sample.samples * vectors();
   const std::int64_t batch = states_.to ? samples : std::min(batch_, samples);
-  LanguageModelDecoding decoding(context_, model_, {batch, batch, 0});
-  Sampling sampling(context_, decoding, sampling_options(),
-                    {.inputs = batch, .prefix_time = static_cast<std::int64_t>(prefix_.size())});
+  Plan& plan = plan_for(batch, sampling_options());
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < samples; first += batch) {
     const std::int64_t count = std::min(batch, samples - first);
-    begin(decoding, first, count, options_.sample.samples);
+    begin(plan, first, count, options_.sample.samples);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
     std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
     const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), prefix_);
-    append(texts, fetch(context_, sampling.run(context_, no_sources(count), ids, prefixes)));
+    append(texts, plan.search.run(context_, no_sources(count), ids, prefixes));
   }
-  keep(sampling);
+  keep(plan.search.sampling());
   return texts;
 }
 
@@ -169,9 +201,9 @@ std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& stat
   const auto count = static_cast<std::int64_t>(state.input_ids.size());
   decoding::SamplingOptions options = sampling_options();
   options.seed = state.seed;
-  LanguageModelDecoding decoding(context_, model_, {count, count, 0});
-  begin(decoding, 0, count, 1);
-  Sampling sampling(context_, decoding, options, {.inputs = count});
+  Plan& plan = plan_for(count, options);
+  begin(plan, 0, count, 1);
+  Sampling& sampling = plan.search.sampling();
   std::vector<Hypothesis> texts;
   append(texts, fetch(context_, sampling.resume(context_, no_sources(count), state)));
   keep(sampling);

@@ -3,8 +3,8 @@
 #include <functional>
 #include <span>
 
-#include "decoding/sampling.h"
-#include "decoding/search.h"
+#include "api/answer_search.h"
+#include "api/kept_plans.h"
 #include "models/language_model.h"
 #include "models/language_model_decoding.h"
 #include "sluice/language_model.h"
@@ -27,12 +27,17 @@ class TextGeneration {
   /// All must outlive it. `prefix` is options.prefix as tokens; files of states are left to
   /// `states`.
   TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
-                 const GenerateOptions& options, TextStates states,
+                 KeptPlans& kept, const GenerateOptions& options, TextStates states,
                  std::vector<std::int32_t> prefix);
 
   std::vector<decoding::Hypothesis> run();
 
  private:
+  struct Plan;
+
+  /// To follow `rows_of_input` texts of as many inputs.
+  Plan& plan_for(std::int64_t inputs, const AnswerOptions& options);
+  std::vector<decoding::Hypothesis> generate();
   std::vector<decoding::Hypothesis> search();
   std::vector<decoding::Hypothesis> draw();
   std::vector<decoding::Hypothesis> resume(const decoding::StreamState& state);
@@ -40,12 +45,12 @@ class TextGeneration {
   /// Vectors that texts are written for; of a model that takes none 1.
   std::int64_t vectors() const;
   /// Makes `count` inputs begin: number i from the vector (first + i) / texts.
-  void begin(models::LanguageModelDecoding& decoding, std::int64_t first, std::int64_t count,
-             std::int64_t texts) const;
+  void begin(Plan& plan, std::int64_t first, std::int64_t count, std::int64_t texts) const;
   void keep(const decoding::Sampling& sampling) const;
 
   const runtime::Context& context_;
   const models::LanguageModel& model_;
+  KeptPlans& kept_;
   const GenerateOptions& options_;
   std::int64_t batch_;
   TextStates states_;

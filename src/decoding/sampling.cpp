@@ -44,13 +44,16 @@ kernel::Extent extent_of(const SamplingOptions& options, const SearchCapacity& s
   return extent;
 }
 
+/// Most tokens of any sample that a run of this capacity draws.
+std::int64_t longest_sample(const SamplingOptions& options, const SearchCapacity& capacity) {
+  return std::max(options.max_length_for(capacity.source_time), capacity.prefix_time);
+}
+
 /// Where the memory of a search lies.
 struct Slots {
   Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary, const SamplingOptions& options,
         const SearchCapacity& capacity) {
-    const kernel::Extent most =
-        extent_of(options, capacity,
-                  std::max(options.max_length_for(capacity.source_time), capacity.prefix_time));
+    const kernel::Extent most = extent_of(options, capacity, longest_sample(options, capacity));
     state = kernel::StateSlots(planner, most);
     logits = planner.saved(most.dtype, {most.rows(), vocabulary});
     if (most.attention) attention = planner.saved(most.dtype, {most.rows(), most.source_time});
@@ -69,9 +72,11 @@ struct Views {
 }  // namespace
 
 struct Sampling::Plan {
-  Plan(models::StepModel& model_in, runtime::ArenaPlanner& planner,
-       const SamplingOptions& options_in, const SearchCapacity& capacity_in)
+  Plan(models::StepModel& model_in, const SamplingOptions& options_in,
+       const SearchCapacity& capacity_in, runtime::ArenaPlanner& planner,
+       const runtime::Arena* shared)
       : model(&model_in),
+        arena(shared == nullptr ? own_arena : *shared),
         options(options_in),
         capacity(capacity_in),
         rules(rules_of(options_in)),
@@ -91,11 +96,12 @@ struct Sampling::Plan {
   SearchResults results(const Views& views, SearchResults found) const;
 
   models::StepModel* model;
+  runtime::Arena own_arena;
+  const runtime::Arena& arena;
   SamplingOptions options;
   SearchCapacity capacity;
   kernel::Rules rules;
   Slots slots;
-  runtime::Arena arena;
   // Of the last run.
   Views last{};
   std::vector<std::int32_t> max_lengths{};
@@ -160,7 +166,12 @@ SearchResults Sampling::Plan::run(const Context& context,
   if (found.inputs == 0) return found;
 
   max_lengths = max_lengths_of(options, source_lengths, prefixes);
-  const std::int64_t most = *std::max_element(max_lengths.begin(), max_lengths.end());
+  // Steps that are captured serve later runs if these have the same extent. Samples that are cut
+  // must not be stepped any further, for they may be gone on with.
+  const bool same_for_all = options.force_end && context.stream().can_capture();
+  const std::int64_t most = same_for_all
+                                ? longest_sample(options, capacity)
+                                : *std::max_element(max_lengths.begin(), max_lengths.end());
   const std::int64_t source_time = options.attention ? model->source_time() : 0;
   last = views(
       extent_of(options, {found.inputs, source_time, capacity.dtype, longest(prefixes)}, most));
@@ -197,9 +208,10 @@ void Sampling::Plan::search(const Context& context, const Views& views) {
   // At the greatest length every sample ends or is cut, so the steps are bounded without a look.
   const std::int64_t most = state.extent.max_length + (rules.force_end ? 1 : 0);
   const kernel::Extent& extent = state.extent;
-  const runtime::GraphKey key =
+  runtime::GraphKey key =
       key_of({extent.inputs, extent.max_length, extent.source_time, extent.prefix_time});
-  steps.take(context, *model, poll, most, state.unfinished, key, [&](bool) {
+  key.push_back(rules.seed);
+  steps.take(context, *model, poll, most, state.unfinished, arena, key, [&](bool) {
     model->step(context, state.tokens, views.logits, views.attention);
     const runtime::Span span(context, "sampling", "draw");
     kernel::advance(context, rules, state, views.logits, views.attention);
@@ -225,6 +237,21 @@ SearchResults Sampling::Plan::results(const Views& views, SearchResults found) c
 
 Sampling::Sampling(const Context& context, models::StepModel& model, const SamplingOptions& options,
                    const SearchCapacity& capacity) {
+  runtime::ArenaPlanner planner;
+  check(model, options, capacity);
+  plan_ = std::make_unique<Plan>(model, options, capacity, planner, nullptr);
+  plan_->own_arena = runtime::Arena(context.device(), planner);
+}
+
+Sampling::Sampling(models::StepModel& model, const SamplingOptions& options,
+                   const SearchCapacity& capacity, runtime::ArenaPlanner& planner,
+                   const runtime::Arena& arena) {
+  check(model, options, capacity);
+  plan_ = std::make_unique<Plan>(model, options, capacity, planner, &arena);
+}
+
+void Sampling::check(const models::StepModel& model, const SamplingOptions& options,
+                     const SearchCapacity& capacity) {
   options.validate();
   SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0 && capacity.prefix_time >= 0,
                "sampling can't be made for {} inputs of {} source tokens", capacity.inputs,
@@ -239,10 +266,9 @@ Sampling::Sampling(const Context& context, models::StepModel& model, const Sampl
   SLUICE_CHECK(vocabulary > data::kEosId,
                "sampling needs a vocabulary with eos (id {}), not one of {} tokens", data::kEosId,
                vocabulary);
-  runtime::ArenaPlanner planner;
-  plan_ = std::make_unique<Plan>(model, planner, options, capacity);
-  plan_->arena = runtime::Arena(context.device(), planner);
 }
+
+void Sampling::set_seed(std::uint64_t seed) { plan_->options.seed = plan_->rules.seed = seed; }
 
 std::size_t Sampling::bytes(std::int64_t vocabulary, const SamplingOptions& options,
                             const SearchCapacity& capacity) {

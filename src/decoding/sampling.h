@@ -9,6 +9,7 @@
 #include "decoding/prefixes.h"
 #include "decoding/stream_state.h"
 #include "models/step_model.h"
+#include "runtime/arena.h"
 
 namespace sluice::decoding {
 
@@ -40,6 +41,10 @@ class Sampling {
   /// Throws ErrorCode::kInvalidArgument for options or a capacity that can't be.
   Sampling(const Context& context, models::StepModel& model, const SamplingOptions& options,
            const SearchCapacity& capacity);
+  /// The same with the memory that `planner` books, which must lie in `arena` whenever it runs
+  /// (runtime::PlanStore).
+  Sampling(models::StepModel& model, const SamplingOptions& options, const SearchCapacity& capacity,
+           runtime::ArenaPlanner& planner, const runtime::Arena& arena);
   /// Bytes that it takes of the device.
   static std::size_t bytes(std::int64_t vocabulary, const SamplingOptions& options,
                            const SearchCapacity& capacity);
@@ -48,6 +53,8 @@ class Sampling {
   Sampling& operator=(Sampling&&) noexcept;
 
   const SamplingOptions& options() const;
+  /// Of the runs from now on.
+  void set_seed(std::uint64_t seed);
 
   /// Draws for the inputs that the model has encoded: source_lengths[i] source tokens each;
   /// input_ids[i] keys the random numbers, i if there are none. Where there are prefixes, all
@@ -70,6 +77,9 @@ class Sampling {
 
  private:
   struct Plan;
+  static void check(const models::StepModel& model, const SamplingOptions& options,
+                    const SearchCapacity& capacity);
+
   std::unique_ptr<Plan> plan_;
 };
 

@@ -41,6 +41,11 @@ struct BeamSearch::Slots {
 
 namespace {
 
+/// Most tokens of any answer that a search of this capacity gives.
+std::int64_t longest_answer(const SearchOptions& options, const SearchCapacity& capacity) {
+  return std::max(options.max_length_for(capacity.source_time), capacity.prefix_time);
+}
+
 kernel::Extent extent_of(const SearchOptions& options, const SearchCapacity& size,
                          std::int64_t max_length) {
   kernel::Extent extent;
@@ -59,9 +64,7 @@ kernel::Extent extent_of(const SearchOptions& options, const SearchCapacity& siz
 
 BeamSearch::Slots::Slots(runtime::ArenaPlanner& planner, std::int64_t vocabulary,
                          const SearchOptions& options, const SearchCapacity& capacity) {
-  const kernel::Extent most =
-      extent_of(options, capacity,
-                std::max(options.max_length_for(capacity.source_time), capacity.prefix_time));
+  const kernel::Extent most = extent_of(options, capacity, longest_answer(options, capacity));
   state = kernel::StateSlots(planner, most);
   logits = planner.saved(most.dtype, {most.rows(), vocabulary});
   tokens = planner.saved(DType::kInt32, {most.inputs, most.nbest, most.max_length});
@@ -78,9 +81,11 @@ struct BeamSearch::Plan {
     Tensor logits, attention, tokens, result_attention;
   };
 
-  Plan(models::StepModel& model_in, runtime::ArenaPlanner& planner, const SearchOptions& options_in,
-       const SearchCapacity& capacity_in)
+  Plan(models::StepModel& model_in, const SearchOptions& options_in,
+       const SearchCapacity& capacity_in, runtime::ArenaPlanner& planner,
+       const runtime::Arena* shared)
       : model(&model_in),
+        arena(shared == nullptr ? own_arena : *shared),
         options(options_in),
         capacity(capacity_in),
         rules(rules_of(options_in)),
@@ -92,11 +97,12 @@ struct BeamSearch::Plan {
   void search(const Context& context, const Views& views);
 
   models::StepModel* model;
+  runtime::Arena own_arena;
+  const runtime::Arena& arena;
   SearchOptions options;
   SearchCapacity capacity;
   kernel::Rules rules;
   Slots slots;
-  runtime::Arena arena;
   Steps steps{};
 };
 
@@ -156,11 +162,26 @@ void BeamSearch::Plan::search(const Context& context, const Views& views) {
     }
     advance(context, views);
   };
-  steps.take(context, *model, poll, extent.max_length + 1, state.unfinished, key, take);
+  steps.take(context, *model, poll, extent.max_length + 1, state.unfinished, arena, key, take);
 }
 
 BeamSearch::BeamSearch(const Context& context, models::StepModel& model,
                        const SearchOptions& options, const SearchCapacity& capacity) {
+  runtime::ArenaPlanner planner;
+  check(model, options, capacity);
+  plan_ = std::make_unique<Plan>(model, options, capacity, planner, nullptr);
+  plan_->own_arena = runtime::Arena(context.device(), planner);
+}
+
+BeamSearch::BeamSearch(models::StepModel& model, const SearchOptions& options,
+                       const SearchCapacity& capacity, runtime::ArenaPlanner& planner,
+                       const runtime::Arena& arena) {
+  check(model, options, capacity);
+  plan_ = std::make_unique<Plan>(model, options, capacity, planner, &arena);
+}
+
+void BeamSearch::check(const models::StepModel& model, const SearchOptions& options,
+                       const SearchCapacity& capacity) {
   options.validate();
   SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0,
                "a beam search can't be made for {} inputs of {} source tokens", capacity.inputs,
@@ -176,9 +197,6 @@ BeamSearch::BeamSearch(const Context& context, models::StepModel& model,
   SLUICE_CHECK(vocabulary > data::kEosId,
                "beam search needs a vocabulary with eos (id {}), not one of {} tokens",
                data::kEosId, vocabulary);
-  runtime::ArenaPlanner planner;
-  plan_ = std::make_unique<Plan>(model, planner, options, capacity);
-  plan_->arena = runtime::Arena(context.device(), planner);
 }
 
 std::size_t BeamSearch::bytes(std::int64_t vocabulary, const SearchOptions& options,
@@ -205,7 +223,10 @@ SearchResults BeamSearch::run(const Context& context, std::span<const std::int32
 
   const std::vector<std::int32_t> max_lengths =
       max_lengths_of(plan.options, source_lengths, prefixes);
-  results.max_length = *std::max_element(max_lengths.begin(), max_lengths.end());
+  // Steps that are captured serve later searches if these have the same extent.
+  results.max_length = context.stream().can_capture()
+                           ? longest_answer(plan.options, plan.capacity)
+                           : *std::max_element(max_lengths.begin(), max_lengths.end());
   const std::int64_t source_time = plan.options.attention ? plan.model->source_time() : 0;
   const Plan::Views views = plan.views(
       extent_of(plan.options, {results.inputs, source_time, plan.capacity.dtype, longest(prefixes)},

@@ -9,6 +9,7 @@
 #include "decoding/length_limits.h"
 #include "decoding/prefixes.h"
 #include "models/step_model.h"
+#include "runtime/arena.h"
 
 namespace sluice::decoding {
 
@@ -57,6 +58,10 @@ class BeamSearch {
   /// Throws ErrorCode::kInvalidArgument for options or a capacity that can't be.
   BeamSearch(const Context& context, models::StepModel& model, const SearchOptions& options,
              const SearchCapacity& capacity);
+  /// The same with the memory that `planner` books, which must lie in `arena` whenever it runs
+  /// (runtime::PlanStore).
+  BeamSearch(models::StepModel& model, const SearchOptions& options, const SearchCapacity& capacity,
+             runtime::ArenaPlanner& planner, const runtime::Arena& arena);
   /// Bytes that it takes of the device.
   static std::size_t bytes(std::int64_t vocabulary, const SearchOptions& options,
                            const SearchCapacity& capacity);
@@ -76,6 +81,9 @@ class BeamSearch {
  private:
   struct Slots;
   struct Plan;
+  static void check(const models::StepModel& model, const SearchOptions& options,
+                    const SearchCapacity& capacity);
+
   std::unique_ptr<Plan> plan_;
 };
 

@@ -15,8 +15,8 @@ runtime::GraphKey key_of(std::initializer_list<std::int64_t> sizes) {
 }
 
 void Steps::take(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
-                 std::int64_t most, const runtime::Tensor& unfinished, runtime::GraphKey key,
-                 const std::function<void(bool first)>& take) {
+                 std::int64_t most, const runtime::Tensor& unfinished, const runtime::Arena& arena,
+                 runtime::GraphKey key, const std::function<void(bool first)>& take) {
   // A search that is looked at more often may be done before.
   const bool captures =
       poll.every() >= kCaptured && model.steps_key() && context.stream().can_capture();
@@ -32,6 +32,8 @@ void Steps::take(const runtime::Context& context, const models::StepModel& model
         key.insert(key.end(), of_model.begin(), of_model.end());
         key.push_back(context.tf32() ? 1 : 0);
         key.push_back(runtime::key_of(&context.stream()));
+        key.push_back(runtime::key_of(arena.saved_data()));
+        key.push_back(runtime::key_of(arena.scratch_data()));
       }
       graphs_.run(context.stream(), key, [&] {
         for (std::int64_t i = 0; i < kCaptured; ++i) take(false);

@@ -6,6 +6,7 @@
 
 #include "decoding/poll.h"
 #include "models/step_model.h"
+#include "runtime/arena.h"
 #include "runtime/graph_cache.h"
 
 namespace sluice::decoding {
@@ -21,10 +22,11 @@ class Steps {
   /// nothing `unfinished`. Where the device captures work and the model's steps can be captured,
   /// most steps are queued by eights, as one piece of work that is captured once and kept for later
   /// searches. `key`: what of a step's work differs from search to search, but for the model's
-  /// part; the model and the addresses that `take` names must be the same each time.
+  /// part and where `arena` lies; the model must be the same each time, and so must the places in
+  /// the arena that `take` names.
   void take(const runtime::Context& context, const models::StepModel& model, const Poll& poll,
-            std::int64_t most, const runtime::Tensor& unfinished, runtime::GraphKey key,
-            const std::function<void(bool first)>& take);
+            std::int64_t most, const runtime::Tensor& unfinished, const runtime::Arena& arena,
+            runtime::GraphKey key, const std::function<void(bool first)>& take);
 
  private:
   static constexpr std::size_t kMostGraphs = 8;

@@ -90,7 +90,8 @@ AttentionDecoderPlan::AttentionDecoderPlan(const Context& context, const Attenti
   descriptor.dtype = dtype;
   descriptor.training = training;
   choice_ = attention::make_plan(context, descriptor, implementation);
-  packed_ = planner.saved_bytes(choice_.plan->packed_bytes());
+  packed_ = planner.packed_bytes(layout_of(decoder.name(), choice_.plan->packed_layout()),
+                                 choice_.plan->packed_bytes());
   reserve_ = planner.saved_bytes(choice_.plan->reserve_bytes());
   const runtime::ScratchScope scope(planner);
   workspace_ = planner.scratch_bytes(choice_.plan->workspace_bytes());
@@ -98,8 +99,10 @@ AttentionDecoderPlan::AttentionDecoderPlan(const Context& context, const Attenti
 
 void AttentionDecoderPlan::pack(const Context& context, const runtime::Arena& arena,
                                 const Parameters& parameters) {
+  if (packed_.holds(parameters.version())) return;
   const runtime::Span span(context, decoder_->name(), "pack");
   choice_.plan->pack(context, decoder_->weights(parameters), memory(arena));
+  packed_.note_packed(parameters.version());
 }
 
 void AttentionDecoderPlan::forward(const Context& context, const runtime::Arena& arena,

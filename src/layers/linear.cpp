@@ -1,5 +1,7 @@
 #include "layers/linear.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 
@@ -53,7 +55,11 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
       columns_(narrow_ && training && gradient != Gradient::kAny ? most_columns(linear.out())
                                                                  : linear.out()) {
   SLUICE_ASSERT(!like_output_ || (narrow_ && !context.device().runs_host_kernels()));
-  if (quantized_) weight_ = planner.saved_bytes(packed_bytes());
+  const auto layout = [&](std::string_view what, DType dtype) {
+    return layout_of(linear.name(),
+                     fmt::format("{} {} of {} columns", what, base::name_of(dtype), columns_));
+  };
+  if (quantized_) weight_ = planner.packed_bytes(layout("weight", DType::kInt8), packed_bytes());
   if (halved_) {
     weight_ = planner.saved(DType::kFloat16, {linear.out(), linear.in()});
     scales_ = planner.saved(DType::kFloat32, {2 * kScaleNumbers + 4 * kAlphaNumbers});
@@ -61,9 +67,12 @@ LinearPlan::LinearPlan(const Context& context, const Linear& linear, runtime::Ar
     dy_ = planner.scratch(DType::kFloat16, {rows, linear.out()});
   }
   if (!narrow_) return;
-  weight_ = planner.saved(storage, {columns_, linear.in()});
-  if (pads()) bias_ = planner.saved(base::policy_of(storage).master, {columns_});
-  if (like_output_) narrow_bias_ = planner.saved(storage, {columns_});
+  weight_ = planner.packed(layout("weight", storage), storage, {columns_, linear.in()});
+  const DType master = base::policy_of(storage).master;
+  if (pads()) bias_ = planner.packed(layout("bias", master), master, {columns_});
+  if (like_output_) {
+    narrow_bias_ = planner.packed(layout("bias", storage), storage, {columns_});
+  }
   if (!training || like_output_) return;
   const runtime::ScratchScope scope(planner);
   dy_ = planner.scratch(storage, {rows, columns_});
@@ -115,17 +124,24 @@ Tensor LinearPlan::padded_weight(const runtime::Arena& arena) const {
   return arena.tensor(weight_, storage_, {columns_, linear_->in()});
 }
 
+bool LinearPlan::is_packed(std::uint64_t version) const {
+  return weight_.holds(version) && (!pads() || bias_.holds(version)) &&
+         (!like_output_ || narrow_bias_.holds(version));
+}
+
 void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
                       const Parameters& parameters) {
   if (!narrow_ && !quantized_ && !halved_) return;
+  const std::uint64_t version = parameters.version();
+  if (is_packed(version)) return;
   const runtime::Span span(context, linear_->name(), "pack");
   if (halved_) {
     return kernels::matmul::halve(context, {parameters.value(linear_->weight()),
                                             weight(arena, parameters), scales(arena).weight});
   }
   if (quantized_) {
-    return kernels::matmul::quantize_weights(context, parameters.value(linear_->weight()),
-                                             packed(arena));
+    kernels::matmul::quantize_weights(context, parameters.value(linear_->weight()), packed(arena));
+    return weight_.note_packed(version);
   }
   elementwise::convert(context, parameters.value(linear_->weight()), weight(arena, parameters));
   const std::int64_t out = linear_->out();
@@ -134,11 +150,13 @@ void LinearPlan::pack(const Context& context, const runtime::Arena& arena,
     elementwise::convert(context, parameters.value(linear_->bias()), bias.slice(0, 0, out));
     if (pads()) context.zero(bias.slice(0, out, columns_));
   }
-  if (!pads()) return;
-  const Tensor bias = arena.tensor(bias_, parameters.dtype(), {columns_});
-  context.zero(padded_weight(arena).slice(0, out, columns_));
-  context.copy(bias.slice(0, 0, out), parameters.value(linear_->bias()));
-  context.zero(bias.slice(0, out, columns_));
+  if (pads()) {
+    const Tensor bias = arena.tensor(bias_, parameters.dtype(), {columns_});
+    context.zero(padded_weight(arena).slice(0, out, columns_));
+    context.copy(bias.slice(0, 0, out), parameters.value(linear_->bias()));
+    context.zero(bias.slice(0, out, columns_));
+  }
+  for (const runtime::Slot* slot : {&weight_, &bias_, &narrow_bias_}) slot->note_packed(version);
 }
 
 void LinearPlan::forward(const Context& context, const runtime::Arena& arena,

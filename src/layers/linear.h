@@ -86,6 +86,7 @@ class LinearPlan {
   std::size_t packed_bytes() const;
   Tensor packed(const runtime::Arena& arena) const;
   bool pads() const { return columns_ != linear_->out(); }
+  bool is_packed(std::uint64_t version) const;
   Tensor bias(const runtime::Arena& arena, const Parameters& parameters, const Tensor& y) const;
   /// With zeros below: [columns(), in].
   Tensor padded_weight(const runtime::Arena& arena) const;

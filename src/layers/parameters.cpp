@@ -33,6 +33,7 @@ void Parameters::allocate(const Context& context, DType master, bool with_gradie
   value_memory_ = Buffer(context.device(), bytes);
   values_ = value_memory_.tensor(master, {flat_size_});
   context.zero(values_);
+  note_change();
   if (with_gradients) {
     gradient_memory_ = Buffer(context.device(), bytes);
     gradients_ = gradient_memory_.tensor(master, {flat_size_});

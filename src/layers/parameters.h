@@ -28,6 +28,11 @@ struct ParameterSpec {
 
 using ParameterId = std::size_t;
 
+/// The name of a layout of a layer's weights among those of its model; none if it has none.
+inline std::string layout_of(const std::string& layer, const std::string& layout) {
+  return layout.empty() ? layout : layer + ": " + layout;
+}
+
 /// All parameters of a model, in canonical order, as views into one flat arena of values and,
 /// when training, one of gradients of the same layout. First every layer declares its own, then
 /// `allocate` is called once. Layers keep ids, not tensors.
@@ -67,6 +72,12 @@ class Parameters {
   std::int64_t offset(ParameterId id) const { return offsets_[id]; }
   std::int64_t flat_size() const { return flat_size_; }
 
+  /// Counts changes of values by `allocate`, `initialize` and `upload`: what was packed of an
+  /// earlier version has to be packed again. Who writes to `value` or `values` says so by
+  /// `note_change`; but training need not, for its plans pack each time they run.
+  std::uint64_t version() const { return version_; }
+  void note_change() const { ++version_; }
+
   /// Draws every parameter from (seed, its name, element index): the same on every device.
   void initialize(const Context& context, std::uint64_t seed,
                   const Initialization& chosen = {}) const;
@@ -75,6 +86,7 @@ class Parameters {
   template <typename T>
   void upload(const Context& context, ParameterId id, std::span<const T> values) const {
     context.upload<T>(value(id), values);
+    note_change();
   }
   template <typename T>
   std::vector<T> download(const Context& context, ParameterId id) const {
@@ -94,7 +106,8 @@ class Parameters {
   Buffer mark_memory_;
   Tensor values_;
   Tensor gradients_;
-  Tensor marks_;  ///< absent if no parameter is marked
+  Tensor marks_;                       ///< absent if no parameter is marked
+  mutable std::uint64_t version_ = 1;  ///< of what stands on the device, as `upload` changes it
 };
 
 }  // namespace sluice::layers

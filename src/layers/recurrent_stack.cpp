@@ -113,7 +113,8 @@ RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentSt
   descriptor.training = training;
   descriptor.resets = resets;
   choice_ = recurrent::make_plan(context, descriptor, implementation);
-  packed_ = planner.saved_bytes(choice_.plan->packed_bytes());
+  packed_ = planner.packed_bytes(layout_of(stack.name(), choice_.plan->packed_layout()),
+                                 choice_.plan->packed_bytes());
   reserve_ = planner.saved_bytes(choice_.plan->reserve_bytes());
   const runtime::ScratchScope scope(planner);
   workspace_ = planner.scratch_bytes(choice_.plan->workspace_bytes());
@@ -121,8 +122,10 @@ RecurrentStackPlan::RecurrentStackPlan(const Context& context, const RecurrentSt
 
 void RecurrentStackPlan::pack(const Context& context, const runtime::Arena& arena,
                               const Parameters& parameters) {
+  if (packed_.holds(parameters.version())) return;
   const runtime::Span span(context, stack_->name(), "pack");
   choice_.plan->pack(context, stack_->weights(parameters), memory(arena));
+  packed_.note_packed(parameters.version());
 }
 
 void RecurrentStackPlan::forward(const Context& context, const runtime::Arena& arena,

@@ -1,10 +1,9 @@
 #include "model_files/plan_cache.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/largest.h"
-#include "runtime/span.h"
 
 namespace sluice::model_files {
 namespace {
@@ -39,50 +38,57 @@ models::Extent PlanCache::capacity_of(const models::Extent& extent) {
           round_time(extent.target_time), extent.resets};
 }
 
-models::TrainingPlan& PlanCache::plan(const Context& context, const models::Extent& extent,
-                                      Use use) {
-  const models::Extent capacity = capacity_of(extent);
-  const Key key{capacity.rows, capacity.source_time, capacity.target_time, capacity.resets ? 1 : 0,
-                static_cast<std::int64_t>(use)};
-  const auto found = plans_.find(key);
-  if (found != plans_.end()) return *found->second;
+PlanCache::PlanCache(const models::Model& model)
+    : model_(&model),
+      own_(std::make_unique<runtime::PlanStore>(runtime::PlanStore::kNoBound,
+                                                runtime::PlanStore::Weights::kPackedEachRun)),
+      store_(own_.get()) {}
 
-  const runtime::Span span(context, "plan");
-  const bool training = use == Use::kTraining;
-  runtime::ArenaPlanner planner;
-  std::unique_ptr<models::TrainingPlan> made = model_->training_plan(
-      use == Use::kUncounted ? by_rule(context) : context, planner, capacity, training);
-  if (planner.saved_total() > saved_bytes_ || planner.scratch_total() > scratch_bytes_) {
-    saved_bytes_ = std::max(saved_bytes_, planner.saved_total());
-    scratch_bytes_ = std::max(scratch_bytes_, planner.scratch_total());
-    // The old arena goes first, or both would have to fit at once.
-    arena_ = runtime::Arena();
-    try {
-      arena_ = runtime::Arena(context.device(), saved_bytes_, scratch_bytes_);
-    } catch (const Error& error) {
-      // Plans are good again for what comes next, if it is smaller.
-      plans_.clear();
-      const std::size_t needed = saved_bytes_ + scratch_bytes_;
-      saved_bytes_ = scratch_bytes_ = 0;
-      if (error.code() != ErrorCode::kOutOfMemory) throw;
-      refuse(context, capacity, training, needed);
-    }
-  }
-  if (use != Use::kUncounted) implementations_.insert(made->implementations());
-  return *plans_.emplace(key, std::move(made)).first->second;
+models::Extent PlanCache::bucket_of(const models::Extent& extent) const {
+  const models::Extent capacity = capacity_of(extent);
+  if (own_) return capacity;
+  return {runtime::round_to_few(capacity.rows), runtime::round_to_few(capacity.source_time),
+          runtime::round_to_few(capacity.target_time), capacity.resets};
 }
 
-void PlanCache::refuse(const Context& context, const models::Extent& capacity, bool training,
-                       std::size_t needed) const {
+models::TrainingPlan& PlanCache::plan(const Context& context, const models::Extent& extent,
+                                      Use use) {
+  const models::Extent capacity = bucket_of(extent);
+  const bool training = use == Use::kTraining;
+  SLUICE_ASSERT(own_ || !training);
+  std::string implementations;
+  const auto make = [&](runtime::ArenaPlanner& planner) {
+    auto made = model_->training_plan(use == Use::kUncounted ? by_rule(context) : context, planner,
+                                      capacity, training);
+    implementations = made->implementations();
+    return made;
+  };
+  const std::string key = fmt::format("batch {} {} {} {} {}", capacity.rows, capacity.source_time,
+                                      capacity.target_time, capacity.resets, static_cast<int>(use));
+  try {
+    auto& found = store_->plan<models::TrainingPlan>(context, key, make);
+    if (!implementations.empty() && use != Use::kUncounted) {
+      implementations_.insert(implementations);
+    }
+    return found;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    refuse(context, capacity, training);
+  }
+}
+
+void PlanCache::refuse(const Context& context, const models::Extent& capacity,
+                       bool training) const {
   const std::size_t free = context.device().free_bytes();
   const Context unmeasured = by_rule(context);
-  const auto fits = [&](std::int64_t steps) {
+  const auto bytes_for = [&](std::int64_t rows) {
     runtime::ArenaPlanner planner;
-    const models::Extent fewer{steps * kRowStep, capacity.source_time, capacity.target_time,
-                               capacity.resets};
-    model_->training_plan(unmeasured, planner, fewer, training);
-    return planner.total() <= free;
+    model_->training_plan(unmeasured, planner,
+                          {rows, capacity.source_time, capacity.target_time, capacity.resets},
+                          training);
+    return planner.total();
   };
+  const auto fits = [&](std::int64_t steps) { return bytes_for(steps * kRowStep) <= free; };
   const std::int64_t rows = kRowStep * base::largest_that_fits(capacity.rows / kRowStep - 1, fits);
   const std::int64_t tokens = rows * (capacity.source_time + capacity.target_time);
   const std::string advice =
@@ -93,7 +99,7 @@ void PlanCache::refuse(const Context& context, const models::Extent& capacity, b
       ErrorCode::kOutOfMemory,
       "out of memory: a batch of {} rows with {} source and {} target positions takes {} MiB "
       "beside the model, and {} has {} MiB free; {}",
-      capacity.rows, capacity.source_time, capacity.target_time, needed >> 20,
+      capacity.rows, capacity.source_time, capacity.target_time, bytes_for(capacity.rows) >> 20,
       context.device().name(), free >> 20, advice);
 }
 

@@ -1,25 +1,28 @@
 #pragma once
 
-#include <array>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "models/model.h"
-#include "runtime/arena.h"
+#include "runtime/plan_store.h"
 
 namespace sluice::model_files {
 
 using runtime::Context;
 
-/// Plans for the batches of a run, one for each bucket of extents, made when a batch first needs
-/// it; all share one arena that grows to the largest. Which plan a batch gets depends on its extent
-/// alone, so that a resumed run computes as the uninterrupted one.
+/// Plans for batches, one for each bucket of extents, made when a batch first needs it; they share
+/// one arena (runtime::PlanStore). Which plan a batch gets depends on its extent alone, so that a
+/// resumed run computes as the uninterrupted one.
 class PlanCache {
  public:
+  /// For a run of training, all of whose plans are kept and pack the weights each time they run.
   /// `model` must outlive the cache.
-  explicit PlanCache(const models::Model& model) : model_(&model) {}
+  explicit PlanCache(const models::Model& model);
+  /// For a model whose plans are kept in `store` from call to call. Buckets are wider, for few
+  /// plans to be enough. Both must outlive the cache.
+  PlanCache(const models::Model& model, runtime::PlanStore& store)
+      : model_(&model), store_(&store) {}
 
   /// What a plan for batches of this extent is made for. Like times stay alike; one of 0 or 1 stays
   /// what it is.
@@ -38,7 +41,7 @@ class PlanCache {
     return plan(context, extent, Use::kUncounted);
   }
   /// Of the plan asked for last.
-  const runtime::Arena& arena() const { return arena_; }
+  const runtime::Arena& arena() const { return store_->arena(); }
 
   /// Who runs the plans made so far, but for uncounted ones.
   const std::set<std::string>& implementations() const { return implementations_; }
@@ -47,17 +50,14 @@ class PlanCache {
   enum class Use { kEvaluation, kTraining, kUncounted };
 
   models::TrainingPlan& plan(const Context& context, const models::Extent& extent, Use use);
-  [[noreturn]] void refuse(const Context& context, const models::Extent& capacity, bool training,
-                           std::size_t needed) const;
-
-  using Key = std::array<std::int64_t, 5>;  ///< rounded extent, use
+  models::Extent bucket_of(const models::Extent& extent) const;
+  [[noreturn]] void refuse(const Context& context, const models::Extent& capacity,
+                           bool training) const;
 
   const models::Model* model_;
-  std::map<Key, std::unique_ptr<models::TrainingPlan>> plans_;
+  std::unique_ptr<runtime::PlanStore> own_;
+  runtime::PlanStore* store_;
   std::set<std::string> implementations_;
-  std::size_t saved_bytes_ = 0;
-  std::size_t scratch_bytes_ = 0;
-  runtime::Arena arena_;
 };
 
 }  // namespace sluice::model_files

@@ -1,5 +1,7 @@
 #include "models/language_model_decoding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -28,8 +30,9 @@ struct LanguageModelDecoding::Plan {
   };
 
   Plan(const Context& context, const LanguageModel& model_in, runtime::ArenaPlanner& planner,
-       const Capacity& capacity_in)
+       const Capacity& capacity_in, const runtime::Arena* shared)
       : model(&model_in),
+        arena(shared == nullptr ? own_arena : *shared),
         storage(model_in.parameters().storage(context)),
         capacity(capacity_in),
         features(context, model_in, planner, capacity_in.inputs, false),
@@ -70,6 +73,8 @@ struct LanguageModelDecoding::Plan {
   void step(const Context& context, const Tensor& logits);
 
   const LanguageModel* model;
+  runtime::Arena own_arena;
+  const runtime::Arena& arena;
   DType storage;
   Capacity capacity;
   FeatureStates features;
@@ -77,7 +82,6 @@ struct LanguageModelDecoding::Plan {
   layers::LinearPlan output;
   Slots slots;
   std::optional<layers::RecurrentStackPlan> prompt_stack;
-  runtime::Arena arena;
 
   std::int64_t inputs = 0;
   std::int64_t rows = 0;
@@ -106,7 +110,8 @@ LanguageModelDecoding::Plan::Slots LanguageModelDecoding::Plan::book(
   for (State& state : booked.rows) state = book_state(planner, capacity.rows);
   booked.embedded = planner.saved(storage, {capacity.rows, config.embedding});
   if (has_own_table()) {
-    booked.table = planner.saved(storage, {config.vocabulary, config.embedding});
+    booked.table = planner.packed(fmt::format("embeddings {}", base::name_of(storage)), storage,
+                                  {config.vocabulary, config.embedding});
   }
   booked.y = planner.saved(storage, {capacity.rows, config.width()});
   const std::int64_t time = capacity.prompt_time;
@@ -124,13 +129,14 @@ void LanguageModelDecoding::Plan::pack(const Context& context) {
   stack.pack(context, arena, parameters);
   output.pack(context, arena, parameters);
   if (prompt_stack) prompt_stack->pack(context, arena, parameters);
-  if (!has_own_table()) return;
+  if (!has_own_table() || slots.table.holds(parameters.version())) return;
   const std::int64_t vocabulary = model->config().vocabulary;
   std::vector<std::int32_t> all(static_cast<std::size_t>(vocabulary));
   std::iota(all.begin(), all.end(), 0);
   const Tensor of_all = tokens(slots.rows[0], vocabulary);
   context.upload<std::int32_t>(of_all, all);
   model->embedding().forward(context, parameters, of_all, table());
+  slots.table.note_packed(parameters.version());
 }
 
 Tensor LanguageModelDecoding::Plan::table() const {
@@ -233,15 +239,23 @@ void LanguageModelDecoding::Plan::pick(const Context& context, const State& from
 LanguageModelDecoding::LanguageModelDecoding(const Context& context, const LanguageModel& model,
                                              const Capacity& capacity) {
   runtime::ArenaPlanner planner;
-  plan_ = std::make_unique<Plan>(context, model, planner, capacity);
-  plan_->arena = runtime::Arena(context.device(), planner);
+  plan_ = std::make_unique<Plan>(context, model, planner, capacity, nullptr);
+  plan_->own_arena = runtime::Arena(context.device(), planner);
   plan_->pack(context);
 }
+
+LanguageModelDecoding::LanguageModelDecoding(const Context& context, const LanguageModel& model,
+                                             const Capacity& capacity,
+                                             runtime::ArenaPlanner& planner,
+                                             const runtime::Arena& arena)
+    : plan_(std::make_unique<Plan>(context, model, planner, capacity, &arena)) {}
+
+void LanguageModelDecoding::pack(const Context& context) { plan_->pack(context); }
 
 std::size_t LanguageModelDecoding::bytes(const Context& context, const LanguageModel& model,
                                          const Capacity& capacity) {
   runtime::ArenaPlanner planner;
-  const Plan plan(context, model, planner, capacity);
+  const Plan plan(context, model, planner, capacity, nullptr);
   return planner.total();
 }
 

@@ -6,12 +6,12 @@
 
 #include "models/language_model.h"
 #include "models/step_model.h"
+#include "runtime/arena.h"
 
 namespace sluice::models {
 
 /// Steps a language model over any rows. An input is what a row goes on from: start states and a
-/// prompt. Owns its memory; weights are packed once, when it is made, so the parameters must not
-/// change while it lives.
+/// prompt.
 class LanguageModelDecoding final : public StepModel {
  public:
   struct Capacity {
@@ -29,8 +29,17 @@ class LanguageModelDecoding final : public StepModel {
     std::span<const std::vector<std::int32_t>> prompts;
   };
 
+  /// Owns its memory; weights are packed once, now, so the parameters must not change while it
+  /// lives.
   LanguageModelDecoding(const Context& context, const LanguageModel& model,
                         const Capacity& capacity);
+  /// The same with the memory that `planner` books, which must lie in `arena` whenever it is used
+  /// (runtime::PlanStore). To be packed before each use.
+  LanguageModelDecoding(const Context& context, const LanguageModel& model,
+                        const Capacity& capacity, runtime::ArenaPlanner& planner,
+                        const runtime::Arena& arena);
+  /// Packs the weights that aren't packed yet.
+  void pack(const Context& context);
   /// Bytes that it takes of the device.
   static std::size_t bytes(const Context& context, const LanguageModel& model,
                            const Capacity& capacity);

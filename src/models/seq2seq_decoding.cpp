@@ -23,8 +23,9 @@ struct Seq2SeqDecoding::Plan {
   };
 
   Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
-       const Capacity& capacity_in)
+       const Capacity& capacity_in, const runtime::Arena* shared)
       : model(&model_in),
+        arena(shared == nullptr ? own_arena : *shared),
         storage(model_in.parameters().storage(context)),
         capacity(capacity_in),
         encoder(context, model_in, planner, capacity_in.inputs, capacity_in.source_time, false),
@@ -34,6 +35,11 @@ struct Seq2SeqDecoding::Plan {
         slots(book(planner)) {}
 
   Slots book(runtime::ArenaPlanner& planner) const;
+  void pack(const Context& context) {
+    encoder.pack(context, arena);
+    decoder.pack(context, arena, model->parameters());
+    output.pack(context, arena, model->parameters());
+  }
   Tensor tensor(const runtime::Slot& slot, const Shape& shape) const {
     return arena.tensor(slot, storage, shape);
   }
@@ -52,13 +58,14 @@ struct Seq2SeqDecoding::Plan {
   std::vector<StateTensor> state(int which, std::int64_t count) const;
 
   const Seq2Seq* model;
+  runtime::Arena own_arena;
+  const runtime::Arena& arena;
   DType storage;
   Capacity capacity;
   Seq2SeqEncoder encoder;
   layers::AttentionDecoderPlan decoder;
   layers::LinearPlan output;
   Slots slots;
-  runtime::Arena arena;
 
   EncodedSource encoded;
   std::int64_t source_time = 0;
@@ -98,17 +105,22 @@ std::vector<StateTensor> Seq2SeqDecoding::Plan::state(int which, std::int64_t co
 Seq2SeqDecoding::Seq2SeqDecoding(const Context& context, const Seq2Seq& model,
                                  const Capacity& capacity) {
   runtime::ArenaPlanner planner;
-  plan_ = std::make_unique<Plan>(context, model, planner, capacity);
-  plan_->arena = runtime::Arena(context.device(), planner);
-  plan_->encoder.pack(context, plan_->arena);
-  plan_->decoder.pack(context, plan_->arena, model.parameters());
-  plan_->output.pack(context, plan_->arena, model.parameters());
+  plan_ = std::make_unique<Plan>(context, model, planner, capacity, nullptr);
+  plan_->own_arena = runtime::Arena(context.device(), planner);
+  plan_->pack(context);
 }
+
+Seq2SeqDecoding::Seq2SeqDecoding(const Context& context, const Seq2Seq& model,
+                                 const Capacity& capacity, runtime::ArenaPlanner& planner,
+                                 const runtime::Arena& arena)
+    : plan_(std::make_unique<Plan>(context, model, planner, capacity, &arena)) {}
+
+void Seq2SeqDecoding::pack(const Context& context) { plan_->pack(context); }
 
 std::size_t Seq2SeqDecoding::bytes(const Context& context, const Seq2Seq& model,
                                    const Capacity& capacity) {
   runtime::ArenaPlanner planner;
-  const Plan plan(context, model, planner, capacity);
+  const Plan plan(context, model, planner, capacity, nullptr);
   return planner.total();
 }
 

@@ -4,11 +4,11 @@
 
 #include "models/seq2seq.h"
 #include "models/step_model.h"
+#include "runtime/arena.h"
 
 namespace sluice::models {
 
-/// Encodes inputs once and steps a decoder over any rows that read them. Owns its memory; weights
-/// are packed once, when it is made, so the parameters must not change while it lives.
+/// Encodes inputs once and steps a decoder over any rows that read them.
 class Seq2SeqDecoding final : public StepModel {
  public:
   struct Capacity {
@@ -17,7 +17,15 @@ class Seq2SeqDecoding final : public StepModel {
     std::int64_t rows = 0;  ///< of the decoder, e.g. inputs x beams
   };
 
+  /// Owns its memory; weights are packed once, now, so the parameters must not change while it
+  /// lives.
   Seq2SeqDecoding(const Context& context, const Seq2Seq& model, const Capacity& capacity);
+  /// The same with the memory that `planner` books, which must lie in `arena` whenever it is used
+  /// (runtime::PlanStore). To be packed before each use.
+  Seq2SeqDecoding(const Context& context, const Seq2Seq& model, const Capacity& capacity,
+                  runtime::ArenaPlanner& planner, const runtime::Arena& arena);
+  /// Packs the weights that aren't packed yet.
+  void pack(const Context& context);
   /// Bytes that it takes of the device.
   static std::size_t bytes(const Context& context, const Seq2Seq& model, const Capacity& capacity);
   ~Seq2SeqDecoding() override;

@@ -7,10 +7,11 @@
 namespace sluice::models {
 
 SequenceStream::SequenceStream(const Context& context, const Model& model,
-                               const kernels::recurrent::Descriptor& stack, std::int64_t time)
+                               const kernels::recurrent::Descriptor& stack, std::int64_t time,
+                               runtime::PackedWeights& weights)
     : time_(time) {
   SLUICE_ASSERT(stack.directions == 1);
-  runtime::ArenaPlanner planner;
+  runtime::ArenaPlanner planner(weights);
   plan_ = model.training_plan(context, planner, {1, time, time}, false);
   parts_ = &dynamic_cast<PartPlan&>(*plan_);
   arena_ = runtime::Arena(context.device(), planner);

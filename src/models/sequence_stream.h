@@ -10,13 +10,15 @@
 namespace sluice::models {
 
 /// One sequence that comes in parts, through a model that reads forward only and whose plans are
-/// PartPlans: a tagger, a classifier, or a stack on features. Owns its memory; weights are packed
-/// once, when it is made, so the parameters must not change while it lives.
+/// PartPlans: a tagger, a classifier, or a stack on features. Owns its memory, but for packed
+/// weights. The parameters must not change while it lives.
 class SequenceStream {
  public:
-  /// For parts of up to `time` steps; `stack` is the architecture of the model's.
+  /// For parts of up to `time` steps; `stack` is the architecture of the model's, `weights` are its
+  /// packed ones, which other plans may share.
   SequenceStream(const Context& context, const Model& model,
-                 const kernels::recurrent::Descriptor& stack, std::int64_t time);
+                 const kernels::recurrent::Descriptor& stack, std::int64_t time,
+                 runtime::PackedWeights& weights);
 
   std::int64_t capacity() const { return time_; }
   /// The next part begins a new sequence.

@@ -34,6 +34,26 @@ Slot ArenaPlanner::scratch_bytes(std::size_t bytes) {
   return slot;
 }
 
+Slot ArenaPlanner::packed(const std::string& layout, DType dtype, const Shape& shape) {
+  return packed_bytes(layout, bytes_of(dtype, shape));
+}
+
+Slot ArenaPlanner::packed_bytes(const std::string& layout, std::size_t bytes) {
+  if (packed_weights_ == nullptr) return saved_bytes(bytes);
+  packed_.push_back(packed_weights_->book(layout, bytes));
+  return {.offset = 0, .bytes = bytes, .packed = packed_.back()};
+}
+
+std::size_t ArenaPlanner::packed_total() const {
+  std::size_t total = 0;
+  for (const auto& memory : packed_) total += memory->bytes();
+  return total;
+}
+
+void ArenaPlanner::take_packed(Device& device) const {
+  for (const auto& memory : packed_) memory->take(device);
+}
+
 Tensor Arena::tensor(const Slot& slot, DType dtype, const Shape& shape) const {
   const Tensor view(data(slot), dtype, shape);
   SLUICE_ASSERT(view.byte_size() <= slot.bytes);
@@ -41,6 +61,7 @@ Tensor Arena::tensor(const Slot& slot, DType dtype, const Shape& shape) const {
 }
 
 void* Arena::data(const Slot& slot) const {
+  if (slot.packed) return slot.packed->data();
   const Buffer& buffer = slot.region == Slot::Region::kSaved ? saved_ : scratch_;
   return static_cast<std::byte*>(buffer.data()) + slot.offset;
 }

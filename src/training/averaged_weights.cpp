@@ -13,12 +13,14 @@ AveragedWeights::AveragedWeights(const Context& context, const layers::Parameter
   context.copy(parameters.gradients(), parameters.values());
   context.copy(parameters.values(), optimizer.average_sum());
   kernels::elementwise::scale(context, parameters.values(), 1 / optimizer.average_weight(steps));
+  parameters.note_change();
 }
 
 AveragedWeights::~AveragedWeights() {
   if (parameters_ == nullptr) return;
   try {
     context_->copy(parameters_->values(), parameters_->gradients());
+    parameters_->note_change();
     // What isn't marked must be zero.
     context_->zero(parameters_->gradients());
   } catch (const Error& error) {

@@ -158,6 +158,8 @@ class Plan {
 
   virtual std::string_view implementation() const = 0;
   virtual std::size_t packed_bytes() const = 0;
+  /// As recurrent::Plan's, of the plans of one decoder.
+  virtual std::string packed_layout() const { return {}; }
   virtual std::size_t workspace_bytes() const = 0;
   virtual std::size_t reserve_bytes() const = 0;
   /// Width in memory of one key and of one memory vector as steps read them.

@@ -196,6 +196,10 @@ class Plan {
 
   virtual std::string_view implementation() const = 0;
   virtual std::size_t packed_bytes() const = 0;
+  /// Names how weights lie in `packed`. Plans of one stack whose names are equal, whatever their
+  /// capacities, fill it with the same bytes, so that one may run on what another packed. Empty:
+  /// only this plan knows, and it must pack before it runs.
+  virtual std::string packed_layout() const { return {}; }
   virtual std::size_t workspace_bytes() const = 0;
   virtual std::size_t reserve_bytes() const = 0;
 

@@ -78,7 +78,7 @@ class Place {
     auto host = context_.download<float>(model_->parameters().values());
     for (float& value : host) value *= 5;  // so that what came before shows
     context_.upload<float>(model_->parameters().values(), host);
-    stream_.emplace(context_, *model_, architecture_of(*model_), longest);
+    stream_.emplace(context_, *model_, architecture_of(*model_), longest, weights_);
   }
 
   /// What the model says of steps begin to end of a fixed sequence; labels as numbers.
@@ -124,6 +124,7 @@ class Place {
   std::unique_ptr<runtime::Device> device_;
   runtime::Context context_;
   std::unique_ptr<models::Model> model_;
+  runtime::PackedWeights weights_;
   std::optional<models::SequenceStream> stream_;
 };
 

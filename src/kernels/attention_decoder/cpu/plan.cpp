@@ -1,5 +1,6 @@
 #include "kernels/attention_decoder/cpu/plan.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "kernels/attention_decoder/arguments.h"
@@ -27,6 +28,10 @@ class DecoderPlan final : public Plan {
 
   std::string_view implementation() const override { return name_; }
   std::size_t packed_bytes() const override { return packed_bytes_; }
+  std::string packed_layout() const override {
+    return fmt::format("{} {}{}", name_, base::name_of(decoder_->d.dtype),
+                       decoder_->d.training ? " and transposed" : "");
+  }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t reserve_bytes() const override { return reserve_bytes_; }
   std::int64_t key_stride() const override { return padded(decoder_->d.key_width()); }

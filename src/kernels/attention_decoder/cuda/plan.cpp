@@ -1,5 +1,7 @@
 #include "kernels/attention_decoder/cuda/plan.h"
 
+#include <fmt/format.h>
+
 #include "kernels/attention_decoder/arguments.h"
 #include "kernels/attention_decoder/cuda/persistent/launch.h"
 #include "kernels/attention_decoder/cuda/run.h"
@@ -31,6 +33,9 @@ class StepwisePlan final : public Plan {
 
   std::string_view implementation() const override { return name_; }
   std::size_t packed_bytes() const override { return packed_bytes_; }
+  std::string packed_layout() const override {
+    return fmt::format("{} {}", name_, base::name_of(d_.dtype));
+  }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t reserve_bytes() const override { return reserve_bytes_; }
   std::int64_t key_stride() const override { return padded(d_.key_width()); }

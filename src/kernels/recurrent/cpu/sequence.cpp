@@ -1,5 +1,6 @@
 #include "kernels/recurrent/cpu/sequence.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "kernels/recurrent/arguments.h"
@@ -16,6 +17,11 @@ class SequencePlan final : public Plan {
 
   std::string_view implementation() const override { return name_; }
   std::size_t packed_bytes() const override { return sequence_->packed.bytes; }
+  std::string packed_layout() const override {
+    const Descriptor& descriptor = sequence_->descriptor;
+    return fmt::format("{} {}{}", name_, base::name_of(descriptor.dtype),
+                       descriptor.training ? " and transposed" : "");
+  }
   std::size_t workspace_bytes() const override { return sequence_->workspace.bytes; }
   std::size_t reserve_bytes() const override { return sequence_->reserve.bytes; }
 
