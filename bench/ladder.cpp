@@ -19,8 +19,8 @@ constexpr const char* kRow = "{:<30} {:>9} {:>9} {:>8}   {:>9} {:>9} {:>8}   {}\
 std::string_view description_of(std::string_view name) {
   const bool captured = name.ends_with(kCaptured);
   if (captured) name.remove_suffix(kCaptured.size());
-  for (const Rung& rung : rungs()) {
-    if (rung.name == name) return rung.adds;
+  for (const Variant& variant : variants()) {
+    if (variant.name == name) return variant.adds;
   }
   return captured ? "the same in a CUDA graph" : "";
 }
@@ -42,9 +42,9 @@ std::vector<std::string> cells(const BenchResult* result, const BenchResult* bas
 void print(std::ostream& out, const std::vector<std::string>& order,
            const std::vector<BenchResult>& results) {
   out << fmt::format(kRow, "", "forward", "", "", "fwd+bwd", "", "", "");
-  out << fmt::format(kRow, "rung", "ms", "GFLOP/s", "speed-up", "ms", "GFLOP/s", "speed-up",
+  out << fmt::format(kRow, "variant", "ms", "GFLOP/s", "speed-up", "ms", "GFLOP/s", "speed-up",
                      "what it adds");
-  const BenchResult* bases[2] = {nullptr, nullptr};  // the lowest rung that ran
+  const BenchResult* bases[2] = {nullptr, nullptr};  // the lowest variant that ran
   for (const std::string& name : order) {
     std::vector<std::string> row;
     bool ran = false, peer = false;
@@ -63,15 +63,15 @@ void print(std::ostream& out, const std::vector<std::string>& order,
 
 }  // namespace
 
-const std::vector<Rung>& rungs() {
-  static const std::vector<Rung> list{
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> list{
       {"baseline", "one product a gate and step, one kernel an operation"},
       {"combined-gemm", "one product for all gates"},
       {"streamed-gemm", "input products on a stream of their own"},
       {"fused-pointwise", "one kernel for all that follows the products"},
       {"pretransposed", "weights transposed beforehand"},
       {"combined-inputs", "input products of many steps at once"},
-      {"wavefront", "layers beside each other"},
+      {"wavefront", "layers overlapped with each other"},
       {"fused-step", "a step's product and cell as one kernel"},
       {"graph", "all of it captured in a CUDA graph"},
       {"persistent-cluster", "instead: all steps of a layer in one launch"},
@@ -94,9 +94,9 @@ std::vector<std::string> ladder_order(const runtime::Device& device) {
   const auto add = [&](std::string_view name) {
     if (std::ranges::find(order, name) == order.end()) order.emplace_back(name);
   };
-  for (const Rung& rung : rungs()) {
+  for (const Variant& variant : variants()) {
     for (const recurrent::Candidate& candidate : candidates) {
-      if (candidate.name == rung.name) add(rung.name);
+      if (candidate.name == variant.name) add(variant.name);
     }
   }
   for (const bool peer : {false, true}) {

@@ -35,7 +35,7 @@ struct BenchShape {
   std::uint64_t seed = 1;
   std::string device = "cpu";
   bool inference_only = false;  ///< pass=forward: there is no backward pass worth measuring
-  // What the cells have beside their equations (docs/equations.md).
+  // Options of cells beyond the plain equations (docs/equations.md).
   double reset = 0;              ///< probability that a sequence begins at a step of a row
   double zoneout = 0;            ///< rate of h, and of an LSTM's c
   double recurrent_dropout = 0;  ///< rate, in training

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "io/sealed.h"
+#include "io/checksummed_blob.h"
 
 namespace sluice::data {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t kShownBytes = 100;
 
 const std::string kAdvice = "train on examples of it, too, or leave it out";
 
-constexpr io::Seal kSeal{"sluice-labels", "list of labels"};
+constexpr io::BlobFormat kBlobFormat{"sluice-labels", "list of labels"};
 
 }  // namespace
 
@@ -60,11 +60,11 @@ void Labels::refuse(std::string_view where, std::string_view name) const {
 std::string Labels::serialize() const {
   std::string payload;
   for (const std::string& name : names_) payload += name + '\n';
-  return kSeal.close("labels", payload);
+  return kBlobFormat.write("labels", payload);
 }
 
 Labels Labels::parse(std::string_view bytes) {
-  auto [kind, payload] = kSeal.open(bytes);
+  auto [kind, payload] = kBlobFormat.read(bytes);
   if (kind != "labels") {
     base::fail(ErrorCode::kFormat, "the stored list of labels is of the unknown kind '{}'", kind);
   }

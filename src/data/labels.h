@@ -30,7 +30,7 @@ class Labels {
   /// Throws ErrorCode::kFormat: at `where` (file and line) stands a label that is none of them.
   [[noreturn]] void refuse(std::string_view where, std::string_view name) const;
 
-  /// The bytes that a checkpoint stores (data/sealed.h), a label a line.
+  /// The bytes that a checkpoint stores (io/checksummed_blob.h), a label a line.
   std::string serialize() const;
   /// The inverse. Throws ErrorCode::kFormat if `bytes` are not labels, damaged, truncated, or of
   /// another revision.

@@ -5,16 +5,16 @@
 #include "data/sentencepiece_tokenizer.h"
 #include "data/smiles_tokenizer.h"
 #include "data/word_tokenizer.h"
-#include "io/sealed.h"
+#include "io/checksummed_blob.h"
 
 namespace sluice::data {
 namespace {
 
-constexpr io::Seal kSeal{"sluice-tokenizer", "tokenizer"};
+constexpr io::BlobFormat kBlobFormat{"sluice-tokenizer", "tokenizer"};
 
 }  // namespace
 
-std::string Tokenizer::serialize() const { return kSeal.close(kind(), payload()); }
+std::string Tokenizer::serialize() const { return kBlobFormat.write(kind(), payload()); }
 
 void Tokenizer::require_id(std::int32_t id) const {
   SLUICE_CHECK(id >= 0 && id < size(), "token id {} is outside the vocabulary of {} ids", id,
@@ -22,7 +22,7 @@ void Tokenizer::require_id(std::int32_t id) const {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(std::string_view bytes) {
-  const auto [kind, payload] = kSeal.open(bytes);
+  const auto [kind, payload] = kBlobFormat.read(bytes);
   if (kind == "words") return parse_word_tokenizer(payload);
   if (kind == "word_shapes") return parse_word_shape_tokenizer(payload);
   if (kind == "characters") return parse_char_tokenizer(payload);

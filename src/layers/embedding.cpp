@@ -31,7 +31,7 @@ void Embedding::backward(const Context& context, const Parameters& parameters, c
                                                 .d_out = dy,
                                                 .d_table = parameters.gradient(weight_),
                                                 .padding = 0,
-                                                .touched = parameters.touched(weight_),
+                                                .marks = parameters.gradient_marks(weight_),
                                                 .dropout = dropout});
 }
 

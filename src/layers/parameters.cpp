@@ -47,13 +47,13 @@ void Parameters::make_marks(const Context& context) {
   if (std::none_of(specs_.begin(), specs_.end(), [](const auto& spec) { return spec.marked; })) {
     return;
   }
-  std::vector<std::uint8_t> marks(static_cast<std::size_t>(kernels::touched_chunks(flat_size_)),
-                                  kernels::kUntouched);
+  std::vector<std::uint8_t> marks(static_cast<std::size_t>(kernels::mark_count(flat_size_)),
+                                  kernels::kUnmarked);
   for (ParameterId id = 0; id < specs_.size(); ++id) {
     if (specs_[id].marked) continue;
     const std::int64_t end = offsets_[id] + specs_[id].shape.element_count();
-    std::fill(marks.begin() + kernels::touched_chunk_of(offsets_[id]),
-              marks.begin() + kernels::touched_chunks(end), kernels::kAlwaysTouched);
+    std::fill(marks.begin() + kernels::mark_of(offsets_[id]),
+              marks.begin() + kernels::mark_count(end), kernels::kAlwaysMarked);
   }
   mark_memory_ = Buffer(context.device(), marks.size());
   marks_ = mark_memory_.tensor(DType::kUInt8, {static_cast<std::int64_t>(marks.size())});

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/touched.h"
+#include "kernels/gradient_marks.h"
 #include "layers/initializer.h"
 #include "runtime/context.h"
 
@@ -42,8 +42,8 @@ class Parameters {
                       bool trained = true);
 
   /// Says whether all that add to a parameter's gradient mark what they add to
-  /// (kernels/touched.h), which is worth it for those of which a step touches little; at first
-  /// nobody does. Before allocate.
+  /// (kernels/gradient_marks.h), which is worth it for those of which a step touches little; at
+  /// first nobody does. Before allocate.
   void set_marked(ParameterId id, bool marked);
 
   /// Takes memory on the context's device. `master` is float32, or float64 for gradient checks.
@@ -64,8 +64,8 @@ class Parameters {
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
   /// Which of all gradients, or of a parameter's, may be other than zero.
-  kernels::Touched touched() const { return {marks_, 0}; }
-  kernels::Touched touched(ParameterId id) const { return {marks_, offsets_[id]}; }
+  kernels::GradientMarks gradient_marks() const { return {marks_, 0}; }
+  kernels::GradientMarks gradient_marks(ParameterId id) const { return {marks_, offsets_[id]}; }
   /// Number of parameters proper, without padding.
   std::int64_t element_count() const;
   /// Where a parameter starts in the flat arenas, in elements.

@@ -79,12 +79,12 @@ std::vector<recurrent::LayerWeights> RecurrentStack::gradients(const Parameters&
 
 namespace {
 
-/// Puts itself in the place of a run's `beside`, so as to know whether it has been called.
+/// Puts itself in the place of a run's `overlap_work`, so as to know whether it has been called.
 class Once {
  public:
-  explicit Once(const recurrent::Beside*& beside)
-      : work_(beside), call_([this](const Context& side) { finish(side); }) {
-    if (work_ != nullptr) beside = &call_;
+  explicit Once(const recurrent::OverlapWork*& work)
+      : work_(work), call_([this](const Context& side) { finish(side); }) {
+    if (work_ != nullptr) work = &call_;
   }
   Once(const Once&) = delete;
   Once& operator=(const Once&) = delete;
@@ -95,8 +95,8 @@ class Once {
   }
 
  private:
-  const recurrent::Beside* work_;
-  recurrent::Beside call_;
+  const recurrent::OverlapWork* work_;
+  recurrent::OverlapWork call_;
 };
 
 }  // namespace
@@ -130,23 +130,23 @@ void RecurrentStackPlan::pack(const Context& context, const runtime::Arena& aren
 
 void RecurrentStackPlan::forward(const Context& context, const runtime::Arena& arena,
                                  recurrent::ForwardArgs args) {
-  Once beside(args.beside);
+  Once overlapped(args.overlap_work);
   {
     const runtime::Span span(context, stack_->name(), "forward");
     choice_.plan->forward(context, args, memory(arena));
   }
-  beside.finish(context);
+  overlapped.finish(context);
 }
 
 void RecurrentStackPlan::backward(const Context& context, const runtime::Arena& arena,
                                   const Parameters& parameters, recurrent::BackwardArgs args) {
   args.gradients = stack_->gradients(parameters);
-  Once beside(args.beside);
+  Once overlapped(args.overlap_work);
   {
     const runtime::Span span(context, stack_->name(), "backward");
     choice_.plan->backward(context, args, memory(arena));
   }
-  beside.finish(context);
+  overlapped.finish(context);
 }
 
 recurrent::Memory RecurrentStackPlan::memory(const runtime::Arena& arena) const {

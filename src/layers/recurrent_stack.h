@@ -54,10 +54,11 @@ class RecurrentStackPlan {
 
   /// To be called whenever the parameters have changed.
   void pack(const Context& context, const runtime::Arena& arena, const Parameters& parameters);
-  /// What args.beside queues is queued, beside the rest or behind it.
+  /// What args.overlap_work queues is queued, overlapped with the rest or behind it.
   void forward(const Context& context, const runtime::Arena& arena,
                kernels::recurrent::ForwardArgs args);
-  /// Fills in the gradients of the stack's parameters and adds to them; args.beside as forward's.
+  /// Fills in the gradients of the stack's parameters and adds to them; args.overlap_work as
+  /// forward's.
   void backward(const Context& context, const runtime::Arena& arena, const Parameters& parameters,
                 kernels::recurrent::BackwardArgs args);
 

@@ -23,7 +23,7 @@ struct LanguageModelConfig {
   /// Numbers of the vector that a text is conditioned on: it makes the states that the stack starts
   /// from. 0: the stack starts from zero.
   std::int64_t features = 0;
-  // What the cells have beside their equations (docs/equations.md).
+  // Options of cells beyond the plain equations (docs/equations.md).
   bool peepholes = false;        ///< lstm only
   bool layer_norm = false;       ///< lstm only, without projection and peepholes
   double zoneout_h = 0;          ///< rate at which units keep their h

@@ -223,7 +223,7 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
                            kSamplingStream);
     activations = run(context, arena, batch, pass, mixed, drops_apart());
   }
-  // In training beside backward.
+  // In training overlapped with backward.
   if (carried != nullptr && !training) carried->store(context, {last.hn, last.cn});
   return activations;
 }
@@ -236,13 +236,13 @@ Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::A
   model->embedding().forward(context, model->parameters(), fed, last.x,
                              embedding_dropout(batch, pass));
   dropout_is_drawn = false;
-  const recurrent::Beside draw = [&](const Context& side) {
+  const recurrent::OverlapWork draw = [&](const Context& side) {
     dropout_is_drawn = true;
     output.draw_dropout(side, arena, model->parameters(), output_input(last.y, batch, pass),
                         d_activations(arena));
   };
   recurrent::ForwardArgs args = last;
-  if (drops && !drops_apart() && !drops_output) args.beside = &draw;
+  if (drops && !drops_apart() && !drops_output) args.overlap_work = &draw;
   stack.forward(context, arena, args);
   if (!drops_output) return last.y;
   const Tensor dropped = arena.tensor(slots.y_dropped, storage, last.y.shape());
@@ -264,10 +264,10 @@ void LanguageModelTraining::Plan::backward(const Context& context, const runtime
     args.dh0 = d_start.h;
     args.dc0 = d_start.c;
   }
-  const recurrent::Beside store = [&](const Context& side) {
+  const recurrent::OverlapWork store = [&](const Context& side) {
     carried->store(side, {last.hn, last.cn});
   };
-  if (carried != nullptr) args.beside = &store;
+  if (carried != nullptr) args.overlap_work = &store;
   stack.backward(context, arena, model->parameters(), args);
   model->embedding().backward(context, model->parameters(), fed, args.dx,
                               embedding_dropout(batch, pass));

@@ -23,7 +23,7 @@ struct Seq2SeqConfig {
   /// Which matrices are one: "none", "decoder" (target embedding and output) or "all" (source
   /// embedding too, of one vocabulary). They are as wide as the decoder: embedding == hidden.
   std::string tie_embeddings = "none";
-  // What the encoder's cells have beside their equations (docs/equations.md).
+  // Options of the encoder's cells beyond the plain equations (docs/equations.md).
   bool encoder_peepholes = false;        ///< lstm only
   bool encoder_layer_norm = false;       ///< lstm only, without peepholes
   double encoder_zoneout_h = 0;          ///< rate at which units keep their h

@@ -147,7 +147,7 @@ EncodedSource Seq2SeqEncoder::gradient_views(const runtime::Arena& arena) const 
 }
 
 void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& arena,
-                              const recurrent::Beside& beside) {
+                              const recurrent::OverlapWork& work) {
   const std::int64_t directions = model_->encoder().architecture().directions;
   const EncodedSource gradients = gradient_views(arena);
 
@@ -161,7 +161,7 @@ void Seq2SeqEncoder::backward(const Context& context, const runtime::Arena& aren
     split_states(context, gradients.c0, directions, args.dcn);
   }
   args.dx = tensor(arena, slots_.d_embedded, last_.x.shape());
-  args.beside = &beside;
+  args.overlap_work = &work;
   stack_.backward(context, arena, model_->parameters(), args);
 
   model_->source_embedding().backward(context, model_->parameters(), source_, args.dx,

@@ -43,9 +43,10 @@ class Seq2SeqEncoder {
   /// `forward` returned; fill them in, then call backward.
   EncodedSource gradient_views(const runtime::Arena& arena) const;
   /// With the arguments of the last forward; adds to the gradients of the encoder's parameters.
-  /// `beside` queues work that may run at the same time, before the source embedding's gradient.
+  /// `work` queues work that may run at the same time, before the source embedding's
+  /// gradient.
   void backward(const Context& context, const runtime::Arena& arena,
-                const kernels::recurrent::Beside& beside);
+                const kernels::recurrent::OverlapWork& work);
 
  private:
   struct Slots {

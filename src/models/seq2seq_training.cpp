@@ -162,8 +162,8 @@ void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Aren
   args.dc0 = d_encoded.c0;
   decoder.backward(context, arena, model->parameters(), args);
 
-  encoder.backward(context, arena, [&](const Context& beside) {
-    model->target_embedding().backward(beside, model->parameters(), fed, args.d_emb,
+  encoder.backward(context, arena, [&](const Context& side) {
+    model->target_embedding().backward(side, model->parameters(), fed, args.d_emb,
                                        embedding_dropout(batch, pass));
   });
 }

@@ -19,7 +19,7 @@ struct StackConfig {
   /// lstm only: none if empty, one number for all layers, or one a layer.
   std::vector<std::int64_t> projections = {};
   double dropout = 0.2;  ///< between layers, and wherever the model says
-  // What cells have beside their equations (docs/equations.md).
+  // Options of cells beyond the plain equations (docs/equations.md).
   bool peepholes = false;        ///< lstm only
   bool layer_norm = false;       ///< lstm only, without peepholes and projections
   double zoneout_h = 0;          ///< rate at which units keep their h

@@ -21,7 +21,7 @@ struct TaggerConfig {
   /// itself.
   std::string output = "crf";
   double dropout = 0.5;  ///< embeddings, between layers, before the output layer
-  // What the cells have beside their equations (docs/equations.md).
+  // Options of cells beyond the plain equations (docs/equations.md).
   bool peepholes = false;        ///< lstm only
   bool layer_norm = false;       ///< lstm only, without peepholes
   double zoneout_h = 0;          ///< rate at which units keep their h

@@ -80,7 +80,7 @@ void Optimizer::step(const Context& context, const Tensor& step, const Tensor& l
     context.zero(parameters_->gradients().slice(0, range.begin, range.end));
   }
   kernel::sum_of_squares(context, {parameters_->gradients(), partials_, sum_of_squares_,
-                                   loss_scale_, parameters_->touched()});
+                                   loss_scale_, parameters_->gradient_marks()});
   for (const Range& range : trained_) queue_step(context, range, step, learning_rate);
   if (config_.ema_decay > 0) update_average(context);
   if (loss_scale_) kernel::update_loss_scale(context, {loss_scale_, sum_of_squares_});
@@ -89,13 +89,13 @@ void Optimizer::step(const Context& context, const Tensor& step, const Tensor& l
 void Optimizer::queue_step(const Context& context, const Range& range, const Tensor& step,
                            const Tensor& learning_rate) const {
   const auto part = [&](const Tensor& arena) { return arena.slice(0, range.begin, range.end); };
-  const kernels::Touched touched{parameters_->touched().marks, range.begin};
+  const kernels::GradientMarks marks{parameters_->gradient_marks().values, range.begin};
   const kernel::Clipping clipping{sum_of_squares_, config_.clip_norm, loss_scale_};
   if (is_adam()) {
     kernel::AdamArgs args;
     args.parameters = part(parameters_->values());
     args.gradients = part(parameters_->gradients());
-    args.touched = touched;
+    args.marks = marks;
     args.first_moment = part(moments_[0].values);
     args.second_moment = part(moments_[1].values);
     args.clipping = clipping;
@@ -112,7 +112,7 @@ void Optimizer::queue_step(const Context& context, const Range& range, const Ten
   kernel::SgdArgs args;
   args.parameters = part(parameters_->values());
   args.gradients = part(parameters_->gradients());
-  args.touched = touched;
+  args.marks = marks;
   if (config_.momentum > 0) args.momentum_buffer = part(moments_[0].values);
   args.clipping = clipping;
   args.learning_rate = learning_rate;

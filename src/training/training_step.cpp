@@ -98,7 +98,8 @@ void TrainingStep::forward_backward(const Context& context, models::TrainingPlan
 void TrainingStep::zero_gradients(const Context& context) const {
   const runtime::Span span(context, "optimizer", "zero gradients");
   const layers::Parameters& parameters = model_->parameters();
-  kernels::optimizer::zero_gradients(context, {parameters.gradients(), parameters.touched()});
+  kernels::optimizer::zero_gradients(context,
+                                     {parameters.gradients(), parameters.gradient_marks()});
 }
 
 // All else that a step holds on to lives as long as this and never moves.

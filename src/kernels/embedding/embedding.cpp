@@ -113,7 +113,7 @@ void gather_each(const Context& context, std::span<const Picked> all) {
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {
   check(args.d_table, args.tokens, args.d_out, "embedding gather backward");
   check_master(args.d_table, "embedding gather backward");
-  check_touched(args.touched, args.d_table.element_count(), "embedding gather backward");
+  check_marks(args.marks, args.d_table.element_count(), "embedding gather backward");
   check(args.dropout, args.tokens, "embedding gather backward");
   leaves(context).gather_backward(context.stream(), args);
 }

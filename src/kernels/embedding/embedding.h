@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "kernels/touched.h"
+#include "kernels/gradient_marks.h"
 #include "runtime/context.h"
 #include "runtime/rng.h"
 #include "runtime/tensor.h"
@@ -50,7 +50,7 @@ struct GatherBackwardArgs {
   Tensor d_table;  ///< [V, E], added to
   /// Tokens equal to this are skipped, so that their row of the table never learns; -1: none.
   std::int32_t padding = -1;
-  Touched touched = {};  ///< of d_table: in/out, what is added to is marked
+  GradientMarks marks = {};  ///< of d_table: in/out, what is added to is marked
   /// Of d_out before it is added; it may be overwritten by what that leaves.
   Dropout dropout = {};
 };

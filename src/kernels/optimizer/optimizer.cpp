@@ -24,11 +24,11 @@ void check_same(const Tensor& arena, const Tensor& parameters, std::string_view 
 }
 
 /// Of operations on an array as a whole.
-void check_touched_arena(const Touched& touched, const Tensor& gradients,
-                         std::string_view operation) {
-  check_touched(touched, gradients.size(0), operation);
-  SLUICE_CHECK(touched.begin == 0, "{}: takes all gradients, not those from {} on", operation,
-               touched.begin);
+void check_marks_of_all(const GradientMarks& marks, const Tensor& gradients,
+                        std::string_view operation) {
+  check_marks(marks, gradients.size(0), operation);
+  SLUICE_CHECK(marks.begin == 0, "{}: takes all gradients, not those from {} on", operation,
+               marks.begin);
 }
 
 void check_loss_scale(const Tensor& loss_scale, std::string_view operation) {
@@ -54,14 +54,14 @@ std::int64_t partial_count(std::int64_t n) { return (n + kNormBlock - 1) / kNorm
 
 void zero_gradients(const Context& context, const ZeroGradientsArgs& args) {
   check_arena(args.gradients, "zero_gradients", "gradients");
-  check_touched_arena(args.touched, args.gradients, "zero_gradients");
-  if (!args.touched.marks) return context.zero(args.gradients);
+  check_marks_of_all(args.marks, args.gradients, "zero_gradients");
+  if (!args.marks.values) return context.zero(args.gradients);
   leaves(context).zero_gradients(context.stream(), args);
 }
 
 void sum_of_squares(const Context& context, const SumOfSquaresArgs& args) {
   check_arena(args.gradients, "sum_of_squares", "gradients");
-  check_touched_arena(args.touched, args.gradients, "sum_of_squares");
+  check_marks_of_all(args.marks, args.gradients, "sum_of_squares");
   check_tensor(args.sum, DType::kFloat64, Shape{1}, "sum_of_squares", "sum");
   check_dtype(args.partials, DType::kFloat64, "sum_of_squares", "partials");
   const std::int64_t needed = partial_count(args.gradients.size(0));
@@ -75,7 +75,7 @@ void sum_of_squares(const Context& context, const SumOfSquaresArgs& args) {
 void adam_step(const Context& context, const AdamArgs& args) {
   check_arena(args.parameters, "adam_step", "parameters");
   check_same(args.gradients, args.parameters, "adam_step", "gradients");
-  check_touched(args.touched, args.gradients.size(0), "adam_step");
+  check_marks(args.marks, args.gradients.size(0), "adam_step");
   check_same(args.first_moment, args.parameters, "adam_step", "first_moment");
   check_same(args.second_moment, args.parameters, "adam_step", "second_moment");
   check_clipping(args.clipping, "adam_step");
@@ -89,7 +89,7 @@ void adam_step(const Context& context, const AdamArgs& args) {
 void sgd_step(const Context& context, const SgdArgs& args) {
   check_arena(args.parameters, "sgd_step", "parameters");
   check_same(args.gradients, args.parameters, "sgd_step", "gradients");
-  check_touched(args.touched, args.gradients.size(0), "sgd_step");
+  check_marks(args.marks, args.gradients.size(0), "sgd_step");
   SLUICE_CHECK(args.momentum_buffer || args.momentum == 0,
                "sgd_step: a momentum of {} needs a momentum buffer", args.momentum);
   if (args.momentum_buffer) {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/gradient_marks.h"
 #include "kernels/optimizer/loss_scale.h"
-#include "kernels/touched.h"
 #include "runtime/context.h"
 #include "runtime/tensor.h"
 
@@ -21,8 +21,8 @@ using runtime::Tensor;
 std::int64_t partial_count(std::int64_t n);
 
 struct ZeroGradientsArgs {
-  Tensor gradients;  ///< [n], out: zero
-  Touched touched;   ///< in/out: marks of all of them, which are taken away
+  Tensor gradients;     ///< [n], out: zero
+  GradientMarks marks;  ///< in/out: marks of all of them, which are taken away
 };
 
 /// Writes only what is marked.
@@ -34,7 +34,7 @@ struct SumOfSquaresArgs {
   Tensor sum;        ///< out float64 [1]; not finite if an element isn't
   Tensor loss_scale =
       {};  ///< that gradients carry (loss_scale.h), which the sum doesn't; absent: none
-  Touched touched = {};  ///< of all gradients
+  GradientMarks marks = {};  ///< of all gradients
 };
 
 /// sum of (gradients / scale)^2, in float64 over fixed blocks; the same bits whether what is zero
@@ -60,8 +60,8 @@ struct Clipping {
 /// which is what torch.optim.Adam and AdamW compute.
 struct AdamArgs {
   Tensor parameters;  ///< p [n], in/out
-  Tensor gradients;   ///< [n], not read but taken to be zero where not touched
-  Touched touched = {};
+  Tensor gradients;   ///< [n], not read but taken to be zero where not marked
+  GradientMarks marks = {};
   Tensor first_moment;   ///< m [n], in/out, zero before the first step
   Tensor second_moment;  ///< v [n], in/out, zero before the first step
   Clipping clipping;
@@ -81,8 +81,8 @@ void adam_step(const Context& context, const AdamArgs& args);
 ///   p -= learning_rate * buffer, or with nesterov: p -= learning_rate * (g + momentum * buffer)
 struct SgdArgs {
   Tensor parameters;  ///< p [n], in/out
-  Tensor gradients;   ///< [n], not read but taken to be zero where not touched
-  Touched touched = {};
+  Tensor gradients;   ///< [n], not read but taken to be zero where not marked
+  GradientMarks marks = {};
   Tensor momentum_buffer;  ///< [n], in/out, zero before the first step; absent without momentum
   Clipping clipping;
   Tensor learning_rate;  ///< float64 [1], on the device as Adam's

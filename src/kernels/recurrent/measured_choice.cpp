@@ -132,7 +132,7 @@ std::vector<const Candidate*> accepting(const Context& context, const Descriptor
   return accepted;
 }
 
-/// What the cells have beside their equations, each as a word; rates cost the same.
+/// Options of cells beyond the plain equations, each as a word; rates cost the same.
 std::string extras_of(const Descriptor& d) {
   std::string extras;
   if (d.resets) extras += " resets";

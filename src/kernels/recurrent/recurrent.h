@@ -66,7 +66,7 @@ struct Descriptor {
   bool training = false;  ///< whether backward will be called
   double dropout = 0;     ///< rate between layers; applied only when training
 
-  // What the cells have beside their equations, see docs/equations.md.
+  // Options of cells beyond the plain equations (docs/equations.md).
   bool resets = false;           ///< whether runs may be given resets
   bool peepholes = false;        ///< LSTM only
   bool layer_norm = false;       ///< LSTM only, without projection and peepholes
@@ -143,7 +143,7 @@ struct Memory {
 
 /// Queues work that neither waits for a run nor is waited for. A run that leaves part of the device
 /// idle may call it, once, with a context whose stream joins the run's.
-using Beside = std::function<void(const Context&)>;
+using OverlapWork = std::function<void(const Context&)>;
 
 /// L layers, D directions; index l * D + d. Absent optional tensors are default Tensors.
 struct ForwardArgs {
@@ -167,12 +167,12 @@ struct ForwardArgs {
   /// int32 [time, rows]: not zero where a new sequence begins, so that no state passes from the
   /// time before; absent: nowhere. Only for a plan with resets.
   Tensor resets = {};
-  const Beside* beside = nullptr;  ///< optional
+  const OverlapWork* overlap_work = nullptr;  ///< optional
 };
 
 /// Gradients flow in through dy (aligned to 16 bytes), dhn, dcn and out through the others.
 struct BackwardArgs {
-  /// Exactly the arguments of the forward run, less `beside`; y, hn, cn as it left them.
+  /// Exactly the arguments of the forward run, less `overlap_work`; y, hn, cn as it left them.
   ForwardArgs forward;
   Tensor dy;   ///< [time, rows, y_width()], storage; absent: zero. Ignored past a row's end
   Tensor dhn;  ///< h_shape(rows), storage; absent: zero
@@ -185,7 +185,7 @@ struct BackwardArgs {
   /// Whether these are added to what is there, or written whatever was there: equal to what adding
   /// to zeros gives, without reading them.
   bool accumulate = true;
-  const Beside* beside = nullptr;  ///< optional
+  const OverlapWork* overlap_work = nullptr;  ///< optional
 };
 
 /// One implementation bound to one descriptor. Runs allocate nothing. Not thread-safe: one plan,

@@ -38,12 +38,13 @@ __device__ inline float2 unpacked_pair<__half>(std::uint32_t both) {
 /// Which elements of a piece are kept: bit j for element 2 * j, bit 16 + j for 2 * j + 1; so four
 /// pieces fit a word. In a byte, where masks are in memory, bit 4 + j for 2 * j + 1. `group` is the
 /// piece's first element over four.
-__device__ inline std::uint32_t kept_of_piece(std::uint64_t philox_key, std::uint32_t stream,
-                                              std::uint32_t threshold, std::uint32_t row,
-                                              std::uint32_t time, std::uint32_t group) {
+__device__ inline std::uint32_t dropout_mask_of_piece(std::uint64_t philox_key,
+                                                      std::uint32_t stream, std::uint32_t threshold,
+                                                      std::uint32_t row, std::uint32_t time,
+                                                      std::uint32_t group) {
   // Not the keys of ten rounds kept in registers from one piece to the next.
   asm volatile("" : "+l"(philox_key));
-  std::uint32_t kept = 0;
+  std::uint32_t mask = 0;
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     const auto words =
@@ -51,22 +52,22 @@ __device__ inline std::uint32_t kept_of_piece(std::uint64_t philox_key, std::uin
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       if (words[static_cast<std::size_t>(e)] >= threshold)
-        kept |= 1u << (2 * g + e / 2 + e % 2 * 16);
+        mask |= 1u << (2 * g + e / 2 + e % 2 * 16);
     }
   }
-  return kept;
+  return mask;
 }
 
-/// The piece, its kept elements multiplied by `factor` and rounded, the others zero. Of `kept` the
+/// The piece, its kept elements multiplied by `factor` and rounded, the others zero. Of `mask` the
 /// bits above those of this piece mean nothing.
 template <typename T>
-__device__ uint4 dropped_piece(const uint4& piece, std::uint32_t kept, float factor) {
+__device__ uint4 dropped_piece(const uint4& piece, std::uint32_t mask, float factor) {
   std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     const float2 values = unpacked_pair<T>(words[j]);
     words[j] =
-        packed_pair<T>(values.x * factor, values.y * factor) & (kept >> j & 0x10001u) * 0xffffu;
+        packed_pair<T>(values.x * factor, values.y * factor) & (mask >> j & 0x10001u) * 0xffffu;
   }
   return {words[0], words[1], words[2], words[3]};
 }

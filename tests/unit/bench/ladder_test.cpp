@@ -39,7 +39,7 @@ TEST(FixedWorkload, IsThatOfTheShapeFile) {
   EXPECT_EQ(fixed_workload("table", "", "tf32", "cuda").dtype_name(), "tf32");
 }
 
-TEST(Ladder, ListsRungsFromBelowAndPeersLast) {
+TEST(Ladder, ListsVariantsFromBelowAndPeersLast) {
   const auto device = runtime::open_device("cpu");
   const std::vector<std::string> order = ladder_order(*device);
   EXPECT_EQ(order,
@@ -48,7 +48,7 @@ TEST(Ladder, ListsRungsFromBelowAndPeersLast) {
                                       "onednn+graph", "onednn-int8", "onednn-int8+graph"}));
 }
 
-TEST(Ladder, PrintsSpeedUpsOverTheLowestRung) {
+TEST(Ladder, PrintsSpeedUpsOverTheLowestVariant) {
   const testing::TemporaryFolder folder;
   LadderOptions options;
   options.shapes = folder.write("a.shapes", "tiny time=3 batch=2 input=5 hidden=8 layers=2\n");
@@ -69,9 +69,9 @@ TEST(Ladder, PrintsSpeedUpsOverTheLowestRung) {
   EXPECT_THROW(run_ladder(options, out), Error);
 }
 
-TEST(FiveForms, NamesOnlyRungsAndPeers) {
+TEST(FiveForms, NamesOnlyVariantsAndPeers) {
   std::set<std::string_view> known{"auto", "onednn", "cudnn-standard"};
-  for (const Rung& rung : rungs()) known.insert(rung.name);
+  for (const Variant& variant : variants()) known.insert(variant.name);
   ASSERT_EQ(forms().size(), 6u);
   for (const Form& form : forms()) {
     for (const auto& names : {form.gpu, form.cpu}) {

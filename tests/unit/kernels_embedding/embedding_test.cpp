@@ -272,16 +272,16 @@ TEST_P(Embedding, MarksWhatItAddsTo) {
     for (const std::int64_t begin : {0, 16, 127}) {
       for (const std::int64_t vocabulary : {3001, 35}) {
         const std::int64_t elements = begin + vocabulary * features;
-        std::vector<std::uint8_t> marks(static_cast<std::size_t>(touched_chunks(elements)) + 1);
-        marks.front() = marks[marks.size() - 2] = kAlwaysTouched;
+        std::vector<std::uint8_t> marks(static_cast<std::size_t>(mark_count(elements)) + 1);
+        marks.front() = marks[marks.size() - 2] = kAlwaysMarked;
         auto expected = marks;
         const auto tokens = random_tokens(57, vocabulary);
         constexpr std::int32_t kPadding = 7;
         for (const std::int32_t token : tokens) {
           if (token == kPadding) continue;
           for (std::int64_t i = begin + token * features; i < begin + (token + 1) * features; ++i) {
-            std::uint8_t& mark = expected[static_cast<std::size_t>(i / kTouchedChunk)];
-            mark = std::max<std::uint8_t>(mark, kTouched);
+            std::uint8_t& mark = expected[static_cast<std::size_t>(i / kElementsPerMark)];
+            mark = std::max<std::uint8_t>(mark, kMarked);
           }
         }
         const Tensor device_marks = put(marks);
@@ -291,16 +291,16 @@ TEST_P(Embedding, MarksWhatItAddsTo) {
                          .d_table = put(random_values<float>(engine_, vocabulary * features),
                                         Shape{vocabulary, features}),
                          .padding = kPadding,
-                         .touched = {device_marks, begin}});
+                         .marks = {device_marks, begin}});
         const auto got = get<std::uint8_t>(device_marks);
         if (device_->runs_host_kernels() || vocabulary > 1000) {
           EXPECT_EQ(got, expected) << features << " " << begin;
           continue;
         }
         // Of few rows a GPU may mark all.
-        EXPECT_EQ(got.back(), kUntouched);
+        EXPECT_EQ(got.back(), kUnmarked);
         for (std::size_t i = 0; i < got.size(); ++i) EXPECT_GE(got[i], expected[i]) << i;
-        EXPECT_EQ(got.front(), kAlwaysTouched);
+        EXPECT_EQ(got.front(), kAlwaysMarked);
       }
       release_memory();
     }

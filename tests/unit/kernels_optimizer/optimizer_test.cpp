@@ -80,35 +80,35 @@ struct Sparse {
   std::vector<std::uint8_t> marks;
 
   Sparse(std::mt19937_64& engine, std::int64_t n) : values(random_values<float>(engine, n)) {
-    for (std::int64_t chunk = 0; chunk < touched_chunks(n); ++chunk) {
+    for (std::int64_t chunk = 0; chunk < mark_count(n); ++chunk) {
       // Whole blocks of the norm without any, too.
       const bool rare = chunk / 200 % 2 == 1;
       marks.push_back(static_cast<std::uint8_t>(rare ? engine() % 300 == 0 : engine() % 3));
     }
-    fill_untouched(0);
+    fill_unmarked(0);
   }
-  void fill_untouched(float value) {
+  void fill_unmarked(float value) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (marks[i / kTouchedChunk] == kUntouched) values[i] = value;
+      if (marks[i / kElementsPerMark] == kUnmarked) values[i] = value;
     }
   }
 };
 
 // Those without a mark are full of NaN, which nobody may read.
-TEST_P(Optimizer, LeavesOutWhatIsNotTouched) {
+TEST_P(Optimizer, LeavesOutWhatIsNotMarked) {
   for (const std::int64_t n : {1, 127, 128, 130, 20011, 70007}) {
     for (const std::int64_t begin : {0, 16, 112, 131}) {
       if (begin >= n) continue;
       Sparse sparse(engine_, n);
       const Tensor dense = put(sparse.values), marks = put(sparse.marks);
-      sparse.fill_untouched(std::numeric_limits<float>::quiet_NaN());
+      sparse.fill_unmarked(std::numeric_limits<float>::quiet_NaN());
       const Tensor bare = put(sparse.values);
-      const auto sum_of = [&](const Tensor& gradients, const Touched& touched) {
+      const auto sum_of = [&](const Tensor& gradients, const GradientMarks& gradient_marks) {
         SumOfSquaresArgs args;
         args.gradients = gradients;
         args.partials = poisoned(DType::kFloat64, {partial_count(n)});
         args.sum = poisoned(DType::kFloat64, {1});
-        args.touched = touched;
+        args.marks = gradient_marks;
         sum_of_squares(context_, args);
         return args.sum;
       };
@@ -118,10 +118,10 @@ TEST_P(Optimizer, LeavesOutWhatIsNotTouched) {
       const auto start = random_values<float>(engine_, n - begin);
       const auto moments = random_values<float>(engine_, n - begin);
       const auto run = [&](auto args, bool decoupled_or_nesterov, double decay,
-                           const Tensor& gradients, const Touched& touched) {
+                           const Tensor& gradients, const GradientMarks& gradient_marks) {
         args.parameters = put(start);
         args.gradients = gradients.slice(0, begin, n);
-        args.touched = touched;
+        args.marks = gradient_marks;
         args.clipping = {sum, 2.0};
         args.learning_rate = put_number(0.1);
         args.weight_decay = decay;
@@ -160,7 +160,7 @@ TEST_P(Optimizer, LeavesOutWhatIsNotTouched) {
   }
 }
 
-TEST_P(Optimizer, ZeroesWhatIsTouched) {
+TEST_P(Optimizer, ZeroesWhatIsMarked) {
   const auto check = [&](auto type, std::int64_t n, std::int64_t offset) {
     using T = decltype(type);
     const Sparse sparse(engine_, n);
@@ -171,12 +171,12 @@ TEST_P(Optimizer, ZeroesWhatIsTouched) {
     auto expected = before;
     auto expected_marks = sparse.marks;
     for (std::size_t i = 0; i < sparse.values.size(); ++i) {
-      if (sparse.marks[i / kTouchedChunk] != kUntouched) {
+      if (sparse.marks[i / kElementsPerMark] != kUnmarked) {
         expected[i + static_cast<std::size_t>(offset)] = 0;
       }
     }
     for (std::uint8_t& mark : expected_marks) {
-      if (mark == kTouched) mark = kUntouched;
+      if (mark == kMarked) mark = kUnmarked;
     }
     EXPECT_EQ(get<T>(all), expected) << n << " " << offset;
     EXPECT_EQ(get<std::uint8_t>(marks), expected_marks) << n << " " << offset;
@@ -194,7 +194,7 @@ TEST_P(Optimizer, ZeroesWhatIsTouched) {
 
 TEST_P(Optimizer, RefusesMarksThatDoNotReach) {
   const Tensor g = put(std::vector<float>(300, 1.0f));
-  const Tensor marks = put(std::vector<std::uint8_t>(2, kTouched));
+  const Tensor marks = put(std::vector<std::uint8_t>(2, kMarked));
   EXPECT_EQ(std::string(testing::error_of([&] {
                           zero_gradients(context_, {g, {marks}});
                         }).what()),
@@ -205,9 +205,9 @@ TEST_P(Optimizer, RefusesMarksThatDoNotReach) {
   SgdArgs sgd;
   sgd.parameters = sgd.gradients = g.slice(0, 0, 100);
   sgd.learning_rate = put_number(1.0);
-  sgd.touched = {marks, 156};
+  sgd.marks = {marks, 156};
   sgd_step(context_, sgd);
-  sgd.touched = {marks, 157};
+  sgd.marks = {marks, 157};
   EXPECT_THROW(sgd_step(context_, sgd), Error);
 }
 

@@ -84,7 +84,7 @@ TEST_P(RecurrentByParts, StacksEqualOracleInALargerPlan) {
   expect_accurate(run(stack, options()), stack);
 }
 
-// A plan for a stack's steps may run a single one, which has none to run beside, and few rows, of
+// A plan for a stack's steps may run a single one, which has none to overlap with, and few rows, of
 // which tiles would be nearly empty.
 TEST_P(RecurrentByParts, SingleStepsOfStacksEqualOracle) {
   for (const std::int64_t rows : {3, 260}) {

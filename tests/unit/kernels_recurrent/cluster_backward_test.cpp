@@ -182,7 +182,7 @@ TEST_P(RecurrentClusterBackward, EqualsOracleWithRowsOfAnySize) {
   }
 }
 
-// Forward writes two units at a time, the copy engine of backward reads dy.
+// Forward writes two units at a time, backward's TMA reads dy.
 TEST_P(RecurrentClusterBackward, RefusesArraysThatBeginAnywhere) {
   StackCase stack;
   do {

@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(, RecurrentClustersWithExtras,
                                                               "float32")),
                          cluster_parameter_name);
 
-// Of what cells may have beside their equations each by itself, in inference too.
+// Each option of cells beyond the plain equations by itself, in inference too.
 TEST_P(RecurrentClustersWithExtras, EqualOracleWithEachExtra) {
   for (const ClusterSize& size : kSizes) {
     for (int which = 0; which < 8; ++which) {

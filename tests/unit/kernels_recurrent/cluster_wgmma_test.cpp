@@ -151,7 +151,7 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleInBothDirectionsAndSeveralLayers) {
   }
 }
 
-// Of such widths forward leaves dropout's masks as bits, drawn beside its launches.
+// Of such widths forward leaves dropout's masks as bits, drawn while its launches run.
 TEST_P(RecurrentClusterWgmma, DropsGradientsOut) {
   training_ = kBothPasses;
   const std::int64_t directions = precision_.tf32 ? 1 : 2;

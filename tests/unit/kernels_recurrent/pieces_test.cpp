@@ -26,7 +26,8 @@ std::string parameter_name(
                      base::name_of(std::get<1>(parameter.param)));
 }
 
-/// Layers beside each other, in pieces of time: only on devices that run a piece in one launch.
+/// Layers overlapped with each other, in pieces of time: only on devices that run a piece in one
+/// launch.
 class RecurrentPieces : public OnCandidate<std::tuple<const char*, DType>> {
  protected:
   RecurrentPieces() : OnCandidate(kName) {}

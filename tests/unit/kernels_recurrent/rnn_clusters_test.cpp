@@ -137,7 +137,7 @@ TEST_P(RecurrentRnnClusters, EqualOracleInFewRows) {
   }
 }
 
-// Layers beside each other, in pieces of time.
+// Layers overlapped with each other, in pieces of time.
 TEST_P(RecurrentRnnClusters, EqualOracleInPieces) {
   for (int trial = 0; trial < 8; ++trial) {
     const bool relu = draw(0, 1) == 1 && has(kRnnSizes.front(), CellType::kRnnRelu);

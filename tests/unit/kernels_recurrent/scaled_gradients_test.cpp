@@ -41,8 +41,8 @@ TEST_P(RecurrentScaledGradients, EqualThoseOfTf32) {
   }
 }
 
-// Of several layers the products of one run beside launches of the next; of so many rows a layer
-// takes several launches, the last one for fewer rows, beside which inputs' gradients are
+// Of several layers the products of one overlap with launches of the next; of so many rows a layer
+// takes several launches, the last one for fewer rows, overlapped with which inputs' gradients are
 // multiplied.
 TEST_P(RecurrentScaledGradients, EqualThoseOfTf32BesideLaunches) {
   if (!is("persistent-wide")) GTEST_SKIP() << "this is a test of persistent-wide";

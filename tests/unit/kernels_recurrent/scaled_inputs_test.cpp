@@ -49,8 +49,8 @@ TEST_P(RecurrentScaledInputs, EqualThoseOfTf32) {
   }
 }
 
-// Layers beside each other have scaled inputs of their own, in one direction; of fewer rows than
-// planned all lie closer.
+// Layers overlapped with each other have scaled inputs of their own, in one direction; of fewer
+// rows than planned all lie closer.
 TEST_P(RecurrentScaledInputs, EqualThoseOfTf32InSeveralLayersWithFewerRowsThanPlanned) {
   for (const std::int64_t directions : {1, 2}) {
     StackCase stack;

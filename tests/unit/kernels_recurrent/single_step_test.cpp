@@ -25,7 +25,7 @@ class SingleStep : public ::testing::TestWithParam<SubjectAndPrecision> {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
   }
 
-  /// Half of the cases have widths that tensor copies can read.
+  /// Half of the cases have widths that TMA can read.
   StackCase draw_stack(std::int64_t most_rows, std::int64_t most_units) {
     StackCase stack;
     Descriptor& d = stack.descriptor;

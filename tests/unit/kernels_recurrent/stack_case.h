@@ -49,7 +49,7 @@ struct CaseLimits {
   bool extras = false;
 };
 
-/// Draws some of what cells may have beside their equations; layer norm is apart.
+/// Draws some of the options of cells beyond the plain equations; layer norm is apart.
 void draw_extras(std::mt19937_64& random, Descriptor& descriptor);
 StackCase random_case(std::mt19937_64& random, const CaseLimits& limits);
 /// Its descriptor and extent.

@@ -135,7 +135,7 @@ TEST_P(RecurrentStack, EqualsOracleWithWideRows) {
   for (int trial = 0; trial < 3; ++trial) compare(random_case(random_, limits(4, 5, 230)));
 }
 
-// Widths that a tensor copy can read, of several tiles and partial ones, with the products of
+// Widths that TMA can read, of several tiles and partial ones, with the products of
 // float32 in TF32, as they are in training.
 TEST_P(RecurrentStack, EqualsOracleAtWidthsOfTensorCopies) {
   if (on_host() || is_peer() || dtype() == DType::kFloat64)

@@ -13,7 +13,7 @@
 namespace sluice::kernels::recurrent::testing {
 namespace {
 
-/// A device, an implementation whose steps back are products of cuBLASLt's, and a type.
+/// A device, an implementation whose backward steps are products of cuBLASLt's, and a type.
 using Parameter = std::tuple<const char*, const char*, DType>;
 
 std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter) {
@@ -23,7 +23,8 @@ std::string parameter_name(const ::testing::TestParamInfo<Parameter>& parameter)
   return name + "_" + std::string(base::name_of(dtype));
 }
 
-/// Layers so wide that the product of a step back is cut into parts, which the next cell adds up.
+/// Layers so wide that the product of a backward step is cut into parts, which the next cell adds
+/// up.
 class RecurrentStepParts : public OnCandidate<Parameter> {
  protected:
   RecurrentStepParts() : OnCandidate(std::get<1>(GetParam())) {}

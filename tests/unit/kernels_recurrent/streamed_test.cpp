@@ -90,7 +90,7 @@ TEST_P(RecurrentStreamed, EqualsOracleInTwoStepsWithWholeDepth) {
   compare(layer, 2);
 }
 
-// Wider layers, whose blocks multiply the whole depth, and whose weights the second cache may not
+// Wider layers, whose blocks multiply the whole depth, and whose weights L2 may not
 // hold.
 TEST_P(RecurrentStreamed, EqualsOracleWithWholeDepthInABlock) {
   compare(layer_of(CellType::kLstm, draw(2113, 2500), 32), 3);
@@ -127,7 +127,7 @@ TEST_P(RecurrentStreamed, EqualsOracleWithFewerRowsThanPlanned) {
   }
 }
 
-// Steps back are kernels of their own, which read what the launch has left.
+// Backward steps are kernels of their own, which read what the launch has left.
 TEST_P(RecurrentStreamed, EqualsOracleForward) {
   take(kForwardAlone);
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {

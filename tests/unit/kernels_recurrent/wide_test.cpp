@@ -112,7 +112,7 @@ TEST_P(RecurrentWide, EqualsOracleWithWeightsInSharedMemory) {
   }
 }
 
-// Their steps back are kernels of their own, which read what one launch has left.
+// Their backward steps are kernels of their own, which read what one launch has left.
 TEST_P(RecurrentWide, EqualsOracleForward) {
   take(kForward);
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
@@ -146,7 +146,7 @@ TEST_P(RecurrentWide, EqualsOracleWithSeveralLayers) {
 }
 
 // Of long launches of many rows the first half's gradient of the input is multiplied while they
-// take the other half, beside the weight gradients of the layer above.
+// take the other half, overlapped with the weight gradients of the layer above.
 TEST_P(RecurrentWide, HasTheSameBitsQueuedAndCapturedBesideItsProducts) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     StackCase stack;
@@ -163,8 +163,8 @@ TEST_P(RecurrentWide, HasTheSameBitsQueuedAndCapturedBesideItsProducts) {
   }
 }
 
-// Long sequences of several layers are taken in two halves, a layer's second one beside the first
-// one of the layer above: rows end in either half, or in none.
+// Long sequences of several layers are taken in two halves, a layer's second one overlapped with
+// the first one of the layer above: rows end in either half, or in none.
 TEST_P(RecurrentWide, EqualsOracleInHalves) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     for (const bool training : {true, false}) {
@@ -212,11 +212,11 @@ TEST_P(RecurrentWide, EqualsOracleWithManyRows) {
   compare(layer_of(CellType::kGru, 2, draw(450, 512)), 3, 64);
 }
 
-// Of widths that are multiples of 8 the copy engine reads what cells of three or more tiles take
+// Of widths that are multiples of 8 TMA reads what cells of three or more tiles take
 // back, lines past the end of the rows as well.
 TEST_P(RecurrentWide, EqualsOracleWithInputsInBoxes) {
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
-    // A launch forward takes four tiles of a GRU at most.
+    // A forward launch takes four tiles of a GRU at most.
     const bool lstm = cell == CellType::kLstm;
     compare(layer_of(cell, 1, 8 * draw(65, 80)), 3, lstm ? 400 : 384, draw(320, 384));
     compare(layer_of(cell, 2, 8 * draw(49, 56)), 2, lstm ? 320 : 256, draw(200, 256));
@@ -226,7 +226,7 @@ TEST_P(RecurrentWide, EqualsOracleWithInputsInBoxes) {
   }
 }
 
-// The copy engine reads dy where it begins at a multiple of 16 bytes.
+// TMA reads dy where it begins at a multiple of 16 bytes.
 TEST_P(RecurrentWide, RefusesGradientsThatBeginAnywhere) {
   StackCase stack;
   do {
@@ -254,7 +254,7 @@ TEST_P(RecurrentWide, EqualsOracleWithLaunchesForSomeOfTheRows) {
   compare(layer_of(CellType::kLstm, 2, 8 * draw(57, 64)), 2, draw(500, 512));
   compare(layer_of(CellType::kLstm, 1, draw(700, 768)), 2, draw(290, 330));
   // Beside each of them run parts of the weight gradients of the layer above. GRUs take so many
-  // rows where a launch forward has room for three groups of blocks and one of backward for two.
+  // rows where a forward launch has room for three groups of blocks and one of backward for two.
   for (const CellType cell : {CellType::kLstm, CellType::kGru}) {
     StackCase stack;
     stack.descriptor = layer_of(cell, 1, draw(641, 704));

@@ -135,8 +135,8 @@ INSTANTIATE_TEST_SUITE_P(, WrittenGradientsOfLargeLayers,
                                               std::get<1>(parameter.param));
                          });
 
-// Most kinds of launches, with products beside them, whole and by halves; layers beside each other
-// in pieces of time; a single step; products by parts and of scaled
+// Most kinds of launches, with products overlapped with them, whole and by halves; layers
+// overlapped with each other in pieces of time; a single step; products by parts and of scaled
 // factors, whole and a product a gate.
 TEST_P(WrittenGradientsOfLargeLayers, EqualAddedOnes) {
   const auto& [device, name] = GetParam();

@@ -14,8 +14,8 @@ namespace {
 
 namespace recurrent = kernels::recurrent;
 
-/// What backward is given to queue beside itself adds 1 to a number.
-class RecurrentStackBeside : public sluice::testing::OnDevice {
+/// What backward is given to overlap with itself adds 1 to a number.
+class RecurrentStackOverlap : public sluice::testing::OnDevice {
  protected:
   /// Runs forward and backward three times, for a GPU's implementation queues the first time,
   /// captures the second and replays from the third on; then all of it captured by the caller.
@@ -43,15 +43,14 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
     const Tensor number = filled({1, 1}, 0.0f), one = filled({1, 1}, 1.0f);
     const Tensor place = put(std::vector<std::int32_t>{0});
     int calls = 0;
-    const recurrent::Beside work = [&](const Context& beside) {
+    const recurrent::OverlapWork work = [&](const Context& side) {
       ++calls;
-      kernels::embedding::gather_backward(beside,
-                                          {.tokens = place, .d_out = one, .d_table = number});
+      kernels::embedding::gather_backward(side, {.tokens = place, .d_out = one, .d_table = number});
     };
-    backward.beside = &work;
+    backward.overlap_work = &work;
     int forward_calls = 0;
-    const recurrent::Beside forward_work = [&](const Context&) { ++forward_calls; };
-    forward.beside = &forward_work;
+    const recurrent::OverlapWork forward_work = [&](const Context&) { ++forward_calls; };
+    forward.overlap_work = &forward_work;
     const auto step = [&] {
       plan.forward(context_, arena, forward);
       plan.backward(context_, arena, parameters, backward);
@@ -99,11 +98,11 @@ class RecurrentStackBeside : public sluice::testing::OnDevice {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, RecurrentStackBeside, sluice::testing::devices(),
+INSTANTIATE_TEST_SUITE_P(Devices, RecurrentStackOverlap, sluice::testing::devices(),
                          sluice::testing::device_name);
 
 // One layer, and layers of a launch each, of one direction and of two; a GRU beside LSTMs.
-TEST_P(RecurrentStackBeside, HappensOnceABackward) {
+TEST_P(RecurrentStackOverlap, HappensOnceABackward) {
   expect_once(stack_of(recurrent::CellType::kLstm, 1, 1, 16));
   expect_once(stack_of(recurrent::CellType::kLstm, 2, 2, 16));
   expect_once(stack_of(recurrent::CellType::kGru, 3, 1, 24));
@@ -111,7 +110,7 @@ TEST_P(RecurrentStackBeside, HappensOnceABackward) {
 }
 
 // So many rows that a layer's backward is several launches on a GPU.
-TEST_P(RecurrentStackBeside, HappensOnceBesideSeveralLaunchesOfALayer) {
+TEST_P(RecurrentStackOverlap, HappensOnceWithSeveralLaunchesOfALayer) {
   expect_once(stack_of(recurrent::CellType::kLstm, 2, 1, 704), 300, DType::kBFloat16);
 }
 

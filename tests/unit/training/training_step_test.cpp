@@ -121,7 +121,7 @@ class TrainingStepTest : public testing::OnDevice {
   /// marks of what gradients touch.
   Trained by_hand(const std::vector<data::Batch>& batches) {
     const auto model = make_model(false);
-    EXPECT_FALSE(model->parameters().touched().marks);
+    EXPECT_FALSE(model->parameters().gradient_marks().values);
     Optimizer optimizer(context_, model->parameters(), optimizer_);
     std::vector<std::unique_ptr<runtime::Arena>> arenas;
     Trained trained = train(batches, [&](const auto& some, std::int64_t step) {
@@ -176,7 +176,7 @@ TEST_P(TrainingStepTest, CapturedStepsAreThoseThatAreQueued) {
 
 /// Rows of an embedding that no token of a step touched are neither zeroed nor read; whoever else
 /// touches the table, and however steps are made, nothing shows of that.
-TEST_P(TrainingStepTest, UntouchedRowsAreAsIfTheyWereRead) {
+TEST_P(TrainingStepTest, UnmarkedRowsAreAsIfTheyWereRead) {
   source_vocabulary_ = target_vocabulary_ = 700;
   const auto batches = draw({{5, 7, 10}, {3, 5, 9}, {8, 8, 12}, {1, 6, 11}});
   struct Case {
@@ -195,7 +195,7 @@ TEST_P(TrainingStepTest, UntouchedRowsAreAsIfTheyWereRead) {
     optimizer_.momentum = of.momentum;
     optimizer_.clip_norm = of.clip_norm;
     optimizer_.weight_decay = 0.1;
-    EXPECT_EQ(static_cast<bool>(make_model()->parameters().touched().marks), tie_ != "all");
+    EXPECT_EQ(static_cast<bool>(make_model()->parameters().gradient_marks().values), tie_ != "all");
     EXPECT_EQ(by_steps(batches, true), by_hand(batches));
     release_memory();
   }
@@ -211,11 +211,11 @@ TEST_P(TrainingStepTest, OnlyRowsOfTheLastStepKeepMarks) {
   for (const data::Batch& batch : draw({{16, 8, 12}, {16, 8, 12}, {3, 5, 6}})) {
     steps.run(context_, {&batch, 1}, ++step, 1e-2);
   }
-  const auto marks = get<std::uint8_t>(parameters.touched().marks);
-  EXPECT_LE(std::count(marks.begin(), marks.end(), kernels::kTouched), 15 + 18);
+  const auto marks = get<std::uint8_t>(parameters.gradient_marks().values);
+  EXPECT_LE(std::count(marks.begin(), marks.end(), kernels::kMarked), 15 + 18);
   const auto gradients = get<float>(parameters.gradients());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (marks[i / kernels::kTouchedChunk] != kernels::kUntouched) continue;
+    if (marks[i / kernels::kElementsPerMark] != kernels::kUnmarked) continue;
     ASSERT_EQ(gradients[i], 0) << i;
   }
 }

@@ -9,17 +9,17 @@ namespace {
 template <typename S>
 struct Shared {
   using W = Wide<S>;
-  Spread<S> parts;    ///< [threads() * kWidest]
-  Spread<S> query;    ///< [key_width]
-  Spread<S> vector;   ///< [key_width]: the score vector
-  Spread<S> context;  ///< [value_width]: its gradient
-  W* warps;           ///< [warps()]
-  W* scores;          ///< [source_time]
+  PlanarVector<S> parts;    ///< [threads() * kWidest]
+  PlanarVector<S> query;    ///< [key_width]
+  PlanarVector<S> vector;   ///< [key_width]: the score vector
+  PlanarVector<S> context;  ///< [value_width]: its gradient
+  W* warps;                 ///< [warps()]
+  W* scores;                ///< [source_time]
 
   __device__ Shared(std::byte* base, int key_width, int value_width) {
     auto* next = reinterpret_cast<W*>(base);
     const auto take = [&next](int count) {
-      const Spread<S> taken{next, count / kWidest<S>};
+      const PlanarVector<S> taken{next, count / kWidest<S>};
       next += count;
       return taken;
     };
@@ -59,7 +59,7 @@ struct RowView {
 template <typename S>
 struct Tanhs {
   using W = Wide<S>;
-  using Part = typename Spread<S>::Part;
+  using Part = typename PlanarVector<S>::Part;
   static constexpr bool kTogether = sizeof(S) == 2;
   static constexpr float kTwoLog2E = 2.88539008f;
 
@@ -115,9 +115,9 @@ __device__ W dot(const Values<W, kCount>& a, const Values<W, kCount>& b) {
 }
 
 template <typename S>
-__device__ Wide<S> additive(const typename Spread<S>::Part& key,
-                            const typename Spread<S>::Part& query,
-                            const typename Spread<S>::Part& vector) {
+__device__ Wide<S> additive(const typename PlanarVector<S>::Part& key,
+                            const typename PlanarVector<S>::Part& query,
+                            const typename PlanarVector<S>::Part& vector) {
   return dot(vector, Tanhs<S>::of(key, query));
 }
 
@@ -145,7 +145,7 @@ __device__ void softmax(W* scores, int length, W* warps) {
 template <typename S>
 __global__ void __launch_bounds__(kMostAttendThreads) attend_kernel(AttendArgs<S> args) {
   using W = Wide<S>;
-  using Part = typename Spread<S>::Part;
+  using Part = typename PlanarVector<S>::Part;
   const Attended<S>& a = args.attended;
   const RowView<S> view(a, args.t);
   const Shared<S> shared(shared_bytes, a.key_width, a.value_width);
@@ -193,9 +193,9 @@ __device__ void softmax_backward(W* scores, const W* alpha, int length, W* warps
 
 /// Adds to the query's gradient, but for the score vector's factor, what comes through one score.
 template <typename S>
-__device__ void add_query_gradient(const typename Spread<S>::Part& key, Wide<S> d_score,
-                                   const typename Spread<S>::Part& query,
-                                   typename Spread<S>::Part& sum) {
+__device__ void add_query_gradient(const typename PlanarVector<S>::Part& key, Wide<S> d_score,
+                                   const typename PlanarVector<S>::Part& query,
+                                   typename PlanarVector<S>::Part& sum) {
   const auto activations = Tanhs<S>::of(key, query);
 #pragma unroll
   for (int i = 0; i < kWidest<S>; ++i) {
@@ -207,7 +207,7 @@ template <typename S>
 __global__ void __launch_bounds__(kMostAttendThreads)
     attend_backward_kernel(AttendBackwardArgs<S> args) {
   using W = Wide<S>;
-  using Part = typename Spread<S>::Part;
+  using Part = typename PlanarVector<S>::Part;
   const Attended<S>& a = args.attended;
   const RowView<S> view(a, args.t);
   const Shared<S> shared(shared_bytes, a.key_width, a.value_width);

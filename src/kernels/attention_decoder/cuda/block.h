@@ -98,8 +98,8 @@ __device__ inline void sum_rows(int count, int width, const S* matrix, Wide<S>* 
 /// values, sum) has added the terms of all s < count. Threads that the columns don't need share out
 /// s. `parts` holds kWidest numbers for each thread.
 template <typename S, typename Add, typename Sink>
-__device__ inline void sum_columns(int count, int width, const S* matrix, const Spread<S>& parts,
-                                   const Add& add, const Sink& sink) {
+__device__ inline void sum_columns(int count, int width, const S* matrix,
+                                   const PlanarVector<S>& parts, const Add& add, const Sink& sink) {
   constexpr int kCount = kWidest<S>;
   const int vectors = width / kCount;
   const int across = min(vectors, threads());

@@ -59,7 +59,7 @@ __device__ inline void store_four(S* target, const Four<Wide<S>>& values) {
 /// pieces of 32 bytes would meet in the same banks, so the 16 bytes that make up an access lie in
 /// planes.
 template <typename S>
-struct Spread {
+struct PlanarVector {
   using W = Wide<S>;
   using Part = Values<W, kWidest<S>>;
   static constexpr int kPiece = kWidest<W>;

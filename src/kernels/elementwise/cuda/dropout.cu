@@ -39,7 +39,7 @@ struct Drawn {
   const std::int32_t* row_ids;  ///< or null
   runtime::DropoutSource source;
   std::uint32_t threshold;
-  std::uint8_t* kept;  ///< or null
+  std::uint8_t* mask;  ///< or null
 };
 
 template <typename T>
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kBlock) dropout_whole_kernel(Masked<T> m) {
       }
 #pragma unroll
       for (int k = 0; k < kEach; ++k) {
-        std::uint32_t kept = 0;
+        std::uint32_t mask = 0;
 #pragma unroll
         for (int g = 0; g < kPiece; g += 4) {
           const int piece = first + k * team;
@@ -157,11 +157,11 @@ __global__ void __launch_bounds__(kBlock) dropout_whole_kernel(Masked<T> m) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
             values[k].at[g + j] = masked(m, words[j], values[k].at[g + j]);
-            if (words[j] >= m.threshold) kept |= bit_of(g + j);
+            if (words[j] >= m.threshold) mask |= bit_of(g + j);
           }
         }
         runtime::cuda::store_neighbours(m.y + kPiece * (at + k * team), values[k]);
-        if (m.kept != nullptr) m.kept[at + k * team] = static_cast<std::uint8_t>(kept);
+        if (m.mask != nullptr) m.mask[at + k * team] = static_cast<std::uint8_t>(mask);
       }
     }
   }
@@ -177,23 +177,23 @@ __global__ void __launch_bounds__(kBlock) draw_mask_kernel(Drawn m) {
     const std::uint32_t word = static_cast<std::uint32_t>(i) % words;
     const std::uint32_t time = m.first_time + place / rows, row = place % rows;
     const auto id = static_cast<std::uint32_t>(m.row_ids != nullptr ? m.row_ids[row] : row);
-    std::uint32_t kept = 0;
+    std::uint32_t mask = 0;
 #pragma unroll
     for (int g = 0; g < 8; ++g) {
       const auto drawn = key.words(id, time, 8 * word + static_cast<std::uint32_t>(g));
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        if (drawn[j] >= m.threshold) kept |= bit_of(g % 2 * 4 + j) << (g / 2 * kPiece);
+        if (drawn[j] >= m.threshold) mask |= bit_of(g % 2 * 4 + j) << (g / 2 * kPiece);
       }
     }
-    reinterpret_cast<std::uint32_t*>(m.kept)[i] = kept;
+    reinterpret_cast<std::uint32_t*>(m.mask)[i] = mask;
   }
 }
 
 /// Pieces by their masks. Threads have kTogether on their way at once.
 template <typename T>
 __global__ void __launch_bounds__(kBlock)
-    dropout_by_mask_kernel(const uint4* x, uint4* y, const std::uint8_t* kept, std::int64_t pieces,
+    dropout_by_mask_kernel(const uint4* x, uint4* y, const std::uint8_t* mask, std::int64_t pieces,
                            float factor) {
   for (std::int64_t first = first_of_grid(); first < pieces; first += kTogether * grid_stride()) {
     uint4 values[kTogether];
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kBlock)
       // Beyond the end the last one again: loads without branches are on their way together.
       const std::int64_t at = std::min(first + k * grid_stride(), pieces - 1);
       values[k] = x[at];
-      masks[k] = kept[at];
+      masks[k] = mask[at];
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
@@ -220,7 +220,7 @@ void queue_dropout_by_mask(cudaStream_t stream, const DroppedByMask& args) {
   dropout_by_mask_kernel<T>
       <<<runtime::cuda::blocks_for(pieces, kTogether * kBlock), kBlock, 0, stream>>>(
           static_cast<const uint4*>(args.x), static_cast<uint4*>(args.y),
-          static_cast<const std::uint8_t*>(args.kept), pieces,
+          static_cast<const std::uint8_t*>(args.mask), pieces,
           static_cast<float>(1 / (1 - args.rate)));
   runtime::cuda::check(cudaGetLastError(), "drop elements out by a mask");
 }
@@ -241,7 +241,7 @@ auto kernel_for(Masked<T>& m) {
     if (takes(3)) return dropout_whole_kernel<T, 3>;
     if (takes(2)) return dropout_whole_kernel<T, 2>;
   }
-  SLUICE_ASSERT(m.kept == nullptr);
+  SLUICE_ASSERT(m.mask == nullptr);
   return dropout_kernel<T>;
 }
 
@@ -261,7 +261,7 @@ Drawn drawn_of(const Dropped& args) {
           args.row_ids,
           args.source,
           runtime::dropout_threshold(args.rate),
-          static_cast<std::uint8_t*>(args.kept)};
+          static_cast<std::uint8_t*>(args.mask)};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Dropped {
   double rate;
   runtime::DropoutSource source;
   /// Where the mask goes too, a bit an element, if leaves_mask; null: nowhere.
-  void* kept = nullptr;
+  void* mask = nullptr;
 };
 /// Whether there are masks of rows of so many features. x and y are aligned to 16 bytes then.
 bool leaves_mask(base::DType dtype, std::int64_t features);
@@ -35,7 +35,7 @@ struct DroppedByMask {
   void* y;  ///< may be x
   std::int64_t count;
   double rate;
-  const void* kept;
+  const void* mask;
 };
 /// Gives the bits that drop_out would.
 void drop_out_by_mask(cudaStream_t stream, base::DType dtype, const DroppedByMask& args);

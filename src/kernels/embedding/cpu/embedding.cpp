@@ -60,11 +60,11 @@ void add_rows(const From* d_out, const Tokens& tokens, std::int32_t padding, To*
 }
 
 void mark_rows(const Tokens& tokens, const GatherBackwardArgs& args) {
-  const Marks marks(args.touched);
+  const Marks marks(args.marks);
   const std::int64_t features = args.d_table.size(1);
   for (std::int64_t i = 0; i < tokens.count; ++i) {
     const std::int64_t row = tokens.data[i];
-    if (row != args.padding) marks.touch(row * features, (row + 1) * features);
+    if (row != args.padding) marks.mark(row * features, (row + 1) * features);
   }
 }
 

@@ -65,7 +65,7 @@ __device__ void Problem<Stored>::finish(int row, std::int64_t column, const floa
     return;
   }
   add(*reinterpret_cast<float4*>(d_table + at), sum);
-  marks.touch(at, at + kColumns);
+  marks.mark(at, at + kColumns);
 }
 
 template <typename Stored>
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(runtime::cuda::kPartThreads)
       runtime::cuda::sum_of_parts(is_there ? parts + at : nullptr, numbers, count, scratch);
   if (static_cast<int>(threadIdx.x) >= kWarp || !is_there) return;
   d_table[at] += static_cast<float>(sum);
-  marks.touch(at, at + 1);
+  marks.mark(at, at + 1);
 }
 
 /// As many threads as there is shared memory for, but no more than leave each some tokens; 0: too
@@ -194,7 +194,7 @@ bool add_back(Stream& stream, const GatherBackwardArgs& args) {
                           args.d_table.data_as<float>(),
                           args.d_table.size(1),
                           static_cast<std::int32_t>(args.d_table.size(0)),
-                          Marks(args.touched),
+                          Marks(args.marks),
                           Dropped(args.dropout, args.tokens),
                           1,
                           nullptr};

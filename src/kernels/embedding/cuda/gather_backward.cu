@@ -213,7 +213,7 @@ template <typename T, typename Stored>
 __device__ void mark(const Problem<T, Stored>& p, unsigned entry) {
   const std::int64_t first = std::int64_t{blockIdx.y} * kColumns<T>;
   const std::int64_t start = start_of(p, entry), end = first + kColumns<T>;
-  p.marks.touch(start + first, start + (end < p.features ? end : p.features));
+  p.marks.mark(start + first, start + (end < p.features ? end : p.features));
 }
 
 template <typename T>
@@ -373,7 +373,7 @@ void add_back(Stream& stream, const GatherBackwardArgs& args) {
   p.d_table = args.d_table.data_as<T>();
   p.vocabulary = args.d_table.size(0);
   p.features = args.d_table.size(1);
-  p.marks = Marks(args.touched);
+  p.marks = Marks(args.marks);
   const std::int64_t chunks = (p.features + kColumns<T> - 1) / kColumns<T>;
   p.bin_bits = bin_bits_for(p.vocabulary, chunks);
   const bool aligned =

@@ -49,7 +49,7 @@ struct ProjectedTile {
   double sums[kTileTokens][kSums];
   float bias[kTileClasses];
   float d_bias[kPairs][kTileClasses];
-  std::uint32_t kept[kIn / 128][kProjectedThreads];  ///< of each thread's pieces (OwnPieces)
+  std::uint32_t mask[kIn / 128][kProjectedThreads];  ///< of each thread's pieces (OwnPieces)
   TokenTarget targets[kTileTokens];
 };
 
@@ -68,7 +68,7 @@ struct ProjectedMask {
   std::uint32_t threshold;      ///< 0: nothing is dropped
   const std::int32_t* row_ids;  ///< or null
   /// [tiles, columns of OwnPieces, kProjectedThreads]: a word has a thread's pieces of four tokens.
-  std::uint32_t* kept;
+  std::uint32_t* bits;
 };
 
 template <typename T>
@@ -161,12 +161,12 @@ struct OwnPieces {
   /// Where the tile's words of this thread are: the first, and the others kProjectedThreads
   /// further.
   __device__ std::uint32_t* words(const ProjectedMask& mask, std::int64_t first) const {
-    return mask.kept + first / kTileTokens * (kColumns * kProjectedThreads) + threadIdx.x;
+    return mask.bits + first / kTileTokens * (kColumns * kProjectedThreads) + threadIdx.x;
   }
   /// Draws those of the tile from token `first` on.
   __device__ void draw(const ProjectedMask& mask, std::uint64_t philox_key,
                        std::int64_t first) const {
-    std::uint32_t kept[kColumns]{};
+    std::uint32_t bits[kColumns]{};
 #pragma unroll 1
     for (int i = 0; i < kTokens; ++i) {
       // Beyond the end the numbers of the last token, for nothing.
@@ -175,12 +175,13 @@ struct OwnPieces {
       const auto id = static_cast<std::uint32_t>(mask.row_ids != nullptr ? mask.row_ids[row] : row);
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        kept[c] |= runtime::cuda::kept_of_piece(philox_key, mask.source.stream, mask.threshold, id,
-                                                time, static_cast<std::uint32_t>(column(c) / 4))
-                   << (4 * i);
+        bits[c] |=
+            runtime::cuda::dropout_mask_of_piece(philox_key, mask.source.stream, mask.threshold, id,
+                                                 time, static_cast<std::uint32_t>(column(c) / 4))
+            << (4 * i);
       }
     }
-    for (int c = 0; c < kColumns; ++c) words(mask, first)[c * kProjectedThreads] = kept[c];
+    for (int c = 0; c < kColumns; ++c) words(mask, first)[c * kProjectedThreads] = bits[c];
   }
 
   /// Asks for those of the tile from token `first` on, and their mask; zeros beyond the end.
@@ -196,9 +197,9 @@ struct OwnPieces {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       if (p.mask.threshold == 0) {
-        tile.kept[c][threadIdx.x] = ~0u;
+        tile.mask[c][threadIdx.x] = ~0u;
       } else if (first < p.tokens.count()) {
-        __pipeline_memcpy_async(&tile.kept[c][threadIdx.x],
+        __pipeline_memcpy_async(&tile.mask[c][threadIdx.x],
                                 words(p.mask, first) + c * kProjectedThreads,
                                 sizeof(std::uint32_t));
       }
@@ -211,10 +212,10 @@ struct OwnPieces {
                           int c) const {
     return runtime::cuda::dropped_piece<T>(
         *reinterpret_cast<const uint4*>(&tile.x[row(i)][column(c)]),
-        tile.kept[c][threadIdx.x] >> (4 * i), p.factor);
+        tile.mask[c][threadIdx.x] >> (4 * i), p.factor);
   }
 
-  /// Has the second cache fetch the tile from token `first` on, whose turn is the next.
+  /// Has L2 fetch the tile from token `first` on, whose turn is the next.
   __device__ static void fetch_ahead(const ProjectedProblem<T>& p, std::int64_t first) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (threadIdx.x != 0 || first >= p.tokens.count()) return;

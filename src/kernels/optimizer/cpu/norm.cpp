@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kLanes = 8;
 
-static_assert(kTouchedChunk % kLanes == 0 && kNormBlock % kTouchedChunk == 0);
+static_assert(kElementsPerMark % kLanes == 0 && kNormBlock % kElementsPerMark == 0);
 
 /// Of the elements [begin, end), in eight running sums, so that the compiler may use vectors
 /// without changing the result.
@@ -16,9 +16,9 @@ template <typename T>
 double block_sum(const T* x, std::int64_t begin, std::int64_t end, const Marks& marks) {
   double lanes[kLanes] = {};
   const std::int64_t whole = end - (end - begin) % kLanes;
-  for (std::int64_t chunk = begin; chunk < whole; chunk += kTouchedChunk) {
-    if (!marks.touched(chunk)) continue;
-    const std::int64_t chunk_end = std::min(chunk + kTouchedChunk, whole);
+  for (std::int64_t chunk = begin; chunk < whole; chunk += kElementsPerMark) {
+    if (!marks.is_marked(chunk)) continue;
+    const std::int64_t chunk_end = std::min(chunk + kElementsPerMark, whole);
     for (std::int64_t i = chunk; i < chunk_end; i += kLanes) {
       for (std::int64_t j = 0; j < kLanes; ++j) {
         const auto value = static_cast<double>(x[i + j]);
@@ -28,7 +28,7 @@ double block_sum(const T* x, std::int64_t begin, std::int64_t end, const Marks& 
   }
   double sum = 0;
   for (const double lane : lanes) sum += lane;
-  for (std::int64_t i = whole; i < end && marks.touched(i); ++i) {
+  for (std::int64_t i = whole; i < end && marks.is_marked(i); ++i) {
     sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
   return sum;
@@ -39,7 +39,7 @@ void run(const SumOfSquaresArgs& args) {
   const auto* x = args.gradients.data_as<const T>();
   auto* partials = args.partials.data_as<double>();
   const std::int64_t count = args.gradients.size(0), blocks = partial_count(count);
-  const Marks marks(args.touched);
+  const Marks marks(args.marks);
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t begin = block * kNormBlock;

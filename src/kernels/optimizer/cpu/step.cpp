@@ -27,7 +27,7 @@ double steps_of(const AdamArgs& args) {
 }
 
 template <typename T>
-constexpr T kZeros[kTouchedChunk] = {};
+constexpr T kZeros[kElementsPerMark] = {};
 
 /// Calls body(begin, count, gradients of those elements) for pieces of [0, count) that have one
 /// mark, from OpenMP threads, which take as many elements at a time as a block of the norm has.
@@ -38,7 +38,7 @@ void parallel_pieces(std::int64_t count, const T* gradients, const Marks& marks,
     const std::int64_t end = std::min(block + kNormBlock, count);
     for (std::int64_t begin = block; begin < end;) {
       const std::int64_t next = std::min(marks.end_of_chunk(begin), end);
-      body(begin, next - begin, marks.touched(begin) ? gradients + begin : kZeros<T>);
+      body(begin, next - begin, marks.is_marked(begin) ? gradients + begin : kZeros<T>);
       begin = next;
     }
   }
@@ -123,7 +123,7 @@ void launch_step(Stream& stream, const Args& args) {
       const std::optional<double> factor = gradient_factor(args.clipping);
       if (!factor) return;
       parallel_pieces(args.parameters.size(0), args.gradients.template data_as<const T>(),
-                      Marks(args.touched), Step<T>(args, *factor));
+                      Marks(args.marks), Step<T>(args, *factor));
     });
   });
 }

@@ -9,14 +9,14 @@ namespace {
 template <typename T>
 void run(const ZeroGradientsArgs& args) {
   auto* gradients = args.gradients.data_as<T>();
-  auto* marks = args.touched.marks.data_as<std::uint8_t>();
+  auto* marks = args.marks.values.data_as<std::uint8_t>();
   const std::int64_t count = args.gradients.size(0);
 #pragma omp parallel for schedule(static) if (count > kNormBlock)
-  for (std::int64_t begin = 0; begin < count; begin += kTouchedChunk) {
-    std::uint8_t& mark = marks[touched_chunk_of(begin)];
-    if (mark == kUntouched) continue;
-    std::fill(gradients + begin, gradients + std::min(begin + kTouchedChunk, count), T{0});
-    if (mark == kTouched) mark = kUntouched;
+  for (std::int64_t begin = 0; begin < count; begin += kElementsPerMark) {
+    std::uint8_t& mark = marks[mark_of(begin)];
+    if (mark == kUnmarked) continue;
+    std::fill(gradients + begin, gradients + std::min(begin + kElementsPerMark, count), T{0});
+    if (mark == kMarked) mark = kUnmarked;
   }
 }
 

@@ -14,7 +14,7 @@ using runtime::cuda::Team;
 constexpr int kBlock = 256;
 /// Elements that the threads of a block take in a round, four each.
 constexpr int kRound = 4 * kBlock, kRounds = kNormBlock / kRound;
-static_assert(kNormBlock % kRound == 0 && kRounds <= kWarp && 4 * kWarp == kTouchedChunk);
+static_assert(kNormBlock % kRound == 0 && kRounds <= kWarp && 4 * kWarp == kElementsPerMark);
 /// Rounds whose elements are on their way at once.
 constexpr int kTogether = 4;
 
@@ -41,8 +41,9 @@ __global__ void __launch_bounds__(kBlock)
   const std::int64_t begin = blockIdx.x * kNormBlock;
   const std::int64_t end = begin + kNormBlock < count ? begin + kNormBlock : count;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const std::int64_t chunk = begin + lane * kRound + warp * kTouchedChunk;
-  unsigned rounds = __ballot_sync(kAllLanes, lane < kRounds && chunk < end && marks.touched(chunk));
+  const std::int64_t chunk = begin + lane * kRound + warp * kElementsPerMark;
+  unsigned rounds =
+      __ballot_sync(kAllLanes, lane < kRounds && chunk < end && marks.is_marked(chunk));
   double sum = 0;
   while (rounds != 0) {
     Group<T> values[kTogether]{};
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kBlock) total_kernel(const double* partials, s
 
 void sum_of_squares(Stream& stream, const SumOfSquaresArgs& args) {
   const std::int64_t count = args.gradients.size(0), blocks = partial_count(count);
-  const Marks marks(args.touched);
+  const Marks marks(args.marks);
   auto* partials = args.partials.data_as<double>();
   base::dispatch_master(args.gradients.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

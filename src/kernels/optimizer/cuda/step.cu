@@ -150,7 +150,7 @@ __device__ void step_elements(const Arenas<T>& a, std::int64_t i, const Step& st
     *reinterpret_cast<Values*>(to + i) = values;
   };
   Values p = load(a.parameters), g{}, m{}, v{};
-  if (a.marks.touched(i)) g = load(a.gradients);
+  if (a.marks.is_marked(i)) g = load(a.gradients);
   const bool has_first = a.first != nullptr;
   if (has_first) m = load(a.first);
   if constexpr (Step::kHasSecond) v = load(a.second);
@@ -206,7 +206,7 @@ void adam_step(Stream& stream, const AdamArgs& args) {
     using T = typename decltype(tag)::type;
     const Arenas<T> arenas{args.parameters.data_as<T>(),   args.gradients.data_as<const T>(),
                            args.first_moment.data_as<T>(), args.second_moment.data_as<T>(),
-                           args.parameters.size(0),        Marks(args.touched)};
+                           args.parameters.size(0),        Marks(args.marks)};
     launch_step(stream, arenas, AdamSource(args), args.clipping);
   });
 }
@@ -220,7 +220,7 @@ void sgd_step(Stream& stream, const SgdArgs& args) {
                            buffer,
                            nullptr,
                            args.parameters.size(0),
-                           Marks(args.touched)};
+                           Marks(args.marks)};
     launch_step(stream, arenas, SgdSource(args), args.clipping);
   });
 }

@@ -36,12 +36,12 @@ __global__ void __launch_bounds__(kBlock) zero_kernel(Problem p) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const std::int64_t first = (std::int64_t{blockIdx.x} * (kBlock / kWarp) + warp) * kChunks;
   const std::int64_t own = first + lane;
-  const std::uint8_t mark = lane < kChunks && own < p.chunks ? p.marks[own] : kUntouched;
-  if (mark == kTouched) p.marks[own] = kUntouched;
-  unsigned touched = __ballot_sync(kAllLanes, mark != kUntouched);
-  while (touched != 0) {
-    const std::int64_t begin = (first + __ffs(touched) - 1) * p.chunk_bytes;
-    touched &= touched - 1;
+  const std::uint8_t mark = lane < kChunks && own < p.chunks ? p.marks[own] : kUnmarked;
+  if (mark == kMarked) p.marks[own] = kUnmarked;
+  unsigned marked = __ballot_sync(kAllLanes, mark != kUnmarked);
+  while (marked != 0) {
+    const std::int64_t begin = (first + __ffs(marked) - 1) * p.chunk_bytes;
+    marked &= marked - 1;
     const std::int64_t left = p.bytes - begin;
     zero(p.gradients + begin, left < p.chunk_bytes ? left : p.chunk_bytes, p.aligned);
   }
@@ -55,9 +55,9 @@ void zero_gradients(Stream& stream, const ZeroGradientsArgs& args) {
   Problem p{};
   p.gradients = static_cast<std::byte*>(gradients.data());
   p.bytes = static_cast<std::int64_t>(gradients.byte_size());
-  p.chunk_bytes = kTouchedChunk * static_cast<std::int64_t>(base::size_of(gradients.dtype()));
-  p.marks = args.touched.marks.data_as<std::uint8_t>();
-  p.chunks = touched_chunks(gradients.size(0));
+  p.chunk_bytes = kElementsPerMark * static_cast<std::int64_t>(base::size_of(gradients.dtype()));
+  p.marks = args.marks.values.data_as<std::uint8_t>();
+  p.chunks = mark_count(gradients.size(0));
   p.aligned = reinterpret_cast<std::uintptr_t>(p.gradients) % sizeof(uint4) == 0;
   runtime::cuda::launch(stream, "zero what is marked", zero_kernel,
                         static_cast<unsigned>((p.chunks + kOfBlock - 1) / kOfBlock), kBlock, 0, p);

@@ -64,7 +64,7 @@ class SplitInput {
   static constexpr int kRows = 128;
   static constexpr std::int64_t kDepth = 4096;
 
-  /// Few enough that their tiles stay in the second cache beside the weights' that stream by.
+  /// Few enough that their tiles stay in L2 beside the weights' that stream by.
   static constexpr std::int64_t rows_at_once(std::int64_t depth) {
     if (depth * kRows <= kElements) return kRows;
     return kElements / padded_depth<Isa>(depth) / kBlockRows * kBlockRows;

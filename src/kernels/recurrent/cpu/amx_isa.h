@@ -17,7 +17,7 @@ struct AmxBf16Isa : Avx512Bf16Isa {
 
   // Below this many rows a tile is mostly empty, and vectors stream the weights as fast.
   static constexpr std::int64_t kFewRows = 4;
-  // Tiles do some 1000 GFLOP/s while the third cache brings a core some 10 GB/s of weights, and a
+  // Tiles do some 1000 GFLOP/s while L3 brings a core some 10 GB/s of weights, and a
   // byte of them takes part in one operation a row: well over 100 rows hide the reading.
   static constexpr std::int64_t kGoodRows = 256;
   static constexpr std::int64_t kOwnRows = 128;

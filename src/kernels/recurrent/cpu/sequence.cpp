@@ -59,7 +59,7 @@ class SequencePlan final : public Plan {
 template <typename T>
 std::int64_t own_rows(const Sizes& sizes, const Leaf<T>& leaf) {
   if (sizes.norms) return 1;
-  constexpr std::int64_t kCache = std::int64_t{1} << 20;  // half of a second cache of today
+  constexpr std::int64_t kCache = std::int64_t{1} << 20;  // half of today's L2
   constexpr std::int64_t kFew = 8;
   const auto bytes =
       sizes.gate_width * (sizes.max_input + sizes.output) * static_cast<std::int64_t>(sizeof(T));

@@ -153,7 +153,7 @@ void run_launches_of_rows(const Run& run, const BackwardArgs& args, std::int64_t
     const runtime::LayerSpan span(run.context.profiler(), layer);
     run_persistent_layer(run, args, layer, {0, run.args.time}, lanes.begun(), static_cast<int>(i));
     lanes.follow_begun(products);
-    if (top && i == 0 && args.beside) run_beside(run, products, *args.beside);
+    if (top && i == 0 && args.overlap_work) run_beside(run, products, *args.overlap_work);
     if (top && i > 0) {
       input_gradient_of_launch(run, products, args, layer, static_cast<std::int64_t>(i - 1) * each);
     }
@@ -194,7 +194,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
     }
     const std::int64_t early = layer > 0 || args.dx ? early_turns(run) : 0;
     // Of the top layer's launches nothing else makes use.
-    const bool offers = layer == top && early == 0 && args.beside;
+    const bool offers = layer == top && early == 0 && args.overlap_work;
     const bool beside = layer < top || early > 0 || offers;
     {
       const runtime::LayerSpan span(run.context.profiler(), layer);
@@ -203,7 +203,7 @@ void run_launches(const Run& run, const BackwardArgs& args) {
                            scaled ? 0 : -1);
       if (beside) lanes.follow_begun(products);
     }
-    if (offers) run_beside(run, products, *args.beside);
+    if (offers) run_beside(run, products, *args.overlap_work);
     if (layer < top && defers_last_rows(run, layer + 1)) {
       const runtime::LayerSpan span(run.context.profiler(), layer + 1);
       input_gradient_of_launch(run, products, args, layer + 1, first_row_of_last_launch(run));

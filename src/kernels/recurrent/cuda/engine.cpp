@@ -183,12 +183,12 @@ void Run::drop_by_mask(cudaStream_t stream, std::int64_t layer, std::byte* value
                                       {values, values, count, engine.descriptor.dropout, mask});
 }
 
-void run_beside(const Run& run, std::int64_t lane, const Beside& beside) {
+void run_beside(const Run& run, std::int64_t lane, const OverlapWork& work) {
   Context side(run.context.device(), run.engine.lanes.stream(lane));
   side.set_precision(run.context.precision());
   side.set_profiler(run.context.profiler());
   side.set_tuning(run.context.tuning());
-  beside(side);
+  work(side);
 }
 
 std::uint32_t alignment_of(std::initializer_list<const void*> pointers) {

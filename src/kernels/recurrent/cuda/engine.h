@@ -207,7 +207,7 @@ void run_persistent_layer(const Run& run, const BackwardArgs& args, std::int64_t
                           const Piece& turns, cudaEvent_t begun = nullptr, int part = -1);
 
 /// The caller's work on a lane.
-void run_beside(const Run& run, std::int64_t lane, const Beside& beside);
+void run_beside(const Run& run, std::int64_t lane, const OverlapWork& work);
 
 /// Rows that each launch of a layer's backward is for, the last one perhaps for fewer.
 std::int64_t launch_rows(const Run& run);

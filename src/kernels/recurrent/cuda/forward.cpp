@@ -61,12 +61,12 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   engine.lanes.follow(lane, products);
   if (engine.rung.persistent()) {
     const bool top = layer + 1 == engine.sizes.layers, draws = draws_beside(run, layer, piece);
-    const bool offers = top && run.args.beside && has_room_beside(run, piece);
+    const bool offers = top && run.args.overlap_work && has_room_beside(run, piece);
     run_persistent_layer(run, layer, piece,
                          {lane, layer, 1, draws || offers ? engine.lanes.begun() : nullptr});
     if (draws || offers) engine.lanes.follow_begun(products);
     if (draws) run.draw_mask(engine.lanes[products], layer);
-    if (offers) run_beside(run, products, *run.args.beside);
+    if (offers) run_beside(run, products, *run.args.overlap_work);
   } else {
     run_steps(run, layer, piece);
   }

@@ -75,7 +75,7 @@ void ReplayedRuns::run(const Context& context, const Args& args, const Memory& m
   key.add(args);
   graphs_.run(context.stream(), key.key(), [&] {
     Args alone = args;
-    alone.beside = nullptr;
+    alone.overlap_work = nullptr;
     queue(alone);
   });
 }

@@ -10,8 +10,8 @@ namespace sluice::kernels::recurrent::cuda {
 
 /// A plan's runs as CUDA graphs, each captured when its arguments and memory come for the second
 /// time. `queue` queues a run of what it is given on the context's stream; of a graph without
-/// `beside`, which would be queued once more each time. Whoever captures a whole step gets the
-/// operations themselves.
+/// `overlap_work`, which would be queued once more each time. Whoever captures a whole step gets
+/// the operations themselves.
 class ReplayedRuns {
  public:
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory,

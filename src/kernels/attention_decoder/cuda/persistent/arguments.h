@@ -21,7 +21,7 @@ inline constexpr int kUnits = kWidth / kClusters;  ///< of a cluster
 inline constexpr int kMostSource = 64;             ///< source positions
 static_assert(kRows == kClusters);
 
-/// What blocks hand on is in tiles of 64 of the depth: a line of 128 bytes a row, its pieces of 16
+/// What blocks publish is in tiles of 64 of the depth: a line of 128 bytes a row, its pieces of 16
 /// bytes where a swizzle of 128 bytes puts them.
 inline constexpr int kTileDepth = 64, kTileBytes = kRows * kTileDepth * 2;
 inline constexpr int kTiles = kWidth / kTileDepth, kOwnTiles = kTiles / kCluster;

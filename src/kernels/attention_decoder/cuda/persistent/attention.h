@@ -74,7 +74,7 @@ class AttentionRole {
           make_float2(sums[4 * i + 2], sums[4 * i + 3]);
     }
     sync_warpgroup<3>();
-    if (thread() == 0) announce(counter_of(args_, kQueryCounters, block_.cluster / 4));
+    if (thread() == 0) publish(counter_of(args_, kQueryCounters, block_.cluster / 4));
   }
   __device__ float* part(int rank, int row, int which) const {
     return args_.parts + ((rank * kRows + row) * 2 + which) * kWidth;
@@ -170,10 +170,10 @@ class AttentionRole {
       output_ = narrow<S>(make_float4(Math::tanh(sum.x + bias_.x), Math::tanh(sum.y + bias_.y),
                                       Math::tanh(sum.z + bias_.z), Math::tanh(sum.w + bias_.w)));
     }
-    *reinterpret_cast<uint2*>(handed_on(args_, kFed, t, row_, column())) = output_;
+    *reinterpret_cast<uint2*>(published(args_, kFed, t, row_, column())) = output_;
     sync_warpgroup<3>();
     if (thread() == 0) {
-      announce(counter_of(args_, kFedCounters, block_.rank * kOwnTiles + block_.cluster / 8));
+      publish(counter_of(args_, kFedCounters, block_.rank * kOwnTiles + block_.cluster / 8));
     }
   }
 

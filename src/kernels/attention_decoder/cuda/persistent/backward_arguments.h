@@ -17,15 +17,16 @@ inline constexpr int kSlices = 8, kSliceTiles = kClusters / kSlices;
 inline constexpr int kGroupColumns = 64;
 static_assert(kSlices * kWidth / kGroupColumns == kBlocks);
 
-/// Gradients that blocks hand on: of the output before its tanh and of the query, of both layers'
+/// Gradients that blocks publish: of the output before its tanh and of the query, of both layers'
 /// gates. A tile of gates is a cluster's; of the others a slice has two tiles of either.
-enum class Handed { kAsked, kUpperGates, kLowerGates };
+enum class Published { kAsked, kUpperGates, kLowerGates };
 inline constexpr int kAskedTiles = 4, kGateTiles = kSliceTiles;
-inline constexpr int kHandedKinds = 3, kStepTiles = kAskedTiles + 2 * kGateTiles;
+inline constexpr int kPublishedKinds = 3, kStepTiles = kAskedTiles + 2 * kGateTiles;
 /// A buffer of the largest of them, two of each kind.
-inline constexpr int kHandedBytes = kClusters * kTileBytes;
-inline constexpr std::int64_t kHandedBytesAll = std::int64_t{kHandedKinds} * 2 * kHandedBytes;
-inline constexpr std::int64_t kHandedCountersBytes = kHandedKinds * kClusters * kCounterBytes;
+inline constexpr int kPublishedBytes = kClusters * kTileBytes;
+inline constexpr std::int64_t kPublishedBytesAll =
+    std::int64_t{kPublishedKinds} * 2 * kPublishedBytes;
+inline constexpr std::int64_t kPublishedCountersBytes = kPublishedKinds * kClusters * kCounterBytes;
 
 /// Sums that have a part from each slice: gradients of the output that was fed in, of what
 /// attention is asked with (the upper layer's output), of the upper layer's input, of both layers'
@@ -72,9 +73,9 @@ struct BackwardArguments {
   S* d_query = nullptr;                 ///< out [T, B, K]
   float* d_scores = nullptr;            ///< out [T, B, S]
   Dropout dropout;
-  float limit = INFINITY;             ///< of the magnitude of what is handed on
-  std::byte* exchange = nullptr;      ///< kHandedBytesAll
-  std::uint32_t* counters = nullptr;  ///< kHandedCountersBytes, zero
+  float limit = INFINITY;             ///< of the magnitude of what is published
+  std::byte* exchange = nullptr;      ///< kPublishedBytesAll
+  std::uint32_t* counters = nullptr;  ///< kPublishedCountersBytes, zero
   float* parts = nullptr;             ///< [kSummedKinds, 2, kSlices, kRows, kWidth]
 };
 

@@ -5,7 +5,7 @@
 #include "kernels/attention_decoder/cuda/persistent/product.h"
 
 /// The third warpgroup of backward: gradients of the output and of attention for the cluster's row,
-/// and products of what is handed on of them.
+/// and products of what is published of them.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
 template <typename S>
@@ -183,14 +183,14 @@ class BackwardAttentionRole {
   __device__ void hand_on(int n) const {
     const auto give = [&](bool of_query, const uint2& bits) {
       std::byte* tile =
-          handed_on(args_, Handed::kAsked, n) + asked_tile(of_query, column()) * kTileBytes;
+          published(args_, Published::kAsked, n) + asked_tile(of_query, column()) * kTileBytes;
       *reinterpret_cast<uint2*>(tile + place_in_tile(row_, column() % kTileDepth)) = bits;
     };
     give(false, d_output_);
     give(true, d_query_);
     sync_warpgroup<3>();
     if (thread() == 0) {
-      announce(counter_of(args_, Handed::kAsked, block_.rank * kWatched + block_.cluster / 8));
+      publish(counter_of(args_, Published::kAsked, block_.rank * kWatched + block_.cluster / 8));
     }
   }
 
@@ -216,8 +216,8 @@ class BackwardAttentionRole {
     float sums[32];
     const std::uint32_t weights = of_warp(block_.base + BackwardMemory::kAskedWeights);
     multiply_item<kAskedTiles>(
-        block_, first_tile(Handed::kAsked, n), static_cast<int>(Handed::kAsked), asked_, 1, sums,
-        [&](int tile, int step, std::uint64_t lines) {
+        block_, first_tile(Published::kAsked, n), static_cast<int>(Published::kAsked), asked_, 1,
+        sums, [&](int tile, int step, std::uint64_t lines) {
           multiply_transposed<S>(sums, depth_of(weights + tile * kTileBytes, step), lines,
                                  tile + step > 0);
         });

@@ -3,7 +3,7 @@
 #include "kernels/attention_decoder/cuda/persistent/backward_arguments.h"
 #include "kernels/attention_decoder/cuda/persistent/ring.h"
 
-/// What a block of backward is, and how what it hands on comes to others.
+/// What a block of backward is, and how what it publishes comes to others.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
 /// Offsets in bytes. Weights are tiles of 64 lines of the depth, 64 columns each.
@@ -17,7 +17,7 @@ struct BackwardMemory {
   static constexpr int kScores = kRing + kStages * kTileBytes;
   static constexpr int kScoreBytes = 4 * kMostSource * 4;
   static constexpr int kBarriers = kScores + 2 * kScoreBytes;
-  static constexpr int kFull = 0, kEmpty = kHandedKinds * kStages, kScoreSums = kEmpty + kStages,
+  static constexpr int kFull = 0, kEmpty = kPublishedKinds * kStages, kScoreSums = kEmpty + kStages,
                        kCount = kScoreSums + 1;
   static constexpr int kBytes = kBarriers + kCount * 8;
 };
@@ -32,11 +32,11 @@ struct BackwardBlock : BlockOf<BackwardMemory> {
 
 /// Steps go back: the n-th is of t = time - 1 - n.
 template <typename S>
-__device__ std::byte* handed_on(const BackwardArguments<S>& args, Handed kind, int n) {
-  return args.exchange + (static_cast<int>(kind) * 2 + (n & 1)) * kHandedBytes;
+__device__ std::byte* published(const BackwardArguments<S>& args, Published kind, int n) {
+  return args.exchange + (static_cast<int>(kind) * 2 + (n & 1)) * kPublishedBytes;
 }
 template <typename S>
-__device__ std::uint32_t* counter_of(const BackwardArguments<S>& args, Handed kind, int index) {
+__device__ std::uint32_t* counter_of(const BackwardArguments<S>& args, Published kind, int index) {
   return args.counters + (static_cast<int>(kind) * kClusters + index) * (kCounterBytes / 4);
 }
 /// Where four of a row's gradients are in a tile, `depth` the first.
@@ -50,10 +50,10 @@ __device__ inline int asked_tile(bool of_query, int column) {
 }
 
 /// How many tiles the ring has had before the n-th step's item of that kind.
-__device__ inline int first_tile(Handed kind, int n) {
-  return n * kStepTiles + (kind == Handed::kAsked        ? 0
-                           : kind == Handed::kUpperGates ? kAskedTiles
-                                                         : kAskedTiles + kGateTiles);
+__device__ inline int first_tile(Published kind, int n) {
+  return n * kStepTiles + (kind == Published::kAsked        ? 0
+                           : kind == Published::kUpperGates ? kAskedTiles
+                                                            : kAskedTiles + kGateTiles);
 }
 
 /// The copying warp. Both blocks of a cluster count up its gates' counter. A block's output and
@@ -62,15 +62,15 @@ template <typename S>
 __device__ void copy_items(const BackwardArguments<S>& args, const BackwardBlock& block) {
 #pragma unroll 1
   for (int n = 0; n < args.time; ++n) {
-    const auto from = [&](Handed kind, int tiles) {
-      return handed_on(args, kind, n) + block.slice * tiles * kTileBytes;
+    const auto from = [&](Published kind, int tiles) {
+      return published(args, kind, n) + block.slice * tiles * kTileBytes;
     };
     copy_tiles<kAskedTiles>(
-        block, from(Handed::kAsked, kAskedTiles), first_tile(Handed::kAsked, n),
-        static_cast<int>(Handed::kAsked),
-        counter_of(args, Handed::kAsked, block.slice * kCluster / kSlices * kWatched),
+        block, from(Published::kAsked, kAskedTiles), first_tile(Published::kAsked, n),
+        static_cast<int>(Published::kAsked),
+        counter_of(args, Published::kAsked, block.slice * kCluster / kSlices * kWatched),
         static_cast<std::uint32_t>((n + 1) * (kClusters / kWatched)), true);
-    for (const Handed kind : {Handed::kUpperGates, Handed::kLowerGates}) {
+    for (const Published kind : {Published::kUpperGates, Published::kLowerGates}) {
       copy_tiles<kGateTiles>(block, from(kind, kGateTiles), first_tile(kind, n),
                              static_cast<int>(kind),
                              counter_of(args, kind, block.slice * kGateTiles),

@@ -44,7 +44,9 @@ class BackwardLayerRole {
 
   __device__ bool upper() const { return number_ + 1 == kLayers; }
   __device__ int width() const { return layer_.x + args_.hidden; }
-  __device__ Handed gates() const { return upper() ? Handed::kUpperGates : Handed::kLowerGates; }
+  __device__ Published gates() const {
+    return upper() ? Published::kUpperGates : Published::kLowerGates;
+  }
   __device__ Summed state_sums() const {
     return upper() ? Summed::kUpperState : Summed::kLowerState;
   }
@@ -92,7 +94,7 @@ class BackwardLayerRole {
   __device__ void receive(int t) {
     active_ =
         exists() && (args_.target_lengths == nullptr || t < __ldg(args_.target_lengths + row()));
-    kept_ = keep(t);
+    mask_ = keep(t);
     // Not those of the step before, which would stay in registers throughout.
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -113,7 +115,7 @@ class BackwardLayerRole {
     for (float& x : c_tanh_) x = Math::tanh(x);
   }
 
-  /// Which of its units' outputs are kept at step t: a bit each.
+  /// The dropout mask of its units' outputs at step t: a bit each.
   __device__ std::uint32_t keep(int t) const {
     const Dropout& dropout = args_.dropout;
     if (upper() || dropout.scale == 0) return 15;
@@ -122,10 +124,10 @@ class BackwardLayerRole {
         static_cast<std::uint32_t>(dropout.row_ids == nullptr ? row : dropout.row_ids[row]);
     const auto words = dropout.source.key().words(id, static_cast<std::uint32_t>(t),
                                                   static_cast<std::uint32_t>(unit() / 4));
-    std::uint32_t kept = 0;
+    std::uint32_t mask = 0;
 #pragma unroll
-    for (std::size_t i = 0; i < 4; ++i) kept |= (words[i] >= dropout.threshold ? 1u : 0u) << i;
-    return kept;
+    for (std::size_t i = 0; i < 4; ++i) mask |= (words[i] >= dropout.threshold ? 1u : 0u) << i;
+    return mask;
   }
 
   /// Adds what comes to the state through the products of the n-th step.
@@ -154,7 +156,7 @@ class BackwardLayerRole {
     for (int i = 0; i < 4; ++i) {
       const float in = gates[0][i], forget = gates[1][i], cell = gates[2][i], out = gates[3][i];
       const float c_tanh = c_tanh_[i];
-      float dh = held_[i] + ((kept_ >> i & 1) != 0 ? y[i] * scale : 0);
+      float dh = held_[i] + ((mask_ >> i & 1) != 0 ? y[i] * scale : 0);
       dh = unit() + i < args_.units ? dh : 0;
       const float dc = d_cell_[i] + dh * out * (1 - c_tanh * c_tanh);
       d_gates[0][i] = dc * cell * in * (1 - in);
@@ -173,14 +175,14 @@ class BackwardLayerRole {
   }
 
   __device__ void hand_on(int n) const {
-    std::byte* tile = handed_on(args_, gates(), n) + block_.cluster * kTileBytes;
+    std::byte* tile = published(args_, gates(), n) + block_.cluster * kTileBytes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int place = place_in_tile(row(), i * kUnits + thread_of_role() % 4 * 4);
       *reinterpret_cast<uint2*>(tile + place) = d_gates_[i];
     }
     sync_warpgroup(1 + number_);
-    if (thread_of_role() == 0) announce(counter_of(args_, gates(), block_.cluster));
+    if (thread_of_role() == 0) publish(counter_of(args_, gates(), block_.cluster));
   }
 
   /// What later steps don't wait for.
@@ -242,7 +244,7 @@ class BackwardLayerRole {
   float c_before_[4], c_tanh_[4];  ///< c of the step before, tanh of the step's
   uint2 saved_[4], d_gates_[4];
   bool active_ = false;
-  std::uint32_t kept_ = 0;
+  std::uint32_t mask_ = 0;
   Phases phases_;
 };
 

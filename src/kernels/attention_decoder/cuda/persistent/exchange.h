@@ -2,10 +2,10 @@
 
 #include "kernels/attention_decoder/cuda/persistent/ring.h"
 
-/// What forward's blocks hand on, of which each has half of the depth copied to its ring.
+/// What forward's blocks publish, of which each has half of the depth copied to its ring.
 ///
 /// Two buffers in turn suffice: what is made at step t + 2 follows from the fed output of t + 1 of
-/// all rows, for which every block has multiplied all that was handed on at step t.
+/// all rows, for which every block has multiplied all that was published at step t.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
 /// In the order in which a step's are multiplied. Those of the fed output are of the step before.
@@ -15,9 +15,9 @@ enum Counters { kFedCounters, kLowerCounters, kUpperCounters, kQueryCounters };
 /// Blocks that count up a counter each step: four clusters.
 inline constexpr int kAnnouncements = 8;
 
-/// Where four columns of a row are handed on; t may be -1.
+/// Where four columns of a row are published; t may be -1.
 template <typename S>
-__device__ S* handed_on(const Arguments<S>& args, Exchange kind, int t, int row, int column) {
+__device__ S* published(const Arguments<S>& args, Exchange kind, int t, int row, int column) {
   const int line = (column / kTileDepth * kRows + row) * 128;
   const int piece = (column % kTileDepth / 8 ^ row % 8) * 16;
   return reinterpret_cast<S*>(args.exchange + (kind * 2 + (t & 1)) * kBufferBytes + line + piece) +

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, 1)
              [&] { AttentionRole<S>(args, block).run(); }, [&] { copy_items(args, block); });
 }
 
-/// Hands on the states and the fed output that come before the first step, and clears counters.
+/// Publishes the states and the fed output that come before the first step, and clears counters.
 template <typename S>
 __global__ void start_kernel(const Arguments<S> args) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -82,7 +82,7 @@ __global__ void start_kernel(const Arguments<S> args) {
     return bits;
   };
   const auto hand_on = [&](Exchange kind, const uint2& bits) {
-    *reinterpret_cast<uint2*>(handed_on(args, kind, -1, row, column)) = bits;
+    *reinterpret_cast<uint2*>(published(args, kind, -1, row, column)) = bits;
   };
   hand_on(kFed, first(args.layers[0], 0, args.padded_output));
   hand_on(kLowerState, first(args.layers[0], args.layers[0].x, args.hidden));

@@ -111,7 +111,7 @@ void launch(Stream& stream, const Arguments<S>& args) {
 template <typename S>
 void launch(Stream& stream, const BackwardArguments<S>& args) {
   const runtime::cuda::CurrentDevice current(runtime::cuda::gpu_of(stream).ordinal);
-  stream.fill_zero(args.counters, static_cast<std::size_t>(kHandedCountersBytes));
+  stream.fill_zero(args.counters, static_cast<std::size_t>(kPublishedCountersBytes));
   launch_steps(stream, backward_of(storage_dtype<S>()), args,
                "queue the backward steps of an attention decoder");
 }

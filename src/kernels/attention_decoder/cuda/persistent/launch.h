@@ -34,8 +34,8 @@ Scratch<S> carve_scratch(const Extents& extents, std::int64_t padded_output, Car
 template <typename S>
 struct BackwardLaunchScratch {
   S* projected = nullptr;             ///< [B, S, A]
-  std::byte* exchange = nullptr;      ///< kHandedBytesAll
-  std::uint32_t* counters = nullptr;  ///< kHandedCountersBytes
+  std::byte* exchange = nullptr;      ///< kPublishedBytesAll
+  std::uint32_t* counters = nullptr;  ///< kPublishedCountersBytes
   float* parts = nullptr;             ///< kPartsAll
 };
 
@@ -44,8 +44,8 @@ BackwardLaunchScratch<S> carve_backward_scratch(const Extents& extents, std::int
                                                 Carver& carver) {
   BackwardLaunchScratch<S> scratch;
   scratch.projected = carver.take<S>(extents.rows * extents.source_time * padded_output);
-  scratch.exchange = carver.take<std::byte>(kHandedBytesAll);
-  scratch.counters = carver.take<std::uint32_t>(kHandedCountersBytes / 4);
+  scratch.exchange = carver.take<std::byte>(kPublishedBytesAll);
+  scratch.counters = carver.take<std::uint32_t>(kPublishedCountersBytes / 4);
   scratch.parts = carver.take<float>(kPartsAll);
   return scratch;
 }

@@ -236,11 +236,11 @@ class LayerRole {
     }
     const uint2 state = turned(place, h_[0], h_[1]), input = turned<S>(place, y);
     const int units = place.units(), row = place.row;
-    *reinterpret_cast<uint2*>(handed_on(args_, state_kind(), t, row, units)) = state;
-    if (number_ == 0) *reinterpret_cast<uint2*>(handed_on(args_, kInput, t, row, units)) = input;
+    *reinterpret_cast<uint2*>(published(args_, state_kind(), t, row, units)) = state;
+    if (number_ == 0) *reinterpret_cast<uint2*>(published(args_, kInput, t, row, units)) = input;
     sync_warpgroup(1 + number_);
     if (thread() == 0) {
-      announce(
+      publish(
           counter_of(args_, number_ == 0 ? kLowerCounters : kUpperCounters, block_.cluster / 4));
     }
     write(t, state, input, saved);

@@ -44,7 +44,7 @@ __device__ inline float4 turned_to_rows(const float4& v) {
   return make_float4(from(0), from(1), from(2), from(3));
 }
 
-/// Clears what the block will read, before any block hands on anything.
+/// Clears what the block will read, before any block publishes anything.
 template <typename S>
 __device__ void clear_parts(const BackwardArguments<S>& args, const BackwardBlock& block) {
 #pragma unroll 4

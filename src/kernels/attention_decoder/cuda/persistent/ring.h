@@ -2,13 +2,13 @@
 
 #include "kernels/attention_decoder/cuda/persistent/block.h"
 
-/// How tiles of what blocks hand on come to all others: they are written to global memory and
+/// How tiles of what blocks publish come to all others: they are written to global memory and
 /// counted; a warp of each block polls the counters and has its block's part of the depth copied to
 /// a ring, whose places warpgroups free again when they have multiplied them.
 namespace sluice::kernels::attention_decoder::cuda::persistent {
 
 /// All that the thread knows to be written can be read by whoever sees the counter.
-__device__ inline void announce(std::uint32_t* counter) {
+__device__ inline void publish(std::uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 __device__ inline std::uint32_t read_counter(const std::uint32_t* counter) {
@@ -68,7 +68,7 @@ __device__ void copy_tiles(const Block& block, const std::byte* from, int first,
   if constexpr (Block::kShares) {
     there = there || (!whole && !copies(block, first + lane));
     // What the other block copies: all that came here before by the same barrier has been read,
-    // or nobody would have handed on this item.
+    // or nobody would have published this item.
     if (lane < kTiles && !copies(block, first + lane)) {
       arrive_and_expect(block.full(kind, (first + lane) % Block::kStages), kTileBytes);
     }

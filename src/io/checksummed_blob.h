@@ -8,21 +8,21 @@ namespace sluice::io {
 
 /// What a checkpoint stores of a vocabulary: one line of text (magic, revision, kind, payload size,
 /// CRC-32), then the payload.
-struct Sealed {
+struct ChecksummedBlob {
   std::string_view kind;
-  std::string_view payload;  ///< a view of the bytes that were opened
+  std::string_view payload;  ///< a view of the bytes that were read
 };
 
-/// Who reads and writes such bytes.
-struct Seal {
+/// Reads and writes such bytes.
+struct BlobFormat {
   std::string_view magic;  ///< the line's first word: "sluice-tokenizer"
   std::string_view what;   ///< for messages: "tokenizer"
   std::uint64_t revision = 1;
 
-  std::string close(std::string_view kind, std::string_view payload) const;
+  std::string write(std::string_view kind, std::string_view payload) const;
   /// The inverse. Throws ErrorCode::kFormat if `bytes` do not begin so, are damaged or truncated,
   /// or of another revision.
-  Sealed open(std::string_view bytes) const;
+  ChecksummedBlob read(std::string_view bytes) const;
 };
 
 }  // namespace sluice::io

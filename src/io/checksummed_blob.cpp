@@ -1,4 +1,4 @@
-#include "io/sealed.h"
+#include "io/checksummed_blob.h"
 
 #include <zlib.h>
 
@@ -25,25 +25,25 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-std::uint64_t take_number(std::string_view& line, const Seal& seal, std::string_view name,
+std::uint64_t take_number(std::string_view& line, const BlobFormat& format, std::string_view name,
                           int base = 10) {
   const std::string_view word = take_word(line);
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
   if (error != std::errc{} || end != word.data() + word.size()) {
-    base::fail(ErrorCode::kFormat, "the stored {} is damaged: its {} is not a number", seal.what,
+    base::fail(ErrorCode::kFormat, "the stored {} is damaged: its {} is not a number", format.what,
                name);
   }
   return value;
 }
 
 /// The first line without its end; `bytes` keeps the rest.
-std::string_view take_header(std::string_view& bytes, const Seal& seal) {
+std::string_view take_header(std::string_view& bytes, const BlobFormat& format) {
   const std::size_t end = bytes.substr(0, kMaxHeaderBytes).find('\n');
-  if (!bytes.starts_with(seal.magic) || end == std::string_view::npos) {
+  if (!bytes.starts_with(format.magic) || end == std::string_view::npos) {
     base::fail(ErrorCode::kFormat,
                "these {} bytes are not a {}: they do not begin with a line '{} …'", bytes.size(),
-               seal.what, seal.magic);
+               format.what, format.magic);
   }
   const std::string_view header = bytes.substr(0, end);
   bytes.remove_prefix(end + 1);
@@ -52,14 +52,14 @@ std::string_view take_header(std::string_view& bytes, const Seal& seal) {
 
 }  // namespace
 
-std::string Seal::close(std::string_view kind, std::string_view payload) const {
+std::string BlobFormat::write(std::string_view kind, std::string_view payload) const {
   std::string bytes =
       fmt::format("{} {} {} {} {:08x}\n", magic, revision, kind, payload.size(), checksum(payload));
   bytes += payload;
   return bytes;
 }
 
-Sealed Seal::open(std::string_view bytes) const {
+ChecksummedBlob BlobFormat::read(std::string_view bytes) const {
   std::string_view header = take_header(bytes, *this);
   take_word(header);
   const std::uint64_t found = take_number(header, *this, "revision");
@@ -72,8 +72,8 @@ Sealed Seal::open(std::string_view bytes) const {
   const std::uint64_t crc = take_number(header, *this, "checksum", 16);
   if (size != bytes.size()) {
     base::fail(ErrorCode::kFormat,
-               "the stored {} is truncated or overlong: it announces {} bytes and has {}", what,
-               size, bytes.size());
+               "the stored {} is truncated or overlong: it states {} bytes and has {}", what, size,
+               bytes.size());
   }
   if (crc != checksum(bytes)) {
     base::fail(ErrorCode::kFormat, "the stored {} is damaged: its checksum differs", what);
