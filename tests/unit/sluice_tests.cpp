@@ -118,8 +118,9 @@ int run_here(const Options& options) {
   return conclude(sluice::testing::read_test_report(folder / "report"), status, options);
 }
 
-/// As a part of another process's tests.
-int run_shard(const char* report) {
+/// As a part of another process's tests. Programs that tests start from here have no report.
+int run_shard(const std::string& report) {
+  unsetenv(sluice::testing::kReportVariable);
   sluice::testing::write_test_report(report);
   sluice::testing::watch_skips(false);
   return RUN_ALL_TESTS();
