@@ -63,7 +63,7 @@ class Seq2SeqTest : public testing::TestWithParam<Case> {
       for (auto& value : values) value = static_cast<std::int32_t>(4 + random() % (below - 4));
       return values;
     };
-    const auto [rows, source_time, target_time] = kExtent;
+    const auto [rows, source_time, target_time, resets] = kExtent;
     batch_.extent = kExtent;
     batch_.source = put<std::int32_t>({source_time, rows},
                                       draw(source_time * rows, model_.config().source_vocabulary));
@@ -167,7 +167,7 @@ TEST_P(Seq2SeqTest, StepsScoreAsTeacherForcing) {
       context_.download<double>(plan.score(context_, arena, batch_));
 
   // Rows in another order than the inputs, and moved at every step.
-  const auto [rows, source_time, target_time] = kExtent;
+  const auto [rows, source_time, target_time, resets] = kExtent;
   Seq2SeqDecoding decoding(context_, model_, {rows, source_time, rows});
   decoding.encode(context_, batch_.source, batch_.source_lengths);
   runtime::Buffer memory(*device_, 4096);
