@@ -10,7 +10,7 @@ namespace {
 using testing::error_of;
 using Words = std::vector<std::string>;
 
-class LanguageModelTest : public TrainedModels {
+class LanguageModelApiTest : public TrainedModels {
  protected:
   static void SetUpTestSuite() {
     TrainedModels::SetUpTestSuite();
@@ -33,7 +33,7 @@ Words texts_of(const std::vector<Hypothesis>& found) {
   return texts;
 }
 
-TEST_P(LanguageModelTest, DrawsTextsThatFollowFromSeedAndNumber) {
+TEST_P(LanguageModelApiTest, DrawsTextsThatFollowFromSeedAndNumber) {
   LanguageModel model = load("text");
   EXPECT_EQ(model.features(), 0);
   GenerateOptions options;
@@ -49,7 +49,7 @@ TEST_P(LanguageModelTest, DrawsTextsThatFollowFromSeedAndNumber) {
   EXPECT_EQ(model.generate().size(), 1U);
 }
 
-TEST_P(LanguageModelTest, SearchesWithScoresThatScoreAgrees) {
+TEST_P(LanguageModelApiTest, SearchesWithScoresThatScoreAgrees) {
   LanguageModel model = load("text");
   GenerateOptions options;
   options.search = BeamOptions{.beam = 4, .nbest = 3, .length_penalty = 0};
@@ -67,7 +67,7 @@ TEST_P(LanguageModelTest, SearchesWithScoresThatScoreAgrees) {
   }
 }
 
-TEST_P(LanguageModelTest, ScoresEachTextByItself) {
+TEST_P(LanguageModelApiTest, ScoresEachTextByItself) {
   LanguageModel model = load("text");
   const Words texts{"a b c", "", "c"};
   const auto together = model.score(texts);
@@ -81,7 +81,7 @@ TEST_P(LanguageModelTest, ScoresEachTextByItself) {
   }
 }
 
-TEST_P(LanguageModelTest, BeginsFromVectors) {
+TEST_P(LanguageModelApiTest, BeginsFromVectors) {
   LanguageModel model = load("captions");
   EXPECT_EQ(model.features(), 2);
   GenerateOptions options;
@@ -101,7 +101,7 @@ TEST_P(LanguageModelTest, BeginsFromVectors) {
   EXPECT_NE(refused().find("none are given"), std::string::npos);
 }
 
-TEST_P(LanguageModelTest, RefusesWhatContradictsItself) {
+TEST_P(LanguageModelApiTest, RefusesWhatContradictsItself) {
   LanguageModel model = load("text");
   GenerateOptions options;
   options.batch = -1;
@@ -117,7 +117,7 @@ TEST_P(LanguageModelTest, RefusesWhatContradictsItself) {
   EXPECT_EQ(error_of([&] { model.score(broken); }).code(), ErrorCode::kFormat);
 }
 
-TEST_P(LanguageModelTest, WarnsWhoItWasTold) {
+TEST_P(LanguageModelApiTest, WarnsWhoItWasTold) {
   LanguageModel model = load("text");
   const Words texts{"a unseen"};
   model.score(texts);
@@ -126,7 +126,7 @@ TEST_P(LanguageModelTest, WarnsWhoItWasTold) {
       << warnings_[0];
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, LanguageModelTest, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, LanguageModelApiTest, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice

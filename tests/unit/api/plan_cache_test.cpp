@@ -260,7 +260,7 @@ constexpr Kind kKinds[] = {{"pairs", sequence_model},
                            {"sensor", feature_model}};
 
 /// Models that are trained once on the cpu.
-class PlanCache : public ::testing::TestWithParam<const char*> {
+class PlanCacheApi : public ::testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() {
     folder_.emplace();
@@ -319,7 +319,7 @@ class PlanCache : public ::testing::TestWithParam<const char*> {
   static inline std::optional<testing::TemporaryFolder> folder_;
 };
 
-TEST_P(PlanCache, ServesTheNextCallOfLikeLength) {
+TEST_P(PlanCacheApi, ServesTheNextCallOfLikeLength) {
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(kind.name);
     const Subject subject = open(kind);
@@ -338,7 +338,7 @@ TEST_P(PlanCache, ServesTheNextCallOfLikeLength) {
   }
 }
 
-TEST_P(PlanCache, PacksWeightsOnceForAllPlans) {
+TEST_P(PlanCacheApi, PacksWeightsOnceForAllPlans) {
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(kind.name);
     const Subject subject = open(kind);
@@ -358,7 +358,7 @@ TEST_P(PlanCache, PacksWeightsOnceForAllPlans) {
   }
 }
 
-TEST_P(PlanCache, ChangesNoAnswer) {
+TEST_P(PlanCacheApi, ChangesNoAnswer) {
   std::mt19937 engine(20);
   for (const Kind& kind : kKinds) {
     const std::vector<std::string> expected = answers(kind);
@@ -376,7 +376,7 @@ TEST_P(PlanCache, ChangesNoAnswer) {
   }
 }
 
-TEST_P(PlanCache, StaysWithinItsBound) {
+TEST_P(PlanCacheApi, StaysWithinItsBound) {
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(kind.name);
     // A sequence that comes in parts has its own memory, until the model goes.
@@ -406,14 +406,14 @@ TEST_P(PlanCache, StaysWithinItsBound) {
   }
 }
 
-TEST_P(PlanCache, RefusesABoundThatIsNone) {
+TEST_P(PlanCacheApi, RefusesABoundThatIsNone) {
   const Error error = testing::error_of([] { open(kKinds[0], -2); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(std::string(error.what()).find("plan_cache_bytes is -2"), std::string::npos)
       << error.what();
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PlanCache, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, PlanCacheApi, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice

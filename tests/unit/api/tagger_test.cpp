@@ -8,7 +8,7 @@ namespace {
 using testing::error_of;
 using Words = std::vector<std::string>;
 
-class TaggerTest : public TrainedModels {
+class TaggerApiTest : public TrainedModels {
  protected:
   static void SetUpTestSuite() {
     TrainedModels::SetUpTestSuite();
@@ -21,7 +21,7 @@ class TaggerTest : public TrainedModels {
   Tagger load(const std::string& name) { return Tagger::load(checkpoint(name), placement()); }
 };
 
-TEST_P(TaggerTest, LabelsEachSentenceInItsPlace) {
+TEST_P(TaggerApiTest, LabelsEachSentenceInItsPlace) {
   Tagger model = load("crf");
   EXPECT_EQ(model.labels().size(), 4U);
   const std::vector<Words> sentences{{"mr", "ann", "lee"}, {}, {"in", "rome"}, {"ann"}};
@@ -41,7 +41,7 @@ TEST_P(TaggerTest, LabelsEachSentenceInItsPlace) {
   EXPECT_TRUE(model.tag({}).empty());
 }
 
-TEST_P(TaggerTest, TakesPartsIfItReadsForward) {
+TEST_P(TaggerApiTest, TakesPartsIfItReadsForward) {
   EXPECT_NE(load("crf").refuse_parts(), "");
   Tagger model = load("softmax");
   EXPECT_EQ(model.refuse_parts(), "");
@@ -57,7 +57,7 @@ TEST_P(TaggerTest, TakesPartsIfItReadsForward) {
   EXPECT_EQ(found, expected);
 }
 
-TEST_P(TaggerTest, RefusesWithItsPlace) {
+TEST_P(TaggerApiTest, RefusesWithItsPlace) {
   Tagger model = load("crf");
   for (const char* token : {"", "two words", "\xff"}) {
     const std::vector<Words> sentences{{"ann"}, {"in", token}};
@@ -71,7 +71,7 @@ TEST_P(TaggerTest, RefusesWithItsPlace) {
   EXPECT_EQ(model.tag(good).at(0).labels.size(), 1U);
 }
 
-TEST_P(TaggerTest, WarnsWhoItWasTold) {
+TEST_P(TaggerApiTest, WarnsWhoItWasTold) {
   Tagger model = load("softmax");
   const std::vector<Words> sentences{{"ann", "unseen"}};
   model.tag(sentences);
@@ -81,7 +81,7 @@ TEST_P(TaggerTest, WarnsWhoItWasTold) {
   EXPECT_EQ(warnings_.size(), 2U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TaggerTest, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, TaggerApiTest, testing::devices(), testing::device_name);
 
 TEST(ReadConll, WarnsOfWhatLooksLikePlainText) {
   const testing::TemporaryFolder folder;

@@ -234,6 +234,12 @@ std::optional<std::string> refuse_cudnn(const Descriptor& descriptor, CudnnAlgor
   if (descriptor.training && descriptor.is_uneven()) {
     return "it runs layers of different widths in inference only";
   }
+  // cuDNN takes a projection to as many units as none, and then has no weights for it.
+  if (descriptor.projects()) {
+    for (std::int64_t l = 0; l < descriptor.layers; ++l) {
+      if (descriptor.output_of(l) >= descriptor.hidden) return "it projects to fewer units only";
+    }
+  }
   if (algorithm != CudnnAlgorithm::kStandard) {
     if (descriptor.projects()) return "it has no projection";
     if (descriptor.dtype == DType::kBFloat16) return "it has no bfloat16";
