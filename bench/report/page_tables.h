@@ -28,8 +28,9 @@ namespace sluice::bench::report {
 ///
 ///     <!-- ratio FILE cell=A dtype=A pass=A name=A -->3.5<!-- end -->
 ///
-/// with one decimal; exactly one result of ours must have these values. `read` gives a file's results. Throws Error
-/// naming `origin` and the line for a comment that doesn't fit, or results of several machines.
+/// with one decimal; exactly one result of ours must have these values. `read` gives a file's
+/// results. Throws Error naming `origin` and the line for a comment that doesn't fit, or results of
+/// several machines.
 std::string write_tables(std::string_view page, const std::string& origin,
                          const std::function<std::vector<Measurement>(const std::string&)>& read);
 

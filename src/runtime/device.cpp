@@ -35,9 +35,7 @@ std::unique_ptr<Graph> Stream::capture(const std::function<void()>&) {
   base::fail(ErrorCode::kUnsupported, "work can't be captured on this device");
 }
 
-bool runs_at_once(const Stream& stream) {
-  return typeid(stream) == typeid(cpu::CpuStream);
-}
+bool runs_at_once(const Stream& stream) { return typeid(stream) == typeid(cpu::CpuStream); }
 
 double Stream::milliseconds_of(const std::function<void()>& work) {
   synchronize();

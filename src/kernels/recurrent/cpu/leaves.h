@@ -27,7 +27,8 @@ inline constexpr std::int64_t kAmxF32Depth = 4096;
 inline constexpr std::int64_t kAmxF32Rows = 8;
 /// A float32 weight takes six bytes in its tiles, and a tile of weights that is read serves two
 /// tiles of 16 rows. Weights that outgrow a core's L2 are read anew in each step at the latency of
-/// L3, which takes 0.9 ns a weight where vectors take 0.02 a weight and row: so they want more rows.
+/// L3, which takes 0.9 ns a weight where vectors take 0.02 a weight and row: so they want more
+/// rows.
 inline constexpr std::int64_t kAmxF32Cache = std::int64_t{2} << 20;
 inline constexpr std::int64_t kAmxF32RowsBeyondCache = 48;
 
