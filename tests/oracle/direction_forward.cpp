@@ -125,6 +125,8 @@ void Direction::step_forward(int64_t t, const Vector& from_input, LayerTrace& tr
                  cell_output + b * hidden, extras_);
   }
   rounding_.activate(&trace.gates[t * rows * gates], rows * gates);
+  // Backward reads the gates as they are stored, like any other activation.
+  rounding_.store(&trace.gates[t * rows * gates], rows * gates);
   rounding_.activate(cell_output, rows * hidden);
   rounding_.store(cell_output, rows * hidden);
   if (lstm_) rounding_.activate(&trace.new_cells[t * rows * hidden], rows * hidden);

@@ -48,6 +48,8 @@ Options parse(int count, char** arguments) {
   Options options;
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
+    // A death test starts the program again, for that one test.
+    if (argument.starts_with("--gtest_internal_run_death_test")) return {.jobs = 1};
     options.gpu |= argument == "--gpu" || argument == "--gpu-list";
     options.list |= argument == "--gpu-list";
     options.help |= argument == "--help" || argument == "-h";
