@@ -18,6 +18,12 @@ constexpr double kGroup = 6, kElement = 16, kGain = 6;
 constexpr double kSumRoundings = 4 * 0x1p-24;
 /// Of a unit roundoff of the format: what activations may err by to one side.
 constexpr double kBias = 0.25;
+/// Of a unit roundoff of the format: what a row or step of few products errs by as a whole, since
+/// its numbers share one rounded factor.
+constexpr double kShared = 1.5;
+/// Of all numbers in float32: the GPU's exponential errs by two units in the last place, and a gate
+/// and its derivative take it several times.
+constexpr double kActivations = 8 * 0x1p-24;
 
 double square(double x) { return x * x; }
 
@@ -65,7 +71,7 @@ class PartOfAnswer {
   double floor_of(std::int64_t i) const {
     return answer_.unit * std::abs(answer_.exact[at(i)]) +
            kSumRoundings * answer_.scale * std::sqrt(numbers_square_) +
-           kBias * answer_.format_unit * std::abs(signal(i));
+           kShared * answer_.format_unit * std::abs(signal(i));
   }
 
   void measure() {
@@ -158,7 +164,7 @@ class PartOfAnswer {
     const double independent = square(relative_) / static_cast<double>(part_.size());
     const double floor =
         kSumRoundings * answer_.scale * std::sqrt(numbers_square_ / signals_square_) +
-        kBias * answer_.format_unit;
+        kActivations * answer_.scale + kBias * answer_.format_unit;
     note(ratios, Check::kGain, std::abs(gain_of(got_)),
          kGain * std::sqrt(plain + independent) + floor, [&] {
            return fmt::format("{}is too large by a factor of 1 + {}", part_.name, gain_of(got_));

@@ -58,9 +58,10 @@ struct Ratios {
 ///   gain: the mean factor by which a part is too large, against kGain times that of the plain
 ///     implementations, which is far smaller than errors of single elements: a factor of one gate
 ///     shows.
-/// To each are added a unit roundoff of the number itself, four of float32 of the part's size, and
-/// a quarter of a unit roundoff of the format of the size of the step and row: roundings draw to
-/// either side and die away in long sums, but an activation that is made by the GPU's own
+/// To each but the gain are added a unit roundoff of the number itself, four of float32 of the
+/// part's size, and one and a half of the format of the number: numbers of few products share a
+/// rounded factor. To the gain are added twelve unit roundoffs of float32 and a quarter of one of
+/// the format: roundings draw to either side, but an activation that is made by the GPU's own
 /// instruction may err by so much to one side.
 Ratios judge(const std::vector<double>& got, const Answer& answer);
 
