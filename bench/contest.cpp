@@ -144,7 +144,7 @@ double Contest::short_run(const std::string& peer) {
   return Runner(context_, shape, pass_, peer, *short_tensors_).run();
 }
 
-/// Of a peer whose run took `milliseconds`.
+/// The result of a peer whose run took `milliseconds`.
 std::optional<std::string> Contest::hopeless(double milliseconds) {
   if (fastest_peer_ && milliseconds > options_.hopeless * *fastest_peer_) {
     return fmt::format("it takes more than {} times as long as the fastest peer",

@@ -10,7 +10,7 @@ namespace sluice::bench {
 /// What the double-precision oracle makes of a shape's numbers.
 HostResults oracle_results(const BenchShape& shape, const HostData& data, Pass pass);
 
-/// What the implementation of that name makes of them in float32. Nothing if it can't run them.
+/// The float32 results of the implementation with that name; empty if it cannot run the case.
 std::optional<HostResults> float32_results(const runtime::Context& context, const BenchShape& shape,
                                            const HostData& data, Pass pass, std::string_view name);
 

@@ -226,7 +226,7 @@ Measurement measurement_of(const Entry& entry, const std::string& origin) {
   return measurement;
 }
 
-/// What a group states once.
+/// The fields that a group states once.
 constexpr std::array<std::string_view, 10> kOfMachine{
     "device", "device_model", "threads",      "cpu",       "commit",
     "driver", "driver_cuda",  "cuda_runtime", "libraries", "library"};
