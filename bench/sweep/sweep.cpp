@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kGpuGflop = 2000, kCpuGflop = 2;
-constexpr double kGpuOracleFlops = 2e9, kCpuOracleFlops = 2e8;
+constexpr double kGpuOracleFlops = 2e8, kCpuOracleFlops = 2e8;
 /// Numbers of x and y, which the host draws and reads back in float64.
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 25;
 constexpr double kTurnsMilliseconds = 60, kHopeless = 4;

@@ -36,10 +36,22 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
   return std::nullopt;
 }
 
+/// The fewest steps that repay a launch which keeps weights on chip. Backward needs more of them
+/// where a step of `graph` runs both directions at once, or is cheap
+/// (docs/performance/few-steps.md).
+std::int64_t fewest_steps(const Descriptor& descriptor) {
+  constexpr std::int64_t kFewest = 2, kWideUnits = 256;
+  if (!descriptor.training) return kFewest;
+  const bool gru = descriptor.cell == CellType::kGru;
+  if (descriptor.directions == 2) return gru ? 5 : 3;
+  return gru && descriptor.hidden >= kWideUnits ? 3 : kFewest;
+}
+
 /// Of launches that keep weights on chip.
-std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
+std::optional<std::string> refuse_few_steps(const Descriptor& descriptor) {
   if (descriptor.time == 1) return "weights that a single step reads once need not be kept";
-  return std::nullopt;
+  if (descriptor.time >= fewest_steps(descriptor)) return std::nullopt;
+  return "so few steps of training are faster as kernels of their own";
 }
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
@@ -57,7 +69,7 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
 /// `refuse_launch` knows which layers fit.
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_single_step(descriptor)) return reason;
+  if (auto reason = refuse_few_steps(descriptor)) return reason;
   return refuse_launch(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 /// Of launches that spread a layer over the whole GPU.
