@@ -128,7 +128,9 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
   Choice choice;
   for (const Candidate& candidate : candidates(context.device())) {
     if (automatic ? candidate.peer : candidate.name != implementation) continue;
-    if (auto reason = candidate.refuse(descriptor, context.device())) {
+    auto reason = candidate.refuse(descriptor, context.device());
+    if (!reason && automatic && candidate.slower != nullptr) reason = candidate.slower(descriptor);
+    if (reason) {
       choice.declined.push_back({candidate.name, std::move(*reason)});
       continue;
     }

@@ -220,6 +220,9 @@ struct Candidate {
   std::unique_ptr<Plan> (*create)(const Descriptor&, const runtime::Device&);
   /// Its runs are captured and replayed already, so that capturing them once more brings nothing.
   bool replays = false;
+  /// Why another one was measured to be faster here, or nothing: "auto" passes over it then, and
+  /// whoever names it gets it. Null: never.
+  std::optional<std::string> (*slower)(const Descriptor&) = nullptr;
 };
 
 /// The ordered list of one kind of device.

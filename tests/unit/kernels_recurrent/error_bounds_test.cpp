@@ -52,7 +52,7 @@ class ErrorBounds : public ::testing::TestWithParam<Parameter> {
     filled_.want_states = filled_.want_dx = filled_.want_gradients = true;
     if (filled_.gradients_before.empty()) filled_.gradients_before = filled_.weights;
     filled_.input.lengths = {12, 12, 7, 12, 0, 12, 1, 12};
-    answers_ = answers_of(filled_, d.tf32);
+    answers_ = answers_of(filled_, d.tf32, plain_count(filled_));
     // None of the draws that the bounds are made of.
     oracle::Rounding rounding(format(precision), 1001);
     sound_ = expected(filled_, &rounding);

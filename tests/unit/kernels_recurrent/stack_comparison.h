@@ -25,16 +25,20 @@ std::uint64_t seed();
 /// The case in one line, for messages.
 std::string describe(const StackCase& stack);
 
-/// The case's tensors by the oracle and by plain implementations, in float32 with the factors of
-/// products in TF32 or not.
-std::map<std::string, Answer> answers_of(const StackCase& stack, bool tf32);
+/// Plain implementations that a case is held to.
+int plain_count(const StackCase& stack);
+/// The case's tensors by the oracle and by so many plain implementations, in float32 with the
+/// factors of products in TF32 or not.
+std::map<std::string, Answer> answers_of(const StackCase& stack, bool tf32, int plain_count);
 
 struct Judging {
   std::optional<bool> tf32 = std::nullopt;  ///< as the case's descriptor says
   double factor = 1;                        ///< by which the bounds are wider
 };
-/// Fails the test if a tensor is missing, another is there, or one lies beyond its bounds. Keeps
-/// the largest ratios of the test as a property of it.
+/// Fails the test if a tensor is missing, another is there, or one lies beyond its bounds. What
+/// lies beyond those of a few plain implementations is held to those of many: now and then an error
+/// is amplified (after a reset, layer norm divides by next to nothing), and few draws don't show
+/// it. Keeps the largest ratios of the test as a property of it.
 void expect_accurate(const Tensors& got, const StackCase& stack, const Judging& judging = {});
 void expect_accurate(const Tensors& got, const std::map<std::string, Answer>& answers,
                      double factor = 1);

@@ -36,22 +36,25 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
   return std::nullopt;
 }
 
-/// The fewest steps that repay a launch which keeps weights on chip. Backward needs more of them
-/// where a step of `graph` runs both directions at once, or is cheap
+/// The fewest steps of training that repay a launch which keeps weights on chip. It takes more of
+/// them where a step of `graph` runs both directions at once, or is cheap
 /// (docs/performance/few-steps.md).
 std::int64_t fewest_steps(const Descriptor& descriptor) {
-  constexpr std::int64_t kFewest = 2, kWideUnits = 256;
-  if (!descriptor.training) return kFewest;
+  constexpr std::int64_t kWideUnits = 256;
   const bool gru = descriptor.cell == CellType::kGru;
   if (descriptor.directions == 2) return gru ? 5 : 3;
-  return gru && descriptor.hidden >= kWideUnits ? 3 : kFewest;
+  return gru && descriptor.hidden >= kWideUnits ? 3 : 2;
+}
+
+std::optional<std::string> slower_than_graph(const Descriptor& descriptor) {
+  if (!descriptor.training || descriptor.time >= fewest_steps(descriptor)) return std::nullopt;
+  return "so few steps of training are faster as kernels of their own";
 }
 
 /// Of launches that keep weights on chip.
-std::optional<std::string> refuse_few_steps(const Descriptor& descriptor) {
+std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
   if (descriptor.time == 1) return "weights that a single step reads once need not be kept";
-  if (descriptor.time >= fewest_steps(descriptor)) return std::nullopt;
-  return "so few steps of training are faster as kernels of their own";
+  return std::nullopt;
 }
 
 std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const Device& device) {
@@ -69,7 +72,7 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
 /// `refuse_launch` knows which layers fit.
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
-  if (auto reason = refuse_few_steps(descriptor)) return reason;
+  if (auto reason = refuse_single_step(descriptor)) return reason;
   return refuse_launch(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 /// Of launches that spread a layer over the whole GPU.
@@ -167,7 +170,8 @@ constexpr Candidate peer(std::string_view name) {
 
 template <const Rung& rung_of>
 constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
-  return {rung_of.name, false, refuse, create<rung_of>, rung_of.graph};
+  return {rung_of.name,    false,         refuse,
+          create<rung_of>, rung_of.graph, rung_of.persistent() ? slower_than_graph : nullptr};
 }
 
 constexpr std::array kList{
@@ -180,7 +184,8 @@ constexpr std::array kList{
     rung<kPersistentStreamed>(refuse_spread<streamed::refuse>),
     rung<kPersistentForward>(refuse_forward_alone<wide::refuse>),
     rung<kPersistentStreamedForward>(refuse_forward_alone<streamed::refuse>),
-    Candidate{projected::kName, false, projected::refuse, projected::make_plan, true},
+    Candidate{projected::kName, false, projected::refuse, projected::make_plan, true,
+              projected::slower_than_graph},
     rung<kGraph>(refuse_any),
     rung<kFusedStep>(refuse_fused_step),
     rung<kWavefront>(refuse_wavefront),

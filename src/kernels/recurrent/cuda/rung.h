@@ -54,8 +54,8 @@ struct Rung {
   /// beside it. A pass backward has none where forward has none.
   Residence forward = Residence::kNone, backward = Residence::kNone;
 
-  bool persistent() const { return forward != Residence::kNone; }
-  bool persistent_backward() const { return backward != Residence::kNone; }
+  constexpr bool persistent() const { return forward != Residence::kNone; }
+  constexpr bool persistent_backward() const { return backward != Residence::kNone; }
 };
 
 /// In order of the ladder.

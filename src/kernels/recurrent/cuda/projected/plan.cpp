@@ -281,13 +281,6 @@ std::optional<std::string> refuse_blocks(const Descriptor& descriptor, std::int6
                      descriptor.layers, descriptor.hidden, blocks, clusters * kCluster);
 }
 
-/// The most depths of a layer where streaming weights that don't fit in a block takes no longer
-/// than products a step do (docs/performance/projected.md).
-std::int64_t most_depths(std::int64_t rows) {
-  constexpr std::int64_t kFewRows = 16;
-  return rows > kFewRows ? 64 : 48;
-}
-
 }  // namespace
 
 std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::Device& device) {
@@ -310,10 +303,6 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
     return fmt::format("{} blocks of a layer have 16 features each, not {} in all", blocks,
                        descriptor.widest_output());
   }
-  if (deepest(descriptor) > most_depths(descriptor.rows)) {
-    return fmt::format("with {} features of input and state in a layer, products are faster",
-                       32 * deepest(descriptor));
-  }
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
   if (descriptor.time * descriptor.rows * std::max(descriptor.hidden, descriptor.input) >=
       kMostElements) {
@@ -333,6 +322,15 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
         32 * deepest(descriptor), 8 * kMostOctets);
   }
   return std::nullopt;
+}
+
+// Weights that find no place in a block are streamed in each step, and products read them as well.
+std::optional<std::string> slower_than_graph(const Descriptor& descriptor) {
+  constexpr std::int64_t kFewRows = 16;
+  const std::int64_t most = descriptor.rows > kFewRows ? 64 : 48;
+  if (deepest(descriptor) <= most) return std::nullopt;
+  return fmt::format("with {} features of input and state in a layer, products are faster",
+                     32 * deepest(descriptor));
 }
 
 std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, const runtime::Device& device) {

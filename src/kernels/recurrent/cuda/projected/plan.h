@@ -12,6 +12,8 @@ namespace sluice::kernels::recurrent::cuda::projected {
 inline constexpr std::string_view kName = "persistent-projected";
 
 std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::Device& device);
+/// Why products are faster, or nothing.
+std::optional<std::string> slower_than_graph(const Descriptor& descriptor);
 std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, const runtime::Device& device);
 
 }  // namespace sluice::kernels::recurrent::cuda::projected
