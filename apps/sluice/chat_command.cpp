@@ -33,11 +33,11 @@ void run(const Options& options) {
     if (!std::getline(std::cin, line) || (at_terminal && line.empty())) return;
     try {
       const std::vector<Decoded> decoded = model.decode({&line, 1}, decode);
-      // Each line is the first of its call: by one seed all would draw the same numbers.
+      // Each line is a call of its own. With the same seed, all would get the same random numbers.
       if (decode.sample) ++decode.sample->seed;
       std::printf("%s\n", decoded.front().hypotheses.front().text.c_str());
     } catch (const Error& error) {
-      // What was typed may be at fault; the conversation goes on, unless no answer can follow.
+      // The line itself may be at fault, so the conversation goes on. It ends if the GPU is lost.
       if (!at_terminal || error.code() == ErrorCode::kDeviceLost) throw;
       std::fprintf(stderr, "sluice: %s\n", error.what());
     }

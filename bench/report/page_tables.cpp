@@ -250,7 +250,7 @@ std::string times_table(const Rows& rows) {
   return text;
 }
 
-/// What was measured where, by what.
+/// The line below a table: machine, software, commits and file of its measurements.
 std::string origin_line(const std::vector<Measurement>& measurements, const std::string& file) {
   std::set<std::string> machines, software, commits;
   for (const Measurement& measured : measurements) {
@@ -280,7 +280,8 @@ Request parse_table(std::string_view line) {
 
 using Read = std::function<std::vector<Measurement>(const std::string&)>;
 
-/// Of all results, for 16-bit peers of the other type count, too.
+/// The one ratio that the request selects. `measurements` are all results of the file, because
+/// 16-bit peers of the other type count too.
 std::string ratio_of(const Request& request, const std::vector<Measurement>& measurements) {
   const Rows rows(measurements);
   std::vector<double> ratios;
@@ -292,7 +293,7 @@ std::string ratio_of(const Request& request, const std::vector<Measurement>& mea
   return fmt::format("{:.1f}", ratios.front());
 }
 
-/// The line with its ratios written anew.
+/// The line with its ratios written again.
 std::string write_ratios(const std::string& line, const Read& read) {
   constexpr std::string_view kRatio = "<!-- ratio ", kEndOfRatio = "<!-- end -->";
   std::string written;

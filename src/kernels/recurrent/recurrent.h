@@ -210,18 +210,19 @@ class Plan {
   virtual void backward(const Context& context, const BackwardArgs& args, const Memory& memory) = 0;
 };
 
-/// An entry of the ordered list of implementations; the first that doesn't refuse is the default.
+/// An entry of the ordered list of implementations. "auto" takes the first that neither refuses nor
+/// is slower.
 struct Candidate {
   std::string_view name;
   /// A library's own recurrent layer, kept for comparison: only ever chosen by name.
   bool peer = false;
-  /// The reason why it can't or won't run this, or nothing.
+  /// The reason why it can't run this, or nothing.
   std::optional<std::string> (*refuse)(const Descriptor&, const runtime::Device&);
   std::unique_ptr<Plan> (*create)(const Descriptor&, const runtime::Device&);
-  /// Its runs are captured and replayed already, so that capturing them once more brings nothing.
+  /// Its runs are captured and replayed already, so capturing them again has no use.
   bool replays = false;
-  /// Why another one was measured to be faster here, or nothing: "auto" passes over it then, and
-  /// whoever names it gets it. Null: never.
+  /// The reason why another one measured faster here, or nothing. Then "auto" passes over this one,
+  /// and only a caller that names it gets it. Null: never slower.
   std::optional<std::string> (*slower)(const Descriptor&) = nullptr;
 };
 
@@ -245,9 +246,9 @@ struct Choice {
 /// Throws ErrorCode::kUnsupported if 8-bit products are wanted of a device that has none.
 void require_int8_device(bool int8, const runtime::Device& device);
 
-/// Picks by name, or with "auto" the first candidate that accepts; if the context has a Tuning, the
-/// one that is the fastest when measured on the spot, or that the Tuning holds from an earlier
-/// time. Throws ErrorCode::kUnsupported with every reason when none accepts.
+/// Picks by name, or with "auto" the first candidate that accepts. If the context has a Tuning,
+/// "auto" measures the candidates and picks the fastest, or the one that the Tuning remembers.
+/// Throws ErrorCode::kUnsupported with every reason when none accepts.
 Choice make_plan(const Context& context, const Descriptor& descriptor,
                  std::string_view implementation = "auto");
 

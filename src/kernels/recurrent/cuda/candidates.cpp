@@ -22,7 +22,7 @@ std::optional<std::string> refuse_any(const Descriptor& descriptor, const Device
   return std::nullopt;
 }
 
-/// Of the rungs whose step is not a product and one pointwise kernel.
+/// For variants whose step is not one product and one pointwise kernel: they have no cell options.
 std::optional<std::string> refuse_plain(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_any(descriptor, device)) return reason;
   return refuse_extras(descriptor);
@@ -36,9 +36,9 @@ std::optional<std::string> refuse_wavefront(const Descriptor& descriptor, const 
   return std::nullopt;
 }
 
-/// The fewest steps of training that repay a launch which keeps weights on chip. It takes more of
-/// them where a step of `graph` runs both directions at once, or is cheap
-/// (docs/performance/few-steps.md).
+/// The fewest training steps for which a launch that keeps weights on chip is faster than `graph`.
+/// More are needed where a step of `graph` runs both directions at once, or is cheap: measured in
+/// docs/performance/few-steps.md.
 std::int64_t fewest_steps(const Descriptor& descriptor) {
   constexpr std::int64_t kWideUnits = 256;
   const bool gru = descriptor.cell == CellType::kGru;
@@ -51,7 +51,7 @@ std::optional<std::string> slower_than_graph(const Descriptor& descriptor) {
   return "so few steps of training are faster as kernels of their own";
 }
 
-/// Of launches that keep weights on chip.
+/// For launches that keep weights on chip: one step has nothing to keep them for.
 std::optional<std::string> refuse_single_step(const Descriptor& descriptor) {
   if (descriptor.time == 1) return "weights that a single step reads once need not be kept";
   return std::nullopt;
@@ -69,13 +69,14 @@ std::optional<std::string> refuse_fused_step(const Descriptor& descriptor, const
   return std::nullopt;
 }
 
-/// `refuse_launch` knows which layers fit.
+/// `refuse_launch` says which layers fit.
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_persistent(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_single_step(descriptor)) return reason;
   return refuse_launch(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
-/// Of launches that spread a layer over the whole GPU.
+
+/// For launches that run plain LSTMs and GRUs only.
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_extras(descriptor)) return reason;
@@ -83,20 +84,20 @@ std::optional<std::string> refuse_spread(const Descriptor& descriptor, const Dev
   return refuse_persistent<refuse_launch>(descriptor, device);
 }
 
-/// The same layer in inference.
+/// The same layer in inference, which asks a launch about its forward pass alone.
 Descriptor in_inference(const Descriptor& descriptor) {
   Descriptor forward = descriptor;
   forward.training = false;
   return forward;
 }
 
-/// Forward is persistent-wide's.
+/// persistent-wide-cluster: forward of persistent-wide, backward of cluster_backward/.
 std::optional<std::string> refuse_wide_cluster(const Descriptor& descriptor, const Device& device) {
   if (auto reason = refuse_spread<cluster_backward::refuse>(descriptor, device)) return reason;
   return refuse_spread<wide::refuse>(in_inference(descriptor), device);
 }
 
-/// Both passes are in clusters.
+/// persistent-cluster-wgmma: forward of cluster_wgmma/, backward of cluster_backward/.
 std::optional<std::string> refuse_cluster_wgmma(const Descriptor& descriptor,
                                                 const Device& device) {
   if (auto reason = refuse_spread<cluster_wgmma::refuse>(descriptor, device)) return reason;
@@ -104,15 +105,16 @@ std::optional<std::string> refuse_cluster_wgmma(const Descriptor& descriptor,
   return refuse_spread<cluster_backward::refuse>(descriptor, device);
 }
 
-/// Backward is persistent-wide's.
+/// persistent-cluster-wide: forward of cluster_wgmma/, backward of persistent-wide.
 std::optional<std::string> refuse_cluster_wide(const Descriptor& descriptor, const Device& device) {
   if (!descriptor.training) return "it differs from persistent-cluster-wgmma in backward alone";
   if (auto reason = refuse_spread<cluster_wgmma::refuse>(descriptor, device)) return reason;
   return wide::refuse_backward(descriptor, static_cast<const runtime::cuda::CudaDevice&>(device));
 }
 
-/// Of rows that clusters of sixteen blocks still take, as many as others take less time for
-/// (docs/performance/cluster-backward.md). TF32, GRUs and both directions weren't measured.
+/// Row counts that persistent-cluster accepts but another kernel runs faster
+/// (docs/performance/cluster-backward.md). Covers what was measured: not TF32, GRUs or both
+/// directions.
 bool has_many_rows(const Descriptor& descriptor) {
   constexpr std::int64_t kFewestUnits = 257, kFewestRows = 130;
   return descriptor.training && descriptor.dtype != DType::kFloat32 &&
@@ -132,13 +134,13 @@ std::optional<std::string> refuse_cluster(const Descriptor& descriptor, const De
   return refuse_persistent<persistent::refuse>(descriptor, device);
 }
 
-/// Where backward's weights don't stay on chip, or better don't: forward is a launch that
-/// `refuse_launch` knows.
+/// For training whose backward pass has no launch, or is faster step by step. `refuse_launch` is
+/// asked about the forward launch.
 template <decltype(persistent::refuse)& refuse_launch>
 std::optional<std::string> refuse_forward_alone(const Descriptor& descriptor,
                                                 const Device& device) {
   if (!descriptor.training) return "it differs from the launch of both passes in backward alone";
-  // Asked here because recurrent dropout is nothing to inference, which the launch is asked for.
+  // Asked here because the launch is asked about inference, which ignores recurrent dropout.
   if (auto reason = refuse_extras(descriptor)) return reason;
   if (descriptor.layers * descriptor.directions > 1) {
     return "backward step by step is faster with layers or directions beside each other";

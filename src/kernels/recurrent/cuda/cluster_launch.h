@@ -7,8 +7,8 @@
 
 namespace sluice::kernels::recurrent::cuda {
 
-/// Clusters of so many blocks that an H200 runs at once, if each block takes a multiprocessor for
-/// itself (cudaOccupancyMaxActiveClusters).
+/// How many clusters of `blocks` blocks an H200 runs at once, if each block takes a multiprocessor
+/// for itself (from cudaOccupancyMaxActiveClusters).
 constexpr int clusters_at_once(int blocks) {
   return blocks < 4 ? 132 / blocks : blocks == 4 ? 30 : blocks == 8 ? 15 : 7;
 }
@@ -21,12 +21,12 @@ class ClusterLaunch {
     std::int64_t blocks;  ///< of all clusters
     int threads, bytes;   ///< of a block, and its dynamic shared memory
   };
-  /// Allows the kernel so much shared memory.
+  /// Raises the kernel's limit of dynamic shared memory to `size.bytes`.
   ClusterLaunch(const void* kernel, const Size& size);
   ClusterLaunch(const ClusterLaunch&) = delete;
   ClusterLaunch& operator=(const ClusterLaunch&) = delete;
 
-  /// The value of an attribute more, to be filled in.
+  /// Adds a launch attribute; the caller fills in the value.
   cudaLaunchAttributeValue& add(cudaLaunchAttributeID id);
 
   /// Asks the GPU how many such clusters it runs at once.

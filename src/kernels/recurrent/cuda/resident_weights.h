@@ -4,24 +4,26 @@
 
 #include "kernels/recurrent/cuda/rung.h"
 
-/// What the kinds of launches that keep recurrent weights on chip, or some of them (persistent/,
-/// cluster_wgmma/, cluster_backward/, persistent_grid/, wide/, streamed/), want of a plan.
+/// What launches that keep recurrent weights on chip, all or some of them, need from a plan: packed
+/// weights and exchange buffers. They are those of persistent/, cluster_wgmma/, cluster_backward/,
+/// persistent_grid/, wide/ and streamed/.
 namespace sluice::kernels::recurrent::cuda {
 
 struct PassBytes {
-  std::int64_t forward, backward;  ///< 0 of a pass that is no such launch, or isn't planned for
+  std::int64_t forward, backward;  ///< 0 for a pass without such a launch or not planned for
 };
 
-/// The recurrent weights of a layer and direction as the threads of a launch load them.
+/// Bytes of a layer and direction's recurrent weights, packed as a launch's threads load them.
 PassBytes resident_weight_bytes(const Descriptor& descriptor, const Rung& rung);
-/// Where they go.
+/// Where the packed weights go.
 struct ResidentWeights {
   void* forward;
-  void* backward;  ///< null unless backward is such a launch, too
-  float* largest;  ///< of float32 weights in magnitude: by how much their factors are scaled
+  void* backward;  ///< null unless backward is such a launch
+  float* largest;  ///< magnitude of float32 weights, which sets their scale
 };
 
-/// What blocks of a launch tell each other through global memory; needn't be initialized.
+/// Bytes of global memory through which the blocks of a launch exchange values. Callers need not
+/// initialize it.
 PassBytes exchange_bytes(const Descriptor& descriptor, const Rung& rung);
 
 /// Packs `weight_hh` [G*H, H] for both passes.

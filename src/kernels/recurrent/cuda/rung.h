@@ -5,15 +5,16 @@
 
 #include "kernels/recurrent/recurrent.h"
 
-/// The ladder: implementations of one time loop that differ in a few switches. Each rung has what
-/// the one below has and one thing more (after the steps of cuDNN 5's LSTM: J. Appleyard et al.,
-/// "Optimizing performance of recurrent neural networks on GPUs", 2016).
+/// The ladder: variants of one time loop, each a setting of the switches in Rung. Up to `graph`,
+/// each variant has one optimisation more than the one before, in the order of cuDNN 5's LSTM
+/// (J. Appleyard et al., "Optimizing performance of recurrent neural networks on GPUs", 2016).
+/// docs/performance/ladder.md shows them.
 namespace sluice::kernels::recurrent::cuda {
 
 /// How the products of a layer's input are queued.
 enum class InputProducts {
-  kEachStep,  ///< one a step, before the recurrent one
-  kStreamed,  ///< one a step, on a second stream, so that they run beside the recurrent ones
+  kEachStep,  ///< one per step, before the recurrent one
+  kStreamed,  ///< one per step, on a second stream, overlapped with the recurrent ones
   kCombined,  ///< one for all steps, or for a piece of them
 };
 
@@ -24,24 +25,24 @@ enum class Residence {
   kClusterWgmma,  ///< likewise, many rows (forward: cluster_wgmma/, backward: cluster_backward/)
   kGrid,          ///< spread over a group of blocks, a few rows each (persistent_grid/)
   kWide,          ///< spread over the whole GPU, for many rows (wide/)
-  kStreamed,      ///< spread over the whole GPU, of what doesn't fit there (streamed/)
+  kStreamed,      ///< likewise as far as they fit; the rest is streamed in each step (streamed/)
 };
 
 struct Rung {
   std::string_view name;
-  /// One product for all gates, rather than one a gate.
+  /// One product for all gates instead of one per gate.
   bool combined_gates = false;
   InputProducts inputs = InputProducts::kEachStep;
-  /// One kernel for all pointwise operations of a step, rather than one an operation.
+  /// One kernel for all pointwise operations of a step instead of one per operation.
   bool fused_pointwise = false;
-  /// Weights are packed once more, transposed, so that every product reads its weights' depth
-  /// contiguously where that is faster, in TF32: the canonical layout does for forward, its
-  /// transpose for backward. In 16 bits only for steps that are one kernel.
+  /// Weights are also packed transposed, so that backward reads them contiguously along the depth,
+  /// as forward reads the canonical layout. That is faster in TF32. In 16 bits it is done only for
+  /// steps that are one kernel.
   bool transposed = false;
-  /// Layers, or the two directions, run beside each other on streams of their own, in pieces of
+  /// Layers, or the two directions, run at the same time on streams of their own, in pieces of
   /// time.
   bool wavefront = false;
-  /// A step is one kernel, product and cell, where that is possible and faster (fused_step.h).
+  /// Product and cell of a step are one kernel where that is possible and faster (fused_step.h).
   bool fused_step = false;
   /// Runs are captured in CUDA graphs and replayed.
   bool graph = false;
@@ -49,9 +50,9 @@ struct Rung {
   /// float16 (scaled_inputs.h, scaled_gradients.h), and so are those of a wide layer's steps
   /// (scaled_steps.h).
   bool scaled_products = false;
-  /// Unless none: all steps of the pass that a piece of a layer has, in all directions, are one
-  /// launch, and products of its input (with a wavefront) and gradients have streams of their own
-  /// beside it. A pass backward has none where forward has none.
+  /// If not kNone, one launch runs all steps that a piece of a layer has in this pass, in all
+  /// directions. The products of inputs (with wavefront) and of gradients overlap with it on
+  /// streams of their own. Backward is kNone wherever forward is.
   Residence forward = Residence::kNone, backward = Residence::kNone;
 
   constexpr bool persistent() const { return forward != Residence::kNone; }
@@ -72,13 +73,13 @@ inline constexpr Rung kFusedStep{"fused-step", true, InputProducts::kCombined, t
 inline constexpr Rung kGraph{"graph", true, InputProducts::kCombined, true, true, true, true,
                              true,    true};
 
-/// What persistent rungs have in common.
+/// The switches that all variants with one launch per pass share.
 constexpr Rung persistent_rung(std::string_view name, Residence forward, Residence backward) {
   Rung rung{name, true, InputProducts::kCombined, true, true};
-  // Launches that take the whole GPU have no other layer beside them, but for halves of a sequence
+  // Other launches take the whole GPU, so layers don't overlap, except halves of a sequence
   // (takes_halves).
   rung.wavefront = forward == Residence::kCluster;
-  // Steps of a backward that is no launch.
+  // For the steps of a backward pass without a launch.
   rung.fused_step = backward == Residence::kNone;
   rung.graph = rung.scaled_products = true;
   rung.forward = forward;

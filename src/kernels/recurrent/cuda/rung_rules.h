@@ -2,61 +2,60 @@
 
 #include "kernels/recurrent/cuda/rung.h"
 
-/// What a rung does with the layers of a descriptor.
+/// What a variant does with the layers of a descriptor.
 namespace sluice::kernels::recurrent::cuda {
 
-/// Whether layers run beside each other, in pieces of time.
+/// Whether layers run at the same time, in pieces of time.
 bool is_layered(const Descriptor& descriptor, const Rung& rung);
-/// Whether forward takes a sequence of so many steps in two halves, each layer's second half beside
-/// the first one of the layer above.
+/// Whether forward runs a sequence of so many steps in two halves: each layer's second half
+/// overlaps with the first half of the layer above.
 bool takes_halves(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
-/// Launches of forward that have an exchange each.
+/// Number of forward launches that need an exchange buffer each.
 std::int64_t forward_exchanges(const Descriptor& descriptor, const Rung& rung);
-/// Whether the product of a layer's input is one of scaled float16.
+/// Whether a layer's input is multiplied as scaled float16.
 bool scales_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
-/// Whether a layer's input weights are packed as scaled float16: for that, or for backward.
+/// Whether a layer's input weights are packed as scaled float16, for that product or for backward.
 bool scales_weights(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
-/// Matrices of weights that may be scaled: scaled_weights.h.
+/// Number of weight matrices that may be scaled (scaled_weights.h).
 std::int64_t scaled_matrices(const Descriptor& descriptor, const Rung& rung);
 /// Whether weight gradients may be products of scaled float16.
 bool scales_gradients(const Descriptor& descriptor, const Rung& rung);
-/// Whether the recurrent products of steps that are no launch are products of scaled float16
-/// (scaled_steps.h).
+/// Whether steps outside of launches multiply scaled float16 (scaled_steps.h).
 bool scales_steps(const Descriptor& descriptor, const Rung& rung);
-/// Into how many products a step back is cut there, whose sums the cells add up: one a gate where
-/// the tiles of one would leave most of the GPU idle, else one.
+/// Number of products that such a backward step is cut into; the cells add their sums. One per gate
+/// where the tiles of a single product would leave most of the GPU idle, else one.
 std::int64_t parts_of_scaled_step(const Descriptor& descriptor);
-/// Into how many products other steps back are cut at most: one a gate, one for two gates, or one.
-/// Runs with row lengths, steps that are one kernel and the last turn have one.
+/// The most products that other backward steps are cut into: one per gate, one per two gates, or
+/// one. Runs with row lengths, steps that are one kernel and the last backward step have one.
 std::int64_t parts_of_step(const Descriptor& descriptor, const Rung& rung);
-/// Whether runs multiply by scaled weights wherever there are any, whatever their context: these
-/// are all that is packed.
+/// Whether only the scaled form is packed of weights that have one, so that every run multiplies by
+/// it, whatever its context.
 bool has_scaled_weights_alone(const Descriptor& descriptor, const Rung& rung);
 /// Whether any product reads a layer's input weights as they are, not scaled or transposed.
 bool reads_plain_input(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
-/// Whether backward leaves gate gradients as scaled float16, each row by its own scale, of which
-/// the gradients of all weights and inputs are products then.
+/// Whether backward writes gate gradients as scaled float16, with a scale per row. The gradients of
+/// all weights and inputs are then products of these.
 bool scales_gates(const Descriptor& descriptor, const Rung& rung);
-/// Whether weight gradients of a layer have so many multiplications that scaling factors pays
-/// (docs/performance/float32-and-tf32.md), with so many steps times rows.
+/// Whether a layer's weight gradients have so many multiplications that scaling their factors pays
+/// (docs/performance/float32-and-tf32.md). `steps`: time steps times rows.
 bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps);
-/// Whether products of weight gradients run beside the launches of the layers below, which don't
+/// Whether products of weight gradients overlap with the launches of the layers below, which don't
 /// wait for them.
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung);
-/// Steps of the pieces that a run of `time` steps is cut into, so that layers can run beside each
-/// other; all of them if they don't.
+/// Steps of a piece, if a run of `time` steps is cut into pieces so that layers overlap; otherwise
+/// `time`.
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
 /// Steps whose input products a layer's buffer holds; a piece begins at its first step modulo that.
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time);
-/// Whether what a single step of training gives its gradients runs on streams of its own: nothing
-/// else runs beside it.
+/// Whether the gradients of a single training step run on streams of their own, because nothing
+/// else would overlap with them.
 bool spreads_gradients(const Descriptor& descriptor, const Rung& rung);
-/// Those streams: of dh0, of the products with the layer's input, and of all else.
+/// Those streams: for dh0, for the products with the layer's input, for all others.
 inline constexpr std::int64_t kFirstStateLane = 1, kInputWeightLane = 2, kOtherWeightLane = 3;
-/// Streams that steps run on beside each other.
+/// Number of streams that steps run on at the same time.
 std::int64_t step_lanes(const Descriptor& descriptor, const Rung& rung);
-/// Streams that a rung runs on.
+/// Number of streams that a variant uses.
 std::int64_t lane_count(const Descriptor& descriptor, const Rung& rung);
 
 }  // namespace sluice::kernels::recurrent::cuda

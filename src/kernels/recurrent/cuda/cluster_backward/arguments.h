@@ -6,28 +6,29 @@
 
 /// Backward of all steps of a layer in one launch, for many rows of up to 512 units in 16 bits or
 /// in TF32, whose gate gradients are scaled float16 (row_bounds.h). A cluster has some of the rows,
-/// a block of it some of the units: it evaluates their cells, whose gate gradients stay in its
-/// shared memory, multiplies those by its weights (in registers and in shared memory, as the first
-/// factor of wgmma) for the units of all blocks, and sends each block its part of dh.
+/// each of its blocks some of the units. A block evaluates the cells of its units and keeps their
+/// gate gradients in shared memory. It multiplies them by its weights for the units of all blocks,
+/// and sends each block its part of dh. Weights are the first factor of wgmma, in registers and in
+/// shared memory.
 namespace sluice::kernels::recurrent::cuda::cluster_backward {
 
 using persistent::Extent;
 using persistent::LayerBackward;
 
-/// Rows of a cluster: two eights, and two more. Products have the next multiple of eight.
+/// Rows of a cluster: 30 clusters of four then hold 540. Products have the next multiple of eight.
 inline constexpr int kRows = 18, kColumns = 24;
-/// Units whose gate gradients are handed on at a time, and those that a warp of a product has.
+/// Units whose gate gradients are passed to the products at a time, and units of a product's warp.
 inline constexpr int kChunkUnits = 32, kSliceUnits = 16;
 /// Chunks whose sums may be on their way to a block.
 inline constexpr int kPartSlots = 2;
 /// Warps: two warpgroups multiply, eight warps evaluate cells and one those of the last two rows,
-/// one has things copied and two sum up gradients of gates.
+/// one issues copies and two sum gate gradients.
 inline constexpr int kProductWarps = 8, kMainCellWarps = 8, kCellWarps = kMainCellWarps + 1;
 inline constexpr int kCopyWarp = kProductWarps + kCellWarps, kSumWarps = 2;
 inline constexpr int kThreads = 32 * (kCopyWarp + 1 + kSumWarps);
 static_assert(kThreads % 128 == 0, "registers are given to whole warpgroups");
 
-/// How a layer lies in a cluster: so many blocks of so many chunks of units.
+/// How a layer is distributed over a cluster: kBlocks blocks of kChunks chunks of units.
 template <int kBlocks_, int kChunks_>
 struct ClusterShape {
   static constexpr int kBlocks = kBlocks_, kChunks = kChunks_;
@@ -57,13 +58,13 @@ inline constexpr int kFactorBytes = 64 * 16 * 2;
 template <typename Shape>
 constexpr int kPieces = Shape::kBlocks * 2 * Shape::kFactors * 128;  ///< of all factors, 16 bytes
 
-/// Behind them, of TF32: the largest sum of a column of the weights, in magnitude.
+/// Stored behind the factors in TF32: the largest sum of magnitudes of a column of the weights.
 template <typename Shape>
 __device__ float norm_behind(const void* weights) {
   return *reinterpret_cast<const float*>(static_cast<const uint4*>(weights) + kPieces<Shape>);
 }
 
-/// What the copy engine reads and writes of a direction. Gates' gradients of TF32 are float16.
+/// The arrays of a direction that TMA reads and writes. Gate gradients of TF32 are float16.
 struct Maps {
   CUtensorMap saved;    ///< [time, rows, 4*H]
   CUtensorMap c;        ///< [time + 1, rows, H]
@@ -73,7 +74,7 @@ struct Maps {
 
 struct LaunchArgs {
   LayerBackward layer;  ///< in TF32 d_input is scaled row by row
-  float* row_scales;    ///< out [time, rows]: what takes that back; TF32 alone
+  float* row_scales;    ///< out [time, rows]: factors that undo the scales; TF32 only
   Maps maps[2];
   float* gate_sums[2];    ///< out [kSumWarps * clusters, 4*H]: sums of d_input
   std::int32_t clusters;  ///< of a direction

@@ -23,7 +23,7 @@ int blocks_for(std::int64_t hidden) {
   return hidden <= FourBlocks::kHidden ? FourBlocks::kBlocks : EightBlocks::kBlocks;
 }
 
-/// Nothing if a cluster would have more rows than it can.
+/// Nothing if a cluster would have more rows than fit.
 std::optional<Spread> spread_of(std::int64_t hidden, std::int64_t rows, std::int64_t directions) {
   const int blocks = blocks_for(hidden);
   const std::int64_t most = clusters_at_once(blocks) / directions;
@@ -57,7 +57,7 @@ Maps maps_of(DType storage, const LayerBackward& args, int direction, std::int64
   const std::int64_t time = extent.time, rows = extent.rows, hidden = extent.hidden;
   const std::int64_t directions = extent.directions, width = directions * 4 * hidden;
   const auto element = static_cast<std::int64_t>(base::size_of(storage));
-  // Of gates in a line of 128 bytes.
+  // Elements of a line of 128 bytes.
   const std::int64_t saved_box = 128 / element;
   const auto of_direction = [&](const void* array, std::int64_t each_direction) {
     return static_cast<const std::byte*>(array) + direction * each_direction * element;
@@ -111,7 +111,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   }
   constexpr std::int64_t kFewestUnits = 256;
   if (hidden <= kFewestUnits) return "so few units leave most of a cluster idle";
-  // Of 16 bits; the copy engine wants rows that begin at multiples of 16 bytes.
+  // In 16 bits: TMA needs rows that begin at multiples of 16 bytes.
   constexpr std::int64_t kAligned = 8;
   if (hidden % kAligned != 0) {
     return fmt::format("{} units are no multiple of {}", hidden, kAligned);
@@ -122,7 +122,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
                        clusters_at_once(blocks_for(hidden)) / descriptor.directions * kRows,
                        descriptor.rows);
   }
-  // A step takes as long with fewer.
+  // A step takes as long with fewer rows.
   constexpr int kFewestRows = kRows / 2 + 1;
   if (spread->rows < kFewestRows) return "with so few rows other launches are faster";
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);

@@ -14,17 +14,17 @@
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 namespace {
 
-/// They don't wait for each other.
+/// Clusters that run at once. They don't wait for each other, so fewer at once only take longer.
 constexpr std::int64_t kClustersAtOnce = clusters_at_once(kBlocks);
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-/// With fewer units half of a cluster has none.
+/// With fewer units, half of a cluster's blocks would have none.
 constexpr std::int64_t kFewestUnits = std::int64_t{kBlocks} * kGroupUnits + 1;
-/// Steps of tiles that are read ahead at least.
+/// The fewest steps of tiles whose inputs are read ahead.
 constexpr int kFewestAhead = 2;
 
 std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
-/// What decides on the memory that a block takes.
+/// The properties that determine a block's shared memory.
 struct Width {
   int groups, gates;
   bool scaled;
@@ -49,8 +49,8 @@ CellKind kind_of(const Descriptor& descriptor) {
   return {descriptor.cell, descriptor.dtype, descriptor.tf32};
 }
 
-/// Rows in as many clusters as run at once, and in as few tiles as can be; what they leave of the
-/// memory is for inputs. None if there are too many rows.
+/// Spreads rows over as many clusters as run at once, in as few tiles as possible. The rest of the
+/// shared memory holds inputs read ahead. Nothing if there are too many rows.
 std::optional<Geometry> spread_of(std::int64_t rows, std::int64_t directions, const Width& width) {
   const std::int64_t each = parts(rows, std::min(rows, kClustersAtOnce / directions));
   const std::int64_t clusters = parts(rows, each);
@@ -78,7 +78,7 @@ ClusterLaunch launch_of(const CellKind& kind, std::int64_t clusters, int groups,
   return {kernel, {kBlocks, clusters * kBlocks, threads_of(groups), bytes}};
 }
 
-/// Of the products of inputs: boxes of a block's units, a direction's gates and eight rows.
+/// The map of the input products: boxes of a block's units, a direction's gates and eight rows.
 CUtensorMap map_inputs(const LayerForward& args, int groups, int gates) {
   const Extent& extent = args.extent;
   const std::int64_t hidden = extent.hidden, width = extent.directions * gates * hidden;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 /// All directions of one layer over the whole sequence, or a piece of it, in one launch. Arrays of
-/// two have an entry a direction; pointers to void are in storage; what may be absent is null.
+/// two have one entry per direction; void pointers are in storage; absent arrays are null.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 /// Units that a block owns, or in forward twice as many, and its threads.
@@ -20,8 +20,8 @@ struct Cluster {
 
 struct Extent {
   std::int32_t time, rows, hidden, directions;
-  /// The piece of time, [begin, end): all of it unless there is one direction. What stands at times
-  /// outside of it is not touched.
+  /// The piece of time, [begin, end). With two directions it is the whole sequence. Values at times
+  /// outside of it are not touched.
   std::int32_t begin, end;
   const std::int32_t* lengths;  ///< [rows]; null: every row has `time` steps
 };
@@ -63,7 +63,7 @@ struct LayerBackward {
   void* d_recurrent[2];  ///< out [time, rows, G*H], GRU
 };
 
-/// How rows are spread: `clusters` a direction, each with up to `rows` of them.
+/// How rows are spread: `clusters` per direction, each with up to `rows` of them.
 struct Spread {
   std::int32_t clusters, rows;
 };

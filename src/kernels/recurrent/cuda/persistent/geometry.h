@@ -6,11 +6,11 @@
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 #include "kernels/recurrent/cuda/storage.h"
 
-/// How a layer lies on a cluster. A block owns kUnits units: their gates, their state, and the rows
-/// of recurrent weights that belong to them, which stay on chip. Its eight warps are four
-/// times two: four octets of units, two halves of whatever is split. A thread owns one unit (lane /
-/// 4 of its octet) of one row in eight (lane % 4 of the quad that its half takes). Of twice as many
-/// units there are eight octets; nothing is split, and a thread owns one row in four.
+/// How a layer is distributed over a cluster. A block owns kUnits units: their gates, their state,
+/// and their rows of the recurrent weights, which stay on chip. Its eight warps are four octets of
+/// units times two halves of whatever is split. A thread owns one unit (lane / 4 of its octet) in
+/// one row of eight (lane % 4 of its half's quad). Blocks with twice as many units have eight
+/// octets and no split; a thread owns one row in four.
 namespace sluice::kernels::recurrent::cuda::persistent {
 
 inline constexpr int kOctets = kUnits / 8;
@@ -29,7 +29,7 @@ struct Owner {
         row(half * 4 + lane % 4) {}
 };
 
-/// What one cluster works on.
+/// The direction and rows that one cluster works on.
 struct Share {
   int direction, first_row, rows;
 
@@ -49,8 +49,8 @@ __device__ inline int steps_of(const Extent& extent, const Share& share) {
   return min(end, extent.end) - extent.begin;
 }
 
-/// Four values as they lie next to each other in storage: one access, and nothing waits for a read
-/// before it is unpacked.
+/// Four neighbouring values in storage, read or written in one access. Code waits for the read only
+/// when it unpacks them.
 template <typename T>
 struct Four {
   using Bits = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
@@ -79,8 +79,8 @@ __device__ float as_stored(float value) {
   store(&stored, value);
   return load(&stored);
 }
-/// bfloat16 is the upper half of a float32; the conversion of a pair takes a sixth of a single
-/// one's time.
+/// bfloat16 is the upper half of a float32. Converting a pair takes a sixth of the time of
+/// converting one value.
 template <>
 __device__ inline float as_stored<__nv_bfloat16>(float value) {
   std::uint32_t bits;

@@ -23,9 +23,9 @@ std::int64_t clusters_for_direction(int blocks, std::int64_t directions) {
 
 constexpr std::int64_t kTile = 8;  // rows
 
-/// Few rows each, so that as many clusters as can run share the work. Layers beside each other keep
-/// the GPU busy together: theirs take whole tiles, and of these two, with which a row costs least,
-/// or the one that a halved cluster takes.
+/// Spreads rows over as many clusters as run at once, so that each has few. Layers that run at the
+/// same time fill the GPU together, so their clusters take whole tiles instead: two, where a row
+/// costs least, or the one that a halved cluster can take.
 Spread spread_of(const Cluster& cluster, std::int64_t directions, std::int64_t abreast,
                  std::int64_t rows) {
   const std::int64_t most = clusters_for_direction(cluster.blocks, directions);
@@ -47,31 +47,31 @@ Form form_of(const Descriptor& descriptor) {
   return descriptor.has_extras() ? Form::kExtras : Form::kPlain;
 }
 
-/// Tiles that a cluster can take.
+/// The most tiles that a cluster has kernels for.
 int most_tiles(const CellKind& kind, Form form, const Cluster& cluster) {
   const TileKernels& all = kernels_of(kind, form, cluster);
   return static_cast<int>(
       std::count_if(all.begin(), all.end(), [](const Kernels& k) { return k.forward != nullptr; }));
 }
 
-/// Of work on a GPU.
+/// The highest stream priority of this GPU.
 int highest_priority() {
   int lowest = 0, highest = 0;
   check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "ask for the priorities of kernels");
   return highest;
 }
 
-/// A launch of one cluster after the other. Single blocks come in pairs, which changes nothing for
-/// them: compute-sanitizer takes what a block sends itself for an error where it is a cluster of
-/// its own.
+/// A launch whose clusters need not run at the same time. Single blocks are launched as clusters of
+/// two, which changes nothing for them: compute-sanitizer reports an error if a block that is a
+/// cluster of its own sends to itself.
 class Launch : public ClusterLaunch {
  public:
   Launch(const void* kernel, int blocks, int clusters, int bytes)
       : ClusterLaunch(kernel, size_of(blocks, clusters, bytes)) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
           "allow a recurrent kernel large clusters");
-    // A cluster starts when it finds enough multiprocessors free in one place: blocks of products
-    // beside it must not take them one by one.
+    // A cluster starts when enough multiprocessors are free in one place. Blocks of overlapped
+    // products must not take them one by one.
     add(cudaLaunchAttributePriority).priority = highest_priority();
   }
 
@@ -82,7 +82,7 @@ class Launch : public ClusterLaunch {
   }
 };
 
-/// Whether this GPU runs such clusters of the kernel.
+/// Whether this GPU can run the kernel in clusters of that size.
 bool runs(const void* kernel, int blocks, int bytes) {
   return Launch(kernel, blocks, 1, bytes).at_once() > 0;
 }
@@ -108,18 +108,18 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, const Cluster&
       .run(queue, values);
 }
 
-/// Layers of the descriptor that run beside each other in long runs.
+/// How many layers of the descriptor run at the same time in long runs.
 std::int64_t most_abreast(const Descriptor& descriptor) {
   return descriptor.directions == 1 ? descriptor.layers : 1;
 }
 
-/// The largest cluster for such layers.
+/// The largest cluster that this cell and dtype have kernels for.
 Cluster largest_cluster(const Descriptor& descriptor) {
   if (descriptor.gates() > 1) return kClusters.back();
   return descriptor.dtype == DType::kFloat32 ? kRnnClusters.front() : kRnnClusters.back();
 }
 
-/// The smallest cluster that has all units; nothing if none has.
+/// The smallest cluster that holds all units; nothing if none does.
 std::optional<Cluster> smallest_cluster(const Descriptor& descriptor) {
   const Cluster largest = largest_cluster(descriptor);
   Cluster cluster{descriptor.gates() > 1 ? kClusters.front().blocks : 1, largest.units};
@@ -130,7 +130,7 @@ std::optional<Cluster> smallest_cluster(const Descriptor& descriptor) {
   return cluster;
 }
 
-/// What of a cell isn't here.
+/// Cell features that this kernel does not support.
 std::optional<std::string> refuse_cell(const Descriptor& descriptor) {
   if (descriptor.cell == CellType::kGruResetBefore) return "its GRU resets after the product";
   if (descriptor.gates() > 1) return std::nullopt;
@@ -149,8 +149,8 @@ Cluster forward_cluster(const Descriptor& descriptor) {
       cluster.blocks <= kHalved.blocks || descriptor.hidden % 4 != 0) {
     return cluster;
   }
-  // Of halved clusters there are twice as many, each with half as many rows, and one tile with
-  // twice the products takes less time than two tiles do.
+  // Twice as many halved clusters run at once, each with half as many rows. One tile with twice the
+  // products takes less time than two tiles.
   const Spread spread =
       spread_of(cluster, descriptor.directions, most_abreast(descriptor), descriptor.rows);
   const std::int64_t most = clusters_for_direction(kHalved.blocks, descriptor.directions) * kTile;
@@ -190,7 +190,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   const int blocks = cluster->blocks;
   const Spread spread =
       spread_of(*cluster, descriptor.directions, most_abreast(descriptor), descriptor.rows);
-  // What runs in float32 may run in TF32 another time, which takes no fewer rows.
+  // The same plan may run in float32 or in TF32. TF32 accepts at least as many rows.
   CellKind kind{descriptor.cell, descriptor.dtype};
   const Form form = form_of(descriptor);
   const int most = most_tiles(kind, form, *cluster);
@@ -203,7 +203,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
   for (const bool tf32 : {false, true}) {
     kind.tf32 = tf32;
-    // Runs of fewer rows take fewer tiles.
+    // A run of fewer rows than the capacity takes fewer tiles, so all kernels must run.
     for (int tiles = 1; tiles <= tiles_of(spread); ++tiles) {
       const Kernels& kernels =
           kernels_of(kind, form, *cluster)[static_cast<std::size_t>(tiles - 1)];

@@ -18,7 +18,7 @@ namespace {
 
 using runtime::cuda::check;
 
-/// What of a form and its kernels belongs to a pass.
+/// Selects a pass's members of Form and Kernels.
 struct Way {
   PassForm Form::*form;
   Pass Kernels::*kernel;
@@ -26,7 +26,7 @@ struct Way {
 constexpr Way kForward{&Form::forward, &Kernels::forward};
 constexpr Way kBackward{&Form::backward, &Kernels::backward};
 
-/// Blocks that run at once, of which `cluster` share a part of the GPU.
+/// Blocks that run at once in clusters of `cluster` blocks.
 constexpr int blocks_at_once(int cluster) { return clusters_at_once(cluster) * cluster; }
 
 constexpr int divided_up(std::int64_t a, std::int64_t b) {
@@ -42,8 +42,8 @@ std::int64_t groups_of(const PassForm& pass, std::int64_t hidden) {
   return blocks_at_once(pass.cluster) / blocks_of(pass, hidden);
 }
 
-/// Few rows a group, so that as many groups as can run share the work; nothing if they are too
-/// many.
+/// Spreads rows over as many groups as run at once, so that each has few. Nothing if there are too
+/// many rows.
 std::optional<Spread> spread_of(const PassForm& pass, std::int64_t hidden, std::int64_t directions,
                                 std::int64_t rows) {
   const std::int64_t most = groups_of(pass, hidden) / directions;
@@ -52,7 +52,7 @@ std::optional<Spread> spread_of(const PassForm& pass, std::int64_t hidden, std::
   return Spread{divided_up(rows, each), static_cast<std::int32_t>(each)};
 }
 
-/// The first that takes all rows.
+/// The first form that accepts all rows; null if none does.
 const Form* form_of(const Descriptor& descriptor, const Way& way) {
   for (const Form& form : kForms) {
     if (descriptor.dtype == DType::kFloat32 && &form != &kForms.front()) break;
@@ -65,7 +65,7 @@ const Form* form_of(const Descriptor& descriptor, const Way& way) {
 
 CellKind kind_of(const Descriptor& descriptor) { return {descriptor.cell, descriptor.dtype}; }
 
-/// Bytes of the exchange of so many groups, `values` a unit.
+/// Bytes of the exchange of so many groups with `values` values per unit.
 std::int64_t exchange_bytes(const Descriptor& descriptor, std::int64_t groups,
                             std::int64_t values) {
   const int octets = static_cast<int>(values) * octets_of(descriptor.hidden);
@@ -75,7 +75,7 @@ std::int64_t exchange_bytes(const Descriptor& descriptor, std::int64_t groups,
   return groups * kBuffers * bytes;
 }
 
-/// For all runs of the plan: those of fewer rows may be spread over more groups.
+/// Enough for all runs of the plan: runs of fewer rows may be spread over more groups.
 std::int64_t most_exchange_bytes(const Descriptor& descriptor, const Way& way,
                                  std::int64_t values) {
   const PassForm& pass = form_of(descriptor, way)->*way.form;
@@ -95,7 +95,8 @@ cudaLaunchConfig_t configuration(int cluster, int blocks, int bytes, Attributes&
   config.blockDim = kThreads;
   config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
   config.attrs = attributes.data();
-  // Clusters of one block take longer: .120 ms for .111 with a row of 1024 units and 100 steps.
+  // Single blocks go without the cluster attribute, with which they take longer: .120 instead of
+  // .111 ms for one row of 1024 units and 100 steps.
   config.numAttrs = cluster > 1 ? 2 : 1;
   return config;
 }
@@ -118,7 +119,7 @@ int blocks_on_gpu(const Pass& pass, int cluster) {
   return clusters * cluster;
 }
 
-/// `values` of a unit are multiplied, `rows` of weights with each.
+/// `values` of each unit are multiplied, each with `rows` rows of weights.
 Residence residence_of(const Descriptor& descriptor, const PassForm& pass, int values, int rows,
                        int most_loads) {
   return {pass.units,
@@ -189,7 +190,7 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
       return "it computes products of float32 row by row, of which TF32 on tensor cores is faster "
              "for many";
     }
-    // Runs of fewer rows may take more groups.
+    // A run of fewer rows than the capacity may take more groups.
     const std::int64_t each = groups_of(pass, descriptor.hidden) / descriptor.directions;
     const auto groups = static_cast<int>(std::min(each, descriptor.rows) * descriptor.directions);
     const int blocks = groups * blocks_of(pass, descriptor.hidden);

@@ -12,24 +12,24 @@
 /// launch.
 namespace sluice::kernels::recurrent::cuda::persistent_grid {
 
-/// Why a layer of this shape can't be launched on this GPU, or is slower than without, in one
+/// The reason if a layer of this shape can't be launched on this GPU, or is slower this way, in one
 /// sentence. Asks the GPU how many blocks it runs at once.
 std::optional<std::string> refuse(const Descriptor& descriptor,
                                   const runtime::cuda::CudaDevice& device);
 
-/// Whether layers that a cluster holds as well are faster spread over the whole GPU: those of
-/// float32 with few rows, for a cluster takes as long for one row as for eight.
+/// Whether a layer that a cluster could hold is faster spread over the whole GPU. That is float32
+/// with few rows, because a cluster takes as long for one row as for eight.
 bool beats_cluster(const Descriptor& descriptor);
 
 /// How a layer's weights are packed for forward, and for backward.
 Residence forward_residence(const Descriptor& descriptor);
 Residence backward_residence(const Descriptor& descriptor);
 
-/// What the blocks' exchange takes, in bytes.
+/// Bytes of the buffers through which blocks exchange values.
 std::int64_t forward_exchange_bytes(const Descriptor& descriptor);
 std::int64_t backward_exchange_bytes(const Descriptor& descriptor);
 
-/// `descriptor` is the plan's; `exchange` has that many bytes, which needn't be initialized.
+/// `descriptor` is the plan's. `exchange` has that many bytes and need not be initialized.
 void launch(const LaunchQueue& queue, const Descriptor& descriptor,
             const persistent::LayerForward& args, void* exchange);
 void launch(const LaunchQueue& queue, const Descriptor& descriptor,

@@ -54,10 +54,10 @@ struct Configuration {
   Configuration& operator=(const Configuration&) = delete;
 };
 
-/// Tiles that are worth reading weights anew for each, which find no place on chip: measured.
+/// The most tiles for which it pays to stream the weights again for each tile: measured.
 constexpr std::int64_t kMostTilesOfStreamed = 2;
 
-/// All that a block may have: what one plan allows must not be too little for another.
+/// Allows all memory that a block may have, so that one plan does not lower another's limit.
 void allow(const void* kernel, std::int64_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),
@@ -259,7 +259,8 @@ class ProjectedPlan final : public Plan {
   ReplayedRuns replayed_;
 };
 
-/// Why this GPU doesn't run all blocks of a launch with tiles of so many rows at once.
+/// The reason if this GPU doesn't run all blocks of a launch with such tiles at once. `octets`:
+/// rows of a tile, in eights.
 std::optional<std::string> refuse_blocks(const Descriptor& descriptor, std::int64_t octets,
                                          const runtime::cuda::GpuProperties& gpu) {
   const Residence residence =
@@ -324,7 +325,8 @@ std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::D
   return std::nullopt;
 }
 
-// Weights that find no place in a block are streamed in each step, and products read them as well.
+// Weights that don't fit in a block are streamed in each step, so beyond some width the launch
+// reads no less than the products of `graph`.
 std::optional<std::string> slower_than_graph(const Descriptor& descriptor) {
   constexpr std::int64_t kFewRows = 16;
   const std::int64_t most = descriptor.rows > kFewRows ? 64 : 48;

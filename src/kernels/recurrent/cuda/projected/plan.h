@@ -6,13 +6,13 @@
 
 #include "kernels/recurrent/recurrent.h"
 
-/// The candidate of stacks of projected layers that run as one launch.
+/// The candidate that runs a stack of projected layers as one launch.
 namespace sluice::kernels::recurrent::cuda::projected {
 
 inline constexpr std::string_view kName = "persistent-projected";
 
 std::optional<std::string> refuse(const Descriptor& descriptor, const runtime::Device& device);
-/// Why products are faster, or nothing.
+/// The reason if `graph`, with its products, measured faster, or nothing.
 std::optional<std::string> slower_than_graph(const Descriptor& descriptor);
 std::unique_ptr<Plan> make_plan(const Descriptor& descriptor, const runtime::Device& device);
 

@@ -3,26 +3,24 @@
 #include "kernels/recurrent/cuda/persistent/arguments.h"
 
 /// All steps of one layer in one launch over the whole GPU, for layers whose recurrent weights
-/// don't fit on chip: of a block's share some lie in registers, some in shared memory, and the rest
-/// comes in every step, ahead of the values that it is multiplied with: from the second cache or,
-/// where that doesn't hold it either, from memory. The blocks of a cluster share the depth of their
-/// units' products.
+/// don't fit on chip. A block has some of its weights in registers and some in shared memory. It
+/// streams the rest in every step, ahead of the values to multiply: from L2 or, if L2 doesn't hold
+/// them, from memory. The blocks of a cluster share the depth of their units' products.
 namespace sluice::kernels::recurrent::cuda::streamed {
 
 using persistent::Extent;
 using persistent::LayerBackward;
 using persistent::LayerForward;
 
-/// Blocks that share the depth of products: so that what each reads of the exchange, in backward
-/// that of all gates, is less than what it reads of weights. In forward a layer of which two blocks
-/// can't multiply all gates of both has blocks that multiply the whole depth: most of its weights
-/// come from memory in each step, for which values are few.
+/// Blocks of a cluster, which share the depth of products, so that each reads less of the exchange
+/// (in backward the gradients of all gates) than of the weights. In forward, if two blocks can't
+/// multiply all gates of both, each block multiplies the whole depth. Most weights of such a layer
+/// come from memory in each step, and compared with them its values are few.
 inline constexpr int kForwardCluster = 2, kBackwardCluster = 4;
-/// Rows of the batch at most, and units (or gates of as many) of a chunk of the depth, of which a
-/// line has half.
+/// The most rows of the batch, the units (or gates) of a chunk of the depth, and of a line of it.
 inline constexpr int kMostRows = 32, kChunkUnits = 128, kLineUnits = 64;
-/// Warpgroups: two multiply, three or four evaluate cells, of the last a warp announces, one copies
-/// values and one weights.
+/// Warpgroups: two multiply, three or four evaluate cells. In the last one, a warp publishes
+/// values, one copies values and one copies weights.
 inline constexpr int kProductGroups = 2, kProductWarps = 4 * kProductGroups;
 constexpr int block_threads(int cell_groups) { return 128 * (kProductGroups + cell_groups + 1); }
 /// Of those that evaluate cells; and pairs of units that a warp evaluates, of eight rows, and so a
@@ -36,13 +34,13 @@ constexpr int register_chunks(bool beside) { return beside ? 2 : 3; }
 inline constexpr int kTileSlots = 32, kBesideSlots = 4;
 inline constexpr int kRegisterChunkBytes = kProductGroups * 64 * kChunkUnits * 2;
 inline constexpr int kBesideChunkBytes = 2 * kBesideSlots * kChunkUnits * 2;
-/// Counters have a line of the second cache each.
+/// One L2 line per counter.
 inline constexpr int kCounterBytes = 128;
 /// Places of the rings, of values and of weights, at most.
 inline constexpr int kMostRing = 40, kMostWeightRing = 8;
 
-/// How a layer's units and weights lie on the GPU, however many rows it has: what was packed for a
-/// plan is what every run takes.
+/// How a layer's units and weights are distributed over the GPU. It does not depend on the rows, so
+/// every run of a plan can use the packed weights.
 struct Spread {
   std::int32_t cell_groups;   ///< warpgroups that evaluate cells
   std::int32_t chunks;        ///< that have all units

@@ -16,19 +16,19 @@ using runtime::cuda::check;
 
 enum class Pass { kForward, kBackward };
 
-/// Chunks of the ring of values that bring more than further weights on chip, and places of the
-/// ring of weights: more where they come from memory, as they don't all wait for values then.
+/// Chunks of the ring of values: up to so many gain more than further weights on chip. Then the
+/// places of the ring of weights: more if they come from memory, as not all wait for values then.
 constexpr int kNeededRing = 4, kWeightRing = 2, kMemoryRing = 3;
-/// Weights that the second cache holds while others pass through it, and that it keeps of more (of
-/// an H200's, measured: docs/performance/persistent-streamed.md).
+/// Streamed weights that L2 holds from step to step, and the part that is kept there of more.
+/// Measured on an H200: docs/performance/persistent-streamed.md.
 constexpr std::int64_t kCachedBytes = std::int64_t{40} << 20, kKeptBytes = std::int64_t{32} << 20;
 
 std::int32_t parts(std::int64_t extent, std::int64_t part) {
   return static_cast<std::int32_t>((extent + part - 1) / part);
 }
 
-/// Divides a block's shared memory: all weights stay there if they fit, otherwise what the rings
-/// leave. False if not even those do.
+/// Divides a block's shared memory: all weights stay there if they fit, otherwise as many as the
+/// rings leave memory for. False if not even the rings fit.
 bool divide_memory(Geometry& geometry) {
   const int needed = std::min(geometry.depth, kNeededRing), bytes = geometry.weight_bytes();
   geometry.ring = needed;
@@ -54,7 +54,7 @@ bool divide_memory(Geometry& geometry) {
   return true;
 }
 
-/// Nothing if its blocks don't multiply so many units.
+/// Nothing if its blocks can't multiply so many units.
 std::optional<Spread> spread_of(Pass pass, int cluster, std::int64_t gates, std::int64_t hidden) {
   const bool forward = pass == Pass::kForward;
   Spread spread{};
@@ -138,7 +138,7 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   Launch(kernel, spread).run(queue, values);
 }
 
-/// Why this GPU doesn't run all blocks of a launch at once.
+/// The reason if this GPU doesn't run all blocks of a launch at once.
 std::optional<std::string> refuse_blocks(const void* kernel, const Spread& spread) {
   const int clusters = Launch(kernel, spread).at_once();
   if (clusters >= spread.clusters) return std::nullopt;

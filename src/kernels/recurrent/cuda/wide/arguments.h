@@ -6,9 +6,9 @@
 
 /// All steps of one layer in one launch over the whole GPU, for wide layers and large batches. A
 /// block keeps weights of 64 rows of the recurrent product (forward: all gates of 16 units;
-/// backward: 64 units, a part of the gates' depth) in registers, and what is beyond a depth of 1024
-/// in shared memory. What steps hand on, h or gate gradients, goes through global memory, in the
-/// form in which the tensor cores read it, and is announced by counters.
+/// backward: 64 units, a part of the gates' depth) in registers, and those beyond a depth of 1024
+/// in shared memory. Blocks exchange h, or gate gradients, through global memory, in the form in
+/// which the tensor cores read it, and publish it by counters.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 using persistent::Extent;
@@ -21,15 +21,14 @@ struct LayerBackward : persistent::LayerBackward {
   float* row_scales;
 };
 
-/// What backward's cells read, for the copy engine: boxes of the units of a block and the rows of a
-/// tile, of arrays [time, rows, ..].
+/// The arrays that TMA reads for backward's cells: boxes of a block's units and a tile's rows, of
+/// arrays [time, rows, ..].
 struct BackwardBoxes {
   CUtensorMap saved[2], before[2];  ///< an entry a direction; states [time + 1, ..]: c, of GRUs h
   CUtensorMap dy;                   ///< of all directions, if there is one
 };
 
-/// Units whose cells a block evaluates, rows that it does at once, and units whose values a line of
-/// the exchange has.
+/// Units whose cells a block evaluates, rows of a tile, and units of a line of the exchange.
 inline constexpr int kUnits = 16, kTileRows = 32, kChunkUnits = 64;
 inline constexpr int kBlocksOfChunk = kChunkUnits / kUnits;
 /// A stage of the ring holds two chunks for each of the two warpgroups that multiply. A chunk has
@@ -47,28 +46,28 @@ constexpr int last_steps(int stages) {
   if (stages < kRegisterStages) return 0;
   return stages == kRegisterStages ? 5 : 1;
 }
-/// Stages that the ring may have (more bring nothing), and steps of tiles whose inputs may be read
-/// ahead.
+/// The most stages of the ring (more gain nothing), and the most steps of tiles whose inputs are
+/// read ahead.
 inline constexpr int kMostRing = 11, kMostAhead = 3;
 /// A block's weights for a stage: 64 rows.
 inline constexpr int kStageWeightBytes = 64 * kStageChunks * kChunkUnits * 2;
-/// Warpgroups: two multiply, two evaluate cells, of the last one a warp copies what is multiplied,
-/// one announces and two read what cells take.
+/// Warpgroups: two multiply and two evaluate cells. In the last one, a warp copies values to
+/// multiply, one publishes values, and two read the inputs of cells.
 inline constexpr int kThreads = 640, kCellThreads = 256;
-/// Counters have a line of the second cache each.
+/// One L2 line per counter.
 inline constexpr int kCounterBytes = 128;
-/// What announces that all of a chunk's values are there: a warp of each of its blocks.
+/// Arrivals that publish a chunk's values: one warp of each of its blocks.
 inline constexpr int kAnnouncements = kBlocksOfChunk;
 
-/// How a layer lies on the GPU.
+/// How a layer is distributed over the GPU.
 struct Geometry {
-  std::int32_t chunks;        ///< 64 units each, that have all units
-  std::int32_t depth_chunks;  ///< that the exchange has: `chunks`, or of each gate as many
+  std::int32_t chunks;        ///< of 64 units, together all units
+  std::int32_t depth_chunks;  ///< of the exchange: `chunks`, in backward so many per gate
   std::int32_t tiles;         ///< of 32 rows, in all
   std::int32_t first_tile;    ///< of the launch
-  std::int32_t tiles_each;    ///< that a block has, one after the other in each step
-  std::int32_t groups;        ///< of rows: blocks of different groups have nothing in common
-  std::int32_t sharers;       ///< blocks of a cluster that each copy is brought to
+  std::int32_t tiles_each;    ///< of a block, one after the other in each step
+  std::int32_t groups;        ///< of rows: blocks of different groups exchange nothing
+  std::int32_t sharers;       ///< blocks of a cluster that receive each copy
   std::int32_t lines;         ///< of a chunk, 128 bytes each: the rows of a tile in eights
   std::int32_t stages;        ///< of the ring, that a tile's depth takes
   std::int32_t ring;          ///< stages of the ring

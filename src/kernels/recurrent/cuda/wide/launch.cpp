@@ -21,7 +21,7 @@ namespace {
 
 using runtime::cuda::check;
 
-/// Tiles that a block may take: up to as many it was measured to be faster than a kernel a step
+/// The most tiles per block: with more, one kernel per step measured faster
 /// (docs/performance/persistent-wide.md).
 std::int64_t most_tiles(Pass pass, const Descriptor& descriptor) {
   const bool forward = pass == Pass::kForward, gru = descriptor.cell == CellType::kGru;
@@ -37,8 +37,8 @@ const void* kernel_of(const Kernels& kernels, Pass pass, const Geometry& geometr
   return pass == Pass::kForward ? kernels.forward[index] : kernels.backward[index];
 }
 
-/// The beginning of what blocks tell each other, which is zero at first: counters, and for TF32
-/// what says how factors are scaled.
+/// The first part of the exchange, which must be zero at first: counters, and in TF32 the scales of
+/// factors.
 struct Flags {
   std::int64_t largest_h0, exponents, bytes;
 
@@ -126,14 +126,14 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
     const int rest = geometry.tiles - geometry.first_tile;
     SLUICE_ASSERT(rest > 0);
     geometry.groups = std::min(groups, static_cast<int>(parts(rest, geometry.tiles_each)));
-    // What may begin with a layer does with its first launch.
+    // Overlapped work starts with the layer's first launch.
     const bool begins = i == std::max(queue.part, 0);
     Launch(kernel, spread, bytes).run(begins ? queue : LaunchQueue{queue.stream}, values);
   }
 }
 
-/// Moves what stands at the piece's times to where a whole sequence begins, which its launch takes
-/// it for: but for lengths, which the piece's beginning is taken off.
+/// Moves pointers to the piece's first step, because the launch treats a piece as a whole sequence.
+/// Lengths stay; the kernel subtracts the piece's beginning from them.
 LayerForward take_piece(const LayerForward& args, const CellKind& kind) {
   LayerForward piece = args;
   Extent& extent = piece.extent;
@@ -151,7 +151,7 @@ LayerForward take_piece(const LayerForward& args, const CellKind& kind) {
   return piece;
 }
 
-/// Why this GPU doesn't run all blocks of so many launches with so many rows at once.
+/// The reason if this GPU doesn't run all blocks of `abreast` launches with `rows` rows at once.
 std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass, std::int64_t rows,
                                          std::int64_t abreast) {
   Spread spread = spread_of(pass, descriptor, rows, abreast).value();
@@ -179,7 +179,7 @@ std::optional<std::string> refuse_pass(const Descriptor& descriptor,
   const runtime::cuda::CurrentDevice current(device.gpu().ordinal);
   const bool halves = pass == Pass::kForward && halves_pay(descriptor, descriptor.time);
   const std::int64_t abreast = halves ? 2 : 1;
-  // A run of fewer rows may take more blocks, or clusters of another size.
+  // A run of fewer rows than the capacity may take more blocks, or clusters of another size.
   for (std::int64_t rows = descriptor.rows; rows > 0; rows -= kTileRows) {
     for (std::int64_t launches = 1; launches <= abreast; ++launches) {
       if (auto reason = refuse_blocks(descriptor, pass, rows, launches)) return reason;
@@ -198,9 +198,9 @@ std::int64_t backward_stages(const Descriptor& descriptor) {
 }
 
 bool halves_pay(const Descriptor& descriptor, std::int64_t time) {
-  // On half of the GPU a block has twice the tiles, and a step with two takes little longer than
-  // one with a single tile, with four a third longer than with two. Beginning more launches costs
-  // as much as a few steps.
+  // On half of the GPU a block has twice the tiles. A step with two tiles takes little longer than
+  // with one, and with four a third longer than with two. The additional launches cost as much as a
+  // few steps.
   constexpr int kMostTiles = 4, kFewTiles = 2;
   constexpr std::int64_t kFewestSteps = 32;
   const std::int64_t fewest_of_few_tiles = descriptor.tf32 ? 20 : 16;
@@ -277,7 +277,7 @@ void await_turns(cudaStream_t stream, const Descriptor& descriptor, std::int64_t
                  std::int64_t turns, const void* exchange) {
   const std::int64_t tiles = parts(rows, kTileRows);
   const std::int64_t counters = descriptor.directions * tiles * chunks_of(descriptor.hidden);
-  // A step's gradients are written before those of the next one are announced.
+  // A step's gradients are written before those of the next one are published.
   await_counters(stream, static_cast<const std::uint32_t*>(exchange),
                  static_cast<std::int32_t>(counters),
                  static_cast<std::uint32_t>((turns + 1) * kAnnouncements));

@@ -13,10 +13,10 @@ namespace {
 constexpr std::array kForwardSizes{4, 2}, kBackwardSizes{8, 4};
 
 constexpr int kSharedBytes = 232448;  ///< that a block may have on Hopper
-/// Launches of backward whose blocks take so many tiles in all: more than four take at least two,
-/// beside the second of which the gradient of the input is multiplied for the rows of the first; in
-/// 16 bits a launch has eight at most, as more save beginnings until states take too much of the
-/// ring's memory (docs/performance/persistent-wide.md), else four.
+/// Number of backward launches for `tiles` tiles per block. More than four tiles take at least two
+/// launches, so that the input gradients of the first one's rows are multiplied while the second
+/// runs. A launch has up to eight tiles in 16 bits: more tiles save launches, but their states take
+/// memory from the ring (docs/performance/persistent-wide.md). Otherwise it has up to four.
 std::int64_t backward_launches(DType storage, std::int64_t tiles) {
   constexpr std::int64_t kManyTiles = 4, kMostTiles = 8, kFewLaunches = 2;
   const std::int64_t launches = parts(tiles, kManyTiles);
@@ -24,14 +24,15 @@ std::int64_t backward_launches(DType storage, std::int64_t tiles) {
   return std::max(parts(tiles, kMostTiles), std::min(launches, kFewLaunches));
 }
 
-/// Tiles of a block from which the copy engine brings cells of backward their inputs, too: with
-/// fewer a step waits for what the others hand on, which comes behind them
-/// (docs/performance/persistent-wide.md). Rows of so many units begin at multiples of 16 bytes.
+/// The fewest tiles of a block with which TMA also reads the inputs of backward's cells. With
+/// fewer, a step waits for the other blocks' gradients, whose copies queue behind those of the
+/// inputs (docs/performance/persistent-wide.md). Rows of kBoxUnits units begin at multiples of 16
+/// bytes.
 constexpr std::int64_t kFewestBoxTiles = 3, kBoxUnits = 8;
-/// Stages of the ring that bring more than reading further ahead for cells.
+/// Up to so many stages, the ring gains more from memory than reading further ahead for cells does.
 constexpr int kNeededRing = 4;
 
-/// With clusters of that size; nothing if not even one group of rows runs at once.
+/// Spreads over clusters of that size; nothing if not even one group of rows runs at once.
 std::optional<Spread> spread_over(int cluster, Pass pass, DType storage, std::int64_t gates,
                                   std::int64_t hidden, std::int64_t rows, std::int64_t directions,
                                   std::int64_t abreast) {
