@@ -48,7 +48,7 @@ void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args,
   }
 }
 
-/// A piece of one of the layers that run beside each other, or kernels of a step.
+/// A piece of one of the layers that run at the same time, or kernels of a step.
 void run_piece(const Run& run, const BackwardArgs& args, std::int64_t layer, const Piece& turns) {
   Engine& engine = run.engine;
   const std::int64_t lane = run.lane_of(layer, 0), products = run.product_lane_of(layer);

@@ -32,7 +32,7 @@ struct StepGeometry {
 
 enum class StepPass { kForward, kForwardWithInput, kBackward };
 
-/// How a step of so many rows, with `lanes` of them beside each other, is spread over the GPU.
+/// How a step of so many rows is spread over the GPU, with `lanes` steps at the same time.
 /// Nothing if it can't be one kernel, or if a product of cuBLASLt and a pointwise kernel are
 /// faster: a pure function of shape, dtype and GPU model.
 std::optional<StepGeometry> step_geometry(const Descriptor& descriptor, StepPass pass,

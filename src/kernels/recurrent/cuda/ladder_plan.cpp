@@ -38,7 +38,7 @@ void require_aligned(const Engine& engine, const ForwardArgs& args) {
   require("c_sequence", args.c_sequence);
 }
 void require_aligned(const Engine& engine, const BackwardArgs& args) {
-  // The copy engine's, which reads dy for wide layers of units by eights.
+  // The alignment of TMA, which reads dy of wide layers if units are a multiple of eight.
   constexpr std::size_t kCopyBytes = 16;
   constexpr std::int64_t kCopiedUnits = 8;
   const Residence residence = engine.rung.backward;

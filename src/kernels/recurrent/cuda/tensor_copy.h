@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-/// Copies of bytes, or of boxes of a tensor, from global to shared memory by the copy engine of an
-/// SM, and the barriers in shared memory that count their bytes (Hopper and later).
+/// TMA copies of bytes, or of boxes of a tensor, from global to shared memory, and the barriers in
+/// shared memory that count their bytes (Hopper and later).
 namespace sluice::kernels::recurrent::cuda {
 
-/// As instructions that take shared memory want it.
+/// The address in shared memory, in the form that PTX instructions take.
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -16,7 +16,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
 __device__ inline void begin_barrier(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-/// What was begun is there for the copy engine.
+/// Makes initialized barriers visible to TMA.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -55,7 +55,7 @@ __device__ inline void copy_bytes(std::uint32_t to, const void* from, int bytes,
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
-/// How long the second cache is to keep what a copy reads: longer than all else, or not at all.
+/// How long L2 keeps what a copy reads: longer than all else, or not at all.
 __device__ inline std::uint64_t keep_in_cache() {
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));

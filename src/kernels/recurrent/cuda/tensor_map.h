@@ -16,7 +16,7 @@ struct MapExtent {
   std::int64_t box;     ///< of it in one copy
 };
 
-/// How the copy engine reads boxes of a tensor (cuTensorMapEncodeTiled), 128 bytes of the innermost
+/// How TMA reads boxes of a tensor (cuTensorMapEncodeTiled), 128 bytes of the innermost
 /// extent at a time, or 64 or 32, swizzled likewise. Address and strides are multiples of 16 bytes.
 /// Throws ErrorCode::kDevice if the driver can't.
 CUtensorMap make_tensor_map(base::DType storage, const void* data,

@@ -5,8 +5,8 @@
 
 namespace sluice::kernels::recurrent::cuda::cluster_backward {
 
-/// What a block reads of global memory for a step and writes to it, by the copy engine; called by
-/// single threads.
+/// What a block reads from global memory for a step and writes to it, by TMA; called by single
+/// threads.
 template <typename Shape, typename Memory>
 class Copies {
   using Inputs = typename Memory::Inputs;
@@ -39,7 +39,7 @@ class Copies {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
 
-  /// Has a chunk's inputs read for a turn, if there is one.
+  /// Issues the copies of a chunk's inputs for a backward step, if there is one.
   __device__ void read(int chunk, int turn) const {
     if (turn >= steps_) return;
     const Maps& maps = launch_.maps[part_.direction];
@@ -77,8 +77,8 @@ class Copies {
   }
 
  private:
-  /// What is read so late comes from the second cache: has a chunk's inputs brought there, if there
-  /// is such a turn.
+  /// Prefetches a chunk's inputs to L2, if there is such a backward step: they are read so late
+  /// that they must come from there.
   __device__ void fetch(int chunk, int turn) const {
     if (turn >= steps_) return;
     const Maps& maps = launch_.maps[part_.direction];

@@ -2,14 +2,14 @@
 
 #include "kernels/recurrent/cuda/cluster_wgmma/block.h"
 
-/// How h comes from the block that has made it to the others of the cluster: written to the block's
-/// own shared memory, from where a warp has the copy engine take the block's part as one run of
-/// bytes to the same place of each other block.
+/// How a block's h reaches the other blocks of the cluster. Cells write it to the block's own
+/// shared memory. From there, TMA copies the block's part as one run of bytes to the same place in
+/// each other block.
 ///
 /// No piece is overwritten before it has been read. h after step n + 2 lies where h after step n
-/// was. Who makes it has had h after step n + 1 from all blocks, and each of them sent that when
-/// all its warpgroups had made theirs, after their products with h after step n (which had come
-/// from all blocks: the source of its copies was read by then).
+/// was. A block computes it after it has received h after step n + 1 from all blocks. Each of them
+/// sent that when all its warpgroups had finished their products with h after step n. That h had
+/// arrived from all blocks, so the source of its copies had been read too.
 namespace sluice::kernels::recurrent::cuda::cluster_wgmma {
 
 /// Copies within the cluster; `to` and the barrier are the other block's.

@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(threads_of(kGroups), 1)
                                         states.cells_at(tile, step),
                                         states.cells_at(tile, next)};
       cells.step(sums, place);
-      // For the copy engine, too.
+      // Visible to TMA, too.
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       arrive(barriers.made(tile));
       // The fence would wait for it.

@@ -3,22 +3,22 @@
 #include <cstddef>
 #include <cstdint>
 
-/// A whole stack of projected LSTM layers in one launch, for inference. Each layer has a group of
-/// blocks to itself, each of which has the gates of 48 units and 16 features of the projection; the
-/// groups follow each other through time. What a step hands on goes through global memory, in the
-/// order in which the tensor cores take it, and is announced by counters.
+/// A whole stack of projected LSTM layers in one launch, for inference. Each layer has its own
+/// group of blocks. A block has the gates of 48 units and 16 features of the projection. The groups
+/// follow each other through time. Blocks exchange values through global memory, in the order in
+/// which the tensor cores read them, and publish them by counters.
 namespace sluice::kernels::recurrent::cuda::projected {
 
 inline constexpr int kMostLayers = 8;
 /// A warpgroup multiplies the gates of 16 units, a warp those of four.
 inline constexpr int kGroups = 3, kWarps = 4 * kGroups, kUnits = 16 * kGroups;
 inline constexpr int kWorkers = 32 * kWarps;
-/// Beside those a warp that copies what steps hand on and one that copies weights. Registers are
-/// given to whole groups of four warps.
+/// Further warps: one copies values, one copies weights, one publishes. Registers are given to
+/// whole groups of four warps.
 inline constexpr int kThreads = kWorkers + 128;
 inline constexpr int kWorkerRegisters = 160, kCopyRegisters = 32;
-/// Blocks that share what they read of their layer. They have 16 features each of the projection,
-/// and half of the depth of all of those.
+/// Blocks of a cluster, which share the copies of their layer's values. Each owns 16 features of
+/// the projection, and multiplies half of the depth for the features of both.
 inline constexpr int kCluster = 2, kFeatures = 16, kClusterFeatures = kCluster * kFeatures;
 
 /// Rows of a tile are `octets` of eight, at most kMostOctets.
@@ -51,7 +51,7 @@ struct Layer {
   std::byte* state;                         ///< the same [time + 1][tiles]: h before each step
   std::byte* units;                         ///< [tiles] of values: h before the projection
   float* cells;                             ///< [blocks][tiles][octets][kWorkers]
-  std::uint32_t *units_done, *state_done;   ///< [tiles][kCounterBytes]: announcements by blocks
+  std::uint32_t *units_done, *state_done;   ///< [tiles][kCounterBytes]: counts of blocks
   const std::uint32_t* input_done;          ///< of the layer below; null for the first
   std::int32_t input_pieces, state_pieces;  ///< multiples of four: whole groups of depths
   std::int32_t output;                      ///< P

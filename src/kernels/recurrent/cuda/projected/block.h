@@ -50,12 +50,12 @@ struct Block {
 /// The thread's warp, which the compiler knows to be one number for all of its lanes.
 __device__ inline int own_warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0); }
 
-/// All warps that multiply meet, and the one that announces what they wrote.
+/// A barrier of all warps that multiply and the one that publishes what they wrote.
 __device__ inline void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kWorkers + 32) : "memory"); }
 
 /// Calls gates(t, tile) and projection(t, tile) in the order in which all warps of a block take
-/// them: in each step the gates of all tiles, then their projections, so that what one tile hands
-/// on travels while another is multiplied; or tile by tile, so that the layer above has it sooner.
+/// them: in each step the gates of all tiles, then their projections, so that one tile's values
+/// travel while another is multiplied; or tile by tile, so that the layer above starts sooner.
 template <typename Gates, typename Projection>
 __device__ void in_order(const Block& block, const Gates& gates, const Projection& projection) {
   const Stack& stack = block.stack;

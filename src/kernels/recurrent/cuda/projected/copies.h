@@ -2,8 +2,8 @@
 
 #include "kernels/recurrent/cuda/projected/block.h"
 
-/// The two warps that copy, a thread each, and one that announces. They take the block's tasks in
-/// the order of its workers (in_order).
+/// Two warps that copy, one thread each, and one that publishes. They take the block's tasks in the
+/// order of its workers (in_order).
 namespace sluice::kernels::recurrent::cuda::projected {
 
 __device__ inline void wait_for_count(const std::uint32_t* counter, std::uint32_t wanted) {
@@ -11,11 +11,11 @@ __device__ inline void wait_for_count(const std::uint32_t* counter, std::uint32_
   do {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
   } while (value < wanted);
-  // What was written can be read by copies from now on.
+  // From now on, TMA copies see what was written.
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/// Has the second cache read what threads will load.
+/// Prefetches to L2 what threads will load.
 __device__ inline void prefetch(const std::byte* from, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
@@ -69,7 +69,7 @@ __device__ inline void copy_values(const Block& block, int octets) {
   const Layer& layer = block.layer;
   ValueCopies copies(block, octets);
   const std::int64_t piece = octets * kPieceBytes;
-  // Units are announced by all blocks of a layer, and its state by those that have a part of it.
+  // All blocks of a layer publish units; those with features of the projection publish its state.
   const auto blocks = static_cast<std::uint32_t>(stack.blocks);
   const auto inputs = static_cast<std::uint32_t>(layer.input_pieces);
   const auto states = static_cast<std::uint32_t>(layer.state_pieces);
@@ -96,8 +96,8 @@ __device__ inline void copy_values(const Block& block, int octets) {
   in_order(block, copy_factors, copy_units);
 }
 
-/// The third warp: tells other blocks what the workers wrote once they have met. It waits for the
-/// writes to be seen, so that they needn't.
+/// The third warp: publishes what the workers wrote, after they have met. It waits until the writes
+/// are visible, so that the workers need not.
 __device__ inline void announce(const Block& block) {
   const Layer& layer = block.layer;
   const auto tell = [](std::uint32_t* counter) {

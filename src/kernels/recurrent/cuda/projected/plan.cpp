@@ -136,9 +136,9 @@ struct Binding {
     return layer;
   }
 
-  /// Whether tiles should go one by one below the last layer: a layer begins sooner then by what
-  /// the gates of a tile take, four times as long as what blocks hand on is on its way, for which
-  /// each tile waits in each step (docs/performance/projected.md).
+  /// Whether tiles should go one by one below the last layer. A layer then begins sooner by the
+  /// time of a tile's gates. In return, each tile waits for its values in each step, which travel a
+  /// quarter of that time (docs/performance/projected.md).
   bool goes_one_by_one() const {
     constexpr std::int64_t kSooner = 3;
     return args.time * tiles.count <= kSooner * (descriptor.layers - 1) * (tiles.count - 1);

@@ -25,7 +25,7 @@ class Projection {
     if (warp_ < kOctets) hand_on(t, tile, h);
     parity_ ^= 1;
     meet();
-    // Not before: what is announced then is waited for, these sums' places not yet.
+    // Only now: other blocks already wait for the published h, but not yet for these sums' places.
     if (warp_ < kOctets) arrive_in_all_after_loads(block_.barriers.sums_empty());
     if (warp_ < kOctets && puts_out(t)) put_out(t, tile, h);
   }

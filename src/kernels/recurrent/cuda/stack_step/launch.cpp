@@ -27,9 +27,9 @@ bool wins(const Descriptor& descriptor, std::int64_t rows,
           const runtime::cuda::GpuProperties& gpu) {
   if (!can_run(descriptor, rows, gpu)) return false;
   // Measured on an H200 (docs/performance/training-step.md), with 128 to 1024 rows of 256 to 1024
-  // units in 2 to 4 layers: layers beside each other are faster where they leave half of the GPU
-  // empty either way, and where each kernel reads weights from memory. Of fewer rows most of a tile
-  // is empty.
+  // units in 2 to 4 layers. Layers on streams of their own are faster if half of the GPU stays
+  // empty either way, or if each kernel reads its weights from memory. With fewer rows, most of a
+  // tile is empty.
   const std::int64_t layers = descriptor.layers, hidden = descriptor.hidden;
   const std::int64_t tiles = (rows + kTileRows - 1) / kTileRows * (hidden / kTileUnits);
   const auto weights = static_cast<std::size_t>(layers * 8 * hidden * hidden) * sizeof(float);

@@ -82,7 +82,7 @@ struct Geometry : Spread {
   std::int32_t ring;            ///< chunks of values
   std::int32_t streamed;        ///< chunks whose weights come anew in each step, of the others
   std::int32_t weight_ring;     ///< of these
-  std::int32_t kept;            ///< of these, that the second cache is to keep; 0: no matter which
+  std::int32_t kept;            ///< of these, kept in L2 by policy; 0: no policy
   std::uint64_t streamed_ones;  ///< which they are, a bit each
   bool saved_by_gate;           ///< forward leaves `saved` as [time, rows, 4, H]
   std::byte* exchange;          ///< [2][depth chunk][half][line][64 units], zero at the beginning

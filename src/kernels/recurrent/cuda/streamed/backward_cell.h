@@ -34,7 +34,7 @@ class BackwardCell {
     if (args_.dy) place_.load_units(static_cast<const T*>(args_.dy) + place_.at(time), dy_);
   }
 
-  /// Adds the product of gradients that were handed on as `number`-th to dh.
+  /// Adds the product of the `number`-th published gradients to dh.
   __device__ void add(int number) {
     if (!place_.exists()) return;
     const float2 sum = place_.sum<kBackwardCluster>(number, 0);

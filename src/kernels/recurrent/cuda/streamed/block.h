@@ -26,7 +26,7 @@ struct Barriers {
   __device__ void expect_sums(const Geometry& geometry, int buffer) const {
     if (!geometry.has_whole_depth()) arrive_and_expect(sums(buffer), geometry.sums_bytes());
   }
-  /// Of values that are to be announced.
+  /// For values that are ready to be published.
   __device__ std::uint32_t written() const { return sums(2); }
   /// Of weights that stay in shared memory.
   __device__ std::uint32_t resident() const { return sums(3); }
@@ -74,7 +74,7 @@ __device__ inline int steps_of(const Extent& extent) {
   return __reduce_max_sync(~0u, length);
 }
 
-/// Values that are announced as `number`-th.
+/// The `number`-th values that are published.
 __device__ inline std::byte* values_of(const Geometry& geometry, int number, int chunk) {
   return geometry.exchange + (number % 2 * geometry.depth_chunks + chunk) * geometry.chunk_bytes();
 }
@@ -82,7 +82,7 @@ __device__ inline std::uint32_t* counter_of(const Geometry& geometry, int chunk)
   return geometry.counters + chunk * (kCounterBytes / 4);
 }
 
-/// The announcing warp: counts up for all blocks when the cells' warps have written their values.
+/// The publishing warp: counts up for all blocks when the cells' warps have written their values.
 __device__ inline void announce(const Geometry& geometry, const Extent& extent, const Part& part,
                                 const Barriers& barriers, int count) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -135,10 +135,10 @@ __device__ inline void copy_values(const Geometry& geometry, const Extent& exten
   }
 }
 
-/// The thread that copies weights: first those that stay, then in every step those that don't, as
-/// soon as there is a place in the ring, whether values have come or not. Of weights that the
-/// second cache has no room for it keeps the first ones; in the last step none, for what comes
-/// after.
+/// The thread that copies weights. It copies those that stay first. Then in every step it streams
+/// the others as soon as the ring has a place, whether values have arrived or not. If L2 has no
+/// room for all of them, the first ones are kept there. In the last step none are, because later
+/// kernels need the room.
 __device__ inline void copy_weights(const Geometry& geometry, const std::byte* weights,
                                     std::uint32_t shared, const BlockMemory& memory,
                                     const Barriers& barriers, int count) {

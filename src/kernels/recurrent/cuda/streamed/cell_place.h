@@ -90,7 +90,7 @@ class CellPlace {
     }
     return sum;
   }
-  /// Writes what is handed on as `number`-th values: `plane` is the gate.
+  /// Writes the `number`-th values to publish; `plane` is the gate.
   __device__ void hand_on(int number, int plane, std::uint32_t values) const {
     const int chunk = number % 2 * geometry_.depth_chunks + plane * geometry_.chunks;
     std::byte* to = geometry_.exchange + (written_ + chunk * geometry_.chunk_bytes());

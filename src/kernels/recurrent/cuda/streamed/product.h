@@ -53,7 +53,7 @@ class Product {
     wait_for_phase(barriers.resident(), 0);
   }
 
-  /// Multiplies what was announced next.
+  /// Multiplies the values that were published next.
   __device__ void run(float (&sums)[16], float (&beside)[4]) {
     int before = kNone, other = 0;
     std::uint32_t resident = resident_;

@@ -34,7 +34,7 @@ __device__ void multiply(const Geometry& geometry, const Part& part, const std::
   }
 }
 
-/// Runs a block: `products` of values that are handed on one after the other, and `evaluate_cells`.
+/// Runs a block: `products` of values that are published one after the other, and `evaluate_cells`.
 template <typename T, int kCellGroups, bool kBeside, typename EvaluateCells>
 __device__ void run_block(const void* packed, const Geometry& geometry, const Extent& extent,
                           const Part& part, const BlockMemory& memory, const Barriers& barriers,

@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       cell.step(tile, sums);
       const bool scaled_all = Arithmetic::kScaled && args.d_scaled;
       if (scaled_all || item.number < items.count(tile)) cell.hand_on(item);
-      // await_turns counts on it that this comes before the next step is handed on.
+      // await_turns relies on this write coming before the next step is published.
       cell.write(tile, time);
     }
     for (int tile = 0; tile < part.tiles; ++tile) cell.finish(tile, steps[tile]);

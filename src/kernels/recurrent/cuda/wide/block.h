@@ -6,7 +6,7 @@
 #include "kernels/recurrent/cuda/tensor_copy.h"
 #include "kernels/recurrent/cuda/wide/block_memory.h"
 
-/// What a block works on, in which order, and where things lie in its shared memory.
+/// The work of a block, its order, and the layout of its shared memory.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// Which part of a layer a block has. Blocks of a direction and group stand next to each other, 16
@@ -33,7 +33,7 @@ struct Part {
   __device__ int block() const { return chunk * kBlocksOfChunk + quarter; }
 };
 
-/// A product: of values that were announced as `number`-th of a tile of the block's.
+/// A product with the `number`-th values that were published for one of the block's tiles.
 struct Item {
   int number, tile;
 };
@@ -117,7 +117,7 @@ struct Barriers {
   __device__ std::uint32_t inputs_empty(int slot) const {
     return base + (kInputs + kMostAhead + slot) * 8;
   }
-  /// Of a tile's values that are to be announced.
+  /// For a tile's values that are ready to be published.
   __device__ std::uint32_t written(int tile) const { return base + (kBarriers + tile) * 8; }
 
  private:

@@ -4,8 +4,8 @@
 
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// What a thread that evaluates cells has in shared memory, in bytes: of each tile a state and what
-/// waits to be handed on, of each step that is read ahead its inputs.
+/// Bytes in shared memory of a thread that evaluates cells: for each tile a state and the values
+/// that wait to be published, for each step that is read ahead its inputs.
 struct CellBytes {
   int state, inputs, waiting;
 };

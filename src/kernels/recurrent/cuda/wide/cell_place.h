@@ -103,7 +103,7 @@ class CellPlace {
   }
   /// Of the thread's row among those of the tile, so that a warp's lie next to each other.
   __device__ int tile_place() const { return thread_ / 32 % 4 * 8 + thread_ / 128 * 4 + lane_ % 4; }
-  /// Whether anything of the warp's rows is handed on.
+  /// Whether any of the warp's rows has values to publish.
   __device__ bool has_line() const { return row_ < geometry_.lines; }
   __device__ int direction() const { return part_.direction; }
   __device__ bool reversed() const { return part_.direction == 1; }
@@ -141,7 +141,7 @@ class CellPlace {
     }
   }
 
-  /// Writes what the thread hands on as `number`-th values of a tile, of each gate (forward: of h).
+  /// Writes the thread's part of a tile's `number`-th values to publish: each gate, forward h.
   template <int kPlanes>
   __device__ void hand_on(int number, int tile, const std::uint32_t (&planes)[kPlanes]) const {
     if (!has_line()) return;
@@ -152,12 +152,12 @@ class CellPlace {
       to += geometry_.chunks * geometry_.chunk_bytes();
     }
   }
-  /// All that the warp hands on of a tile is written.
+  /// Signals that the warp has written all its values of a tile.
   __device__ void tell(int tile) const {
     __syncwarp();
     if (lane_ == 0) arrive(written(tile));
   }
-  /// Of a tile's values that are to be announced.
+  /// For a tile's values that are ready to be published.
   __device__ std::uint32_t written(int tile) const { return barriers_.written(tile); }
 
  private:

@@ -3,11 +3,11 @@
 #include "kernels/recurrent/cuda/wide/cell_place.h"
 #include "kernels/recurrent/cuda/wide/roles.h"
 
-/// What cells take of global memory, read ahead by two warps or by the copy engine: the memory is
-/// so far away that it takes several steps of tiles.
+/// The inputs of cells, read ahead from global memory by two warps or by TMA, because a read takes
+/// as long as several steps of tiles.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Where the inputs of cells lie: of each kind of values a piece next to the other threads'.
+/// The layout of the inputs: for each kind of values, the threads' pieces next to each other.
 class InputMemory {
  public:
   __device__ InputMemory(std::byte* memory, int thread, int bytes)
@@ -150,7 +150,7 @@ class Reader {
   bool chosen_[kRows];
 };
 
-/// What a forward step of a tile takes.
+/// The inputs of a tile's forward step.
 template <typename Cell, typename T, bool kEven, int kWarps>
 __device__ void read_inputs(const LayerForward& args, const CellPlace<kEven>& place,
                             const ForwardInputs<T>& inputs, Reader<kEven, kWarps>& reader, int tile,
@@ -165,7 +165,7 @@ __device__ void read_inputs(const LayerForward& args, const CellPlace<kEven>& pl
   }
 }
 
-/// What a backward step does: what forward left of it, and what flows into it.
+/// The inputs of a tile's backward step: what forward saved, and the gradients of its outputs.
 template <typename Cell, typename T, bool kEven, int kWarps>
 __device__ void read_inputs(const LayerBackward& args, const CellPlace<kEven>& place,
                             const BackwardInputs<T>& inputs, Reader<kEven, kWarps>& reader,
@@ -217,7 +217,7 @@ __device__ void read_ahead(const Args& args, const CellPlace<kEven>& place, cons
   }
 }
 
-/// The same of backward by the copy engine, to `to`; called by one thread.
+/// Reads the inputs of a backward step by TMA, to `to`; called by one thread.
 template <typename Cell, typename T, typename TimeOf>
 __device__ void read_boxes_ahead(const LayerBackward& args, const BackwardBoxes& boxes,
                                  const Part& part, const Items& steps, int ahead, std::uint32_t to,

@@ -2,13 +2,13 @@
 
 #include "kernels/recurrent/cuda/wide/block.h"
 
-/// How values that blocks hand on come to those that multiply them. Whoever has evaluated cells
-/// writes to the exchange, and a warp counts up; another warp of each block polls the counters and
-/// has chunks copied to a ring of stages, in all blocks of the cluster that need them.
+/// How values reach the blocks that multiply them. The warps that evaluate cells write them to the
+/// exchange, and another warp counts up. A warp of each block polls the counters and issues copies
+/// of chunks to a ring of stages, in all blocks of the cluster that need them.
 namespace sluice::kernels::recurrent::cuda::wide {
 
-/// Which chunks of the exchange a block multiplies: from `first` on, what is beyond the end is the
-/// last one (and has no weights).
+/// The chunks of the exchange that a block multiplies, from `first` on. Chunks beyond the end are
+/// the last one again, and have no weights.
 struct DepthPart {
   int first, all;
   __device__ int chunk(int i) const { return min(first + i, all - 1); }
@@ -19,7 +19,7 @@ __device__ inline std::uint32_t read_counter(const std::uint32_t* counter) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
   return value;
 }
-/// What was written to global memory can be read by copies from now on.
+/// From now on, TMA copies see what was written to global memory.
 __device__ inline void order_with_copies() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
@@ -37,7 +37,7 @@ __device__ inline bool has_passed(std::uint32_t barrier, std::uint32_t parity) {
   return passed != 0;
 }
 
-/// Where the values of a chunk are announced, a counter a tile.
+/// The counters that publish the values of a chunk, one per tile.
 class Announced {
  public:
   __device__ Announced(const Geometry& geometry, const Part& part, int chunk)
@@ -52,8 +52,8 @@ class Announced {
   int first_;
 };
 
-/// Where the values of a chunk are, from its `inside`-th byte on. Threads that have few registers
-/// keep but one for it.
+/// The values of a chunk in the exchange, from its `inside`-th byte on. It takes one register, for
+/// threads that have few.
 class Values {
  public:
   __device__ Values(const Geometry& geometry, int directions, const Part& part, int chunk,
@@ -62,7 +62,7 @@ class Values {
         turn_bytes_(directions * geometry.tiles * geometry.tile_bytes()),
         first_((part.direction * geometry.tiles + part.first_tile) * geometry.tile_bytes() +
                chunk * geometry.chunk_bytes() + inside) {}
-  /// Those that are announced as `number`-th of a tile.
+  /// The `number`-th values that are published for a tile.
   __device__ std::byte* at(int number, int tile) const {
     return geometry_.exchange +
            (first_ + tile * geometry_.tile_bytes() + (number & 1) * turn_bytes_);
@@ -73,12 +73,12 @@ class Values {
   int turn_bytes_, first_;
 };
 
-/// All that the thread knows to be written can be read by whoever sees the counter.
+/// Counts up with release semantics: a thread that sees the count sees everything written before.
 __device__ inline void announce(std::uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
-/// The announcing warp: counts up for all blocks when the cells' warps have written a tile's
+/// The publishing warp: counts up for all blocks when the cells' warps have written a tile's
 /// values.
 __device__ inline void announce_items(const Geometry& geometry, const Part& part,
                                       const Items& items, const Barriers& barriers) {
@@ -91,8 +91,8 @@ __device__ inline void announce_items(const Geometry& geometry, const Part& part
   }
 }
 
-/// Has the block's weights for the stages that are not in registers copied to shared memory; called
-/// by one thread.
+/// Copies the block's weights for the stages that are not in registers to shared memory; called by
+/// one thread.
 __device__ inline void copy_weights(const void* weights, const Geometry& geometry, const Part& part,
                                     std::uint32_t to, const Barriers& barriers) {
   const int count = geometry.shared_stages();

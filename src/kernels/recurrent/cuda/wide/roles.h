@@ -7,17 +7,17 @@ namespace sluice::kernels::recurrent::cuda::wide {
 
 inline constexpr int kProductGroups = 2, kCellGroups = 2, kProductWarps = 8, kCellWarps = 8;
 inline constexpr int kProductThreads = 32 * kProductWarps;
-/// Warps that announce, and that read ahead. Announcing scaled values takes so long that two take
-/// turns, where registers suffice for one that reads for all cells.
+/// Warps that publish values; the rest of three read ahead. Publishing scaled values takes so long
+/// that two warps take turns, if registers suffice for one warp that reads for all cells.
 constexpr int announcing_warps(bool scaled, int stages) {
   return scaled && stages <= kRegisterStages ? 2 : 1;
 }
 constexpr int reading_warps(int announcing) { return 3 - announcing; }
-/// Of a thread of each role; together all that a block begins with, 96 for each of its threads.
+/// Registers of a thread in each role. Together they are what a block begins with: 96 per thread.
 struct Registers {
   int product, cell, copy;
 };
-/// By the stages that a kernel is compiled for.
+/// The registers of a kernel that is compiled for so many stages.
 constexpr Registers registers_for(int stages) {
   if (stages > kRegisterStages) return {168, 56, 32};
   return stages == kRegisterStages ? Registers{152, 64, 48} : Registers{144, 72, 48};
@@ -43,12 +43,11 @@ __device__ inline int input_arrivals(int warps, int hidden) {
   return 32 * warps * (hidden % 2 == 0 ? 1 : 2);
 }
 
-/// Called by one thread. Those who read a stage arrive from all sharers; `senders` and `readers`
-/// arrive for the sums on their way from products to cells, `writers` for values that are to be
-/// announced, `inputs` for what is read ahead. What threads
-/// store or read in shared memory each tells by an arrival of its own: one of a warp, after
-/// __syncwarp(), is no faster, and compute-sanitizer's racecheck doesn't see that it speaks for the
-/// others.
+/// Called by one thread. The warps that read a stage arrive from all sharers. `senders` and
+/// `readers` arrive for the sums on their way from products to cells, `writers` for values to
+/// publish, `inputs` for inputs read ahead. Each thread arrives for its own stores and reads of
+/// shared memory. One arrival per warp, after __syncwarp(), is no faster, and compute-sanitizer's
+/// racecheck doesn't see that it stands for the other lanes.
 __device__ inline void begin_barriers(const Barriers& barriers, const Geometry& geometry, int tiles,
                                       int senders, int readers, int writers, int inputs) {
   for (int i = 0; i < geometry.ring; ++i) {

@@ -3,11 +3,11 @@
 #include "kernels/recurrent/cuda/wide/block.h"
 
 /// Gate gradients of TF32 are multiplied as scaled float16, each row by the largest of all its
-/// units in the step. Blocks tell each other the exponents of theirs through the second cache, in
-/// words that are their own flags: the step in one byte, the exponent in the other.
+/// units in the step. Blocks exchange the exponents of theirs through L2, in words that are their
+/// own flags: the step in one byte, the exponent in the other.
 ///
-/// Whoever tells those of a step has received all that blocks handed on in the step before, which
-/// they did when they had read the words of that one: so two buffers take turns.
+/// Two buffers alternate. That is safe: a block that publishes a step's exponents has received all
+/// values of the step before, and every block published those after it had read that step's words.
 namespace sluice::kernels::recurrent::cuda::wide {
 
 /// The row of a tile whose values have that place (CellPlace::tile_place()), among which those of a

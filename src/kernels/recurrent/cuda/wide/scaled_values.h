@@ -3,8 +3,8 @@
 #include "kernels/recurrent/cuda/wide/cell_place.h"
 #include "kernels/recurrent/cuda/wide/row_exponents.h"
 
-/// How gate gradients of TF32 are handed on. Whoever evaluates cells lays them down as they are and
-/// goes on; the warp that announces them waits for the scales that blocks agree on, scales them and
+/// How gate gradients of TF32 are published. The warps that evaluate cells store them unscaled and
+/// go on. The publishing warp waits for the scales that blocks agree on, scales the gradients and
 /// writes them to the exchange.
 namespace sluice::kernels::recurrent::cuda::wide {
 
@@ -34,16 +34,16 @@ __device__ uint4 scale_eight(const float* from, float up) {
                     Pair<T>(b.x * up, b.y * up).bits, Pair<T>(b.z * up, b.w * up).bits);
 }
 
-/// The same as something that isn't reckoned with ahead of a loop, where it would take registers.
+/// Hides the value from the compiler, which would otherwise compute from it ahead of a loop and
+/// take registers.
 __device__ inline Part keep(Part part) {
   asm volatile(""
                : "+r"(part.direction), "+r"(part.chunk), "+r"(part.quarter), "+r"(part.first_tile));
   return part;
 }
 
-/// One of the announcing warps, of values that are scaled, which take tiles in turns: see
-/// announce_items. They go where weight gradients are multiplied, too, with all `items`, of which
-/// those that are `announced` go to other blocks.
+/// One of the warps that publish scaled values; they take tiles in turns. See announce_items. All
+/// `items` are also written for the weight gradients; only those `announced` go to other blocks.
 template <typename T, typename Cell, int kWarps>
 __device__ void announce_scaled_items(const LayerBackward& args, const Geometry& geometry,
                                       const Part& all, const Items& items, const Items& announced,
