@@ -16,8 +16,9 @@ void add_bench_report(CLI::App& bench) {
   command->add_option("--join", options->join,
                       "File for all results together, which FILES may name later");
   CLI::Option* page = command->add_option(
-      "--page", *pages, "Write the tables of this Markdown page anew; may be repeated");
-  command->add_flag("--check", *check, "Only say whether the tables of --page are those of now")
+      "--page", *pages,
+      "Write the tables and pictures of this Markdown page anew; may be repeated");
+  command->add_flag("--check", *check, "Only say whether those of --page are those of now")
       ->needs(page);
   command->add_option("--html", options->html, "File for the page, which needs no other file");
   command->footer(
@@ -36,7 +37,8 @@ void add_bench_report(CLI::App& bench) {
       "dtype), means (geometric means of each cell, dtype and pass), peers (the same of each "
       "peer)\n"
       "and times (milliseconds and memory). '<!-- ratio FILE name=.. -->3.5<!-- end -->'\n"
-      "is a single number. Paths are from the working folder.\n\n"
+      "is a single number, '<!-- picture PATH FILE [cell=..] -->' an SVG file with the ratios as\n"
+      "bars. Paths are from the working folder.\n\n"
       "  sluice bench report own.json torch.json --join all.json\n"
       "  sluice bench report --page docs/performance.md");
   command->callback([options, pages, check] {

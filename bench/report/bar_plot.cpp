@@ -75,23 +75,56 @@ std::string grid(const Axis& axis, double bottom) {
   return text;
 }
 
-}  // namespace
+constexpr double kWidth = kLabelWidth + kPlotWidth;
 
-std::string bar_plot(const std::vector<Bars>& bars) {
+double bottom_of(const std::vector<Bars>& bars) {
+  return kTop + kLineHeight * static_cast<double>(bars.size());
+}
+
+/// The elements of a plot, without the <svg> around them.
+std::string elements(const std::vector<Bars>& bars) {
   const Axis axis = axis_of(bars);
-  const double bottom = kTop + kLineHeight * static_cast<double>(bars.size());
-  const double width = kLabelWidth + kPlotWidth;
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {:.0f} {:.0f}\" "
-      "width=\"{:.0f}\">\n",
-      width, bottom + 4, width);
-  text += grid(axis, bottom);
+  std::string text = grid(axis, bottom_of(bars));
   double y = kTop;
   for (const Bars& line : bars) {
     text += line_of(axis, line, y);
     y += kLineHeight;
   }
-  return text + "</svg>\n";
+  return text;
+}
+
+}  // namespace
+
+std::string bar_plot(const std::vector<Bars>& bars) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {:.0f} {:.0f}\" "
+      "width=\"{:.0f}\">\n{}</svg>\n",
+      kWidth, bottom_of(bars) + 4, kWidth, elements(bars));
+}
+
+std::string picture(const std::vector<TitledPlot>& plots) {
+  constexpr std::string_view kStyle = R"(<style>
+text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #1b1f24; }
+.grid { stroke: #d8dee4; } .one { stroke: #1b1f24; } .tick, .value { font-size: 11px; }
+.title { font-size: 13px; font-weight: 700; }
+.faster { fill: #1a7f5a; } .slower { fill: #b42318; } .default { opacity: .5; }
+</style>
+)";
+  constexpr double kTitleHeight = 24, kGap = 16;
+  double y = 0;
+  std::string drawn;
+  for (const TitledPlot& plot : plots) {
+    drawn += fmt::format("<text class=\"title\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", kLabelWidth,
+                         y + 16, escape_html(plot.title));
+    drawn += fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", y + kTitleHeight,
+                         elements(plot.bars));
+    y += kTitleHeight + bottom_of(plot.bars) + kGap;
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\">\n{2}<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#ffffff\"/>\n"
+      "{3}</svg>\n",
+      kWidth, y, kStyle, drawn);
 }
 
 }  // namespace sluice::bench::report

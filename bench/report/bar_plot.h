@@ -18,4 +18,11 @@ struct Bars {
 /// peer, to the left slower. The lower, lighter bar is left out where both ratios agree.
 std::string bar_plot(const std::vector<Bars>& bars);
 
+struct TitledPlot {
+  std::string title;
+  std::vector<Bars> bars;
+};
+/// The plots below each other as an SVG file with colours and fonts of its own.
+std::string picture(const std::vector<TitledPlot>& plots);
+
 }  // namespace sluice::bench::report

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -11,14 +12,15 @@
 
 #include "base/check.h"
 #include "base/counted.h"
+#include "bench/report/bar_plot.h"
 #include "bench/report/comparison.h"
 #include "bench/report/text_report.h"
 
 namespace sluice::bench::report {
 namespace {
 
-constexpr std::string_view kBegin = "<!-- table ", kEndOfComment = " -->",
-                           kEnd = "<!-- end of table -->";
+constexpr std::string_view kBegin = "<!-- table ", kPicture = "<!-- picture ",
+                           kEndOfComment = " -->", kEnd = "<!-- end of table -->";
 constexpr std::string_view kForward = "forward", kBackward = "forward+backward";
 
 struct Request {
@@ -150,11 +152,14 @@ std::string ratios_table(const Rows& rows) {
   using ByPass = std::map<std::string, std::optional<double>>;
   Ordered<std::map<std::string, ByPass>> workloads;
   Ordered<std::map<std::string, Mean>> dtypes;
+  std::set<std::string> cells_of_table;
+  for (const Row& row : rows.all()) cells_of_table.insert(row.workload.cell);
   for (const Row& row : rows.all()) {
     const std::optional<double> ratio = rows.ratio(row);
     if (!ratio) continue;
     const Workload& w = row.workload;
-    workloads[fmt::format("{} ({})", w.name, w.sizes)][w.dtype][w.pass] = ratio;
+    const std::string cell = cells_of_table.size() > 1 ? w.cell + " " : "";
+    workloads[fmt::format("{}{} ({})", cell, w.name, w.sizes)][w.dtype][w.pass] = ratio;
     dtypes[w.dtype][w.pass].add(*ratio, w.name);
   }
   std::vector<std::string> head{"workload"}, means{"geometric mean"};
@@ -271,11 +276,12 @@ std::string origin_line(const std::vector<Measurement>& measurements, const std:
   return fmt::format("\n{}. {}From `{}`.\n", fmt::join(parts, "; "), of_commits, file);
 }
 
-Request parse_table(std::string_view line) {
-  line.remove_prefix(kBegin.size());
+/// What stands in a line's comment behind the word that begins it.
+std::string_view words_of(std::string_view line, std::string_view begin) {
+  line.remove_prefix(begin.size());
   SLUICE_CHECK(line.ends_with(kEndOfComment), "the line doesn't end in '{}'", kEndOfComment);
   line.remove_suffix(kEndOfComment.size());
-  return parse_request(line);
+  return line;
 }
 
 using Read = std::function<std::vector<Measurement>(const std::string&)>;
@@ -312,9 +318,39 @@ std::string write_ratios(const std::string& line, const Read& read) {
   return written + line.substr(at);
 }
 
-std::string table_of(const Request& request, std::vector<Measurement> measurements) {
+std::vector<Measurement> wanted_of(const Request& request, const Read& read) {
+  std::vector<Measurement> measurements = read(request.file);
   std::erase_if(measurements, [&](const Measurement& m) { return !request.takes(m.workload); });
   SLUICE_CHECK(!measurements.empty(), "{} has no such results", request.file);
+  return measurements;
+}
+
+std::string picture_of(const Request& request, const Read& read) {
+  const Rows rows(wanted_of(request, read));
+  Ordered<TitledPlot> plots;
+  for (const Row& row : rows.all()) {
+    const std::optional<double> ratio = rows.ratio(row);
+    if (!ratio) continue;
+    const Workload& w = row.workload;
+    std::string cell = w.cell;
+    std::ranges::transform(cell, cell.begin(), [](unsigned char c) { return std::toupper(c); });
+    const std::string title = fmt::format(
+        "{} {}, {}", cell, w.pass == kForward ? w.pass : "forward and backward", w.dtype);
+    TitledPlot& plot = plots[title];
+    plot.title = title;
+    plot.bars.push_back({w.name,
+                         fmt::format("{}: {} against {}", w.sizes, rows.own(row)->implementation,
+                                     rows.peer(row)->implementation),
+                         std::nullopt, ratio});
+  }
+  std::vector<TitledPlot> all;
+  for (const auto& [title, plot] : plots.entries()) all.push_back(plot);
+  SLUICE_CHECK(!all.empty(), "{} has no peer of such results", request.file);
+  return picture(all);
+}
+
+std::string table_of(const Request& request, const Read& read) {
+  const std::vector<Measurement> measurements = wanted_of(request, read);
   const std::map<std::string, std::string (*)(const Rows&)> kinds{{"ratios", ratios_table},
                                                                   {"means", means_table},
                                                                   {"peers", peers_table},
@@ -327,9 +363,10 @@ std::string table_of(const Request& request, std::vector<Measurement> measuremen
 
 }  // namespace
 
-std::string write_tables(std::string_view page, const std::string& origin, const Read& read) {
+WrittenPage write_tables(std::string_view page, const std::string& origin, const Read& read) {
   std::istringstream lines{std::string(page)};
-  std::string written;
+  WrittenPage result;
+  std::string& written = result.text;
   bool in_table = false;
   std::size_t number = 0, begun = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -346,20 +383,26 @@ std::string write_tables(std::string_view page, const std::string& origin, const
                    kEnd);
       in_table = true;
       begun = number;
-      written += line + "\n" + placed([&] {
-                   const Request request = parse_table(line);
-                   return table_of(request, read(request.file));
-                 });
+      written += line + "\n" +
+                 placed([&] { return table_of(parse_request(words_of(line, kBegin)), read); });
     } else if (line == kEnd) {
       SLUICE_CHECK(in_table, "{}:{}: no table has begun that could end", origin, number);
       in_table = false;
+      written += line + "\n";
+    } else if (!in_table && line.starts_with(kPicture)) {
+      placed([&] {
+        const std::string_view words = words_of(line, kPicture);
+        const std::size_t end = std::min(words.find(' '), words.size());
+        result.pictures[std::string(words.substr(0, end))] =
+            picture_of(parse_request(fmt::format("picture{}", words.substr(end))), read);
+      });
       written += line + "\n";
     } else if (!in_table) {
       written += placed([&] { return write_ratios(line, read); }) + "\n";
     }
   }
   SLUICE_CHECK(!in_table, "{}:{}: the table has no '{}'", origin, begun, kEnd);
-  return written;
+  return result;
 }
 
 }  // namespace sluice::bench::report

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,8 @@ namespace sluice::bench::report {
 /// FILE is a results file, by its path from the root of the source tree; the others keep the
 /// results that have one of the values. Kinds:
 ///
-///     ratios   a row for each workload, a column for each dtype: time of the best peer / ours,
+///     ratios   a row for each workload (with its cell if they differ), a column for each dtype:
+///              time of the best peer / ours,
 ///              forward / with backward where there are both; for 16 bits of the best peer in
 ///              either 16-bit type; last the geometric means
 ///     means    for each cell, dtype and pass: how many, geometric mean, lowest and where, peers
@@ -28,10 +30,18 @@ namespace sluice::bench::report {
 ///
 ///     <!-- ratio FILE cell=A dtype=A pass=A name=A -->3.5<!-- end -->
 ///
-/// with one decimal; exactly one result of ours must have these values. `read` gives a file's
-/// results. Throws Error naming `origin` and the line for a comment that doesn't fit, or results of
-/// several machines.
-std::string write_tables(std::string_view page, const std::string& origin,
+/// with one decimal; exactly one result of ours must have these values. A line
+///
+///     <!-- picture PATH FILE [cell=A,B] ... -->
+///
+/// asks for a picture at PATH, from the root of the source tree, with the ratios as bars: a plot
+/// for each cell, dtype and pass. `read` gives a file's results. Throws Error naming `origin` and
+/// the line for a comment that doesn't fit, or results of several machines.
+struct WrittenPage {
+  std::string text;
+  std::map<std::string, std::string> pictures;  ///< SVG files by path
+};
+WrittenPage write_tables(std::string_view page, const std::string& origin,
                          const std::function<std::vector<Measurement>(const std::string&)>& read);
 
 }  // namespace sluice::bench::report

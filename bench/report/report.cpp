@@ -1,5 +1,7 @@
 #include "bench/report/report.h"
 
+#include <filesystem>
+#include <map>
 #include <ostream>
 
 #include "base/check.h"
@@ -14,16 +16,19 @@ namespace sluice::bench::report {
 void run_page_tables(const std::vector<std::string>& pages, bool check, std::ostream& out) {
   constexpr std::uint64_t kMostBytes = 16 << 20;
   for (const std::string& page : pages) {
-    const std::string text = io::read_file(page, kMostBytes);
-    const std::string written =
-        write_tables(text, page, [](const std::string& file) { return read_results(file); });
-    if (written == text) continue;
-    SLUICE_CHECK(!check,
-                 "{} has tables that are not those of its results; write them anew by "
-                 "sluice bench report --page {}",
-                 page, page);
-    write_file(page, written);
-    out << page << " has new tables\n";
+    const WrittenPage written =
+        write_tables(io::read_file(page, kMostBytes), page,
+                     [](const std::string& file) { return read_results(file); });
+    std::map<std::string, std::string> files = written.pictures;
+    files[page] = written.text;
+    for (const auto& [path, text] : files) {
+      if (std::filesystem::exists(path) && io::read_file(path, kMostBytes) == text) continue;
+      SLUICE_CHECK(!check,
+                   "{} is not what the results say; write it anew by sluice bench report --page {}",
+                   path, page);
+      write_file(path, text);
+      out << path << " is new\n";
+    }
   }
 }
 

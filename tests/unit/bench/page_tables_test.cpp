@@ -59,11 +59,15 @@ const json kResults{row("a", "bfloat16", "forward", "ours", 1),
                     row("b", "float32", "forward", "ours", 2),
                     row("b", "float32", "forward", "cudnn", 3)};
 
-std::string written(const std::string& page, const json& results = kResults) {
+WrittenPage whole(const std::string& page, const json& results = kResults) {
   return write_tables(page, "page.md", [&](const std::string& file) {
     EXPECT_EQ(file, "f.json");
     return parse_results(results.dump(), file);
   });
+}
+
+std::string written(const std::string& page, const json& results = kResults) {
+  return whole(page, results).text;
 }
 
 std::string around(const std::string& arguments, const std::string& table = "") {
@@ -141,6 +145,23 @@ TEST(PageTables, RefuseWhatDoesNotFit) {
   EXPECT_NE(message(around("means f.json"), other).find("A GPU and another"), std::string::npos);
 }
 
+TEST(PageTables, DrawPictures) {
+  const std::string page = "<!-- picture a.svg f.json dtype=bfloat16 -->\n![bars](a.svg)\n";
+  const WrittenPage result = whole(page);
+  EXPECT_EQ(result.text, page);
+  ASSERT_EQ(result.pictures.size(), 1U);
+  const std::string& svg = result.pictures.at("a.svg");
+  EXPECT_TRUE(svg.starts_with("<svg"));
+  for (const char* text : {">LSTM forward, bfloat16<", ">LSTM forward and backward, bfloat16<",
+                           ">4.00<", ">3.00<", ">0.50<", "T3 B2 I4 H8: ours against cudnn"}) {
+    EXPECT_NE(svg.find(text), std::string::npos) << text << " in " << svg;
+  }
+  EXPECT_NE(testing::message_of([] {
+              whole("<!-- picture a.svg -->\n");
+            }).find("page.md:1: a table names its kind and a results file"),
+            std::string::npos);
+}
+
 TEST(PageTables, AreWrittenOrOnlyChecked) {
   const testing::TemporaryFolder folder;
   const std::string page = (folder.path() / "page.md").string();
@@ -150,8 +171,14 @@ TEST(PageTables, AreWrittenOrOnlyChecked) {
   std::ostringstream out;
   EXPECT_THROW(run_page_tables({page}, true, out), Error);
   run_page_tables({page}, false, out);
-  EXPECT_EQ(out.str(), page + " has new tables\n");
+  EXPECT_EQ(out.str(), page + " is new\n");
   run_page_tables({page}, true, out);
+  const std::string picture = (folder.path() / "p.svg").string();
+  std::ofstream(page, std::ios::app) << "<!-- picture " << picture << " " << file << " -->\n";
+  EXPECT_THROW(run_page_tables({page}, true, out), Error);
+  run_page_tables({page}, false, out);
+  run_page_tables({page}, true, out);
+  EXPECT_TRUE(fs::exists(picture));
 }
 
 TEST(JoinedResults, HoldTheSameAndStateTheMachineOnce) {
@@ -202,13 +229,19 @@ TEST(PageTables, OfTheDocumentsAreUpToDate) {
   for (const fs::path& page : pages) {
     std::ostringstream text;
     text << std::ifstream(page).rdbuf();
-    EXPECT_EQ(write_tables(text.str(), page.string(),
-                           [&](const std::string& file) {
-                             ++tables;
-                             return read_results(root / file);
-                           }),
-              text.str())
-        << "sluice bench report --page " << page.lexically_relative(root).string();
+    const WrittenPage result =
+        write_tables(text.str(), page.string(), [&](const std::string& file) {
+          ++tables;
+          return read_results(root / file);
+        });
+    const std::string command =
+        "sluice bench report --page " + page.lexically_relative(root).string();
+    EXPECT_EQ(result.text, text.str()) << command;
+    for (const auto& [path, svg] : result.pictures) {
+      std::ostringstream drawn;
+      drawn << std::ifstream(root / path).rdbuf();
+      EXPECT_EQ(svg, drawn.str()) << command;
+    }
   }
   EXPECT_GE(tables, 3U);
 }
