@@ -39,7 +39,7 @@ MODULES = {"onnxruntime": "onnx_recurrent", "torch": "torch_recurrent", "torch+g
            "jax-scan": "jax_recurrent", "jax-cudnn": "jax_recurrent"}
 PASSES = [*common.PASSES, "step"]
 CALLS = 1000  # of a step in a turn
-PAUSE = 0.02  # seconds; OpenMP's threads and ONNX Runtime's spin for less
+PAUSE = 0.15  # seconds; ONNX Runtime 1.32 spins for some 40 ms, which slows whoever runs next by as much as twice
 # Sums of float32 in another order; of 16 bits, storage of that many bits between layers and steps.
 FARTHEST = {"float32": 1e-4, "tf32": 1e-2, "bfloat16": 5e-2, "float16": 1e-2}
 SAFETENSORS = {"F32": numpy.float32, "I32": numpy.int32}
