@@ -183,8 +183,8 @@ std::unique_ptr<Tokenizer> train_sentencepiece(std::span<const std::string> line
         ErrorCode::kInvalidArgument, "train on this text");
   } catch (const Error& error) {
     base::fail(error.code(),
-               "{}; tokenizer.source_vocabulary and tokenizer.target_vocabulary say how many ids "
-               "there are to be, and little text wants tokenizer.kind=characters",
+               "{}; for little text, lower tokenizer.source_vocabulary and "
+               "tokenizer.target_vocabulary, or set tokenizer.kind=characters",
                error.what());
   } catch (const std::exception& error) {
     base::fail(ErrorCode::kInvalidArgument, "SentencePiece cannot train on this text: {}",
