@@ -12,7 +12,7 @@
 namespace {
 
 constexpr const char* kFooter = R"(Start here:
-  sluice demo                          train a small model and see it answer (a minute of two cores)
+  sluice demo                          train a small model and see it answer (under a minute)
   sluice train --example > task.toml   a configuration with every key explained
   sluice train task.toml               train; Ctrl-C stops, the same command resumes
   sluice decode runs/model/best < in   answer one line of text for each line

@@ -20,12 +20,15 @@ namespace {
 
 using Status = sentencepiece::util::Status;
 
-/// Without the source line and condition that the library's sentences begin with, if more follows.
+/// Without the source line and condition that the library's sentences begin with, if more follows,
+/// and without the full stop: the caller's sentence continues.
 std::string_view reason_of(const Status& status) {
   const std::string_view whole = status.message();
   const std::size_t end = whole.rfind("] ");
   const bool more = end != std::string_view::npos && end + 2 < whole.size();
-  return more ? whole.substr(end + 2) : whole;
+  std::string_view reason = more ? whole.substr(end + 2) : whole;
+  if (reason.ends_with('.')) reason.remove_suffix(1);
+  return reason;
 }
 
 void require_ok(const Status& status, ErrorCode code, std::string_view doing) {

@@ -201,7 +201,8 @@ const ConfigKey kKeys[] = {
      "The same for the target embeddings."},
 
     {"training.optimizer", [](C& c) -> T { return &c.optimizer.optimizer; }, kMust,
-     "adam (a step size for each weight) or sgd (plain, or with training.momentum)."},
+     "adam (a step size for each weight; with training.weight_decay it is AdamW) or sgd (plain, or "
+     "with training.momentum)."},
     {"training.learning_rate", [](C& c) -> T { return &c.learning_rate.learning_rate; }, kMust,
      "The learning rate after warm-up. If a run diverges, lower it; then try factors of two or "
      "three."},
