@@ -21,8 +21,9 @@ void add_average(CLI::App& program) {
       ->required();
   command->add_option("-o,--output", options->output, "Checkpoint folder to make");
   command->footer(
-      "They must share architecture and vocabularies; runs that differ in training.seed do if\n"
-      "the tokenizers come out the same, as words and characters do.\n\n"
+      "They must share architecture and vocabularies. Runs that differ in training.seed qualify "
+      "if\n"
+      "their tokenizers are equal, as those of words and characters are.\n\n"
       "  sluice average runs/de/best runs/de/last -o runs/de/average\n"
       "  sluice average runs/a/best runs/b/best runs/c/best -o runs/mean");
   command->callback([options] {
@@ -32,7 +33,7 @@ void add_average(CLI::App& program) {
       output = checkpoints.front();
       checkpoints.erase(checkpoints.begin());
     }
-    if (output.empty()) throw CLI::RequiredError("--output, or two checkpoints behind OUTPUT,");
+    if (output.empty()) throw CLI::RequiredError("--output, the checkpoint folder to make,");
     average_checkpoints(checkpoints, output);
     std::printf("%s holds the average of %zu checkpoints\n", output.c_str(), checkpoints.size());
   });

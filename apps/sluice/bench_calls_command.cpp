@@ -144,10 +144,11 @@ void run(const Options& options) {
 
 void add_bench_calls(CLI::App& bench) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("calls", "Calls of one line each, whose plans are kept or dropped");
-  command->add_option("--model", options->model,
-                      "A seq2seq checkpoint instead of one made for this, whose weights are drawn");
+  CLI::App* command = bench.add_subcommand(
+      "calls", "Time calls of one line each, with prepared work kept between calls or dropped");
+  command->add_option(
+      "--model", options->model,
+      "A seq2seq checkpoint (default: one that the command makes, with random weights)");
   command->add_option("--hidden", options->hidden, "Hidden units of the model that is made")
       ->capture_default_str();
   command->add_option("--layers", options->layers, "Layers of encoder and decoder")
@@ -158,18 +159,17 @@ void add_bench_calls(CLI::App& bench) {
   command->add_option("--calls", options->calls, "Lines to decode, each in a call of its own")
       ->capture_default_str();
   command->add_option("--beam", options->beam, "Beam width")->capture_default_str();
-  command->add_option("--max-length", options->max_length, "Most tokens of an answer")
+  command->add_option("--max-length", options->max_length, "Maximum number of tokens of an answer")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the lines")->capture_default_str();
+  command->add_option("--seed", options->seed, "Seed of the lines")->capture_default_str();
   add_placement_options(*command, options->placement);
   command->footer(
-      "Decodes lines of 3 to 20 words one by one through the C++ API, as `chat` does: with a "
-      "model\n"
-      "that keeps nothing from call to call, which plans and packs its weights each time, and "
-      "with\n"
-      "one that keeps its plans. Says how long the first two calls took, the median and all; how\n"
-      "many plans were made, how often a layer's weights were packed, and the memory kept at the\n"
-      "end.\n\n"
+      "Decodes lines of 3 to 20 words one by one through the C++ API, as `chat` does. A plan is "
+      "the\n"
+      "prepared work for one size of input: its memory, and the weights packed for the kernels.\n"
+      "One model drops its plans after each call, another keeps them. Prints the time of the\n"
+      "first two calls, the median and the sum. Then follow the number of plans made, how often a\n"
+      "layer's weights were packed, and the memory kept at the end.\n\n"
       "  sluice bench calls\n"
       "  sluice bench calls --device cuda --precision bfloat16\n"
       "  sluice bench calls --model runs/demo/best --beam 5");

@@ -36,10 +36,10 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
   command->add_option("--shapes", options->shapes, "Shape file: " + where_shapes_are(cell));
   command
       ->add_option("--impl", options->implementations,
-                   "all, auto, or names with commas between; peers are libraries' own layers")
+                   "all, auto, or names separated by commas; peers are layers of other libraries")
       ->capture_default_str();
   command->add_flag("--skip-declined", options->skip_declined,
-                    "Where a named implementation declines a shape, tell why and go on");
+                    "If a named implementation declines a shape, print the reason and continue");
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N instead of what the shape file says");
   command->add_option(
@@ -54,22 +54,23 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
       {"on", sluice::bench::ErrorCheck::kOn},
       {"auto", sluice::bench::ErrorCheck::kAuto}};
   command
-      ->add_option("--error", options->error,
-                   "Hold results against the double-precision oracle: on, off, or auto, which "
-                   "leaves out shapes where that takes minutes")
+      ->add_option(
+          "--error", options->error,
+          "Compare results with the double-precision oracle: on, off, or auto, which skips "
+          "the comparison for shapes where it takes minutes")
       ->transform(CLI::CheckedTransformer(checks, CLI::ignore_case));
   command
       ->add_option_function<double>(
           "--oracle-gflop", [options](double gflop) { options->oracle_flops = gflop * 1e9; },
-          "Up to where --error auto asks the oracle")
+          "Largest shape, in GFLOP per pass, that --error auto compares with the oracle")
       ->default_str("60");
   command->add_option("--reference", options->reference,
-                      "A peer whose results in float32 stand in for the oracle's above that");
+                      "For larger shapes: a peer whose float32 results replace the oracle's");
   command->add_option("--turn-ms", options->turns_milliseconds,
-                      "End the timed turns of a shape when they have taken this long, not before "
-                      "the second");
+                      "End the timed turns of a shape after this time, but not before the second "
+                      "turn");
   command->add_option("--drop-slower", options->hopeless,
-                      "Don't time a peer that takes more than this many times as long as another");
+                      "Skip a peer that takes more than this many times as long as another");
   command->add_option("--json", options->json, "File for the results");
   add_profile_options(*command, options->profile, kProfiledTurns);
   const std::string example = shapes_of(cell).empty() ? "own.shapes" : shapes_of(cell);
@@ -77,18 +78,18 @@ void add_recurrent(CLI::App& bench, kernels::recurrent::CellType cell) {
   // oneDNN has these two.
   const std::string few = cell == kLstm || cell == kGru ? "auto,onednn" : "auto";
   command->footer(
-      "A shape file has one shape a line: name key=value ..., keys cell, time, batch, input,\n"
-      "hidden, layers, directions, projection (one, or one a layer: P,P,..), dtype, lengths\n"
-      "(full or uniform), seed, device, pass (all, or forward for what is only inference);\n"
-      "and what cells may have beside their equations: reset (the probability of one at a\n"
-      "step), zoneout and recurrent_dropout (rates), peepholes and layer_norm (on or off),\n"
-      "which no peer has.\n"
-      "dtype int8 is float32 whose products may take 8-bit integers: inference on the CPU, where\n"
-      "float32 runs beside it. dtype tf32 is float32 with products in TF32. On a GPU each\n"
-      "implementation also runs captured in a CUDA graph, as NAME+graph. Times are medians; 'of\n"
-      "GEMM' is the share of what a large product of matrices of that dtype reaches in the same\n"
-      "run; 'vs peer' is the median over turns of peer's time / own time. With backward each\n"
-      "run packs the weights anew and writes their gradients, which a training step adds to.\n\n"
+      "A shape file has one shape per line: name key=value ... Keys are cell, time, batch, input,\n"
+      "hidden, layers, directions, projection (one for all layers, or one per layer: P,P,..),\n"
+      "dtype, lengths (full or uniform), seed, device and pass (all, or forward for inference\n"
+      "only). Cell options are keys too: reset (its probability per step), zoneout and\n"
+      "recurrent_dropout (rates), peepholes and layer_norm (on or off). No peer has these.\n\n"
+      "dtype tf32 is float32 with products in TF32. dtype int8 is float32 with products in 8 "
+      "bits,\n"
+      "for inference on the CPU; float32 is timed as well. On a GPU each implementation also runs\n"
+      "captured in a CUDA graph, as NAME+graph.\n\n"
+      "Times are medians. 'of GEMM' is the share of the speed of a large matrix product of that\n"
+      "dtype in the same run. 'vs peer' is the median over turns of peer's time / own time. With\n"
+      "backward, each run packs the weights anew and writes their gradients.\n\n"
       "  sluice bench " +
       name + " --shapes " + example + " --impl " + few + " --repeats 3\n" + "  sluice bench " +
       name + " --shapes " + example + " --impl all --json cpu.json   # minutes\n" +

@@ -32,12 +32,12 @@ void add_bench_ladder(CLI::App& bench) {
   add_common(command, options);
   add_profile_options(*command, options->profile, kProfiledTurns);
   command->footer(
-      "Runs an LSTM of 4 layers, T100 B64 I512 H512, with each variant that the device has, and\n"
-      "prints GFLOP/s and the speed-up over the first: baseline, combined-gemm, streamed-gemm,\n"
-      "fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step, graph,\n"
-      "persistent-cluster, persistent-wide; then cudnn-*, plain and captured in a CUDA graph\n"
-      "(+graph). On the CPU the variants are portable, avx2, avx512, amx, then onednn. Each\n"
-      "variant is an implementation that bench lstm --impl takes by name.\n\n"
+      "Runs an LSTM of 4 layers, T100 B64 I512 H512, with each variant that the device has.\n"
+      "Prints GFLOP/s and the speed-up over the first variant. On a GPU: baseline, combined-gemm,\n"
+      "streamed-gemm, fused-pointwise, pretransposed, combined-inputs, wavefront, fused-step,\n"
+      "graph, persistent-cluster, persistent-wide; then cudnn-*, plain and captured in a CUDA\n"
+      "graph (+graph). On the CPU: portable, avx2, avx512, amx; then onednn. bench lstm --impl\n"
+      "takes each variant by name.\n\n"
       "  sluice bench ladder --dtype bfloat16 --json ladder.json\n"
       "  sluice bench ladder --device cpu --pass forward --repeats 1");
   command->callback([options] { sluice::bench::run_ladder(*options, std::cout); });

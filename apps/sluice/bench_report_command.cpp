@@ -9,24 +9,24 @@ namespace sluice::app {
 void add_bench_report(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::report::ReportOptions>();
   CLI::App* command = bench.add_subcommand(
-      "report", "Join results, ours and those of peers, into one table and a page with plots");
+      "report", "Join results of Sluice and of peers into one table and a page with plots");
   const auto pages = std::make_shared<std::vector<std::string>>();
   const auto check = std::make_shared<bool>(false);
-  command->add_option("FILES", options->files, "What --json wrote, here and in bench/peers/");
+  command->add_option("FILES", options->files, "Files that --json wrote, here and in bench/peers/");
   command->add_option("--join", options->join,
-                      "File for all results together, which FILES may name later");
+                      "Write all results to this one file; FILES may name it later");
   CLI::Option* page = command->add_option(
-      "--page", *pages,
-      "Write the tables and pictures of this Markdown page anew; may be repeated");
-  command->add_flag("--check", *check, "Only say whether those of --page are those of now")
+      "--page", *pages, "Update the tables and pictures of this Markdown page; may be repeated");
+  command->add_flag("--check", *check, "Only say whether those of --page are up to date")
       ->needs(page);
-  command->add_option("--html", options->html, "File for the page, which needs no other file");
+  command->add_option("--html", options->html,
+                      "Write a self-contained page with plots to this file");
   command->footer(
-      "Results of the same name, sizes, dtype, pass and device (and, on the CPU, of the same\n"
-      "model and number of threads) are compared: the fastest peer of all files with what Sluice\n"
-      "picks by itself and with its fastest implementation. Ratios are time of the peer / own\n"
-      "time, so above 1 is faster; where both took turns (bench/peers/turns.py), it is the\n"
-      "median of the turns' ratios. Geometric means over the workloads stand at the end.\n\n"
+      "Compares results of the same name, sizes, dtype, pass and device; on the CPU also of the\n"
+      "same processor and number of threads. The fastest peer of all files is compared with what\n"
+      "--impl auto picks and with the fastest implementation of Sluice. A ratio is time of the\n"
+      "peer / own time: above 1, Sluice is faster. Where both took turns (bench/peers/turns.py),\n"
+      "it is the median of the turns' ratios. Geometric means over the workloads come last.\n\n"
       "  sluice bench lstm --shapes bench/shapes/named.shapes --device cuda --json own.json\n"
       "  bench/peers/torch_recurrent.py --shapes bench/shapes/named.shapes --device cuda \\\n"
       "    --json torch.json\n"

@@ -10,10 +10,11 @@ namespace sluice::app {
 void add_bench_step(CLI::App& bench) {
   const auto options = std::make_shared<sluice::bench::StepBenchOptions>();
   CLI::App* command = bench.add_subcommand(
-      "step", "Time single steps of small models, one call each, as voice and control make them");
-  command->add_option("--shapes", options->shapes,
-                      "Shape file, see bench/shapes/steps.shapes; without one an LSTM and a GRU of "
-                      "128 units");
+      "step", "Time single steps of small models, one call each, as in voice and control");
+  command->add_option(
+      "--shapes", options->shapes,
+      "Shape file, such as bench/shapes/steps.shapes (default: an LSTM and a GRU of "
+      "128 units)");
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N instead of what the shape file says");
   command->add_option("--repeats", options->repeats, "Timed turns")->capture_default_str();
@@ -21,16 +22,17 @@ void add_bench_step(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--json", options->json, "File for the results, for bench report");
   command->footer(
-      "A shape is written as a checkpoint and opened as a program that embeds the library does;\n"
-      "a step is one call of FeatureModel::run_part (include/sluice/feature_model.h) with one\n"
-      "frame, from and to memory of the caller's: the row feature-model. The rows below are the\n"
-      "recurrent layer's own call of each implementation, and those of other libraries (peer),\n"
-      "without the model around it. Frames are not normalised and there is no output layer.\n"
-      "Shapes need batch=1, directions=1 and float32; `time` is how many different frames come in\n"
-      "turn, and over how many steps the answers are held against the double-precision oracle.\n"
-      "Times are medians over the turns of the mean call; 'vs peer' is the median over turns of\n"
-      "the fastest peer's time / own time. ONNX Runtime and torch take turns with this program by\n"
-      "bench/peers/turns.py.\n\n"
+      "The row feature-model measures the C++ API: the command writes the shape as a checkpoint,\n"
+      "loads it, and calls FeatureModel::run_part (include/sluice/feature_model.h) with one frame\n"
+      "in the caller's memory. The rows below it call the recurrent layer alone, by each\n"
+      "implementation and by other libraries (peer). Frames are not normalised and there is no\n"
+      "output layer. Shapes need batch=1, directions=1 and float32. `time` is the number of\n"
+      "different frames, which come in turn; over as many steps, the answers are compared with "
+      "the\n"
+      "double-precision oracle.\n\n"
+      "Times are medians over the turns of the mean call. 'vs peer' is the median over turns of\n"
+      "the fastest peer's time / own time. bench/peers/turns.py measures ONNX Runtime, torch and\n"
+      "this program alternately.\n\n"
       "  sluice bench step\n"
       "  sluice bench step --shapes bench/shapes/steps.shapes --json steps.json\n"
       "  bench/peers/turns.py --peers onnxruntime,torch --pass step \\\n"
@@ -40,15 +42,15 @@ void add_bench_step(CLI::App& bench) {
 
 void add_bench_turns(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
-      "turns", "Measure when another program says so; bench/peers/turns.py does");
+      "turns", "Measure on request of another program, such as bench/peers/turns.py");
   command->footer(
-      "Reads commands from standard input, one a line, and answers each by a line of JSON:\n"
+      "Reads commands from standard input, one per line, and answers each with a line of JSON:\n"
       "  open FILE PASS IMPLEMENTATIONS NAME key=value ...\n"
-      "    makes a shape ready (a line of a shape file) and writes inputs, weights and results as\n"
-      "    a safetensors file; PASS is forward, forward+backward or step\n"
+      "    prepares a shape (a line of a shape file) and writes inputs, weights and results to a\n"
+      "    safetensors file; PASS is forward, forward+backward or step\n"
       "  run INDEX COUNT\n"
-      "    runs an implementation so many times and answers with milliseconds: the last run's, of\n"
-      "    steps the mean\n"
+      "    runs an implementation COUNT times and answers with milliseconds: of the last run, or\n"
+      "    for steps the mean\n"
       "So a peer and Sluice alternate within one run, and both compute on the same numbers.\n\n"
       "  echo 'open out.safetensors step auto a batch=1 time=3 hidden=8' | sluice bench turns\n"
       "  bench/peers/turns.py --peers onnxruntime --shapes bench/shapes/cpu.shapes --json "

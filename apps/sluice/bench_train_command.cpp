@@ -37,16 +37,16 @@ void add_bench_train(CLI::App& bench) {
   add_profile_options(*command, options->profile,
                       "steps of each implementation after the timed ones (default: 1:3)");
   command->footer(
-      "A shape file has one shape per line: name key=value .... Keys are cell (lstm or gru),\n"
+      "A shape file has one shape per line: name key=value ... Keys are cell (lstm or gru),\n"
       "vocabulary (of each side), embedding, hidden, layers (of encoder and decoder), directions\n"
       "(of the encoder, which share its units), attention (additive or multiplicative), dropout,\n"
       "batch (pairs), source_time, target_time, dtype, seed, device. Missing keys are as in the\n"
-      "workload chat.\n"
+      "workload chat.\n\n"
       "A step uploads new random tokens of full length, clears the gradients, and runs forward,\n"
       "backward, clipping to a norm of 5 and Adam. On a GPU it runs twice: queued operation by\n"
       "operation, and captured in a CUDA graph (+graph). Times are medians by CUDA events. Peak\n"
       "MiB is the maximum memory of model, optimiser and plans. The loss is per token, of the\n"
-      "last step.\n"
+      "last step.\n\n"
       "For a configuration, a round is the first batches of its first epoch, ready on the host,\n"
       "with its learning rate, clipping and optimiser. ms is the mean per step; tokens are "
       "counted\n"

@@ -142,9 +142,10 @@ void add_classify(CLI::App& program) {
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, false);
   command->footer(
-      "The model must be of model.kind = \"classifier\". A line without words gets the answer to\n"
-      "an empty text. With a state, lines are parts of one text and answers are about the text so\n"
-      "far; this needs a model of one direction with pooling last.\n\n"
+      "The model must be of model.kind = \"classifier\". A line without words gets the answer for\n"
+      "an empty text. With --state or --save-state, the lines are parts of one text, and each\n"
+      "answer is for the text so far. This needs model.bidirectional = false and\n"
+      "model.pooling = \"last\".\n\n"
       "  echo 'the plot is thin' | sluice classify runs/reviews/best\n"
       "  sluice classify runs/reviews/best test.txt --format json -o labels.jsonl\n"
       "  sluice classify runs/reviews/best test.csv --score\n"

@@ -86,7 +86,7 @@ void add_options(CLI::App& command, Options& options) {
   add_model_argument(command, options.model)->required();
   command
       .add_option("input", options.input,
-                  "Text, plain or gzip, one input a line; - is standard input")
+                  "Text, plain or gzip, one input per line; - is standard input")
       ->capture_default_str();
   command.add_option("-o,--output", options.output,
                      "File for the answers (default: standard output)");
@@ -102,13 +102,13 @@ void add_options(CLI::App& command, Options& options) {
       ->excludes(sample);
   command
       .add_option("--prefixes", options.prefixes,
-                  "File with what the answers have to begin with, one line an input")
+                  "File of texts that the answers must begin with, one line per input")
       ->excludes(command.get_option("--prefix"));
   command.add_option("--batch", options.flags.decode.batch, "Inputs decoded together; 0: 32")
       ->capture_default_str();
   command
       .add_option("--format", options.format,
-                  "text; or json: a line for each input, with its answers, their scores and pieces")
+                  "text; or json: one object per input, with its answers, their scores and tokens")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   command.add_flag("--scores", options.scores,

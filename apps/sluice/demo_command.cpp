@@ -27,7 +27,7 @@ void add_demo(CLI::App& program) {
   command->add_flag("--quiet", request->quiet, "No progress on standard error");
   command->footer(
       "  sluice demo --directory runs/demo\n"
-      "  sluice chat runs/demo/best              afterwards");
+      "  sluice chat runs/demo/best              # afterwards: talk to the model");
   command->callback([request] {
     if (run_demo(*request, std::cout).exact_match >= kPassMark) return;
     throw Error(ErrorCode::kNumeric,

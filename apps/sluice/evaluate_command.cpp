@@ -43,7 +43,8 @@ void add_evaluate(CLI::App& program) {
       ->add_option("hypotheses", options->hypotheses,
                    "The answers of a model, one per line; - is standard input")
       ->required();
-  command->add_option("references", options->references, "The references, line by line")
+  command
+      ->add_option("references", options->references, "The references; line i belongs to answer i")
       ->required();
   command
       ->add_option("--tokenizer", options->tokenizer,

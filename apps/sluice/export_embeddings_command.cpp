@@ -21,10 +21,9 @@ void add_export_embeddings(CLI::App& program) {
   add_output_option(*command, options->directory, "directory",
                     "Folder to write into, made if missing");
   command->footer(
-      "For each vocabulary the folder gets vectors (a token a line, numbers between tabs), the "
-      "tokens\n"
-      "themselves as labels, and projector_config.pbtxt. In a run's tensorboard/ folder they show "
-      "under\nProjector beside its curves; other programs read the two .tsv files.\n\n"
+      "Writes two .tsv files per vocabulary, vectors and tokens with one token per line, and\n"
+      "projector_config.pbtxt. In a run's tensorboard/ folder, TensorBoard shows them under\n"
+      "Projector next to the curves.\n\n"
       "  sluice export-embeddings runs/model/best -o runs/model/tensorboard\n"
       "  tensorboard --logdir runs/model/tensorboard");
   command->callback([options] {

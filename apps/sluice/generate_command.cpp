@@ -75,15 +75,16 @@ void add_search_options(CLI::App& command, Options& options, CLI::Option* sample
                         CLI::Option* seed, CLI::Option* state) {
   CLI::Option* beam =
       command
-          .add_option("--beam", options.beam.beam,
-                      "Search for the likeliest text with so many beams, rather than draw texts")
+          .add_option(
+              "--beam", options.beam.beam,
+              "Search for the most probable texts with this many beams instead of drawing texts")
           ->excludes(samples)
           ->excludes(seed)
           ->excludes(state);
   for (const char* drawing : {"--temperature", "--top-k", "--top-p", "--save-state"}) {
     beam->excludes(command.get_option(drawing));
   }
-  command.add_option("--nbest", options.beam.nbest, "Best texts of a search to print")
+  command.add_option("--nbest", options.beam.nbest, "Texts of a search to print, best first")
       ->capture_default_str()
       ->needs(beam);
   command
@@ -105,35 +106,36 @@ void add_options(CLI::App& command, Options& options) {
   add_drawing_options(command, generate.sample);
   CLI::Option* seed = command.get_option("--seed");
   CLI::Option* prefix =
-      command.add_option("--prefix", generate.prefix, "What every text has to begin with");
-  CLI::Option* features =
-      command.add_option("--features", options.features,
-                         "Vectors that texts begin from, of a model trained with data.features: a "
-                         ".npy or .npz\nfile or a folder; --samples texts are drawn for each");
-  command.add_option("--min-length", generate.min_length, "Fewest tokens of a text")
+      command.add_option("--prefix", generate.prefix, "Text that every answer must begin with");
+  CLI::Option* features = command.add_option(
+      "--features", options.features,
+      "For a model trained with data.features: the vectors to write texts for, a .npy "
+      "or .npz file or a folder; --samples texts are drawn for each");
+  command.add_option("--min-length", generate.min_length, "Minimum number of tokens of a text")
       ->capture_default_str();
   command
       .add_option("--max-length", generate.max_length,
-                  "Most tokens of a text: one that hasn't ended is cut there")
+                  "Maximum number of tokens of a text; a text that has not ended is cut there")
       ->capture_default_str();
   command.add_option("--batch", generate.batch, "Texts drawn together; 0: 256")
       ->capture_default_str();
   CLI::Option* state = command
                            .add_option("--state", generate.state,
-                                       "Go on with the texts of a file that --save-state wrote")
+                                       "Continue the texts of a file that --save-state wrote")
                            ->check(refuse_no_name, "")
                            ->excludes(samples)
                            ->excludes(seed)
                            ->excludes(prefix)
                            ->excludes(features);
   command
-      .add_option("--save-state", generate.save_state,
-                  "Write to this file how texts that were cut can be gone on with, on any device")
+      .add_option(
+          "--save-state", generate.save_state,
+          "Store in this file where the cut texts stand; --state continues them on any device")
       ->check(refuse_no_name, "");
   add_search_options(command, options, samples, seed, state);
   command
       .add_option("--format", options.format,
-                  "text; or json: a line for each text, with its scores and pieces")
+                  "text; or json: one object per text, with its score and tokens")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   command.add_flag("--scores", options.scores, "Print log p before each text, tab-separated");

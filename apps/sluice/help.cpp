@@ -158,13 +158,25 @@ namespace {
 
 /// What the parser made nothing of.
 std::string unexpected_message(const CLI::App& command, const std::string& word) {
-  if (!word.starts_with("-")) return full_name(command) + " has no use for '" + word + "';";
+  if (!word.starts_with("-"))
+    return full_name(command) + " does not take the argument '" + word + "';";
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   const std::string nearest = did_you_mean(word.substr(0, word.find('=')), names);
   return full_name(command) + " has no option '" + word + "'" + (nearest.empty() ? ";" : nearest);
+}
+
+/// `text` with an argument's name as the help writes it: "model is required" becomes "MODEL is
+/// required".
+std::string with_argument_name(const CLI::App& command, const std::string& text) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional()) continue;
+    const std::string name = option->get_name(true, false);
+    if (text.starts_with(name + " ")) return upper(name) + text.substr(name.size());
+  }
+  return text;
 }
 
 }  // namespace
@@ -178,8 +190,8 @@ std::string usage_error_message(const CommandWords& words, const CLI::ParseError
   std::string text = error.what();
   // Of numbers alone: texts need no conversion.
   constexpr std::string_view kConversion = "Could not convert: ";
-  if (text.starts_with(kConversion)) text = text.substr(kConversion.size()) + " is no number";
-  return text + ";" + see;
+  if (text.starts_with(kConversion)) text = text.substr(kConversion.size()) + " is not a number";
+  return with_argument_name(*words.command, text) + ";" + see;
 }
 
 }  // namespace sluice::app

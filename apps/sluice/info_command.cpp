@@ -34,7 +34,7 @@ void describe_model(const Options& options) {
 
 void run(const Options& options) {
   if (!options.machine && options.model.empty()) {
-    throw CLI::RequiredError("info: a model or --machine");
+    throw CLI::RequiredError("MODEL or --machine");
   }
   if (options.machine) std::printf("%s", machine_report(describe_machine()).c_str());
   if (!options.model.empty()) describe_model(options);

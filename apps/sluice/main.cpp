@@ -12,13 +12,13 @@
 namespace {
 
 constexpr const char* kFooter = R"(Start here:
-  sluice demo                          train a small model and see it answer (a minute of two cores)
+  sluice demo                          train a small model and see it answer (under a minute)
   sluice train --example > task.toml   a configuration with every key explained
-  sluice train task.toml               train; stop with Ctrl-C, go on with the same command
+  sluice train task.toml               train; Ctrl-C stops, the same command resumes
   sluice decode runs/model/best < in   answer one line of text for each line
   sluice COMMAND --help                everything about one command
 
-Exit codes: 0 success; 1 an error; 2 a wrong command line; 3 the GPU failed for good: start again)";
+Exit codes: 0 success; 1 an error; 2 a wrong command line; 3 the GPU failed: restart the program)";
 
 /// Exit code of a GPU that failed for good: the same command, started anew, may succeed. Others: 0,
 /// success; 1, an error; 2, a command line that can't be.

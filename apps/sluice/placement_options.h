@@ -21,10 +21,11 @@ inline void add_placement_options(CLI::App& command, Placement& placement) {
   command.add_option("--device", placement.device, "Where to run: cpu, cuda or cuda:N")
       ->capture_default_str();
   command
-      .add_option("--precision", placement.precision,
-                  "float32; on a GPU also tf32, bfloat16 or float16, which are faster; on a CPU "
-                  "also int8, and bfloat16 with AMX or AVX512_BF16 except for seq2seq; auto is "
-                  "float32, or the precision the model was quantized for")
+      .add_option(
+          "--precision", placement.precision,
+          "float32 anywhere; tf32, bfloat16 or float16 on a GPU (faster); int8 on a CPU; "
+          "bfloat16 on a CPU with AMX or AVX512_BF16, except for seq2seq. auto: float32, or "
+          "the precision that the model was quantized for")
       ->capture_default_str();
 }
 

@@ -15,26 +15,30 @@ void add_quantize(CLI::App& program) {
       "quantize", "Store a model in 8 or 16 bits for CPUs, and print what that costs");
   add_model_argument(*command, request->model)->required();
   command
-      ->add_option("--data", request->data,
-                   "Examples to calibrate and to judge by, as validation files are: pairs (TSV), "
-                   "text, CoNLL columns, a table, or features")
+      ->add_option(
+          "--data", request->data,
+          "Examples to calibrate and to measure with, in the form of a validation file: pairs "
+          "(TSV), text, CoNLL columns, a table, or features")
       ->required();
-  command->add_option("--targets", request->targets,
-                      "The second file, where sources and targets or features and targets are two, "
-                      "or a language model's features");
+  command->add_option(
+      "--targets", request->targets,
+      "The second file: the targets, if --data holds only sources or features; or the "
+      "features of a language model that was trained with data.features");
   command->add_option("--resets", request->resets,
-                      "Where episodes begin within the sequences of features, as data.resets");
+                      "Where episodes begin within the sequences, in the form of data.resets");
   add_segmenter_options(*command, request->segmenters, true, true);
   command->add_option("-o,--output", request->output, "Checkpoint folder to make")->required();
   command->add_option("--dtype", request->dtype, "int8 or bfloat16")
       ->check(CLI::IsMember({"int8", "bfloat16"}))
       ->capture_default_str();
-  command->add_option("--metric", request->metric,
-                      "What to judge by instead of BLEU (seq2seq), F1 (tagger), accuracy "
-                      "(classifier), perplexity (language model) or loss (features)");
+  command->add_option(
+      "--metric", request->metric,
+      "The metric that --max-loss limits (default: BLEU for seq2seq, F1 for a tagger, "
+      "accuracy for a classifier, perplexity for a language model, loss for "
+      "features)");
   command
       ->add_option("--max-loss", *percent,
-                   "Percent of that metric that may be lost; if it is more, nothing is written")
+                   "Percent of that metric that may be lost; if more is lost, nothing is written")
       ->check(
           [](const std::string& value) {
             return value.starts_with('-') ? value + " is less than 0" : std::string();
@@ -43,14 +47,15 @@ void add_quantize(CLI::App& program) {
       ->capture_default_str();
   command->add_flag(
       "!--no-calibration", request->calibrate,
-      "int8: spread 8 bits over the whole range of each row, whatever is nearest to float32");
+      "int8: spread 8 bits over the whole range of each row, and skip the search for a "
+      "share of it that comes closer to float32");
   command->footer(
-      "Matrices become integers with a scale a row; a CPU multiplies them as such, a GPU expands\n"
-      "them. Every command takes the new checkpoint as it takes the old one. Examples should not "
-      "be\n"
-      "those that the model was trained on.\n\n"
+      "Matrices become integers with one scale per row. A CPU multiplies the integers; a GPU\n"
+      "expands them first. Every command accepts the new checkpoint like the old one. Use "
+      "examples\n"
+      "that the model was not trained on.\n\n"
       "  sluice quantize runs/de/best --data valid.tsv -o runs/de/int8\n"
-      "  sluice quantize runs/ner/best --data test.conll -o runs/ner/bf16 --dtype bfloat16");
+      "  sluice quantize runs/ner/best --data dev.conll -o runs/ner/bf16 --dtype bfloat16");
   command->callback([request, percent] {
     request->most_lost = *percent / 100;
     const QuantizeReport report = quantize(*request);

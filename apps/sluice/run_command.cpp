@@ -54,14 +54,15 @@ void add_run(CLI::App& program) {
       "file for each");
   CLI::Option* targets =
       command->add_option("--targets", options->targets,
-                          "In the place of --output: targets of the input, as data.targets of "
-                          "training; prints loss and, of classes, accuracy");
+                          "Measure instead of writing --output: the right answers, in the form of "
+                          "data.targets; prints the loss and, for classes, the accuracy");
   targets->excludes(output);
   targets->excludes(command->get_option("output"));
   command
-      ->add_option("--part", options->run.part,
-                   "Give sequences to the model in parts of so many frames, which carry its state; "
-                   "0: whole")
+      ->add_option(
+          "--part", options->run.part,
+          "Feed each sequence in parts of this many frames and carry the state from part to "
+          "part; 0: whole sequences")
       ->check(
           [](const std::string& value) {
             return value.starts_with('-') ? value + " is less than 0, which stands for whole"
@@ -71,17 +72,16 @@ void add_run(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--resets", options->run.resets,
                       "Where episodes begin within the sequences: arrays of bools or of 0 and 1, "
-                      "one a frame, as data.resets of training");
+                      "one per frame, in the form of data.resets");
   add_state_options(*command, options->run.states, "sequence");
   for (const char* other : {"--part", "--state", "--save-state"}) {
     targets->excludes(command->get_option(other));
   }
   add_placement_options(*command, options->placement);
   command->footer(
-      "The model is one of model.kind = \"features\". It answers with values or with "
-      "probabilities\n"
-      "of classes, for each frame or, if it pools, for each sequence: then the output is one "
-      "array\n"
+      "The model must be of model.kind = \"features\". Its answers are values or the\n"
+      "probabilities of classes. A model with model.pooling = \"none\" answers each frame: arrays\n"
+      "[time, outputs]. With another pooling it answers each sequence: one array\n"
       "[sequences, outputs].\n\n"
       "  sluice run runs/phones/best utterance.npy -o phones.npy\n"
       "  sluice run runs/phones/best dev/ -o phones/\n"

@@ -80,13 +80,14 @@ void add_score(CLI::App& program) {
   command->add_option("target", options->target, "Targets, line by line");
   add_placement_options(*command, options->placement);
   add_segmenter_options(*command, options->segmenters, true, true);
-  command->add_option("--features", options->features,
-                      "Vectors that texts of a language model begin from, one for each: .npy or "
-                      ".npz");
+  command->add_option(
+      "--features", options->features,
+      "For a language model trained with data.features: one vector per text, a .npy "
+      "or .npz file or a folder");
   command->add_flag("--quiet", options->quiet, "Only the summary");
   command->footer(
-      "Prints `log p TAB tokens` for each pair or text (natural logarithm, end mark counted),\n"
-      "then a line with the perplexity of all.\n\n"
+      "Prints `log p TAB tokens` for each pair or text, then a line with the perplexity of all.\n"
+      "Logarithms are natural. The end mark counts as a token.\n\n"
       "  sluice score runs/de/best pairs.tsv\n"
       "  sluice score runs/de/best test.en test.de --quiet\n"
       "  sluice score runs/smiles/best molecules.smi\n"

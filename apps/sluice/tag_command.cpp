@@ -108,14 +108,15 @@ void add_tag(CLI::App& program) {
   add_model_argument(*command, options->model)->required();
   command
       ->add_option("input", options->input,
-                   "Sentences, plain or gzip: a token a line, further columns after tabs (or "
+                   "Sentences, plain or gzip: one token per line, further columns after tabs (or "
                    "spaces), a blank line after each sentence; - is standard input")
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "File for the labels (default: standard output)");
   command
-      ->add_option("--format", options->format,
-                   "conll (lines token TAB label) or json (a sentence a line, with its entities)")
+      ->add_option(
+          "--format", options->format,
+          "conll (lines token TAB label) or json (one sentence per line, with its entities)")
       ->check(CLI::IsMember({"conll", "json"}))
       ->capture_default_str();
   command
@@ -123,7 +124,7 @@ void add_tag(CLI::App& program) {
                    "Column of the token, counted from 1, or from the end: -1 is the last")
       ->capture_default_str();
   command->add_flag("--score", options->score,
-                    "Print precision, recall and F1 against the labels that the input has");
+                    "Print precision, recall and F1 against the labels in the input");
   command
       ->add_option("--label-column", options->columns.label,
                    "With --score: column of the right label, counted in the same way")
@@ -141,15 +142,12 @@ void add_tag(CLI::App& program) {
     }
   }
   command->footer(
-      "Entities are what labels such as B-person, I-person and O spell; precision, recall and F1\n"
-      "of them are those of conlleval and of the seqeval package. Models of one direction with a\n"
-      "softmax take a sentence in parts; entities are then those within the part, so that one "
-      "that\n"
-      "spans two parts shows as two. The blank line that ends a sentence follows its last part, "
-      "the\n"
-      "one without --save-state, so that the parts' answers make up the whole sentence's. A part "
-      "may\n"
-      "be empty, such as a last one that only ends the sentence.\n\n"
+      "Labels such as B-person, I-person and O mark entities. Their precision, recall and F1 "
+      "equal\n"
+      "those of conlleval and of the seqeval package.\n\n"
+      "A model of one direction with a softmax can read a sentence in parts, with --state and\n"
+      "--save-state. The part without --save-state is the last one; a blank line follows its\n"
+      "labels. It may be empty. An entity that spans two parts shows as two.\n\n"
       "  printf 'Ann\\nsees\\nRome\\n' | sluice tag runs/ner/best\n"
       "  sluice tag runs/ner/best test.conll -o tagged.conll\n"
       "  sluice tag runs/ner/best test.conll --format json\n"

@@ -32,7 +32,9 @@ void run(TrainRequest request) {
   } else if (report.stopped) {
     std::printf("; not validated yet, so there is last/ and no best/");
   } else {
-    std::printf("; not validated, so there is last/ and no best/ (data.hold_out_every)");
+    std::printf(
+        "; not validated, so there is last/ and no best/ (to validate, set data.hold_out_run=1 and "
+        "data.hold_out_every=10)");
   }
   std::printf("\n");
 }
@@ -97,13 +99,15 @@ void add_train(CLI::App& program) {
       *command, options->request.profile,
       "steps as the progress output counts them (default: the 11th to 15th of this run)");
   command->footer(
-      "The output folder gets last/ (to resume from), best/ (to use) and tensorboard/. SIGTERM "
-      "and\n"
-      "Ctrl-C save and stop (at once while data are being prepared). The same command resumes, "
-      "and\n"
-      "ends with the same weights, to the bit, as a run that was never stopped. With --folds each\n"
-      "fold has such a folder, fold-1/ and so on. The end prints a table and writes folds.json:\n"
-      "each fold's best validation, mean and standard deviation.\n\n"
+      "The output folder gets last/ (to resume from), best/ (to use) and tensorboard/.\n"
+      "Ctrl-C and SIGTERM save and stop. While data are being prepared, they stop at once. The "
+      "same\n"
+      "command resumes, and ends with the same weights, to the bit, as a run that never "
+      "stopped.\n\n"
+      "With --folds, each fold has such a folder: fold-1/ and so on. At the end, the command "
+      "prints\n"
+      "a table and writes it to folds.json: each fold's best validation, their mean and standard\n"
+      "deviation.\n\n"
       "  sluice train --example > task.toml\n"
       "  sluice train task.toml --set training.learning_rate=0.002 --set output.directory=runs/a\n"
       "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"
@@ -116,7 +120,7 @@ void add_train(CLI::App& program) {
       return;
     }
     if (options->request.config_path.empty() && options->request.overrides.empty()) {
-      throw CLI::RequiredError("config (sluice train --example prints one)");
+      throw CLI::RequiredError("CONFIG (sluice train --example prints one)");
     }
     if (!options->init_from.empty()) {
       options->request.overrides.push_back("training.init_from=" + options->init_from);

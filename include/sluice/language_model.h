@@ -49,10 +49,10 @@ struct GenerateOptions {
   /// texts and seed are the file's; texts that had ended stay empty; scores count all since the
   /// first token.
   std::string state{};
-  std::string save_state{};  ///< where to write how the texts can be gone on with
+  std::string save_state{};  ///< file to store where the texts stand, to continue them later
 };
 
-/// Texts that can be gone on with.
+/// Texts that can be continued.
 struct TextParts {
   std::vector<Hypothesis> texts;
   std::string state;  ///< the bytes of the file that GenerateOptions::save_state would have named

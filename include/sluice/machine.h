@@ -21,7 +21,7 @@ struct MachineInfo {
   };
   struct Library {
     std::string name;           ///< "cuBLAS"
-    std::string version, path;  ///< empty if it can't be had
+    std::string version, path;  ///< empty if it is not available
     std::string missing;        ///< then the sentence that a run would end with
   };
 

@@ -54,7 +54,7 @@ TrainReport train(const TrainRequest& request);
 
 /// What came of a k-fold cross-validation.
 struct FoldsReport {
-  std::vector<TrainReport> folds;  ///< those that were trained or gone on with, in order
+  std::vector<TrainReport> folds;  ///< those that were trained or resumed, in order
   double seconds = 0;              ///< of this call
   /// By `stop`, in the last of `folds` or after it; what follows is then not known.
   bool stopped = false;

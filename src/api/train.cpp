@@ -54,13 +54,14 @@ std::string why_it_ended(const training::TrainConfig& config, const training::Tr
   if (result.outcome == training::TrainOutcome::kStopped) return "";
   if (result.outcome == training::TrainOutcome::kEarlyStopped) {
     return fmt::format("{}: {} has been no better in {} (training.patience)",
-                       nothing_done ? "nothing was left to train" : "stopped early",
+                       nothing_done ? "nothing is left to train" : "stopped early",
                        config.loop.keep_best, base::counted(config.loop.patience, "validation"));
   }
   if (!nothing_done) return "";
   return fmt::format(
-      "nothing was left to train: the run had come to its end; to go on set a limit higher "
-      "(training.max_epochs = {}, max_steps = {}; 0 is none)",
+      "nothing is left to train: the run reached training.max_epochs = {} or training.max_steps = "
+      "{} "
+      "(0: no limit); raise the limit to continue",
       config.loop.max_epochs, config.loop.max_steps);
 }
 
@@ -139,7 +140,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
     for (const std::string& line : trainer.start_notes()) progress->message(line);
     const layers::Parameters& parameters = trainer.model().parameters();
     progress->message(fmt::format("{} parameters; {} {}", parameters.element_count(),
-                                  saved ? "going on after step" : "starting at step",
+                                  saved ? "resuming after step" : "starting at step",
                                   trainer.state().step));
   }
   profile.attach(context, kProfiledSteps, trainer.state().step);

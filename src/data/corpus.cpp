@@ -145,7 +145,7 @@ std::uint64_t PairCorpus::fingerprint() const {
 
 void require_split(std::int64_t count, std::int64_t run, std::int64_t every, std::int64_t which) {
   SLUICE_CHECK(count >= 0 && run > 0 && every > 1,
-               "holding out runs of examples wants data.hold_out_run of 1 or more and "
+               "holding out runs of examples needs data.hold_out_run of 1 or more and "
                "data.hold_out_every of 2 or more, not {} and {}",
                run, every);
   SLUICE_CHECK(which >= 0 && which <= every,

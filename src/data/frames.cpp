@@ -27,7 +27,8 @@ Axes axes_of(const io::NpyArray& array, const std::string& where) {
   if (shape.size() == 2) return {1, shape[0], shape[1]};
   if (shape.size() == 3) return {shape[0], shape[1], shape[2]};
   fail(ErrorCode::kFormat,
-       "{}: an array of shape {} is no sequence; it must be [time, features], or [sequences, time, "
+       "{}: an array of shape {} is not a sequence of frames; it must be [time, features], or "
+       "[sequences, time, "
        "features]",
        where, io::to_string(shape));
 }
@@ -95,7 +96,7 @@ void add_part(const std::string& where, const io::NpyArray& array, const Part& p
   }
   if (array.shape.size() != 1 && array.shape.size() != 2) {
     fail(ErrorCode::kFormat,
-         "{}: an array of shape {} isn't {}; it must be [time], or [sequences, time]", where,
+         "{}: an array of shape {} is not {}; it must be [time], or [sequences, time]", where,
          io::to_string(array.shape), resets ? "resets" : "labels");
   }
   check_sequences(array, where);

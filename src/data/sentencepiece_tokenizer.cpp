@@ -20,12 +20,15 @@ namespace {
 
 using Status = sentencepiece::util::Status;
 
-/// Without the source line and condition that the library's sentences begin with, if more follows.
+/// Without the source line and condition that the library's sentences begin with, if more follows,
+/// and without the full stop: the caller's sentence continues.
 std::string_view reason_of(const Status& status) {
   const std::string_view whole = status.message();
   const std::size_t end = whole.rfind("] ");
   const bool more = end != std::string_view::npos && end + 2 < whole.size();
-  return more ? whole.substr(end + 2) : whole;
+  std::string_view reason = more ? whole.substr(end + 2) : whole;
+  if (reason.ends_with('.')) reason.remove_suffix(1);
+  return reason;
 }
 
 void require_ok(const Status& status, ErrorCode code, std::string_view doing) {
@@ -183,8 +186,8 @@ std::unique_ptr<Tokenizer> train_sentencepiece(std::span<const std::string> line
         ErrorCode::kInvalidArgument, "train on this text");
   } catch (const Error& error) {
     base::fail(error.code(),
-               "{}; tokenizer.source_vocabulary and tokenizer.target_vocabulary say how many ids "
-               "there are to be, and little text wants tokenizer.kind=characters",
+               "{}; for little text, lower tokenizer.source_vocabulary and "
+               "tokenizer.target_vocabulary, or set tokenizer.kind=characters",
                error.what());
   } catch (const std::exception& error) {
     base::fail(ErrorCode::kInvalidArgument, "SentencePiece cannot train on this text: {}",

@@ -140,10 +140,10 @@ Views Sampling::Plan::views(const kernel::Extent& extent) const {
 
 void Sampling::Plan::check_resumed(std::size_t inputs, const StreamState& from) const {
   SLUICE_CHECK(from.seed == options.seed && from.samples == options.samples,
-               "a state of {} samples with seed {} can't be gone on with as {} with seed {}",
+               "a state of {} samples with seed {} cannot be continued as {} with seed {}",
                from.samples, from.seed, options.samples, options.seed);
   SLUICE_CHECK(from.input_ids.size() == inputs,
-               "the state is of {} inputs and can't be gone on with for {}; give as many",
+               "the state is of {} inputs and cannot be continued for {}; give as many",
                from.input_ids.size(), inputs);
   const auto rows = inputs * static_cast<std::size_t>(options.samples);
   SLUICE_CHECK(
@@ -302,12 +302,13 @@ SearchResults Sampling::resume(const Context& context, std::span<const std::int3
 StreamState Sampling::stream_state(const Context& context) const {
   const Plan& plan = *plan_;
   SLUICE_CHECK(!plan.options.force_end && !plan.max_lengths.empty(),
-               "only samples that were cut can be gone on with");
+               "only samples that were cut can be continued");
   const auto [shortest, longest] =
       std::minmax_element(plan.max_lengths.begin(), plan.max_lengths.end());
-  SLUICE_CHECK(*shortest == *longest,
-               "samples that were cut at different lengths, {} and {}, can't be gone on with",
-               *shortest, *longest);
+  SLUICE_CHECK(
+      *shortest == *longest,
+      "samples that were cut at different lengths, {} and {}, cannot be continued together",
+      *shortest, *longest);
   const kernel::State& state = plan.last.state;
   StreamState stream;
   stream.seed = plan.options.seed;

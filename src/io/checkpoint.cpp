@@ -137,8 +137,8 @@ void require_safetensors(const ByteSource& source, const Kind& kind) {
   std::byte first{};
   if (source.size() > kFirst) source.read_at(kFirst, std::span(&first, 1));
   if (first == std::byte{'{'}) return;
-  fail(ErrorCode::kFormat, "'{}' is no safetensors file, which Sluice's files are; give {}",
-       source.path().native(), kind.wanted);
+  fail(ErrorCode::kFormat, "'{}' is not a safetensors file; give {}", source.path().native(),
+       kind.wanted);
 }
 
 /// Opens what is of that kind; `revision` may be null.

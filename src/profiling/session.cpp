@@ -80,7 +80,7 @@ void Session::add_to_trace(const runtime::Profile& profile) {
 }
 
 void Session::drop_trace(const std::exception& reason) {
-  tell_(fmt::format("there will be no trace, and the run goes on without: {}", reason.what()));
+  tell_(fmt::format("there will be no trace, and the run continues without it: {}", reason.what()));
   trace_.reset();
 }
 

@@ -58,7 +58,7 @@ std::unique_ptr<Device> open_cuda_device(int ordinal) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kDevice) throw;
     base::fail(ErrorCode::kDevice,
-               "device cuda:{} can't be had: {}; or use --device cpu (sluice train: --set "
+               "device cuda:{} is not available: {}; or use --device cpu (sluice train: --set "
                "machine.device=cpu)",
                ordinal, error.what());
   }

@@ -47,7 +47,7 @@ void require_in_batch(const TrainConfig& config, const data::ExampleLengths& len
                       std::string_view name) {
   SLUICE_CHECK(fits(config, lengths),
                "{} has {} more than a whole batch may hold (training.max_tokens = {}); raise "
-               "training.max_tokens, or leave out what is so long by {}",
+               "training.max_tokens, or leave out long examples with {}",
                name, size_of(config, lengths), config.loop.max_tokens, limits_of(config));
 }
 

@@ -51,7 +51,7 @@ const ConfigKey kKeys[] = {
      "Validation texts, in the form of data.text."},
     {"data.source_segmenter", [](C& c) -> T { return &c.data.source_segmenter; }, kFree,
      "Command that reads source texts, one per line, and writes each with spaces between its "
-     "words; for languages without spaces: python3 -m jieba -d ' '."},
+     "words, for languages without spaces. Example: 'python3 -m jieba -d \" \"'."},
     {"data.target_segmenter", [](C& c) -> T { return &c.data.target_segmenter; }, kFree,
      "The same for target texts, and for the texts of a language model."},
     {"data.stream", [](C& c) -> T { return &c.data.stream; }, kFree,
@@ -61,13 +61,15 @@ const ConfigKey kKeys[] = {
      kFree,
      "With data.stream: make vocabularies from at most this many lines, drawn by training.seed."},
     {"data.hold_out_run", [](C& c) -> T { return &c.data.hold_out_run; }, kMust,
-     "Without validation files: cut the examples into runs of this many neighbours."},
+     "Without validation files: cut the examples into runs of this many neighbours, which are held "
+     "out together; more than 1 for examples that resemble their neighbours. 0 holds out none."},
     {"data.hold_out_every", [](C& c) -> T { return &c.data.hold_out_every; }, kMust,
-     "Without validation files: hold out one of every n runs for validation."},
+     "Without validation files: hold out one of every n of these runs for validation; 10 is usual. "
+     "0 holds out none."},
     {"data.hold_out_fold", [](C& c) -> T { return &c.data.hold_out_fold; }, kMust,
-     "Which of every n runs is held out, counted from 1; 0 is the last. --folds sets it."},
+     "Which of every n of these runs is held out, counted from 1; 0 is the last. --folds sets it."},
     {"data.max_source_tokens", [](C& c) -> T { return &c.data.max_source_tokens; }, kMust,
-     "Examples with more source tokens are left out; 0 keeps all."},
+     "Examples with more source tokens, or frames, are left out; 0 keeps all."},
     {"data.max_target_tokens", [](C& c) -> T { return &c.data.max_target_tokens; }, kMust,
      "Examples with more target tokens are left out; 0 keeps all."},
     {"data.table", [](C& c) -> T { return &c.data.table; }, kFree,
@@ -117,7 +119,8 @@ const ConfigKey kKeys[] = {
      "Kind of model: seq2seq (text to text), language_model (next token), tagger (a label per "
      "token), classifier (a label per text) or features (a recurrent stack on frames of numbers)."},
     {"model.cell", [](C& c) -> T { return &c.model.cell; }, kMust,
-     "lstm, gru, gru_reset_before (the original), rnn_tanh or rnn_relu."},
+     "lstm, gru (as torch and cuDNN compute it), gru_reset_before (the original GRU), rnn_tanh or "
+     "rnn_relu."},
     {"model.initializer", [](C& c) -> T { return &c.initial.initializer; }, kStart,
      "Initial matrices of a fresh run, except embeddings and recurrent ones: uniform (in +-1/sqrt "
      "of a width), xavier_uniform, xavier_normal or orthogonal; each gate separately."},
@@ -141,7 +144,8 @@ const ConfigKey kKeys[] = {
     {"model.decoder_layers", [](C& c) -> T { return &c.model.decoder_layers; }, kMust,
      "Recurrent layers of the decoder."},
     {"model.bidirectional", [](C& c) -> T { return &c.model.bidirectional; }, kMust,
-     "Whether a tagger or an encoder reads in both directions, with hidden/2 units each."},
+     "Whether the stack (of seq2seq: the encoder) reads in both directions, with hidden/2 units "
+     "each. A model that answers while its input arrives needs false."},
     {"model.attention", [](C& c) -> T { return &c.model.attention; }, kMust,
      "additive (Bahdanau) or multiplicative (Luong)."},
     {"model.dropout", [](C& c) -> T { return &c.model.dropout; }, kMust,
@@ -184,7 +188,8 @@ const ConfigKey kKeys[] = {
     {"model.target", [](C& c) -> T { return &c.model.target; }, kMust,
      "What a model on features predicts: values (mean squared error) or classes."},
     {"model.normalize", [](C& c) -> T { return &c.model.normalize; }, kMust,
-     "Whether features are shifted and scaled to mean 0 and variance 1 over the training frames."},
+     "Whether features are shifted and scaled to mean 0 and variance 1 over the training frames. "
+     "Targets are never scaled."},
     {"model.output_layer", [](C& c) -> T { return &c.model.output_layer; }, kMust,
      "Whether a linear layer makes the outputs; without it, the stack's outputs are used."},
     {"model.output", [](C& c) -> T { return &c.model.output; }, kMust,
@@ -196,7 +201,8 @@ const ConfigKey kKeys[] = {
      "The same for the target embeddings."},
 
     {"training.optimizer", [](C& c) -> T { return &c.optimizer.optimizer; }, kMust,
-     "adam (a step size for each weight) or sgd (plain, or with training.momentum)."},
+     "adam (a step size for each weight; with training.weight_decay it is AdamW) or sgd (plain, or "
+     "with training.momentum)."},
     {"training.learning_rate", [](C& c) -> T { return &c.learning_rate.learning_rate; }, kMust,
      "The learning rate after warm-up. If a run diverges, lower it; then try factors of two or "
      "three."},
@@ -237,8 +243,8 @@ const ConfigKey kKeys[] = {
      "Parameters that stay at their initial values: patterns with * and ?, separated by commas, "
      "such as 'source_embedding.*,encoder.*'."},
     {"training.class_weights", [](C& c) -> T { return &c.loop.class_weights; }, kMust,
-     "Factors of the loss by label, 'spam=3, ham=0.5' (labels left out have 1), or balanced, which "
-     "weighs a label more, the rarer it is. Not with a CRF."},
+     "Factors of the loss by label, 'spam=3, ham=0.5' (labels you leave out have 1), or balanced, "
+     "which gives rare labels more weight. Not with a CRF."},
     {"training.label_smoothing", [](C& c) -> T { return &c.loop.label_smoothing; }, kMust,
      "Share of the probability that the training loss spreads over the whole vocabulary, against "
      "overconfident answers; 0.1 is usual in translation."},
@@ -257,8 +263,8 @@ const ConfigKey kKeys[] = {
      "back-propagation through time. Each batch has training.max_rows stretches of the text (at "
      "most training.max_tokens / training.bptt), and their states carry over to the next batch."},
     {"training.max_tokens", [](C& c) -> T { return &c.loop.max_tokens; }, kMust,
-     "Maximum number of source and target tokens in a batch, padding included. Larger batches use "
-     "a device better and take more memory."},
+     "Maximum number of source and target tokens in a batch, padding included; for features, of "
+     "frames and targets. Larger batches use a device better and take more memory."},
     {"training.max_rows", [](C& c) -> T { return &c.loop.max_rows; }, kMust,
      "Maximum number of examples in a batch."},
     {"training.accumulate", [](C& c) -> T { return &c.loop.accumulate; }, kMust,

@@ -18,12 +18,15 @@ constexpr std::string_view kHead = R"(# Configuration
 
 `sluice reference config` writes this page from the table that the program reads configurations by.
 
-A configuration is a TOML file of these keys; all but the examples have a default. `sluice train task.toml --set section.key=value` sets one for
-a single run, and `sluice train --example` prints a file with all of them to start from.
+A configuration is a TOML file of these keys. Only the files of examples have no default. `sluice train task.toml --set section.key=value` sets one
+key for a single run. `sluice train --example` prints a file with all keys to start from.
 
-Each key shows its type, its default and what it may be. *Of* names the kinds of models (`model.kind`) that have a use for it; a kind that has none
-refuses it if it is set. A run that goes on from its `last/` checkpoint must have the values it was started with, but for keys marked
-*may change* (*bits may differ*: by rounding alone) and *fresh runs* (they act once, at the start, and need not be said again).
+Each key shows its type, its default and its allowed values. *Of* names the kinds of models (`model.kind`) that use the key. Another kind refuses it,
+if you set it. A run that resumes from `last/` must keep the values it started with. Keys with these marks are exceptions:
+
+- *may change*: you may set another value.
+- *may change (bits may differ)*: likewise; results may change by rounding.
+- *fresh runs*: the key acts once, at the start. You may leave it out afterwards, but not change it.
 
 )";
 
@@ -34,20 +37,21 @@ struct Section {
 
 constexpr Section kSections[] = {
     {"data",
-     "Which examples to train and to validate on. Files are named relative to the folder that the "
-     "program is started in; [data](../data.md) shows what they look like."},
+     "Which examples to train and to validate on. File names are relative to the folder in which "
+     "you "
+     "start the program. [Data](../data.md) describes the formats."},
     {"tokenizer",
-     "How texts become ids. Vocabularies are made from the training examples, once, and go with "
-     "every checkpoint."},
+     "How texts become ids. A run makes its vocabularies once, from the training examples. Every "
+     "checkpoint holds them."},
     {"model",
-     "What is trained. [Training runs](../training.md) introduces the kinds, "
+     "The model. [Training](../training.md#kinds-of-models) introduces the kinds, "
      "[equations](../equations.md) the arithmetic."},
     {"training",
-     "How it is trained, on how much at a time, and what counts as better: [training "
-     "runs](../training.md)."},
-    {"output", "What a run leaves, and where."},
+     "Optimiser, learning rate, batches, and the metric that decides which model is best: "
+     "[training](../training.md)."},
+    {"output", "What a run writes, and where."},
     {"machine",
-     "What a run computes on. None of it changes what is computed, but for rounding: "
+     "The processor and its precision. These keys change results by rounding only: "
      "[GPUs](../gpu.md)."},
 };
 

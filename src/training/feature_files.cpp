@@ -31,7 +31,10 @@ void require_one_file(const ModelConfig& model, const std::string& path, const c
 io::NpyArray read_rows(const std::string& path) {
   io::NpyArray array = io::read_npy(path);
   if (array.shape.empty() || array.shape.size() > 2) {
-    fail(ErrorCode::kFormat, "{}: an array of shape {} isn't targets of sequences, one for each",
+    fail(ErrorCode::kFormat,
+         "{}: an array of shape {} is not one target per sequence, [sequences] or [sequences, "
+         "values]; "
+         "for one target per frame set model.pooling=none",
          io::name_of_input(path), io::to_string(array.shape));
   }
   return array;

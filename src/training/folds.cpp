@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/counted.h"
 #include "training/config_keys.h"
 
 namespace sluice::training {
@@ -41,9 +40,7 @@ std::filesystem::path fold_folder(const TrainConfig& config, std::int64_t fold) 
 
 TrainConfig fold_config(const TrainConfig& config, std::int64_t folds, std::int64_t fold) {
   SLUICE_CHECK(folds >= 2 && folds <= kMostFolds,
-               "there can't be {} of a cross-validation, in which one is held out and the others "
-               "are trained on: ask for 2 to {}",
-               base::counted(folds, "fold"), kMostFolds);
+               "--folds is {}; cross-validation needs 2 to {} folds", folds, kMostFolds);
   refuse_validation_files(config);
   TrainConfig result = config;
   if (result.data.hold_out_run == 0) result.data.hold_out_run = 1;

@@ -194,7 +194,7 @@ TrainConfig config_to_read(const LoadedModel& loaded, const std::string& data,
       "--targets",
       data);
   SLUICE_CHECK(!targets.empty() || files.kind != "features",
-               "models on features are judged by what is right: give the targets of '{}' as "
+               "a model on features is measured on its targets: give those of '{}' as "
                "--targets",
                data);
   TrainConfig config = run_config(loaded);

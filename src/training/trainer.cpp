@@ -109,20 +109,20 @@ void Trainer::resume() {
   if (saved.threads != state_.threads || saved.device != state_.device) {
     base::warn(
         context_->warnings(),
-        "the run in '{}' was saved with {} on device {} and goes on with {} on {}: numbers may "
+        "the run in '{}' was saved with {} on device {} and continues with {} on {}: numbers may "
         "differ in their last bits",
         folder_.path().native(), base::counted(saved.threads, "thread"), saved.device,
         state_.threads, state_.device);
   }
   if (started.precision != config_.precision) {
-    base::warn(context_->warnings(), "the run in '{}' was computed in {} and goes on in {}",
+    base::warn(context_->warnings(), "the run in '{}' was computed in {} and continues in {}",
                folder_.path().native(), started.precision, config_.precision);
   }
   const auto warn_of = [&](std::string_view what, const auto& then, const auto& now) {
     if (then == now) return;
     base::warn(
         context_->warnings(),
-        "the run in '{}' was computed with {} = {} and goes on with {}: numbers may differ in "
+        "the run in '{}' was computed with {} = {} and continues with {}: numbers may differ in "
         "their "
         "last bits",
         folder_.path().native(), what, then, now);
@@ -143,11 +143,11 @@ void Trainer::warn_of_other_implementations() {
   if (state_.implementations.empty()) return;  // stopped before its first step
   for (const std::string& now : step_->plans().implementations()) {
     if (state_.implementations.contains(now)) continue;
-    base::warn(
-        context_->warnings(),
-        "the run in '{}' was computed by {} and goes on with {}: numbers may differ in their last "
-        "bits",
-        folder_.path().native(), fmt::join(state_.implementations, ", "), now);
+    base::warn(context_->warnings(),
+               "the run in '{}' was computed by {} and continues with {}: numbers may differ in "
+               "their last "
+               "bits",
+               folder_.path().native(), fmt::join(state_.implementations, ", "), now);
   }
 }
 

@@ -81,7 +81,7 @@ TEST_F(BadCheckpoint, NoneThere) {
     place_.expect_error({"chat", path}, said);
   }
   place_.expect_error({"decode", "run/best", "--device", "cuda:99"},
-                      {"device cuda:99 can't be had"});
+                      {"device cuda:99 is not available"});
   place_.expect_error({"info", "run/best", "--device", "abacus"}, {"unknown device 'abacus'"});
 }
 

@@ -25,7 +25,7 @@ TEST_F(BadInput, Configuration) {
   refuse({"training.lerning_rate=1"}, {"training.lerning_rate", "did you mean"});
   refuse({"training.max_epochs=many"}, {"training.max_epochs must be of type integer"});
   refuse({"machine.device=tpu"}, {"unknown device 'tpu'"});
-  refuse({"machine.device=cuda:99"}, {"device cuda:99 can't be had"});
+  refuse({"machine.device=cuda:99"}, {"device cuda:99 is not available"});
   refuse({"data.tsv="}, {"no examples to train on", "data.tsv"});
   const std::string task = place_.read("task.toml");
   place_.write("task.toml", task + "log_evry = 3\n");

@@ -191,6 +191,10 @@ TEST(DocumentedCommands, OfTrainingRun) {
   train_streams(place);
   std::filesystem::rename(place / "tags", place / "runs/ner");
   std::filesystem::copy_file(place / "tags.conll", place / "test.conll");
+  place.write("waves.toml", block_of("training.md", "toml"));
+  for (const char* name : {"waves.npy", "next.npy"}) {
+    place.write(name, sluice::testing::npy_file({20, 10, 1}, std::vector<float>(200, 0.5F)));
+  }
   const std::vector<std::string> commands = commands_of("training.md");
   EXPECT_GE(commands.size(), 8U);
   // Folds hold out by themselves, and a folder has one beginning.
@@ -199,6 +203,7 @@ TEST(DocumentedCommands, OfTrainingRun) {
                  {"--only 'source_*'", " --set output.directory=runs/some"}});
   EXPECT_TRUE(std::filesystem::exists(place / "runs/cv/folds.json"));
   EXPECT_TRUE(std::filesystem::exists(place / "runs/mean/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(place / "forecast.npy"));
   EXPECT_TRUE(std::filesystem::exists(place / "runs/some/best/model.safetensors"));
   EXPECT_TRUE(std::filesystem::exists(place / "runs/model/report.html"));
 }
@@ -301,7 +306,7 @@ TEST(DocumentedCommands, OfGpusRunElsewhere) {
       continue;
     }
     EXPECT_EQ(outcome.code, 1) << command << '\n' << outcome.err;
-    EXPECT_TRUE(outcome.err.starts_with("sluice: error: device cuda:0 can't be had: "))
+    EXPECT_TRUE(outcome.err.starts_with("sluice: error: device cuda:0 is not available: "))
         << command << '\n'
         << outcome.err;
     EXPECT_EQ(split(outcome.err, '\n').size(), 1U) << outcome.err;

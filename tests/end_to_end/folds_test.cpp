@@ -137,7 +137,7 @@ TEST(Folds, GoOnWhereTheyWereStopped) {
 
 TEST(Folds, RefusesWhatCannotBe) {
   const Workplace place;
-  place.expect_error(cross_validation("1"), {"1 fold ", "ask for 2 to 1000"});
+  place.expect_error(cross_validation("1"), {"--folds is 1;", "needs 2 to 1000 folds"});
   place.expect_error(cross_validation("31"),
                      {"300 examples make 30 runs of 10", "one of every 31"});
   place.expect_error(cross_validation("3", {"data.validation_tsv=valid.tsv"}),

@@ -139,7 +139,7 @@ TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {
   refused("text/best", " is a folder" + wanted);
   for (const std::string text : {"", "some words of text, no state\n"}) {
     place_.write("words", text);
-    refused("words", " is no safetensors file, which Sluice's files are" + wanted);
+    refused("words", " is not a safetensors file" + wanted);
   }
   place_.expect_error({"generate", "text/best", "--state", "none"}, {"none"});
   // And a state where a model is wanted.

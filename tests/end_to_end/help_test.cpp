@@ -76,14 +76,16 @@ TEST(Help, SaysWhatIsWrongWithOptionsOfACommand) {
   EXPECT_EQ(said({"decode", "m", "--beem=3"}),
             no + "option '--beem=3'; did you mean '--beam'?" + see);
   EXPECT_EQ(said({"decode", "m", "--colour"}), no + "option '--colour';" + see);
-  EXPECT_EQ(said({"decode", "m", "in", "more"}), no + "use for 'more';" + see);
-  EXPECT_EQ(said({"decode", "m", "--beam", "x"}), "sluice: error: --beam = x is no number;" + see);
-  EXPECT_EQ(said({"decode"}), "sluice: error: model is required;" + see);
+  EXPECT_EQ(said({"decode", "m", "in", "more"}),
+            "sluice: error: sluice decode does not take the argument 'more';" + see);
+  EXPECT_EQ(said({"decode", "m", "--beam", "x"}),
+            "sluice: error: --beam = x is not a number;" + see);
+  EXPECT_EQ(said({"decode"}), "sluice: error: MODEL is required;" + see);
   EXPECT_EQ(said({"train"}),
-            "sluice: error: config (sluice train --example prints one) is required; see sluice "
+            "sluice: error: CONFIG (sluice train --example prints one) is required; see sluice "
             "train --help\n");
   EXPECT_EQ(said({"data", "ids"}),
-            "sluice: error: config is required; see sluice data ids --help\n");
+            "sluice: error: CONFIG is required; see sluice data ids --help\n");
 }
 
 TEST(Help, ShowsDefaultsAndNothingOfItsParser) {

@@ -32,7 +32,7 @@ TEST(Machine, WithoutADriverIsNamed) {
   expect_said(machine(place), {"no GPU: "});
   place.expect_train_error(
       {"machine.device=cuda"},
-      {"device cuda:0 can't be had: this machine has no NVIDIA driver", "use --device cpu"});
+      {"device cuda:0 is not available: this machine has no NVIDIA driver", "use --device cpu"});
 }
 
 #ifdef WITH_CUDA
@@ -66,7 +66,8 @@ TEST(Machine, RefusesACudaPartOfAnotherBuild) {
   expect_said(machine(place, copied),
               {"no GPU: ", "could not be loaded", "build it where nvcc is"});
   if (!has_driver()) return;
-  place.expect_train_error({"machine.device=cuda"}, {"device cuda:0 can't be had", "nvcc"}, copied);
+  place.expect_train_error({"machine.device=cuda"}, {"device cuda:0 is not available", "nvcc"},
+                           copied);
 }
 
 }  // namespace

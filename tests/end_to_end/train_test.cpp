@@ -270,7 +270,7 @@ TEST(Train, SaysThatAFinishedRunHasNothingLeft) {
   const auto train = [&](const std::string& steps) {
     return place.sluice({"train", "task.toml", "--set", "training.max_steps=" + steps}).err;
   };
-  const std::string said = "nothing was left to train: the run had come to its end";
+  const std::string said = "nothing is left to train: the run reached";
   EXPECT_EQ(train("3").find(said), std::string::npos);
   const std::string again = train("3");
   EXPECT_NE(again.find(said), std::string::npos) << again;
@@ -290,7 +290,7 @@ TEST(Train, SaysThatPatienceEndedARun) {
   const std::string first = train();
   EXPECT_NE(first.find("stopped early: " + said), std::string::npos) << first;
   const std::string again = train();
-  EXPECT_NE(again.find("nothing was left to train: " + said), std::string::npos) << again;
+  EXPECT_NE(again.find("nothing is left to train: " + said), std::string::npos) << again;
 }
 
 TEST(Train, SaysThatAModelIsTooLarge) {

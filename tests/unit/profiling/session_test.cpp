@@ -107,7 +107,7 @@ TEST_F(SessionTest, GoesOnWithoutATraceWhereTheDiskIsFull) {
     EXPECT_NO_THROW(run(1, 1));
   }
   EXPECT_TRUE(was_said("encoder forward")) << said_;
-  EXPECT_TRUE(was_said("there will be no trace, and the run goes on without: ")) << said_;
+  EXPECT_TRUE(was_said("there will be no trace, and the run continues without it: ")) << said_;
   EXPECT_TRUE(was_said(path_)) << said_;
   EXPECT_EQ(folder_.count(), 0);
   said_.clear();

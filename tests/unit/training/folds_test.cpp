@@ -33,7 +33,7 @@ TEST(Folds, RefusesWhatCannotBe) {
   TrainConfig config;
   for (const std::int64_t folds : {-3, 0, 1, 1001}) {
     const Error error = error_of([&] { fold_config(config, folds, 1); });
-    EXPECT_NE(std::string(error.what()).find("ask for 2 to"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("needs 2 to"), std::string::npos) << error.what();
   }
   config.data.validation_target = "valid.txt";
   const Error error = error_of([&] { fold_config(config, 2, 1); });
