@@ -72,9 +72,10 @@ def line_of(shape):
 class Sluice:
     """The process that runs Sluice's part of each turn."""
 
-    def __init__(self, program):
+    def __init__(self, program, onednn_isa):
+        limits = {"ONEDNN_MAX_CPU_ISA": onednn_isa} if onednn_isa else {}
         self.process = subprocess.Popen([program, "bench", "turns"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+                                        text=True, env={**os.environ, **limits})
 
     def ask(self, command):
         self.process.stdin.write(command + "\n")
@@ -193,6 +194,7 @@ def parse_arguments():
     parser = common.argument_parser(__doc__, ["(see --peers)"])
     parser.add_argument("--peers", default="onnxruntime,torch", help="names with commas between: " + ", ".join(MODULES))
     parser.add_argument("--own", default="auto", help="Sluice's implementations, as --impl of `sluice bench lstm`")
+    parser.add_argument("--onednn-isa", metavar="ISA", help="limits oneDNN to an instruction set, such as AVX2")
     parser.add_argument("--cell", choices=[*GATES, "all"], default="all")
     parser.add_argument("--pass", dest="passes", choices=["all"] + PASSES, default="all")
     parser.add_argument("--sluice", default=pathlib.Path(__file__).parents[2] / "build/sluice",
@@ -220,7 +222,7 @@ def passes_of(arguments, shape):
 def main():
     arguments = parse_arguments()
     results = []
-    sluice = Sluice(arguments.sluice)
+    sluice = Sluice(arguments.sluice, arguments.onednn_isa)
     print(f"{'shape':<20} {'cell':<5} {'dtype':<9} {'pass':<17} {'*=default':<22} {'ms':>11} {'GFLOP/s':>8} "
           f"{'error':>8} {'vs peer':>8}")
     with tempfile.TemporaryDirectory() as folder:
