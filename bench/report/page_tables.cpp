@@ -95,6 +95,7 @@ class Rows {
   std::optional<double> ratio(const Row& row) const {
     const Measurement *ours = own(row), *theirs = peer(row);
     if (ours == nullptr || theirs == nullptr) return std::nullopt;
+    if (theirs == row.best_peer()) return row.ratio_of(ours);
     return theirs->milliseconds / ours->milliseconds;
   }
 
