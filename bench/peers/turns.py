@@ -130,7 +130,7 @@ class Peer:
         self.error = error_of(self.contest.results(), tensors) if compares else None
         if pass_name == "step":
             self.contest.calls = CALLS
-        self.library = module.name_and_version() if hasattr(module, "name_and_version") else name
+        self.version = module.name_and_version() if hasattr(module, "name_and_version") else name
 
     def run(self):
         self.runner()
@@ -160,7 +160,7 @@ def measure_one(arguments, sluice, shape, pass_name, file):
     entrants = [lambda i=i: sluice.run(i, count) for i in range(len(own))] + [peer.run for peer in peers]
     times = take_turns(entrants, arguments.repeats)
     rows = own + [common.result_of(shape, pass_name, peer.name, 1.0, own[0]["device"], own[0]["device_model"],
-                                   own[0]["threads"], peer.library) for peer in peers]
+                                   own[0]["threads"], peer.version) for peer in peers]
     for peer, row in zip(peers, rows[len(own):]):
         row["error"] = peer.error
     of_peers = [times[i] for i, row in enumerate(rows) if row["peer"]]

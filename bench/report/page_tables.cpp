@@ -277,7 +277,7 @@ std::string origin_line(const std::vector<Measurement>& measurements, const std:
   return fmt::format("\n{}. {}From `{}`.\n", fmt::join(parts, "; "), of_commits, file);
 }
 
-/// What stands in a line's comment behind the word that begins it.
+/// The words of a line's comment, without the one that begins it.
 std::string_view words_of(std::string_view line, std::string_view begin) {
   line.remove_prefix(begin.size());
   SLUICE_CHECK(line.ends_with(kEndOfComment), "the line doesn't end in '{}'", kEndOfComment);

@@ -10,7 +10,14 @@
 
 namespace sluice::bench::report {
 
-/// A page's text with its tables written anew. A table stands between two comments of a line each:
+/// A page whose tables are up to date.
+struct WrittenPage {
+  std::string text;
+  std::map<std::string, std::string> pictures;  ///< SVG files by path
+};
+
+/// Writes a page's tables again, and draws its pictures. A table stands between two comments of a
+/// line each:
 ///
 ///     <!-- table KIND FILE [cell=A,B] [dtype=A,B] [pass=A,B] [name=A,B] -->
 ///     <!-- end of table -->
@@ -37,10 +44,6 @@ namespace sluice::bench::report {
 /// asks for a picture at PATH, from the root of the source tree, with the ratios as bars: a plot
 /// for each cell, dtype and pass. `read` gives a file's results. Throws Error naming `origin` and
 /// the line for a comment that doesn't fit, or results of several machines.
-struct WrittenPage {
-  std::string text;
-  std::map<std::string, std::string> pictures;  ///< SVG files by path
-};
 WrittenPage write_tables(std::string_view page, const std::string& origin,
                          const std::function<std::vector<Measurement>(const std::string&)>& read);
 

@@ -29,7 +29,7 @@ struct Entrant {
   std::function<double(std::int64_t steps)> run;  ///< milliseconds a step
 };
 
-/// Of the answers to all frames, one call each.
+/// The relative error of the answers to all frames, one call per frame.
 double error_of(StreamedModel& model) {
   const std::vector<float> answers = model.answers();
   HostResults found{}, expected = oracle_results(model.shape(), model.data(), Pass::kForward);

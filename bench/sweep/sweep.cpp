@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kGpuGflop = 2000, kCpuGflop = 2;
-constexpr double kGpuOracleFlops = 2e8, kCpuOracleFlops = 2e8;
+constexpr double kOracleFlops = 2e8;
 /// Numbers of x and y, which the host draws and reads back in float64.
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 25;
 constexpr double kTurnsMilliseconds = 60, kHopeless = 4;
@@ -89,7 +89,7 @@ class Sweep {
         profile_(ProfileRequest{}, profiling::print, profiling::Session::Turns::kMany) {
     bench_.skip_declined = true;
     bench_.repeats = options.repeats;
-    bench_.oracle_flops = on_gpu_ ? kGpuOracleFlops : kCpuOracleFlops;
+    bench_.oracle_flops = kOracleFlops;
     bench_.turns_milliseconds = kTurnsMilliseconds;
     bench_.hopeless = kHopeless;
     bench_.most_copies = kCopies;

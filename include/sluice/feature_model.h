@@ -78,7 +78,7 @@ class FeatureModel {
   void set_state(std::string_view bytes);
 
   ModelInfo info() const;
-  /// What is kept from call to call, and to let go of it.
+  /// What the model keeps between calls; clear_plan_cache() frees it.
   PlanCacheUse plan_cache() const;
   void clear_plan_cache();
 

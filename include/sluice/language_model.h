@@ -88,7 +88,7 @@ class LanguageModel {
   std::int64_t features() const;
 
   ModelInfo info() const;
-  /// What is kept from call to call, and to let go of it.
+  /// What the model keeps between calls; clear_plan_cache() frees it.
   PlanCacheUse plan_cache() const;
   void clear_plan_cache();
 

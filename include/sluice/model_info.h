@@ -25,7 +25,7 @@ struct Placement {
   std::int64_t plan_cache_bytes = -1;
 };
 
-/// What a model keeps now (Placement::plan_cache_bytes), and how often it had to make it.
+/// Plans that a model keeps now (Placement::plan_cache_bytes), and how often it made one.
 struct PlanCacheUse {
   std::int64_t plans = 0;
   std::int64_t bytes = 0;           ///< of the device's memory

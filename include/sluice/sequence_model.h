@@ -90,7 +90,7 @@ class SequenceModel {
   std::vector<Scored> score(std::span<const std::pair<std::string, std::string>> pairs);
 
   ModelInfo info() const;
-  /// What is kept from call to call, and to let go of it.
+  /// What the model keeps between calls; clear_plan_cache() frees it.
   PlanCacheUse plan_cache() const;
   void clear_plan_cache();
 

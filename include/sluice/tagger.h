@@ -75,7 +75,7 @@ class Tagger {
   /// The labels it gives.
   const std::vector<std::string>& labels() const;
   ModelInfo info() const;
-  /// What is kept from call to call, and to let go of it.
+  /// What the model keeps between calls; clear_plan_cache() frees it.
   PlanCacheUse plan_cache() const;
   void clear_plan_cache();
 

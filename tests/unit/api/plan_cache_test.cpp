@@ -11,9 +11,9 @@
 #include "sluice/sequence_model.h"
 #include "sluice/tagger.h"
 #include "sluice/train.h"
+#include "unit/api/trained_models.h"
 #include "unit/support/npy_file.h"
 #include "unit/support/on_device.h"
-#include "unit/support/temporary_folder.h"
 
 /// What models keep from call to call: it serves the next call, changes no result and stays within
 /// its bound.
@@ -260,10 +260,10 @@ constexpr Kind kKinds[] = {{"pairs", sequence_model},
                            {"sensor", feature_model}};
 
 /// Models that are trained once on the cpu.
-class PlanCacheApi : public ::testing::TestWithParam<const char*> {
+class PlanCacheApi : public TrainedModels {
  protected:
   static void SetUpTestSuite() {
-    folder_.emplace();
+    TrainedModels::SetUpTestSuite();
     std::string pairs, lines, table = "text,label\n", conll;
     for (std::size_t i = 0; i < 12; ++i) {
       const std::string text = words(1 + i % 7, i);
@@ -292,16 +292,6 @@ class PlanCacheApi : public ::testing::TestWithParam<const char*> {
                         "\"\ntargets = \"" + at("frames.npy") + "\"\n" + kModel +
                         "kind = \"features\"\nbidirectional = false\n");
   }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static std::string at(const std::string& name) { return (*folder_ / name).native(); }
-  static void train(const std::string& name, const std::string& config) {
-    folder_->write(name + ".toml", config + "[output]\ndirectory = \"" + at(name) + "\"\n");
-    TrainRequest request;
-    request.config_path = at(name + ".toml");
-    request.quiet = true;
-    sluice::train(request);
-  }
   static Subject open(const Kind& kind, std::int64_t plan_cache_bytes = -1) {
     return kind.open(at(std::string(kind.name) + "/last"),
                      {.device = GetParam(), .plan_cache_bytes = plan_cache_bytes});
@@ -315,8 +305,6 @@ class PlanCacheApi : public ::testing::TestWithParam<const char*> {
     }
     return all;
   }
-
-  static inline std::optional<testing::TemporaryFolder> folder_;
 };
 
 TEST_P(PlanCacheApi, ServesTheNextCallOfLikeLength) {

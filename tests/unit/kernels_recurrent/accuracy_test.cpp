@@ -42,19 +42,6 @@ constexpr std::array kSizes{
     Sizes{{392, 512}, {136, 200}, {3, 6}, 8, Kind::kLstmInTraining},
     Sizes{{300, 700}, {1, 100}, {8, 16}, 1, Kind::kProjected}};
 
-/// All but libraries' own layers, whose arithmetic is not ours to vouch for.
-std::vector<SubjectAndPrecision> parameters() {
-  std::vector<SubjectAndPrecision> all;
-  for (const Subject& subject : subjects()) {
-    if (subject.candidate().peer) continue;
-    for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
-      if (subject.device == "cpu" && std::string_view(precision) == "tf32") continue;
-      all.emplace_back(subject, precision);
-    }
-  }
-  return all;
-}
-
 class RecurrentAccuracy : public ::testing::TestWithParam<SubjectAndPrecision> {
  protected:
   std::int64_t draw(Range range) {
@@ -92,7 +79,7 @@ class RecurrentAccuracy : public ::testing::TestWithParam<SubjectAndPrecision> {
                                       fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
-INSTANTIATE_TEST_SUITE_P(, RecurrentAccuracy, ::testing::ValuesIn(parameters()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(, RecurrentAccuracy, ::testing::ValuesIn(own_subjects()), parameter_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecurrentAccuracy);
 
 // Rounding h to storage costs every implementation the same; what it does beside that must not cost

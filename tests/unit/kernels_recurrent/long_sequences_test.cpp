@@ -27,19 +27,6 @@ struct Sizes {
 constexpr std::array kSizes{Sizes{4096, 24, 3}, Sizes{1024, 40, 5, 2}, Sizes{1024, 144, 2},
                             Sizes{1024, 520, 1, 1, true}};
 
-/// Ours in each precision that any of them trains in.
-std::vector<SubjectAndPrecision> parameters() {
-  std::vector<SubjectAndPrecision> all;
-  for (const Subject& subject : subjects()) {
-    if (subject.candidate().peer) continue;
-    for (const char* precision : {"float32", "tf32", "bfloat16", "float16"}) {
-      if (subject.device == "cpu" && std::string_view(precision) == "tf32") continue;
-      all.emplace_back(subject, precision);
-    }
-  }
-  return all;
-}
-
 class LongSequences : public ::testing::TestWithParam<SubjectAndPrecision> {
  protected:
   const Subject& subject() const { return std::get<0>(GetParam()); }
@@ -92,7 +79,7 @@ class LongSequences : public ::testing::TestWithParam<SubjectAndPrecision> {
                                       fmt::format("SLUICE_TEST_SEED={}", seed_)};
 };
 
-INSTANTIATE_TEST_SUITE_P(, LongSequences, ::testing::ValuesIn(parameters()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(, LongSequences, ::testing::ValuesIn(own_subjects()), parameter_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LongSequences);
 
 // Errors of thousands of steps back add up in gradients of weights, and die away in those of

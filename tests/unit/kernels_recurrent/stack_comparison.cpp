@@ -218,7 +218,6 @@ void expect_accurate(const Tensors& got, const std::map<std::string, Answer>& an
 }
 
 void expect_accurate(const Tensors& got, const StackCase& stack, const Judging& judging) {
-  constexpr int kMany = 40;
   const bool tf32 = judging.tf32.value_or(stack.descriptor.tf32);
   auto answers = answers_of(stack, tf32, plain_count(stack));
   const bool is_beyond = std::ranges::any_of(answers, [&](const auto& named) {
@@ -226,7 +225,7 @@ void expect_accurate(const Tensors& got, const StackCase& stack, const Judging& 
     return found != got.end() && found->second.size() == named.second.exact.size() &&
            judge(found->second, named.second).largest() > judging.factor;
   });
-  if (is_beyond) answers = answers_of(stack, tf32, kMany);
+  if (is_beyond) answers = answers_of(stack, tf32, kManyPlain);
   expect_accurate(got, answers, judging.factor);
 }
 

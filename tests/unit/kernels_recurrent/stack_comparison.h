@@ -25,8 +25,10 @@ std::uint64_t seed();
 /// The case in one line, for messages.
 std::string describe(const StackCase& stack);
 
-/// Plain implementations that a case is held to.
+/// Plain implementations that a case is held to: a few, and as many as what lies beyond the bounds
+/// of these is held to.
 int plain_count(const StackCase& stack);
+inline constexpr int kManyPlain = 40;
 /// The case's tensors by the oracle and by so many plain implementations, in float32 with the
 /// factors of products in TF32 or not.
 std::map<std::string, Answer> answers_of(const StackCase& stack, bool tf32, int plain_count);

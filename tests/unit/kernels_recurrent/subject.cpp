@@ -69,4 +69,16 @@ std::string parameter_name(const ::testing::TestParamInfo<SubjectAndPrecision>& 
   return name;
 }
 
+std::vector<SubjectAndPrecision> own_subjects() {
+  std::vector<SubjectAndPrecision> all;
+  for (const Subject& subject : subjects()) {
+    if (subject.candidate().peer) continue;
+    for (const std::string precision : {"float32", "tf32", "bfloat16", "float16"}) {
+      if (subject.device == "cpu" && precision == "tf32") continue;
+      all.emplace_back(subject, precision);
+    }
+  }
+  return all;
+}
+
 }  // namespace sluice::kernels::recurrent::testing

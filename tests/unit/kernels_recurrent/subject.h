@@ -34,5 +34,8 @@ std::vector<Subject> int8_subjects();
 /// What tests of a subject in one precision are instantiated with, and how they are called.
 using SubjectAndPrecision = std::tuple<Subject, std::string>;
 std::string parameter_name(const ::testing::TestParamInfo<SubjectAndPrecision>& info);
+/// All subjects but libraries' own layers, whose arithmetic is not ours to vouch for, in each
+/// precision of 16 and 32 bits that their device has.
+std::vector<SubjectAndPrecision> own_subjects();
 
 }  // namespace sluice::kernels::recurrent::testing
