@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <optional>
 #include <random>
 
 #include "sluice/classifier.h"
@@ -10,7 +9,6 @@
 #include "sluice/language_model.h"
 #include "sluice/sequence_model.h"
 #include "sluice/tagger.h"
-#include "sluice/train.h"
 #include "unit/api/trained_models.h"
 #include "unit/support/npy_file.h"
 #include "unit/support/on_device.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <random>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
