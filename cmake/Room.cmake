@@ -1,10 +1,10 @@
-# A room is one folder of src/ and one target. Rooms are object libraries; libsluice_core.so holds them all.
+# A room is one folder of src/ and one target. Rooms are object libraries; a shared library holds each, the one that
+# SLUICE_LIBRARY names where the room is made (src/CMakeLists.txt).
 #
 #   sluice_room(name SOURCES a.cpp ... [ROOMS base ...] [LIBRARIES fmt::fmt ...] [SMALL])
 #
 # ROOMS are the rooms below that this one may include (tests/structure checks the includes themselves). SMALL: compiled for
 # size, for it spends its time in what it calls, and the bundle has room for so much.
-set_property(GLOBAL PROPERTY SLUICE_ROOMS "")
 
 function(sluice_room name)
   cmake_parse_arguments(ROOM "SMALL" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
@@ -18,7 +18,7 @@ function(sluice_room name)
   if(ROOM_SMALL)
     target_compile_options(sluice_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
-  set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
+  set_property(GLOBAL APPEND PROPERTY ${SLUICE_LIBRARY}_ROOMS sluice_${name})
 endfunction()
 
 # Compiles files of a room for size where it has others that must be fast.

@@ -20,10 +20,11 @@ readonly NAME=sluice-$version
 readonly FOLDER=$BUILD/bundle/$NAME
 
 copy_programs() {
+  local library
   mkdir -p "$FOLDER/lib"
   cp "$BUILD/sluice" "$BUILD/sluice-tests" "$FOLDER/"
-  cp "$BUILD/lib/libsluice_core.so" "$FOLDER/lib/"
-  if [[ -f $BUILD/lib/libsluice_cuda.so ]]; then cp "$BUILD/lib/libsluice_cuda.so" "$FOLDER/lib/"; fi
+  # By the names that the loader asks for.
+  for library in "$BUILD"/lib/libsluice*.so.?; do cp -L "$library" "$FOLDER/lib/"; done
 }
 
 # The libraries that ldd finds for a file, but the system's own: "name path" a line.
@@ -34,11 +35,11 @@ needed_by() {
 copy_libraries() {
   local name path
   while read -r name path; do
-    [[ $name != libsluice_* ]] || continue
+    [[ $name != libsluice* ]] || continue
     [[ -f $path ]] || die "$name, which the program needs, is not on this machine"
     cp -L "$path" "$FOLDER/lib/$name"
     add_licence "$path"
-  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" "$BUILD"/lib/libsluice_*.so)
+  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" "$BUILD"/lib/libsluice*.so.?)
 }
 
 add_licence() {
@@ -66,7 +67,7 @@ copy_licences() {
     cp -P "$text" "$FOLDER/licences/"
     if [[ -L $text ]]; then cp "$(realpath "$text")" "$FOLDER/licences/"; fi
   done
-  if [[ -f $FOLDER/lib/libsluice_cuda.so ]]; then
+  if [[ -f $FOLDER/lib/libsluice_cuda.so.0 ]]; then
     echo "libsluice_cuda.so contains the CUDA runtime (cudart_static), distributed under NVIDIA's CUDA Toolkit EULA." \
       >"$FOLDER/licences/cuda-runtime.txt"
   fi
@@ -97,7 +98,7 @@ write_readme() {
 # are found by who loads them.)
 check() {
   local strays
-  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by); SYSTEM='$SYSTEM' needed_by sluice sluice-tests lib/libsluice_*.so" |
+  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by); SYSTEM='$SYSTEM' needed_by sluice sluice-tests lib/libsluice*" |
     awk -v folder="$FOLDER/" 'index($2, folder) != 1 && index($2, "./") != 1')
   [[ -z $strays ]] || die "not from the bundle: $strays"
   env -i "$FOLDER/sluice" --version >/dev/null || die "the bundled program does not run"
@@ -117,5 +118,5 @@ for made in "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"; do
   size=$(du -sb "$made" | cut -f 1)
   ((size <= LIMIT)) || die "$made takes $((size >> 20)) MiB, more than $((LIMIT >> 20))"
 done
-[[ -f $FOLDER/lib/libsluice_cuda.so ]] || echo "without the GPU's part: no nvcc on this machine"
+[[ -f $FOLDER/lib/libsluice_cuda.so.0 ]] || echo "without the GPU's part: no nvcc on this machine"
 du -sh "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"

@@ -10,7 +10,7 @@
 namespace sluice::runtime {
 namespace {
 
-constexpr std::string_view kFile = "libsluice_cuda.so";
+constexpr std::string_view kFile = "libsluice_cuda.so." SLUICE_MAJOR;
 
 /// The CUDA part lies beside the library that holds this function.
 std::string path_of_cuda_part() {
@@ -18,8 +18,8 @@ std::string path_of_cuda_part() {
   if (dladdr(reinterpret_cast<const void*>(&open_cuda_device), &info) == 0) {
     return std::string(kFile);
   }
-  const std::string core = info.dli_fname;
-  return core.substr(0, core.rfind('/') + 1) + std::string(kFile);
+  const std::string own = info.dli_fname;
+  return own.substr(0, own.rfind('/') + 1) + std::string(kFile);
 }
 
 template <typename... Arguments>
@@ -42,7 +42,7 @@ const CudaPart& cuda_part() {
   const char* build = entry == nullptr ? "an older one" : entry()->build_id;
   if (std::string_view(build) != build_id()) {
     refuse(
-        "{} is of another build ({}) than libsluice_core.so ({}); build both with `./dev build`, "
+        "{} is of another build ({}) than libsluice.so ({}); build both with `./dev build`, "
         "or take both from one bundle",
         path, build, build_id());
   }

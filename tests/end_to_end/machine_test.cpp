@@ -55,14 +55,16 @@ TEST(Machine, RefusesACudaPartOfAnotherBuild) {
   const fs::path built = fs::path(SLUICE_PROGRAM).parent_path();
   fs::create_directory(place / "lib");
   fs::copy_file(SLUICE_PROGRAM, place / "sluice");
-  fs::copy_file(built / "lib/libsluice_core.so", place / "lib/libsluice_core.so");
-  fs::copy_file(FAKE_LIBRARY, place / "lib/libsluice_cuda.so");
+  for (const char* library : {"lib/libsluice.so.0", "lib/libsluice_core.so.0"}) {
+    fs::copy_file(built / library, place / library);
+  }
+  fs::copy_file(FAKE_LIBRARY, place / "lib/libsluice_cuda.so.0");
   const Setting copied{.program = place / "sluice"};
   expect_said(machine(place, copied),
-              {"libsluice_cuda.so is of another build (0.0.1-of-another-build) than "
-               "libsluice_core.so (0.1.0-",
+              {"libsluice_cuda.so.0 is of another build (0.0.1-of-another-build) than "
+               "libsluice.so (0.1.0-",
                "build both with `./dev build`"});
-  fs::remove(place / "lib/libsluice_cuda.so");
+  fs::remove(place / "lib/libsluice_cuda.so.0");
   expect_said(machine(place, copied),
               {"no GPU: ", "could not be loaded", "build it where nvcc is"});
   if (!has_driver()) return;
