@@ -24,6 +24,7 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
       {"base", {}},
       {"runtime", {"base"}},
       {"kernels", {"runtime", "base"}},
+      {"c_api", {"kernels", "runtime", "base"}},
       {"layers", {"kernels", "runtime", "base"}},
       {"io", {"base"}},
       {"profiling", {"io", "runtime", "base"}},

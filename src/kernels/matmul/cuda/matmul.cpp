@@ -57,7 +57,7 @@ void run(const Context& context, const MatmulArgs& args) {
   const bool fused = args.bias && args.c.dtype() != base::DType::kFloat64;
   ProductSpec spec = spec_of(args, fused);
   spec.tf32 = context.tf32() && spec.input == base::DType::kFloat32;
-  multiply(runtime::cuda::device_of(context).blas(), static_cast<CudaStream&>(context.stream()),
+  multiply(runtime::cuda::blas_of(context), static_cast<CudaStream&>(context.stream()),
            spec,
            {args.a.data(), args.b.data(), args.c.data(), args.alpha, args.beta,
             fused ? args.bias.data() : nullptr});
@@ -69,7 +69,7 @@ void multiply_halved(const Context& context, const HalvedMatmulArgs& args) {
   spec.device_scalars = true;
   const auto* alpha = args.alpha.data_as<const float>();
   const float* beta = alpha + (args.accumulate ? 2 : 1);
-  runtime::cuda::device_of(context).blas().product(spec).run(
+  runtime::cuda::blas_of(context).product(spec).run(
       static_cast<CudaStream&>(context.stream()), alpha, args.a.data(), args.b.data(), beta,
       args.c.data(), args.c.data(), args.bias.data());
 }
