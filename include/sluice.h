@@ -22,21 +22,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#define SLUICE_VERSION_MAJOR 0
-#define SLUICE_VERSION_MINOR 1
-
 /* A struct whose `size` is set and whose other members are zero. */
 #ifdef __cplusplus
-#define SLUICE_INIT(type) \
-  type { sizeof(type) }
+template <typename Struct>
+Struct sluice_sized() {
+  Struct made{};
+  made.size = sizeof(Struct);
+  return made;
+}
+#define SLUICE_INIT(type) sluice_sized<type>()
+extern "C" {
 #else
 #define SLUICE_INIT(type) \
   (type) { .size = sizeof(type) }
 #endif
+
+#define SLUICE_VERSION_MAJOR 0
+#define SLUICE_VERSION_MINOR 1
 
 typedef enum sluice_status {
   SLUICE_OK = 0,
