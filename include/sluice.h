@@ -29,10 +29,15 @@ extern "C" {
 #define SLUICE_VERSION_MAJOR 0
 #define SLUICE_VERSION_MINOR 1
 
-/* A struct whose `size` is set and whose other members are zero. */
+/* A struct whose `size` is set and whose other members are zero. (In C++ a list of fewer values
+ * than members is a warning of -Wextra.) */
 #ifdef __cplusplus
-#define SLUICE_INIT(type) \
-  type { sizeof(type) }
+#define SLUICE_INIT(type)                  \
+  [] {                                     \
+    type sluice_init_value = type();       \
+    sluice_init_value.size = sizeof(type); \
+    return sluice_init_value;              \
+  }()
 #else
 #define SLUICE_INIT(type) \
   (type) { .size = sizeof(type) }
