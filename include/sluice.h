@@ -22,23 +22,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A struct whose `size` is set and whose other members are zero. */
 #ifdef __cplusplus
-template <typename Struct>
-Struct sluice_sized() {
-  Struct made{};
-  made.size = sizeof(Struct);
-  return made;
-}
-#define SLUICE_INIT(type) sluice_sized<type>()
 extern "C" {
-#else
-#define SLUICE_INIT(type) \
-  (type) { .size = sizeof(type) }
 #endif
 
 #define SLUICE_VERSION_MAJOR 0
 #define SLUICE_VERSION_MINOR 1
+
+/* A struct whose `size` is set and whose other members are zero. (In C++ a list of fewer values
+ * than members is a warning of -Wextra.) */
+#ifdef __cplusplus
+#define SLUICE_INIT(type)                  \
+  [] {                                     \
+    type sluice_init_value = type();       \
+    sluice_init_value.size = sizeof(type); \
+    return sluice_init_value;              \
+  }()
+#else
+#define SLUICE_INIT(type) \
+  (type) { .size = sizeof(type) }
+#endif
 
 typedef enum sluice_status {
   SLUICE_OK = 0,

@@ -19,12 +19,15 @@ version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$BUILD/CMakeCache.txt")
 readonly NAME=sluice-$version
 readonly FOLDER=$BUILD/bundle/$NAME
 
+# With headers and what CMake and pkg-config read, so that other programs can be built against the bundle.
 copy_programs() {
-  local library
-  mkdir -p "$FOLDER/lib"
+  local component
+  mkdir -p "$FOLDER"
   cp "$BUILD/sluice" "$BUILD/sluice-tests" "$FOLDER/"
-  # By the names that the loader asks for.
-  for library in "$BUILD"/lib/libsluice*.so.?; do cp -L "$library" "$FOLDER/lib/"; done
+  for component in libraries development; do
+    cmake --install "$BUILD" --prefix "$FOLDER" --component "$component" >/dev/null
+  done
+  rm -r "$FOLDER/share"
 }
 
 # The libraries that ldd finds for a file, but the system's own: "name path" a line.
@@ -90,7 +93,7 @@ kernels() {
 
 write_readme() {
   local glibc
-  glibc=$(objdump -T "$FOLDER"/sluice* "$FOLDER"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+  glibc=$(objdump -T "$FOLDER"/sluice* "$FOLDER"/lib/*.so* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
   sed "s/@VERSION@/$version/; s/@GLIBC@/${glibc#GLIBC_}/; s/@MACHINE@/$(uname -m)/; s/@KERNELS@/$(kernels)/" "$SOURCE/packaging/README.md" >"$FOLDER/README.md"
 }
 
@@ -102,6 +105,18 @@ check() {
     awk -v folder="$FOLDER/" 'index($2, folder) != 1 && index($2, "./") != 1')
   [[ -z $strays ]] || die "not from the bundle: $strays"
   env -i "$FOLDER/sluice" --version >/dev/null || die "the bundled program does not run"
+  check_that_others_build
+}
+
+# A program in C that finds the bundle's libraries by pkg-config.
+check_that_others_build() {
+  local flags
+  command -v pkg-config >/dev/null || return 0
+  read -ra flags <<<"$(PKG_CONFIG_PATH=$FOLDER/lib/pkgconfig pkg-config --cflags --libs sluice)"
+  cc -std=c99 "$SOURCE/examples/embed/lstm.c" "${flags[@]}" "-Wl,-rpath,$FOLDER/lib" -o "$BUILD/bundle/lstm" ||
+    die "a program can't be built against the bundle"
+  env -i "$BUILD/bundle/lstm" >/dev/null || die "a program that was built against the bundle does not run"
+  rm "$BUILD/bundle/lstm"
 }
 
 rm -rf "${BUILD:?}/bundle"
@@ -110,7 +125,7 @@ copy_programs
 copy_libraries
 copy_licences
 copy_test_data
-strip --strip-unneeded "$FOLDER"/sluice "$FOLDER"/sluice-tests "$FOLDER"/lib/*
+find "$FOLDER"/sluice "$FOLDER"/sluice-tests "$FOLDER"/lib -maxdepth 1 -type f -exec strip --strip-unneeded {} +
 write_readme
 check
 tar -C "$BUILD/bundle" --owner=0 --group=0 --sort=name -czf "$BUILD/bundle/$NAME.tar.gz" "$NAME"

@@ -144,6 +144,32 @@ TEST_F(PlantedTree, PublicHeadersAreStandardTypesWithoutConditions) {
             "include/sluice/model.h:3: public headers have no #if\n");
 }
 
+TEST_F(PlantedTree, CHeadersAskForCplusplusOnly) {
+  plant("include/sluice.h",
+        "#ifndef SLUICE_H\n#define SLUICE_H\n#include <stddef.h>\n#include <stdint.h>\n"
+        "#ifdef __cplusplus\n#endif\n#endif\n");
+  plant("include/sluice_models.h", "#ifndef SLUICE_MODELS_H\n#include \"sluice.h\"\n#endif\n");
+  plant("include/sluice/recurrent.h", "#include <sluice.h>\n");
+  EXPECT_EQ(check(), "");
+}
+
+TEST_F(PlantedTree, CHeadersHaveNoOtherConditionsAndIncludes) {
+  plant("include/sluice.h",
+        "#include <stdio.h>\n#include <vector>\n#include \"sluice/error.h\"\n"
+        "#ifndef SLUICE_MODELS_H\n#if defined(__cplusplus)\n#ifdef SLUICE_CUDA\n");
+  plant("include/sluice_other.h", "#include <stddef.h>\n#ifdef __cplusplus\n#endif\n");
+  plant("src/c_api/objects.h", "#include <sluice.h>\n#ifdef __cplusplus\n#endif\n");
+  EXPECT_EQ(check(),
+            "include/sluice.h:1: stdio.h: a C header takes <stddef.h> and <stdint.h> only\n"
+            "include/sluice.h:2: vector: a C header takes <stddef.h> and <stdint.h> only\n"
+            "include/sluice.h:3: sluice/error.h: a C header sees C headers only\n"
+            "include/sluice.h:4: C headers have no #if but their guard and #ifdef __cplusplus\n"
+            "include/sluice.h:5: C headers have no #if but their guard and #ifdef __cplusplus\n"
+            "include/sluice.h:6: C headers have no #if but their guard and #ifdef __cplusplus\n"
+            "include/sluice_other.h:1: stddef.h: include takes standard headers only\n"
+            "include/sluice_other.h:2: public headers have no #if\n");
+}
+
 TEST_F(PlantedTree, OracleSharesNoCodeWithTheEngine) {
   plant("tests/oracle/lstm.h", "#include \"base/check.h\"\n");
   EXPECT_EQ(check(), "tests/oracle/lstm.h:1: base/check.h: oracle must not see base\n");
