@@ -21,6 +21,18 @@ function(sluice_room name)
   set_property(GLOBAL APPEND PROPERTY ${SLUICE_LIBRARY}_ROOMS sluice_${name})
 endfunction()
 
+#   sluice_onednn_room(name SOURCES a.cpp ...)
+#
+# One onednn/ folder of src/ and one target; libsluice_onednn.so holds them all.
+function(sluice_onednn_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES" ${ARGN})
+  add_library(sluice_onednn_${name} OBJECT ${ROOM_SOURCES})
+  target_include_directories(sluice_onednn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                          ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(sluice_onednn_${name} PUBLIC fmt::fmt OpenMP::OpenMP_CXX onednn)
+  set_property(GLOBAL APPEND PROPERTY SLUICE_ONEDNN_ROOMS sluice_onednn_${name})
+endfunction()
+
 # Compiles files of a room for size where it has others that must be fast.
 function(sluice_small_sources)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
@@ -53,6 +65,8 @@ function(sluice_test name)
   target_link_libraries(${name}_test PRIVATE test_support sluice_core GTest::gtest ${TEST_LIBRARIES})
   set_target_properties(${name}_test PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  # Opened at run time.
+  add_dependencies(${name}_test sluice_onednn)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES TIMEOUT 600)
 endfunction()

@@ -71,6 +71,8 @@ struct Place {
   std::string family;  ///< of kernels: "recurrent", …
   bool cpu_leaf = false;
   bool cuda_leaf = false;
+  bool onednn_leaf = false;
+  bool sees_onednn = false;  ///< the library's headers
 };
 
 Place place_of(const std::string& path) {
@@ -88,6 +90,8 @@ Place place_of(const std::string& path) {
     place.cpu_leaf = has_folder(parts, "cpu");
   }
   place.cuda_leaf = parts[0] == "src" && (has_folder(parts, "cuda") || has_folder(parts, "nccl"));
+  place.onednn_leaf = parts[0] == "src" && has_folder(parts, "onednn");
+  place.sees_onednn = place.onednn_leaf || path.starts_with("bench/gemm/");
   return place;
 }
 
@@ -112,6 +116,11 @@ bool is_cuda_header(const std::string& name) {
   return std::regex_match(name, pattern);
 }
 
+bool is_onednn_header(const std::string& name) {
+  static const std::regex pattern("(dnnl.*\\.h(pp)?)|oneapi/dnnl/.*");
+  return std::regex_match(name, pattern);
+}
+
 bool is_standard_header(const Include& include) {
   static const std::regex pattern("[a-z_0-9]+");
   return include.angled && std::regex_match(include.name, pattern);
@@ -127,7 +136,9 @@ std::string refuse_own(const Place& from, const Place& to) {
     }
   }
   if (to.cuda_leaf && !from.cuda_leaf) return "only CUDA leaves may see a CUDA leaf";
+  if (to.onednn_leaf && !from.onednn_leaf) return "only oneDNN leaves may see a oneDNN leaf";
   if (to.cpu_leaf && from.cuda_leaf) return "a CUDA leaf must not see a cpu leaf";
+  if (to.cpu_leaf && from.onednn_leaf) return "a oneDNN leaf must not see a cpu leaf";
   if (to.cpu_leaf && from.room != "kernels" && from.room != "bench") {
     return "a cpu leaf is reached through its family's contract";
   }
@@ -159,6 +170,9 @@ std::string refuse_foreign(const SourceFile& file, const Include& include) {
   if (include.name == "(a macro)") return "an include by macro can't be checked";
   if (is_cuda_header(include.name) && !from.cuda_leaf) {
     return "CUDA headers stay in runtime/cuda, kernels/**/cuda and distributed/nccl";
+  }
+  if (is_onednn_header(include.name) && !from.sees_onednn) {
+    return "oneDNN's headers stay in folders named onednn and in bench/gemm";
   }
   if (!include.angled) return "no such file in the tree (libraries are included with <>)";
   if (is_c_header(file.path)) {

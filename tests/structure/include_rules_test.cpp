@@ -130,6 +130,30 @@ TEST_F(PlantedTree, CudaHeadersStayInTheirLeaves) {
             "kernels/**/cuda and distributed/nccl\n");
 }
 
+TEST_F(PlantedTree, OnednnStaysInItsLeaves) {
+  plant("src/kernels/gemm/product.h", "");
+  plant("src/kernels/gemm/cpu/pack.h", "");
+  plant("src/kernels/gemm/onednn/product.h",
+        "#include <dnnl.hpp>\n#include \"kernels/gemm/product.h\"\n");
+  plant("src/kernels/onednn/library.cpp", "#include \"kernels/gemm/onednn/product.h\"\n");
+  plant("bench/gemm/library.cpp", "#include <dnnl.hpp>\n");
+  EXPECT_EQ(check(), "");
+  plant("bench/driver.cpp", "#include <dnnl.h>\n");
+  plant("src/kernels/gemm/cpu/pack.cpp",
+        "#include <oneapi/dnnl/dnnl.hpp>\n#include \"kernels/gemm/onednn/product.h\"\n");
+  plant("src/kernels/gemm/onednn/pack.cpp", "#include \"kernels/gemm/cpu/pack.h\"\n");
+  EXPECT_EQ(
+      check(),
+      "src/kernels/gemm/cpu/pack.cpp:1: oneapi/dnnl/dnnl.hpp: oneDNN's headers stay in "
+      "folders named onednn and in bench/gemm\n"
+      "src/kernels/gemm/cpu/pack.cpp:2: kernels/gemm/onednn/product.h: only oneDNN leaves may "
+      "see a oneDNN leaf\n"
+      "src/kernels/gemm/onednn/pack.cpp:1: kernels/gemm/cpu/pack.h: a oneDNN leaf must not "
+      "see a cpu leaf\n"
+      "bench/driver.cpp:1: dnnl.h: oneDNN's headers stay in folders named onednn and in "
+      "bench/gemm\n");
+}
+
 TEST_F(PlantedTree, AppsSeeThePublicApiOnly) {
   plant("apps/sluice/train.cpp", "#include \"runtime/device.h\"\n");
   EXPECT_EQ(check(), "apps/sluice/train.cpp:1: runtime/device.h: apps must not see runtime\n");

@@ -1,19 +1,13 @@
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "kernels/recurrent/recurrent.h"
 
 /// oneDNN's own LSTM and GRU (its LBR-GRU resets after the product, as ours does), to compare with.
 /// Weights are reordered to the layout it asks for; x and y go in and out as they are.
 /// It runs exactly the capacity it was planned for, full lengths only, without a projection,
 /// dropout or the cell states of every step.
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 
-std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const runtime::Device&);
+extern const Candidate kStack;
 
-std::unique_ptr<Plan> create_onednn(const Descriptor& descriptor, const runtime::Device&);
-
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace sluice::kernels::recurrent::onednn

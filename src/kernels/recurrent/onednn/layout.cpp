@@ -1,10 +1,10 @@
-#include "kernels/recurrent/cpu/onednn_layout.h"
+#include "kernels/recurrent/onednn/layout.h"
 
 #include <algorithm>
 
 #include "base/shape.h"
 
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 namespace {
 
 /// Hands out consecutive pieces of a memory, each aligned to a cache line.
@@ -17,10 +17,10 @@ struct Booking {
   }
 };
 
-void book_group(const OnednnStack& stack, OnednnGroup& group, Booking& packed, Booking& kept,
-                OnednnScratch& most) {
+void book_group(const LayerStack& stack, LayerGroup& group, Booking& packed, Booking& kept,
+                Scratch& most) {
   const bool training = stack.descriptor.training;
-  for (OnednnWeights* weights : {&group.weight_ih, &group.weight_hh}) {
+  for (PackedMatrix* weights : {&group.weight_ih, &group.weight_hh}) {
     weights->forward_offset = packed.take(weights->forward.get_size());
     if (training) weights->backward_offset = packed.take(weights->backward.get_size());
     most.weights = std::max(most.weights, weights->canonical.get_size());
@@ -44,10 +44,10 @@ void book_group(const OnednnStack& stack, OnednnGroup& group, Booking& packed, B
 
 }  // namespace
 
-OnednnStack::OnednnStack(const Descriptor& d) : descriptor(d), groups(onednn_groups(d, engine)) {
+LayerStack::LayerStack(const Descriptor& d) : descriptor(d), groups(groups_of(d, engine)) {
   Booking packed, reserve, workspace;
-  OnednnScratch most;
-  for (OnednnGroup& group : groups) {
+  Scratch most;
+  for (LayerGroup& group : groups) {
     book_group(*this, group, packed, d.training ? reserve : workspace, most);
   }
   const auto floats = [](std::int64_t count) { return static_cast<std::size_t>(count) * 4; };
@@ -73,4 +73,4 @@ OnednnStack::OnednnStack(const Descriptor& d) : descriptor(d), groups(onednn_gro
   reserve_bytes = reserve.total;
 }
 
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace sluice::kernels::recurrent::onednn

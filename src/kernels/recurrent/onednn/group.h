@@ -9,10 +9,10 @@
 
 /// oneDNN's own recurrent primitives for a stack: consecutive layers of one input width go into one
 /// primitive. Everything that takes time to make is made here, once.
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 
 /// One of a primitive's weights in its own layout, and the way there and back.
-struct OnednnWeights {
+struct PackedMatrix {
   dnnl::memory::desc canonical;  ///< [layers, directions, gates, hidden, width] float32
   dnnl::memory::desc forward, backward, gradient;
   dnnl::reorder to_forward, to_backward, from_gradient;
@@ -21,14 +21,14 @@ struct OnednnWeights {
 };
 
 /// Layers [first, first + count).
-struct OnednnGroup {
-  OnednnGroup(const Descriptor& descriptor, const dnnl::engine& engine, std::int64_t first_layer,
-              std::int64_t layer_count);
+struct LayerGroup {
+  LayerGroup(const Descriptor& descriptor, const dnnl::engine& engine, std::int64_t first_layer,
+             std::int64_t layer_count);
 
   std::int64_t first, count, input;
   dnnl::primitive_desc forward_desc, backward_desc;
   dnnl::primitive forward, backward;
-  OnednnWeights weight_ih, weight_hh;
+  PackedMatrix weight_ih, weight_hh;
   std::size_t bias = 0;                            ///< in packed
   std::size_t workspace = 0, y = 0, h = 0, c = 0;  ///< in reserve; without training in workspace
 
@@ -38,14 +38,14 @@ struct OnednnGroup {
 };
 
 /// Biases of one layer and direction: the GRU's recurrent candidate has one of its own.
-inline constexpr std::int64_t kOnednnBiases = 4;
+inline constexpr std::int64_t kBiases = 4;
 
 /// Where oneDNN puts a gate: its GRU has u (here z), r, o (here n).
-constexpr std::int64_t onednn_gate(CellType cell, std::int64_t gate) {
+constexpr std::int64_t position_of(CellType cell, std::int64_t gate) {
   return cell == CellType::kGru && gate < 2 ? 1 - gate : gate;
 }
 
 /// All groups of a stack, first layer first. Throws dnnl::error where oneDNN has no primitive.
-std::vector<OnednnGroup> onednn_groups(const Descriptor& descriptor, const dnnl::engine& engine);
+std::vector<LayerGroup> groups_of(const Descriptor& descriptor, const dnnl::engine& engine);
 
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace sluice::kernels::recurrent::onednn

@@ -1,26 +1,26 @@
 #pragma once
 
-#include "kernels/recurrent/cpu/onednn_group.h"
+#include "kernels/recurrent/onednn/group.h"
 
 /// What a plan of oneDNN's layers has, and where everything lies in its memories.
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 
 /// Offsets in the plan's workspace.
-struct OnednnScratch {
+struct Scratch {
   std::size_t scratchpad = 0, zeros = 0, weights = 0, gradient = 0, bias = 0;
   std::size_t y[2] = {}, d_layer[2] = {};
   std::size_t dhn = 0, dh0 = 0, dc0 = 0;
 };
 
 /// All that runs need; shared with queued work.
-struct OnednnStack {
-  explicit OnednnStack(const Descriptor& d);
+struct LayerStack {
+  explicit LayerStack(const Descriptor& d);
 
   Descriptor descriptor;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<OnednnGroup> groups;
-  OnednnScratch scratch;
+  std::vector<LayerGroup> groups;
+  Scratch scratch;
   std::size_t packed_bytes = 0, workspace_bytes = 0, reserve_bytes = 0;
 
   std::int64_t states(std::int64_t layers) const {
@@ -29,4 +29,4 @@ struct OnednnStack {
   bool is_lstm() const { return descriptor.cell == CellType::kLstm; }
 };
 
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace sluice::kernels::recurrent::onednn

@@ -1,6 +1,6 @@
-#include "kernels/recurrent/cpu/onednn_group.h"
+#include "kernels/recurrent/onednn/group.h"
 
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 namespace {
 
 using dnnl::memory;
@@ -28,7 +28,7 @@ struct Shapes {
     c = Desc(states, Type::f32, Layout::ldnc);
     weight_ih = Desc(ih, storage, Layout::any);
     weight_hh = Desc(hh, storage, Layout::any);
-    bias = Desc({layers, d.directions, kOnednnBiases, d.hidden}, Type::f32, Layout::ldgo);
+    bias = Desc({layers, d.directions, kBiases, d.hidden}, Type::f32, Layout::ldgo);
     dx = Desc({d.time, d.rows, input}, Type::f32, Layout::tnc);
     dy = Desc({d.time, d.rows, width}, Type::f32, Layout::tnc);
     dh = dc = c;
@@ -104,10 +104,10 @@ dnnl::reorder make_reorder(const dnnl::engine& engine, const Desc& from, const D
   return dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to));
 }
 
-OnednnWeights weights_of(const OnednnGroup& group, const Descriptor& descriptor,
-                         const dnnl::engine& engine, std::int64_t width, int argument,
-                         int gradient) {
-  OnednnWeights weights;
+PackedMatrix weights_of(const LayerGroup& group, const Descriptor& descriptor,
+                        const dnnl::engine& engine, std::int64_t width, int argument,
+                        int gradient) {
+  PackedMatrix weights;
   weights.width = width;
   weights.canonical =
       Desc({group.count, descriptor.directions, width, descriptor.gates(), descriptor.hidden},
@@ -124,8 +124,8 @@ OnednnWeights weights_of(const OnednnGroup& group, const Descriptor& descriptor,
 
 }  // namespace
 
-OnednnGroup::OnednnGroup(const Descriptor& descriptor, const dnnl::engine& engine,
-                         std::int64_t first_layer, std::int64_t layer_count)
+LayerGroup::LayerGroup(const Descriptor& descriptor, const dnnl::engine& engine,
+                       std::int64_t first_layer, std::int64_t layer_count)
     : first(first_layer), count(layer_count), input(descriptor.input_of(first_layer)) {
   const Shapes shapes(descriptor, count, input);
   const Primitives made = descriptor.cell == CellType::kLstm ? make_lstm(descriptor, engine, shapes)
@@ -142,16 +142,16 @@ OnednnGroup::OnednnGroup(const Descriptor& descriptor, const dnnl::engine& engin
                          DNNL_ARG_DIFF_WEIGHTS_ITER);
 }
 
-memory::desc OnednnGroup::forward_argument(int name) const {
+memory::desc LayerGroup::forward_argument(int name) const {
   return forward_desc.query_md(dnnl::query::exec_arg_md, name);
 }
 
-memory::desc OnednnGroup::backward_argument(int name) const {
+memory::desc LayerGroup::backward_argument(int name) const {
   return backward_desc.query_md(dnnl::query::exec_arg_md, name);
 }
 
-std::vector<OnednnGroup> onednn_groups(const Descriptor& descriptor, const dnnl::engine& engine) {
-  std::vector<OnednnGroup> groups;
+std::vector<LayerGroup> groups_of(const Descriptor& descriptor, const dnnl::engine& engine) {
+  std::vector<LayerGroup> groups;
   for (std::int64_t layer = 0; layer < descriptor.layers;) {
     std::int64_t end = layer + 1;
     // Within one primitive a layer's input must be as wide as its output, and outputs of two
@@ -165,4 +165,4 @@ std::vector<OnednnGroup> onednn_groups(const Descriptor& descriptor, const dnnl:
   return groups;
 }
 
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace sluice::kernels::recurrent::onednn

@@ -1,4 +1,4 @@
-#include "kernels/recurrent/cpu/onednn_int8.h"
+#include "kernels/recurrent/onednn/int8.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "kernels/recurrent/arguments.h"
 
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 namespace {
 
 using dnnl::memory;
@@ -116,9 +116,9 @@ std::vector<float> scales_of(const Descriptor& d, const std::vector<LayerWeights
   return most;
 }
 
-class OnednnInt8Plan final : public Plan {
+class Int8Plan final : public Plan {
  public:
-  explicit OnednnInt8Plan(const Descriptor& descriptor)
+  explicit Int8Plan(const Descriptor& descriptor)
       : run_(std::make_shared<Run>(Run{descriptor, nullptr})) {}
 
   std::string_view implementation() const override { return "onednn-int8"; }
@@ -164,9 +164,9 @@ class OnednnInt8Plan final : public Plan {
   std::shared_ptr<Run> run_;
 };
 
-void OnednnInt8Plan::Run::pack_matrix(const std::vector<LayerWeights>& weights,
-                                      Tensor LayerWeights::*member, std::int64_t width,
-                                      const dnnl::reorder& pack, memory& packed) const {
+void Int8Plan::Run::pack_matrix(const std::vector<LayerWeights>& weights,
+                                Tensor LayerWeights::*member, std::int64_t width,
+                                const dnnl::reorder& pack, memory& packed) const {
   memory canonical = lstm->own({{d.layers, 1, width, kGates, d.hidden}, Type::f32, Layout::ldgoi});
   auto* to = static_cast<float*>(canonical.get_data_handle());
   for (const LayerWeights& layer : weights) {
@@ -179,7 +179,7 @@ void OnednnInt8Plan::Run::pack_matrix(const std::vector<LayerWeights>& weights,
   lstm->stream.wait();
 }
 
-void OnednnInt8Plan::Run::pack(const std::vector<LayerWeights>& weights) {
+void Int8Plan::Run::pack(const std::vector<LayerWeights>& weights) {
   const std::vector<float> scales = scales_of(d, weights);
   lstm = std::make_unique<Lstm>(d, scales);
   pack_matrix(weights, &LayerWeights::weight_ih, d.input, lstm->pack_ih, lstm->weight_ih);
@@ -192,7 +192,7 @@ void OnednnInt8Plan::Run::pack(const std::vector<LayerWeights>& weights) {
   }
 }
 
-void OnednnInt8Plan::Run::forward(const ForwardArgs& args) const {
+void Int8Plan::Run::forward(const ForwardArgs& args) const {
   const auto view = [&](const memory::desc& desc, const Tensor& tensor, const memory& own) {
     return tensor ? memory(desc, lstm->engine, tensor.data()) : own;
   };
@@ -214,9 +214,7 @@ void OnednnInt8Plan::Run::forward(const ForwardArgs& args) const {
   lstm->stream.wait();
 }
 
-}  // namespace
-
-std::optional<std::string> refuse_onednn_int8(const Descriptor& d, const runtime::Device&) {
+std::optional<std::string> refuse_int8(const Descriptor& d, const runtime::Device&) {
   if (!d.int8) return "it computes with 8-bit weights, which precision int8 allows";
   if (auto reason = refuse_extras(d)) return reason;
   if (d.cell != CellType::kLstm) return fmt::format("it has no {} of 8 bits", name_of(d.cell));
@@ -232,8 +230,12 @@ std::optional<std::string> refuse_onednn_int8(const Descriptor& d, const runtime
   return std::nullopt;
 }
 
-std::unique_ptr<Plan> create_onednn_int8(const Descriptor& descriptor, const runtime::Device&) {
-  return std::make_unique<OnednnInt8Plan>(descriptor);
+std::unique_ptr<Plan> create_int8(const Descriptor& descriptor, const runtime::Device&) {
+  return std::make_unique<Int8Plan>(descriptor);
 }
 
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace
+
+const Candidate kInt8Stack{"onednn-int8", true, refuse_int8, create_int8};
+
+}  // namespace sluice::kernels::recurrent::onednn

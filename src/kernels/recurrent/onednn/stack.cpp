@@ -1,14 +1,14 @@
-#include "kernels/recurrent/cpu/onednn_stack.h"
+#include "kernels/recurrent/onednn/stack.h"
 
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
 #include "kernels/recurrent/arguments.h"
-#include "kernels/recurrent/cpu/onednn_layout.h"
-#include "kernels/recurrent/cpu/onednn_weights.h"
+#include "kernels/recurrent/onednn/layout.h"
+#include "kernels/recurrent/onednn/weights.h"
 
-namespace sluice::kernels::recurrent::cpu {
+namespace sluice::kernels::recurrent::onednn {
 namespace {
 
 using Arguments = std::unordered_map<int, dnnl::memory>;
@@ -17,25 +17,25 @@ std::byte* bytes_of(void* memory, std::size_t offset) {
   return static_cast<std::byte*>(memory) + offset;
 }
 
-void run_pack(const OnednnStack& stack, const std::vector<LayerWeights>& weights,
+void run_pack(const LayerStack& stack, const std::vector<LayerWeights>& weights,
               const Memory& memory) {
   auto* staged = reinterpret_cast<float*>(bytes_of(memory.workspace, stack.scratch.weights));
-  for (const OnednnGroup& group : stack.groups) {
-    onednn_pack({stack.descriptor, stack.engine, stack.stream, group, staged}, weights,
-                memory.packed);
+  for (const LayerGroup& group : stack.groups) {
+    pack_group({stack.descriptor, stack.engine, stack.stream, group, staged}, weights,
+               memory.packed);
   }
 }
 
 /// Addresses of one run, group by group.
 class Run {
  public:
-  Run(const OnednnStack& stack, const ForwardArgs& args, const Memory& memory)
+  Run(const LayerStack& stack, const ForwardArgs& args, const Memory& memory)
       : stack_(stack), args_(args), memory_(memory) {}
 
   void forward() const {
     clear_zeros(0);
     for (std::size_t i = 0; i < stack_.groups.size(); ++i) {
-      const OnednnGroup& group = stack_.groups[i];
+      const LayerGroup& group = stack_.groups[i];
       Arguments arguments;
       add_common(arguments, i, [&](int name) { return group.forward_argument(name); });
       add(arguments, DNNL_ARG_WEIGHTS_LAYER, group.weight_ih.forward,
@@ -54,7 +54,7 @@ class Run {
     const std::byte* dhn = widened(args.dhn, stack_.scratch.dhn);
     const std::byte* d_layer = widened(args.dy, stack_.scratch.d_layer[stack_.groups.size() % 2]);
     for (std::size_t i = stack_.groups.size(); i-- > 0;) {
-      const OnednnGroup& group = stack_.groups[i];
+      const LayerGroup& group = stack_.groups[i];
       const auto argument = [&](int name) { return group.backward_argument(name); };
       Arguments arguments;
       add_common(arguments, i, argument);
@@ -81,10 +81,10 @@ class Run {
       group.backward.execute(stack_.stream, arguments);
       if (!args.gradients.empty()) {
         auto* staged = reinterpret_cast<float*>(work(stack_.scratch.weights));
-        onednn_store_gradients({stack_.descriptor, stack_.engine, stack_.stream, group, staged},
-                               arguments.at(DNNL_ARG_DIFF_WEIGHTS_LAYER),
-                               arguments.at(DNNL_ARG_DIFF_WEIGHTS_ITER),
-                               reinterpret_cast<const float*>(work(stack_.scratch.bias)), args);
+        store_gradients({stack_.descriptor, stack_.engine, stack_.stream, group, staged},
+                        arguments.at(DNNL_ARG_DIFF_WEIGHTS_LAYER),
+                        arguments.at(DNNL_ARG_DIFF_WEIGHTS_ITER),
+                        reinterpret_cast<const float*>(work(stack_.scratch.bias)), args);
       }
       d_layer = d_input;
     }
@@ -105,7 +105,7 @@ class Run {
     if (i + 1 == stack_.groups.size()) return address(args_.y);
     return stack_.descriptor.training ? kept(stack_.groups[i].y) : work(stack_.scratch.y[i % 2]);
   }
-  std::size_t state_offset(const OnednnGroup& group, std::size_t element) const {
+  std::size_t state_offset(const LayerGroup& group, std::size_t element) const {
     return static_cast<std::size_t>(stack_.states(group.first)) * element;
   }
   std::size_t element() const { return base::size_of(stack_.descriptor.dtype); }
@@ -123,7 +123,7 @@ class Run {
 
   template <typename ArgumentOf>
   void add_common(Arguments& arguments, std::size_t i, const ArgumentOf& argument) const {
-    const OnednnGroup& group = stack_.groups[i];
+    const LayerGroup& group = stack_.groups[i];
     const auto bind = [&](int name, const std::byte* data) {
       add(arguments, name, argument(name), data);
     };
@@ -140,7 +140,7 @@ class Run {
     if (stack_.descriptor.training) bind(DNNL_ARG_WORKSPACE, kept(group.workspace));
   }
 
-  void copy_states(const OnednnGroup& group) const {
+  void copy_states(const LayerGroup& group) const {
     const auto count = static_cast<std::size_t>(stack_.states(group.count));
     if (args_.hn) {
       std::memcpy(address(args_.hn) + state_offset(group, element()), kept(group.h),
@@ -182,7 +182,7 @@ class Run {
   }
 
   /// oneDNN adds to them.
-  void add_gradients(Arguments& arguments, const OnednnGroup& group) const {
+  void add_gradients(Arguments& arguments, const LayerGroup& group) const {
     std::size_t offset = stack_.scratch.gradient;
     const auto bind = [&](int name, std::size_t at) {
       const dnnl::memory::desc desc = group.backward_argument(name);
@@ -195,15 +195,15 @@ class Run {
     bind(DNNL_ARG_DIFF_BIAS, stack_.scratch.bias);
   }
 
-  const OnednnStack& stack_;
+  const LayerStack& stack_;
   const ForwardArgs& args_;
   const Memory& memory_;
 };
 
-class OnednnPlan final : public Plan {
+class StackPlan final : public Plan {
  public:
-  explicit OnednnPlan(const Descriptor& descriptor)
-      : stack_(std::make_shared<const OnednnStack>(descriptor)) {}
+  explicit StackPlan(const Descriptor& descriptor)
+      : stack_(std::make_shared<const LayerStack>(descriptor)) {}
 
   std::string_view implementation() const override { return "onednn"; }
   std::size_t packed_bytes() const override { return stack_->packed_bytes; }
@@ -246,12 +246,10 @@ class OnednnPlan final : public Plan {
     }
   }
 
-  std::shared_ptr<const OnednnStack> stack_;
+  std::shared_ptr<const LayerStack> stack_;
 };
 
-}  // namespace
-
-std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const runtime::Device&) {
+std::optional<std::string> refuse_stack(const Descriptor& descriptor, const runtime::Device&) {
   if (descriptor.dtype != DType::kFloat32 && descriptor.dtype != DType::kBFloat16) {
     return fmt::format("it computes float32 and bfloat16, not {}", base::name_of(descriptor.dtype));
   }
@@ -262,15 +260,19 @@ std::optional<std::string> refuse_onednn(const Descriptor& descriptor, const run
     return "it has no dropout between layers";
   }
   try {
-    onednn_groups(descriptor, dnnl::engine(dnnl::engine::kind::cpu, 0));
+    groups_of(descriptor, dnnl::engine(dnnl::engine::kind::cpu, 0));
   } catch (const dnnl::error& error) {
     return fmt::format("oneDNN has no such layer on this machine ({})", error.what());
   }
   return std::nullopt;
 }
 
-std::unique_ptr<Plan> create_onednn(const Descriptor& descriptor, const runtime::Device&) {
-  return std::make_unique<OnednnPlan>(descriptor);
+std::unique_ptr<Plan> create_stack(const Descriptor& descriptor, const runtime::Device&) {
+  return std::make_unique<StackPlan>(descriptor);
 }
 
-}  // namespace sluice::kernels::recurrent::cpu
+}  // namespace
+
+const Candidate kStack{"onednn", true, refuse_stack, create_stack};
+
+}  // namespace sluice::kernels::recurrent::onednn
