@@ -77,11 +77,21 @@ check_numbers() {
   done
 }
 
+# A model that is not there, in one sentence.
+check_model_program() {
+  local said
+  said=$("$1" "$WORK/none" 2>&1) && fail "$1 runs without a model"
+  [[ $said == "model: "*none* && $(wc -l <<<"$said") == 1 ]] || fail "$1 says: $said"
+}
+
 check_builds() {
   by_pkg_config c_by_pkg_config sluice cc -std=c99 "$WORK/embed/lstm.c"
   by_pkg_config cpp_by_pkg_config sluice c++ -std=c++20 "$WORK/embed/lstm.cpp"
+  by_pkg_config model_by_pkg_config sluice-core cc -std=c99 "$WORK/embed/model.c"
   by_cmake embed
   check_numbers
+  check_model_program "$WORK/model_by_pkg_config"
+  check_model_program "$WORK/embed-${PREFIX##*/}/model_c"
   by_cmake models
   run "$WORK/models-${PREFIX##*/}/models"
 }
