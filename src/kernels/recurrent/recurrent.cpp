@@ -1,6 +1,7 @@
 #include "kernels/recurrent/recurrent.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
@@ -89,6 +90,29 @@ base::Shape Descriptor::c_sequence_shape(std::int64_t run_time, std::int64_t bat
   return {count, run_time, batch, hidden_of(0)};
 }
 
+namespace {
+
+void check_size(const Descriptor& descriptor) {
+  // Nobody has as much memory, and products of sizes below it don't overflow. Lengths are int32.
+  constexpr double kMostNumbers = 0x1p48;
+  constexpr std::int64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
+  std::int64_t widest = std::max(descriptor.input, descriptor.widest_output());
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    widest = std::max(widest, descriptor.hidden_of(layer));
+  }
+  const double each =
+      static_cast<double>(descriptor.layers * descriptor.directions * descriptor.gates()) *
+      static_cast<double>(widest);
+  const double steps = static_cast<double>(descriptor.time) * static_cast<double>(descriptor.rows);
+  SLUICE_CHECK(descriptor.time <= kMostSteps && descriptor.rows <= kMostSteps &&
+                   std::max(static_cast<double>(widest), steps) * each <= kMostNumbers,
+               "a recurrent stack of {} time steps, {} rows and up to {} units takes more memory "
+               "than any machine has",
+               descriptor.time, descriptor.rows, widest);
+}
+
+}  // namespace
+
 void Descriptor::validate() const {
   const auto positive = [](std::string_view what, std::int64_t value) {
     SLUICE_CHECK(value >= 1, "a recurrent stack needs {} of at least 1, not {}", what, value);
@@ -111,6 +135,7 @@ void Descriptor::validate() const {
                projections.size(), layers);
   SLUICE_CHECK(!projects() || cell == CellType::kLstm,
                "only the LSTM has a projection; the cell is {}", name_of(cell));
+  check_size(*this);
   const auto rate = [](std::string_view what, double value) {
     SLUICE_CHECK(value >= 0 && value < 1, "{} must lie in [0, 1), not {}", what, value);
   };
