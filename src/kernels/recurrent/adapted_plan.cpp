@@ -45,6 +45,10 @@ void check_like(const Tensor& tensor, std::string_view name, DType dtype,
                tensor.shape().to_string(), shape.to_string());
 }
 
+void check_contiguous(const Tensor& tensor, std::string_view name) {
+  SLUICE_CHECK(tensor.is_contiguous(), "{} of the recurrent stack is not contiguous", name);
+}
+
 class AdaptedPlan final : public Plan {
  public:
   AdaptedPlan(Descriptor descriptor, const CallerTensors& tensors, std::unique_ptr<Plan> plan)
@@ -77,9 +81,7 @@ class AdaptedPlan final : public Plan {
       for (Tensor LayerWeights::*const member : kLayerTensors) {
         Tensor& tensor = set.*member;
         if (!tensor) continue;
-        SLUICE_CHECK(tensor.dtype() == tensors_.weights,
-                     "weights of the recurrent stack are {}, not {}", base::name_of(tensor.dtype()),
-                     base::name_of(tensors_.weights));
+        check_weight(tensor, "a weight");
         tensor = converted(context, staging, tensor, master_);
       }
       const std::int64_t sums =
@@ -103,13 +105,14 @@ class AdaptedPlan final : public Plan {
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
+    SLUICE_CHECK(descriptor_.training, "backward needs a recurrent stack planned for training");
     check_extent(args.forward);
     Staging staging = staging_of(memory);
     const std::int64_t time = args.forward.time, rows = args.forward.rows;
     const base::Shape cells = descriptor_.c_shape(rows);
     BackwardArgs own = args;
     own.forward = staged_inputs(context, staging, args.forward);
-    // What forward left there.
+    // Backward may read what forward left in y and cn.
     if (own.forward.y.data() != args.forward.y.data()) {
       elementwise::rearrange(context, args.forward.y, own.forward.y);
     }
@@ -149,7 +152,13 @@ class AdaptedPlan final : public Plan {
         args.time, args.rows, descriptor_.time, descriptor_.rows);
   }
 
-  // What a run may stage at most, in its order.
+  void check_weight(const Tensor& tensor, std::string_view name) const {
+    SLUICE_CHECK(tensor.dtype() == tensors_.weights, "{} of the recurrent stack is {}, not {}",
+                 name, base::name_of(tensor.dtype()), base::name_of(tensors_.weights));
+    check_contiguous(tensor, name);
+  }
+
+  // These count the most that a run stages, in its order.
   void count_weights(Staging& staging) const {
     for (std::int64_t i = 0; i < sets(); ++i) {
       const std::int64_t layer = i / descriptor_.directions, hidden = descriptor_.hidden_of(layer);
@@ -196,7 +205,10 @@ class AdaptedPlan final : public Plan {
     if (!tensor) return tensor;
     check_like(tensor, name, descriptor_.dtype, shape);
     if (tensor.is_contiguous()) return tensor;
-    SLUICE_CHECK(tensors_.strided, "{} of the recurrent stack is not contiguous", name);
+    if (!tensors_.strided) check_contiguous(tensor, name);
+    SLUICE_CHECK(tensor.size(2) == 1 || tensor.stride(2) == 1,
+                 "features of {} of the recurrent stack are {} apart, not next to each other", name,
+                 tensor.stride(2));
     return staging.take(tensor.dtype(), shape);
   }
   /// The same of one that it reads.
@@ -211,6 +223,7 @@ class AdaptedPlan final : public Plan {
                    const base::Shape& shape) const {
     if (!tensor || !converts_cells()) return tensor;
     check_like(tensor, name, tensors_.cells, shape);
+    check_contiguous(tensor, name);
     return staging.take(master_, shape);
   }
   Tensor cells_in(const Context& context, Staging& staging, const Tensor& tensor,
@@ -241,9 +254,7 @@ class AdaptedPlan final : public Plan {
       for (Tensor LayerWeights::*const member : kLayerTensors) {
         Tensor& tensor = set.*member;
         if (!tensor) continue;
-        SLUICE_CHECK(tensor.dtype() == tensors_.weights,
-                     "gradients of the recurrent stack are {}, not {}",
-                     base::name_of(tensor.dtype()), base::name_of(tensors_.weights));
+        check_weight(tensor, "a gradient");
         const Tensor callers = tensor;
         tensor = staging.take(master_, callers.shape());
         if (args.accumulate) elementwise::convert(context, callers, tensor);

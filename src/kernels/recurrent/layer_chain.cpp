@@ -35,8 +35,8 @@ struct Part {
   std::int64_t first = 0;
   std::unique_ptr<Plan> plan;
   std::size_t packed = 0, reserve = 0;
-  /// Of what the part hands to the next, [time, rows, y_width]: its output, what dropout leaves of
-  /// it, and the gradient of that. In training the first two lie in the reserve.
+  /// Offsets of what the part hands to the next, [time, rows, y_width]: its output, what dropout
+  /// leaves of it, and the gradient of that. In training the first two lie in the reserve.
   std::size_t y = 0, dropped = 0, dy = 0;
 };
 
