@@ -114,8 +114,8 @@ class DeviceMemory {
 
  private:
   struct Free {
-    sluice_device* device = nullptr;
-    std::size_t bytes = 0;
+    sluice_device* device;
+    std::size_t bytes;
     void operator()(void* memory) const { sluice_device_free(device, memory, bytes); }
   };
   std::unique_ptr<void, Free> memory_;
