@@ -65,8 +65,10 @@ Struct read(const Struct* callers, const char* name) {
   require(callers, name);
   Struct own{};
   const std::size_t size = callers->size;
-  SLUICE_CHECK(size >= sizeof(std::size_t) && size <= 16 * sizeof(Struct),
-               "{}.size is {}; set it to the size of the struct (SLUICE_INIT does)", name, size);
+  // The size of any header's struct is a multiple of that of a pointer.
+  SLUICE_CHECK(
+      size >= sizeof(std::size_t) && size <= 16 * sizeof(Struct) && size % sizeof(std::size_t) == 0,
+      "{}.size is {}; set it to the size of the struct (SLUICE_INIT does)", name, size);
   std::memcpy(&own, callers, std::min(size, sizeof(Struct)));
   const char* bytes = reinterpret_cast<const char*>(callers);
   for (std::size_t i = sizeof(Struct); i < size; ++i) {

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
+#include <omp.h>
 #include <sluice.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
@@ -42,8 +46,12 @@ class WildCaller {
     ++plans_;
     sluice_recurrent_sizes sizes = SLUICE_INIT(sluice_recurrent_sizes);
     EXPECT_EQ(sluice_recurrent_get_sizes(plan, &sizes, &error_), SLUICE_OK);
+    // What memory of a test has room for.
     constexpr std::size_t kMost = 8 << 20;
-    if (sizes.packed + sizes.workspace + sizes.reserve < kMost) use(plan, options, sizes);
+    const bool small = options.time <= 5 && options.rows <= 4 && options.input <= 6 &&
+                       *std::max_element(hidden_.begin(), hidden_.end()) <= 6 &&
+                       *std::max_element(projection_.begin(), projection_.end()) <= 6;
+    if (small && sizes.packed + sizes.workspace + sizes.reserve < kMost) use(plan, options, sizes);
     sluice_recurrent_destroy(plan);
   }
 
@@ -196,8 +204,11 @@ class WildCaller {
 };
 
 TEST(CWildArguments, AreAnsweredWithAStatus) {
-  const std::uint64_t seed = std::random_device()();
+  const char* chosen = std::getenv("SLUICE_TEST_SEED");
+  const std::uint64_t seed =
+      chosen == nullptr ? std::random_device()() : std::strtoull(chosen, nullptr, 10);
   SCOPED_TRACE(seed);
+  omp_set_num_threads(1);  // layers of a few units gain nothing from more
   WildCaller caller(seed);
   constexpr int kRounds = 20000;
   for (int round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round) caller.run_once();
