@@ -47,29 +47,32 @@ class Plans:
         self._allocate = allocate
         self._most = most
         self._entries = OrderedDict()
-        self._last_key = self._last = None
+        self._last_key = self._last = None  # of get
         self._shared = {"workspace": (0, None), "reserve": (0, None)}
         self.made = 0
 
     def get(self, time, rows, **options):
-        """The entry for a run of this extent and more options of Plan."""
+        """The entry for a run of this extent and more options of Plan. Ends the run before: backward can't follow it."""
         key = (round_to_few(time), round_to_few(rows), *options.items())
-        if key == self._last_key:
-            return self._last
+        if key != self._last_key:
+            self._last = self._find(key, options)
+            self._share(self._last)
+            self._last_key = key
+        return self._last
+
+    def plan(self, time, rows, **options):
+        """The plan that get would find, without its memory."""
+        return self._find((round_to_few(time), round_to_few(rows), *options.items()), options).plan
+
+    def _find(self, key, options):
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._make(key, options)
+            plan = _native.Plan(self._stream, **self._options, time=key[0], rows=key[1], **options)
+            entry = self._entries[key] = Entry(plan, self._allocate)
+            self.made += 1
+            if len(self._entries) > self._most:
+                self._entries.popitem(last=False)
         self._entries.move_to_end(key)
-        self._share(entry)
-        self._last_key, self._last = key, entry
-        return entry
-
-    def _make(self, key, options):
-        plan = _native.Plan(self._stream, **self._options, time=key[0], rows=key[1], **options)
-        entry = self._entries[key] = Entry(plan, self._allocate)
-        self.made += 1
-        if len(self._entries) > self._most:
-            self._entries.popitem(last=False)
         return entry
 
     def _share(self, entry):
@@ -78,8 +81,8 @@ class Plans:
             size, buffer = self._shared[name]
             if wanted > size:
                 # What was there goes first, so that both need not fit.
-                buffer = self._shared[name] = None
-                self._shared[name] = (0, None)
+                del buffer
+                self._last_key, self._shared[name] = None, (0, None)
                 buffer = self._allocate(wanted)
                 self._shared[name] = (wanted, buffer)
             setattr(entry.memory, name, buffer.pointer if buffer is not None else 0)

@@ -203,7 +203,7 @@ class Stack:
     def explain(self, time, rows):
         """Says which implementation runs this extent, and why those before it declined."""
         with self._lock:
-            plan = self._plans.get(time, rows, resets=False).plan
+            plan = self._plans.plan(time, rows, resets=False)
             return "\n".join(filter(None, (plan.implementation, plan.explain())))
 
     # --- states: [layers*directions, rows, width], or where layers differ in width a list of one for each layer ---------
