@@ -123,10 +123,6 @@ void bind_device(nb::module_& module) {
       .def_prop_ro("pointer", &Buffer::pointer)
       .def_prop_ro("bytes", &Buffer::bytes);
   nb::class_<Stream>(module, "Stream", "A queue of work. A CPU's does its work at once.")
-      .def("__init__",
-           [](nb::handle_t<Stream>) {
-             throw nb::type_error("use Stream.create(device) or Stream.wrap(device, cuda_stream)");
-           })
       .def_static(
           "create", [](const Device& device) { return std::make_shared<Stream>(device); },
           "device"_a, "A stream of its own.")

@@ -80,7 +80,7 @@ CASES = {
     "device": (sluice.DeviceError, "cuda:99|CUDA|GPU|driver", lambda: _native.Device("cuda:99")),
     "device_name": ((ValueError, sluice.DeviceError), "tpu", lambda: _native.Device("tpu")),
     "memory": (MemoryError, "bytes", lambda: _native.Buffer(_native.Device("cpu"), 2**60)),
-    "stream": (TypeError, "Stream.create", lambda: _native.Stream()),
+    "stream": (TypeError, "constructor", lambda: _native.Stream()),
     "wrap_half": (ValueError, "both allocate and release",
                   lambda: _native.Stream.wrap(_native.Device("cpu"), 0, allocate=lambda size: None)),
     "member": (AttributeError, "xs", lambda: _native.ForwardArgs(xs=1)),
