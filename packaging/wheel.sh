@@ -34,7 +34,7 @@ cmake --install "$BUILD" --prefix "$WORK/libraries" --component libraries --stri
 core=$(find "$WORK/libraries" -name 'libsluice.so.?' -print -quit)
 rm -f "$BUILD"/wheels/sluice-*-cp"${version/./}"-*.whl
 "$VENV/bin/python" -m pip wheel --no-deps --no-build-isolation --wheel-dir "$BUILD/wheels" \
-  --config-settings=build-dir="$WORK/{wheel_tag}" \
+  --config-settings=build-dir="$WORK/wheel-{wheel_tag}" \
   --config-settings=cmake.define.SLUICE_LIBRARIES="$(dirname "$core")" "$SOURCE/python" >>"$LOG" 2>&1 || {
   grep -iE 'error|warning' "$LOG" | head -n 20 >&2
   die "could not make the wheel (log: $LOG)"
