@@ -13,9 +13,12 @@ ml_dtypes, bfloat16. With bfloat16, weights may be float32, and cell states (c0,
 Wrong shapes and values raise ValueError, wrong dtypes TypeError, what no implementation can do NotImplementedError.
 """
 
+from __future__ import annotations
+
 import threading
 from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -24,6 +27,9 @@ from ._plans import Plans
 from ._weights import layout_of
 
 __all__ = ["Gradients", "Stack", "gru", "lstm", "rnn"]
+
+Array = Any  #: numpy.ndarray, or anything on the CPU that speaks DLPack or that numpy.asarray takes
+State = Union[Array, tuple[Optional[Array], Optional[Array]], None]  #: h, or (h, c) of an LSTM
 
 _CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 _DTYPES = ("float32", "float64", "bfloat16")
@@ -59,6 +65,11 @@ def _dtype_name(array, name):
     return array.dtype.name
 
 
+def _contiguous(array):
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+
+
 def _checked(array, name, shape, dtype):
     """The array, contiguous, if shape and dtype are right."""
     if type(array) is not np.ndarray:
@@ -67,7 +78,7 @@ def _checked(array, name, shape, dtype):
         raise TypeError(f"{name} is {array.dtype}; here it must be {dtype}")
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}, not {shape}")
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return _contiguous(array)
 
 
 def _integers(values, name, shape):
@@ -98,9 +109,9 @@ def _checked_resets(resets, time, rows, batch_first):
 class Gradients(NamedTuple):
     """What Stack.backward returns. None where it was not asked for."""
 
-    x: object  #: as x
-    state: object  #: as the initial state: (dh0, dc0) of an LSTM, else dh0
-    weights: object  #: a dict with the names and shapes of the weights
+    x: Optional[np.ndarray]  #: as x
+    state: Any  #: as the initial state: (dh0, dc0) of an LSTM, else dh0
+    weights: Optional[dict[str, np.ndarray]]  #: with the names and shapes of the weights
 
 
 class _Run(NamedTuple):
@@ -131,8 +142,10 @@ class Stack:
     Threads may share a stack: calls wait for each other.
     """
 
-    def __init__(self, cell, weights, *, bidirectional=None, batch_first=False, dtype=None, training=False, dropout=0.0,
-                 zoneout_h=0.0, zoneout_c=0.0, recurrent_dropout=0.0, implementation="auto", plans=8):
+    def __init__(self, cell: str, weights: Mapping[str, Array], *, bidirectional: bool | None = None,
+                 batch_first: bool = False, dtype: Any = None, training: bool = False, dropout: float = 0.0,
+                 zoneout_h: float = 0.0, zoneout_c: float = 0.0, recurrent_dropout: float = 0.0,
+                 implementation: str = "auto", plans: int = 8) -> None:
         arrays = {name: _as_array(array, name) for name, array in weights.items()}
         self._lock = threading.Lock()
         self._layout = layout_of(cell, {name: array.shape for name, array in arrays.items()}, bidirectional)
@@ -173,7 +186,7 @@ class Stack:
         self._lstm = layout.cell == "lstm"
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
         """Of x, y and h."""
         return self._dtype
 
@@ -182,7 +195,7 @@ class Stack:
         return (f"Stack({layout.cell!r}, input {layout.input}, hidden {list(layout.hidden)}, "
                 f"{layout.directions} direction{'s' if layout.directions == 2 else ''}, {self._dtype})")
 
-    def load(self, weights):
+    def load(self, weights: Mapping[str, Array]) -> None:
         """Takes other weights of the same names and shapes."""
         arrays = {name: _as_array(array, name) for name, array in weights.items()}
         unknown = set(arrays) ^ set(self._layout.shapes)
@@ -200,7 +213,7 @@ class Stack:
         return [_native.Weights(**{kind: _address(arrays[name]) for kind, name in names.items()})
                 for names in self._layout.names()]
 
-    def explain(self, time, rows):
+    def explain(self, time: int, rows: int) -> str:
         """Says which implementation runs this extent, and why those before it declined."""
         with self._lock:
             plan = self._plans.plan(time, rows, resets=False)
@@ -254,11 +267,13 @@ class Stack:
 
     # --- runs -----------------------------------------------------------------------------------------------------------
 
-    def __call__(self, x, hx=None, *, lengths=None, resets=None, seed=0):
+    def __call__(self, x: Array, hx: State = None, *, lengths: Array | None = None, resets: Array | None = None,
+                 seed: int = 0) -> tuple[np.ndarray, Any]:
         """As forward."""
         return self.forward(x, hx, lengths=lengths, resets=resets, seed=seed)
 
-    def forward(self, x, hx=None, *, lengths=None, resets=None, seed=0):
+    def forward(self, x: Array, hx: State = None, *, lengths: Array | None = None, resets: Array | None = None,
+                seed: int = 0) -> tuple[np.ndarray, Any]:
         """Returns y and the last state: y, (hn, cn) of an LSTM, else y, hn.
 
         x: [time, rows, input], or [rows, time, input] with batch_first; or [time, input], a single row.
@@ -282,8 +297,7 @@ class Stack:
             if x.ndim != 3 or x.shape[2] != self._x_width:
                 raise ValueError(f"x has shape {x_shape}; it must have 3 dimensions, the last of {self._x_width} features "
                                  "(or 2, for one row)")
-            if not x.flags.c_contiguous:
-                x = np.ascontiguousarray(x)
+            x = _contiguous(x)
             time, rows = (x.shape[1], x.shape[0]) if self._batch_first else (x.shape[0], x.shape[1])
             if time == 0 or rows == 0:
                 raise ValueError(f"x has shape {x_shape}; it needs at least one time step and one row")
@@ -321,7 +335,8 @@ class Stack:
         hn = self._state_out(arrays["hn"], outputs, rows, unbatched)
         return (y, (hn, self._state_out(arrays["cn"], hidden, rows, unbatched))) if self._lstm else (y, hn)
 
-    def backward(self, dy=None, dstate=None, *, x=True, state=True, weights=True):
+    def backward(self, dy: Array | None = None, dstate: State = None, *, x: bool = True, state: bool = True,
+                 weights: bool = True) -> Gradients:
         """Returns the Gradients for those of what the last forward returned. Once for each forward.
 
         dy: as y. dstate: as the last state, (dhn, dcn) of an LSTM, else dhn. None is zero, also within the pair.
@@ -406,8 +421,9 @@ def _stack(cell, weights, **options):
     return stack
 
 
-def lstm(x, weights, hx=None, *, lengths=None, resets=None, batch_first=False, bidirectional=None, dtype=None,
-         implementation="auto"):
+def lstm(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Array | None = None,
+         resets: Array | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
+         implementation: str = "auto") -> tuple[np.ndarray, tuple[Any, Any]]:
     """An LSTM stack. Returns y, (hn, cn). Arguments are those of Stack and Stack.forward.
 
     Weights may have changed since the last call, so each call copies and packs them; a Stack does so once.
@@ -416,16 +432,19 @@ def lstm(x, weights, hx=None, *, lengths=None, resets=None, batch_first=False, b
                   implementation=implementation)(x, hx, lengths=lengths, resets=resets)
 
 
-def gru(x, weights, hx=None, *, lengths=None, resets=None, batch_first=False, bidirectional=None, dtype=None,
-        reset_after=True, implementation="auto"):
+def gru(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Array | None = None,
+        resets: Array | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
+        reset_after: bool = True, implementation: str = "auto") -> tuple[np.ndarray, Any]:
     """A GRU stack. Returns y, hn. reset_after=False resets before the product. See lstm."""
     return _stack("gru" if reset_after else "gru_reset_before", weights, bidirectional=bidirectional,
                   batch_first=batch_first, dtype=dtype, implementation=implementation)(
                       x, hx, lengths=lengths, resets=resets)
 
 
-def rnn(x, weights, hx=None, *, nonlinearity="tanh", lengths=None, resets=None, batch_first=False, bidirectional=None,
-        dtype=None, implementation="auto"):
+def rnn(x: Array, weights: Mapping[str, Array], hx: State = None, *, nonlinearity: str = "tanh",
+        lengths: Array | None = None, resets: Array | None = None, batch_first: bool = False,
+        bidirectional: bool | None = None, dtype: Any = None,
+        implementation: str = "auto") -> tuple[np.ndarray, Any]:
     """A plain RNN stack. Returns y, hn. nonlinearity is "tanh" or "relu". See lstm."""
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity is {nonlinearity!r}, not 'tanh' or 'relu'")

@@ -1,52 +1,55 @@
 #include "errors.h"
 
+#include <string>
+
 namespace sluice::python {
 namespace {
 
-/// One for the process, as is the module (nanobind refuses subinterpreters).
-struct Errors {
-  PyObject *error = nullptr, *device = nullptr, *lost = nullptr;
-};
-Errors errors;
+constexpr const char* kError = "Error";
+constexpr const char* kDeviceError = "DeviceError";
+constexpr const char* kDeviceLost = "DeviceLost";
 
-PyObject* add(nb::module_& module, const char* name, const char* doc, PyObject* base) {
+nb::object add(nb::module_& module, const char* name, const char* doc, nb::handle base) {
   const std::string qualified = std::string("sluice.") + name;
-  PyObject* type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base, nullptr);
-  if (type == nullptr) nb::raise_python_error();
-  module.attr(name) = nb::handle(type);
-  return type;  // The reference is kept for good.
+  PyObject* made = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base.ptr(), nullptr);
+  if (made == nullptr) nb::raise_python_error();
+  nb::object type = nb::steal(made);
+  module.attr(name) = type;
+  return type;
 }
 
-PyObject* type_for(sluice_status status) {
+nb::object own_type(const char* name) { return nb::module_::import_("sluice._native").attr(name); }
+
+nb::object type_for(sluice_status status) {
   switch (status) {
     case SLUICE_INVALID_ARGUMENT:
-      return PyExc_ValueError;
+      return nb::borrow(PyExc_ValueError);
     case SLUICE_UNSUPPORTED:
-      return PyExc_NotImplementedError;
+      return nb::borrow(PyExc_NotImplementedError);
     case SLUICE_OUT_OF_MEMORY:
-      return PyExc_MemoryError;
+      return nb::borrow(PyExc_MemoryError);
     case SLUICE_DEVICE:
-      return errors.device;
+      return own_type(kDeviceError);
     case SLUICE_DEVICE_LOST:
-      return errors.lost;
+      return own_type(kDeviceLost);
     default:
-      return errors.error;
+      return own_type(kError);
   }
 }
 
 }  // namespace
 
 void bind_errors(nb::module_& module) {
-  errors.error = add(module, "Error", "Sluice could not do what was asked.", PyExc_RuntimeError);
-  errors.device =
-      add(module, "DeviceError", "A device, driver or library is missing or failed.", errors.error);
-  errors.lost =
-      add(module, "DeviceLost", "The GPU failed for good: restart the process.", errors.device);
+  const nb::object error =
+      add(module, kError, "Sluice could not do what was asked.", PyExc_RuntimeError);
+  const nb::object device =
+      add(module, kDeviceError, "A device, driver or library is missing or failed.", error);
+  add(module, kDeviceLost, "The GPU failed for good: restart the process.", device);
 }
 
 void check(sluice_status status, const sluice_error& error) {
   if (status == SLUICE_OK) return;
-  PyErr_SetString(type_for(status), error.message);
+  PyErr_SetString(type_for(status).ptr(), error.message);
   nb::raise_python_error();
 }
 

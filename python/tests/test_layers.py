@@ -255,3 +255,7 @@ def test_arrays_may_have_any_strides():
     fortran = {name: np.asfortranarray(value) for name, value in weights.items()}
     y, _ = lstm(np.asfortranarray(x), fortran, (np.asfortranarray(h0), c0[:, ::-1][:, ::-1]))
     np.testing.assert_array_equal(y, expected)
+    bytes = np.zeros(x.nbytes + 1, np.uint8)
+    unaligned = bytes[1:].view(np.float64).reshape(x.shape)
+    unaligned[...] = x
+    np.testing.assert_array_equal(lstm(unaligned, weights, (h0, c0))[0], expected)
