@@ -23,87 +23,16 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _native
+from ._arrays import (DTYPES, address, as_array, checked, checked_lengths, checked_resets, checked_seed, contiguous,
+                      dtype_name)
 from ._plans import Plans
+from ._states import States
 from ._weights import layout_of
 
 __all__ = ["Gradients", "Stack", "gru", "lstm", "rnn"]
 
 Array = Any  #: numpy.ndarray, or anything on the CPU that speaks DLPack or that numpy.asarray takes
 State = Union[Array, tuple[Optional[Array], Optional[Array]], None]  #: h, or (h, c) of an LSTM
-
-_CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
-_DTYPES = ("float32", "float64", "bfloat16")
-
-
-def _as_array(value, name):
-    """An ndarray of a value that may be of another framework; the memory is shared where it can be."""
-    if isinstance(value, np.ndarray):
-        return value
-    if hasattr(value, "__dlpack_device__"):
-        if value.__dlpack_device__()[0] not in _CPU_DEVICES:
-            raise NotImplementedError(f"{name} is on a GPU; sluice.numpy takes arrays on the CPU")
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise TypeError(f"{name} can't be read as an array: {error}") from error
-    if hasattr(value, "__cuda_array_interface__"):
-        raise NotImplementedError(f"{name} is on a GPU; sluice.numpy takes arrays on the CPU")
-    array = np.asarray(value)
-    if array.dtype == object:
-        raise TypeError(f"{name} is of type {type(value).__name__}, which is no array")
-    return array
-
-
-def _address(array):
-    # ml_dtypes has no code in the buffer protocol.
-    return _native.address(array if array.dtype.kind != "V" else array.view(np.uint16))
-
-
-def _dtype_name(array, name):
-    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
-        raise TypeError(f"{name} is {array.dtype}; it must be one of {', '.join(_DTYPES)}")
-    return array.dtype.name
-
-
-def _contiguous(array):
-    flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
-
-
-def _checked(array, name, shape, dtype):
-    """The array, contiguous, if shape and dtype are right."""
-    if type(array) is not np.ndarray:
-        array = _as_array(array, name)
-    if array.dtype != dtype:
-        raise TypeError(f"{name} is {array.dtype}; here it must be {dtype}")
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
-    return _contiguous(array)
-
-
-def _integers(values, name, shape):
-    array = _as_array(values, name)
-    if array.dtype.kind not in "iub":
-        raise TypeError(f"{name} is {array.dtype}; it must be of integers")
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
-    return array
-
-
-def _checked_lengths(lengths, rows, time):
-    array = _integers(lengths, "lengths", (rows,))
-    least, most = int(array.min()), int(array.max())
-    if least < 0 or most > time:
-        raise ValueError(f"lengths has {least if least < 0 else most}; with {time} time steps they are 0 to {time}")
-    return np.ascontiguousarray(array, np.int32)
-
-
-def _checked_resets(resets, time, rows, batch_first):
-    array = _integers(resets, "resets", (rows, time) if batch_first else (time, rows))
-    if batch_first:
-        array = array.T
-    # Not 0 must stay not 0 in fewer bits.
-    return np.ascontiguousarray(array != 0, np.int32)
 
 
 class Gradients(NamedTuple):
@@ -146,10 +75,10 @@ class Stack:
                  batch_first: bool = False, dtype: Any = None, training: bool = False, dropout: float = 0.0,
                  zoneout_h: float = 0.0, zoneout_c: float = 0.0, recurrent_dropout: float = 0.0,
                  implementation: str = "auto", plans: int = 8) -> None:
-        arrays = {name: _as_array(array, name) for name, array in weights.items()}
+        arrays = {name: as_array(array, name) for name, array in weights.items()}
         self._lock = threading.Lock()
         self._layout = layout_of(cell, {name: array.shape for name, array in arrays.items()}, bidirectional)
-        weight_dtype = _dtype_name(arrays["weight_ih_l0"], "weight_ih_l0")
+        weight_dtype = dtype_name(arrays["weight_ih_l0"], "weight_ih_l0")
         dtype = weight_dtype if dtype is None else getattr(dtype, "name", None) or np.dtype(dtype).name
         self._set_dtypes(dtype, arrays["weight_ih_l0"].dtype)
         self._batch_first = batch_first
@@ -166,8 +95,8 @@ class Stack:
         self.load(arrays)
 
     def _set_dtypes(self, dtype, weight_dtype):
-        if dtype not in _DTYPES:
-            raise TypeError(f"dtype is {dtype}; it must be one of {', '.join(_DTYPES)}")
+        if dtype not in DTYPES:
+            raise TypeError(f"dtype is {dtype}; it must be one of {', '.join(DTYPES)}")
         if dtype == "bfloat16":
             import ml_dtypes
 
@@ -184,6 +113,8 @@ class Stack:
         self._x_width = layout.input
         self._y_width = layout.directions * layout.outputs[-1]
         self._lstm = layout.cell == "lstm"
+        self._h = States(layout.outputs, layout.directions, self._dtype)
+        self._c = States(layout.hidden, layout.directions, self._cell_dtype)
 
     @property
     def dtype(self) -> np.dtype:
@@ -197,12 +128,12 @@ class Stack:
 
     def load(self, weights: Mapping[str, Array]) -> None:
         """Takes other weights of the same names and shapes."""
-        arrays = {name: _as_array(array, name) for name, array in weights.items()}
+        arrays = {name: as_array(array, name) for name, array in weights.items()}
         unknown = set(arrays) ^ set(self._layout.shapes)
         if unknown:
             name = min(unknown)
             raise ValueError(f"weights {'has' if name in arrays else 'has no'} {name!r}, unlike those of this stack")
-        copies = {name: np.array(_checked(array, name, self._layout.shapes[name], self._weight_dtype), order="C")
+        copies = {name: np.array(checked(array, name, self._layout.shapes[name], self._weight_dtype), order="C")
                   for name, array in arrays.items()}
         with self._lock:
             self._weights = copies
@@ -210,7 +141,7 @@ class Stack:
             self._version += 1
 
     def _addresses(self, arrays):
-        return [_native.Weights(**{kind: _address(arrays[name]) for kind, name in names.items()})
+        return [_native.Weights(**{kind: address(arrays[name]) for kind, name in names.items()})
                 for names in self._layout.names()]
 
     def explain(self, time: int, rows: int) -> str:
@@ -218,42 +149,6 @@ class Stack:
         with self._lock:
             plan = self._plans.plan(time, rows, resets=False)
             return "\n".join(filter(None, (plan.implementation, plan.explain())))
-
-    # --- states: [layers*directions, rows, width], or where layers differ in width a list of one for each layer ---------
-
-    def _state_shapes(self, widths, rows):
-        directions = self._layout.directions
-        if len(set(widths)) == 1:
-            return (len(widths) * directions, rows, widths[0])
-        return [(directions, rows, width) for width in widths]
-
-    def _state_in(self, state, name, widths, rows, dtype, unbatched):
-        if state is None:
-            return None
-        shapes = self._state_shapes(widths, rows)
-        if type(shapes) is tuple:
-            if unbatched:
-                state = _as_array(state, name)
-                state = state[:, None] if state.ndim == 2 else state
-            return _checked(state, name, shapes, dtype)
-        if not isinstance(state, (tuple, list)) or len(state) != len(shapes):
-            raise ValueError(f"{name} must be a list of {len(shapes)} arrays, as the layers differ in width")
-        return np.concatenate([_checked(part, f"{name}[{i}]", shape, dtype).ravel()
-                               for i, (part, shape) in enumerate(zip(state, shapes))])
-
-    def _state_memory(self, widths, rows, dtype):
-        shapes = self._state_shapes(widths, rows)
-        if type(shapes) is tuple:
-            return np.empty(shapes, dtype)
-        return np.empty(self._layout.directions * rows * sum(widths), dtype)
-
-    def _state_out(self, memory, widths, rows, unbatched):
-        shapes = self._state_shapes(widths, rows)
-        if type(shapes) is tuple:
-            return memory[:, 0] if unbatched else memory
-        ends = np.cumsum([np.prod(shape) for shape in shapes])
-        parts = [part.reshape(shape) for part, shape in zip(np.split(memory, ends[:-1]), shapes)]
-        return [part[:, 0] for part in parts] if unbatched else parts
 
     def _pair(self, state, name):
         """(h, c) of a state that a caller gave; c is None unless it is an LSTM's."""
@@ -287,42 +182,41 @@ class Stack:
         with self._lock:
             self._run = None
             if type(x) is not np.ndarray:
-                x = _as_array(x, "x")
+                x = as_array(x, "x")
             if x.dtype != self._dtype:
                 raise TypeError(f"x is {x.dtype}; the stack computes {self._dtype}")
             x_shape = x.shape
-            unbatched = x.ndim == 2
-            if unbatched:
+            single = x.ndim == 2
+            if single:
                 x = x[None] if self._batch_first else x[:, None]
             if x.ndim != 3 or x.shape[2] != self._x_width:
                 raise ValueError(f"x has shape {x_shape}; it must have 3 dimensions, the last of {self._x_width} features "
                                  "(or 2, for one row)")
-            x = _contiguous(x)
+            x = contiguous(x)
             time, rows = (x.shape[1], x.shape[0]) if self._batch_first else (x.shape[0], x.shape[1])
             if time == 0 or rows == 0:
                 raise ValueError(f"x has shape {x_shape}; it needs at least one time step and one row")
-            return self._forward(x, hx, lengths, resets, seed, time, rows, unbatched, x_shape)
+            return self._forward(x, hx, lengths, resets, seed, time, rows, single, x_shape)
 
-    def _forward(self, x, hx, lengths, resets, seed, time, rows, unbatched, x_shape):
-        outputs, hidden = self._layout.outputs, self._layout.hidden
+    def _forward(self, x, hx, lengths, resets, seed, time, rows, single, x_shape):
         h0, c0 = self._pair(hx, "hx")
         arrays = {"x": x, "y": np.empty((*x.shape[:2], self._y_width), self._dtype),
-                  "hn": self._state_memory(outputs, rows, self._dtype)}
+                  "hn": self._h.memory(rows)}
         if h0 is not None:
-            arrays["h0"] = self._state_in(h0, "h0", outputs, rows, self._dtype, unbatched)
+            arrays["h0"] = self._h.given(h0, "h0", rows, single)
         if self._lstm:
-            arrays["cn"] = self._state_memory(hidden, rows, self._cell_dtype)
+            arrays["cn"] = self._c.memory(rows)
             if c0 is not None:
-                arrays["c0"] = self._state_in(c0, "c0", hidden, rows, self._cell_dtype, unbatched)
+                arrays["c0"] = self._c.given(c0, "c0", rows, single)
         if lengths is not None:
-            arrays["lengths"] = _checked_lengths(lengths, rows, time)
+            arrays["lengths"] = checked_lengths(lengths, rows, time)
         if resets is not None:
-            arrays["resets"] = _checked_resets(resets, time, rows, self._batch_first)
+            arrays["resets"] = checked_resets(resets, time, rows, self._batch_first)
         entry = self._plans.get(time, rows, resets=resets is not None)
         entry.pack(self._native_weights, self._version)
-        args = _native.ForwardArgs(time=time, rows=rows, **{name: _address(array) for name, array in arrays.items()})
+        args = _native.ForwardArgs(time=time, rows=rows, **{name: address(array) for name, array in arrays.items()})
         if seed:
-            args.seed = seed
+            args.seed = checked_seed(seed)
         if self._batch_first:
             args.x_time_stride, args.x_row_stride = self._x_width, time * self._x_width
             args.y_time_stride, args.y_row_stride = self._y_width, time * self._y_width
@@ -330,10 +224,10 @@ class Stack:
         if self._training:
             self._run = _Run(entry, args, (arrays, self._weights), x_shape)
         y = arrays["y"]
-        if unbatched:
+        if single:
             y = y[0] if self._batch_first else y[:, 0]
-        hn = self._state_out(arrays["hn"], outputs, rows, unbatched)
-        return (y, (hn, self._state_out(arrays["cn"], hidden, rows, unbatched))) if self._lstm else (y, hn)
+        hn = self._h.returned(arrays["hn"], rows, single)
+        return (y, (hn, self._c.returned(arrays["cn"], rows, single))) if self._lstm else (y, hn)
 
     def backward(self, dy: Array | None = None, dstate: State = None, *, x: bool = True, state: bool = True,
                  weights: bool = True) -> Gradients:
@@ -351,7 +245,7 @@ class Stack:
             arrays, out = self._backward_arrays(run, dy, dstate, x, state)
             self._run = None
             gradients = {name: np.empty_like(array) for name, array in run.arrays[1].items()} if weights else None
-            args = _native.BackwardArgs(**{name: _address(array) for name, array in {**arrays, **out}.items()})
+            args = _native.BackwardArgs(**{name: address(array) for name, array in {**arrays, **out}.items()})
             if self._batch_first:
                 time = run.args.time
                 args.dx_time_stride, args.dx_row_stride = self._x_width, time * self._x_width
@@ -361,31 +255,31 @@ class Stack:
 
     def _backward_arrays(self, run, dy, dstate, x, state):
         """What backward reads, and what it writes."""
-        outputs, hidden, rows = self._layout.outputs, self._layout.hidden, run.args.rows
-        unbatched = len(run.x_shape) == 2
+        rows = run.args.rows
+        single = len(run.x_shape) == 2
         dhn, dcn = self._pair(dstate, "dstate")
         arrays, out = {}, {}
         if dy is not None:
-            arrays["dy"] = _checked(dy, "dy", (*run.x_shape[:-1], self._y_width), self._dtype)
+            arrays["dy"] = checked(dy, "dy", (*run.x_shape[:-1], self._y_width), self._dtype)
         if dhn is not None:
-            arrays["dhn"] = self._state_in(dhn, "dhn", outputs, rows, self._dtype, unbatched)
+            arrays["dhn"] = self._h.given(dhn, "dhn", rows, single)
         if dcn is not None:
-            arrays["dcn"] = self._state_in(dcn, "dcn", hidden, rows, self._cell_dtype, unbatched)
+            arrays["dcn"] = self._c.given(dcn, "dcn", rows, single)
         if x:
             out["dx"] = np.empty(run.x_shape, self._dtype)
         if state:
-            out["dh0"] = self._state_memory(outputs, rows, self._dtype)
+            out["dh0"] = self._h.memory(rows)
             if self._lstm:
-                out["dc0"] = self._state_memory(hidden, rows, self._cell_dtype)
+                out["dc0"] = self._c.memory(rows)
         return arrays, out
 
     def _gradients(self, run, out, gradients):
-        unbatched = len(run.x_shape) == 2
+        single = len(run.x_shape) == 2
         state = None
         if "dh0" in out:
-            state = self._state_out(out["dh0"], self._layout.outputs, run.args.rows, unbatched)
+            state = self._h.returned(out["dh0"], run.args.rows, single)
         if "dc0" in out:
-            state = (state, self._state_out(out["dc0"], self._layout.hidden, run.args.rows, unbatched))
+            state = (state, self._c.returned(out["dc0"], run.args.rows, single))
         return Gradients(out.get("dx"), state, gradients)
 
 
@@ -407,7 +301,7 @@ def _cpu():
 
 def _stack(cell, weights, **options):
     """A stack that this thread keeps, with these weights."""
-    arrays = {name: _as_array(array, name) for name, array in weights.items()}
+    arrays = {name: as_array(array, name) for name, array in weights.items()}
     key = (cell, tuple((name, array.shape, array.dtype) for name, array in arrays.items()), *options.items())
     stacks = _kept.__dict__.setdefault("stacks", OrderedDict())
     stack = stacks.get(key)

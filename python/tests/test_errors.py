@@ -83,6 +83,8 @@ CASES = {
     "stream": (TypeError, "constructor", lambda: _native.Stream()),
     "wrap_half": (ValueError, "both allocate and release",
                   lambda: _native.Stream.wrap(_native.Device("cpu"), 0, allocate=lambda size: None)),
+    "seed": (ValueError, "seed is -1", lambda: Stack("lstm", WEIGHTS)(X, seed=-1)),
+    "seed_real": (TypeError, "integer", lambda: Stack("lstm", WEIGHTS)(X, seed=1.5)),
     "member": (AttributeError, "xs", lambda: _native.ForwardArgs(xs=1)),
 }
 
