@@ -131,23 +131,22 @@ typedef enum sluice_cell {
 } sluice_cell;
 
 /* What a plan is made for. Equations and gate order: docs/equations.md (i, f, g, o and r, z, n, as
- * torch). */
+ * torch).
+ * Weights and cell states whose dtype is 0 are float32, or float64 where `dtype` is. */
 typedef struct sluice_recurrent_options {
   size_t size;
-  sluice_cell cell;
+  int32_t cell; /* sluice_cell */
   int64_t layers;
-  int64_t directions;    /* 1, or 2: forward and backward, outputs side by side */
-  int64_t input;         /* features of x */
-  const int64_t* hidden; /* [layers]: units of each layer */
-  const int64_t*
-      projection;     /* [layers]: width of each layer's projected output, LSTM only; NULL: none */
-  int64_t time, rows; /* the largest number of time steps and rows; a run may have fewer */
-  sluice_dtype dtype; /* of x, y, h0, hn and their gradients */
-  sluice_dtype
-      weight_dtype;        /* of weights and their gradients; 0: float32 (float64 where dtype is) */
-  sluice_dtype cell_dtype; /* of c0, cn and their gradients; 0: float32 (float64 where dtype is) */
-  int tf32;                /* not 0: products of float32 may round their factors to TF32 */
-  int training;            /* not 0: backward will be called */
+  int64_t directions;        /* 1, or 2: forward and backward, outputs side by side */
+  int64_t input;             /* features of x */
+  const int64_t* hidden;     /* [layers]: units of each layer */
+  const int64_t* projection; /* [layers]: projected width of each layer, LSTM only; NULL: none */
+  int64_t time, rows;        /* the largest number of time steps and rows; a run may have fewer */
+  int32_t dtype;             /* sluice_dtype of x, y, h0, hn and their gradients */
+  int32_t weight_dtype;      /* the same of weights and their gradients; 0: see above */
+  int32_t cell_dtype;        /* the same of c0, cn and their gradients; 0: see above */
+  int tf32;                  /* not 0: products of float32 may round their factors to TF32 */
+  int training;              /* not 0: backward will be called */
   int strided;      /* not 0: x, y, dy and dx may have strides other than [time, rows, features] */
   double dropout;   /* rate between layers, when training */
   int resets;       /* not 0: runs may be given resets */

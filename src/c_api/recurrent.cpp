@@ -15,7 +15,7 @@ using runtime::Tensor;
 /// More than anyone stacks, so that a wild number is refused before arrays of that size are read.
 constexpr std::int64_t kMostLayers = 1024;
 
-DType dtype_of(sluice_dtype dtype, const char* name) {
+DType dtype_of(std::int32_t dtype, const char* name) {
   switch (dtype) {
     case SLUICE_FLOAT64:
       return DType::kFloat64;
@@ -27,12 +27,12 @@ DType dtype_of(sluice_dtype dtype, const char* name) {
       return DType::kFloat16;
   }
   base::fail(ErrorCode::kInvalidArgument, "{} is {}, which names no dtype of sluice.h", name,
-             static_cast<int>(dtype));
+             dtype);
 }
 
 /// 0 stands for the dtype that the engine keeps such numbers in.
-DType dtype_or(sluice_dtype dtype, DType kept, const char* name) {
-  if (static_cast<int>(dtype) == 0) return kept;
+DType dtype_or(std::int32_t dtype, DType kept, const char* name) {
+  if (dtype == 0) return kept;
   const DType named = dtype_of(dtype, name);
   const bool doubles = kept == DType::kFloat64;
   SLUICE_CHECK((named == DType::kFloat64) == doubles, "{} is {}; where dtype is {} it must {}",
@@ -41,7 +41,7 @@ DType dtype_or(sluice_dtype dtype, DType kept, const char* name) {
   return named;
 }
 
-recurrent::CellType cell_of(sluice_cell cell) {
+recurrent::CellType cell_of(std::int32_t cell) {
   using recurrent::CellType;
   switch (cell) {
     case SLUICE_LSTM:
@@ -56,7 +56,7 @@ recurrent::CellType cell_of(sluice_cell cell) {
       return CellType::kRnnRelu;
   }
   base::fail(ErrorCode::kInvalidArgument, "options.cell is {}, which names no cell of sluice.h",
-             static_cast<int>(cell));
+             cell);
 }
 
 Descriptor descriptor_of(const sluice_recurrent_options& options) {

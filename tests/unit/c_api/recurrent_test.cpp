@@ -235,9 +235,9 @@ TEST(CRecurrentOptions, AreRefusedInOneSentence) {
   EXPECT_EQ(refusal([](Options& o, Hidden&) { o.hidden = nullptr; }), "options.hidden is NULL");
   EXPECT_EQ(refusal([](Options&, Hidden& h) { h[1] = 0; }),
             "a recurrent stack needs hidden widths of at least 1, not 0");
-  EXPECT_EQ(refusal([](Options& o, Hidden&) { o.cell = static_cast<sluice_cell>(77); }),
+  EXPECT_EQ(refusal([](Options& o, Hidden&) { o.cell = 77; }),
             "options.cell is 77, which names no cell of sluice.h");
-  EXPECT_EQ(refusal([](Options& o, Hidden&) { o.dtype = static_cast<sluice_dtype>(0); }),
+  EXPECT_EQ(refusal([](Options& o, Hidden&) { o.dtype = 0; }),
             "options.dtype is 0, which names no dtype of sluice.h");
   EXPECT_EQ(refusal([](Options& o, Hidden&) { o.weight_dtype = SLUICE_FLOAT64; }),
             "options.weight_dtype is float64; where dtype is not float64 it must be float32, "

@@ -85,7 +85,7 @@ class WildCaller {
   sluice_recurrent_options wild_options() {
     sluice_recurrent_options options = SLUICE_INIT(sluice_recurrent_options);
     if (chance(.02)) options.size = static_cast<std::size_t>(between(0, 300));
-    options.cell = static_cast<sluice_cell>(number_of(5));
+    options.cell = number_of(5);
     // As many widths as there are layers, at most; more would be a bad pointer.
     options.layers = chance(.04) ? -between(0, 1 << 30) : between(1, 4);
     options.directions = chance(.9) ? between(1, 2) : size(3);
@@ -95,9 +95,9 @@ class WildCaller {
     options.projection = options.cell == SLUICE_LSTM && chance(.3) ? projection_.data() : nullptr;
     options.time = size(5);
     options.rows = size(4);
-    options.dtype = static_cast<sluice_dtype>(number_of(3));
-    options.weight_dtype = static_cast<sluice_dtype>(chance(.6) ? 0 : number_of(4));
-    options.cell_dtype = static_cast<sluice_dtype>(chance(.6) ? 0 : number_of(4));
+    options.dtype = number_of(3);
+    options.weight_dtype = chance(.6) ? 0 : number_of(4);
+    options.cell_dtype = chance(.6) ? 0 : number_of(4);
     options.tf32 = flag();
     options.training = chance(.6) ? 1 : 0;
     options.strided = flag();
