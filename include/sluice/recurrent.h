@@ -141,7 +141,7 @@ class RecurrentPlan {
     return sizes;
   }
   std::string implementation() const { return sluice_recurrent_implementation(handle()); }
-  /// Who declined and why, a line each.
+  /// A line for each implementation that declined: its name and the reason.
   std::string explain() const { return sluice_recurrent_explain(handle()); }
 
   /// One set for each layer and direction. To be called again when weights change.

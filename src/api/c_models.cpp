@@ -12,7 +12,7 @@
 #include "sluice/sequence_model.h"
 #include "sluice/tagger.h"
 
-/// What stands behind the handles of include/sluice_models.h.
+/// The objects that the handles of include/sluice_models.h point to.
 struct sluice_model {
   using Any = std::variant<sluice::FeatureModel, sluice::SequenceModel, sluice::LanguageModel,
                            sluice::Tagger, sluice::Classifier>;

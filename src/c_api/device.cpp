@@ -43,6 +43,18 @@ std::unique_ptr<runtime::Device> open_beside(const char* name) {
   return device;
 }
 
+/// Waits until the copy is done.
+void copy(sluice_stream* stream, void* to, const void* from, std::size_t bytes,
+          runtime::CopyKind kind) {
+  const bool up = kind == runtime::CopyKind::kHostToDevice;
+  require(stream, "stream");
+  if (bytes == 0) return;
+  require(to, up ? "device_memory" : "host");
+  require(from, up ? "host" : "device_memory");
+  stream->stream().copy(to, from, bytes, kind);
+  stream->stream().synchronize();
+}
+
 }  // namespace
 }  // namespace sluice::c_api
 
@@ -122,24 +134,12 @@ sluice_status sluice_stream_synchronize(sluice_stream* stream, sluice_error* err
 
 sluice_status sluice_stream_upload(sluice_stream* stream, void* device_memory, const void* host,
                                    std::size_t bytes, sluice_error* error) {
-  return guarded(error, [&] {
-    require(stream, "stream");
-    if (bytes == 0) return;
-    require(device_memory, "device_memory");
-    require(host, "host");
-    stream->stream().copy(device_memory, host, bytes, runtime::CopyKind::kHostToDevice);
-    stream->stream().synchronize();
-  });
+  return guarded(
+      error, [&] { copy(stream, device_memory, host, bytes, runtime::CopyKind::kHostToDevice); });
 }
 
 sluice_status sluice_stream_download(sluice_stream* stream, void* host, const void* device_memory,
                                      std::size_t bytes, sluice_error* error) {
-  return guarded(error, [&] {
-    require(stream, "stream");
-    if (bytes == 0) return;
-    require(device_memory, "device_memory");
-    require(host, "host");
-    stream->stream().copy(host, device_memory, bytes, runtime::CopyKind::kDeviceToHost);
-    stream->stream().synchronize();
-  });
+  return guarded(
+      error, [&] { copy(stream, host, device_memory, bytes, runtime::CopyKind::kDeviceToHost); });
 }

@@ -13,7 +13,7 @@
 #include "runtime/context.h"
 #include "runtime/device.h"
 
-/// What stands behind the handles of include/sluice.h.
+/// The objects that the handles of include/sluice.h point to.
 struct sluice_device {
   std::unique_ptr<sluice::runtime::Device> device;
 };
