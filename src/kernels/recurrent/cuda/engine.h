@@ -78,6 +78,10 @@ struct Run {
   T* reserve(std::size_t offset) const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(memory.reserve) + offset);
   }
+  template <typename T>
+  T* at(const ArrayPlace& place) const {
+    return place.in_reserve ? reserve<T>(place.offset) : workspace<T>(place.offset);
+  }
   /// The element at `index` of an array in storage.
   std::byte* element(std::byte* base, std::int64_t index) const {
     return base + index * engine.sizes.storage;

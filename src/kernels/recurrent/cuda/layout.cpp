@@ -231,7 +231,7 @@ WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
   layout.forward = book_forward(forward, descriptor, rung);
   layout.bytes = forward.total();
   if (descriptor.training) {
-    layout.backward = book_backward(backward, descriptor, rung);
+    layout.backward = book_backward(backward, descriptor, rung, book_reserve(descriptor));
     layout.bytes = std::max(layout.bytes, backward.total());
   }
   return layout;

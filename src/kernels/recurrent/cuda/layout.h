@@ -88,6 +88,12 @@ struct ReserveLayout {
 };
 ReserveLayout book_reserve(const Descriptor& descriptor);
 
+/// Where an array lies that shares memory of the reserve if it can.
+struct ArrayPlace {
+  std::size_t offset = 0;
+  bool in_reserve = false;  ///< else in the workspace
+};
+
 /// In TF32, the left factor of a product as float16, each row by a scale of its own.
 struct RowScaledFactor {
   std::size_t values = 0;  ///< [rows, width]
@@ -117,8 +123,9 @@ struct ScaledLayout {
 };
 
 struct BackwardLayout {
-  /// A layer: [time, rows, D*G*H], in storage or, where scales_gates, float16. Layers may share it.
-  std::vector<std::size_t> d_input;
+  /// A layer: [time, rows, D*G*H], in storage or, where scales_gates, float16. Layers may share it,
+  /// and it may lie over saved gates (gradient_place).
+  std::vector<ArrayPlace> d_input;
   std::vector<std::size_t> row_scales;   ///< likewise, where scales_gates: float32 [time, rows]
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
                                          ///< apart: likewise [time, rows, G*H]
@@ -133,7 +140,8 @@ struct BackwardLayout {
   std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
   std::vector<std::size_t> dc_whole;     ///< likewise
-  std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
+  std::vector<ArrayPlace> dy;            ///< a layer but the last: storage [time, rows, D*output];
+                                         ///< may lie over c of a layer above
   std::vector<std::size_t> gate_sums;    ///< a layer and direction, where launches sum gradients
                                          ///< of gates: float32 [.., G*H]
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]

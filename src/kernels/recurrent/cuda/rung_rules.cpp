@@ -142,6 +142,20 @@ bool scales_gates(const Descriptor& descriptor, const Rung& rung) {
   return true;
 }
 
+GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  // An LSTM has as many saved values as gates. With options of cells, gates may be read again.
+  if (descriptor.cell != CellType::kLstm || descriptor.directions > 1 || descriptor.has_extras()) {
+    return GradientPlace::kWorkspace;
+  }
+  if (!rung.persistent_backward()) {
+    const bool in_place = rung.fused_pointwise && !scales_gates(descriptor, rung);
+    return in_place ? GradientPlace::kOwnGates : GradientPlace::kWorkspace;
+  }
+  const bool top = layer + 1 == descriptor.layers;
+  return top || is_layered(descriptor, rung) ? GradientPlace::kWorkspace
+                                             : GradientPlace::kGatesAbove;
+}
+
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {
   return rung.persistent_backward() && descriptor.layers > 1 && !is_layered(descriptor, rung);
 }

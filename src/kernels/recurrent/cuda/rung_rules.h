@@ -39,6 +39,14 @@ bool scales_gates(const Descriptor& descriptor, const Rung& rung);
 /// Whether a layer's weight gradients have so many multiplications that scaling their factors pays
 /// (docs/performance/float32-and-tf32.md). `steps`: time steps times rows.
 bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps);
+/// Where backward writes the gate gradients of a layer. Gates that forward saved are of no more use
+/// once the layer's backward steps have read them.
+enum class GradientPlace {
+  kWorkspace,
+  kOwnGates,    ///< over the layer's saved gates: a step's thread writes where it has read
+  kGatesAbove,  ///< over those of the layer above, whose launches have ended
+};
+GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Whether products of weight gradients overlap with the launches of the layers below, which don't
 /// wait for them.
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung);
