@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/layout.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/recurrent/cuda/booking.h"
@@ -91,17 +92,29 @@ std::vector<RowScaledFactor> book_scaled_inputs(Booking& booking, const Descript
   return inputs;
 }
 
-ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const Rung& rung,
+                           const ReserveLayout& reserve) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   ForwardLayout layout;
+  std::optional<ArrayPlace> shared;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
+    const InputPlace place = input_place(descriptor, rung, layer);
+    if (place == InputPlace::kGatesOfTop) {
+      layout.input.push_back({reserve.states.back().saved, true});
+      continue;
+    }
+    if (place == InputPlace::kStatesAbove) {
+      // States are booked one layer after another, each with h first.
+      layout.input.push_back({reserve.states[static_cast<std::size_t>(layer + 1)].h, true});
+      continue;
+    }
     // Layers that run one after the other share.
-    const bool own = layer == 0 || is_layered(descriptor, rung);
-    const std::int64_t steps = input_steps(descriptor, rung, layer, time);
-    layout.input.push_back(
-        own ? booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})
-            : layout.input.front());
+    if (!shared || is_layered(descriptor, rung)) {
+      const std::int64_t steps = input_steps(descriptor, rung, layer, time);
+      shared = {booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})};
+    }
+    layout.input.push_back(*shared);
   }
   layout.scaled = book_scaled_inputs(booking, descriptor, rung);
   if (scales_steps(descriptor, rung) && !rung.persistent()) {
@@ -228,10 +241,11 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
 WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
   WorkspaceLayout layout;
   Booking forward, backward;
-  layout.forward = book_forward(forward, descriptor, rung);
+  const ReserveLayout reserve = book_reserve(descriptor);
+  layout.forward = book_forward(forward, descriptor, rung, reserve);
   layout.bytes = forward.total();
   if (descriptor.training) {
-    layout.backward = book_backward(backward, descriptor, rung, book_reserve(descriptor));
+    layout.backward = book_backward(backward, descriptor, rung, reserve);
     layout.bytes = std::max(layout.bytes, backward.total());
   }
   return layout;

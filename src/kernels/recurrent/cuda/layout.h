@@ -101,7 +101,9 @@ struct RowScaledFactor {
 };
 
 struct ForwardLayout {
-  std::vector<std::size_t> input;       ///< a layer: float32 [input_steps, rows, D*G*H]
+  /// A layer: float32 [input_steps, rows, D*G*H]. May lie over what layers above will save
+  /// (input_place).
+  std::vector<ArrayPlace> input;
   std::vector<RowScaledFactor> scaled;  ///< likewise [time, rows, input], where scales_input;
                                         ///< layers may share it
   RowScaledFactor state;                ///< where scales_steps: [rows, H] of the state

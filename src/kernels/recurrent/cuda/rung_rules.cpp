@@ -11,11 +11,19 @@ namespace {
 
 /// cuBLASLt multiplies float16 fast where each row begins at 16 bytes: a multiple of so many.
 constexpr std::int64_t kAligned = 8;
+constexpr std::int64_t kFloatBytes = sizeof(float);
 
 /// An LSTM or a GRU without anything beside its equations.
 bool is_usual(const Descriptor& descriptor) {
   return (descriptor.cell == CellType::kLstm || descriptor.cell == CellType::kGru) &&
          !descriptor.has_extras() && !descriptor.projects();
+}
+
+/// Whether backward reads saved gates once, each before it writes that gate's gradient: an LSTM's,
+/// of one direction, without options of cells.
+bool is_lstm_in_training(const Descriptor& descriptor) {
+  return descriptor.training && descriptor.cell == CellType::kLstm && descriptor.directions == 1 &&
+         !descriptor.has_extras();
 }
 
 }  // namespace
@@ -143,10 +151,7 @@ bool scales_gates(const Descriptor& descriptor, const Rung& rung) {
 }
 
 GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
-  // An LSTM has as many saved values as gates. With options of cells, gates may be read again.
-  if (descriptor.cell != CellType::kLstm || descriptor.directions > 1 || descriptor.has_extras()) {
-    return GradientPlace::kWorkspace;
-  }
+  if (!is_lstm_in_training(descriptor)) return GradientPlace::kWorkspace;
   if (!rung.persistent_backward()) {
     const bool in_place = rung.fused_pointwise && !scales_gates(descriptor, rung);
     return in_place ? GradientPlace::kOwnGates : GradientPlace::kWorkspace;
@@ -183,9 +188,58 @@ std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::in
   return std::min(std::max((time + kLaunches - 1) / kLaunches, kFewest), time);
 }
 
+namespace {
+
+/// Whether forward's input products of a layer take so much memory, and its steps so much time,
+/// that several launches are worth while. A launch costs as much as three steps.
+bool takes_launches(const Descriptor& descriptor, const Rung& rung) {
+  constexpr std::int64_t kFewestSteps = 64, kFewestBytes = std::int64_t{64} << 20;
+  if (rung.forward != Residence::kClusterWgmma || !is_lstm_in_training(descriptor)) return false;
+  const std::int64_t width = descriptor.gates() * descriptor.hidden;
+  return descriptor.time >= kFewestSteps &&
+         descriptor.time * descriptor.rows * width * kFloatBytes >= kFewestBytes;
+}
+
+/// Into how many pieces of time input products have to be cut to fit into the states of the layers
+/// above.
+std::int64_t pieces_in_states(const Descriptor& descriptor, std::int64_t layer) {
+  const std::int64_t above = descriptor.layers - 1 - layer, gates = descriptor.gates();
+  const auto storage = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
+  // Bytes of a unit: h, c and saved gates.
+  const std::int64_t state = storage + kFloatBytes + gates * storage;
+  return (gates * kFloatBytes + above * state - 1) / (above * state);
+}
+
+}  // namespace
+
+std::int64_t launch_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                          std::int64_t time) {
+  constexpr std::int64_t kTopLaunches = 2;
+  if (!takes_launches(descriptor, rung)) return time;
+  const bool top = layer + 1 == descriptor.layers;
+  const std::int64_t launches = top ? kTopLaunches : pieces_in_states(descriptor, layer);
+  return std::min((descriptor.time + launches - 1) / launches, time);
+}
+
+InputPlace input_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  if (!is_lstm_in_training(descriptor) || layer + 1 == descriptor.layers) {
+    return InputPlace::kWorkspace;
+  }
+  if (rung.forward == Residence::kClusterWgmma) {
+    const bool fits = pieces_in_states(descriptor, layer) == 1 || takes_launches(descriptor, rung);
+    return fits ? InputPlace::kStatesAbove : InputPlace::kWorkspace;
+  }
+  const bool steps = is_layered(descriptor, rung) && !rung.persistent() && rung.fused_pointwise;
+  // Products are float32.
+  return layer == 0 && steps && descriptor.dtype == DType::kFloat32 ? InputPlace::kGatesOfTop
+                                                                    : InputPlace::kWorkspace;
+}
+
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time) {
   if (rung.inputs == InputProducts::kEachStep) return 1;
+  const std::int64_t launch = launch_steps(descriptor, rung, layer, time);
+  if (launch < time) return launch;
   // The first layer's input is all there from the beginning.
   if (layer == 0) return time;
   const std::int64_t steps = piece_steps(descriptor, rung, time);

@@ -53,6 +53,18 @@ bool defers_gradients(const Descriptor& descriptor, const Rung& rung);
 /// Steps of a piece, if a run of `time` steps is cut into pieces so that layers overlap; otherwise
 /// `time`.
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
+/// Steps of a forward launch, if a layer that overlaps with no other takes its `time` steps in
+/// several launches, so that its input products take less memory; otherwise `time`.
+std::int64_t launch_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                          std::int64_t time);
+/// Where a layer's input products lie. Layers above write their states after this layer's steps
+/// have read the products.
+enum class InputPlace {
+  kWorkspace,
+  kGatesOfTop,   ///< over gates that the top layer will save: each a step's, of the same row
+  kStatesAbove,  ///< over h, c and gates of all layers above
+};
+InputPlace input_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Steps whose input products a layer's buffer holds; a piece begins at its first step modulo that.
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time);
