@@ -20,15 +20,19 @@ std::int64_t held_d_inputs(const Descriptor& descriptor, const Rung& rung) {
 
 using Layer = std::optional<std::int64_t>;
 
-/// Whether launches write gate gradients over saved gates of the layer above.
+/// Whether launches of one layer after the other write gate gradients over saved gates.
 bool lends_gates(const Descriptor& descriptor, const Rung& rung) {
-  return gradient_place(descriptor, rung, 0) == GradientPlace::kGatesAbove;
+  return rung.persistent_backward() &&
+         gradient_place(descriptor, rung, 0) != GradientPlace::kWorkspace;
 }
-/// The layer whose saved gates a layer's gate gradients overwrite, if any.
-Layer gates_lender(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+/// The saved gates that a layer's gate gradients overwrite, if any.
+std::optional<ArrayPlace> lent_gates(const Descriptor& descriptor, const Rung& rung,
+                                     const ReserveLayout& reserve, std::int64_t layer) {
   const GradientPlace place = gradient_place(descriptor, rung, layer);
   if (place == GradientPlace::kWorkspace) return std::nullopt;
-  return place == GradientPlace::kOwnGates ? layer : layer + 1;
+  const std::int64_t lender = place == GradientPlace::kGatesAbove ? layer + 1 : layer;
+  return ArrayPlace{reserve.states[static_cast<std::size_t>(lender)].saved, true,
+                    place == GradientPlace::kNextGates};
 }
 /// The layer whose c the gradient of a layer's output overwrites, if any.
 Layer states_lender(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
@@ -94,8 +98,8 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     const auto shared = static_cast<std::size_t>(layer - held);
-    if (const Layer lender = gates_lender(descriptor, rung, layer)) {
-      layout.d_input.push_back({reserve.states[static_cast<std::size_t>(*lender)].saved, true});
+    if (const auto lent = lent_gates(descriptor, rung, reserve, layer)) {
+      layout.d_input.push_back(*lent);
     } else if (layer < held || lends_gates(descriptor, rung)) {
       layout.d_input.push_back({booking.take(scaled ? kHalf : sizes.storage,
                                              {time, rows, sizes.directions, sizes.gate_width})});

@@ -49,8 +49,8 @@ void drop_output(const Run& run, std::int64_t lane, std::int64_t layer, const Pi
   run.drop(run.engine.lanes[lane], layer, output, piece.begin, piece.size());
 }
 
-/// The steps of a piece, once their input products are there. The first launch of a layer draws
-/// its mask beside it, the last one of all leaves room for the caller's work.
+/// The steps of a piece, once their input products are there. A layer's mask is drawn while its
+/// first launch runs; the caller's work overlaps with the top layer's last launch.
 void run_piece(const Run& run, std::int64_t layer, const Piece& piece) {
   Engine& engine = run.engine;
   if (!engine.rung.persistent()) return run_steps(run, layer, piece);

@@ -49,7 +49,7 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
 }
 
 StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Sizes& sizes,
-                       std::int64_t layer) {
+                       std::int64_t layer, std::int64_t saved_steps) {
   const std::int64_t output = descriptor.output_of(layer);
   const std::int64_t time = descriptor.training ? descriptor.time : 1, rows = descriptor.rows;
   StateLayout state;
@@ -58,7 +58,7 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
     state.c = booking.take(kFloat, {descriptor.training ? time + 1 : 1, rows, sizes.hidden});
   }
   if (descriptor.training) {
-    state.saved = booking.take(sizes.storage, {time, rows, sizes.saved_width});
+    state.saved = booking.take(sizes.storage, {saved_steps, rows, sizes.saved_width});
   }
   if (sizes.projected) state.h_full = booking.take(sizes.storage, {time, rows, sizes.hidden});
   if (sizes.drops) state.h_dropped = booking.take(sizes.storage, {time + 1, rows, output});
@@ -128,7 +128,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
     layout.gates.push_back(
         booking.take(kFloat, {rung.fused_pointwise ? 0 : rows, sizes.saved_width}));
     if (!descriptor.training) {
-      layout.states.push_back(book_state(booking, descriptor, sizes, layer));
+      layout.states.push_back(book_state(booking, descriptor, sizes, layer, 0));
     }
   }
   for (std::int64_t layer = 0; !descriptor.training && layer + 1 < sizes.layers; ++layer) {
@@ -219,13 +219,16 @@ bool leaves_masks(const Descriptor& descriptor) {
 
 }  // namespace
 
-ReserveLayout book_reserve(const Descriptor& descriptor) {
+ReserveLayout book_reserve(const Descriptor& descriptor, const Rung& rung) {
   ReserveLayout layout;
   if (!descriptor.training) return layout;
   const Sizes sizes(descriptor);
   Booking booking;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
-    layout.states.push_back(book_state(booking, descriptor, sizes, i / sizes.directions));
+    const std::int64_t layer = i / sizes.directions;
+    const bool next = gradient_place(descriptor, rung, layer) == GradientPlace::kNextGates;
+    layout.states.push_back(
+        book_state(booking, descriptor, sizes, layer, descriptor.time + (next ? 1 : 0)));
   }
   for (std::int64_t layer = 0; layer + 1 < sizes.layers; ++layer) {
     layout.outputs.push_back(booking.take(
@@ -241,7 +244,7 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
 WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
   WorkspaceLayout layout;
   Booking forward, backward;
-  const ReserveLayout reserve = book_reserve(descriptor);
+  const ReserveLayout reserve = book_reserve(descriptor, rung);
   layout.forward = book_forward(forward, descriptor, rung, reserve);
   layout.bytes = forward.total();
   if (descriptor.training) {

@@ -69,7 +69,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung);
 struct StateLayout {
   std::size_t h = 0;       ///< storage [time + 1, rows, output]; in inference [2, rows, output]
   std::size_t c = 0;       ///< float32 [time + 1, rows, H], LSTM; in inference [rows, H]
-  std::size_t saved = 0;   ///< storage [time, rows, saved, H]; training only
+  std::size_t saved = 0;   ///< storage [time, rows, saved, H], and a step more where gradients of
+                           ///< gates lie a step behind (GradientPlace::kNextGates); training only
   std::size_t h_full = 0;  ///< storage [time, rows, H], with a projection; in inference [rows, H]
   std::size_t h_dropped = 0;  ///< as h, what products read of it; with recurrent dropout
   std::size_t h_reset = 0;    ///< r * h, if it resets before: as h_full
@@ -86,12 +87,13 @@ struct ReserveLayout {
                                      ///< backward draws it again
   std::size_t bytes = 0;
 };
-ReserveLayout book_reserve(const Descriptor& descriptor);
+ReserveLayout book_reserve(const Descriptor& descriptor, const Rung& rung);
 
 /// Where an array lies that shares memory of the reserve if it can.
 struct ArrayPlace {
   std::size_t offset = 0;
   bool in_reserve = false;  ///< else in the workspace
+  bool next_step = false;   ///< begins a step of the run's saved gates later
 };
 
 /// In TF32, the left factor of a product as float16, each row by a scale of its own.

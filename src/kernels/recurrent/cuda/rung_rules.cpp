@@ -19,8 +19,8 @@ bool is_usual(const Descriptor& descriptor) {
          !descriptor.has_extras() && !descriptor.projects();
 }
 
-/// Whether backward reads saved gates once, each before it writes that gate's gradient: an LSTM's,
-/// of one direction, without options of cells.
+/// Whether arrays share memory with states. Backward reads the saved gates of an LSTM once, and
+/// they are as many as its gate gradients. Options of cells may read them again.
 bool is_lstm_in_training(const Descriptor& descriptor) {
   return descriptor.training && descriptor.cell == CellType::kLstm && descriptor.directions == 1 &&
          !descriptor.has_extras();
@@ -156,6 +156,9 @@ GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std
     const bool in_place = rung.fused_pointwise && !scales_gates(descriptor, rung);
     return in_place ? GradientPlace::kOwnGates : GradientPlace::kWorkspace;
   }
+  // Gates and gradients of a row lie in the same bytes if both have 16 bits.
+  const bool halves = base::size_of(descriptor.dtype) == 2;
+  if (rung.backward == Residence::kClusterWgmma && halves) return GradientPlace::kNextGates;
   const bool top = layer + 1 == descriptor.layers;
   return top || is_layered(descriptor, rung) ? GradientPlace::kWorkspace
                                              : GradientPlace::kGatesAbove;
@@ -190,13 +193,16 @@ std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::in
 
 namespace {
 
-/// Whether forward's input products of a layer take so much memory, and its steps so much time,
-/// that several launches are worth while. A launch costs as much as three steps.
+/// The fewest steps of a launch, which costs as much as three, where a layer has several.
+constexpr std::int64_t kFewestSteps = 32;
+
+/// Whether forward's input products of a layer take so much memory that several launches are worth
+/// while.
 bool takes_launches(const Descriptor& descriptor, const Rung& rung) {
-  constexpr std::int64_t kFewestSteps = 64, kFewestBytes = std::int64_t{64} << 20;
+  constexpr std::int64_t kFewestBytes = std::int64_t{64} << 20;
   if (rung.forward != Residence::kClusterWgmma || !is_lstm_in_training(descriptor)) return false;
   const std::int64_t width = descriptor.gates() * descriptor.hidden;
-  return descriptor.time >= kFewestSteps &&
+  return descriptor.time >= 2 * kFewestSteps &&
          descriptor.time * descriptor.rows * width * kFloatBytes >= kFewestBytes;
 }
 
@@ -214,10 +220,15 @@ std::int64_t pieces_in_states(const Descriptor& descriptor, std::int64_t layer) 
 
 std::int64_t launch_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                           std::int64_t time) {
-  constexpr std::int64_t kTopLaunches = 2;
   if (!takes_launches(descriptor, rung)) return time;
-  const bool top = layer + 1 == descriptor.layers;
-  const std::int64_t launches = top ? kTopLaunches : pieces_in_states(descriptor, layer);
+  std::int64_t launches = 0;
+  if (layer + 1 < descriptor.layers) {
+    launches = pieces_in_states(descriptor, layer);
+  } else {
+    // More than two pay if backward needs no large workspace.
+    const bool alone = gradient_place(descriptor, rung, layer) == GradientPlace::kNextGates;
+    launches = std::min<std::int64_t>(alone ? 4 : 2, descriptor.time / kFewestSteps);
+  }
   return std::min((descriptor.time + launches - 1) / launches, time);
 }
 

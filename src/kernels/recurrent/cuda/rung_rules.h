@@ -45,6 +45,9 @@ enum class GradientPlace {
   kWorkspace,
   kOwnGates,    ///< over the layer's saved gates: a step's thread writes where it has read
   kGatesAbove,  ///< over those of the layer above, whose launches have ended
+  /// Over the layer's saved gates of the step after. A cluster's blocks write a step's gradients
+  /// when they have dh from all of them, and so when all have read the gates of the step after.
+  kNextGates,
 };
 GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Whether products of weight gradients overlap with the launches of the layers below, which don't
