@@ -1,9 +1,6 @@
 # Libraries from the system's packages; ./dev installs them.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
 find_package(Threads REQUIRED)
 
 # Debian's dnnl-config.cmake asks for OpenCL, which nothing here uses, so the library is found by name.
@@ -12,6 +9,14 @@ find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 add_library(onednn INTERFACE)
 target_link_libraries(onednn INTERFACE ${DNNL_LIBRARY})
 target_include_directories(onednn SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+
+if(SLUICE_LAYERS_ONLY)
+  return()
+endif()
+
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
 
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 add_library(tomlplusplus INTERFACE)

@@ -1,5 +1,6 @@
 # Options and flags common to every target.
 option(SLUICE_BUILD_TESTS "Build the tests" ON)
+option(SLUICE_LAYERS_ONLY "Build libsluice and its parts alone, which need OpenMP, fmt and oneDNN and no other package" OFF)
 set(SLUICE_SANITIZE "" CACHE STRING "Value of -fsanitize for every target, e.g. address,undefined")
 
 if(NOT CMAKE_BUILD_TYPE)

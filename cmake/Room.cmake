@@ -1,10 +1,10 @@
-# A room is one folder of src/ and one target. Rooms are object libraries; libsluice_core.so holds them all.
+# A room is one folder of src/ and one target. Rooms are object libraries; a shared library holds each, the one that
+# SLUICE_LIBRARY names where the room is made (src/CMakeLists.txt).
 #
 #   sluice_room(name SOURCES a.cpp ... [ROOMS base ...] [LIBRARIES fmt::fmt ...] [SMALL])
 #
 # ROOMS are the rooms below that this one may include (tests/structure checks the includes themselves). SMALL: compiled for
 # size, for it spends its time in what it calls, and the bundle has room for so much.
-set_property(GLOBAL PROPERTY SLUICE_ROOMS "")
 
 function(sluice_room name)
   cmake_parse_arguments(ROOM "SMALL" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
@@ -18,7 +18,19 @@ function(sluice_room name)
   if(ROOM_SMALL)
     target_compile_options(sluice_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
-  set_property(GLOBAL APPEND PROPERTY SLUICE_ROOMS sluice_${name})
+  set_property(GLOBAL APPEND PROPERTY ${SLUICE_LIBRARY}_ROOMS sluice_${name})
+endfunction()
+
+#   sluice_onednn_room(name SOURCES a.cpp ...)
+#
+# One onednn/ folder of src/ and one target; libsluice_onednn.so holds them all.
+function(sluice_onednn_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES" ${ARGN})
+  add_library(sluice_onednn_${name} OBJECT ${ROOM_SOURCES})
+  target_include_directories(sluice_onednn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                          ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(sluice_onednn_${name} PUBLIC fmt::fmt OpenMP::OpenMP_CXX onednn)
+  set_property(GLOBAL APPEND PROPERTY SLUICE_ONEDNN_ROOMS sluice_onednn_${name})
 endfunction()
 
 # Compiles files of a room for size where it has others that must be fast.
@@ -53,6 +65,8 @@ function(sluice_test name)
   target_link_libraries(${name}_test PRIVATE test_support sluice_core GTest::gtest ${TEST_LIBRARIES})
   set_target_properties(${name}_test PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  # Opened at run time.
+  add_dependencies(${name}_test sluice_onednn)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES TIMEOUT 600)
 endfunction()

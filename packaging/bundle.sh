@@ -19,11 +19,15 @@ version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$BUILD/CMakeCache.txt")
 readonly NAME=sluice-$version
 readonly FOLDER=$BUILD/bundle/$NAME
 
+# With headers and what CMake and pkg-config read, so that other programs can be built against the bundle.
 copy_programs() {
-  mkdir -p "$FOLDER/lib"
+  local component
+  mkdir -p "$FOLDER"
   cp "$BUILD/sluice" "$BUILD/sluice-tests" "$FOLDER/"
-  cp "$BUILD/lib/libsluice_core.so" "$FOLDER/lib/"
-  if [[ -f $BUILD/lib/libsluice_cuda.so ]]; then cp "$BUILD/lib/libsluice_cuda.so" "$FOLDER/lib/"; fi
+  for component in libraries development; do
+    cmake --install "$BUILD" --prefix "$FOLDER" --component "$component" >/dev/null
+  done
+  rm -r "$FOLDER/share"
 }
 
 # The libraries that ldd finds for a file, but the system's own: "name path" a line.
@@ -34,11 +38,11 @@ needed_by() {
 copy_libraries() {
   local name path
   while read -r name path; do
-    [[ $name != libsluice_* ]] || continue
+    [[ $name != libsluice* ]] || continue
     [[ -f $path ]] || die "$name, which the program needs, is not on this machine"
     cp -L "$path" "$FOLDER/lib/$name"
     add_licence "$path"
-  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" "$BUILD"/lib/libsluice_*.so)
+  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" "$BUILD"/lib/libsluice*.so.?)
 }
 
 add_licence() {
@@ -66,7 +70,7 @@ copy_licences() {
     cp -P "$text" "$FOLDER/licences/"
     if [[ -L $text ]]; then cp "$(realpath "$text")" "$FOLDER/licences/"; fi
   done
-  if [[ -f $FOLDER/lib/libsluice_cuda.so ]]; then
+  if [[ -f $FOLDER/lib/libsluice_cuda.so.0 ]]; then
     echo "libsluice_cuda.so contains the CUDA runtime (cudart_static), distributed under NVIDIA's CUDA Toolkit EULA." \
       >"$FOLDER/licences/cuda-runtime.txt"
   fi
@@ -89,7 +93,7 @@ kernels() {
 
 write_readme() {
   local glibc
-  glibc=$(objdump -T "$FOLDER"/sluice* "$FOLDER"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+  glibc=$(objdump -T "$FOLDER"/sluice* "$FOLDER"/lib/*.so* | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
   sed "s/@VERSION@/$version/; s/@GLIBC@/${glibc#GLIBC_}/; s/@MACHINE@/$(uname -m)/; s/@KERNELS@/$(kernels)/" "$SOURCE/packaging/README.md" >"$FOLDER/README.md"
 }
 
@@ -97,10 +101,22 @@ write_readme() {
 # are found by who loads them.)
 check() {
   local strays
-  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by); SYSTEM='$SYSTEM' needed_by sluice sluice-tests lib/libsluice_*.so" |
+  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by); SYSTEM='$SYSTEM' needed_by sluice sluice-tests lib/libsluice*" |
     awk -v folder="$FOLDER/" 'index($2, folder) != 1 && index($2, "./") != 1')
   [[ -z $strays ]] || die "not from the bundle: $strays"
   env -i "$FOLDER/sluice" --version >/dev/null || die "the bundled program does not run"
+  check_that_others_build
+}
+
+# A program in C that finds the bundle's libraries by pkg-config.
+check_that_others_build() {
+  local flags
+  command -v pkg-config >/dev/null || return 0
+  read -ra flags <<<"$(PKG_CONFIG_PATH=$FOLDER/lib/pkgconfig pkg-config --cflags --libs sluice)"
+  cc -std=c99 "$SOURCE/examples/embed/lstm.c" "${flags[@]}" "-Wl,-rpath,$FOLDER/lib" -o "$BUILD/bundle/lstm" ||
+    die "a program can't be built against the bundle"
+  env -i "$BUILD/bundle/lstm" >/dev/null || die "a program that was built against the bundle does not run"
+  rm "$BUILD/bundle/lstm"
 }
 
 rm -rf "${BUILD:?}/bundle"
@@ -109,7 +125,7 @@ copy_programs
 copy_libraries
 copy_licences
 copy_test_data
-strip --strip-unneeded "$FOLDER"/sluice "$FOLDER"/sluice-tests "$FOLDER"/lib/*
+find "$FOLDER"/sluice "$FOLDER"/sluice-tests "$FOLDER"/lib -maxdepth 1 -type f -exec strip --strip-unneeded {} +
 write_readme
 check
 tar -C "$BUILD/bundle" --owner=0 --group=0 --sort=name -czf "$BUILD/bundle/$NAME.tar.gz" "$NAME"
@@ -117,5 +133,5 @@ for made in "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"; do
   size=$(du -sb "$made" | cut -f 1)
   ((size <= LIMIT)) || die "$made takes $((size >> 20)) MiB, more than $((LIMIT >> 20))"
 done
-[[ -f $FOLDER/lib/libsluice_cuda.so ]] || echo "without the GPU's part: no nvcc on this machine"
+[[ -f $FOLDER/lib/libsluice_cuda.so.0 ]] || echo "without the GPU's part: no nvcc on this machine"
 du -sh "$FOLDER" "$BUILD/bundle/$NAME.tar.gz"

@@ -24,7 +24,8 @@ void add_bench_step(CLI::App& bench) {
   command->footer(
       "The row feature-model measures the C++ API: the command writes the shape as a checkpoint,\n"
       "loads it, and calls FeatureModel::run_part (include/sluice/feature_model.h) with one frame\n"
-      "in the caller's memory. The rows below it call the recurrent layer alone, by each\n"
+      "in the caller's memory. The row c-api calls the layer through include/sluice.h, states in "
+      "place. The rows below it call the recurrent layer alone, by each\n"
       "implementation and by other libraries (peer). Frames are not normalised and there is no\n"
       "output layer. Shapes need batch=1, directions=1 and float32. `time` is the number of\n"
       "different frames, which come in turn; over as many steps, the answers are compared with "

@@ -8,6 +8,7 @@
 #include "bench/reference.h"
 #include "bench/runner.h"
 #include "bench/statistics.h"
+#include "bench/step/c_layer.h"
 #include "bench/step/streamed_model.h"
 
 namespace sluice::bench {
@@ -76,6 +77,12 @@ std::vector<BenchResult> run_shape(const StepBenchOptions& options, const BenchS
   std::vector<Entrant> entrants;
   entrants.push_back({"feature-model", false, true, error_of(model),
                       [&](std::int64_t steps) { return model.run(steps); }});
+  std::optional<CLayer> c_layer;
+  if (!descriptor.projects()) {
+    c_layer.emplace(step, data);
+    entrants.push_back({"c-api", false, false, c_layer->first_error(),
+                        [&](std::int64_t steps) { return c_layer->run(steps); }});
+  }
   for (const recurrent::Candidate& candidate : recurrent::candidates(*device)) {
     if (candidate.refuse(descriptor, *device)) continue;
     entrants.push_back(layer_entrant(context, step, candidate, tensors));

@@ -2,25 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <string_view>
-
 #include "base/check.h"
-#include "runtime/build_id.h"
 
 namespace sluice::runtime {
 namespace {
-
-constexpr std::string_view kFile = "libsluice_cuda.so";
-
-/// The CUDA part lies beside the library that holds this function.
-std::string path_of_cuda_part() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&open_cuda_device), &info) == 0) {
-    return std::string(kFile);
-  }
-  const std::string core = info.dli_fname;
-  return core.substr(0, core.rfind('/') + 1) + std::string(kFile);
-}
 
 template <typename... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> reason, Arguments&&... arguments) {
@@ -30,23 +15,12 @@ template <typename... Arguments>
 }  // namespace
 
 const CudaPart& cuda_part() {
-  const std::string path = path_of_cuda_part();
-  // Never closed: kernels and devices of it may live as long as the program.
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    refuse(
-        "Sluice's part for it could not be loaded ({}); build it where nvcc is, by `./dev build`",
-        dlerror());
-  }
-  const auto entry = reinterpret_cast<CudaEntry>(dlsym(library, kCudaEntry));
-  const char* build = entry == nullptr ? "an older one" : entry()->build_id;
-  if (std::string_view(build) != build_id()) {
-    refuse(
-        "{} is of another build ({}) than libsluice_core.so ({}); build both with `./dev build`, "
-        "or take both from one bundle",
-        path, build, build_id());
-  }
-  return *entry();
+  const OpenedPart opened = open_part({.name = "libsluice_cuda",
+                                       .entry = kCudaEntry,
+                                       .needs = "it",
+                                       .remedy = "build it where nvcc is, by `./dev build`"});
+  if (opened.part == nullptr) refuse("{}", opened.missing);
+  return static_cast<const CudaPart&>(*opened.part);
 }
 
 std::unique_ptr<Device> open_cuda_device(int ordinal) {

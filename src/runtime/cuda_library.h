@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/part_library.h"
 
-/// The CUDA part is a library of its own beside the core's, loaded when a GPU is asked for, so that
-/// a machine without a driver runs everything else.
+/// The CUDA part (runtime/part_library.h), opened when a GPU is asked for.
 namespace sluice::runtime {
 
 /// A GPU, and why this build can't use it, if so.
@@ -38,11 +38,8 @@ struct CudaSoftware {
 /// Which libraries to describe: those that this process has opened, or all, opened for the purpose.
 enum class LibrarySearch { kOpened, kAll };
 
-/// What libsluice_cuda.so offers. The build id stands first, to be compared before anything else is
-/// read: the core and the CUDA part exchange C++ objects, so both must have been built with the
-/// same headers and flags.
-struct CudaPart {
-  const char* build_id;
+/// What libsluice_cuda.so offers.
+struct CudaPart : Part {
   /// Opens a GPU; the result is the caller's to delete. Throws ErrorCode::kDevice with the reason
   /// if it can't be had.
   Device* (*open)(int ordinal);
@@ -52,7 +49,6 @@ struct CudaPart {
 };
 /// The one entry of libsluice_cuda.so.
 inline constexpr const char* kCudaEntry = "sluice_cuda_part";
-using CudaEntry = const CudaPart* (*)();
 
 /// Loads the CUDA part, which needs no driver. Throws ErrorCode::kDevice with a clause if it is not
 /// there or of another build.

@@ -47,6 +47,15 @@ double Stream::milliseconds_of(const std::function<void()>& work) {
   return elapsed.count();
 }
 
+std::unique_ptr<Stream> Device::make_stream() {
+  base::fail(ErrorCode::kUnsupported, "{} has one stream", name());
+}
+
+std::unique_ptr<Stream> Device::wrap_stream(void*, StreamMemory) {
+  base::fail(ErrorCode::kUnsupported, "{} has no streams of the system's; create one instead",
+             name());
+}
+
 std::unique_ptr<DeviceTrace> Device::trace(bool) { return nullptr; }
 
 std::size_t Device::cache_bytes() const {

@@ -66,6 +66,12 @@ class Stream {
   virtual void synchronize() = 0;
 };
 
+/// Where a stream of a caller's takes the scratch memory that it works with.
+struct StreamMemory {
+  std::function<void*(std::size_t bytes)> allocate;  ///< null where none is left
+  std::function<void(void* memory, std::size_t bytes)> release;
+};
+
 /// Where tensors live and kernels run. The host must not dereference a device's memory: it goes
 /// through Stream::copy, also on the CPU, so that the same code runs on every device.
 class Device {
@@ -83,6 +89,13 @@ class Device {
 
   /// The device's own stream, used unless a Context is given another.
   virtual Stream& default_stream() = 0;
+  /// A stream of its own, beside the default one. Throws ErrorCode::kUnsupported where the device
+  /// has but one.
+  virtual std::unique_ptr<Stream> make_stream();
+  /// Queues on a native stream of the caller's (a cudaStream_t), which must outlive it. Streams
+  /// share nothing that two threads could meet in. `memory` may be empty: then the device's own.
+  /// Throws ErrorCode::kUnsupported where streams are none of the system's.
+  virtual std::unique_ptr<Stream> wrap_stream(void* native, StreamMemory memory);
 
   /// Whether kernels are host functions started with Stream::launch.
   bool runs_host_kernels() const { return kernels() == nullptr; }

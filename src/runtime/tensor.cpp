@@ -14,6 +14,13 @@ Tensor::Tensor(void* data, DType dtype, const Shape& shape)
   }
 }
 
+Tensor::Tensor(void* data, DType dtype, const Shape& shape, std::span<const std::int64_t> strides)
+    : Tensor(data, dtype, shape) {
+  SLUICE_CHECK(strides.size() == shape.rank(), "{} strides given for the {} axes of {}",
+               strides.size(), shape.rank(), shape.to_string());
+  std::copy(strides.begin(), strides.end(), strides_.begin());
+}
+
 std::size_t Tensor::byte_size() const {
   return base::checked_mul(static_cast<std::size_t>(element_count()), base::size_of(dtype_));
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/check.h"
 #include "base/dtype.h"
@@ -21,6 +22,8 @@ class Tensor {
   Tensor() = default;
   /// A contiguous, row-major view.
   Tensor(void* data, DType dtype, const Shape& shape);
+  /// The same with strides of the caller's, one an axis, in elements.
+  Tensor(void* data, DType dtype, const Shape& shape, std::span<const std::int64_t> strides);
 
   explicit operator bool() const { return data_ != nullptr; }
 

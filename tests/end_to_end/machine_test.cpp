@@ -20,6 +20,17 @@ std::string machine(const Workplace& place, const Setting& setting = {}) {
   return outcome.out;
 }
 
+/// The built program and its libraries, without its parts.
+Setting copy_without_parts(const Workplace& place) {
+  const fs::path built = fs::path(SLUICE_PROGRAM).parent_path();
+  fs::create_directory(place / "lib");
+  fs::copy_file(SLUICE_PROGRAM, place / "sluice");
+  for (const char* library : {"lib/libsluice.so.0", "lib/libsluice_core.so.0"}) {
+    fs::copy_file(built / library, place / library);
+  }
+  return {.program = place / "sluice"};
+}
+
 TEST(Machine, IsDescribed) {
   const Workplace place;
   expect_said(machine(place), {"cpu  ", "memory  ", "float32  ", "recurrent layers by "});
@@ -52,22 +63,38 @@ TEST(Machine, NamesLibrariesOfOtherVersions) {
 
 TEST(Machine, RefusesACudaPartOfAnotherBuild) {
   const Workplace place;
-  const fs::path built = fs::path(SLUICE_PROGRAM).parent_path();
-  fs::create_directory(place / "lib");
-  fs::copy_file(SLUICE_PROGRAM, place / "sluice");
-  fs::copy_file(built / "lib/libsluice_core.so", place / "lib/libsluice_core.so");
-  fs::copy_file(FAKE_LIBRARY, place / "lib/libsluice_cuda.so");
-  const Setting copied{.program = place / "sluice"};
+  const Setting copied = copy_without_parts(place);
+  fs::copy_file(FAKE_LIBRARY, place / "lib/libsluice_cuda.so.0");
   expect_said(machine(place, copied),
-              {"libsluice_cuda.so is of another build (0.0.1-of-another-build) than "
-               "libsluice_core.so (0.1.0-",
+              {"libsluice_cuda.so.0 is of another build (0.0.1-of-another-build) than "
+               "libsluice.so (0.1.0-",
                "build both with `./dev build`"});
-  fs::remove(place / "lib/libsluice_cuda.so");
+  fs::remove(place / "lib/libsluice_cuda.so.0");
   expect_said(machine(place, copied),
               {"no GPU: ", "could not be loaded", "build it where nvcc is"});
   if (!has_driver()) return;
   place.expect_train_error({"machine.device=cuda"}, {"device cuda:0 is not available", "nvcc"},
                            copied);
+}
+
+TEST(Machine, WithoutTheOnednnPartComputesInBfloat16) {
+  const Workplace place;
+  const Setting copied = copy_without_parts(place);
+  place.write("tiny.shapes", "tiny time=3 batch=2 input=5 hidden=8\n");
+  const Outcome bench = place.sluice({"bench", "lstm", "--shapes", "tiny.shapes", "--impl", "all",
+                                      "--dtype", "bfloat16", "--device", "cpu", "--repeats", "1"},
+                                     copied);
+  EXPECT_EQ(bench.code, 0) << bench.err;
+  const std::string reason = " declines: Sluice's part for oneDNN could not be loaded (" +
+                             (place / "lib/libsluice_onednn.so.0").native() + ": ";
+  expect_said(bench.out, {"portable", "onednn" + reason, "onednn-int8" + reason,
+                          "build it by `./dev build`, or take it from a bundle"});
+  place.train_texts({"training.max_steps=1"});
+  const Outcome text = place.sluice({"generate", "text/best", "--precision", "bfloat16"}, copied);
+  // Other processors refuse it, with the part too.
+  if (text.err.find("precision bfloat16 needs a CPU with") != std::string::npos) return;
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_FALSE(text.out.empty());
 }
 
 }  // namespace

@@ -8,9 +8,10 @@
 namespace sluice::oracle {
 namespace {
 
-void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
-  check_size("the list of weights", weights.size(), s.layers * s.directions);
-  for (int64_t k = 0; k < s.layers * s.directions; ++k) {
+void check_weights(const StackShape& stack, const std::vector<Weights>& weights) {
+  check_size("the list of weights", weights.size(), stack.layers * stack.directions);
+  for (int64_t k = 0; k < stack.layers * stack.directions; ++k) {
+    const StackShape s = stack.of_layer(k / stack.directions);
     const Weights& w = weights[k];
     check_size("weight_ih", w.weight_ih.size(), s.gates() * s.input_of(k / s.directions));
     const int64_t out = s.out(k / s.directions);
@@ -28,19 +29,19 @@ void check_weights(const StackShape& s, const std::vector<Weights>& weights) {
 }
 
 void check(const StackShape& s, const std::vector<Weights>& weights, const StackInput& in) {
-  const int64_t stacked = s.layers * s.directions * s.rows;
   const bool lstm = s.cell == Cell::kLstm;
   if (!lstm && !s.projection.empty()) fail("only the LSTM has a projection");
   if (!lstm && (s.peepholes || s.layer_norm)) fail("only the LSTM has peepholes and layer norm");
   if (!lstm && !(in.c0.empty() && in.zoneout_c.empty())) fail("only the LSTM has a cell state");
   if (!s.projection.empty()) check_size("the list of projections", s.projection.size(), s.layers);
+  if (!s.widths.empty()) check_size("the list of widths", s.widths.size(), s.layers);
   check_weights(s, weights);
   check_size("x", in.x.size(), s.time * s.rows * s.input);
   check_size_or_empty("lengths", in.lengths.size(), s.rows);
   for (const int length : in.lengths)
     if (length < 0 || length > s.time) fail("a length lies outside 0..time");
   check_size_or_empty("h0", in.h0.size(), s.states(s.layers * s.directions));
-  check_size_or_empty("c0", in.c0.size(), stacked * s.hidden);
+  check_size_or_empty("c0", in.c0.size(), s.cells(s.layers * s.directions));
   check_size_or_empty("the list of dropout masks", in.dropout.size(), s.layers - 1);
   for (size_t l = 0; l < in.dropout.size(); ++l)
     check_size("a dropout mask", in.dropout[l].size(), s.time * s.rows * s.input_of(l + 1));
@@ -49,7 +50,8 @@ void check(const StackShape& s, const std::vector<Weights>& weights, const Stack
                                bool of_cells) {
     check_size_or_empty(what, masks.size(), s.layers * s.directions);
     for (size_t k = 0; k < masks.size(); ++k)
-      check_size(what, masks[k].size(), places * (of_cells ? s.hidden : s.out(k / s.directions)));
+      check_size(what, masks[k].size(),
+                 places * (of_cells ? s.hidden_of(k / s.directions) : s.out(k / s.directions)));
   };
   check_masks("zoneout_h", in.zoneout_h, s.time * s.rows, false);
   check_masks("zoneout_c", in.zoneout_c, s.time * s.rows, true);
@@ -57,14 +59,15 @@ void check(const StackShape& s, const std::vector<Weights>& weights, const Stack
 }
 
 void check(const StackShape& s, const StackOutputGradients& g) {
-  const int64_t stacked = s.layers * s.directions * s.rows;
+  const int64_t count = s.layers * s.directions;
   if (s.cell != Cell::kLstm && (!g.dcn.empty() || !g.dcells.empty()))
     fail("only the LSTM has a cell state");
   check_size_or_empty("dy", g.dy.size(), s.time * s.rows * s.input_of(s.layers));
-  check_size_or_empty("dhn", g.dhn.size(), s.states(s.layers * s.directions));
-  check_size_or_empty("dcn", g.dcn.size(), stacked * s.hidden);
-  check_size_or_empty("the list dcells", g.dcells.size(), s.layers * s.directions);
-  for (const Vector& d : g.dcells) check_size("dcells", d.size(), s.time * s.rows * s.hidden);
+  check_size_or_empty("dhn", g.dhn.size(), s.states(count));
+  check_size_or_empty("dcn", g.dcn.size(), s.cells(count));
+  check_size_or_empty("the list dcells", g.dcells.size(), count);
+  for (size_t k = 0; k < g.dcells.size(); ++k)
+    check_size("dcells", g.dcells[k].size(), s.time * s.rows * s.hidden_of(k / s.directions));
 }
 
 /// A copy of values, or `size` zeros where it is empty.
@@ -95,7 +98,7 @@ std::vector<Weights> zero_weights(const StackShape& shape) {
   std::vector<Weights> weights;
   for (int64_t layer = 0; layer < shape.layers; ++layer)
     for (int64_t d = 0; d < shape.directions; ++d)
-      weights.push_back(zero_weights(shape.cell, shape.input_of(layer), shape.hidden,
+      weights.push_back(zero_weights(shape.cell, shape.input_of(layer), shape.hidden_of(layer),
                                      shape.projection.empty() ? 0 : shape.projection[layer],
                                      shape.peepholes, shape.layer_norm));
   return weights;
@@ -109,17 +112,18 @@ StackOutput forward(const StackShape& s, const std::vector<Weights>& weights,
   const int64_t places = s.time * s.rows, count = s.layers * s.directions;
   StackOutput result;
   result.hn = or_zeros(input.h0, s.states(count));
-  if (s.cell == Cell::kLstm) result.cn = or_zeros(input.c0, count * s.rows * s.hidden);
+  if (s.cell == Cell::kLstm) result.cn = or_zeros(input.c0, s.cells(count));
 
   Vector x = without_padding(s, lengths, s.input, input.x);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
+    const StackShape own = s.of_layer(layer);
     const int64_t out = s.out(layer), width = s.directions * out;
     Vector y(places * width);
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
-      const Direction direction(s, layer, d, weights[k], lengths, input, rounds);
-      result.traces.push_back(direction.forward(x, slice(result.hn, s.states(k)),
-                                                slice(result.cn, k * s.rows * s.hidden)));
+      const Direction direction(own, layer, d, weights[k], lengths, input, rounds);
+      result.traces.push_back(
+          direction.forward(x, slice(result.hn, s.states(k)), slice(result.cn, s.cells(k))));
       for (int64_t p = 0; p < places; ++p)
         std::copy_n(&result.traces[k].h[p * out], out, &y[p * width + d * out]);
     }
@@ -142,22 +146,23 @@ StackGradients backward(const StackShape& s, const std::vector<Weights>& weights
   const std::vector<int> lengths = lengths_of(s, input);
   const int64_t places = s.time * s.rows, count = s.layers * s.directions;
   Vector h0 = or_zeros(input.h0, s.states(count));
-  Vector c0 = s.cell == Cell::kLstm ? or_zeros(input.c0, count * s.rows * s.hidden) : Vector();
+  Vector c0 = s.cell == Cell::kLstm ? or_zeros(input.c0, s.cells(count)) : Vector();
   StackGradients result;
   result.dh0 = or_zeros(gradients.dhn, s.states(count));
-  if (s.cell == Cell::kLstm) result.dc0 = or_zeros(gradients.dcn, count * s.rows * s.hidden);
+  if (s.cell == Cell::kLstm) result.dc0 = or_zeros(gradients.dcn, s.cells(count));
   result.weights.resize(s.layers * s.directions);
 
   Vector dy = or_zeros(gradients.dy, places * s.input_of(s.layers));
   for (int64_t layer = s.layers - 1; layer >= 0; --layer) {
+    const StackShape own = s.of_layer(layer);
     Vector dx(places * s.input_of(layer));
     for (int64_t d = 0; d < s.directions; ++d) {
       const int64_t k = layer * s.directions + d;
-      const Direction direction(s, layer, d, weights[k], lengths, input, rounds);
+      const Direction direction(own, layer, d, weights[k], lengths, input, rounds);
       result.weights[k] = direction.backward(
-          output.inputs[layer], slice(h0, s.states(k)), slice(c0, k * s.rows * s.hidden),
-          output.traces[k], dy, gradients.dcells.empty() ? Vector() : gradients.dcells[k],
-          slice(result.dh0, s.states(k)), slice(result.dc0, k * s.rows * s.hidden), dx);
+          output.inputs[layer], slice(h0, s.states(k)), slice(c0, s.cells(k)), output.traces[k], dy,
+          gradients.dcells.empty() ? Vector() : gradients.dcells[k], slice(result.dh0, s.states(k)),
+          slice(result.dc0, s.cells(k)), dx);
     }
     if (layer > 0 && !input.dropout.empty())
       for (size_t i = 0; i < dx.size(); ++i) dx[i] *= input.dropout[layer - 1][i];

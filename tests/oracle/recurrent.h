@@ -10,7 +10,8 @@ namespace sluice::oracle {
 
 /// A stack of recurrent layers. T time, B rows, I input, H hidden, L layers, D directions, P
 /// projection of a layer; out is P with a projection (LSTM only), else H. Everything below is
-/// row-major and contiguous; [L*D, B, out] is the [B, out] of every layer and direction in turn.
+/// row-major and contiguous; [L*D, B, out] is the [B, out] of every layer and direction in turn,
+/// and [L*D, B, H] likewise.
 struct StackShape {
   Cell cell = Cell::kLstm;
   int64_t time = 1;
@@ -23,14 +24,31 @@ struct StackShape {
   bool peepholes = false;                ///< LSTM only
   bool layer_norm = false;               ///< LSTM only: of W x, of R h and of c on its way to h
   bool eight_bits = false;  ///< forward: products of weights and what they read, both in 8 bits
+  std::vector<int64_t> widths = {};  ///< H of each layer; empty: `hidden` for all
 
+  /// Gates and units of a layer for a shape that `of_layer` returned.
   int64_t gates() const { return gate_count(cell) * hidden; }
-  int64_t out(int64_t layer) const { return projection.empty() ? hidden : projection[layer]; }
+  int64_t hidden_of(int64_t layer) const { return widths.empty() ? hidden : widths[layer]; }
+  int64_t out(int64_t layer) const {
+    return projection.empty() ? hidden_of(layer) : projection[layer];
+  }
   /// Elements of the [B, out] of the first `count` layers and directions.
   int64_t states(int64_t count) const {
     int64_t size = 0;
     for (int64_t k = 0; k < count; ++k) size += rows * out(k / directions);
     return size;
+  }
+  /// Elements of the [B, H] of the first `count` layers and directions.
+  int64_t cells(int64_t count) const {
+    int64_t size = 0;
+    for (int64_t k = 0; k < count; ++k) size += rows * hidden_of(k / directions);
+    return size;
+  }
+  /// The same stack with `hidden` as one layer has it.
+  StackShape of_layer(int64_t layer) const {
+    StackShape shape = *this;
+    shape.hidden = hidden_of(layer);
+    return shape;
   }
   /// Width of the input of layer l: I, then D*out.
   int64_t input_of(int64_t layer) const { return layer == 0 ? input : directions * out(layer - 1); }

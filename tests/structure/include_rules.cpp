@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <regex>
@@ -24,6 +25,7 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
       {"base", {}},
       {"runtime", {"base"}},
       {"kernels", {"runtime", "base"}},
+      {"c_api", {"kernels", "runtime", "base"}},
       {"layers", {"kernels", "runtime", "base"}},
       {"io", {"base"}},
       {"profiling", {"io", "runtime", "base"}},
@@ -41,8 +43,8 @@ const std::map<std::string, Names, std::less<>>& allowed_rooms() {
       {"serving",
        {"model_files", "decoding", "data", "models", "layers", "io", "kernels", "runtime", "base"}},
       {"api",
-       {"interchange", "serving", "training", "model_files", "decoding", "distributed", "metrics",
-        "data", "models", "layers", "profiling", "io", "kernels", "runtime", "base"}},
+       {"c_api", "interchange", "serving", "training", "model_files", "decoding", "distributed",
+        "metrics", "data", "models", "layers", "profiling", "io", "kernels", "runtime", "base"}},
       {"bench",
        {"serving", "training", "model_files", "distributed", "models", "decoding", "data", "layers",
         "profiling", "io", "kernels", "runtime", "base", "oracle"}},
@@ -69,6 +71,8 @@ struct Place {
   std::string family;  ///< of kernels: "recurrent", …
   bool cpu_leaf = false;
   bool cuda_leaf = false;
+  bool onednn_leaf = false;
+  bool sees_onednn = false;  ///< the library's headers
 };
 
 Place place_of(const std::string& path) {
@@ -86,6 +90,8 @@ Place place_of(const std::string& path) {
     place.cpu_leaf = has_folder(parts, "cpu");
   }
   place.cuda_leaf = parts[0] == "src" && (has_folder(parts, "cuda") || has_folder(parts, "nccl"));
+  place.onednn_leaf = parts[0] == "src" && has_folder(parts, "onednn");
+  place.sees_onednn = place.onednn_leaf || path.starts_with("bench/gemm/");
   return place;
 }
 
@@ -110,6 +116,11 @@ bool is_cuda_header(const std::string& name) {
   return std::regex_match(name, pattern);
 }
 
+bool is_onednn_header(const std::string& name) {
+  static const std::regex pattern("(dnnl.*\\.h(pp)?)|oneapi/dnnl/.*");
+  return std::regex_match(name, pattern);
+}
+
 bool is_standard_header(const Include& include) {
   static const std::regex pattern("[a-z_0-9]+");
   return include.angled && std::regex_match(include.name, pattern);
@@ -125,20 +136,48 @@ std::string refuse_own(const Place& from, const Place& to) {
     }
   }
   if (to.cuda_leaf && !from.cuda_leaf) return "only CUDA leaves may see a CUDA leaf";
+  if (to.onednn_leaf && !from.onednn_leaf) return "only oneDNN leaves may see a oneDNN leaf";
   if (to.cpu_leaf && from.cuda_leaf) return "a CUDA leaf must not see a cpu leaf";
+  if (to.cpu_leaf && from.onednn_leaf) return "a oneDNN leaf must not see a cpu leaf";
   if (to.cpu_leaf && from.room != "kernels" && from.room != "bench") {
     return "a cpu leaf is reached through its family's contract";
   }
   return "";
 }
 
+/// The public headers that are C99, for programs in C and all that calls C. The rules of the other
+/// public headers have these exceptions and no more.
+bool is_c_header(const std::string& path) {
+  return path == "include/sluice.h" || path == "include/sluice_models.h";
+}
+
+/// The sizes and integers of C.
+bool is_header_for_c(const Include& include) {
+  return include.angled && (include.name == "stddef.h" || include.name == "stdint.h");
+}
+
+/// Whether a C header may have this condition: its include guard, and what C++ needs around C.
+bool is_condition_for_c(const std::string& path, const std::string& condition) {
+  std::string guard = fs::path(path).stem().string() + "_H";
+  std::ranges::transform(guard, guard.begin(),
+                         [](unsigned char letter) { return std::toupper(letter); });
+  return condition == "#ifndef " + guard || condition == "#ifdef __cplusplus";
+}
+
 /// Why a file must not include this header of a library; empty if it may.
-std::string refuse_foreign(const Place& from, const Include& include) {
+std::string refuse_foreign(const SourceFile& file, const Include& include) {
+  const Place from = place_of(file.path);
   if (include.name == "(a macro)") return "an include by macro can't be checked";
   if (is_cuda_header(include.name) && !from.cuda_leaf) {
     return "CUDA headers stay in runtime/cuda, kernels/**/cuda and distributed/nccl";
   }
+  if (is_onednn_header(include.name) && !from.sees_onednn) {
+    return "oneDNN's headers stay in folders named onednn and in bench/gemm";
+  }
   if (!include.angled) return "no such file in the tree (libraries are included with <>)";
+  if (is_c_header(file.path)) {
+    return is_header_for_c(include) ? "" : "a C header takes <stddef.h> and <stdint.h> only";
+  }
   const bool standard_only = from.room == "include" || from.room == "oracle";
   if (standard_only && !is_standard_header(include)) {
     return from.room + " takes standard headers only";
@@ -148,13 +187,13 @@ std::string refuse_foreign(const Place& from, const Include& include) {
 
 std::string refuse(const fs::path& root, const SourceFile& file, const Include& include) {
   const auto target = resolve(root, file.path, include);
-  const Place from = place_of(file.path);
-  if (!target) return refuse_foreign(from, include);
+  if (!target) return refuse_foreign(file, include);
   const bool from_src = *target == "src/" + include.name || *target == "include/" + include.name;
   if (file.path.starts_with("src/") && target->starts_with("src/") && !from_src) {
     return "includes are written from src/";
   }
-  return refuse_own(from, place_of(*target));
+  if (is_c_header(file.path) && !is_c_header(*target)) return "a C header sees C headers only";
+  return refuse_own(place_of(file.path), place_of(*target));
 }
 
 /// Which kernel families include which others.
@@ -221,8 +260,13 @@ void check_file(const fs::path& root, const SourceFile& file, std::vector<std::s
     if (!why.empty()) found.push_back(at(file, include.line, include.name + ": " + why));
   }
   if (place.room == "include") {
-    for (const int line : file.conditional_lines) {
-      found.push_back(at(file, line, "public headers have no #if"));
+    for (const Conditional& condition : file.conditionals) {
+      if (!is_c_header(file.path)) {
+        found.push_back(at(file, condition.line, "public headers have no #if"));
+      } else if (!is_condition_for_c(file.path, condition.text)) {
+        found.push_back(at(file, condition.line,
+                           "C headers have no #if but their guard and #ifdef __cplusplus"));
+      }
     }
   }
 }

@@ -130,6 +130,30 @@ TEST_F(PlantedTree, CudaHeadersStayInTheirLeaves) {
             "kernels/**/cuda and distributed/nccl\n");
 }
 
+TEST_F(PlantedTree, OnednnStaysInItsLeaves) {
+  plant("src/kernels/gemm/product.h", "");
+  plant("src/kernels/gemm/cpu/pack.h", "");
+  plant("src/kernels/gemm/onednn/product.h",
+        "#include <dnnl.hpp>\n#include \"kernels/gemm/product.h\"\n");
+  plant("src/kernels/onednn/library.cpp", "#include \"kernels/gemm/onednn/product.h\"\n");
+  plant("bench/gemm/library.cpp", "#include <dnnl.hpp>\n");
+  EXPECT_EQ(check(), "");
+  plant("bench/driver.cpp", "#include <dnnl.h>\n");
+  plant("src/kernels/gemm/cpu/pack.cpp",
+        "#include <oneapi/dnnl/dnnl.hpp>\n#include \"kernels/gemm/onednn/product.h\"\n");
+  plant("src/kernels/gemm/onednn/pack.cpp", "#include \"kernels/gemm/cpu/pack.h\"\n");
+  EXPECT_EQ(
+      check(),
+      "src/kernels/gemm/cpu/pack.cpp:1: oneapi/dnnl/dnnl.hpp: oneDNN's headers stay in "
+      "folders named onednn and in bench/gemm\n"
+      "src/kernels/gemm/cpu/pack.cpp:2: kernels/gemm/onednn/product.h: only oneDNN leaves may "
+      "see a oneDNN leaf\n"
+      "src/kernels/gemm/onednn/pack.cpp:1: kernels/gemm/cpu/pack.h: a oneDNN leaf must not "
+      "see a cpu leaf\n"
+      "bench/driver.cpp:1: dnnl.h: oneDNN's headers stay in folders named onednn and in "
+      "bench/gemm\n");
+}
+
 TEST_F(PlantedTree, AppsSeeThePublicApiOnly) {
   plant("apps/sluice/train.cpp", "#include \"runtime/device.h\"\n");
   EXPECT_EQ(check(), "apps/sluice/train.cpp:1: runtime/device.h: apps must not see runtime\n");
@@ -142,6 +166,32 @@ TEST_F(PlantedTree, PublicHeadersAreStandardTypesWithoutConditions) {
             "include/sluice/model.h:1: fmt/format.h: include takes standard headers only\n"
             "include/sluice/model.h:2: base/check.h: include must not see base\n"
             "include/sluice/model.h:3: public headers have no #if\n");
+}
+
+TEST_F(PlantedTree, CHeadersAskForCplusplusOnly) {
+  plant("include/sluice.h",
+        "#ifndef SLUICE_H\n#define SLUICE_H\n#include <stddef.h>\n#include <stdint.h>\n"
+        "#ifdef __cplusplus\n#endif\n#endif\n");
+  plant("include/sluice_models.h", "#ifndef SLUICE_MODELS_H\n#include \"sluice.h\"\n#endif\n");
+  plant("include/sluice/recurrent.h", "#include <sluice.h>\n");
+  EXPECT_EQ(check(), "");
+}
+
+TEST_F(PlantedTree, CHeadersHaveNoOtherConditionsAndIncludes) {
+  plant("include/sluice.h",
+        "#include <stdio.h>\n#include <vector>\n#include \"sluice/error.h\"\n"
+        "#ifndef SLUICE_MODELS_H\n#if defined(__cplusplus)\n#ifdef SLUICE_CUDA\n");
+  plant("include/sluice_other.h", "#include <stddef.h>\n#ifdef __cplusplus\n#endif\n");
+  plant("src/c_api/objects.h", "#include <sluice.h>\n#ifdef __cplusplus\n#endif\n");
+  EXPECT_EQ(check(),
+            "include/sluice.h:1: stdio.h: a C header takes <stddef.h> and <stdint.h> only\n"
+            "include/sluice.h:2: vector: a C header takes <stddef.h> and <stdint.h> only\n"
+            "include/sluice.h:3: sluice/error.h: a C header sees C headers only\n"
+            "include/sluice.h:4: C headers have no #if but their guard and #ifdef __cplusplus\n"
+            "include/sluice.h:5: C headers have no #if but their guard and #ifdef __cplusplus\n"
+            "include/sluice.h:6: C headers have no #if but their guard and #ifdef __cplusplus\n"
+            "include/sluice_other.h:1: stddef.h: include takes standard headers only\n"
+            "include/sluice_other.h:2: public headers have no #if\n");
 }
 
 TEST_F(PlantedTree, OracleSharesNoCodeWithTheEngine) {

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 7> kExtensions{".h",  ".hpp", ".cpp", ".c
 SourceFile read_source(const std::filesystem::path& root, const std::filesystem::path& file) {
   static const std::regex include_line(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
   static const std::regex macro_include_line(R"(^\s*#\s*include\s*[A-Za-z_].*)");
-  static const std::regex conditional_line(R"(^\s*#\s*if.*)");
+  static const std::regex conditional_line(R"(^\s*(#\s*if.*\S)\s*)");
   SourceFile source{file.lexically_relative(root).generic_string(), {}, {}};
   std::ifstream stream(file);
   if (!stream) throw std::runtime_error("cannot read " + file.string());
@@ -28,8 +28,8 @@ SourceFile read_source(const std::filesystem::path& root, const std::filesystem:
       source.includes.push_back({line, match[1] == "<", match[2]});
     } else if (std::regex_match(text, macro_include_line)) {
       source.includes.push_back({line, false, "(a macro)"});
-    } else if (std::regex_match(text, conditional_line)) {
-      source.conditional_lines.push_back(line);
+    } else if (std::regex_match(text, match, conditional_line)) {
+      source.conditionals.push_back({line, match[1]});
     }
   }
   return source;

@@ -12,10 +12,16 @@ struct Include {
   std::string name;     ///< as written between the brackets
 };
 
+/// A line that begins with #if, #ifdef or #ifndef.
+struct Conditional {
+  int line = 0;
+  std::string text;  ///< without the spaces around it: "#ifdef __cplusplus"
+};
+
 struct SourceFile {
   std::string path;  ///< from the root, with forward slashes: "src/base/check.h"
   std::vector<Include> includes;
-  std::vector<int> conditional_lines;  ///< where #if, #ifdef or #ifndef stands
+  std::vector<Conditional> conditionals;
 };
 
 /// The C++ and CUDA sources below `folder` of `root`, in order of their paths; none if there is no

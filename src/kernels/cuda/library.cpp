@@ -137,9 +137,9 @@ runtime::CudaSoftware software(runtime::LibrarySearch search) {
 }  // namespace
 }  // namespace sluice::kernels::cuda
 
-extern "C" [[gnu::visibility("default")]] const sluice::runtime::CudaPart* sluice_cuda_part() {
+extern "C" [[gnu::visibility("default")]] const sluice::runtime::Part* sluice_cuda_part() {
   namespace cuda = sluice::kernels::cuda;
-  static const sluice::runtime::CudaPart part{sluice::runtime::build_id(), cuda::open, cuda::gpus,
-                                              cuda::software};
+  static const sluice::runtime::CudaPart part{
+      {sluice::runtime::build_id()}, cuda::open, cuda::gpus, cuda::software};
   return &part;
 }

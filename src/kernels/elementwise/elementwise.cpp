@@ -75,6 +75,19 @@ void convert(const Context& context, const Tensor& source, const Tensor& target)
   leaves(context).convert(context.stream(), source, target);
 }
 
+void rearrange(const Context& context, const Tensor& source, const Tensor& target) {
+  check_storage(source, "rearrange");
+  check_dtype(target, source.dtype(), "rearrange", "target");
+  SLUICE_CHECK(source.rank() == 3 && source.shape() == target.shape(),
+               "rearrange: source and target must have the same 3 axes, not {} and {}",
+               source.shape().to_string(), target.shape().to_string());
+  for (const Tensor& tensor : {source, target}) {
+    SLUICE_CHECK(tensor.size(2) <= 1 || tensor.stride(2) == 1,
+                 "rearrange: columns must lie next to each other, not {} apart", tensor.stride(2));
+  }
+  if (source.element_count() > 0) leaves(context).rearrange(context.stream(), source, target);
+}
+
 void tanh_forward(const Context& context, const Tensor& x, const Tensor& y) {
   check_float(x, "tanh");
   check_contiguous(x, "tanh", "x");

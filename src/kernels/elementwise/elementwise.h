@@ -30,6 +30,11 @@ void accumulate(const Context& context, double factor, const Tensor& x, const Te
 /// float32 unless both are float64. Shapes equal; may be in place only if the dtypes are equal.
 void convert(const Context& context, const Tensor& source, const Tensor& target);
 
+/// target = source, both [n, rows, columns] of one dtype. Both may have any strides from one of n
+/// and from one row to the next, so this also swaps axes; columns lie next to each other. They
+/// don't overlap.
+void rearrange(const Context& context, const Tensor& source, const Tensor& target);
+
 /// y = tanh(x); y may be x. float32 is good to 4 units in the last place.
 void tanh_forward(const Context& context, const Tensor& x, const Tensor& y);
 /// dx = dy * (1 - y^2); dx may be dy.

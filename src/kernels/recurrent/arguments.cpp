@@ -30,22 +30,21 @@ void check_layers(const Descriptor& descriptor, const std::vector<LayerWeights>&
                "{} sets of weights given for {} layers and {} directions, not {}", weights.size(),
                descriptor.layers, descriptor.directions, count);
   const DType master = base::policy_of(descriptor.dtype).master;
-  const std::int64_t sums = descriptor.gates() * descriptor.hidden;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t layer = static_cast<std::int64_t>(i) / descriptor.directions;
+    const std::int64_t hidden = descriptor.hidden_of(layer), sums = descriptor.gates() * hidden;
     const std::int64_t input = descriptor.input_of(layer), output = descriptor.output_of(layer);
     check(weights[i].weight_ih, "weight_ih", master, {sums, input}, presence);
     check(weights[i].weight_hh, "weight_hh", master, {sums, output}, presence);
     check(weights[i].bias_ih, "bias_ih", master, {sums}, presence);
     check(weights[i].bias_hh, "bias_hh", master, {sums}, presence);
     if (descriptor.projects()) {
-      check(weights[i].weight_hr, "weight_hr", master, {output, descriptor.hidden}, presence);
+      check(weights[i].weight_hr, "weight_hr", master, {output, hidden}, presence);
     } else {
       SLUICE_CHECK(!weights[i].weight_hr, "weight_hr given, but the stack has no projection");
     }
     if (descriptor.peepholes) {
-      check(weights[i].weight_peephole, "weight_peephole", master, {3, descriptor.hidden},
-            presence);
+      check(weights[i].weight_peephole, "weight_peephole", master, {3, hidden}, presence);
     } else {
       SLUICE_CHECK(!weights[i].weight_peephole,
                    "weight_peephole given, but the stack has no peepholes");
@@ -53,8 +52,8 @@ void check_layers(const Descriptor& descriptor, const std::vector<LayerWeights>&
     if (descriptor.layer_norm) {
       check(weights[i].gain_ih, "gain_ih", master, {sums}, presence);
       check(weights[i].gain_hh, "gain_hh", master, {sums}, presence);
-      check(weights[i].gain_c, "gain_c", master, {descriptor.hidden}, presence);
-      check(weights[i].shift_c, "shift_c", master, {descriptor.hidden}, presence);
+      check(weights[i].gain_c, "gain_c", master, {hidden}, presence);
+      check(weights[i].shift_c, "shift_c", master, {hidden}, presence);
     } else {
       SLUICE_CHECK(
           !weights[i].gain_ih && !weights[i].gain_hh && !weights[i].gain_c && !weights[i].shift_c,
@@ -106,8 +105,7 @@ void check_forward(const Descriptor& descriptor, const ForwardArgs& args) {
                "{} rows given to a recurrent stack planned for 1 to {}", args.rows,
                descriptor.rows);
   const base::DTypePolicy policy = base::policy_of(descriptor.dtype);
-  const std::int64_t count = descriptor.layers * descriptor.directions;
-  const Shape h = descriptor.h_shape(args.rows), c{count, args.rows, descriptor.hidden};
+  const Shape h = descriptor.h_shape(args.rows), c = descriptor.c_shape(args.rows);
   check(args.x, "x", policy.storage, {args.time, args.rows, descriptor.input}, Presence::kRequired);
   check(args.lengths, "lengths", DType::kInt32, {args.rows}, Presence::kOptional);
   check(args.h0, "h0", policy.storage, h, Presence::kOptional);
@@ -117,7 +115,7 @@ void check_forward(const Descriptor& descriptor, const ForwardArgs& args) {
   check(args.hn, "hn", policy.storage, h, Presence::kOptional);
   check(args.cn, "cn", policy.cell_state, c, Presence::kOptional);
   check(args.c_sequence, "c_sequence", policy.cell_state,
-        {count, args.time, args.rows, descriptor.hidden}, Presence::kOptional);
+        descriptor.c_sequence_shape(args.time, args.rows), Presence::kOptional);
   check(args.row_ids, "row_ids", DType::kInt32, {args.rows}, Presence::kOptional);
   check(args.resets, "resets", DType::kInt32, {args.time, args.rows}, Presence::kOptional);
   SLUICE_CHECK(!args.resets || descriptor.resets,
@@ -132,8 +130,7 @@ void check_backward(const Descriptor& descriptor, const BackwardArgs& args) {
   check_forward(descriptor, args.forward);
   const base::DTypePolicy policy = base::policy_of(descriptor.dtype);
   const std::int64_t rows = args.forward.rows, time = args.forward.time;
-  const std::int64_t count = descriptor.layers * descriptor.directions;
-  const Shape h = descriptor.h_shape(rows), c{count, rows, descriptor.hidden};
+  const Shape h = descriptor.h_shape(rows), c = descriptor.c_shape(rows);
   check(args.dy, "dy", policy.storage, {time, rows, descriptor.y_width()}, Presence::kOptional);
   check(args.dhn, "dhn", policy.storage, h, Presence::kOptional);
   check(args.dcn, "dcn", policy.cell_state, c, Presence::kOptional);

@@ -1,11 +1,13 @@
 #include "kernels/recurrent/recurrent.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
 #include "kernels/device_kernels.h"
 #include "kernels/recurrent/cpu/candidates.h"
+#include "kernels/recurrent/layer_chain.h"
 #include "kernels/recurrent/measured_choice.h"
 
 namespace sluice::kernels::recurrent {
@@ -35,18 +37,27 @@ CellType parse_cell(std::string_view name) {
   base::fail(ErrorCode::kInvalidArgument, "unknown cell \"{}\"; known are {}", name, known);
 }
 
-bool Descriptor::is_uneven() const {
-  return std::adjacent_find(projections.begin(), projections.end(), std::not_equal_to<>()) !=
-         projections.end();
+namespace {
+
+bool differ(const std::vector<std::int64_t>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end();
 }
 
+}  // namespace
+
+bool Descriptor::is_uneven() const { return differ(projects() ? projections : widths); }
+
 std::int64_t Descriptor::output_of(std::int64_t layer) const {
-  if (!projects()) return hidden;
+  if (!projects()) return hidden_of(layer);
   return projections[projections.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
 }
 
 std::int64_t Descriptor::widest_output() const {
-  return projects() ? *std::max_element(projections.begin(), projections.end()) : hidden;
+  std::int64_t widest = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    widest = std::max(widest, output_of(layer));
+  }
+  return widest;
 }
 
 base::Shape Descriptor::h_shape(std::int64_t batch) const {
@@ -61,13 +72,57 @@ std::int64_t Descriptor::h_offset(std::int64_t layer_and_direction, std::int64_t
   return width * batch;
 }
 
+base::Shape Descriptor::c_shape(std::int64_t batch) const {
+  const std::int64_t count = layers * directions;
+  if (differ(widths)) return {c_offset(count, batch)};
+  return {count, batch, hidden_of(0)};
+}
+
+std::int64_t Descriptor::c_offset(std::int64_t layer_and_direction, std::int64_t batch) const {
+  std::int64_t width = 0;
+  for (std::int64_t i = 0; i < layer_and_direction; ++i) width += hidden_of(i / directions);
+  return width * batch;
+}
+
+base::Shape Descriptor::c_sequence_shape(std::int64_t run_time, std::int64_t batch) const {
+  const std::int64_t count = layers * directions;
+  if (differ(widths)) return {run_time * c_offset(count, batch)};
+  return {count, run_time, batch, hidden_of(0)};
+}
+
+namespace {
+
+void check_size(const Descriptor& descriptor) {
+  // Nobody has as much memory, and products of sizes below it don't overflow. Lengths are int32.
+  constexpr double kMostNumbers = 0x1p48;
+  constexpr std::int64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
+  std::int64_t widest = std::max(descriptor.input, descriptor.widest_output());
+  for (std::int64_t layer = 0; layer < descriptor.layers; ++layer) {
+    widest = std::max(widest, descriptor.hidden_of(layer));
+  }
+  const double each =
+      static_cast<double>(descriptor.layers * descriptor.directions * descriptor.gates()) *
+      static_cast<double>(widest);
+  const double steps = static_cast<double>(descriptor.time) * static_cast<double>(descriptor.rows);
+  SLUICE_CHECK(descriptor.time <= kMostSteps && descriptor.rows <= kMostSteps &&
+                   std::max(static_cast<double>(widest), steps) * each <= kMostNumbers,
+               "a recurrent stack of {} time steps, {} rows and up to {} units takes more memory "
+               "than any machine has",
+               descriptor.time, descriptor.rows, widest);
+}
+
+}  // namespace
+
 void Descriptor::validate() const {
   const auto positive = [](std::string_view what, std::int64_t value) {
     SLUICE_CHECK(value >= 1, "a recurrent stack needs {} of at least 1, not {}", what, value);
   };
   positive("layers", layers);
   positive("an input width", input);
-  positive("a hidden width", hidden);
+  SLUICE_CHECK(widths.empty() || static_cast<std::int64_t>(widths.size()) == layers,
+               "{} hidden widths given for {} layers; give one a layer", widths.size(), layers);
+  if (widths.empty()) positive("a hidden width", hidden);
+  for (const std::int64_t width : widths) positive("hidden widths", width);
   positive("a time capacity", time);
   positive("a capacity of rows", rows);
   SLUICE_CHECK(directions == 1 || directions == 2,
@@ -80,6 +135,7 @@ void Descriptor::validate() const {
                projections.size(), layers);
   SLUICE_CHECK(!projects() || cell == CellType::kLstm,
                "only the LSTM has a projection; the cell is {}", name_of(cell));
+  check_size(*this);
   const auto rate = [](std::string_view what, double value) {
     SLUICE_CHECK(value >= 0 && value < 1, "{} must lie in [0, 1), not {}", what, value);
   };
@@ -121,6 +177,11 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
   const bool inference = wanted.dtype == DType::kFloat32 && !wanted.training;
   descriptor.int8 = wanted.int8 || (inference && context.precision().int8);
   require_int8_device(descriptor.int8, context.device());
+  if (!descriptor.widths.empty() && !differ(descriptor.widths)) {
+    descriptor.hidden = descriptor.widths.front();
+    descriptor.widths.clear();
+  }
+  if (!descriptor.widths.empty()) return chain_layers(context, descriptor, implementation);
   if (implementation == "auto" && context.tuning() != nullptr) {
     if (auto choice = measured_choice(context, descriptor)) return std::move(*choice);
   }

@@ -51,6 +51,9 @@ struct Descriptor {
   std::int64_t directions = 1;  ///< 1, or 2: forward and backward, outputs side by side
   std::int64_t input = 0;       ///< features of x
   std::int64_t hidden = 0;      ///< H
+  /// H of each layer where they differ; empty: `hidden` is that of all. No implementation is asked
+  /// about such a stack: make_plan chains plans of layers that are alike (layer_chain.h).
+  std::vector<std::int64_t> widths = {};
   /// P, LSTM only: none if empty, of all layers, or one a layer.
   std::vector<std::int64_t> projections;
   std::int64_t time = 0;
@@ -78,6 +81,10 @@ struct Descriptor {
   bool projects() const { return !projections.empty(); }
   /// Whether layers differ in what they put out.
   bool is_uneven() const;
+  /// H of a layer.
+  std::int64_t hidden_of(std::int64_t layer) const {
+    return widths.empty() ? hidden : widths[static_cast<std::size_t>(layer)];
+  }
   /// Width of a layer's h and of the output of one of its directions.
   std::int64_t output_of(std::int64_t layer) const;
   std::int64_t widest_output() const;
@@ -92,6 +99,11 @@ struct Descriptor {
   base::Shape h_shape(std::int64_t batch) const;
   /// Where those of layer * D + direction begin, in elements.
   std::int64_t h_offset(std::int64_t layer_and_direction, std::int64_t batch) const;
+  /// Likewise of c0, cn and their gradients: [L*D, batch, H], or one axis.
+  base::Shape c_shape(std::int64_t batch) const;
+  std::int64_t c_offset(std::int64_t layer_and_direction, std::int64_t batch) const;
+  /// Of c_sequence: [L*D, time, batch, H], or one axis.
+  base::Shape c_sequence_shape(std::int64_t run_time, std::int64_t batch) const;
   bool drops_recurrent() const { return training && recurrent_dropout > 0; }
   /// Whether a step takes more than the equations of the cell.
   bool has_extras() const {
@@ -153,11 +165,11 @@ struct ForwardArgs {
   Tensor x;
   Tensor lengths;     ///< int32 [rows], each 0..time, any order; absent: all `time`
   Tensor h0;          ///< h_shape(rows), storage; absent: zero
-  Tensor c0;          ///< [L*D, rows, H], cell-state dtype; absent: zero
+  Tensor c0;          ///< c_shape(rows), cell-state dtype; absent: zero
   Tensor y;           ///< out [time, rows, y_width()], storage, aligned as dy; zero past an end
   Tensor hn;          ///< out h_shape(rows), storage; optional. h0 for length 0
-  Tensor cn;          ///< out [L*D, rows, H], cell-state dtype; optional
-  Tensor c_sequence;  ///< out [L*D, time, rows, H], cell-state dtype, zero past the end; optional
+  Tensor cn;          ///< out c_shape(rows), cell-state dtype; optional
+  Tensor c_sequence;  ///< out c_sequence_shape, cell-state dtype, zero past the end; optional
   Tensor row_ids;     ///< int32 [rows]: global row for dropout; absent: the row index
   /// Stream `dropout.stream + l` masks the output of layer l (l < L-1), unit =
   /// d*output_of(l)+feature, and draws what its cells drop or keep: zoneout at time t and recurrent
@@ -176,7 +188,7 @@ struct BackwardArgs {
   ForwardArgs forward;
   Tensor dy;   ///< [time, rows, y_width()], storage; absent: zero. Ignored past a row's end
   Tensor dhn;  ///< h_shape(rows), storage; absent: zero
-  Tensor dcn;  ///< [L*D, rows, H], cell-state dtype; absent: zero
+  Tensor dcn;  ///< c_shape(rows), cell-state dtype; absent: zero
   Tensor dx;   ///< out, optional; overwritten, zero past a row's end
   Tensor dh0;  ///< out, optional, overwritten
   Tensor dc0;  ///< out, optional, overwritten

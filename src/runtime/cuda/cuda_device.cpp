@@ -53,6 +53,9 @@ CudaStream::CudaStream(const GpuProperties& gpu) : gpu_(&gpu), owned_(true) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a CUDA stream");
 }
 
+CudaStream::CudaStream(const GpuProperties& gpu, cudaStream_t stream, StreamMemory memory)
+    : gpu_(&gpu), stream_(stream), memory_(std::move(memory)) {}
+
 CudaStream::~CudaStream() {
   for (const Staging& staging : staging_) {
     cudaEventSynchronize(staging.done);
@@ -61,7 +64,12 @@ CudaStream::~CudaStream() {
   }
   if (start_ != nullptr) cudaEventDestroy(start_);
   if (end_ != nullptr) cudaEventDestroy(end_);
-  cudaFree(workspace_);
+  sides_.clear();
+  if (workspace_ != nullptr && memory_.release) {
+    memory_.release(workspace_, kWorkspaceBytes);
+  } else {
+    cudaFree(workspace_);
+  }
   if (owned_) cudaStreamDestroy(stream_);
 }
 
@@ -114,12 +122,41 @@ void CudaStream::upload(void* destination, const void* source, std::size_t bytes
 }
 
 void* CudaStream::workspace() {
-  if (workspace_ == nullptr) {
-    const CurrentDevice current(gpu_->ordinal);
+  if (workspace_ != nullptr) return workspace_;
+  const CurrentDevice current(gpu_->ordinal);
+  if (memory_.allocate) {
+    workspace_ = memory_.allocate(kWorkspaceBytes);
+    if (workspace_ == nullptr) {
+      base::fail(ErrorCode::kOutOfMemory,
+                 "the caller's allocator has no {} MiB of workspace for a stream",
+                 kWorkspaceBytes >> 20);
+    }
+  } else {
     check(cudaMalloc(&workspace_, kWorkspaceBytes),
           fmt::format("take {} MiB of workspace for a stream", kWorkspaceBytes >> 20));
   }
   return workspace_;
+}
+
+Blas& CudaStream::blas() {
+  if (parent_ != nullptr) return parent_->blas();
+  if (!blas_) {
+    const CurrentDevice current(gpu_->ordinal);
+    workspace();
+    blas_ = std::make_unique<Blas>();
+  }
+  return *blas_;
+}
+
+CudaStream& CudaStream::side(std::size_t index) {
+  while (sides_.size() <= index) {
+    auto side = std::make_unique<CudaStream>(*gpu_);
+    side->memory_ = memory_;
+    side->parent_ = this;
+    side->workspace();
+    sides_.push_back(std::move(side));
+  }
+  return *sides_[index];
 }
 
 void CudaStream::fill_zero(void* destination, std::size_t bytes) {
@@ -174,24 +211,12 @@ CudaDevice::CudaDevice(int ordinal, const kernels::DeviceKernels& kernels)
 
 CudaDevice::~CudaDevice() = default;
 
-Blas& CudaDevice::blas() {
-  if (!blas_) {
-    const CurrentDevice current(gpu_.ordinal);
-    stream_->workspace();
-    blas_ = std::make_unique<Blas>();
-  }
-  return *blas_;
-}
-
 std::unique_ptr<DeviceTrace> CudaDevice::trace(bool records) { return open_trace(records); }
 
-CudaStream& CudaDevice::side_stream(std::size_t index) {
-  while (sides_.size() <= index) {
-    auto side = std::make_unique<CudaStream>(gpu_);
-    side->workspace();
-    sides_.push_back(std::move(side));
-  }
-  return *sides_[index];
+std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(gpu_); }
+
+std::unique_ptr<Stream> CudaDevice::wrap_stream(void* native, StreamMemory memory) {
+  return std::make_unique<CudaStream>(gpu_, static_cast<cudaStream_t>(native), std::move(memory));
 }
 
 std::size_t CudaDevice::free_bytes() const {

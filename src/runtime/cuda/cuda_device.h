@@ -34,7 +34,7 @@ class CudaStream final : public Stream {
   /// Owns a new stream of this GPU. The properties must outlive it.
   explicit CudaStream(const GpuProperties& gpu);
   /// Queues on a stream of the caller's on that GPU, which must outlive this.
-  CudaStream(const GpuProperties& gpu, cudaStream_t stream) : gpu_(&gpu), stream_(stream) {}
+  CudaStream(const GpuProperties& gpu, cudaStream_t stream, StreamMemory memory = {});
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -47,6 +47,15 @@ class CudaStream final : public Stream {
   /// while the stream is being captured; whoever plans work for a stream calls this.
   void* workspace();
   static constexpr std::size_t kWorkspaceBytes = 32 << 20;
+
+  /// cuBLASLt for this stream and those that fork from it, opened at the first call, which takes
+  /// the workspace too. Throws ErrorCode::kDevice with one sentence if it can't be had.
+  Blas& blas();
+
+  /// Streams that work on this one may fork to, if it joins them again; shared by all who do, for
+  /// their work is queued in turn. Each is made, with its workspace, when first asked for: not
+  /// while this stream is captured.
+  CudaStream& side(std::size_t index);
 
   /// Throws ErrorCode::kUnsupported: host functions can't touch this device's memory.
   void launch(std::function<void()> kernel) override;
@@ -72,7 +81,11 @@ class CudaStream final : public Stream {
   bool owned_ = false;
   std::vector<Staging> staging_;
   cudaEvent_t start_ = nullptr, end_ = nullptr;  ///< of milliseconds_of, made when first asked
+  StreamMemory memory_;                          ///< empty: cudaMalloc's
   void* workspace_ = nullptr;
+  CudaStream* parent_ = nullptr;  ///< of a side stream
+  std::unique_ptr<Blas> blas_;
+  std::vector<std::unique_ptr<CudaStream>> sides_;
 };
 
 /// One GPU. It, its streams and what runs on them may be used whatever GPU is current, and leave
@@ -91,27 +104,20 @@ class CudaDevice final : public Device {
   void* allocate(std::size_t bytes) override;
   void deallocate(void* memory, std::size_t bytes) noexcept override;
   Stream& default_stream() override { return *stream_; }
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Stream> wrap_stream(void* native, StreamMemory memory) override;
   const kernels::DeviceKernels* kernels() const override { return kernels_; }
   std::unique_ptr<DeviceTrace> trace(bool records) override;
 
   const GpuProperties& gpu() const { return gpu_; }
   int capability() const { return gpu_.capability; }
   int processors() const { return gpu_.processors; }
-  /// cuBLASLt, opened at the first call, which takes the default stream's workspace too. Throws
-  /// ErrorCode::kDevice with one sentence if it can't be had.
-  Blas& blas();
-  /// Streams that work on a stream of this device may fork to, if it joins them again; shared by
-  /// all who do, for their work is queued in turn. Each is made, with its workspace, when first
-  /// asked for: not while a stream is captured.
-  CudaStream& side_stream(std::size_t index);
 
  private:
   GpuProperties gpu_;
   std::string name_;
   const kernels::DeviceKernels* kernels_;
   std::unique_ptr<CudaStream> stream_;
-  std::vector<std::unique_ptr<CudaStream>> sides_;
-  std::unique_ptr<Blas> blas_;
 };
 
 /// The CUDA stream behind a stream that a cuda leaf was given.
@@ -120,9 +126,9 @@ inline cudaStream_t handle_of(Stream& stream) { return static_cast<CudaStream&>(
 inline const GpuProperties& gpu_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).gpu();
 }
-/// The GPU behind a context that a cuda leaf was given.
-inline CudaDevice& device_of(const Context& context) {
-  return static_cast<CudaDevice&>(context.device());
+/// cuBLASLt for the work of a context that a cuda leaf was given.
+inline Blas& blas_of(const Context& context) {
+  return static_cast<CudaStream&>(context.stream()).blas();
 }
 
 }  // namespace sluice::runtime::cuda

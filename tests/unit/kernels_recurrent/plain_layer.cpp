@@ -28,7 +28,7 @@ class PlainLayer {
   PlainLayer(const StackCase& stack, bool tf32)
       : stack_(stack),
         tf32_(tf32),
-        hidden_(stack.descriptor.hidden),
+        hidden_(stack.descriptor.hidden_of(0)),
         output_(stack.descriptor.output_of(0)),
         gates_(stack.descriptor.gates() * hidden_),
         lstm_(stack.descriptor.cell == CellType::kLstm),

@@ -49,7 +49,8 @@ oracle::StackShape shape_of(const StackCase& stack) {
           projection,
           d.peepholes,
           d.layer_norm,
-          d.int8};
+          d.int8,
+          d.widths};
 }
 
 void fill_weights(std::mt19937_64& random, const StackCase& stack,
@@ -126,7 +127,10 @@ void fill_cell_masks(StackCase& stack) {
     if (d.zoneout_h > 0) {
       stack.input.zoneout_h.push_back(zoneout(1, d.zoneout_h, k, output));
     }
-    if (d.zoneout_c > 0) stack.input.zoneout_c.push_back(zoneout(2, d.zoneout_c, k, d.hidden));
+    if (d.zoneout_c > 0) {
+      const std::int64_t hidden = d.hidden_of(k / d.directions);
+      stack.input.zoneout_c.push_back(zoneout(2, d.zoneout_c, k, hidden));
+    }
     if (!d.training || d.recurrent_dropout == 0) continue;
     Vector multipliers;
     for_mask(stack, 3, k, 0, output, d.recurrent_dropout,
@@ -191,10 +195,27 @@ StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
   const std::int64_t narrowest = base::size_of(limits.dtype) == 2 ? 6 : 1;
   d.input = integer(random, narrowest, limits.width);
   d.hidden = integer(random, narrowest, limits.width);
-  if (d.cell == CellType::kLstm && d.hidden > narrowest && chance(random, 0.4)) {
+  // A few units may be nearly equal, of which layer norm would magnify the rounding.
+  constexpr std::int64_t kNarrowestNormalized = 12;
+  if (limits.unequal_widths) {
+    d.layers = integer(random, 2, 4);
+    do {
+      d.widths.clear();
+      for (std::int64_t layer = 0; layer < d.layers; ++layer) {
+        // Neighbours are often alike.
+        const bool same = layer > 0 && chance(random, 0.3);
+        d.widths.push_back(same ? d.widths.back() : integer(random, narrowest + 1, limits.width));
+      }
+    } while (std::ranges::count(d.widths, d.widths.front()) == d.layers);
+    d.hidden = 0;  // nothing may read it
+  }
+  const auto least_hidden = [&d] {
+    return d.widths.empty() ? d.hidden : std::ranges::min(d.widths);
+  };
+  if (d.cell == CellType::kLstm && least_hidden() > narrowest && chance(random, 0.4)) {
     const bool uneven = !limits.plain && chance(random, 0.5);
     do {
-      d.projections.push_back(integer(random, narrowest, d.hidden - 1));
+      d.projections.push_back(integer(random, narrowest, least_hidden() - 1));
     } while (uneven && static_cast<std::int64_t>(d.projections.size()) < d.layers);
   }
   d.dtype = limits.dtype;
@@ -207,8 +228,8 @@ StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
     if (d.layer_norm) {
       d.projections.clear();
       d.peepholes = false;
-      // A few units may be nearly equal, of which norms would magnify the rounding.
-      d.hidden = std::max<std::int64_t>(d.hidden, 12);
+      if (d.widths.empty()) d.hidden = std::max(d.hidden, kNarrowestNormalized);
+      for (std::int64_t& width : d.widths) width += kNarrowestNormalized;
     }
   }
   if (chance(random, 0.5)) d.dropout = 0.3;
@@ -241,9 +262,9 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   const DType storage = d.dtype, wide = base::policy_of(d.dtype).accumulate;
   const bool lstm = d.cell == CellType::kLstm;
-  const std::int64_t states = d.layers * d.directions * stack.rows;
   const std::int64_t places = stack.time * stack.rows;
   const std::int64_t outputs = d.h_shape(stack.rows).element_count();
+  const std::int64_t cells = d.c_shape(stack.rows).element_count();
   stack.input.x = values(random, places * d.input, 1, storage);
   if (chance(random, 0.8)) {
     for (std::int64_t row = 0; row < stack.rows; ++row) {
@@ -254,18 +275,19 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
     stack.input.resets.push_back(chance(random, 0.3) ? 1 : 0);
   }
   if (chance(random, 0.7)) stack.input.h0 = values(random, outputs, 1, storage);
-  if (lstm && chance(random, 0.7)) stack.input.c0 = values(random, states * d.hidden, 1, wide);
+  if (lstm && chance(random, 0.7)) stack.input.c0 = values(random, cells, 1, wide);
   // Large enough for the gates to leave their linear range, small enough not to saturate them; of a
   // plain RNN, whose state no gate holds back, small enough for it not to grow.
   const double scale = is_plain_rnn(d.cell) ? 0.7 : 1.5;
-  fill_weights(random, stack, stack.weights, scale / std::sqrt(static_cast<double>(d.hidden)),
+  const std::int64_t hidden = d.widths.empty() ? d.hidden : std::ranges::max(d.widths);
+  fill_weights(random, stack, stack.weights, scale / std::sqrt(static_cast<double>(hidden)),
                storage);
   if (stack.want_gradients) fill_weights(random, stack, stack.gradients_before, 1, wide);
   if (chance(random, 0.8)) {
     stack.flow.dy = values(random, places * d.y_width(), 1, storage);
   }
   if (chance(random, 0.6)) stack.flow.dhn = values(random, outputs, 1, storage);
-  if (lstm && chance(random, 0.6)) stack.flow.dcn = values(random, states * d.hidden, 1, wide);
+  if (lstm && chance(random, 0.6)) stack.flow.dcn = values(random, cells, 1, wide);
   if (chance(random, 0.5)) {
     for (std::int64_t row = 0; row < stack.rows; ++row) {
       stack.row_ids.push_back(static_cast<std::int32_t>(integer(random, 0, 1000)));
@@ -335,6 +357,21 @@ Tensors expected(const StackCase& stack, oracle::Rounding* rounding) {
   return tensors;
 }
 
+namespace {
+
+/// The same of c0, cn or one of their gradients.
+Vector cells_of_row(const Descriptor& d, const Vector& cells, std::int64_t rows, std::int64_t row) {
+  Vector picked;
+  for (std::int64_t k = 0; k < d.layers * d.directions; ++k) {
+    const std::int64_t hidden = d.hidden_of(k / d.directions);
+    const auto first = cells.begin() + d.c_offset(k, rows) + row * hidden;
+    picked.insert(picked.end(), first, first + hidden);
+  }
+  return picked;
+}
+
+}  // namespace
+
 Vector state_of_row(const Descriptor& d, const Vector& states, std::int64_t rows,
                     std::int64_t row) {
   Vector picked;
@@ -362,12 +399,15 @@ StackCase single_row(const StackCase& stack, std::int64_t row) {
   const auto of_states = [&](const Vector& all) {
     return all.empty() ? all : state_of_row(d, all, stack.rows, row);
   };
+  const auto of_cells = [&](const Vector& all) {
+    return all.empty() ? all : cells_of_row(d, all, stack.rows, row);
+  };
   one.input.x = rows_of(stack.input.x, d.input);
   if (!stack.input.lengths.empty()) {
     one.input.lengths = {stack.input.lengths[static_cast<std::size_t>(row)]};
   }
   one.input.h0 = of_states(stack.input.h0);
-  one.input.c0 = rows_of(stack.input.c0, d.hidden);
+  one.input.c0 = of_cells(stack.input.c0);
   const auto resets = rows_of({stack.input.resets.begin(), stack.input.resets.end()}, 1);
   one.input.resets.assign(resets.begin(), resets.end());
   const auto output = [&](std::size_t k) {
@@ -376,7 +416,10 @@ StackCase single_row(const StackCase& stack, std::int64_t row) {
   for (std::size_t k = 0; k < one.input.zoneout_h.size(); ++k) {
     one.input.zoneout_h[k] = rows_of(one.input.zoneout_h[k], output(k));
   }
-  for (Vector& kept : one.input.zoneout_c) kept = rows_of(kept, d.hidden);
+  for (std::size_t k = 0; k < one.input.zoneout_c.size(); ++k) {
+    const std::int64_t hidden = d.hidden_of(static_cast<std::int64_t>(k) / d.directions);
+    one.input.zoneout_c[k] = rows_of(one.input.zoneout_c[k], hidden);
+  }
   for (std::size_t k = 0; k < one.input.recurrent_dropout.size(); ++k) {
     one.input.recurrent_dropout[k] = rows_of(one.input.recurrent_dropout[k], output(k));
   }
@@ -386,7 +429,7 @@ StackCase single_row(const StackCase& stack, std::int64_t row) {
   }
   one.flow.dy = rows_of(stack.flow.dy, d.y_width());
   one.flow.dhn = of_states(stack.flow.dhn);
-  one.flow.dcn = rows_of(stack.flow.dcn, d.hidden);
+  one.flow.dcn = of_cells(stack.flow.dcn);
   one.row_ids = {stack.row_ids.empty() ? static_cast<std::int32_t>(row)
                                        : stack.row_ids[static_cast<std::size_t>(row)]};
   return one;

@@ -47,6 +47,9 @@ struct CaseLimits {
   /// Whether cells may have what their equations don't (docs/equations.md), of which a case draws
   /// some.
   bool extras = false;
+  /// Whether layers have widths of their own, of which there are two at least. No implementation
+  /// may be asked about such a descriptor: it is make_plan's.
+  bool unequal_widths = false;
 };
 
 /// Draws some of the options of cells beyond the plain equations; layer norm is apart.
@@ -73,6 +76,7 @@ struct RunOptions {
   /// Unless null: takes the names of all kernels that a GPU runs, which must be able to tell them.
   std::vector<std::string>* kernels = nullptr;
   int adding_rounds = 0;  ///< the first ones, in which weight gradients are added in any case
+  bool poison_workspace = false;  ///< between calls, too
 };
 
 /// Runs pack and forward, and backward when planned for training. All memory and outputs start as

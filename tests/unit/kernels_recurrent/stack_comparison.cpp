@@ -50,8 +50,10 @@ std::string describe(const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   std::string text = fmt::format(
       "{} L{} D{} I{} H{} P{} T{}/{} B{}/{} {} dropout {} training {} lengths", name_of(d.cell),
-      d.layers, d.directions, d.input, d.hidden, fmt::join(d.projections, ","), stack.time, d.time,
-      stack.rows, d.rows, base::name_of(d.dtype), d.dropout, d.training);
+      d.layers, d.directions, d.input,
+      d.widths.empty() ? fmt::format("{}", d.hidden) : fmt::format("{}", fmt::join(d.widths, ",")),
+      fmt::join(d.projections, ","), stack.time, d.time, stack.rows, d.rows, base::name_of(d.dtype),
+      d.dropout, d.training);
   if (d.resets) text += " resets";
   for (const int reset : stack.input.resets) text += fmt::format(" {}", reset);
   if (d.peepholes) text += " peepholes";
@@ -77,11 +79,12 @@ class Parts {
     if (base == "hn" || base == "dh0") return states(1, true);
     if (base == "cn" || base == "dc0") return states(1, false);
     const std::int64_t layer = std::stoll(name.substr(base.size() + 1)) / d_.directions;
-    if (base == "weight_ih") return gates(d_.gates(), d_.hidden, d_.input_of(layer));
-    if (base == "weight_hh") return gates(d_.gates(), d_.hidden, d_.output_of(layer));
-    if (base == "weight_hr") return gates(1, d_.output_of(layer), d_.hidden);
-    if (base == "weight_peephole") return gates(3, 1, d_.hidden);
-    return gates(base == "gain_c" || base == "shift_c" ? 1 : d_.gates(), 1, d_.hidden);
+    const std::int64_t hidden = d_.hidden_of(layer);
+    if (base == "weight_ih") return gates(d_.gates(), hidden, d_.input_of(layer));
+    if (base == "weight_hh") return gates(d_.gates(), hidden, d_.output_of(layer));
+    if (base == "weight_hr") return gates(1, d_.output_of(layer), hidden);
+    if (base == "weight_peephole") return gates(3, 1, hidden);
+    return gates(base == "gain_c" || base == "shift_c" ? 1 : d_.gates(), 1, hidden);
   }
   /// Whether it is kept in float32 whatever the format.
   static bool is_wide(const std::string& name) {
@@ -96,7 +99,8 @@ class Parts {
     std::vector<Part> all;
     std::int64_t first = 0;
     for (std::int64_t k = 0; k < d_.layers * d_.directions; ++k) {
-      const std::int64_t width = outputs ? d_.output_of(k / d_.directions) : d_.hidden;
+      const std::int64_t layer = k / d_.directions;
+      const std::int64_t width = outputs ? d_.output_of(layer) : d_.hidden_of(layer);
       all.push_back({fmt::format("layer {} direction {}, ", k / d_.directions, k % d_.directions),
                      first, steps, stack_.rows, width});
       first += all.back().size();
@@ -152,7 +156,8 @@ int plain_count(const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   double products = 0;
   for (std::int64_t layer = 0; layer < d.layers; ++layer) {
-    products += static_cast<double>(stack.time * stack.rows * d.directions * d.gates() * d.hidden) *
+    const std::int64_t sums = d.directions * d.gates() * d.hidden_of(layer);
+    products += static_cast<double>(stack.time * stack.rows * sums) *
                 static_cast<double>(d.input_of(layer) + d.output_of(layer));
   }
   return products > kLarge ? 2 : 5;

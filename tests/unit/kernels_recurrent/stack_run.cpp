@@ -125,18 +125,18 @@ template <typename S>
 std::vector<LayerWeights> upload_weights(Bench& bench, const Descriptor& d,
                                          const std::vector<oracle::Weights>& weights) {
   std::vector<LayerWeights> tensors;
-  const std::int64_t sums = d.gates() * d.hidden;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::int64_t layer = static_cast<std::int64_t>(i) / d.directions;
+    const std::int64_t hidden = d.hidden_of(layer), sums = d.gates() * hidden;
     const std::int64_t input = d.input_of(layer), output = d.output_of(layer);
     tensors.push_back(
         {bench.put<S>(weights[i].weight_ih, {sums, input}),
          bench.put<S>(weights[i].weight_hh, {sums, output}),
          bench.put<S>(weights[i].bias_ih, {sums}), bench.put<S>(weights[i].bias_hh, {sums}),
-         bench.put<S>(weights[i].weight_hr, {output, d.hidden}),
-         bench.put<S>(weights[i].peephole, {3, d.hidden}), bench.put<S>(weights[i].gain_ih, {sums}),
-         bench.put<S>(weights[i].gain_hh, {sums}), bench.put<S>(weights[i].gain_c, {d.hidden}),
-         bench.put<S>(weights[i].shift_c, {d.hidden})});
+         bench.put<S>(weights[i].weight_hr, {output, hidden}),
+         bench.put<S>(weights[i].peephole, {3, hidden}), bench.put<S>(weights[i].gain_ih, {sums}),
+         bench.put<S>(weights[i].gain_hh, {sums}), bench.put<S>(weights[i].gain_c, {hidden}),
+         bench.put<S>(weights[i].shift_c, {hidden})});
   }
   return tensors;
 }
@@ -145,8 +145,7 @@ template <typename T, typename S>
 ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
   const Descriptor& d = stack.descriptor;
   const DType storage = d.dtype, wide = base::policy_of(storage).cell_state;
-  const std::int64_t count = d.layers * d.directions;
-  const Shape h = d.h_shape(stack.rows), c{count, stack.rows, d.hidden};
+  const Shape h = d.h_shape(stack.rows), c = d.c_shape(stack.rows);
   ForwardArgs args;
   args.time = stack.time;
   args.rows = stack.rows;
@@ -163,7 +162,7 @@ ForwardArgs forward_args(Bench& bench, const StackCase& stack) {
     args.cn = args.c0;
   }
   if (stack.want_c_sequence) {
-    args.c_sequence = bench.poisoned(wide, {count, stack.time, stack.rows, d.hidden});
+    args.c_sequence = bench.poisoned(wide, d.c_sequence_shape(stack.time, stack.rows));
   }
   args.row_ids = bench.put(stack.row_ids);
   args.resets = bench.put(resets_with_garbage(stack), {stack.time, stack.rows});
@@ -176,8 +175,7 @@ template <typename T, typename S>
 BackwardArgs backward_args(Bench& bench, const StackCase& stack, const ForwardArgs& forward) {
   const Descriptor& d = stack.descriptor;
   const DType storage = d.dtype, wide = base::policy_of(storage).cell_state;
-  const std::int64_t count = d.layers * d.directions;
-  const Shape h = d.h_shape(stack.rows), c{count, stack.rows, d.hidden};
+  const Shape h = d.h_shape(stack.rows), c = d.c_shape(stack.rows);
   BackwardArgs args;
   args.forward = forward;
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -251,12 +249,18 @@ Tensors run_once(Bench& bench, Plan& plan, const Memory& memory, const StackCase
   ForwardArgs forward = forward_args<T, S>(bench, stack);
   BackwardArgs backward;
   if (stack.descriptor.training) backward = backward_args<T, S>(bench, stack, forward);
+  const auto forget = [&] {
+    if (!options.poison_workspace) return;
+    sluice::testing::poison(context, memory.workspace, plan.workspace_bytes());
+  };
   for (int round = 1; round <= options.rounds; ++round) {
     // The last round's step is the one asked for.
     const auto step = static_cast<std::int32_t>(stack.dropout.step) + options.rounds - round;
     bench.write(forward.dropout.step, step);
     if (round == options.rounds && round > 1) poison_outputs(bench, stack, forward, backward);
+    forget();
     plan.forward(context, forward, memory);
+    forget();
     if (!stack.descriptor.training) continue;
     backward.forward = forward;
     backward.accumulate = stack.accumulate || round <= options.adding_rounds;

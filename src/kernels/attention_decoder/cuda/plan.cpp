@@ -45,7 +45,7 @@ class StepwisePlan final : public Plan {
     check_memory(*this, memory, false);
     check_weights(d_, weights);
     // What runs must not take while they are captured.
-    runtime::cuda::device_of(context).blas();
+    runtime::cuda::blas_of(context);
     static_cast<runtime::cuda::CudaStream&>(context.stream()).workspace();
     pack_weights<S>(context, d_, weights, memory);
   }

@@ -42,7 +42,7 @@ void multiply(const runtime::Context& context, const Product& p) {
   spec.alignment = alignment_of(p);
   spec.device_scalars = p.alpha != nullptr;
   auto& stream = static_cast<runtime::cuda::CudaStream&>(context.stream());
-  runtime::cuda::Blas& blas = runtime::cuda::device_of(context).blas();
+  runtime::cuda::Blas& blas = runtime::cuda::blas_of(context);
   if (p.alpha == nullptr) {
     return matmul::cuda::multiply(blas, stream, spec,
                                   {p.a.data, p.b.data, p.c, 1.0, p.accumulate ? 1.0 : 0.0});

@@ -11,6 +11,7 @@ void fill(Stream& stream, const Tensor& x, double value);
 void scale(Stream& stream, const Tensor& x, double factor);
 void accumulate(Stream& stream, double factor, const Tensor& x, const Tensor& y);
 void convert(Stream& stream, const Tensor& source, const Tensor& target);
+void rearrange(Stream& stream, const Tensor& source, const Tensor& target);
 void tanh_forward(Stream& stream, const Tensor& x, const Tensor& y);
 void tanh_backward(Stream& stream, const Tensor& y, const Tensor& dy, const Tensor& dx);
 void add_bias(Stream& stream, const Tensor& bias, const Tensor& x);
@@ -21,8 +22,8 @@ void concatenate(Stream& stream, std::vector<Tensor> parts, const Tensor& whole)
 void split(Stream& stream, const Tensor& whole, std::vector<Tensor> parts);
 void dropout(Stream& stream, const DropoutArgs& args);
 
-inline constexpr Leaves kLeaves{fill,         scale,         accumulate, convert,
-                                tanh_forward, tanh_backward, add_bias,   standardize,
-                                column_sums,  concatenate,   split,      dropout};
+inline constexpr Leaves kLeaves{fill,         scale,         accumulate, convert,     rearrange,
+                                tanh_forward, tanh_backward, add_bias,   standardize, column_sums,
+                                concatenate,  split,         dropout};
 
 }  // namespace sluice::kernels::elementwise::cpu

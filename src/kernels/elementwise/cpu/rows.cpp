@@ -101,4 +101,21 @@ void split(Stream& stream, const Tensor& whole, std::vector<Tensor> parts) {
   stream.launch([parts = std::move(parts), whole] { move_parts(parts, whole, false); });
 }
 
+void rearrange(Stream& stream, const Tensor& source, const Tensor& target) {
+  stream.launch([source, target] {
+    const std::int64_t rows = source.size(1), all = source.size(0) * rows;
+    const auto size = static_cast<std::int64_t>(base::size_of(source.dtype()));
+    const auto bytes = static_cast<std::size_t>(source.size(2) * size);
+    const auto* from = static_cast<const std::byte*>(source.data());
+    auto* to = static_cast<std::byte*>(target.data());
+    const auto place = [=](const Tensor& tensor, std::int64_t i) {
+      return size * (i / rows * tensor.stride(0) + i % rows * tensor.stride(1));
+    };
+#pragma omp parallel for schedule(static) if (static_cast <std::size_t>(all) * bytes > 65536)
+    for (std::int64_t i = 0; i < all; ++i) {
+      std::memcpy(to + place(target, i), from + place(source, i), bytes);
+    }
+  });
+}
+
 }  // namespace sluice::kernels::elementwise::cpu

@@ -95,6 +95,52 @@ void launch_sums(Stream& stream, const Rows<const X>& x, runtime::cuda::Wide<X>*
                         dim3(kColumns, kRows), 0, x, sums, accumulate, factor);
 }
 
+/// [n, rows, words] with strides in words.
+template <typename Word>
+struct Places {
+  Word* data;
+  std::int64_t outer, row;
+
+  Places(const Tensor& tensor, std::int64_t per_word)
+      : data(static_cast<Word*>(tensor.data())),
+        outer(tensor.stride(0) / per_word),
+        row(tensor.stride(1) / per_word) {}
+};
+
+/// A thread moves one word of a row; of rows, every gridDim.y * kTileRows-th.
+template <typename Word>
+__global__ void rearrange_kernel(Places<const Word> from, Places<Word> to, std::int64_t rows,
+                                 std::int64_t all, std::int64_t words) {
+  const std::int64_t word = std::int64_t{blockIdx.x} * kTileColumns + threadIdx.x;
+  if (word >= words) return;
+  for (std::int64_t i = std::int64_t{blockIdx.y} * kTileRows + threadIdx.y; i < all;
+       i += std::int64_t{gridDim.y} * kTileRows) {
+    const std::int64_t outer = i / rows, row = i % rows;
+    to.data[outer * to.outer + row * to.row + word] =
+        from.data[outer * from.outer + row * from.row + word];
+  }
+}
+
+template <typename Word>
+bool fit(const Tensor& tensor, std::int64_t per_word) {
+  return reinterpret_cast<std::uintptr_t>(tensor.data()) % sizeof(Word) == 0 &&
+         tensor.stride(0) % per_word == 0 && tensor.stride(1) % per_word == 0 &&
+         tensor.size(2) % per_word == 0;
+}
+
+/// By words of that size, if rows of both begin and end with one.
+template <typename Word>
+bool rearrange_by(Stream& stream, const Tensor& source, const Tensor& target) {
+  const auto per_word = static_cast<std::int64_t>(sizeof(Word) / base::size_of(source.dtype()));
+  if (per_word == 0 || !fit<Word>(source, per_word) || !fit<Word>(target, per_word)) return false;
+  const std::int64_t rows = source.size(1), all = source.size(0) * rows;
+  const std::int64_t words = source.size(2) / per_word;
+  runtime::cuda::launch(stream, "rearrange a tensor", rearrange_kernel<Word>, tiles_for(words, all),
+                        dim3(kTileColumns, kTileRows), 0, Places<const Word>(source, per_word),
+                        Places<Word>(target, per_word), rows, all, words);
+  return true;
+}
+
 constexpr int kMostParts = 8;
 
 /// Some parts of a matrix, side by side from a column of it on.
@@ -212,6 +258,13 @@ void concatenate(Stream& stream, std::vector<Tensor> parts, const Tensor& whole)
 
 void split(Stream& stream, const Tensor& whole, std::vector<Tensor> parts) {
   move_parts<false>(stream, parts, whole);
+}
+
+void rearrange(Stream& stream, const Tensor& source, const Tensor& target) {
+  if (rearrange_by<uint4>(stream, source, target)) return;
+  if (rearrange_by<std::uint64_t>(stream, source, target)) return;
+  if (rearrange_by<std::uint32_t>(stream, source, target)) return;
+  rearrange_by<std::uint16_t>(stream, source, target);
 }
 
 }  // namespace sluice::kernels::elementwise::cuda

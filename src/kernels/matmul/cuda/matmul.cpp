@@ -57,8 +57,7 @@ void run(const Context& context, const MatmulArgs& args) {
   const bool fused = args.bias && args.c.dtype() != base::DType::kFloat64;
   ProductSpec spec = spec_of(args, fused);
   spec.tf32 = context.tf32() && spec.input == base::DType::kFloat32;
-  multiply(runtime::cuda::device_of(context).blas(), static_cast<CudaStream&>(context.stream()),
-           spec,
+  multiply(runtime::cuda::blas_of(context), static_cast<CudaStream&>(context.stream()), spec,
            {args.a.data(), args.b.data(), args.c.data(), args.alpha, args.beta,
             fused ? args.bias.data() : nullptr});
   if (args.bias && !fused) finish_rows(context.stream(), args.c, 1, args.bias);
@@ -69,9 +68,9 @@ void multiply_halved(const Context& context, const HalvedMatmulArgs& args) {
   spec.device_scalars = true;
   const auto* alpha = args.alpha.data_as<const float>();
   const float* beta = alpha + (args.accumulate ? 2 : 1);
-  runtime::cuda::device_of(context).blas().product(spec).run(
-      static_cast<CudaStream&>(context.stream()), alpha, args.a.data(), args.b.data(), beta,
-      args.c.data(), args.c.data(), args.bias.data());
+  runtime::cuda::blas_of(context).product(spec).run(static_cast<CudaStream&>(context.stream()),
+                                                    alpha, args.a.data(), args.b.data(), beta,
+                                                    args.c.data(), args.c.data(), args.bias.data());
 }
 
 constexpr HalvedLeaves kHalved{halve, make_alphas, multiply_halved};

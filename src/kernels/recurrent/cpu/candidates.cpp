@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/onednn_part.h"
 #include "kernels/recurrent/cpu/int8_leaf.h"
 #include "kernels/recurrent/cpu/leaves.h"
-#include "kernels/recurrent/cpu/onednn_int8.h"
-#include "kernels/recurrent/cpu/onednn_stack.h"
 #include "kernels/recurrent/cpu/sequence.h"
 #include "kernels/recurrent/portable.h"
 
@@ -124,6 +123,25 @@ std::unique_ptr<Plan> create_int8(const Descriptor& descriptor, const runtime::D
 template <Int8Isa kIsa>
 constexpr Candidate kInt8Candidate{name_of(kIsa), false, refuse_int8<kIsa>, create_int8<kIsa>};
 
+/// oneDNN's layers, which a part of its own holds.
+template <auto kPeer>
+std::optional<std::string> refuse_peer(const Descriptor& descriptor,
+                                       const runtime::Device& device) {
+  const OpenedOnednn& onednn = onednn_part();
+  if (onednn.part == nullptr) return onednn.missing;
+  return (onednn.part->*kPeer)->refuse(descriptor, device);
+}
+
+template <auto kPeer>
+std::unique_ptr<Plan> create_peer(const Descriptor& descriptor, const runtime::Device& device) {
+  return (onednn_part().part->*kPeer)->create(descriptor, device);
+}
+
+template <auto kPeer>
+constexpr Candidate peer(std::string_view name) {
+  return {name, true, refuse_peer<kPeer>, create_peer<kPeer>};
+}
+
 constexpr std::array kCandidates{
     kInt8Candidate<Int8Isa::kAvx512Vnni>,
     kInt8Candidate<Int8Isa::kAvxVnni>,
@@ -133,8 +151,8 @@ constexpr std::array kCandidates{
     Candidate{"avx512", false, refuse_avx512, create_avx512},
     Candidate{"avx2", false, refuse_avx2, create_avx2},
     Candidate{kPortable, false, refuse_portable, create_portable},
-    Candidate{"onednn", true, refuse_onednn, create_onednn},
-    Candidate{"onednn-int8", true, refuse_onednn_int8, create_onednn_int8},
+    peer<&OnednnPart::stack>("onednn"),
+    peer<&OnednnPart::int8_stack>("onednn-int8"),
 };
 
 }  // namespace

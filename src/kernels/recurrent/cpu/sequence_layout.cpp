@@ -33,9 +33,10 @@ class Booking {
 
 /// The most rows times steps that one chunk of any run can hold.
 std::int64_t chunk_capacity(const Descriptor& descriptor, std::int64_t good_rows) {
-  std::int64_t most = 0;
-  // The count falls and rises with the number of rows, so the largest is looked for.
-  for (std::int64_t rows = 1; rows <= descriptor.rows; ++rows) {
+  // A chunk of many rows is one step of them. Of fewer rows the count falls and rises with their
+  // number, so the largest is looked for.
+  std::int64_t most = descriptor.rows;
+  for (std::int64_t rows = 1; rows <= std::min(descriptor.rows, good_rows); ++rows) {
     most = std::max(most, rows * chunk_steps(good_rows, rows, descriptor.time));
   }
   return most;

@@ -237,8 +237,7 @@ void multiply(const Run& run, std::int64_t lane, std::int64_t m, std::int64_t n,
   const Engine& engine = run.engine;
   const bool alone = engine.rung.persistent() || of_weights;
   const std::int64_t abreast = alone ? 1 : step_lanes(engine.descriptor, engine.rung);
-  matmul::cuda::multiply(runtime::cuda::device_of(run.context).blas(),
-                         run.engine.lanes.stream(lane), spec,
+  matmul::cuda::multiply(runtime::cuda::blas_of(run.context), run.engine.lanes.stream(lane), spec,
                          {a.data, b.data, c.data, 1, c.accumulate ? 1.0 : 0.0, nullptr, abreast});
 }
 

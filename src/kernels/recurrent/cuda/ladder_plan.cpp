@@ -64,7 +64,7 @@ class LadderPlan final : public Plan {
     check_weights(engine_.descriptor, weights);
     const CurrentDevice current(gpu_of(context.stream()).ordinal);
     // What runs must not take while they are captured.
-    runtime::cuda::device_of(context).blas();
+    runtime::cuda::blas_of(context);
     static_cast<CudaStream&>(context.stream()).workspace();
     engine_.lanes.take(context);
     run_pack(engine_, context, weights, memory);

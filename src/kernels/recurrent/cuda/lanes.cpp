@@ -59,9 +59,8 @@ void Lanes::take(const Context& context) {
   if (gate_ == nullptr && !sides_.empty()) {
     check(cudaStreamCreateWithFlags(&gate_, cudaStreamNonBlocking), "create a CUDA stream");
   }
-  for (std::size_t i = 0; i < sides_.size(); ++i) {
-    if (sides_[i] == nullptr) sides_[i] = &runtime::cuda::device_of(context).side_stream(i);
-  }
+  auto& stream = static_cast<CudaStream&>(context.stream());
+  for (std::size_t i = 0; i < sides_.size(); ++i) sides_[i] = &stream.side(i);
 }
 
 void Lanes::begin(const Context& context) {

@@ -9,9 +9,8 @@ namespace sluice::kernels::recurrent::cuda {
 using runtime::Context;
 using runtime::cuda::CudaStream;
 
-/// The streams that a run is spread over: lane 0 is the caller's, the others are side streams of
-/// the device. Work on them forks from lane 0 and joins it again, so that it can be captured in a
-/// graph.
+/// The streams that a run is spread over: lane 0 is the caller's, the others are its side streams.
+/// Work on them forks from lane 0 and joins it again, so that it can be captured in a graph.
 class Lanes {
  public:
   /// `count` lanes in all.

@@ -9,8 +9,7 @@ void multiply_scaled(const Run& run, std::int64_t lane, runtime::cuda::ProductSp
   spec.output = DType::kFloat32;
   spec.alignment = alignment_of({left, right, sum});
   spec.device_scalars = true;
-  runtime::cuda::device_of(run.context)
-      .blas()
+  runtime::cuda::blas_of(run.context)
       .product(spec)
       .run(run.engine.lanes.stream(lane), alpha, left, right, beta, sum, sum);
 }

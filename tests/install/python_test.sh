@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# usage: python_test.sh BUILD SOURCE
+# Makes the wheel, installs it in a virtual environment, and runs python/tests there.
+set -euo pipefail
+# shellcheck source=tests/install/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+BUILD=$(realpath "$1") SOURCE=$(realpath "$2")
+readonly BUILD SOURCE
+export PYTHON=/usr/bin/python3
+need "$PYTHON" readelf
+$PYTHON -c 'import ensurepip, sysconfig, os; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || {
+  echo "1 skipped: this machine's Python lacks venv or headers"
+  exit 77
+}
+
+status=0
+"$SOURCE/packaging/wheel.sh" "$BUILD" || status=$?
+if ((status == 77)); then
+  echo "1 skipped: pip can't install nanobind, scikit-build-core and pytest"
+  exit 77
+fi
+((status == 0)) || fail "packaging/wheel.sh"
+
+version=$($PYTHON -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=$BUILD/python/venv-$version
+wheels=("$BUILD"/wheels/sluice-*-cp"${version/./}"-*.whl)
+"$venv/bin/python" -m pip install --quiet --no-deps --no-index --force-reinstall "${wheels[0]}" || fail "the wheel can't be installed"
+
+package=$(cd / && "$venv/bin/python" -c 'import sluice; print(sluice.__path__[0])')
+needed=$(readelf -d "$package"/_native*.so "$package"/lib/libsluice*.so.* | grep NEEDED)
+! grep -E 'libtorch|libcudart|libpython' <<<"$needed" || fail "the wheel links these"
+for file in "$package"/_native*.so "$package"/lib/libsluice*.so.*; do
+  readelf -d "$file" | grep -qE "RPATH.*\[\\\$ORIGIN(/lib)?\]" || fail "$file searches other folders than its own"
+done
+
+# Passive, as other tests use the processors at the same time.
+OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider "$SOURCE/python/tests"
