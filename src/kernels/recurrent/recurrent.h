@@ -150,7 +150,7 @@ constexpr std::uint32_t unit_of(CellMask mask, std::int64_t direction) {
 struct Memory {
   void* packed = nullptr;     ///< weights in the implementation's own layout; filled by pack
   void* workspace = nullptr;  ///< scratch, free between calls
-  void* reserve = nullptr;    ///< what backward needs; untouched from forward to backward
+  void* reserve = nullptr;    ///< kept from forward for one backward, which may overwrite it
 };
 
 /// Queues work that neither waits for a run nor is waited for. A run that leaves part of the device

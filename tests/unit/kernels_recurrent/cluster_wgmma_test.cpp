@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -171,6 +172,42 @@ TEST_P(RecurrentClusterWgmma, EqualsOracleOverManySteps) {
   for (const CellType cell : cells()) {
     compare(layer_of(cell, 2, 9), 24, draw(120, 150), 150);
   }
+}
+
+/// Weights of which each input product is one number, so that no order of sums shows.
+void read_one_input_each(StackCase& stack) {
+  for (std::int64_t layer = 0; layer < stack.descriptor.layers; ++layer) {
+    std::vector<double>& matrix = stack.weights[static_cast<std::size_t>(layer)].weight_ih;
+    const auto input = static_cast<std::size_t>(stack.descriptor.input_of(layer));
+    std::ranges::fill(matrix, 0);
+    for (std::size_t row = 0; row < matrix.size() / input; ++row) {
+      matrix[row * input + row % input] = row % 3 == 0 ? 0.5 : -0.25;
+    }
+  }
+}
+
+// Where input products of all steps are large, a layer may take the sequence in up to four pieces.
+// A plan for four times as many steps has as many in a piece.
+TEST_P(RecurrentClusterWgmma, EqualsWholeSequencesInPiecesToTheBit) {
+  take(kBothPasses);
+  Descriptor layers = layer_of(CellType::kLstm, 1, draw(17, 18));
+  layers.input = 16;
+  layers.layers = 3;
+  layers.dropout = draw(0, 1) == 0 ? 0.3 : 0;
+  StackCase stack = case_of(layers, 65, draw(271, 280), 280);
+  stack.descriptor.time = stack.time;
+  if (gpu_lacks(stack.descriptor)) GTEST_SKIP() << "this GPU cannot run the implementation";
+  fill_case(random_, stack);
+  read_one_input_each(stack);
+  SCOPED_TRACE(describe(stack));
+  const Tensors pieces = run(stack, options());
+  stack.descriptor.time *= 4;
+  EXPECT_EQ(run(stack, options()), pieces);
+  if (layers.dropout == 0) return;
+  stack.descriptor.time = stack.time;
+  RunOptions captured = options();
+  captured.rounds = 3;
+  EXPECT_EQ(run(stack, captured), pieces);
 }
 
 TEST_P(RecurrentClusterWgmma, EqualsOracleWithBothPassesInClusters) {

@@ -14,7 +14,7 @@ namespace {
 std::byte* gradient_of_input(const Run& run, const BackwardArgs& args, std::int64_t layer) {
   if (layer == 0) return static_cast<std::byte*>(args.dx.data());
   const BackwardLayout& layout = run.engine.workspace.backward;
-  return run.workspace<std::byte>(layout.dy[static_cast<std::size_t>(layer - 1)]);
+  return run.at<std::byte>(layout.dy[static_cast<std::size_t>(layer - 1)]);
 }
 
 /// The gradient of the layer's input for the turns of a piece: what the layer below gets as dy. Of
@@ -39,7 +39,7 @@ void input_gradient(const Run& run, std::int64_t lane, const BackwardArgs& args,
                                             reinterpret_cast<float*>(base));
   } else {
     const std::byte* gates =
-        run.element(run.workspace<const std::byte>(layout.d_input[l]), first * rows * matrix.rows);
+        run.element(run.at<const std::byte>(layout.d_input[l]), first * rows * matrix.rows);
     multiply(run, lane, part.size() * rows, matrix.columns, matrix.rows, {gates, matrix.rows},
              backward_factor(run, matrix), {to, matrix.columns, engine.descriptor.dtype});
   }
@@ -87,7 +87,7 @@ void input_gradient_of_launch(const Run& run, std::int64_t lane, const BackwardA
   }
   const auto l = static_cast<std::size_t>(layer);
   const PackedMatrix& matrix = run.engine.packed.layers[l].weight_ih;
-  const auto* gates = run.workspace<const std::byte>(run.engine.workspace.backward.d_input[l]);
+  const auto* gates = run.at<const std::byte>(run.engine.workspace.backward.d_input[l]);
   multiply(run, lane, count, matrix.columns, matrix.rows,
            {run.element(gates, first * matrix.rows), matrix.rows}, backward_factor(run, matrix),
            {run.element(base, first * matrix.columns), matrix.columns, run.engine.descriptor.dtype},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "kernels/recurrent/cuda/booking.h"
 #include "kernels/recurrent/cuda/cluster_backward/launch.h"
@@ -15,6 +16,31 @@ std::int64_t held_d_inputs(const Descriptor& descriptor, const Rung& rung) {
   if (is_layered(descriptor, rung) || spreads_gradients(descriptor, rung)) return descriptor.layers;
   // One layer is through with them before the next begins, or the next but one.
   return defers_gradients(descriptor, rung) ? 2 : 1;
+}
+
+using Layer = std::optional<std::int64_t>;
+
+/// Whether launches of one layer after the other write gate gradients over saved gates.
+bool lends_gates(const Descriptor& descriptor, const Rung& rung) {
+  return rung.persistent_backward() &&
+         gradient_place(descriptor, rung, 0) != GradientPlace::kWorkspace;
+}
+/// The saved gates that a layer's gate gradients overwrite, if any.
+std::optional<ArrayPlace> lent_gates(const Descriptor& descriptor, const Rung& rung,
+                                     const ReserveLayout& reserve, std::int64_t layer) {
+  const GradientPlace place = gradient_place(descriptor, rung, layer);
+  if (place == GradientPlace::kWorkspace) return std::nullopt;
+  const std::int64_t lender = place == GradientPlace::kGatesAbove ? layer + 1 : layer;
+  return ArrayPlace{reserve.states[static_cast<std::size_t>(lender)].saved, true,
+                    place == GradientPlace::kNextGates};
+}
+/// The layer whose c the gradient of a layer's output overwrites, if any.
+Layer states_lender(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  if (!lends_gates(descriptor, rung)) return std::nullopt;
+  // Products that write it overlap with launches of the layer above in wide/ alone
+  // (await_turns, launch_rows).
+  const std::int64_t lender = layer + (rung.backward == Residence::kWide ? 2 : 1);
+  return lender < descriptor.layers ? Layer(lender) : std::nullopt;
 }
 
 /// `gates`: of the gates' gradients, too.
@@ -62,7 +88,8 @@ std::vector<ScaledLayout> book_scaled(Booking& booking, const Descriptor& descri
 
 }  // namespace
 
-BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung,
+                             const ReserveLayout& reserve) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   const std::int64_t lanes = lane_count(descriptor, rung);
@@ -71,17 +98,24 @@ BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, con
   BackwardLayout layout;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     const auto shared = static_cast<std::size_t>(layer - held);
-    layout.d_input.push_back(layer < held
-                                 ? booking.take(scaled ? kHalf : sizes.storage,
-                                                {time, rows, sizes.directions, sizes.gate_width})
-                                 : layout.d_input[shared]);
+    if (const auto lent = lent_gates(descriptor, rung, reserve, layer)) {
+      layout.d_input.push_back(*lent);
+    } else if (layer < held || lends_gates(descriptor, rung)) {
+      layout.d_input.push_back({booking.take(scaled ? kHalf : sizes.storage,
+                                             {time, rows, sizes.directions, sizes.gate_width})});
+    } else {
+      layout.d_input.push_back(layout.d_input[shared]);
+    }
     if (scaled) {
       layout.row_scales.push_back(layer < held ? booking.take(kFloat, {time, rows})
                                                : layout.row_scales[shared]);
     }
-    if (layer + 1 < sizes.layers) {
+    if (layer + 1 == sizes.layers) continue;
+    if (const Layer lender = states_lender(descriptor, rung, layer)) {
+      layout.dy.push_back({reserve.states[static_cast<std::size_t>(*lender)].c, true});
+    } else {
       layout.dy.push_back(
-          booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)}));
+          {booking.take(sizes.storage, {time, rows, descriptor.input_of(layer + 1)})});
     }
   }
   const std::int64_t apart = rung.fused_pointwise ? 0 : rows,

@@ -21,8 +21,7 @@ class BackwardPlaces : protected StepPlaces {
     c_ = run.reserve<float>(state.c);
     saved_ = run.reserve<std::byte>(state.saved);
     const BackwardLayout& layout = run.engine.workspace.backward;
-    d_input_ =
-        run.element(run.workspace<std::byte>(layout.d_input[l]), direction * sizes_.gate_width);
+    d_input_ = run.element(run.at<std::byte>(layout.d_input[l]), direction * sizes_.gate_width);
     d_recurrent_ = run.workspace<std::byte>(layout.d_recurrent[i]);
     dh_ = run.workspace<float>(layout.dh[i]);
     dc_ = run.workspace<float>(layout.dc[i]);
@@ -34,7 +33,7 @@ class BackwardPlaces : protected StepPlaces {
     dh_whole_ = run.workspace<float>(layout.dh_whole[i]);
     dc_whole_ = run.workspace<float>(layout.dc_whole[i]);
     dy_ = layer + 1 == sizes_.layers ? static_cast<const std::byte*>(args.dy.data())
-                                     : run.workspace<const std::byte>(layout.dy[l]);
+                                     : run.at<const std::byte>(layout.dy[l]);
     // Every row is active and nothing goes around the product: it may overwrite.
     extras_ = run.engine.descriptor.has_extras();
     product_alone_ = !sizes_.carries_h && !sizes_.projected && run.lengths() == nullptr && !extras_;

@@ -36,7 +36,8 @@ inline RowScaledFactor book_scaled_rows(Booking& booking, std::int64_t rows, std
   return factor;
 }
 
-/// Of a workspace.
-BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung);
+/// Of a workspace, with what lies in the reserve.
+BackwardLayout book_backward(Booking& booking, const Descriptor& descriptor, const Rung& rung,
+                             const ReserveLayout& reserve);
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -58,7 +58,7 @@ std::int64_t Run::abreast() const {
 
 float* Run::input_products(std::int64_t layer, const Piece& piece) const {
   const std::int64_t held = input_steps(engine.descriptor, engine.rung, layer, args.time);
-  return workspace<float>(engine.workspace.forward.input[static_cast<std::size_t>(layer)]) +
+  return at<float>(engine.workspace.forward.input[static_cast<std::size_t>(layer)]) +
          piece.begin % held * args.rows * engine.sizes.directions * engine.sizes.gate_width;
 }
 

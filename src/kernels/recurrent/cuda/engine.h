@@ -22,7 +22,7 @@ struct Engine {
         rung(way),
         sizes(wanted),
         packed(book_packed(wanted, way)),
-        reserve(book_reserve(wanted)),
+        reserve(book_reserve(wanted, way)),
         workspace(book_workspace(wanted, way)),
         lanes(lane_count(wanted, way)) {}
 
@@ -77,6 +77,13 @@ struct Run {
   template <typename T>
   T* reserve(std::size_t offset) const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(memory.reserve) + offset);
+  }
+  template <typename T>
+  T* at(const ArrayPlace& place) const {
+    const std::int64_t step = args.rows * engine.sizes.saved_width * engine.sizes.storage;
+    const std::size_t offset =
+        place.offset + (place.next_step ? static_cast<std::size_t>(step) : 0);
+    return place.in_reserve ? reserve<T>(offset) : workspace<T>(offset);
   }
   /// The element at `index` of an array in storage.
   std::byte* element(std::byte* base, std::int64_t index) const {

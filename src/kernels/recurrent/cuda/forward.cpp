@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/recurrent/cuda/engine.h"
 #include "kernels/recurrent/cuda/scaled_inputs.h"
 #include "runtime/span.h"
@@ -26,16 +28,14 @@ void multiply_inputs(const Run& run, std::int64_t lane, std::int64_t layer, cons
            {run.input_products(layer, part), sizes.directions * sizes.gate_width, DType::kFloat32});
 }
 
-/// Whether launches leave multiprocessors for work that has a lane for itself, all of a layer's
-/// steps at a time.
-bool has_room_beside(const Run& run, const Piece& piece) {
-  const Rung& rung = run.engine.rung;
-  return rung.forward == Residence::kClusterWgmma && piece.size() == run.args.time &&
+/// Whether launches leave multiprocessors for work that has a lane for itself.
+bool has_room_beside(const Run& run) {
+  return run.engine.rung.forward == Residence::kClusterWgmma &&
          run.product_lane_of(0) != run.lane_of(0, 0);
 }
 /// Whether the mask of the layer's output is drawn there.
-bool draws_beside(const Run& run, std::int64_t layer, const Piece& piece) {
-  return run.drops(layer) && run.kept(layer, 0) != nullptr && has_room_beside(run, piece);
+bool draws_beside(const Run& run, std::int64_t layer) {
+  return run.drops(layer) && run.kept(layer, 0) != nullptr && has_room_beside(run);
 }
 
 /// Dropout of what the layer hands to the one above, of the piece's times.
@@ -43,10 +43,26 @@ void drop_output(const Run& run, std::int64_t lane, std::int64_t layer, const Pi
   if (!run.drops(layer)) return;
   const std::int64_t step = run.args.rows * run.engine.descriptor.input_of(layer + 1);
   std::byte* output = run.element(run.output_of(layer), piece.begin * step);
-  if (draws_beside(run, layer, piece)) {
+  if (draws_beside(run, layer)) {
     return run.drop_by_mask(run.engine.lanes[lane], layer, output, piece.begin, piece.size());
   }
   run.drop(run.engine.lanes[lane], layer, output, piece.begin, piece.size());
+}
+
+/// The steps of a piece, once their input products are there. A layer's mask is drawn while its
+/// first launch runs; the caller's work overlaps with the top layer's last launch.
+void run_piece(const Run& run, std::int64_t layer, const Piece& piece) {
+  Engine& engine = run.engine;
+  if (!engine.rung.persistent()) return run_steps(run, layer, piece);
+  const std::int64_t lane = run.lane_of(layer, 0), products = run.product_lane_of(layer);
+  const bool last = layer + 1 == engine.sizes.layers && piece.end == run.args.time;
+  const bool draws = piece.begin == 0 && draws_beside(run, layer);
+  const bool offers = last && run.args.overlap_work && has_room_beside(run);
+  run_persistent_layer(run, layer, piece,
+                       {lane, layer, 1, draws || offers ? engine.lanes.begun() : nullptr});
+  if (draws || offers) engine.lanes.follow_begun(products);
+  if (draws) run.draw_mask(engine.lanes[products], layer);
+  if (offers) run_beside(run, products, *run.args.overlap_work);
 }
 
 void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
@@ -55,20 +71,16 @@ void run_layer(const Run& run, std::int64_t layer, const Piece& piece) {
   // Streamed products of this layer begin when its input is there.
   if (engine.rung.inputs == InputProducts::kStreamed) engine.lanes.follow(1, 0);
   const std::int64_t products = run.product_lane_of(layer);
-  multiply_inputs(run, products, layer, piece);
-  // The next piece's products take the place of those that the piece before this one has read.
-  engine.lanes.follow(products, lane);
-  engine.lanes.follow(lane, products);
-  if (engine.rung.persistent()) {
-    const bool top = layer + 1 == engine.sizes.layers, draws = draws_beside(run, layer, piece);
-    const bool offers = top && run.args.overlap_work && has_room_beside(run, piece);
-    run_persistent_layer(run, layer, piece,
-                         {lane, layer, 1, draws || offers ? engine.lanes.begun() : nullptr});
-    if (draws || offers) engine.lanes.follow_begun(products);
-    if (draws) run.draw_mask(engine.lanes[products], layer);
-    if (offers) run_beside(run, products, *run.args.overlap_work);
-  } else {
-    run_steps(run, layer, piece);
+  const std::int64_t each = launch_steps(engine.descriptor, engine.rung, layer, run.args.time);
+  for (std::int64_t begin = piece.begin; begin < piece.end; begin += each) {
+    const Piece part{begin, std::min(begin + each, piece.end)};
+    // Its products take the place of those that the launch before has read.
+    if (begin > piece.begin) engine.lanes.follow(products, lane);
+    multiply_inputs(run, products, layer, part);
+    // The next piece's products take the place of those that the piece before this one has read.
+    engine.lanes.follow(products, lane);
+    engine.lanes.follow(lane, products);
+    run_piece(run, layer, part);
   }
   if (layer + 1 == engine.sizes.layers) return;
   const std::int64_t above = run.product_lane_of(layer + 1);

@@ -23,7 +23,7 @@ class ForwardPlaces : protected StepPlaces {
     h_reset_ = base + state.h_reset;
     if (sizes_.drops) h_dropped_ = base + state.h_dropped;
     if (training_ && sizes_.fresh_cells) c_fresh_ = reinterpret_cast<float*>(base + state.c_fresh);
-    input_ = run.workspace<float>(layout.input[static_cast<std::size_t>(layer)]);
+    input_ = run.at<float>(layout.input[static_cast<std::size_t>(layer)]);
     recurrent_ = run.workspace<float>(layout.recurrent[i]);
     projected_ = run.workspace<float>(layout.projected[i]);
     gates_ = run.workspace<float>(layout.gates[i]);

@@ -1,6 +1,7 @@
 #include "kernels/recurrent/cuda/layout.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/elementwise/cuda/dropout.h"
 #include "kernels/recurrent/cuda/booking.h"
@@ -48,7 +49,7 @@ PackedMatrix book_recurrent(Booking& booking, const Descriptor& descriptor, cons
 }
 
 StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Sizes& sizes,
-                       std::int64_t layer) {
+                       std::int64_t layer, std::int64_t saved_steps) {
   const std::int64_t output = descriptor.output_of(layer);
   const std::int64_t time = descriptor.training ? descriptor.time : 1, rows = descriptor.rows;
   StateLayout state;
@@ -57,7 +58,7 @@ StateLayout book_state(Booking& booking, const Descriptor& descriptor, const Siz
     state.c = booking.take(kFloat, {descriptor.training ? time + 1 : 1, rows, sizes.hidden});
   }
   if (descriptor.training) {
-    state.saved = booking.take(sizes.storage, {time, rows, sizes.saved_width});
+    state.saved = booking.take(sizes.storage, {saved_steps, rows, sizes.saved_width});
   }
   if (sizes.projected) state.h_full = booking.take(sizes.storage, {time, rows, sizes.hidden});
   if (sizes.drops) state.h_dropped = booking.take(sizes.storage, {time + 1, rows, output});
@@ -91,17 +92,29 @@ std::vector<RowScaledFactor> book_scaled_inputs(Booking& booking, const Descript
   return inputs;
 }
 
-ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const Rung& rung) {
+ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const Rung& rung,
+                           const ReserveLayout& reserve) {
   const Sizes sizes(descriptor);
   const std::int64_t time = descriptor.time, rows = descriptor.rows;
   ForwardLayout layout;
+  std::optional<ArrayPlace> shared;
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
+    const InputPlace place = input_place(descriptor, rung, layer);
+    if (place == InputPlace::kGatesOfTop) {
+      layout.input.push_back({reserve.states.back().saved, true});
+      continue;
+    }
+    if (place == InputPlace::kStatesAbove) {
+      // States are booked one layer after another, each with h first.
+      layout.input.push_back({reserve.states[static_cast<std::size_t>(layer + 1)].h, true});
+      continue;
+    }
     // Layers that run one after the other share.
-    const bool own = layer == 0 || is_layered(descriptor, rung);
-    const std::int64_t steps = input_steps(descriptor, rung, layer, time);
-    layout.input.push_back(
-        own ? booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})
-            : layout.input.front());
+    if (!shared || is_layered(descriptor, rung)) {
+      const std::int64_t steps = input_steps(descriptor, rung, layer, time);
+      shared = {booking.take(kFloat, {steps, rows, sizes.directions * sizes.gate_width})};
+    }
+    layout.input.push_back(*shared);
   }
   layout.scaled = book_scaled_inputs(booking, descriptor, rung);
   if (scales_steps(descriptor, rung) && !rung.persistent()) {
@@ -115,7 +128,7 @@ ForwardLayout book_forward(Booking& booking, const Descriptor& descriptor, const
     layout.gates.push_back(
         booking.take(kFloat, {rung.fused_pointwise ? 0 : rows, sizes.saved_width}));
     if (!descriptor.training) {
-      layout.states.push_back(book_state(booking, descriptor, sizes, layer));
+      layout.states.push_back(book_state(booking, descriptor, sizes, layer, 0));
     }
   }
   for (std::int64_t layer = 0; !descriptor.training && layer + 1 < sizes.layers; ++layer) {
@@ -206,13 +219,16 @@ bool leaves_masks(const Descriptor& descriptor) {
 
 }  // namespace
 
-ReserveLayout book_reserve(const Descriptor& descriptor) {
+ReserveLayout book_reserve(const Descriptor& descriptor, const Rung& rung) {
   ReserveLayout layout;
   if (!descriptor.training) return layout;
   const Sizes sizes(descriptor);
   Booking booking;
   for (std::int64_t i = 0; i < sizes.layers * sizes.directions; ++i) {
-    layout.states.push_back(book_state(booking, descriptor, sizes, i / sizes.directions));
+    const std::int64_t layer = i / sizes.directions;
+    const bool next = gradient_place(descriptor, rung, layer) == GradientPlace::kNextGates;
+    layout.states.push_back(
+        book_state(booking, descriptor, sizes, layer, descriptor.time + (next ? 1 : 0)));
   }
   for (std::int64_t layer = 0; layer + 1 < sizes.layers; ++layer) {
     layout.outputs.push_back(booking.take(
@@ -228,10 +244,11 @@ ReserveLayout book_reserve(const Descriptor& descriptor) {
 WorkspaceLayout book_workspace(const Descriptor& descriptor, const Rung& rung) {
   WorkspaceLayout layout;
   Booking forward, backward;
-  layout.forward = book_forward(forward, descriptor, rung);
+  const ReserveLayout reserve = book_reserve(descriptor, rung);
+  layout.forward = book_forward(forward, descriptor, rung, reserve);
   layout.bytes = forward.total();
   if (descriptor.training) {
-    layout.backward = book_backward(backward, descriptor, rung);
+    layout.backward = book_backward(backward, descriptor, rung, reserve);
     layout.bytes = std::max(layout.bytes, backward.total());
   }
   return layout;

@@ -69,7 +69,8 @@ PackedLayout book_packed(const Descriptor& descriptor, const Rung& rung);
 struct StateLayout {
   std::size_t h = 0;       ///< storage [time + 1, rows, output]; in inference [2, rows, output]
   std::size_t c = 0;       ///< float32 [time + 1, rows, H], LSTM; in inference [rows, H]
-  std::size_t saved = 0;   ///< storage [time, rows, saved, H]; training only
+  std::size_t saved = 0;   ///< storage [time, rows, saved, H], and a step more where gradients of
+                           ///< gates lie a step behind (GradientPlace::kNextGates); training only
   std::size_t h_full = 0;  ///< storage [time, rows, H], with a projection; in inference [rows, H]
   std::size_t h_dropped = 0;  ///< as h, what products read of it; with recurrent dropout
   std::size_t h_reset = 0;    ///< r * h, if it resets before: as h_full
@@ -86,7 +87,14 @@ struct ReserveLayout {
                                      ///< backward draws it again
   std::size_t bytes = 0;
 };
-ReserveLayout book_reserve(const Descriptor& descriptor);
+ReserveLayout book_reserve(const Descriptor& descriptor, const Rung& rung);
+
+/// Where an array lies that shares memory of the reserve if it can.
+struct ArrayPlace {
+  std::size_t offset = 0;
+  bool in_reserve = false;  ///< else in the workspace
+  bool next_step = false;   ///< begins a step of the run's saved gates later
+};
 
 /// In TF32, the left factor of a product as float16, each row by a scale of its own.
 struct RowScaledFactor {
@@ -95,7 +103,9 @@ struct RowScaledFactor {
 };
 
 struct ForwardLayout {
-  std::vector<std::size_t> input;       ///< a layer: float32 [input_steps, rows, D*G*H]
+  /// A layer: float32 [input_steps, rows, D*G*H]. May lie over what layers above will save
+  /// (input_place).
+  std::vector<ArrayPlace> input;
   std::vector<RowScaledFactor> scaled;  ///< likewise [time, rows, input], where scales_input;
                                         ///< layers may share it
   RowScaledFactor state;                ///< where scales_steps: [rows, H] of the state
@@ -117,8 +127,9 @@ struct ScaledLayout {
 };
 
 struct BackwardLayout {
-  /// A layer: [time, rows, D*G*H], in storage or, where scales_gates, float16. Layers may share it.
-  std::vector<std::size_t> d_input;
+  /// A layer: [time, rows, D*G*H], in storage or, where scales_gates, float16. Layers may share it,
+  /// and it may lie over saved gates (gradient_place).
+  std::vector<ArrayPlace> d_input;
   std::vector<std::size_t> row_scales;   ///< likewise, where scales_gates: float32 [time, rows]
   std::vector<std::size_t> d_recurrent;  ///< a layer and direction, where gradients of gates are
                                          ///< apart: likewise [time, rows, G*H]
@@ -133,7 +144,8 @@ struct BackwardLayout {
   std::vector<std::size_t> d_norm_c;     ///< likewise: storage [time, rows, H]
   std::vector<std::size_t> dh_whole;     ///< likewise, separate kernels: float32 [rows, H]
   std::vector<std::size_t> dc_whole;     ///< likewise
-  std::vector<std::size_t> dy;           ///< a layer but the last: storage [time, rows, D*output]
+  std::vector<ArrayPlace> dy;            ///< a layer but the last: storage [time, rows, D*output];
+                                         ///< may lie over c of a layer above
   std::vector<std::size_t> gate_sums;    ///< a layer and direction, where launches sum gradients
                                          ///< of gates: float32 [.., G*H]
   std::vector<std::size_t> sums;         ///< a lane: float32 [kColumnParts, G*H]

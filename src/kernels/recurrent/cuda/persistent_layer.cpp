@@ -178,16 +178,15 @@ void run_persistent_layer(const Run& run, const BackwardArgs& backward, std::int
   const std::int64_t state = run.args.rows * sizes.hidden;
   wide::LayerBackward args{};
   args.extent = extent_of(run, run.args.time - turns.end, run.args.time - turns.begin);
-  args.dy =
-      layer + 1 == sizes.layers ? backward.dy.data() : run.workspace<const void>(layout.dy[l]);
+  args.dy = layer + 1 == sizes.layers ? backward.dy.data() : run.at<const void>(layout.dy[l]);
   args.dhn = stored_part_of(run, backward.dhn, layer, state);
   args.dcn = part_of<const float>(run, backward.dcn, layer, state);
   args.dh0 = stored_part_of(run, backward.dh0, layer, state);
   args.dc0 = part_of<float>(run, backward.dc0, layer, state);
   if (layout.row_scales.empty()) {
-    args.d_input = run.workspace<void>(layout.d_input[l]);
+    args.d_input = run.at<void>(layout.d_input[l]);
   } else {
-    args.d_scaled = run.workspace<void>(layout.d_input[l]);
+    args.d_scaled = run.at<void>(layout.d_input[l]);
     args.row_scales = run.workspace<float>(layout.row_scales[l]);
   }
   for (std::size_t d = 0; d < packed.directions.size(); ++d) {

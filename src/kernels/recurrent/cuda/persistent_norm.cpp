@@ -70,7 +70,7 @@ void normalise_input_gradients(const Run& run, std::int64_t layer, const Piece& 
   args.first = (run.args.time - turns.end) * run.args.rows;
   args.hidden = static_cast<std::int32_t>(engine.sizes.hidden);
   args.directions = static_cast<std::int32_t>(engine.sizes.directions);
-  args.d_input = run.workspace<void>(layout.d_input[static_cast<std::size_t>(layer)]);
+  args.d_input = run.at<void>(layout.d_input[static_cast<std::size_t>(layer)]);
   for (std::size_t d = 0; d < packed.directions.size(); ++d) {
     const std::size_t i = static_cast<std::size_t>(layer) * packed.directions.size() + d;
     args.gain_ih[d] = run.packed<const float>(packed.directions[d].gain_ih);

@@ -11,11 +11,19 @@ namespace {
 
 /// cuBLASLt multiplies float16 fast where each row begins at 16 bytes: a multiple of so many.
 constexpr std::int64_t kAligned = 8;
+constexpr std::int64_t kFloatBytes = sizeof(float);
 
 /// An LSTM or a GRU without anything beside its equations.
 bool is_usual(const Descriptor& descriptor) {
   return (descriptor.cell == CellType::kLstm || descriptor.cell == CellType::kGru) &&
          !descriptor.has_extras() && !descriptor.projects();
+}
+
+/// Whether arrays share memory with states. Backward reads the saved gates of an LSTM once, and
+/// they are as many as its gate gradients. Options of cells may read them again.
+bool is_lstm_in_training(const Descriptor& descriptor) {
+  return descriptor.training && descriptor.cell == CellType::kLstm && descriptor.directions == 1 &&
+         !descriptor.has_extras();
 }
 
 }  // namespace
@@ -142,6 +150,20 @@ bool scales_gates(const Descriptor& descriptor, const Rung& rung) {
   return true;
 }
 
+GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  if (!is_lstm_in_training(descriptor)) return GradientPlace::kWorkspace;
+  if (!rung.persistent_backward()) {
+    const bool in_place = rung.fused_pointwise && !scales_gates(descriptor, rung);
+    return in_place ? GradientPlace::kOwnGates : GradientPlace::kWorkspace;
+  }
+  // Gates and gradients of a row lie in the same bytes if both have 16 bits.
+  const bool halves = base::size_of(descriptor.dtype) == 2;
+  if (rung.backward == Residence::kClusterWgmma && halves) return GradientPlace::kNextGates;
+  const bool top = layer + 1 == descriptor.layers;
+  return top || is_layered(descriptor, rung) ? GradientPlace::kWorkspace
+                                             : GradientPlace::kGatesAbove;
+}
+
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung) {
   return rung.persistent_backward() && descriptor.layers > 1 && !is_layered(descriptor, rung);
 }
@@ -169,9 +191,66 @@ std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::in
   return std::min(std::max((time + kLaunches - 1) / kLaunches, kFewest), time);
 }
 
+namespace {
+
+/// The fewest steps of a launch, which costs as much as three, where a layer has several.
+constexpr std::int64_t kFewestSteps = 32;
+
+/// Whether forward's input products of a layer take so much memory that several launches are worth
+/// while.
+bool takes_launches(const Descriptor& descriptor, const Rung& rung) {
+  constexpr std::int64_t kFewestBytes = std::int64_t{64} << 20;
+  if (rung.forward != Residence::kClusterWgmma || !is_lstm_in_training(descriptor)) return false;
+  const std::int64_t width = descriptor.gates() * descriptor.hidden;
+  return descriptor.time >= 2 * kFewestSteps &&
+         descriptor.time * descriptor.rows * width * kFloatBytes >= kFewestBytes;
+}
+
+/// Into how many pieces of time input products have to be cut to fit into the states of the layers
+/// above.
+std::int64_t pieces_in_states(const Descriptor& descriptor, std::int64_t layer) {
+  const std::int64_t above = descriptor.layers - 1 - layer, gates = descriptor.gates();
+  const auto storage = static_cast<std::int64_t>(base::size_of(descriptor.dtype));
+  // Bytes of a unit: h, c and saved gates.
+  const std::int64_t state = storage + kFloatBytes + gates * storage;
+  return (gates * kFloatBytes + above * state - 1) / (above * state);
+}
+
+}  // namespace
+
+std::int64_t launch_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                          std::int64_t time) {
+  if (!takes_launches(descriptor, rung)) return time;
+  std::int64_t launches = 0;
+  if (layer + 1 < descriptor.layers) {
+    launches = pieces_in_states(descriptor, layer);
+  } else {
+    // More than two pay if backward needs no large workspace.
+    const bool alone = gradient_place(descriptor, rung, layer) == GradientPlace::kNextGates;
+    launches = std::min<std::int64_t>(alone ? 4 : 2, descriptor.time / kFewestSteps);
+  }
+  return std::min((descriptor.time + launches - 1) / launches, time);
+}
+
+InputPlace input_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer) {
+  if (!is_lstm_in_training(descriptor) || layer + 1 == descriptor.layers) {
+    return InputPlace::kWorkspace;
+  }
+  if (rung.forward == Residence::kClusterWgmma) {
+    const bool fits = pieces_in_states(descriptor, layer) == 1 || takes_launches(descriptor, rung);
+    return fits ? InputPlace::kStatesAbove : InputPlace::kWorkspace;
+  }
+  const bool steps = is_layered(descriptor, rung) && !rung.persistent() && rung.fused_pointwise;
+  // Products are float32.
+  return layer == 0 && steps && descriptor.dtype == DType::kFloat32 ? InputPlace::kGatesOfTop
+                                                                    : InputPlace::kWorkspace;
+}
+
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time) {
   if (rung.inputs == InputProducts::kEachStep) return 1;
+  const std::int64_t launch = launch_steps(descriptor, rung, layer, time);
+  if (launch < time) return launch;
   // The first layer's input is all there from the beginning.
   if (layer == 0) return time;
   const std::int64_t steps = piece_steps(descriptor, rung, time);

@@ -39,12 +39,35 @@ bool scales_gates(const Descriptor& descriptor, const Rung& rung);
 /// Whether a layer's weight gradients have so many multiplications that scaling their factors pays
 /// (docs/performance/float32-and-tf32.md). `steps`: time steps times rows.
 bool pays_to_scale(const Descriptor& descriptor, std::int64_t layer, std::int64_t steps);
+/// Where backward writes the gate gradients of a layer. Gates that forward saved are of no more use
+/// once the layer's backward steps have read them.
+enum class GradientPlace {
+  kWorkspace,
+  kOwnGates,    ///< over the layer's saved gates: a step's thread writes where it has read
+  kGatesAbove,  ///< over those of the layer above, whose launches have ended
+  /// Over the layer's saved gates of the step after. A cluster's blocks write a step's gradients
+  /// when they have dh from all of them, and so when all have read the gates of the step after.
+  kNextGates,
+};
+GradientPlace gradient_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Whether products of weight gradients overlap with the launches of the layers below, which don't
 /// wait for them.
 bool defers_gradients(const Descriptor& descriptor, const Rung& rung);
 /// Steps of a piece, if a run of `time` steps is cut into pieces so that layers overlap; otherwise
 /// `time`.
 std::int64_t piece_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t time);
+/// Steps of a forward launch, if a layer that overlaps with no other takes its `time` steps in
+/// several launches, so that its input products take less memory; otherwise `time`.
+std::int64_t launch_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
+                          std::int64_t time);
+/// Where a layer's input products lie. Layers above write their states after this layer's steps
+/// have read the products.
+enum class InputPlace {
+  kWorkspace,
+  kGatesOfTop,   ///< over gates that the top layer will save: each a step's, of the same row
+  kStatesAbove,  ///< over h, c and gates of all layers above
+};
+InputPlace input_place(const Descriptor& descriptor, const Rung& rung, std::int64_t layer);
 /// Steps whose input products a layer's buffer holds; a piece begins at its first step modulo that.
 std::int64_t input_steps(const Descriptor& descriptor, const Rung& rung, std::int64_t layer,
                          std::int64_t time);

@@ -13,8 +13,7 @@ GradientFactors::GradientFactors(const Run& run, std::int64_t layer, std::int64_
   const std::int64_t output = run.engine.descriptor.output_of(layer);
   const auto l = static_cast<std::size_t>(layer);
   input_stride = sizes.directions * sizes.gate_width;
-  d_input =
-      run.element(run.workspace<const std::byte>(layout.d_input[l]), direction * sizes.gate_width);
+  d_input = run.element(run.at<const std::byte>(layout.d_input[l]), direction * sizes.gate_width);
   row_scales =
       layout.row_scales.empty() ? nullptr : run.workspace<const float>(layout.row_scales[l]);
   d_recurrent = sizes.gates_apart ? run.workspace<const std::byte>(layout.d_recurrent[i]) : d_input;
@@ -42,9 +41,10 @@ ScaledGradients::ScaledGradients(const Run& run, const BackwardArgs& args, std::
                                  std::int64_t lane)
     : run_(run),
       layout_(run.engine.workspace.backward.scaled[static_cast<std::size_t>(layer)]),
-      d_input_(half(by_row(run)
-                        ? run.engine.workspace.backward.d_input[static_cast<std::size_t>(layer)]
-                        : layout_.d_input)),
+      d_input_(by_row(run)
+                   ? run.at<std::uint16_t>(
+                         run.engine.workspace.backward.d_input[static_cast<std::size_t>(layer)])
+                   : half(layout_.d_input)),
       depth_(run.args.time * run.args.rows),
       accumulate_(args.accumulate) {
   const Sizes& sizes = run.engine.sizes;
@@ -123,7 +123,7 @@ void ScaledGradients::multiply_input_weights(const Run& run, std::int64_t lane, 
   const BackwardLayout& layout = run.engine.workspace.backward;
   const PackedMatrix& matrix = run.engine.packed.layers[l].weight_ih;
   const std::int64_t all = run.args.rows, first = times.begin * all + rows.first;
-  const auto* gates = run.workspace<const std::uint16_t>(layout.d_input[l]) + first * matrix.rows;
+  const auto* gates = run.at<const std::uint16_t>(layout.d_input[l]) + first * matrix.rows;
   const ScaledWeights weights = scaled_input_weights(run, layer, 0);
   to += first * matrix.columns;
   runtime::cuda::ProductSpec spec;

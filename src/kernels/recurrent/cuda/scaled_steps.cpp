@@ -49,8 +49,8 @@ ScaledState scaled_state(const Run& run) {
 ScaledGates scaled_gates(const Run& run, std::int64_t t) {
   const BackwardLayout& layout = run.engine.workspace.backward;
   const std::int64_t first = t * run.args.rows, values = first * run.engine.sizes.gate_width;
-  const auto at = [&](std::size_t offset) { return run.workspace<std::uint16_t>(offset) + values; };
-  return {at(layout.d_input[0]), at(layout.d_recurrent[0]),
+  return {run.at<std::uint16_t>(layout.d_input[0]) + values,
+          run.workspace<std::uint16_t>(layout.d_recurrent[0]) + values,
           run.workspace<float>(layout.row_scales[0]) + first};
 }
 

@@ -20,8 +20,8 @@ struct Part {
   }
 };
 
-/// Writes the steps of each row (none of one that isn't there), and the most that a row of each
-/// tile has; called by a warp.
+/// Writes the steps of each row of the piece (none of one that isn't there), and the most that a
+/// row of each tile has; called by a warp.
 __device__ inline void count_steps(const Extent& extent, const Geometry& geometry, const Part& part,
                                    int* lengths, int* steps) {
 #pragma unroll 1
@@ -32,7 +32,10 @@ __device__ inline void count_steps(const Extent& extent, const Geometry& geometr
       const int row = geometry.first_column(tile) + i;
       int length = 0;
       if (row < part.rows) {
-        length = extent.lengths ? extent.lengths[part.first_row + row] : extent.time;
+        length = extent.time;
+        if (extent.lengths) {
+          length = max(0, min(length, extent.lengths[part.first_row + row] - extent.begin));
+        }
       }
       lengths[row] = length;
       most = max(most, length);

@@ -7,6 +7,7 @@
 #include "kernels/recurrent/cuda/cluster_launch.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/block_memory.h"
 #include "kernels/recurrent/cuda/cluster_wgmma/kernels.h"
+#include "kernels/recurrent/cuda/forward_piece.h"
 #include "kernels/recurrent/cuda/persistent/launch.h"
 #include "kernels/recurrent/cuda/tensor_map.h"
 #include "runtime/cuda/current_device.h"
@@ -122,13 +123,13 @@ std::optional<std::string> refuse(const Descriptor& descriptor,
 }
 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args) {
-  const Extent& extent = args.extent;
+  LayerForward piece = take_piece(args, kind.storage);
+  const Extent& extent = piece.extent;
   const Width width(kind, extent.hidden);
   Geometry geometry = spread_of(extent.rows, extent.directions, width).value();
   const int bytes = shared_bytes(geometry, width);
-  LayerForward copy = args;
-  CUtensorMap inputs = map_inputs(args, width.groups, width.gates);
-  void* values[]{&copy, &geometry, &inputs};
+  CUtensorMap inputs = map_inputs(piece, width.groups, width.gates);
+  void* values[]{&piece, &geometry, &inputs};
   launch_of(kind, geometry.clusters * extent.directions, width.groups, bytes).run(queue, values);
 }
 

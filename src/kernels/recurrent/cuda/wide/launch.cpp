@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/recurrent/cuda/cluster_launch.h"
+#include "kernels/recurrent/cuda/forward_piece.h"
 #include "kernels/recurrent/cuda/persistent/pack_kernels.h"
 #include "kernels/recurrent/cuda/tensor_map.h"
 #include "kernels/recurrent/cuda/wide/await.h"
@@ -132,25 +133,6 @@ void launch_layer(const LaunchQueue& queue, const CellKind& kind, Pass pass, con
   }
 }
 
-/// Moves pointers to the piece's first step, because the launch treats a piece as a whole sequence.
-/// Lengths stay; the kernel subtracts the piece's beginning from them.
-LayerForward take_piece(const LayerForward& args, const CellKind& kind) {
-  LayerForward piece = args;
-  Extent& extent = piece.extent;
-  extent.time = extent.end - extent.begin;
-  const std::int64_t first = std::int64_t{extent.begin} * extent.rows * extent.hidden;
-  const auto element = static_cast<std::int64_t>(base::size_of(kind.storage));
-  const auto move = [&](void*& data, std::int64_t values) {
-    if (data) data = static_cast<std::byte*>(data) + values * element;
-  };
-  move(piece.y, first * extent.directions);
-  move(piece.h_states[0], first);
-  move(piece.saved[0], 4 * first);
-  if (piece.c_states[0]) piece.c_states[0] += first;
-  if (piece.c_sequence) piece.c_sequence += first;
-  return piece;
-}
-
 /// The reason if this GPU doesn't run all blocks of `abreast` launches with `rows` rows at once.
 std::optional<std::string> refuse_blocks(const Descriptor& descriptor, Pass pass, std::int64_t rows,
                                          std::int64_t abreast) {
@@ -256,7 +238,7 @@ void clear_exchanges(cudaStream_t stream, const Descriptor& descriptor, std::int
 
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerForward& args,
             std::int64_t abreast, bool saved_by_gate, void* exchange) {
-  launch_layer(queue, kind, Pass::kForward, take_piece(args, kind), abreast, saved_by_gate,
+  launch_layer(queue, kind, Pass::kForward, take_piece(args, kind.storage), abreast, saved_by_gate,
                exchange);
 }
 void launch(const LaunchQueue& queue, const CellKind& kind, const LayerBackward& args,
