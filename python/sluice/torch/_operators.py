@@ -1,0 +1,177 @@
+"""Runs that torch can differentiate, compile and export.
+
+Outside of torch.compile an autograd.Function runs them: the dispatcher would take longer than a short run does. Inside, the
+custom operators sluice::recurrent and sluice::recurrent_backward stand for them.
+"""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from . import _runs
+from ._config import config_of
+
+
+# --- outside of torch.compile -------------------------------------------------------------------------------------------
+
+
+class _Refused(torch.autograd.Function):
+    """Passes gradients on, and says that they have no gradients of their own."""
+
+    @staticmethod
+    def forward(ctx, *gradients):
+        return gradients
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError("Sluice's layers can be differentiated once; for second derivatives use torch.nn's on the CPU")
+
+
+class _Run(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, plan, lengths, resets, step, x, h0, c0, *weights):
+        y, hn, cn, saved = _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, True, False)
+        ctx.save_for_backward(x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights)
+        ctx.set_materialize_grads(False)
+        ctx.plan = plan
+        ctx.used = False
+        if not cn.numel():
+            ctx.mark_non_differentiable(cn)
+        return y, hn, cn
+
+    @staticmethod
+    def backward(ctx, dy, dhn, dcn):
+        x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights = ctx.saved_tensors
+        if ctx.used:
+            # A run of backward uses up what forward left, so another one (retain_graph) runs forward again.
+            saved = _runs.forward(ctx.plan, x, weights, h0, c0, lengths, resets, step, True, False)[3]
+        ctx.used = True
+        twice = torch.is_grad_enabled()
+        needs = ctx.needs_input_grad
+        with torch.no_grad():
+            dx, dh0, dc0, gradients = _runs.backward(
+                ctx.plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved,
+                (needs[4], needs[5] or needs[6], any(needs[7:])))
+        results = [dx, dh0 if needs[5] else None, dc0 if needs[6] else None,
+                   *(gradients if gradients is not None else [None] * len(weights))]
+        if twice:
+            # Through tensors that need gradients, for else there would be nothing to refuse.
+            present = [i for i, result in enumerate(results) if result is not None]
+            refused = _Refused.apply(*(results[i].requires_grad_() for i in present))
+            for i, result in zip(present, refused):
+                results[i] = result
+        return None, None, None, None, *results
+
+
+# --- inside of torch.compile --------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("sluice::recurrent", mutates_args=())
+def recurrent(x: Tensor, weights: Sequence[Tensor], h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor],
+              resets: Optional[Tensor], step: Optional[Tensor], config: str, training: bool, keep: bool,
+              tf32: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y, hn, cn and what backward needs. Arguments are those of _runs.forward; all tensors are contiguous."""
+    plan = _runs.plan_for(config, x, weights[0].dtype, training, tf32, resets is not None)
+    return _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep)
+
+
+@recurrent.register_fake
+def _(x, weights, h0, c0, lengths, resets, step, config, training, keep, tf32):
+    saved = 0
+    if training:
+        sizes = x.shape[:2]
+        if all(isinstance(size, int) for size in sizes) and x.device.type in ("cpu", "cuda"):
+            saved = _runs.plan_for(config, x, weights[0].dtype, True, tf32, resets is not None).saved_bytes
+        else:
+            saved = torch.library.get_ctx().new_dynamic_size()
+    return *_runs.outputs(config_of(config), x), x.new_empty(saved, dtype=torch.uint8)
+
+
+@torch.library.custom_op("sluice::recurrent_backward", mutates_args=())
+def recurrent_backward(dy: Optional[Tensor], dhn: Optional[Tensor], dcn: Optional[Tensor], x: Tensor,
+                       weights: Sequence[Tensor], h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor],
+                       resets: Optional[Tensor], step: Optional[Tensor], y: Tensor, hn: Tensor, cn: Tensor, saved: Tensor,
+                       config: str, tf32: bool, need_x: bool, need_state: bool, need_weights: bool) -> list[Tensor]:
+    """dx, dh0, dc0 (of an LSTM) and the weights' gradients, without those that are not needed."""
+    plan = _runs.plan_for(config, x, weights[0].dtype, True, tf32, resets is not None)
+    dx, dh0, dc0, gradients = _runs.backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved,
+                                             (need_x, need_state, need_weights))
+    return [result for result in (dx, dh0, dc0) if result is not None] + (gradients or [])
+
+
+@recurrent_backward.register_fake
+def _(dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved, config, tf32, need_x, need_state,
+      need_weights):
+    results = [torch.empty_like(x)] if need_x else []
+    if need_state:
+        results += [torch.empty_like(hn)] + ([torch.empty_like(cn)] if config_of(config).cell == "lstm" else [])
+    return results + ([torch.empty_like(weight) for weight in weights] if need_weights else [])
+
+
+def _setup_context(ctx, inputs, output):
+    x, weights, h0, c0, lengths, resets, step, config, training, _, tf32 = inputs
+    ctx.save_for_backward(x, h0, c0, lengths, resets, step, *output, *weights)
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(output[3])
+    ctx.options = config, training, tf32
+
+
+def _backward(ctx, dy, dhn, dcn, _):
+    config, training, tf32 = ctx.options
+    if not training:
+        raise RuntimeError("sluice::recurrent ran with training=False, so it has no backward")
+    x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    need_x, need_state, need_weights = needs[0], needs[2] or needs[3], any(needs[1])
+    results = iter(torch.ops.sluice.recurrent_backward(dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn,
+                                                       saved, config, tf32, need_x, need_state, need_weights))
+    dx = next(results) if need_x else None
+    dh0 = next(results) if need_state else None
+    dc0 = next(results) if need_state and config_of(config).cell == "lstm" else None
+    gradients = list(results) if need_weights else [None] * len(weights)
+    return (dx, gradients, dh0 if needs[2] else None, dc0 if needs[3] else None) + (None,) * 7
+
+
+def _refuse(ctx, *_):
+    raise NotImplementedError("Sluice's layers can be differentiated once; for second derivatives use torch.nn's on the CPU")
+
+
+recurrent.register_autograd(_backward, setup_context=_setup_context)
+recurrent_backward.register_autograd(_refuse)
+
+
+# --- either -------------------------------------------------------------------------------------------------------------
+
+_allows_tf32 = torch.compiler.assume_constant_result(_runs.allows_tf32)
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
+    """y, hn and cn of a stack; cn is empty if the cell has none.
+
+    config: the text of a Config; draws: what it says of that. x: [time, rows, input], or [rows, time, input] if its batch_first says so.
+    weights: in the order of Config.weights. h0, c0: [layers*directions, rows, width] or None. lengths: int32 [rows], resets:
+    int32 [time, rows], or None. training: dropout, recurrent dropout and zoneout draw; without it a config has no dropout.
+    keep: packs the weights only if their versions say that they changed.
+    """
+    gradient = torch.is_grad_enabled() and (x.requires_grad or any([weight.requires_grad for weight in weights]) or
+                                            h0 is not None and h0.requires_grad or c0 is not None and c0.requires_grad)
+    if gradient and draws and not training:
+        raise NotImplementedError("in eval mode zoneout takes its expectation, which has no gradient; call train(), or run "
+                                  "under torch.no_grad()")
+    x = x.contiguous()
+    weights = [weight.contiguous() for weight in weights]
+    h0 = h0.contiguous() if h0 is not None else None
+    c0 = c0.contiguous() if c0 is not None else None
+    # A number of torch's generator for x's device decides what is drawn; it lies there, so a captured graph draws anew.
+    step = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=x.device) if draws and training else None
+    trains = gradient or step is not None  # a plan for training draws
+    if torch.compiler.is_compiling() or type(x) not in _PLAIN or type(weights[0]) not in _PLAIN:
+        return torch.ops.sluice.recurrent(x, weights, h0, c0, lengths, resets, step, config, trains, keep,
+                                          _allows_tf32())[:3]
+    plan = _runs.plan_for(config, x, weights[0].dtype, trains, _runs.allows_tf32(), resets is not None)
+    if gradient:
+        return _Run.apply(plan, lengths, resets, step, x, h0, c0, *weights)
+    return _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, trains, keep)[:3]

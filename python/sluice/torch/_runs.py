@@ -1,0 +1,334 @@
+"""Runs of a stack on torch tensors: plans, memory and streams.
+
+Memory of results, scratch memory and what backward needs come from torch's allocator, so they obey its streams, its
+captures and its limits. What outlives a run does not: torch's pool for a captured graph must hold nothing that stays.
+"""
+
+import threading
+import weakref
+from collections import OrderedDict
+
+import torch
+
+from .. import _native
+from .._plans import round_up
+from ._config import config_of
+
+_NAMES = {torch.float64: "float64", torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+_ALIGNMENT = 256
+_MOST_PLANS = 32  # of one stack; a plan takes some kilobytes of the host
+_MOST_PACKED = 8  # of one stack; each as large as its weights
+_ABSENT = torch.empty(0)
+
+
+# --- streams ------------------------------------------------------------------------------------------------------------
+
+_devices = {}
+_streams = {}  # of GPUs. They stay, for captured graphs use their memory.
+_lock = threading.RLock()
+_of_thread = threading.local()  # streams of the CPU, whose calls wait for each other
+
+
+def _device(name):
+    with _lock:
+        if name not in _devices:
+            _devices[name] = _native.Device(name)
+        return _devices[name]
+
+
+class _Stream:
+    """A native stream and what was made for it."""
+
+    def __init__(self, device, raw):
+        if device.type == "cpu":
+            self.native = _native.Stream.create(_device("cpu"))
+        else:
+            self.native = _native.Stream.wrap(_device(f"cuda:{device.index}"), raw)
+        self.runners = {}
+
+
+def _stream_of(device):
+    """Of torch's current stream."""
+    if device.type == "cuda":
+        raw = torch._C._cuda_getCurrentRawStream(device.index)
+        stream = _streams.get((device.index, raw))
+        if stream is None:
+            with _lock:
+                stream = _streams.setdefault((device.index, raw), _Stream(device, raw))
+        return stream
+    if device.type != "cpu":
+        raise NotImplementedError(f"x is on {device}; Sluice runs on CPUs and on NVIDIA GPUs")
+    if not hasattr(_of_thread, "stream"):
+        _of_thread.stream = _Stream(device, 0)
+    return _of_thread.stream
+
+
+def allows_tf32():
+    """Whether torch would let a recurrent layer in float32 multiply in TF32."""
+    try:
+        return torch.backends.cudnn.rnn.fp32_precision == "tf32"
+    except AttributeError:
+        return torch.backends.cudnn.allow_tf32
+
+
+# --- plans --------------------------------------------------------------------------------------------------------------
+
+
+class _Runner:
+    """The plans of a stack on one stream, for one set of dtypes."""
+
+    def __init__(self, stream, config, dtype, weight_dtype, training, tf32, resets):
+        self.config = config
+        options = {"cell": config.cell, "input": config.input, "hidden": [config.hidden] * config.layers,
+                   "projection": [config.projection] * config.layers if config.projection else None,
+                   "directions": config.directions, "dtype": _NAMES[dtype], "weight_dtype": _NAMES[weight_dtype],
+                   "cell_dtype": _NAMES[dtype], "tf32": tf32, "training": training, "strided": config.batch_first,
+                   "resets": resets, "peepholes": config.peepholes, "layer_norm": config.layer_norm,
+                   "zoneout_h": config.zoneout_h, "zoneout_c": config.zoneout_c}
+        if training:
+            options["dropout"] = config.dropout if config.layers > 1 else 0.0
+            options["recurrent_dropout"] = config.recurrent_dropout
+        self._options = options
+        self._stream = stream
+        self._plans = OrderedDict()
+        self._lock = threading.Lock()
+
+    def plan(self, time, rows):
+        key = (round_up(time), round_up(rows))
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = self._plans[key] = _Plan(self, self._new_plan(*key))
+                if len(self._plans) > _MOST_PLANS:
+                    self._plans.popitem(last=False)
+            else:
+                self._plans.move_to_end(key)
+            return plan
+
+    def _new_plan(self, time, rows):
+        try:
+            return _native.Plan(self._stream.native, time=time, rows=rows, **self._options)
+        except MemoryError:
+            # The stream's own memory does not come from torch, which may hold all there is.
+            if self._stream.native.device.name == "cpu":
+                raise
+            torch.cuda.empty_cache()
+            return _native.Plan(self._stream.native, time=time, rows=rows, **self._options)
+
+
+class _Plan:
+    """A native plan, and where its memories lie in one tensor."""
+
+    __slots__ = ("runner", "native", "workspace_bytes", "packed_bytes", "reserve_bytes", "saved_bytes", "__weakref__")
+
+    def __init__(self, runner, native):
+        self.runner = runner
+        self.native = native
+        self.workspace_bytes = native.workspace_bytes
+        self.packed_bytes = native.packed_bytes
+        self.reserve_bytes = -(-native.reserve_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.saved_bytes = self.reserve_bytes + self.packed_bytes  # what backward needs
+
+
+def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, resets):
+    """config: the text of a Config."""
+    stream = _stream_of(device)
+    key = (config, dtype, weight_dtype, training, tf32, resets)
+    runner = stream.runners.get(key)
+    if runner is None:
+        if dtype not in _NAMES or weight_dtype not in _NAMES:
+            raise NotImplementedError(f"x is {dtype} and the weights are {weight_dtype}; "
+                                      "Sluice computes float64, float32, bfloat16 and float16")
+        runner = stream.runners[key] = _Runner(stream, config_of(config), *key[1:])
+    return runner.plan(time, rows)
+
+
+# --- weights ------------------------------------------------------------------------------------------------------------
+
+
+def _native_weights(config, tensors):
+    """A list of _native.Weights with the addresses of these tensors, None for none."""
+    kinds = config.kinds
+    every = len(kinds)
+    return [_native.Weights(**{kind: tensor.data_ptr() for kind, tensor in zip(kinds, tensors[i:i + every])
+                               if tensor is not None})
+            for i in range(0, len(tensors), every)]
+
+
+class _Packed:
+    """Weights in the layout of a plan, kept from call to call."""
+
+    def __init__(self, plan, device):
+        self.versions = None
+        self.buffer = _native.Buffer(device, plan.packed_bytes)
+
+
+_kept = {}  # from the id of a stack's first weight to its _Packed for each plan
+_used_by_graphs = []  # what captured graphs read
+
+
+def _kept_of(first):
+    kept = _kept.get(id(first))
+    if kept is None or kept[0]() is not first:
+        key = id(first)
+        kept = _kept[key] = (weakref.ref(first, lambda _: _kept.pop(key, None)), OrderedDict())
+    return kept[1]
+
+
+def forget(first):
+    """Drops what is kept of the stack with this first weight."""
+    _kept.pop(id(first), None)
+
+
+def _packed_before(plan, weights):
+    """The address of the weights in the plan's layout, packed anew if they changed; None: this call has to pack them."""
+    if weights[0].is_inference():
+        return None  # Such tensors don't say when they change.
+    capturing = weights[0].is_cuda and torch.cuda.is_current_stream_capturing()
+    if capturing and any(weight.requires_grad for weight in weights):
+        return None  # They may change before a replay.
+    kept = _kept_of(weights[0])
+    packed = kept.get(plan)
+    versions = [(weight._version, weight.data_ptr()) for weight in weights]
+    if packed is None or packed.versions != versions:
+        if capturing:
+            return None
+        if packed is None:
+            packed = kept[plan] = _Packed(plan, plan.native.stream.device)
+            if len(kept) > _MOST_PACKED:
+                kept.popitem(last=False)
+        packed.versions = None
+        workspace = _bytes(plan.workspace_bytes, weights[0])
+        plan.native.pack(_native_weights(plan.runner.config, weights),
+                         _native.Memory(packed=packed.buffer.pointer, workspace=workspace.data_ptr()))
+        packed.versions = versions
+    kept.move_to_end(plan)
+    if capturing:
+        _used_by_graphs.append(packed)
+    return packed.buffer.pointer
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------------
+
+
+def _bytes(count, like):
+    return torch.empty(count, dtype=torch.uint8, device=like.device)
+
+
+def _address(tensor):
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def _forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn):
+    time, rows = (x.shape[1], x.shape[0]) if config.batch_first else (x.shape[0], x.shape[1])
+    args = _native.ForwardArgs()
+    args.time = time
+    args.rows = rows
+    args.x = x.data_ptr()
+    args.y = y.data_ptr()
+    args.hn = hn.data_ptr()
+    if config.cell == "lstm":
+        args.cn = cn.data_ptr()
+        args.c0 = _address(c0)
+    args.h0 = _address(h0)
+    args.lengths = _address(lengths)
+    args.resets = _address(resets)
+    args.step = _address(step)
+    if config.batch_first:
+        features, outputs = x.shape[2], y.shape[2]
+        args.x_time_stride, args.x_row_stride = features, time * features
+        args.y_time_stride, args.y_row_stride = outputs, time * outputs
+    return args
+
+
+def outputs(config, x):
+    """y, hn and cn of a run, with what happens to be in their memory; cn is empty if the cell has none."""
+    outer, rows = x.shape[:2], x.shape[0] if config.batch_first else x.shape[1]
+    states = config.layers * config.directions
+    y = torch.empty((*outer, config.directions * config.output), dtype=x.dtype, device=x.device)
+    hn = torch.empty((states, rows, config.output), dtype=x.dtype, device=x.device)
+    cn = torch.empty((states, rows, config.hidden) if config.cell == "lstm" else 0, dtype=x.dtype, device=x.device)
+    return y, hn, cn
+
+
+def plan_for(config, x, weight_dtype, training, tf32, resets):
+    """The plan for a tensor x, of torch's current stream. config: a text."""
+    time, rows = x.shape[0], x.shape[1]
+    if config_of(config).batch_first:
+        time, rows = rows, time
+    return plan_of(config, x.device, x.dtype, weight_dtype, time, rows, training, x.dtype == torch.float32 and tf32,
+                   resets)
+
+
+def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
+    """Returns y, hn, cn and what backward needs, which is empty without training.
+
+    All tensors are contiguous and on one device. keep: packs the weights only if their versions say that they changed.
+    """
+    config = plan.runner.config
+    y, hn, cn = outputs(config, x)
+    memory = _native.Memory()
+    saved = workspace = None
+    if training:
+        saved = _bytes(plan.saved_bytes, x)
+        memory.reserve = saved.data_ptr()
+        memory.packed = packed = memory.reserve + plan.reserve_bytes
+        workspace = _bytes(plan.workspace_bytes, x)
+        memory.workspace = workspace.data_ptr()
+        packed = None
+    else:
+        packed = _packed_before(plan, weights) if keep else None
+        room = plan.workspace_bytes if packed is not None else plan.workspace_bytes + plan.packed_bytes + _ALIGNMENT
+        workspace = _bytes(room, x)
+        memory.workspace = workspace.data_ptr()
+        if packed is not None:
+            memory.packed = packed
+        else:
+            memory.packed = -(-(memory.workspace + plan.workspace_bytes) // _ALIGNMENT) * _ALIGNMENT
+    if packed is None:
+        plan.native.pack(_native_weights(config, weights), memory)
+    plan.native.forward(_forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn), memory)
+    return y, hn, cn, _bytes(0, x) if saved is None else saved
+
+
+def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved, needs):
+    """Returns dx, dh0, dc0 and a list of the weights' gradients, None for what is not needed.
+
+    needs: whether x, the state and the weights need gradients. `saved` can't be used again.
+    """
+    config = plan.runner.config
+    if saved.numel() != plan.saved_bytes:
+        raise RuntimeError("backward would run another plan than its forward; leave torch's settings as they were in between")
+    need_x, need_state, need_weights = needs
+    args = _forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn)
+    workspace = _bytes(plan.workspace_bytes, x)
+    memory = _native.Memory(reserve=saved.data_ptr(), packed=saved.data_ptr() + plan.reserve_bytes,
+                            workspace=workspace.data_ptr())
+    out = _native.BackwardArgs()
+    lstm = config.cell == "lstm"
+    if dy is not None:
+        dy = dy.contiguous()
+        out.dy = dy.data_ptr()
+    if dhn is not None:
+        dhn = dhn.contiguous()
+        out.dhn = dhn.data_ptr()
+    if dcn is not None and lstm:
+        dcn = dcn.contiguous()
+        out.dcn = dcn.data_ptr()
+    if config.batch_first:
+        out.dx_time_stride, out.dx_row_stride = args.x_time_stride, args.x_row_stride
+        out.dy_time_stride, out.dy_row_stride = args.y_time_stride, args.y_row_stride
+    dx = dh0 = dc0 = gradients = None
+    if need_x:
+        dx = torch.empty_like(x)
+        out.dx = dx.data_ptr()
+    if need_state:
+        dh0 = torch.empty_like(hn)
+        out.dh0 = dh0.data_ptr()
+        if lstm:
+            dc0 = torch.empty_like(cn)
+            out.dc0 = dc0.data_ptr()
+    if need_weights:
+        gradients = [torch.empty_like(weight) for weight in weights]
+    plan.native.backward(args, out, _native_weights(config, gradients) if need_weights else None, memory)
+    return dx, dh0, dc0, gradients
