@@ -26,6 +26,8 @@ std::uintptr_t address(nb::handle object) {
 
 NB_MODULE(_native, module) {
   using namespace nanobind::literals;
+  // torch keeps the operators of sluice.torch, and so what they use, until the process ends.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The functions of sluice.h. Pointers are integers, 0 for none, and unchecked.";
   module.attr("version") = sluice_version();
   sluice::python::bind_errors(module);

@@ -10,6 +10,8 @@
 They compile (torch.compile without a break), export and can be captured in CUDA graphs.
 """
 
+from ._cells import GRUCell, LSTMCell, RNNCell
 from ._layers import GRU, LSTM, RNN
+from ._replace import replace
 
-__all__ = ["GRU", "LSTM", "RNN"]
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNCell", "replace"]

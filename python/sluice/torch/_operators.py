@@ -74,7 +74,8 @@ def recurrent(x: Tensor, weights: Sequence[Tensor], h0: Optional[Tensor], c0: Op
               tf32: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """y, hn, cn and what backward needs. Arguments are those of _runs.forward; all tensors are contiguous."""
     plan = _runs.plan_for(config, x, weights[0].dtype, training, tf32, resets is not None)
-    return _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep)
+    *results, saved = _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep)
+    return *results, x.new_empty(0, dtype=torch.uint8) if saved is None else saved
 
 
 @recurrent.register_fake
@@ -171,7 +172,8 @@ def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
     if torch.compiler.is_compiling() or type(x) not in _PLAIN or type(weights[0]) not in _PLAIN:
         return torch.ops.sluice.recurrent(x, weights, h0, c0, lengths, resets, step, config, trains, keep,
                                           _allows_tf32())[:3]
-    plan = _runs.plan_for(config, x, weights[0].dtype, trains, _runs.allows_tf32(), resets is not None)
+    tf32 = x.dtype == torch.float32 and x.is_cuda and _runs.allows_tf32()
+    plan = _runs.plan_for(config, x, weights[0].dtype, trains, tf32, resets is not None)
     if gradient:
         return _Run.apply(plan, lengths, resets, step, x, h0, c0, *weights)
     return _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, trains, keep)[:3]

@@ -18,7 +18,6 @@ _NAMES = {torch.float64: "float64", torch.float32: "float32", torch.bfloat16: "b
 _ALIGNMENT = 256
 _MOST_PLANS = 32  # of one stack; a plan takes some kilobytes of the host
 _MOST_PACKED = 8  # of one stack; each as large as its weights
-_ABSENT = torch.empty(0)
 
 
 # --- streams ------------------------------------------------------------------------------------------------------------
@@ -45,6 +44,17 @@ class _Stream:
         else:
             self.native = _native.Stream.wrap(_device(f"cuda:{device.index}"), raw)
         self.runners = {}
+        self._scratch = None  # of a CPU, whose runs end before they return
+
+    def scratch(self, count, device):
+        """Something that holds `count` bytes of scratch memory, and their address."""
+        if device.type == "cuda":
+            memory = torch.empty(count, dtype=torch.uint8, device=device)
+            return memory, memory.data_ptr()
+        if self._scratch is None or self._scratch.bytes < count:
+            self._scratch = None
+            self._scratch = _native.Buffer(self.native.device, count)
+        return self._scratch, self._scratch.pointer
 
 
 def _stream_of(device):
@@ -89,7 +99,7 @@ class _Runner:
             options["dropout"] = config.dropout if config.layers > 1 else 0.0
             options["recurrent_dropout"] = config.recurrent_dropout
         self._options = options
-        self._stream = stream
+        self.stream = stream
         self._plans = OrderedDict()
         self._lock = threading.Lock()
 
@@ -107,13 +117,17 @@ class _Runner:
 
     def _new_plan(self, time, rows):
         try:
-            return _native.Plan(self._stream.native, time=time, rows=rows, **self._options)
+            return _native.Plan(self.stream.native, time=time, rows=rows, **self._options)
         except MemoryError:
             # The stream's own memory does not come from torch, which may hold all there is.
-            if self._stream.native.device.name == "cpu":
+            if self.stream.native.device.name == "cpu":
                 raise
             torch.cuda.empty_cache()
-            return _native.Plan(self._stream.native, time=time, rows=rows, **self._options)
+            return _native.Plan(self.stream.native, time=time, rows=rows, **self._options)
+
+
+def _aligned(size):
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 class _Plan:
@@ -124,9 +138,9 @@ class _Plan:
     def __init__(self, runner, native):
         self.runner = runner
         self.native = native
-        self.workspace_bytes = native.workspace_bytes
+        self.workspace_bytes = _aligned(native.workspace_bytes)
         self.packed_bytes = native.packed_bytes
-        self.reserve_bytes = -(-native.reserve_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.reserve_bytes = _aligned(native.reserve_bytes)
         self.saved_bytes = self.reserve_bytes + self.packed_bytes  # what backward needs
 
 
@@ -198,9 +212,9 @@ def _packed_before(plan, weights):
             if len(kept) > _MOST_PACKED:
                 kept.popitem(last=False)
         packed.versions = None
-        workspace = _bytes(plan.workspace_bytes, weights[0])
+        held, workspace = plan.runner.stream.scratch(plan.workspace_bytes, weights[0].device)
         plan.native.pack(_native_weights(plan.runner.config, weights),
-                         _native.Memory(packed=packed.buffer.pointer, workspace=workspace.data_ptr()))
+                         _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
         packed.versions = versions
     kept.move_to_end(plan)
     if capturing:
@@ -209,10 +223,6 @@ def _packed_before(plan, weights):
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
-
-
-def _bytes(count, like):
-    return torch.empty(count, dtype=torch.uint8, device=like.device)
 
 
 def _address(tensor):
@@ -261,34 +271,30 @@ def plan_for(config, x, weight_dtype, training, tf32, resets):
 
 
 def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
-    """Returns y, hn, cn and what backward needs, which is empty without training.
+    """Returns y, hn, cn and what backward needs, which is None without training.
 
     All tensors are contiguous and on one device. keep: packs the weights only if their versions say that they changed.
     """
     config = plan.runner.config
     y, hn, cn = outputs(config, x)
     memory = _native.Memory()
-    saved = workspace = None
+    saved = packed = None
+    room = plan.workspace_bytes
     if training:
-        saved = _bytes(plan.saved_bytes, x)
+        saved = torch.empty(plan.saved_bytes, dtype=torch.uint8, device=x.device)
         memory.reserve = saved.data_ptr()
-        memory.packed = packed = memory.reserve + plan.reserve_bytes
-        workspace = _bytes(plan.workspace_bytes, x)
-        memory.workspace = workspace.data_ptr()
-        packed = None
+        memory.packed = memory.reserve + plan.reserve_bytes
     else:
         packed = _packed_before(plan, weights) if keep else None
-        room = plan.workspace_bytes if packed is not None else plan.workspace_bytes + plan.packed_bytes + _ALIGNMENT
-        workspace = _bytes(room, x)
-        memory.workspace = workspace.data_ptr()
-        if packed is not None:
-            memory.packed = packed
-        else:
-            memory.packed = -(-(memory.workspace + plan.workspace_bytes) // _ALIGNMENT) * _ALIGNMENT
+        room += 0 if packed is not None else plan.packed_bytes
+    held, workspace = plan.runner.stream.scratch(room, x.device)
+    memory.workspace = workspace
+    if not training:
+        memory.packed = packed if packed is not None else workspace + plan.workspace_bytes
     if packed is None:
         plan.native.pack(_native_weights(config, weights), memory)
     plan.native.forward(_forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn), memory)
-    return y, hn, cn, _bytes(0, x) if saved is None else saved
+    return y, hn, cn, saved
 
 
 def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved, needs):
@@ -301,9 +307,8 @@ def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, h
         raise RuntimeError("backward would run another plan than its forward; leave torch's settings as they were in between")
     need_x, need_state, need_weights = needs
     args = _forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn)
-    workspace = _bytes(plan.workspace_bytes, x)
-    memory = _native.Memory(reserve=saved.data_ptr(), packed=saved.data_ptr() + plan.reserve_bytes,
-                            workspace=workspace.data_ptr())
+    held, workspace = plan.runner.stream.scratch(plan.workspace_bytes, x.device)
+    memory = _native.Memory(reserve=saved.data_ptr(), packed=saved.data_ptr() + plan.reserve_bytes, workspace=workspace)
     out = _native.BackwardArgs()
     lstm = config.cell == "lstm"
     if dy is not None:

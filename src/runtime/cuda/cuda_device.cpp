@@ -34,6 +34,18 @@ class CudaGraph final : public Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
+/// Lets this thread take memory although it captures a stream, which it must not record.
+class OutsideOfCapture {
+ public:
+  OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideOfCapture(const OutsideOfCapture&) = delete;
+  OutsideOfCapture& operator=(const OutsideOfCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 }  // namespace
 
 GpuProperties properties_of(int ordinal) {
@@ -124,6 +136,7 @@ void CudaStream::upload(void* destination, const void* source, std::size_t bytes
 void* CudaStream::workspace() {
   if (workspace_ != nullptr) return workspace_;
   const CurrentDevice current(gpu_->ordinal);
+  const OutsideOfCapture outside;
   if (memory_.allocate) {
     workspace_ = memory_.allocate(kWorkspaceBytes);
     if (workspace_ == nullptr) {
@@ -142,6 +155,7 @@ Blas& CudaStream::blas() {
   if (parent_ != nullptr) return parent_->blas();
   if (!blas_) {
     const CurrentDevice current(gpu_->ordinal);
+    const OutsideOfCapture outside;
     workspace();
     blas_ = std::make_unique<Blas>();
   }
@@ -228,6 +242,7 @@ std::size_t CudaDevice::free_bytes() const {
 
 void* CudaDevice::allocate(std::size_t bytes) {
   const CurrentDevice current(gpu_.ordinal);
+  const OutsideOfCapture outside;
   void* memory = nullptr;
   const cudaError_t result = cudaMalloc(&memory, bytes == 0 ? 64 : bytes);
   if (result == cudaErrorMemoryAllocation) {

@@ -1,0 +1,199 @@
+"""What torch's code expects of a module: copies, modes, weights that change, autograd's corners."""
+
+import copy
+import io
+import pickle
+
+import pytest
+import sluice.torch
+import torch
+from pairs import flat, run_with_gradients
+from torch.utils.checkpoint import checkpoint
+
+
+def small(device, **options):
+    return sluice.torch.LSTM(4, 6, 2, device=device, **options), torch.randn(5, 3, 4, device=device)
+
+
+def test_constructor_state_dict_and_repr_are_torchs():
+    for kind in ("LSTM", "GRU", "RNN"):
+        for options in ({}, {"num_layers": 2, "bidirectional": True, "bias": False}, {"batch_first": True, "num_layers": 3, "dropout": 0.2}):
+            torch.manual_seed(3)
+            reference = getattr(torch.nn, kind)(4, 6, **options)
+            torch.manual_seed(3)
+            own = getattr(sluice.torch, kind)(4, 6, **options)
+            assert repr(own) == repr(reference)
+            assert list(own.state_dict()) == list(reference.state_dict())
+            assert all(torch.equal(a, b) for a, b in zip(own.state_dict().values(), reference.state_dict().values()))
+            assert [[w.shape for w in ws] for ws in own.all_weights] == [[w.shape for w in ws] for ws in reference.all_weights]
+    assert isinstance(own, torch.nn.RNNBase)
+
+
+def test_copies_run_alike(device):
+    own, x = small(device)
+    own.eval()
+    expected = own(x)[0]
+    stream = io.BytesIO()
+    torch.save(own, stream)
+    stream.seek(0)
+    for copied in (copy.deepcopy(own), pickle.loads(pickle.dumps(own)), torch.load(stream, weights_only=False)):
+        assert torch.equal(copied(x)[0], expected)
+        with torch.no_grad():
+            copied.weight_ih_l0.zero_()
+        assert not torch.equal(copied(x)[0], expected) and torch.equal(own(x)[0], expected)
+
+
+def test_repeats_to_the_bit(device):
+    own, x = small(device, bidirectional=True)
+    x.requires_grad_()
+    first, again = (run_with_gradients(own, x, None) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(flat(first), flat(again)))
+
+
+@pytest.mark.parametrize("change", ["in place", "optimizer", "load_state_dict", "another tensor", "data in training mode", "data and flatten"])
+def test_weights_that_change_are_seen(change, device):
+    own, x = small(device)
+    own.eval()
+    other = sluice.torch.LSTM(4, 6, 2, device=device).eval()
+    with torch.no_grad():
+        before = own(x)[0]
+        expected = other(x)[0]
+    if change == "in place":
+        with torch.no_grad():
+            for a, b in zip(own.parameters(), other.parameters()):
+                a.copy_(b)
+    elif change == "optimizer":
+        for a, b in zip(own.parameters(), other.parameters()):
+            a.grad = a.detach() - b.detach()
+        torch.optim.SGD(own.parameters(), 1.0).step()
+    elif change == "load_state_dict":
+        own.load_state_dict(other.state_dict())
+    elif change == "another tensor":
+        for name, parameter in other.named_parameters():
+            setattr(own, name, torch.nn.Parameter(parameter.detach().clone()))
+    else:
+        for a, b in zip(own.parameters(), other.parameters()):
+            a.data.copy_(b.data)
+        if change == "data in training mode":
+            own.train()
+        else:
+            own.flatten_parameters()
+    with torch.no_grad():
+        after = own(x)[0]
+    assert not torch.equal(after, before)
+    assert torch.allclose(after, expected, atol=1e-5)
+
+
+def test_weights_are_packed_again_only_if_they_changed(monkeypatch, device):
+    own, x = small(device)
+    own.eval()
+    packs = []
+    real = sluice.torch._runs._native_weights
+    monkeypatch.setattr(sluice.torch._runs, "_native_weights", lambda *args: packs.append(1) or real(*args))
+    with torch.no_grad():
+        for _ in range(5):
+            own(x)
+        assert len(packs) == 1
+        own.weight_hh_l1.mul_(2)
+        own(x)
+        own(x)
+        assert len(packs) == 2
+
+
+def test_a_new_module_at_the_place_of_an_old_one_has_its_own_weights(device):
+    x = torch.randn(5, 3, 4, device=device)
+    for seed in range(30):
+        torch.manual_seed(seed)
+        own = sluice.torch.LSTM(4, 6, device=device).eval()
+        with torch.no_grad():
+            assert torch.equal(own(x)[0], copy.deepcopy(own)(x)[0])
+        del own
+
+
+def test_backward_twice_with_a_retained_graph(device):
+    own, x = small(device)
+    x.requires_grad_()
+    y = own(x)[0].square().sum()
+    first = torch.autograd.grad(y, [x, *own.parameters()], retain_graph=True)
+    again = torch.autograd.grad(y, [x, *own.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(first, again))
+
+
+def test_second_derivatives_are_refused_in_a_sentence(device):
+    own, x = small(device)
+    x.requires_grad_()
+    gradient, = torch.autograd.grad(own(x)[0].square().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="can be differentiated once"):
+        gradient.sum().backward()
+
+
+def test_checkpoint_and_hooks_on_saved_tensors(device):
+    own, x = small(device)
+    x.requires_grad_()
+    expected = torch.autograd.grad(own(x)[0].square().sum(), [x, *own.parameters()])
+    found = torch.autograd.grad(checkpoint(lambda x: own(x)[0], x, use_reentrant=False).square().sum(), [x, *own.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(found, expected))
+    with torch.autograd.graph.save_on_cpu():
+        y = own(x)[0].square().sum()
+    assert all(torch.equal(a, b) for a, b in zip(torch.autograd.grad(y, [x, *own.parameters()]), expected))
+
+
+def test_only_what_needs_gradients_gets_them(device):
+    own, x = small(device)
+    y, (hn, cn) = own(x)
+    gradient, = torch.autograd.grad(cn.sum(), own.weight_hh_l1)  # of cn alone
+    assert gradient.any()
+    for parameter in own.parameters():
+        parameter.requires_grad_(False)
+    own.weight_hh_l0.requires_grad_(True)
+    own(x)[0].sum().backward()
+    assert [name for name, parameter in own.named_parameters() if parameter.grad is not None] == ["weight_hh_l0"]
+    own.weight_hh_l0.requires_grad_(False)
+    assert not own(x)[0].requires_grad
+    h, c = (torch.zeros(2, 3, 6, device=device, requires_grad=needs) for needs in (True, False))
+    own(x, (h, c))[0].sum().backward()
+    assert h.grad is not None and c.grad is None
+
+
+def test_expanded_and_transposed_tensors(device):
+    own, x = small(device)
+    y = own(x)[0]
+    wide = torch.randn(3, 5, 4, device=device).transpose(0, 1)
+    assert torch.equal(own(wide)[0], own(wide.contiguous())[0])
+    y.sum().backward()  # its gradient is expanded
+    expected = own.weight_ih_l0.grad.clone()
+    own.zero_grad()
+    own(x)[0].backward(torch.ones_like(y))
+    assert torch.equal(own.weight_ih_l0.grad, expected)
+
+
+def test_no_rows(device):
+    own, _ = small(device)
+    y, (hn, cn) = own(torch.zeros(5, 0, 4, device=device))
+    assert y.shape == (5, 0, 6) and hn.shape == cn.shape == (2, 0, 6)
+
+
+def test_parametrized_weights(device):
+    own, x = small(device)
+    expected = own(x)
+    torch.nn.utils.parametrizations.weight_norm(own, "weight_hh_l0")
+    found = own(x)
+    assert torch.allclose(found[0], expected[0], atol=1e-2)
+    found[0].sum().backward()
+    assert own.parametrizations.weight_hh_l0.original1.grad.any()
+
+
+def test_explain_names_an_implementation(device):
+    own, _ = small(device)
+    assert own.explain(10, 4).splitlines()[0]
+    own.to(torch.bfloat16)
+    assert own.eval().explain(10, 4).splitlines()[0]
+
+
+def test_moves_between_dtypes_and_devices(device):
+    own, x = small("cpu")
+    expected = own(x)[0]
+    moved = own.to(device)
+    assert torch.allclose(moved(x.to(device))[0].cpu(), expected, atol=1e-2)
+    half = moved.to(torch.bfloat16)
+    assert half(x.to(device, torch.bfloat16))[0].dtype == torch.bfloat16
