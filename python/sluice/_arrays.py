@@ -46,6 +46,7 @@ def dtype_of(dtype, name):
 
 
 def check(array, name, shape, dtype):
+    """Raises unless shape and dtype are right."""
     if array.dtype != dtype:
         raise TypeError(f"{name} is {array.dtype}; here it must be {dtype}")
     if array.shape != shape:
@@ -61,7 +62,8 @@ def checked(array, name, shape, dtype):
     """The array, contiguous, if shape and dtype are right."""
     if type(array) is not np.ndarray:
         array = as_array(array, name)
-    check(array, name, shape, dtype)
+    if array.dtype != dtype or array.shape != shape:
+        check(array, name, shape, dtype)
     return contiguous(array)
 
 

@@ -15,6 +15,7 @@ class States:
         self._directions = directions
         self._dtype = dtype
         self._memory = memory
+        self._empty, self._checked = memory.empty, memory.checked
         self._uniform = len(set(widths)) == 1
         self._total = directions * sum(widths)
 
@@ -26,7 +27,7 @@ class States:
 
     def empty(self, rows):
         """For the engine to write to."""
-        return self._memory.empty(self._shape(rows) if self._uniform else (rows * self._total,), self._dtype)
+        return self._empty(self._shape(rows) if self._uniform else (rows * self._total,), self._dtype)
 
     def given(self, state, name, rows, single):
         """The memory of a state that a caller gave. `single`: as of a single row, without its dimension."""
@@ -35,7 +36,7 @@ class States:
                 state = self._memory.array(state, name)
                 if len(state.shape) == 2:
                     state = state.reshape((state.shape[0], 1, state.shape[1]))
-            return self._memory.checked(state, name, self._shape(rows), self._dtype)
+            return self._checked(state, name, self._shape(rows), self._dtype)
         shapes = self._shapes(rows)
         if not isinstance(state, (tuple, list)) or len(state) != len(shapes):
             raise ValueError(f"{name} must be a list of {len(shapes)} arrays, as the layers differ in width")

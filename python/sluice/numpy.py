@@ -109,6 +109,7 @@ class Stack:
     def _set_widths(self):
         layout = self._layout
         self._x_width = layout.input
+        self._empty, self._address = self._memory.empty, self._memory.address
         self._y_width = layout.directions * layout.outputs[-1]
         self._lstm = layout.cell == "lstm"
         self._h = States(layout.outputs, layout.directions, self._dtype, self._memory)
@@ -140,7 +141,7 @@ class Stack:
             self._version += 1
 
     def _addresses(self, arrays):
-        address = self._memory.address
+        address = self._address
         return [_native.Weights(**{kind: address(arrays[name]) for kind, name in names.items()})
                 for names in self._layout.names()]
 
@@ -187,15 +188,16 @@ class Stack:
             if x.dtype != self._dtype:
                 raise TypeError(f"x is {x.dtype}; the stack computes {self._dtype}")
             x_shape = x.shape
-            single = x.ndim == 2
+            single = len(x_shape) == 2
             if single:
                 time, width = x_shape
                 x = x.reshape((1, time, width) if self._batch_first else (time, 1, width))
-            if x.ndim != 3 or x.shape[2] != self._x_width:
+            shape = x.shape
+            if len(shape) != 3 or shape[2] != self._x_width:
                 raise ValueError(f"x has shape {x_shape}; it must have 3 dimensions, the last of {self._x_width} features "
                                  "(or 2, for one row)")
             x = memory.contiguous(x, "x")
-            time, rows = (x.shape[1], x.shape[0]) if self._batch_first else (x.shape[0], x.shape[1])
+            time, rows = (shape[1], shape[0]) if self._batch_first else shape[:2]
             if time == 0 or rows == 0:
                 raise ValueError(f"x has shape {x_shape}; it needs at least one time step and one row")
             return self._forward(x, hx, lengths, resets, seed, time, rows, single, x_shape)
@@ -203,7 +205,7 @@ class Stack:
     def _forward(self, x, hx, lengths, resets, seed, time, rows, single, x_shape):
         h0, c0 = self._pair(hx, "hx")
         memory = self._memory
-        arrays = {"x": x, "y": memory.empty((*x.shape[:2], self._y_width), self._dtype), "hn": self._h.empty(rows)}
+        arrays = {"x": x, "y": self._empty((*x.shape[:2], self._y_width), self._dtype), "hn": self._h.empty(rows)}
         if h0 is not None:
             arrays["h0"] = self._h.given(h0, "h0", rows, single)
         if self._lstm:
@@ -216,7 +218,7 @@ class Stack:
             arrays["resets"] = memory.resets(resets, time, rows, self._batch_first)
         entry = self._plans.get(time, rows, resets=resets is not None)
         entry.pack(self._native_weights, self._version)
-        address = memory.address
+        address = self._address
         args = _native.ForwardArgs(time=time, rows=rows, **{name: address(array) for name, array in arrays.items()})
         if seed:
             args.seed = checked_seed(seed)
@@ -248,18 +250,17 @@ class Stack:
             run = self._run
             arrays, out = self._backward_arrays(run, dy, dstate, x, state)
             self._run = None
-            memory = self._memory
             gradients = None
             if weights:
-                gradients = {name: memory.empty(array.shape, array.dtype) for name, array in run.arrays[1].items()}
-            address = memory.address
+                gradients = {name: self._empty(array.shape, array.dtype) for name, array in run.arrays[1].items()}
+            address = self._address
             args = _native.BackwardArgs(**{name: address(array) for name, array in {**arrays, **out}.items()})
             if self._batch_first:
                 time = run.args.time
                 args.dx_time_stride, args.dx_row_stride = self._x_width, time * self._x_width
                 args.dy_time_stride, args.dy_row_stride = self._y_width, time * self._y_width
             run.entry.plan.backward(run.args, args, self._addresses(gradients) if weights else None, run.entry.memory)
-            memory.finish()
+            self._memory.finish()
             return self._gradients(run, out, gradients)
 
     def _backward_arrays(self, run, dy, dstate, x, state):
@@ -275,7 +276,7 @@ class Stack:
         if dcn is not None:
             arrays["dcn"] = self._c.given(dcn, "dcn", rows, single)
         if x:
-            out["dx"] = self._memory.empty(run.x_shape, self._dtype)
+            out["dx"] = self._empty(run.x_shape, self._dtype)
         if state:
             out["dh0"] = self._h.empty(rows)
             if self._lstm:
