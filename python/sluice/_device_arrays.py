@@ -36,8 +36,8 @@ class DeviceArray:
         from ._memory import DeviceMemory, shared_memory
 
         host = np.ascontiguousarray(array).reshape(np.shape(array))
-        if not host.dtype.isnative:
-            raise TypeError(f"array is {host.dtype}; its bytes must be in this machine's order")
+        if not host.dtype.isnative or host.dtype.kind not in "biufc" and host.dtype.name != "bfloat16":
+            raise TypeError(f"array is {host.dtype}; it must be of numbers in this machine's byte order")
         memory = shared_memory(DeviceMemory, full_name(device))
         return memory.upload(host)
 

@@ -60,8 +60,9 @@ nb::tuple tuple_of(const std::int64_t* values, std::size_t count) {
 nb::object export_dlpack(const nb::object& owner, std::uintptr_t pointer,
                          const std::vector<std::size_t>& shape, const std::string& dtype,
                          int device_type, int device_id) {
-  return nb::cast(nb::ndarray<>(reinterpret_cast<void*>(pointer), shape.size(), shape.data(), owner,
-                                nullptr, dtype_of(dtype), device_type, device_id));
+  return nb::cast(nb::ndarray<nb::array_api>(reinterpret_cast<void*>(pointer), shape.size(),
+                                             shape.data(), owner, nullptr, dtype_of(dtype),
+                                             device_type, device_id));
 }
 
 }  // namespace
