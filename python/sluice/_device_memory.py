@@ -50,7 +50,7 @@ class DeviceMemory:
         self._default_stream = None
         if stream is not None:
             self.pending = checked_stream(stream)
-            self.stream = _native.Stream.wrap(self._opened, self.pending)
+            self.stream = _native.Stream.wrap(self._opened, 0 if self.pending == LEGACY_STREAM else self.pending)
         else:
             self.stream = _native.Stream.create(self._opened)
             if device != "cpu":
@@ -74,6 +74,10 @@ class DeviceMemory:
     # --- memory ---------------------------------------------------------------------------------------------------------
 
     def allocate(self, bytes):
+        try:
+            return _native.Buffer(self._opened, bytes)
+        except MemoryError:
+            self._free.clear()
         return _native.Buffer(self._opened, bytes)
 
     def _block(self, bytes):

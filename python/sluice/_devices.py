@@ -20,8 +20,8 @@ def device_of(value, name):
             return "cpu"
         if kind in (CUDA, _CUDA_MANAGED):
             return f"cuda:{number}"
-        raise NotImplementedError(f"{name} is on a device of DLPack's type {int(kind)}; arrays must be on the CPU or an "
-                                  "NVIDIA GPU")
+        raise NotImplementedError(f"{name} is on a device of DLPack's type {int(kind)}; "
+                                  "arrays must be on the CPU or an NVIDIA GPU")
     return ANY_GPU if hasattr(value, "__cuda_array_interface__") else "cpu"
 
 
@@ -42,9 +42,10 @@ def open_device(device):
         return _opened[device]
 
 
-def in_words(device):
+def _in_words(device):
     return "on the CPU" if device == "cpu" else "on a GPU" if device == ANY_GPU else f"on {device}"
 
 
 def mixed(name, device, first):
-    return ValueError(f"{name} is {in_words(device)} and the first weight is {in_words(first)}; all arrays must be on one device")
+    return ValueError(f"{name} is {_in_words(device)} and the first weight is {_in_words(first)}; "
+                      "all arrays must be on one device")

@@ -1,4 +1,4 @@
-"""LSTM, GRU and plain RNN stacks on NumPy arrays, on the CPU.
+"""LSTM, GRU and plain RNN stacks on NumPy arrays, and on arrays of any framework on the CPU or a GPU.
 
     import numpy as np
     from sluice.numpy import Stack, lstm
@@ -7,10 +7,15 @@
     stack = Stack("lstm", weights)      # packs the weights once
     y, (hn, cn) = stack(x)
 
-Arrays are numpy.ndarray, or anything on the CPU that speaks DLPack. dtypes are float32, float64 and, with the package
-ml_dtypes, bfloat16. With bfloat16, weights may be float32, and cell states (c0, cn) are float32.
+A call runs where its weights are. On the CPU, arrays are numpy.ndarray, or anything that speaks DLPack. Results are
+numpy.ndarray. On an NVIDIA GPU, arrays are DeviceArray, or anything with DLPack or __cuda_array_interface__: torch, CuPy,
+JAX, numba. Results are DeviceArrays.
 
-Wrong shapes and values raise ValueError, wrong dtypes TypeError, what no implementation can do NotImplementedError.
+dtypes are float32, float64, bfloat16 (with the package ml_dtypes) and, on a GPU, float16. With 16 bits, weights may be
+float32, and cell states (c0, cn) are float32.
+
+Wrong shapes, values and devices raise ValueError, wrong dtypes TypeError, what no implementation can do
+NotImplementedError.
 """
 
 from __future__ import annotations
@@ -32,16 +37,17 @@ from ._weights import layout_of
 
 __all__ = ["DeviceArray", "Gradients", "Stack", "gru", "lstm", "rnn"]
 
-Array = Any  #: numpy.ndarray, or anything on the CPU that speaks DLPack or that numpy.asarray takes
+Array = Any  #: numpy.ndarray, DeviceArray, or an array of another framework
+Result = Union[np.ndarray, DeviceArray]
 State = Union[Array, tuple[Optional[Array], Optional[Array]], None]  #: h, or (h, c) of an LSTM
 
 
 class Gradients(NamedTuple):
     """What Stack.backward returns. None where it was not asked for."""
 
-    x: Optional[np.ndarray]  #: as x
+    x: Optional[Result]  #: as x
     state: Any  #: as the initial state: (dh0, dc0) of an LSTM, else dh0
-    weights: Optional[dict[str, np.ndarray]]  #: with the names and shapes of the weights
+    weights: Optional[dict[str, Result]]  #: with the names and shapes of the weights
 
 
 class _Run(NamedTuple):
@@ -60,14 +66,17 @@ class Stack:
     weights: a dict from torch's names to arrays, such as "weight_ih_l0" [G*H, input], "weight_hh_l0" [G*H, H],
         "bias_ih_l0" and "bias_hh_l0" [G*H] (optional), "weight_hr_l0" [P, H] (LSTM with projection), and the same with
         "_l1", ... for more layers and "_reverse" for the second direction. "weight_peephole_l0" [3, H] gives peepholes;
-        "gain_ih_l0", "gain_hh_l0" [4*H], "gain_c_l0", "shift_c_l0" [H] give layer norm. They are copied.
+        "gain_ih_l0", "gain_hh_l0" [4*H], "gain_c_l0", "shift_c_l0" [H] give layer norm. The stack runs where they are.
+        Those on the CPU are copied. Those on a GPU are not: to change them, call load().
     bidirectional: None finds out from the names.
     batch_first: x and y are [rows, time, features], resets [rows, time].
-    dtype: of x and y: None is that of the weights. "bfloat16" also takes float32 weights.
+    dtype: of x and y: None is that of the weights. "bfloat16" and "float16" also take float32 weights.
     training: backward will be called. Only then do dropout (between layers) and recurrent_dropout act, and zoneout
         draws; else zoneout takes its expectation.
     implementation: "auto", or a name that explain() has.
     plans: the most plans to keep; each is for a rounded number of time steps and rows.
+    stream: a cudaStream_t as an integer; 0 is CUDA's default stream. Work is queued there and calls return at once. It
+        must outlive the stack and its results. None: a stream of the stack's own, and calls wait for their results.
 
     Threads may share a stack: calls wait for each other.
     """
@@ -164,18 +173,20 @@ class Stack:
     # --- runs -----------------------------------------------------------------------------------------------------------
 
     def __call__(self, x: Array, hx: State = None, *, lengths: Array | None = None, resets: Array | None = None,
-                 seed: int = 0) -> tuple[np.ndarray, Any]:
+                 seed: int = 0) -> tuple[Result, Any]:
         """As forward."""
         return self.forward(x, hx, lengths=lengths, resets=resets, seed=seed)
 
     def forward(self, x: Array, hx: State = None, *, lengths: Array | None = None, resets: Array | None = None,
-                seed: int = 0) -> tuple[np.ndarray, Any]:
+                seed: int = 0) -> tuple[Result, Any]:
         """Returns y and the last state: y, (hn, cn) of an LSTM, else y, hn.
 
         x: [time, rows, input], or [rows, time, input] with batch_first; or [time, input], a single row.
         hx: the initial state, (h0, c0) of an LSTM, else h0: each [layers*directions, rows, width], or None for zero.
         lengths: [rows] integers from 0 to time, in any order. Past a row's end y is zero; the last state is that at its end.
         resets: [time, rows]; true where a new sequence begins, so that no state passes from the step before.
+            lengths and resets of a stack on a GPU may be on the host: they are checked and copied, and the call waits for
+            that. On the GPU they must be int32 and are not checked: lengths out of range read and write other memory.
         seed: of dropout and zoneout, in training.
 
         y: as x, with directions*width features. In training, x and y must not change before backward.
@@ -318,7 +329,7 @@ def _stack(cell, weights, **options):
 
 def lstm(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Array | None = None,
          resets: Array | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
-         implementation: str = "auto") -> tuple[np.ndarray, tuple[Any, Any]]:
+         implementation: str = "auto") -> tuple[Result, tuple[Any, Any]]:
     """An LSTM stack. Returns y, (hn, cn). Arguments are those of Stack and Stack.forward.
 
     Weights may have changed since the last call, so each call copies and packs them; a Stack does so once.
@@ -329,7 +340,7 @@ def lstm(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: A
 
 def gru(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Array | None = None,
         resets: Array | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
-        reset_after: bool = True, implementation: str = "auto") -> tuple[np.ndarray, Any]:
+        reset_after: bool = True, implementation: str = "auto") -> tuple[Result, Any]:
     """A GRU stack. Returns y, hn. reset_after=False resets before the product. See lstm."""
     return _stack("gru" if reset_after else "gru_reset_before", weights, bidirectional=bidirectional,
                   batch_first=batch_first, dtype=dtype, implementation=implementation)(
@@ -339,7 +350,7 @@ def gru(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Ar
 def rnn(x: Array, weights: Mapping[str, Array], hx: State = None, *, nonlinearity: str = "tanh",
         lengths: Array | None = None, resets: Array | None = None, batch_first: bool = False,
         bidirectional: bool | None = None, dtype: Any = None,
-        implementation: str = "auto") -> tuple[np.ndarray, Any]:
+        implementation: str = "auto") -> tuple[Result, Any]:
     """A plain RNN stack. Returns y, hn. nonlinearity is "tanh" or "relu". See lstm."""
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity is {nonlinearity!r}, not 'tanh' or 'relu'")

@@ -8,6 +8,7 @@ import pytest
 from devices import FakeGpuArray, on
 
 import sluice
+from sluice._device_memory import DeviceMemory
 from sluice.numpy import DeviceArray, Stack, lstm
 
 
@@ -211,3 +212,63 @@ def test_streams_are_for_gpus():
     for weights in (WEIGHTS, on("cpu", WEIGHTS)):
         with pytest.raises(ValueError, match="stream is for arrays on a GPU"):
             Stack("lstm", weights, stream=0)
+
+
+# --- the order of work, with a stream that counts who waits for it --------------------------------------------------------
+
+
+class CountingStream:
+    waits = 0
+
+    def synchronize(self):
+        self.waits += 1
+
+
+def counted(pending):
+    """A DeviceArray that the stream `pending` works on; None: a stack's own."""
+    array = on("cpu", numbers(2, 3))
+    array.memory = DeviceMemory("cpu")
+    array.memory.pending, array.memory.stream = pending, CountingStream()
+    return array
+
+
+@pytest.mark.parametrize("pending, stream, waits", [
+    (None, None, 0), (None, 7, 0), (7, 7, 0), (7, -1, 0), (7, None, 1), (7, 1, 1), (7, 9, 1), (1, 1, 0), (1, None, 0),
+    (1, 0, 0), (1, 2, 1)])
+def test_exports_wait_unless_the_stream_is_the_same(pending, stream, waits):
+    array = counted(pending)
+    array.__dlpack__(stream=stream)
+    assert array.memory.stream.waits == waits
+
+
+@pytest.mark.parametrize("pending, ours, waits", [(None, None, 0), (None, 7, 0), (7, 7, 0), (7, 9, 1), (7, None, 1), (1, None, 1)])
+def test_stacks_wait_for_arrays_of_other_streams(pending, ours, waits):
+    array, memory = counted(pending), DeviceMemory("cpu")
+    memory.pending = ours
+    memory.array(array, "x")
+    assert array.memory.stream.waits == waits and array.owner.shared
+
+
+@pytest.mark.parametrize("ours, asked, waits", [(None, 1, 1), (7, 7, 0), (1, 1, 0)])
+def test_foreign_arrays_become_ready_for_our_stream(ours, asked, waits):
+    class Foreign:
+        def __dlpack_device__(self):
+            return 2, 0
+
+        def __dlpack__(self, *, stream):  # as before DLPack 1.0: no max_version
+            self.stream = stream
+            return on("cpu", numbers(2, 3)).__dlpack__()
+
+    memory, foreign = DeviceMemory("cpu"), Foreign()
+    memory.device, memory.pending = "cuda:0", ours
+    memory._default_stream = CountingStream() if ours is None else None
+    array = memory.array(foreign, "x")
+    assert foreign.stream == asked and array.shape == (2, 3)
+    assert ours is not None or memory._default_stream.waits == waits
+
+
+def test_calls_wait_for_a_stream_of_their_own():
+    for pending, waits in ((None, 1), (7, 0)):
+        memory = counted(pending).memory
+        memory.finish()
+        assert memory.stream.waits == waits

@@ -8,6 +8,7 @@ import pytest
 import reference
 from cases import random_states, random_weights
 from devices import back, on
+from test_process import resident_bytes
 
 from sluice.numpy import DeviceArray, Stack, gru, lstm, rnn
 
@@ -277,6 +278,24 @@ def test_two_threads_at_once_are_right(device):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_nothing_leaks(device):
+    case = Case(device, "lstm", np.dtype(np.float32), seed=22)
+    stack, x = Stack("lstm", case.there(case.weights), training=True), case.there(case.x)
+
+    def rounds(count):
+        state = None
+        for _ in range(count):
+            y, state = stack(x, state, lengths=case.lengths)
+            stack.backward(y, state)
+            y.__dlpack__()
+        gc.collect()
+
+    rounds(300)
+    before = resident_bytes()
+    rounds(2000)
+    assert resident_bytes() - before < 2 << 20
 
 
 # --- mistakes -----------------------------------------------------------------------------------------------------------
