@@ -72,10 +72,9 @@ void bind_dlpack(nb::module_& module) {
   nb::class_<Tensor>(module, "Tensor",
                      "An array of another framework, from its DLPack capsule. Keeps its memory.")
       .def(nb::init<nb::ndarray<nb::ro>>(), "capsule"_a.noconvert())
-      .def_prop_ro("pointer",
-                   [](const Tensor& self) {
-                     return reinterpret_cast<std::uintptr_t>(self.array.data());
-                   })
+      .def_prop_ro(
+          "pointer",
+          [](const Tensor& self) { return reinterpret_cast<std::uintptr_t>(self.array.data()); })
       .def_prop_ro(
           "shape",
           [](const Tensor& self) { return tuple_of(self.array.shape_ptr(), self.array.ndim()); })

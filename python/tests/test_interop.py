@@ -46,6 +46,8 @@ def test_torch_reads_our_arrays(torch_on):
     tensor = torch.from_dlpack(array[1:])
     assert tensor.device == torch.device(device) and tensor.data_ptr() == array[1:].pointer
     tensor += 1
+    if device != "cpu":
+        torch.cuda.synchronize()
     np.testing.assert_array_equal(array.numpy(), host + np.array([[0], [1], [1]]))
     pointer = array.pointer
     del array
@@ -78,22 +80,20 @@ def test_torch_tensors_are_read(torch_on):
 
 def test_torch_has_the_same_gradients(torch_on):
     torch, device = torch_on
-    module = torch.nn.LSTM(INPUT, HIDDEN, num_layers=2, bidirectional=True).to(device)
-    x = torch.from_numpy(X).to(device).requires_grad_()
+    module = torch.nn.LSTM(INPUT, HIDDEN, num_layers=2, bidirectional=True).double()
+    x = torch.from_numpy(X).double().requires_grad_()
     expected, _ = module(x)
-    dy = torch.randn_like(expected)
-    expected.backward(dy)
-    # Copies: torch may keep the weights in one block, where they begin anywhere.
-    weights = {name: value.detach().clone() for name, value in module.named_parameters()}
-    stack = Stack("lstm", on(device, {name: value.cpu().numpy() for name, value in weights.items()})
-                  if device == "cpu" else weights, training=True)
-    y, _ = stack(x.detach())
-    gradients = stack.backward(dy)
-    np.testing.assert_allclose(y.numpy(), expected.detach().cpu().numpy(), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(gradients.x.numpy(), x.grad.cpu().numpy(), rtol=1e-3, atol=1e-3)
-    for name, parameter in module.named_parameters():
-        np.testing.assert_allclose(torch.from_dlpack(gradients.weights[name]).cpu().numpy(), parameter.grad.cpu().numpy(),
-                                   rtol=1e-3, atol=1e-3, err_msg=name)
+    dy = torch.randn(expected.shape)
+    expected.backward(dy.double())
+    weights = {name: value.detach().float().to(device) for name, value in module.named_parameters()}
+    stack = Stack("lstm", weights, training=True)
+    y, _ = stack(torch.from_numpy(X).to(device))
+    gradients = stack.backward(dy.to(device))
+    found = {"y": y, "x": gradients.x, **gradients.weights}
+    right = {"y": expected.detach(), "x": x.grad, **{name: value.grad for name, value in module.named_parameters()}}
+    for name, array in found.items():
+        np.testing.assert_allclose(torch.from_dlpack(array).cpu().numpy(), right[name].numpy(), rtol=1e-4, atol=1e-4,
+                                   err_msg=name)
 
 
 def test_torch_tensors_that_need_gradients_are_refused(torch_on):
