@@ -1,6 +1,6 @@
 """Recurrent layers that are fast on CPUs and NVIDIA GPUs.
 
-sluice.numpy has functions and a class for NumPy arrays.
+sluice.numpy has functions and a class for NumPy arrays, and for arrays on a GPU.
 """
 
 from ._native import DeviceError, DeviceLost, Error

@@ -5,8 +5,8 @@ import operator
 import numpy as np
 
 from . import _native
+from ._devices import LEGACY_STREAM, device_of, mixed
 
-_CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 DTYPES = ("float32", "float64", "bfloat16")
 
 
@@ -14,15 +14,14 @@ def as_array(value, name):
     """An ndarray of a value that may be of another framework; the memory is shared where it can be."""
     if isinstance(value, np.ndarray):
         return value
+    device = device_of(value, name)
+    if device != "cpu":
+        raise mixed(name, device, "cpu")
     if hasattr(value, "__dlpack_device__"):
-        if value.__dlpack_device__()[0] not in _CPU_DEVICES:
-            raise NotImplementedError(f"{name} is on a GPU; sluice.numpy takes arrays on the CPU")
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise TypeError(f"{name} can't be read as an array: {error}") from error
-    if hasattr(value, "__cuda_array_interface__"):
-        raise NotImplementedError(f"{name} is on a GPU; sluice.numpy takes arrays on the CPU")
     array = np.asarray(value)
     if array.dtype == object:
         raise TypeError(f"{name} is of type {type(value).__name__}, which is no array")
@@ -34,13 +33,27 @@ def address(array):
     return _native.address(array if array.dtype.kind != "V" else array.view(np.uint16))
 
 
-def dtype_name(array, name):
-    if array.dtype.name not in DTYPES or not array.dtype.isnative:
-        raise TypeError(f"{name} is {array.dtype}; it must be one of {', '.join(DTYPES)}")
-    return array.dtype.name
+def dtype_of(dtype, name):
+    """NumPy's dtype of a name, for the array `name`."""
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{name} is {dtype}, which NumPy does not know") from None
 
 
-def contiguous(array):
+def check(array, name, shape, dtype):
+    """Raises unless shape and dtype are right."""
+    if array.dtype != dtype:
+        raise TypeError(f"{name} is {array.dtype}; here it must be {dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
+
+
+def contiguous(array, name=None):
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
@@ -49,10 +62,8 @@ def checked(array, name, shape, dtype):
     """The array, contiguous, if shape and dtype are right."""
     if type(array) is not np.ndarray:
         array = as_array(array, name)
-    if array.dtype != dtype:
-        raise TypeError(f"{name} is {array.dtype}; here it must be {dtype}")
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
+    if array.dtype != dtype or array.shape != shape:
+        check(array, name, shape, dtype)
     return contiguous(array)
 
 
@@ -86,3 +97,11 @@ def checked_seed(seed):
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed is {seed}, not 0 to 2**64 - 1")
     return seed
+
+
+def checked_stream(stream):
+    """A cudaStream_t as DLPack numbers it: 1 for CUDA's default stream, which is also 0."""
+    number = operator.index(stream)
+    if number < 0:
+        raise ValueError(f"stream is {number}, which is no cudaStream_t")
+    return number or LEGACY_STREAM

@@ -5,7 +5,7 @@ not named are 0.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 Cell = Literal["lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu"]
 DType = Literal["float64", "float32", "bfloat16", "float16"]
@@ -60,6 +60,23 @@ class Stream:
         """Waits until all queued work is done."""
     def upload(self, device_pointer: int, host_pointer: int, bytes: int) -> None: ...
     def download(self, host_pointer: int, device_pointer: int, bytes: int) -> None: ...
+
+class Tensor:
+    """An array of another framework, from its DLPack capsule. Keeps its memory."""
+
+    def __init__(self, capsule: object) -> None: ...
+    @property
+    def pointer(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> tuple[int, int]:
+        """DLPack's device type, and the number of the device."""
 
 class Weights:
     """Weights of one layer and direction, or their gradients: sluice_recurrent_weights."""
@@ -174,3 +191,8 @@ class Plan:
 
 def address(object: object) -> int:
     """The address of a contiguous object with the buffer protocol."""
+
+def export_dlpack(
+    owner: object, pointer: int, shape: Sequence[int], dtype: str, device_type: int, device_id: int
+) -> Any:
+    """An object with __dlpack__ and __dlpack_device__ for contiguous memory of `owner`."""

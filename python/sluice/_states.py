@@ -1,8 +1,6 @@
 """First and last states of a stack."""
 
-import numpy as np
-
-from ._arrays import as_array, checked
+from ._arrays import check
 
 
 class States:
@@ -12,10 +10,12 @@ class States:
     layer, which in memory follow one another.
     """
 
-    def __init__(self, widths, directions, dtype):
+    def __init__(self, widths, directions, dtype, memory):
         self._widths = widths
         self._directions = directions
         self._dtype = dtype
+        self._memory = memory
+        self._empty, self._checked = memory.empty, memory.checked
         self._uniform = len(set(widths)) == 1
         self._total = directions * sum(widths)
 
@@ -25,28 +25,33 @@ class States:
     def _shapes(self, rows):
         return [(self._directions, rows, width) for width in self._widths]
 
-    def memory(self, rows):
+    def empty(self, rows):
         """For the engine to write to."""
-        return np.empty(self._shape(rows) if self._uniform else rows * self._total, self._dtype)
+        return self._empty(self._shape(rows) if self._uniform else (rows * self._total,), self._dtype)
 
     def given(self, state, name, rows, single):
         """The memory of a state that a caller gave. `single`: as of a single row, without its dimension."""
         if self._uniform:
             if single:
-                state = as_array(state, name)
-                state = state[:, None] if state.ndim == 2 else state
-            return checked(state, name, self._shape(rows), self._dtype)
+                state = self._memory.array(state, name)
+                if len(state.shape) == 2:
+                    state = state.reshape((state.shape[0], 1, state.shape[1]))
+            return self._checked(state, name, self._shape(rows), self._dtype)
         shapes = self._shapes(rows)
         if not isinstance(state, (tuple, list)) or len(state) != len(shapes):
             raise ValueError(f"{name} must be a list of {len(shapes)} arrays, as the layers differ in width")
-        return np.concatenate([checked(part, f"{name}[{i}]", shape, self._dtype).ravel()
-                               for i, (part, shape) in enumerate(zip(state, shapes))])
+        parts = [self._memory.array(part, f"{name}[{i}]") for i, part in enumerate(state)]
+        for i, (part, shape) in enumerate(zip(parts, shapes)):
+            check(part, f"{name}[{i}]", shape, self._dtype)
+        return self._memory.joined(parts)
 
-    def returned(self, memory, rows, single):
-        """What a caller gets for memory()."""
+    def returned(self, state, rows, single):
+        """What a caller gets for empty()."""
         if self._uniform:
-            return memory[:, 0] if single else memory
-        shapes = self._shapes(rows)
-        ends = np.cumsum([np.prod(shape) for shape in shapes])
-        parts = [part.reshape(shape) for part, shape in zip(np.split(memory, ends[:-1]), shapes)]
-        return [part[:, 0] for part in parts] if single else parts
+            return state.reshape((state.shape[0], state.shape[2])) if single else state
+        parts, begin = [], 0
+        for directions, rows, width in self._shapes(rows):
+            end = begin + directions * rows * width
+            parts.append(state[begin:end].reshape((directions, width) if single else (directions, rows, width)))
+            begin = end
+        return parts

@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "device.h"
+#include "dlpack.h"
 #include "errors.h"
 #include "plan.h"
 
@@ -32,6 +33,7 @@ NB_MODULE(_native, module) {
   module.attr("version") = sluice_version();
   sluice::python::bind_errors(module);
   sluice::python::bind_device(module);
+  sluice::python::bind_dlpack(module);
   sluice::python::bind_arguments(module);
   sluice::python::bind_plan(module);
   module.def("address", sluice::python::address, "object"_a,

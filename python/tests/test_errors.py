@@ -116,22 +116,6 @@ def test_a_stack_works_after_an_error():
     np.testing.assert_array_equal(stack(X)[0], expected)
 
 
-@pytest.mark.parametrize("kind", ("dlpack", "cuda_array_interface"))
-def test_arrays_of_a_gpu_are_refused(kind):
-    class OnGpu:
-        pass
-
-    if kind == "dlpack":
-        OnGpu.__dlpack_device__ = lambda self: (2, 0)
-        OnGpu.__dlpack__ = lambda self, **options: None
-    else:
-        OnGpu.__cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (0, False), "version": 3}
-    with pytest.raises(NotImplementedError, match="x is on a GPU"):
-        lstm(OnGpu(), WEIGHTS)
-    with pytest.raises(NotImplementedError, match="weight_ih_l0 is on a GPU"):
-        lstm(X, changed(weight_ih_l0=OnGpu()))
-
-
 def test_exceptions_are_runtime_errors():
     assert issubclass(sluice.Error, RuntimeError)
     assert issubclass(sluice.DeviceError, sluice.Error)

@@ -8,17 +8,13 @@ import time
 
 import numpy as np
 from cases import random_weights
+from resident import resident_bytes
 
 from sluice import _native
 from sluice._plans import round_to_few
 from sluice.numpy import Stack, lstm
 
 INPUT, HIDDEN = 5, 6
-
-
-def resident_bytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
 
 
 def run_in_threads(*calls):
