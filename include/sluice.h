@@ -175,9 +175,9 @@ typedef struct sluice_recurrent_memory {
   void* reserve;
 } sluice_recurrent_memory;
 
-/* Weights of one layer and direction, contiguous, in torch's order; or their gradients, of which
- * NULL is not computed. G is 4 for LSTMs, 3 for GRUs, 1 for plain RNNs; O is the projected width or
- * H. */
+/* Weights of one layer and direction, contiguous, in torch's order, of a GPU aligned to 16 bytes;
+ * or their gradients, of which NULL is not computed. G is 4 for LSTMs, 3 for GRUs, 1 for plain
+ * RNNs; O is the projected width or H. */
 typedef struct sluice_recurrent_weights {
   size_t size;
   void* weight_ih;       /* [G*H, width of the layer's input] */
@@ -192,8 +192,9 @@ typedef struct sluice_recurrent_weights {
   void* shift_c;         /* [H] added to that */
 } sluice_recurrent_weights;
 
-/* Tensors of a run: device memory. Optional ones are NULL. Index of states: layer * directions +
- * direction. Where layers differ in H, states of one after the other: [rows, H of that layer]. */
+/* Tensors of a run: device memory, of a GPU aligned to 16 bytes. Optional ones are NULL. Index of
+ * states: layer * directions + direction. Where layers differ in H, states of one after the other:
+ * [rows, H of that layer]. */
 typedef struct sluice_recurrent_forward_args {
   size_t size;
   int64_t time, rows;     /* of this run, at most those of the plan */

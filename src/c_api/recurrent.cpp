@@ -1,4 +1,6 @@
+#include <initializer_list>
 #include <optional>
+#include <utility>
 
 #include "c_api/objects.h"
 #include "kernels/recurrent/adapted_plan.h"
@@ -110,6 +112,18 @@ Tensor over_time(const void* data, DType dtype, const Shape& shape, const Stride
   return tensor.is_contiguous() ? Tensor(const_cast<void*>(data), dtype, shape) : tensor;
 }
 
+using NamedTensor = std::pair<const char*, const Tensor*>;
+
+/// Kernels of a GPU read and write tensors in pieces of 16 bytes.
+void check_alignment(const sluice_recurrent& plan, std::initializer_list<NamedTensor> tensors) {
+  constexpr std::size_t kAlignment = 16;
+  if (plan.context.device().runs_host_kernels()) return;
+  for (const auto& [name, tensor] : tensors) {
+    SLUICE_CHECK(reinterpret_cast<std::uintptr_t>(tensor->data()) % kAlignment == 0,
+                 "{} is not aligned to {} bytes, as a GPU's tensors must be", name, kAlignment);
+  }
+}
+
 std::vector<recurrent::LayerWeights> weights_of(const sluice_recurrent& plan,
                                                 const sluice_recurrent_weights* weights,
                                                 const char* name) {
@@ -130,6 +144,17 @@ std::vector<recurrent::LayerWeights> weights_of(const sluice_recurrent& plan,
                    of(own.bias_hh, {sums}), of(own.weight_hr, {output, hidden}),
                    of(own.weight_peephole, {3, hidden}), of(own.gain_ih, {sums}),
                    of(own.gain_hh, {sums}), of(own.gain_c, {hidden}), of(own.shift_c, {hidden})});
+    const recurrent::LayerWeights& last = all.back();
+    check_alignment(plan, {{"weight_ih", &last.weight_ih},
+                           {"weight_hh", &last.weight_hh},
+                           {"bias_ih", &last.bias_ih},
+                           {"bias_hh", &last.bias_hh},
+                           {"weight_hr", &last.weight_hr},
+                           {"weight_peephole", &last.weight_peephole},
+                           {"gain_ih", &last.gain_ih},
+                           {"gain_hh", &last.gain_hh},
+                           {"gain_c", &last.gain_c},
+                           {"shift_c", &last.shift_c}});
   }
   return all;
 }
@@ -175,6 +200,13 @@ recurrent::ForwardArgs forward_args(const sluice_recurrent& plan,
   args.c_sequence = tensor(given.c_sequence, base::policy_of(storage).cell_state,
                            descriptor.c_sequence_shape(time, rows));
   args.dropout = {given.seed, given.step, 0};
+  check_alignment(plan, {{"x", &args.x},
+                         {"h0", &args.h0},
+                         {"c0", &args.c0},
+                         {"y", &args.y},
+                         {"hn", &args.hn},
+                         {"cn", &args.cn},
+                         {"c_sequence", &args.c_sequence}});
   return args;
 }
 
@@ -194,6 +226,12 @@ recurrent::BackwardArgs backward_args(const sluice_recurrent& plan,
   args.dh0 = tensor(given.dh0, storage, descriptor.h_shape(rows));
   args.dcn = tensor(given.dcn, plan.cells, descriptor.c_shape(rows));
   args.dc0 = tensor(given.dc0, plan.cells, descriptor.c_shape(rows));
+  check_alignment(plan, {{"dy", &args.dy},
+                         {"dx", &args.dx},
+                         {"dhn", &args.dhn},
+                         {"dh0", &args.dh0},
+                         {"dcn", &args.dcn},
+                         {"dc0", &args.dc0}});
   if (given.gradients != nullptr) args.gradients = weights_of(plan, given.gradients, "gradients");
   args.accumulate = given.accumulate != 0;
   return args;

@@ -213,6 +213,8 @@ def _packed_before(plan, weights):
                 kept.popitem(last=False)
         packed.versions = None
         held, workspace = plan.runner.stream.scratch(plan.workspace_bytes, weights[0].device)
+        if weights[0].is_cuda:
+            weights = [_placed(weight) for weight in weights]
         plan.native.pack(_native_weights(plan.runner.config, weights),
                          _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
         packed.versions = versions
@@ -223,6 +225,11 @@ def _packed_before(plan, weights):
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
+
+
+def _placed(tensor):
+    """The tensor, or a copy that begins where kernels of a GPU can read it in pieces of 16 bytes."""
+    return tensor if tensor is None or tensor.data_ptr() % 16 == 0 else tensor.clone()
 
 
 def _address(tensor):
@@ -276,6 +283,8 @@ def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     All tensors are contiguous and on one device. keep: packs the weights only if their versions say that they changed.
     """
     config = plan.runner.config
+    if x.is_cuda:
+        x, h0, c0 = _placed(x), _placed(h0), _placed(c0)
     y, hn, cn = outputs(config, x)
     memory = _native.Memory()
     saved = packed = None
@@ -292,6 +301,8 @@ def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     if not training:
         memory.packed = packed if packed is not None else workspace + plan.workspace_bytes
     if packed is None:
+        if x.is_cuda:
+            weights = [_placed(weight) for weight in weights]
         plan.native.pack(_native_weights(config, weights), memory)
     plan.native.forward(_forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn), memory)
     return y, hn, cn, saved
@@ -306,19 +317,21 @@ def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, h
     if saved.numel() != plan.saved_bytes:
         raise RuntimeError("backward would run another plan than its forward; leave torch's settings as they were in between")
     need_x, need_state, need_weights = needs
+    if x.is_cuda:
+        x, h0, c0 = _placed(x), _placed(h0), _placed(c0)
     args = _forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn)
     held, workspace = plan.runner.stream.scratch(plan.workspace_bytes, x.device)
     memory = _native.Memory(reserve=saved.data_ptr(), packed=saved.data_ptr() + plan.reserve_bytes, workspace=workspace)
     out = _native.BackwardArgs()
     lstm = config.cell == "lstm"
     if dy is not None:
-        dy = dy.contiguous()
+        dy = _placed(dy.contiguous())
         out.dy = dy.data_ptr()
     if dhn is not None:
-        dhn = dhn.contiguous()
+        dhn = _placed(dhn.contiguous())
         out.dhn = dhn.data_ptr()
     if dcn is not None and lstm:
-        dcn = dcn.contiguous()
+        dcn = _placed(dcn.contiguous())
         out.dcn = dcn.data_ptr()
     if config.batch_first:
         out.dx_time_stride, out.dx_row_stride = args.x_time_stride, args.x_row_stride

@@ -197,3 +197,15 @@ def test_moves_between_dtypes_and_devices(device):
     assert torch.allclose(moved(x.to(device))[0].cpu(), expected, atol=1e-2)
     half = moved.to(torch.bfloat16)
     assert half(x.to(device, torch.bfloat16))[0].dtype == torch.bfloat16
+
+
+def test_tensors_at_odd_places(device):
+    own, _ = small(device)
+    memory = torch.randn(5 * 3 * 4 + 1, device=device)
+    x = memory[1:].view(5, 3, 4)
+    assert x.data_ptr() % 16
+    h, c = (torch.randn(2 * 3 * 6 + 1, device=device)[1:].view(2, 3, 6) for _ in range(2))
+    own.weight_hh_l0 = torch.nn.Parameter(torch.randn(24 * 6 + 1, device=device)[1:].view(24, 6))
+    expected = run_with_gradients(copy.deepcopy(own), x.clone().requires_grad_(), (h.clone().requires_grad_(), c.clone().requires_grad_()))
+    found = run_with_gradients(own, x.requires_grad_(), (h.requires_grad_(), c.requires_grad_()))
+    assert all(torch.equal(a, b) for a, b in zip(flat(found), flat(expected)))

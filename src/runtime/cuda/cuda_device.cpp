@@ -46,6 +46,26 @@ class OutsideOfCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+/// Puts another stream in the place of CUDA's legacy default stream, which can't be captured.
+class StandIn {
+ public:
+  explicit StandIn(cudaStream_t& stream) : place_(stream), before_(stream) {
+    if (stream != nullptr && stream != cudaStreamLegacy) return;
+    check(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking), "create a CUDA stream");
+    place_ = own_;
+  }
+  ~StandIn() {
+    place_ = before_;
+    if (own_ != nullptr) cudaStreamDestroy(own_);
+  }
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
+
+ private:
+  cudaStream_t& place_;
+  cudaStream_t before_, own_ = nullptr;
+};
+
 }  // namespace
 
 GpuProperties properties_of(int ordinal) {
@@ -91,6 +111,7 @@ void CudaStream::launch(std::function<void()>) {
 
 void CudaStream::copy(void* destination, const void* source, std::size_t bytes, CopyKind) {
   if (bytes == 0) return;
+  const CurrentDevice current(gpu_->ordinal);  // which a default stream belongs to
   check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, stream_), "copy memory");
 }
 
@@ -181,6 +202,7 @@ void CudaStream::fill_zero(void* destination, std::size_t bytes) {
 
 std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& work) {
   const CurrentDevice current(gpu_->ordinal);
+  const StandIn stand_in(stream_);
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
         "begin to capture a CUDA graph");
@@ -213,6 +235,7 @@ double CudaStream::milliseconds_of(const std::function<void()>& work) {
 }
 
 void CudaStream::synchronize() {
+  const CurrentDevice current(gpu_->ordinal);
   check(cudaStreamSynchronize(stream_), "finish the work on the GPU");
 }
 
