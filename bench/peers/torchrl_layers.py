@@ -2,7 +2,7 @@
 """Measures sluice.torch with resets beside TorchRL's recurrent modes: B128 T128 H256, 3 % resets, forward and backward.
 
 TorchRL's backends: pad (cuDNN on split sequences), triton (its own kernels) and, with the package hoptorch, scan. All get the same
-weights and inputs. Outputs and gradients are compared with float64 on the CPU, trajectory by trajectory; the error is the root
+weights and inputs. Outputs and gradients are compared with torch's in float64, trajectory by trajectory; the error is the root
 of the mean square over that of the expected values.
 
     torchrl_layers.py --device cuda --dtype bfloat16 --json rl.json
@@ -14,6 +14,7 @@ import sys
 
 import torch
 from tensordict import TensorDict
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 from torchrl.modules import GRUModule, LSTMModule, set_recurrent_mode
 
 import common
@@ -71,24 +72,24 @@ class Task:
         return run
 
     def expected(self):
-        """In float64, each trajectory by itself."""
-        layer = type(self.layer)(self.width, self.width, batch_first=True, dtype=torch.float64)
-        layer.load_state_dict({name: value.double().cpu() for name, value in self.layer.state_dict().items()})
-        x = self.x.double().cpu().requires_grad_()
-        outputs = torch.zeros(self.dy.shape, dtype=torch.float64)
-        resets = self.resets.cpu()
-        total = 0
-        for row in range(len(x)):
-            begins = sorted({0, *resets[row].nonzero().flatten().tolist()})
-            for begin, end in zip(begins, [*begins[1:], x.shape[1]]):
-                state = None
-                if begin == 0 and not resets[row, 0]:
-                    state = tuple(state[:, row:row + 1].double().cpu() for state in self.states)
-                    state = state if self.cell == "lstm" else state[0]
-                y = layer(x[row:row + 1, begin:end], state)[0]
-                outputs[row, begin:end] = y[0].detach()
-                total = total + (y[0] * self.dy[row, begin:end].double().cpu()).sum()
-        return [outputs, *torch.autograd.grad(total, [x, *layer.parameters()])]
+        """In float64, each trajectory a sequence of its own."""
+        layer = type(self.layer)(self.width, self.width, batch_first=True, dtype=torch.float64, device=self.device)
+        layer.load_state_dict({name: value.double() for name, value in self.layer.state_dict().items()})
+        x, dy = self.x.double().requires_grad_(), self.dy.double()
+        pieces = []  # row, begin, end
+        for row, resets in enumerate(self.resets.cpu()):
+            begins = sorted({0, *resets.nonzero().flatten().tolist()})
+            pieces += [(row, begin, end) for begin, end in zip(begins, [*begins[1:], x.shape[1]])]
+        states = torch.zeros((len(self.states), 1, len(pieces), self.width), dtype=torch.float64, device=self.device)
+        for place, (row, begin, _) in enumerate(pieces):
+            if begin == 0 and not self.resets[row, 0]:
+                for state, own in zip(states, self.states):
+                    state[:, place] = own[:, row]
+        packed = pack_sequence([x[row, begin:end] for row, begin, end in pieces], enforce_sorted=False)
+        y = pad_packed_sequence(layer(packed, tuple(states) if self.cell == "lstm" else states[0])[0], batch_first=True)[0]
+        outputs = torch.cat([y[place, :end - begin] for place, (_, begin, end) in enumerate(pieces)]).view(dy.shape)
+        gradients = torch.autograd.grad(outputs, [x, *layer.parameters()], dy)
+        return [tensor.detach().cpu() for tensor in (outputs, *gradients)]
 
 
 def error_of(found, expected):

@@ -34,4 +34,4 @@ for file in "$package"/_native*.so "$package"/lib/libsluice*.so.*; do
 done
 
 # Passive, as other tests use the processors at the same time.
-OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider "$SOURCE/python/tests"
+OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider --ignore "$SOURCE/python/tests/with_torch" "$SOURCE/python/tests"
