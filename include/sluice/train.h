@@ -20,9 +20,9 @@ struct TrainMetrics {
   std::int64_t epoch = 0;  ///< that the step is of, counted from 1
   double fraction = 0;     ///< of the run that is done after it; negative: not known
   bool improved = false;   ///< by a validation: the model is the best so far, `<output>/best`
-  /// Of a step "loss" (per target token, what is minimised), "learning_rate", "gradient_norm"
-  /// (before clipping), "source_tokens" and "target_tokens"; of a validation its metrics, by the
-  /// names that training.keep_best takes.
+  std::int64_t source_tokens = 0, target_tokens = 0;  ///< of a step
+  /// Of a step "loss" (per target token, what is minimised), "learning_rate" and "gradient_norm"
+  /// (before clipping); of a validation its metrics, by the names that training.keep_best takes.
   std::vector<std::pair<std::string, double>> values;
 };
 

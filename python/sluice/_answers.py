@@ -62,17 +62,19 @@ class Classified(NamedTuple):
     probabilities: dict[str, float]  #: of each label
 
 
-def hypotheses_of(found: list[tuple]) -> list[Hypothesis]:
-    return [Hypothesis(text, score, normalised, pieces, _matrix(attention), ended)
+def hypotheses_of(found: list[tuple], attended: Optional[int] = None) -> list[Hypothesis]:
+    """`attended`: source pieces, if there is attention to them."""
+    return [Hypothesis(text, score, normalised, pieces, _matrix(attention, attended), ended)
             for text, score, normalised, pieces, attention, ended in found]
 
 
-def _matrix(rows: Optional[list[list[float]]]) -> Any:
-    if rows is None:
+def _matrix(rows: Optional[list[list[float]]], columns: Optional[int]) -> Any:
+    if columns is None:
         return None
     import numpy
 
-    return numpy.array(rows, numpy.float32)
+    rows = rows or []
+    return numpy.array(rows, numpy.float32).reshape(len(rows), columns)
 
 
 def sentence_of(tagged: tuple) -> TaggedSentence:

@@ -6,6 +6,8 @@ import os
 import pathlib
 from contextvars import ContextVar
 
+from ._options import check_numbers
+
 _active: ContextVar[profile | None] = ContextVar("sluice_profile", default=None)
 
 
@@ -33,9 +35,10 @@ class profile:
                  last_step: int = 0) -> None:
         if path is None and not breakdown:
             raise ValueError("a profile needs a path for its trace, or breakdown=True")
+        check_numbers(first_step=first_step, last_step=last_step)
         self.paths: list[str] = []
         self._path = None if path is None else pathlib.Path(path)
-        self._options = (breakdown, first_step, last_step)
+        self._options = (bool(breakdown), first_step, last_step)
         self._models: list = []
         self._token = None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._answers import (Classified, Hypothesis, TaggedSentence, checked_text, classified_of, hypotheses_of, items_of,
                        sentence_of)
+from ._options import check_numbers
 
 if TYPE_CHECKING:
     import numpy
@@ -152,6 +153,7 @@ class TextStream:
 
     def __init__(self, model: LanguageModel, state: Optional[bytes], prefix: str, features: Any, samples: int,
                  seed: int) -> None:
+        check_numbers(samples=samples, seed=seed)
         self._model = model
         self._begin = (checked_text(prefix, "prefix"), model._vectors(features), samples, seed)
         self._state = b""
@@ -162,6 +164,7 @@ class TextStream:
                  max_length: int = 256) -> list[Hypothesis]:
         """The next max_length tokens, at most, of each text; nothing of texts that have ended. Scores count all tokens
         since the first."""
+        check_numbers(temperature=temperature, top_k=top_k, top_p=top_p, min_length=min_length, max_length=max_length)
         prefix, features, samples, seed = self._begin if not self._state else ("", None, *self._begin[2:])
         sample = self._model._models.SampleOptions(samples, temperature, top_k, top_p, seed)
         with self._model._lock:

@@ -30,6 +30,7 @@ except ModuleNotFoundError as error:
 from . import _profile
 from ._answers import (Classified, Decoded, Entity, Hypothesis, Scored, TaggedSentence, checked_text, checked_texts,
                        classified_of, hypotheses_of, items_of, sentence_of)
+from ._options import check_names, check_numbers
 from ._profile import profile
 from ._streams import ClassifierStream, FeatureStream, TaggerStream, TextStream
 from ._training import TrainReport, train
@@ -92,8 +93,8 @@ class SequenceModel(Model):
 
     def decode(self, inputs: Union[str, list[str]], *, beam: int = 5, nbest: int = 1, length_penalty: float = 1.0,
                min_length: int = 0, max_length: int = 256, prefixes: Union[str, list[str], None] = None,
-               attention: bool = False, batch: int = 0, sample: bool = False, temperature: float = 1.0, top_k: int = 0,
-               top_p: float = 1.0, seed: int = 1) -> Any:
+               attention: bool = False, batch: int = 0, sample: bool = False, samples: int = 1,
+               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 1) -> Any:
         """Answers: a Decoded for a str, a list of them for a list.
 
         beam: of the search; 1 is greedy. nbest: hypotheses for each input, at most `beam`.
@@ -101,17 +102,21 @@ class SequenceModel(Model):
         min_length, max_length: tokens of an answer, which also has at most twice as many as its input, plus 20.
         prefixes: what each answer begins with. attention: whether hypotheses carry their attention.
         batch: most inputs decoded together; 0: 32.
-        sample: draw `nbest` answers instead, by temperature (0: the most probable token), top_k (0: all tokens),
-            top_p and seed.
+        sample: draw instead of searching: `samples` answers for each input, by temperature (0: the most probable token),
+            top_k (only of so many most probable tokens; 0: of all), top_p (only of the fewest most probable tokens that
+            have this probability together) and seed.
         """
         texts, single = checked_texts(inputs, "inputs")
+        check_numbers(beam=beam, nbest=nbest, length_penalty=length_penalty, min_length=min_length,
+                      max_length=max_length, batch=batch)
         before = [] if prefixes is None else checked_texts(prefixes, "prefixes")[0]
-        options = _sample_options(sample, "sample=True", nbest, temperature, top_k, top_p, seed)
+        options = _sample_options(sample, "sample=True", samples, temperature, top_k, top_p, seed)
         with self._lock:
             self._profile()
-            found = self._native.decode(texts, beam, nbest, length_penalty, min_length, max_length, before, attention,
+            found = self._native.decode(texts, beam, nbest, length_penalty, min_length, max_length, before, bool(attention),
                                         batch, options)
-        answers = [Decoded(pieces, hypotheses_of(hypotheses)) for pieces, hypotheses in found]
+        answers = [Decoded(pieces, hypotheses_of(hypotheses, len(pieces) if attention else None))
+                   for pieces, hypotheses in found]
         return answers[0] if single else answers
 
     def score(self, pairs: Any) -> Any:
@@ -150,9 +155,9 @@ class LanguageModel(Model):
         batch: texts drawn together; 0: 256.
         """
         prefix = checked_text(prefix, "prefix")
+        check_numbers(beam=5 if beam is None else beam, nbest=nbest, length_penalty=length_penalty,
+                      min_length=min_length, max_length=max_length, batch=batch)
         vectors = self._vectors(features)
-        if beam is not None and samples != 1:
-            raise ValueError("samples is for drawing, and beam for a search, which gives nbest texts")
         sample = _sample_options(beam is None, "beam=None", samples, temperature, top_k, top_p, seed)
         with self._lock:
             self._profile()
@@ -197,6 +202,7 @@ class Tagger(Model):
         """Labels: a TaggedSentence for a str, a list of them for a list. A sentence is a str with white space between
         tokens; in a list it may also be a list of tokens. batch: most sentences tagged together; 0: 64."""
         single = isinstance(sentences, str)
+        check_numbers(batch=batch)
         tokens = []
         for i, sentence in enumerate([sentences] if single else items_of(sentences, "sentences")):
             words = sentence.split() if isinstance(sentence, str) else items_of(sentence, f"sentences[{i}]")
@@ -312,6 +318,9 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
     the device lacks, sluice.DeviceError without the device.
     """
     path = os.fspath(path)
+    check_names(path=path, device=device, precision=precision, source_segmenter=source_segmenter or "",
+                target_segmenter=target_segmenter or "")
+    check_numbers(plan_cache_bytes=plan_cache_bytes)
     kind = _models.kind_of_model(path)
     if kind not in _KINDS:
         raise NotImplementedError(f"{path} holds a model of the kind {kind}, which Python can't run")
@@ -321,14 +330,15 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
     if kind in ("tagger", "features"):  # their input is not segmented
         loaded = native.load(path, place)
     else:
-        loaded = native.load(path, place, _models.SegmenterChoice(trust_segmenter, source_segmenter, target_segmenter))
+        loaded = native.load(path, place, _models.SegmenterChoice(bool(trust_segmenter), source_segmenter, target_segmenter))
     return type_(loaded, kind, device)
 
 
 def _sample_options(drawn: bool, wanted: str, samples: int, temperature: float, top_k: int, top_p: float,
                     seed: int) -> Any:
+    check_numbers(samples=samples, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if drawn:
         return _models.SampleOptions(samples, temperature, top_k, top_p, seed)
-    if (temperature, top_k, top_p, seed) != (1, 0, 1, 1):
-        raise ValueError(f"temperature, top_k, top_p and seed say how to draw, which takes {wanted}")
+    if (samples, temperature, top_k, top_p, seed) != (1, 1, 0, 1, 1):
+        raise ValueError(f"samples, temperature, top_k, top_p and seed say how to draw, which takes {wanted}")
     return None

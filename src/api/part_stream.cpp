@@ -59,7 +59,7 @@ void PartStream::run_pieces(std::span<const T> values, std::int64_t width,
     const Tensor piece = piece_.tensor(base::dtype_of<T>(), shape);
     context_.upload<T>(piece, values.subspan(static_cast<std::size_t>(first * numbers),
                                              static_cast<std::size_t>(count * numbers)));
-    runtime::run_step(context_, "piece", first / longest + 1,
+    runtime::run_step(context_, "batch", first / longest + 1,
                       [&] { take(stream.run(context_, piece)); });
   }
 }

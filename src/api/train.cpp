@@ -54,11 +54,11 @@ TrainMetrics metrics_of(const training::StepReport& report) {
   metrics.step = report.step;
   metrics.epoch = report.epoch;
   metrics.fraction = report.fraction;
+  metrics.source_tokens = report.source_tokens;
+  metrics.target_tokens = report.target_tokens;
   metrics.values = {{"loss", report.loss},
                     {"learning_rate", report.learning_rate},
-                    {"gradient_norm", report.gradient_norm},
-                    {"source_tokens", static_cast<double>(report.source_tokens)},
-                    {"target_tokens", static_cast<double>(report.target_tokens)}};
+                    {"gradient_norm", report.gradient_norm}};
   return metrics;
 }
 

@@ -44,7 +44,12 @@ class Run {
       dict["step"] = metrics.step;
       dict["epoch"] = metrics.epoch;
       dict["fraction"] = metrics.fraction;
-      if (metrics.is_validation) dict["improved"] = metrics.improved;
+      if (metrics.is_validation) {
+        dict["improved"] = metrics.improved;
+      } else {
+        dict["source_tokens"] = metrics.source_tokens;
+        dict["target_tokens"] = metrics.target_tokens;
+      }
       for (const auto& [name, value] : metrics.values) dict[name.c_str()] = value;
       metrics_(dict);
     } catch (nb::python_error& error) {
