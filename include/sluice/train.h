@@ -44,8 +44,8 @@ struct TrainRequest {
   /// Called as data are prepared and before each step and each batch of a validation. What it
   /// throws ends the call at once, with what is on disk whole; set `stop` to save first.
   InterruptCheck interrupt{};
-  /// Told of every step, in order, up to 32 steps late, and of every validation. What it throws ends
-  /// the call as `interrupt` does.
+  /// Told of every step, in order, up to 32 steps late, and of every validation. What it throws
+  /// ends the call as `interrupt` does.
   std::function<void(const TrainMetrics&)> metrics{};
   /// No progress on standard error.
   bool quiet = false;

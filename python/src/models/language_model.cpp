@@ -51,8 +51,7 @@ nb::tuple generate_part(Self& self, const std::string& prefix,
                         const nb::bytes& state) {
   const auto options = options_of(prefix, features, min_length, max_length, batch, sample);
   const std::string_view from(state.c_str(), state.size());
-  const TextParts parts =
-      self.calls->run([&] { return self.model.generate_part(options, from); });
+  const TextParts parts = self.calls->run([&] { return self.model.generate_part(options, from); });
   return nb::make_tuple(to_python(parts.texts), nb::bytes(parts.state.data(), parts.state.size()));
 }
 

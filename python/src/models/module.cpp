@@ -21,8 +21,8 @@ NB_MODULE(_models, module) {
           },
           "trust"_a, "source"_a.none(), "target"_a.none());
   module.def(
-      "kind_of_model",
-      [](const std::string& path) { return to_text(sluice::kind_of_model(path)); }, "path"_a);
+      "kind_of_model", [](const std::string& path) { return to_text(sluice::kind_of_model(path)); },
+      "path"_a);
   bind_sequence_model(module);
   bind_language_model(module);
   bind_tagger(module);
