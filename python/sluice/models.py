@@ -20,14 +20,14 @@ import threading
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 try:
-    from . import _models
+    from ._models import kind_of_model
 except ModuleNotFoundError as error:
     if error.name != f"{__package__}._models":
         raise
     raise ImportError("this build of sluice has layers only and no models: build it with SLUICE_MODELS=ON or take a "
                       "wheel (docs/python.md, Installing)") from None
 
-from . import _profile
+from . import _models, _profile
 from ._answers import (Classified, Decoded, Entity, Hypothesis, Scored, TaggedSentence, checked_text, checked_texts,
                        classified_of, hypotheses_of, items_of, sentence_of)
 from ._options import check_names, check_numbers
@@ -321,7 +321,7 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
     check_names(path=path, device=device, precision=precision, source_segmenter=source_segmenter or "",
                 target_segmenter=target_segmenter or "")
     check_numbers(plan_cache_bytes=plan_cache_bytes)
-    kind = _models.kind_of_model(path)
+    kind = kind_of_model(path)
     if kind not in _KINDS:
         raise NotImplementedError(f"{path} holds a model of the kind {kind}, which Python can't run")
     place = _models.Place(device, precision, plan_cache_bytes)
