@@ -40,16 +40,15 @@ class profile:
         self._path = None if path is None else pathlib.Path(path)
         self._options = (bool(breakdown), first_step, last_step)
         self._models: list = []
-        self._token = None
 
     def __enter__(self) -> profile:
         if _active.get() is not None:
             raise ValueError("a profile is being recorded already; end it first")
-        self._token = _active.set(self)
+        _active.set(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _active.reset(self._token)
+        _active.set(None)
         failure = None
         models, self._models = self._models, []
         for model in models:
