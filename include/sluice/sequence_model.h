@@ -97,7 +97,7 @@ class SequenceModel {
   /// default all). Throws ErrorCode::kInvalidArgument if a profile has begun already, kIo for a
   /// trace that can't be written.
   void begin_profile(const ProfileRequest& request);
-  /// Ends that: the trace is written, the breakdown printed. Else there is neither.
+  /// Ends that: writes the trace and prints the breakdown. Without it there is neither.
   void end_profile();
 
  private:
