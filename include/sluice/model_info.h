@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/interrupt.h"
 #include "sluice/warnings.h"
 
 namespace sluice {
@@ -18,6 +19,9 @@ struct Placement {
   /// GPU.
   std::string precision = "auto";
   WarningHandler warnings{};  ///< of all calls of the model
+  /// Called during all calls of the model; what it throws ends the call. A sequence stands where it
+  /// did if its part is of 4096 tokens or frames or fewer, else it may stand within the part.
+  InterruptCheck interrupt{};
   /// A model keeps plans, packed weights, working memory and captured steps from call to call, so
   /// that the next call of like extent finds them ready. After a call they take at most so many
   /// bytes of the device's memory; those that were not used for longest go first. 0: nothing is

@@ -78,6 +78,12 @@ class Tagger {
   /// What the model keeps between calls; clear_plan_cache() frees it.
   PlanCacheUse plan_cache() const;
   void clear_plan_cache();
+  /// Records all calls from here on (sluice/profile.h; its steps are batches of each call, by
+  /// default all). Throws ErrorCode::kInvalidArgument if a profile has begun already, kIo for a
+  /// trace that can't be written.
+  void begin_profile(const ProfileRequest& request);
+  /// Ends that: writes the trace and prints the breakdown. Without it there is neither.
+  void end_profile();
 
  private:
   struct State;

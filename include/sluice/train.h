@@ -4,12 +4,27 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "sluice/interrupt.h"
 #include "sluice/profile.h"
 #include "sluice/warnings.h"
 
 namespace sluice {
+
+/// What a step or a validation of a run measured.
+struct TrainMetrics {
+  bool is_validation = false;
+  std::int64_t step = 0;   ///< counted from 1, over every resumption
+  std::int64_t epoch = 0;  ///< that the step is of, counted from 1
+  double fraction = 0;     ///< of the run that is done after it; negative: not known
+  bool improved = false;   ///< by a validation: the model is the best so far, `<output>/best`
+  std::int64_t source_tokens = 0, target_tokens = 0;  ///< of a step
+  /// Of a step "loss" (per target token, what is minimised), "learning_rate" and "gradient_norm"
+  /// (before clipping); of a validation its metrics, by the names that training.keep_best takes.
+  std::vector<std::pair<std::string, double>> values;
+};
 
 /// What to train: a TOML file, if any, then `section.key=value` overrides in order. The keys are
 /// those of config_reference().
@@ -26,6 +41,12 @@ struct TrainRequest {
   /// false after. Nothing but what is prepared is written in between, and that may be cut short at
   /// any moment: the same request begins it anew.
   std::function<void(bool)> preparing{};
+  /// Called as data are prepared and before each step and each batch of a validation. What it
+  /// throws ends the call at once, with what is on disk whole; set `stop` to save first.
+  InterruptCheck interrupt{};
+  /// Told of every step, in order, up to 32 steps late, and of every validation. What it throws
+  /// ends the call as `interrupt` does.
+  std::function<void(const TrainMetrics&)> metrics{};
   /// No progress on standard error.
   bool quiet = false;
   WarningHandler warnings{};
@@ -35,6 +56,7 @@ struct TrainRequest {
 };
 
 struct TrainReport {
+  std::string directory;    ///< `<output>`
   std::int64_t steps = 0;   ///< done in all, over every resumption
   std::int64_t epochs = 0;  ///< completed
   double seconds = 0;       ///< of this call

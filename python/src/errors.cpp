@@ -24,6 +24,10 @@ nb::object type_for(sluice_status status) {
   switch (status) {
     case SLUICE_INVALID_ARGUMENT:
       return nb::borrow(PyExc_ValueError);
+    case SLUICE_NOT_FOUND:
+      return nb::borrow(PyExc_FileNotFoundError);
+    case SLUICE_IO:
+      return nb::borrow(PyExc_OSError);
     case SLUICE_UNSUPPORTED:
       return nb::borrow(PyExc_NotImplementedError);
     case SLUICE_OUT_OF_MEMORY:
@@ -47,9 +51,13 @@ void bind_errors(nb::module_& module) {
   add(module, kDeviceLost, "The GPU failed for good: restart the process.", device);
 }
 
+void set_error(sluice_status status, const char* message) {
+  PyErr_SetString(type_for(status).ptr(), message);
+}
+
 void check(sluice_status status, const sluice_error& error) {
   if (status == SLUICE_OK) return;
-  PyErr_SetString(type_for(status).ptr(), error.message);
+  set_error(status, error.message);
   nb::raise_python_error();
 }
 

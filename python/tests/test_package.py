@@ -7,8 +7,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import sluice
-from sluice import _native
+from sluice import _models, _native
 
 PACKAGE = pathlib.Path(sluice.__file__).parent
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -27,12 +29,13 @@ def public(object):
     return {name for name in dir(object) if not name.startswith("_")}
 
 
-def test_the_stub_names_what_the_module_has():
-    stub = ast.parse((PACKAGE / "_native.pyi").read_text())
-    assert set(names(stub.body)) == public(_native)
+@pytest.mark.parametrize("module", [_native, _models])
+def test_the_stub_names_what_the_module_has(module):
+    stub = ast.parse((PACKAGE / f"{module.__name__.rpartition('.')[2]}.pyi").read_text())
+    assert set(names(stub.body)) == public(module)
     for node in stub.body:
-        if isinstance(node, ast.ClassDef) and not issubclass(getattr(_native, node.name), Exception):
-            assert set(names(node.body)) - {"__init__"} == public(getattr(_native, node.name)), node.name
+        if isinstance(node, ast.ClassDef) and not issubclass(getattr(module, node.name), Exception):
+            assert set(names(node.body)) - {"__init__"} == public(getattr(module, node.name)), node.name
 
 
 def test_the_version_is_that_of_the_library():
@@ -45,7 +48,7 @@ def test_the_package_is_typed():
 
 def test_the_wheel_brings_its_libraries_and_their_licences():
     libraries = {path.name for path in (PACKAGE / "lib").iterdir()}
-    assert {"libsluice.so.0", "libsluice_onednn.so.0"} <= libraries
+    assert {"libsluice.so.0", "libsluice_core.so.0", "libsluice_onednn.so.0"} <= libraries
     licences = {path.name for path in (PACKAGE / "licences").iterdir()}
     assert {"LICENSE", "nanobind.txt"} <= licences
     for library in libraries:

@@ -6,6 +6,7 @@
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
+#include "api/recording.h"
 #include "api/text_segmentation.h"
 #include "api/tokenize.h"
 #include "base/check.h"
@@ -62,6 +63,7 @@ struct Classifier::State {
   api::PartStream stream;
   std::vector<float> so_far;  ///< log-probabilities after all parts; empty: no token yet
   api::TextSegmentation segmentation;
+  api::Recording recording;
 };
 
 Classifier::Classifier(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -152,5 +154,11 @@ ModelInfo Classifier::info() const {
 PlanCacheUse Classifier::plan_cache() const { return state_->kept.use(); }
 
 void Classifier::clear_plan_cache() { state_->kept.store.clear(); }
+
+void Classifier::begin_profile(const ProfileRequest& request) {
+  state_->recording.begin(state_->context, request);
+}
+
+void Classifier::end_profile() { state_->recording.finish(); }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
+#include "api/recording.h"
 #include "base/check.h"
 #include "base/counted.h"
 #include "data/frame_corpus.h"
@@ -75,6 +76,7 @@ struct FeatureModel::State {
   const models::Features& model;
   api::KeptPlans kept;
   api::PartStream stream;
+  api::Recording recording;
 };
 
 FeatureModel::FeatureModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -205,5 +207,11 @@ ModelInfo FeatureModel::info() const {
 PlanCacheUse FeatureModel::plan_cache() const { return state_->kept.use(); }
 
 void FeatureModel::clear_plan_cache() { state_->kept.store.clear(); }
+
+void FeatureModel::begin_profile(const ProfileRequest& request) {
+  state_->recording.begin(state_->context, request);
+}
+
+void FeatureModel::end_profile() { state_->recording.finish(); }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include "api/answer_search.h"
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
+#include "api/recording.h"
 #include "api/scoring.h"
 #include "api/text_generation.h"
 #include "api/text_segmentation.h"
@@ -47,6 +48,7 @@ struct LanguageModel::State {
   api::KeptPlans kept;
   api::TextSegmentation segmentation;
   std::string saved_with;
+  api::Recording recording;
 };
 
 std::vector<Hypothesis> LanguageModel::State::generate(const GenerateOptions& options,
@@ -102,6 +104,12 @@ ModelInfo LanguageModel::info() const {
 PlanCacheUse LanguageModel::plan_cache() const { return state_->kept.use(); }
 
 void LanguageModel::clear_plan_cache() { state_->kept.store.clear(); }
+
+void LanguageModel::begin_profile(const ProfileRequest& request) {
+  state_->recording.begin(state_->context, request);
+}
+
+void LanguageModel::end_profile() { state_->recording.finish(); }
 
 std::vector<Hypothesis> LanguageModel::generate(const GenerateOptions& options) {
   api::TextStates states;

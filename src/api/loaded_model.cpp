@@ -24,6 +24,7 @@ runtime::Context api::context_on(runtime::Device& device, const Placement& place
                                  const std::string& path) {
   runtime::Context context(device);
   context.set_warnings(&placement.warnings);
+  context.set_interrupt(&placement.interrupt);
   context.set_precision(runtime::Precision::parse(
       placement.precision == "auto" ? automatic_precision(device, path) : placement.precision));
   SLUICE_CHECK(!context.precision().int8 || device.runs_host_kernels(),

@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/dtype.h"
 #include "io/checkpoint.h"
+#include "runtime/span.h"
 
 namespace sluice::api {
 namespace {
@@ -58,7 +59,8 @@ void PartStream::run_pieces(std::span<const T> values, std::int64_t width,
     const Tensor piece = piece_.tensor(base::dtype_of<T>(), shape);
     context_.upload<T>(piece, values.subspan(static_cast<std::size_t>(first * numbers),
                                              static_cast<std::size_t>(count * numbers)));
-    take(stream.run(context_, piece));
+    runtime::run_step(context_, "batch", first / longest + 1,
+                      [&] { take(stream.run(context_, piece)); });
   }
 }
 

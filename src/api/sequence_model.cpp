@@ -2,6 +2,7 @@
 
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
+#include "api/recording.h"
 #include "api/scoring.h"
 #include "api/sequence_decoder.h"
 #include "api/text_segmentation.h"
@@ -43,6 +44,7 @@ struct SequenceModel::State {
   model_files::LoadedModel loaded;
   api::KeptPlans kept;
   api::TextSegmentation segmentation;
+  api::Recording recording;
 };
 
 SequenceModel::SequenceModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -93,6 +95,12 @@ ModelInfo SequenceModel::info() const {
 PlanCacheUse SequenceModel::plan_cache() const { return state_->kept.use(); }
 
 void SequenceModel::clear_plan_cache() { state_->kept.store.clear(); }
+
+void SequenceModel::begin_profile(const ProfileRequest& request) {
+  state_->recording.begin(state_->context, request);
+}
+
+void SequenceModel::end_profile() { state_->recording.finish(); }
 
 std::string attention_svg(const Decoded& decoded, std::size_t hypothesis) {
   SLUICE_CHECK(hypothesis < decoded.hypotheses.size(), "there is no hypothesis {}; there are {}",

@@ -8,6 +8,7 @@
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
+#include "api/recording.h"
 #include "api/tokenize.h"
 #include "data/tagged_examples.h"
 #include "data/utf8.h"
@@ -76,6 +77,7 @@ struct Tagger::State {
   model_files::LoadedModel loaded;
   api::KeptPlans kept;
   api::PartStream stream;
+  api::Recording recording;
 };
 
 void Tagger::State::read_labels(const std::vector<std::int32_t>& found, const data::Batch& batch,
@@ -172,5 +174,11 @@ ModelInfo Tagger::info() const {
 PlanCacheUse Tagger::plan_cache() const { return state_->kept.use(); }
 
 void Tagger::clear_plan_cache() { state_->kept.store.clear(); }
+
+void Tagger::begin_profile(const ProfileRequest& request) {
+  state_->recording.begin(state_->context, request);
+}
+
+void Tagger::end_profile() { state_->recording.finish(); }
 
 }  // namespace sluice

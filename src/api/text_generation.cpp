@@ -161,9 +161,11 @@ std::vector<Hypothesis> TextGeneration::search() {
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < vectors(); first += batch) {
     const std::int64_t count = std::min(batch, vectors() - first);
-    begin(plan, first, count, 1);
     const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count), prefix_);
-    append(texts, plan.search.run(context_, no_sources(count), {}, prefixes));
+    run_batch([&] {
+      begin(plan, first, count, 1);
+      append(texts, plan.search.run(context_, no_sources(count), {}, prefixes));
+    });
   }
   return texts;
 }
@@ -187,11 +189,13 @@ std::vector<Hypothesis> TextGeneration::draw() {
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < samples; first += batch) {
     const std::int64_t count = std::min(batch, samples - first);
-    begin(plan, first, count, options_.sample.samples);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
     std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
     const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), prefix_);
-    append(texts, plan.search.run(context_, no_sources(count), ids, prefixes));
+    run_batch([&] {
+      begin(plan, first, count, options_.sample.samples);
+      append(texts, plan.search.run(context_, no_sources(count), ids, prefixes));
+    });
   }
   keep(plan.search.sampling());
   return texts;
@@ -202,10 +206,12 @@ std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& stat
   decoding::SamplingOptions options = sampling_options();
   options.seed = state.seed;
   Plan& plan = plan_for(count, options);
-  begin(plan, 0, count, 1);
   Sampling& sampling = plan.search.sampling();
   std::vector<Hypothesis> texts;
-  append(texts, fetch(context_, sampling.resume(context_, no_sources(count), state)));
+  run_batch([&] {
+    begin(plan, 0, count, 1);
+    append(texts, fetch(context_, sampling.resume(context_, no_sources(count), state)));
+  });
   keep(sampling);
   return texts;
 }

@@ -7,6 +7,7 @@
 #include "api/kept_plans.h"
 #include "models/language_model.h"
 #include "models/language_model_decoding.h"
+#include "runtime/span.h"
 #include "sluice/language_model.h"
 
 namespace sluice::api {
@@ -47,6 +48,11 @@ class TextGeneration {
   /// Makes `count` inputs begin: number i from the vector (first + i) / texts.
   void begin(Plan& plan, std::int64_t first, std::int64_t count, std::int64_t texts) const;
   void keep(const decoding::Sampling& sampling) const;
+  /// Does the work of the next batch, as a step of profiles.
+  template <typename Work>
+  void run_batch(const Work& work) {
+    runtime::run_step(context_, "batch", ++batches_, work);
+  }
 
   const runtime::Context& context_;
   const models::LanguageModel& model_;
@@ -55,6 +61,7 @@ class TextGeneration {
   std::int64_t batch_;
   TextStates states_;
   std::vector<std::int32_t> prefix_;
+  std::int64_t batches_ = 0;
 };
 
 }  // namespace sluice::api

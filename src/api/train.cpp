@@ -1,6 +1,7 @@
 #include "sluice/train.h"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "api/precision.h"
@@ -48,6 +49,47 @@ class Preparing {
   const std::function<void(bool)>& tell_;
 };
 
+TrainMetrics metrics_of(const training::StepReport& report) {
+  TrainMetrics metrics;
+  metrics.step = report.step;
+  metrics.epoch = report.epoch;
+  metrics.fraction = report.fraction;
+  metrics.source_tokens = report.source_tokens;
+  metrics.target_tokens = report.target_tokens;
+  metrics.values = {{"loss", report.loss},
+                    {"learning_rate", report.learning_rate},
+                    {"gradient_norm", report.gradient_norm}};
+  return metrics;
+}
+
+TrainMetrics metrics_of(const training::ValidationReport& report) {
+  TrainMetrics metrics;
+  metrics.is_validation = true;
+  metrics.step = report.step;
+  metrics.improved = report.improved;
+  for (const training::Measured& measured : report.measured) {
+    metrics.values.emplace_back(measured.metric->key, measured.value);
+  }
+  return metrics;
+}
+
+/// Has the request told of steps and validations.
+void add_metrics(const TrainRequest& request, training::TrainHooks& hooks) {
+  if (!request.metrics) return;
+  // A validation is of the step that was told last: its epoch and fraction are that step's.
+  const auto last = std::make_shared<TrainMetrics>();
+  hooks.on_step = [&request, last](const training::StepReport& report) {
+    *last = metrics_of(report);
+    request.metrics(*last);
+  };
+  hooks.on_validation = [&request, last](const training::ValidationReport& report) {
+    TrainMetrics metrics = metrics_of(report);
+    metrics.epoch = last->epoch;
+    metrics.fraction = last->fraction;
+    request.metrics(metrics);
+  };
+}
+
 /// What people should know of how a run ended, or nothing. `nothing_done`: it had ended before.
 std::string why_it_ended(const training::TrainConfig& config, const training::TrainResult& result,
                          bool nothing_done) {
@@ -76,15 +118,19 @@ runtime::Context api::context_of(runtime::Device& device, const training::TrainC
 
 training::TrainData api::read_data(const training::TrainConfig& config,
                                    const model_files::Tokenizers* saved,
-                                   training::Progress* progress) {
+                                   training::Progress* progress, const InterruptCheck& interrupt) {
   const training::Task& task = training::task_of(config);
-  if (progress == nullptr) return task.read_data(config, saved, {});
+  if (progress == nullptr && !interrupt) return task.read_data(config, saved, {});
   struct EndOfLine {
     training::Progress* progress;
-    ~EndOfLine() { progress->finish(); }
+    ~EndOfLine() {
+      if (progress != nullptr) progress->finish();
+    }
   } const end{progress};
-  return task.read_data(config, saved,
-                        [&](std::string_view what, double done) { progress->work(what, done); });
+  return task.read_data(config, saved, [&](std::string_view what, double done) {
+    if (interrupt) interrupt();
+    if (progress != nullptr) progress->work(what, done);
+  });
 }
 
 std::string config_reference() { return training::config_reference(); }
@@ -105,6 +151,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context = context_of(*device, config);
   context.set_warnings(&request.warnings);
+  context.set_interrupt(&request.interrupt);
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
   runtime::use_threads(context, config.threads);
@@ -127,7 +174,8 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   }
   training::TrainData data = [&] {
     const Preparing preparing(request.preparing);
-    return read_data(config, saved ? &*saved : nullptr, progress ? &*progress : nullptr);
+    return read_data(config, saved ? &*saved : nullptr, progress ? &*progress : nullptr,
+                     request.interrupt);
   }();
 
   if (progress) {
@@ -147,6 +195,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   training::TrainHooks hooks;
   hooks.progress = progress ? &*progress : nullptr;
   hooks.stop = request.stop;
+  add_metrics(request, hooks);
   const std::int64_t begun_at = trainer.state().step;
   const training::TrainResult result = trainer.run(hooks);
   profile.finish();
@@ -156,6 +205,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   }
 
   TrainReport report;
+  report.directory = config.output.directory;
   report.steps = result.step;
   report.epochs = trainer.state().position.epoch;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

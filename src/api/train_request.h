@@ -16,9 +16,10 @@ training::TrainConfig config_of(const TrainRequest& request);
 runtime::Context context_of(runtime::Device& device, const training::TrainConfig& config);
 
 /// The examples that a configuration names (training::Task::read_data). `progress`, which may be
-/// null, shows what takes a while.
+/// null, shows what takes a while; `interrupt` is called meanwhile.
 training::TrainData read_data(const training::TrainConfig& config,
-                              const model_files::Tokenizers* saved, training::Progress* progress);
+                              const model_files::Tokenizers* saved, training::Progress* progress,
+                              const InterruptCheck& interrupt = {});
 
 /// As sluice::train, by this configuration instead of the request's.
 TrainReport train(const TrainRequest& request, const training::TrainConfig& config);

@@ -23,6 +23,7 @@ void Steps::take(const runtime::Context& context, const models::StepModel& model
   // The first differs from the others; behind the odd ones come whole pieces.
   const std::int64_t alone = captures ? (most - 1) % kCaptured + 1 : most;
   for (std::int64_t taken = 0, now = 0; now < most; taken = now) {
+    context.check_interrupt();
     if (now < alone) {
       take(now == 0);
       ++now;

@@ -41,6 +41,10 @@ void Session::attach(runtime::Context& context, const StepRange& default_steps, 
   SLUICE_CHECK(!asked || steps_.last > done,
                "steps {}:{} can't be traced: the run goes on after step {}", steps_.first,
                steps_.last, done);
+  // A profile of the caller's goes on.
+  if (!asked && context.profiler() != nullptr) return;
+  SLUICE_CHECK(context.profiler() == nullptr,
+               "a profile of this model is being recorded; end it before another is asked for");
   if (!asked) steps_ = {1, 0};
   std::unique_ptr<runtime::DeviceTrace> trace = context.device().trace(asked);
   if (!asked && !trace) return;

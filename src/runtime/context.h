@@ -9,6 +9,7 @@
 #include "runtime/device.h"
 #include "runtime/tensor.h"
 #include "runtime/tuning.h"
+#include "sluice/interrupt.h"
 #include "sluice/warnings.h"
 
 namespace sluice::runtime {
@@ -57,6 +58,13 @@ class Context {
   const WarningHandler* warnings() const { return warnings_; }
   void set_warnings(const WarningHandler* warnings) { warnings_ = warnings; }
 
+  /// Called by check_interrupt(): null, nothing, unless set. Must outlive the context.
+  void set_interrupt(const InterruptCheck* interrupt) { interrupt_ = interrupt; }
+  /// For loops of long work: throws what the caller of the library has it throw.
+  void check_interrupt() const {
+    if (interrupt_ != nullptr && *interrupt_) (*interrupt_)();
+  }
+
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
 
@@ -91,6 +99,7 @@ class Context {
   Profiler* profiler_ = nullptr;
   Tuning* tuning_ = nullptr;
   const WarningHandler* warnings_ = nullptr;
+  const InterruptCheck* interrupt_ = nullptr;
 };
 
 }  // namespace sluice::runtime

@@ -50,9 +50,11 @@ class LayerSpan {
 };
 
 /// Runs step `number` (counted from 1) of what is profiled by steps; `name` says what a step is.
-/// The profile is handed on when the last step of it is done.
+/// The profile is handed on when the last step of it is done. Before the step, the caller of the
+/// library may end its call (Context::check_interrupt).
 template <typename Work>
 void run_step(const Context& context, std::string_view name, std::int64_t number, Work&& work) {
+  context.check_interrupt();
   Profiler* profiler = context.profiler();
   if (profiler == nullptr) return std::forward<Work>(work)();
   profiler->begin_step(context, name, number);

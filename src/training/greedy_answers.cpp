@@ -37,6 +37,7 @@ bool search_greedily(const runtime::Context& context, const models::Seq2Seq& mod
   const data::BatchOptions batches{.max_tokens = kInputs * longest, .max_rows = kInputs};
   base::WatchedItems watched(watch, "answering", std::ssize(sources));
   for (const data::BatchRows& rows : data::sorted_batches(lengths, batches)) {
+    context.check_interrupt();
     if (stop != nullptr && *stop) return false;
     const data::SourceBatch batch = data::assemble_sources(sources, rows);
     const auto source = source_memory.tensor(DType::kInt32, {batch.source_time, batch.rows});

@@ -81,6 +81,7 @@ std::optional<ValidationReport> Validation::run(const Context& context, const mo
   std::array<double, loss::kSums> total{};
   base::WatchedItems watched(watch, "validating", std::ssize(batches_));
   for (const data::BatchRows& rows : batches_) {
+    context.check_interrupt();
     if (stop != nullptr && *stop) return std::nullopt;
     const data::Batch examples = data_->validation->assemble(rows);
     const models::Batch batch = upload.upload(context, examples);

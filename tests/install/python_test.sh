@@ -27,11 +27,12 @@ wheels=("$BUILD"/wheels/sluice-*-cp"${version/./}"-*.whl)
 "$venv/bin/python" -m pip install --quiet --no-deps --no-index --force-reinstall "${wheels[0]}" || fail "the wheel can't be installed"
 
 package=$(cd / && "$venv/bin/python" -c 'import sluice; print(sluice.__path__[0])')
-needed=$(readelf -d "$package"/_native*.so "$package"/lib/libsluice*.so.* | grep NEEDED)
+needed=$(readelf -d "$package"/_*.so "$package"/lib/libsluice*.so.* | grep NEEDED)
 ! grep -E 'libtorch|libcudart|libpython' <<<"$needed" || fail "the wheel links these"
-for file in "$package"/_native*.so "$package"/lib/libsluice*.so.*; do
+for file in "$package"/_*.so "$package"/lib/libsluice*.so.*; do
   readelf -d "$file" | grep -qE "RPATH.*\[\\\$ORIGIN(/lib)?\]" || fail "$file searches other folders than its own"
 done
 
 # Passive, as other tests use the processors at the same time.
-OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider --ignore "$SOURCE/python/tests/with_torch" "$SOURCE/python/tests"
+SLUICE_PROGRAM=$BUILD/sluice OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider \
+  --ignore "$SOURCE/python/tests/with_torch" "$SOURCE/python/tests"
