@@ -33,5 +33,6 @@ for file in "$package"/_native*.so "$package"/lib/libsluice*.so.*; do
   readelf -d "$file" | grep -qE "RPATH.*\[\\\$ORIGIN(/lib)?\]" || fail "$file searches other folders than its own"
 done
 
-# Passive, as other tests use the processors at the same time.
-OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider "$SOURCE/python/tests"
+# Passive, as other tests use the processors at the same time. Tests with torch have a command of their own, ./dev test-python.
+OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider \
+  --ignore "$SOURCE/python/tests/with_torch" "$SOURCE/python/tests"
