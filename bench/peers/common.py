@@ -150,8 +150,8 @@ def measure(arguments, contest_of, library, cells=("lstm", "gru")):
 
     contest_of(shape, pass) gives an object with `device`, `device_model`, `threads` and
     `runner(implementation)`, which returns a function that runs once and returns milliseconds, or
-    raises Declined. `cells` are those that the library has. If it has refuse(shape), that says why
-    it doesn't run a shape.
+    raises Declined. If it has describe(row), that adds to a row; if it has refuse(shape), that says
+    why it doesn't run a shape. `cells` are those that the library has.
     """
     results = []
     print(f"{'shape':<22} {'dtype':<9} {'pass':<17} {library:<25} {'ms':>10} {'GFLOP/s':>9}")
@@ -202,7 +202,9 @@ def measure_one(arguments, contest_of, library, shape, pass_name):
     for name in runners:
         row = result_of(shape, pass_name, name, median(times[name]), contest.device,
                         contest.device_model, contest.threads, library)
-        print(f"{shape.name:<22} {shape.dtype:<9} {pass_name:<17} {name:<25} "
+        if hasattr(contest, "describe"):
+            contest.describe(row)
+        print(f"{row['name']:<22} {shape.dtype:<9} {pass_name:<17} {name:<25} "
               f"{row['milliseconds']:>10.3f} {row['gflops']:>9.1f}", flush=True)
         rows.append(row)
     return rows

@@ -155,13 +155,7 @@ class Contest:
                 self.prepare()
             if self.pass_name == "step":
                 return self.step_runner()
-            compiles = implementation == "torch+compile"
-            module = torch_common.compiled(self.module) if compiles else self.module
-            if implementation == "torch+graph" or compiles and self.on_gpu:
-                graphs = self.capture(module)
-                actions = [graph.replay for graph, _ in graphs]
-            else:
-                actions = [lambda one=one: self.run(one, module) for one in self.sets]
+            actions = self.actions(implementation)
             actions[0]()
             if self.on_gpu:
                 torch.cuda.synchronize()
@@ -174,6 +168,14 @@ class Contest:
             return self.milliseconds_of(actions[turn[0]])
 
         return run_once
+
+    def actions(self, implementation):
+        """A function for each set, which runs it."""
+        compiles = implementation == "torch+compile"
+        module = torch_common.compiled(self.module) if compiles else self.module
+        if implementation == "torch+graph" or compiles and self.on_gpu:
+            return [graph.replay for graph, _ in self.capture(module)]
+        return [lambda one=one: self.run(one, module) for one in self.sets]
 
     def milliseconds_of(self, action):
         return torch_common.milliseconds_of(action, self.on_gpu)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Measures sluice.torch with resets beside TorchRL's recurrent modes: B128 T128 H256, 3 % resets, forward and backward.
 
-TorchRL's backends: pad (cuDNN on split sequences), triton (its own kernels) and, with the package hoptorch, scan. All get the same
-weights and inputs. Outputs and gradients are compared with torch's in float64, trajectory by trajectory; the error is the root
+TorchRL's backends: pad (cuDNN on split sequences), triton (its own kernels) and, if --backends names it and there is the package
+hoptorch, scan, which takes hundreds of times as long. All get the same weights and inputs. Outputs and gradients are compared with torch's in float64, trajectory by trajectory; the error is the root
 of the mean square over that of the expected values.
 
     torchrl_layers.py --device cuda --dtype bfloat16 --json rl.json
 """
 
 import argparse
-import json
 import sys
 
 import torch
+import torchrl
 from tensordict import TensorDict
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 from torchrl.modules import GRUModule, LSTMModule, set_recurrent_mode
@@ -20,6 +20,7 @@ from torchrl.modules import GRUModule, LSTMModule, set_recurrent_mode
 import common
 import sluice.torch
 import torch_common
+from shape_files import Shape
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -106,18 +107,23 @@ def main():
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--resets", type=float, default=0.03, metavar="RATE", help="share of steps that begin a sequence")
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--backends", default="pad,triton", help="of TorchRL: pad, triton, scan")
     parser.add_argument("--json", help="file for the results")
     arguments = parser.parse_args()
     on_gpu = arguments.device.startswith("cuda")
     if on_gpu and not torch.cuda.is_available():
         sys.exit("torch finds no GPU here; use --device cpu")
+    model = torch.cuda.get_device_name() if on_gpu else "cpu"
+    library = f"torchrl {torchrl.__version__}, {torch_common.name_and_version()}"
     rows = []
     for cell in ("lstm", "gru") if arguments.cell == "all" else (arguments.cell,):
+        shape = Shape("resets", cell, arguments.time, arguments.rows, arguments.width, arguments.width, dtype=arguments.dtype,
+                      reset=arguments.resets)
         task = Task(cell, DTYPES[arguments.dtype], torch.device(arguments.device), arguments.rows, arguments.time, arguments.width,
                     arguments.resets)
         expected = task.expected()
         runs = {"sluice": task.sluice}
-        for backend in ("pad", "triton", "scan"):
+        for backend in arguments.backends.split(","):
             try:
                 run = task.torchrl(backend)
                 run()
@@ -132,15 +138,13 @@ def main():
                 if repeat >= 3:
                     times[name].append(milliseconds)
         for name, values in times.items():
-            row = {"cell": cell, "dtype": arguments.dtype, "rows": arguments.rows, "time": arguments.time, "width": arguments.width,
-                   "resets": arguments.resets, "implementation": name, "milliseconds": common.median(values), "error": errors[name]}
+            row = common.result_of(shape, "forward+backward", name, common.median(values), arguments.device, model, 1, library)
+            row["peer"], row["default"], row["error"] = name != "sluice", name == "sluice", errors[name]
             rows.append(row)
             print(f"{cell:<5} {arguments.dtype:<9} {name:<16} {row['milliseconds']:9.3f} ms   error {row['error']:.1e}   "
                   f"{row['milliseconds'] / common.median(times['sluice']):6.2f}x of sluice's time")
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"library": torch_common.name_and_version(), "commit": common.commit(), "device": torch.cuda.get_device_name()
-                       if on_gpu else "cpu", "results": rows}, file, indent=1)
+        if arguments.json:
+            common.write_results(arguments.json, rows)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ import numpy as np
 from . import _native
 from ._arrays import DTYPES, address, check, checked_lengths, checked_resets, checked_stream, dtype_of
 from ._device_arrays import DeviceArray
-from ._devices import ANY_GPU, LEGACY_STREAM, device_of, mixed, open_device
+from ._devices import ALIGNMENT, ANY_GPU, LEGACY_STREAM, device_of, mixed, open_device
 
-# Kernels read this many bytes at a time.
-_ALIGNMENT = 16
 # Taking memory from CUDA and giving it back makes the GPU wait, so arrays that went leave theirs to the next.
 _MOST_FREE_BLOCKS = 16
 
@@ -158,8 +156,8 @@ class DeviceMemory:
 
     def contiguous(self, array, name):
         """The array, if kernels can read it."""
-        if array.pointer % _ALIGNMENT:
-            raise ValueError(f"{name} begins at an address that is no multiple of {_ALIGNMENT} bytes; give a copy")
+        if array.pointer % ALIGNMENT:
+            raise ValueError(f"{name} begins at an address that is no multiple of {ALIGNMENT} bytes; give a copy")
         return array
 
     def checked(self, value, name, shape, dtype):
@@ -180,7 +178,7 @@ class DeviceMemory:
         """One array of the numbers of several. Those of the last states of a run lie next to each other already."""
         end = parts[0].pointer
         for part in parts:
-            if part.pointer != end or parts[0].pointer % _ALIGNMENT:
+            if part.pointer != end or parts[0].pointer % ALIGNMENT:
                 # sluice.h copies to the host and from it only.
                 return self.upload(np.concatenate([part.numpy().ravel() for part in parts]))
             end += part.nbytes

@@ -7,6 +7,7 @@ from . import _native
 CPU, CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 ANY_GPU = "cuda"  # of an array that does not say which: __cuda_array_interface__ has no number
 LEGACY_STREAM = 1  # DLPack's number of CUDA's default stream
+ALIGNMENT = 16  # Kernels of a GPU read this many bytes at a time.
 
 _opened = {}
 _lock = threading.Lock()

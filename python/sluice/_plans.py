@@ -5,22 +5,16 @@ from functools import lru_cache
 
 from . import _native
 
-
-@lru_cache(maxsize=4096)
-def round_to_few(size):
-    """1, 2, 4, 8, 12, 16, 24, 32, 48, ...: other lengths find the same plan. As runtime::round_to_few."""
-    if size <= 1:
-        return size
-    power = 1 << (size - 1).bit_length()
-    return power // 4 * 3 if power > 8 and size <= power // 4 * 3 else power
+_PARTS = 2  # Each plan has packed weights of its own, so few are better.
 
 
 @lru_cache(maxsize=4096)
-def round_up(size):
-    """Sizes up to 64, then 72, 80, ... 128, 144, ... 256, 288, ...: at most an eighth more."""
-    if size <= 64:
-        return size
-    step = 1 << (size - 1).bit_length() - 4
+def rounded(size, parts):
+    """The next size with `parts` steps (a power of 2) from a power of 2 to the next: runs of similar sizes find one plan.
+
+    With 2 parts 1, 2, 3, 4, 6, 8, 12, 16, 24, ...: few plans. With 8 parts at most an eighth more than `size`.
+    """
+    step = max(1, (1 << max(0, size - 1).bit_length()) // (2 * parts))
     return -(-size // step) * step
 
 
@@ -62,7 +56,7 @@ class Plans:
 
     def get(self, time, rows, **options):
         """The entry for a run of this extent and more options of Plan. Ends the run before: backward can't follow it."""
-        key = (round_to_few(time), round_to_few(rows), *options.items())
+        key = (rounded(time, _PARTS), rounded(rows, _PARTS), *options.items())
         if key != self._last_key:
             self._last = self._find(key, options)
             self._share(self._last)
@@ -71,7 +65,7 @@ class Plans:
 
     def plan(self, time, rows, **options):
         """The plan that get would find, without its memory."""
-        return self._find((round_to_few(time), round_to_few(rows), *options.items()), options).plan
+        return self._find((rounded(time, _PARTS), rounded(rows, _PARTS), *options.items()), options).plan
 
     def _find(self, key, options):
         entry = self._entries.get(key)

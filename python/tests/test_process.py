@@ -11,7 +11,7 @@ from cases import random_weights
 from resident import resident_bytes
 
 from sluice import _native
-from sluice._plans import round_to_few
+from sluice._plans import rounded
 from sluice.numpy import Stack, lstm
 
 INPUT, HIDDEN = 5, 6
@@ -101,7 +101,7 @@ def test_plans_of_many_sizes_do_not_pile_up():
     for extent in (1, 2, 4, 8, 16, 32, 64, 5, 6, 7, 8):
         stack(rng.standard_normal((extent, 2, INPUT)))
     assert len(stack._plans) == 3
-    assert stack._plans.made == 8  # 5 to 8 steps have one plan, which had gone
+    assert stack._plans.made == 9  # 5 and 6 steps have one plan; so have 7 and 8, whose first had gone
 
 
 def test_plans_are_reused():
@@ -155,9 +155,12 @@ def test_objects_may_go_in_any_order():
     assert all(": " in line for line in plan.explain().splitlines()) and plan.implementation
 
 
-def test_round_to_few():
-    assert [round_to_few(size) for size in range(1, 18)] == [1, 2, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]
-    assert round_to_few(1000) == 1024 and round_to_few(700) == 768
+def test_sizes_are_rounded_to_few():
+    assert [rounded(size, 2) for size in range(1, 18)] == [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]
+    assert rounded(1000, 2) == 1024 and rounded(700, 2) == 768
+    for size in range(1, 3000):
+        assert size <= rounded(size, 8) <= size * 9 / 8
+    assert len({rounded(size, 8) for size in range(1, 1025)}) == 64
 
 
 def test_importing_is_quick():

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from .._weights import GATES, name_of
 
@@ -26,16 +26,16 @@ class Config:
     zoneout_c: float = 0.0
     recurrent_dropout: float = 0.0
 
-    @property
+    @cached_property
     def text(self):
         return json.dumps({name: value for name, value in asdict(self).items() if value != _DEFAULTS.get(name)})
 
-    @property
+    @cached_property
     def output(self):
         """Width of h in one direction."""
         return self.projection or self.hidden
 
-    @property
+    @cached_property
     def kinds(self):
         """Weights of a layer and direction, in the order of torch's modules."""
         kinds = ["weight_ih", "weight_hh"]
@@ -49,7 +49,7 @@ class Config:
             kinds += ["gain_ih", "gain_hh", "gain_c", "shift_c"]
         return tuple(kinds)
 
-    @property
+    @cached_property
     def draws(self):
         """Whether runs in training draw random numbers."""
         return bool((self.dropout and self.layers > 1) or self.zoneout_h or self.zoneout_c or self.recurrent_dropout)

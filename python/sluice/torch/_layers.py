@@ -42,12 +42,13 @@ class _Layers(nn.RNNBase):
         self._configure()
 
     def _check_options(self):
-        for name, value in (("recurrent_dropout", self.recurrent_dropout), *zip(("zoneout of h", "zoneout of c"), self._zoneouts())):
+        h, c = self._zoneouts()
+        for name, value in (("recurrent_dropout", self.recurrent_dropout), ("zoneout of h", h), ("zoneout of c", c)):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} is {value}; a rate is at least 0 and less than 1")
         if self.layer_norm and (self.proj_size or self.peepholes):
             raise ValueError("layer_norm goes with neither proj_size nor peepholes")
-        if self.mode != "LSTM" and self._zoneouts()[1] and isinstance(self.zoneout, (tuple, list)):
+        if self.mode != "LSTM" and c and isinstance(self.zoneout, (tuple, list)):
             raise ValueError("zoneout is a pair, but only an LSTM has a c to keep")
 
     def _zoneouts(self):
@@ -179,8 +180,10 @@ class _Layers(nn.RNNBase):
         time, rows = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
         if x.shape[2] != self.input_size:
             self.check_input(x, None)
-        self._check_state(h0, rows, self.proj_size or self.hidden_size, x.dtype, "h0")
-        self._check_state(c0, rows, self.hidden_size, x.dtype, "c0")
+        if h0 is not None:
+            self._check_state(h0, rows, self.proj_size or self.hidden_size, x.dtype, "h0")
+        if c0 is not None:
+            self._check_state(c0, rows, self.hidden_size, x.dtype, "c0")
         if weights[0].device != x.device:
             raise RuntimeError(f"x is on {x.device} and the weights are on {weights[0].device}; move one of them")
         if time == 0:
@@ -202,8 +205,6 @@ class _Layers(nn.RNNBase):
         return (y.half(), hn.half(), cn.half()) if widen else (y, hn, cn)
 
     def _check_state(self, state, rows, width, dtype, name):
-        if state is None:
-            return
         expected = (self.num_layers * (2 if self.bidirectional else 1), rows, width)
         if state.dim() != 3:
             raise RuntimeError(f"For batched 3-D input, hx must also be 3-D, and {name} has shape {tuple(state.shape)}")

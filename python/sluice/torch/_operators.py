@@ -17,6 +17,10 @@ from ._config import config_of
 # --- outside of torch.compile -------------------------------------------------------------------------------------------
 
 
+def _refuse(ctx, *_):
+    raise NotImplementedError("Sluice's layers can be differentiated once; for second derivatives use torch.nn's on the CPU")
+
+
 class _Refused(torch.autograd.Function):
     """Passes gradients on, and says that they have no gradients of their own."""
 
@@ -24,9 +28,7 @@ class _Refused(torch.autograd.Function):
     def forward(ctx, *gradients):
         return gradients
 
-    @staticmethod
-    def backward(ctx, *_):
-        raise NotImplementedError("Sluice's layers can be differentiated once; for second derivatives use torch.nn's on the CPU")
+    backward = staticmethod(_refuse)
 
 
 class _Run(torch.autograd.Function):
@@ -72,7 +74,7 @@ class _Run(torch.autograd.Function):
 def recurrent(x: Tensor, weights: Sequence[Tensor], h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor],
               resets: Optional[Tensor], step: Optional[Tensor], config: str, training: bool, keep: bool,
               tf32: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """y, hn, cn and what backward needs. Arguments are those of _runs.forward; all tensors are contiguous."""
+    """y, hn, cn and what backward needs. Arguments are those of _runs.forward."""
     plan = _runs.plan_for(config, x, weights[0].dtype, training, tf32, resets is not None)
     *results, saved = _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep)
     return *results, x.new_empty(0, dtype=torch.uint8) if saved is None else saved
@@ -108,7 +110,7 @@ def _(dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved,
     results = [torch.empty_like(x)] if need_x else []
     if need_state:
         results += [torch.empty_like(hn)] + ([torch.empty_like(cn)] if config_of(config).cell == "lstm" else [])
-    return results + ([torch.empty_like(weight) for weight in weights] if need_weights else [])
+    return results + (_runs.gradients_of(weights) if need_weights else [])
 
 
 def _setup_context(ctx, inputs, output):
@@ -135,10 +137,6 @@ def _backward(ctx, dy, dhn, dcn, _):
     return (dx, gradients, dh0 if needs[2] else None, dc0 if needs[3] else None) + (None,) * 7
 
 
-def _refuse(ctx, *_):
-    raise NotImplementedError("Sluice's layers can be differentiated once; for second derivatives use torch.nn's on the CPU")
-
-
 recurrent.register_autograd(_backward, setup_context=_setup_context)
 recurrent_backward.register_autograd(_refuse)
 
@@ -152,8 +150,8 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
     """y, hn and cn of a stack; cn is empty if the cell has none.
 
-    config: the text of a Config; draws: what it says of that. x: [time, rows, input], or [rows, time, input] if its batch_first says so.
-    weights: in the order of Config.weights. h0, c0: [layers*directions, rows, width] or None. lengths: int32 [rows], resets:
+    config: the text of a Config; draws: what it says of that. x: [time, rows, input], or [rows, time, input] if its
+    batch_first says so. weights: in the order of Config.weights. h0, c0: [layers*directions, rows, width] or None. lengths: int32 [rows], resets:
     int32 [time, rows], or None. training: dropout, recurrent dropout and zoneout draw; without it a config has no dropout.
     keep: packs the weights only if their versions say that they changed.
     """
@@ -163,7 +161,6 @@ def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
         raise NotImplementedError("in eval mode zoneout takes its expectation, which has no gradient; call train(), or run "
                                   "under torch.no_grad()")
     x = x.contiguous()
-    weights = [weight.contiguous() for weight in weights]
     h0 = h0.contiguous() if h0 is not None else None
     c0 = c0.contiguous() if c0 is not None else None
     # A number of torch's generator for x's device decides what is drawn; it lies there, so a captured graph draws anew.

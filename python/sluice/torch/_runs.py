@@ -11,28 +11,23 @@ from collections import OrderedDict
 import torch
 
 from .. import _native
-from .._plans import round_up
+from .._devices import ALIGNMENT, open_device
+from .._plans import rounded
 from ._config import config_of
 
 _NAMES = {torch.float64: "float64", torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
-_ALIGNMENT = 256
-_MOST_PLANS = 32  # of one stack; a plan takes some kilobytes of the host
+_BETWEEN = 256  # Memories within one tensor begin at multiples of this.
+_PARTS = 8  # a plan has room for at most an eighth more than its run
+_MOST_PLANS = 512  # of one stream; a plan takes some kilobytes of the host
 _MOST_PACKED = 8  # of one stack; each as large as its weights
+_SMALL = 1 << 20  # bytes of scratch memory that a stream of a GPU keeps
 
 
 # --- streams ------------------------------------------------------------------------------------------------------------
 
-_devices = {}
 _streams = {}  # of GPUs. They stay, for captured graphs use their memory.
-_lock = threading.RLock()
+_lock = threading.Lock()
 _of_thread = threading.local()  # streams of the CPU, whose calls wait for each other
-
-
-def _device(name):
-    with _lock:
-        if name not in _devices:
-            _devices[name] = _native.Device(name)
-        return _devices[name]
 
 
 class _Stream:
@@ -40,17 +35,23 @@ class _Stream:
 
     def __init__(self, device, raw):
         if device.type == "cpu":
-            self.native = _native.Stream.create(_device("cpu"))
+            self.native = _native.Stream.create(open_device("cpu"))
         else:
-            self.native = _native.Stream.wrap(_device(f"cuda:{device.index}"), raw)
-        self.runners = {}
+            self.native = _native.Stream.wrap(open_device(f"cuda:{device.index}"), raw)
+        self.plans = {}
         self._scratch = None  # of a CPU, whose runs end before they return
+        self._small = None  # of a GPU, whose runs on one stream follow each other
 
     def scratch(self, count, device):
         """Something that holds `count` bytes of scratch memory, and their address."""
         if device.type == "cuda":
-            memory = torch.empty(count, dtype=torch.uint8, device=device)
-            return memory, memory.data_ptr()
+            if count > _SMALL or torch.cuda.is_current_stream_capturing():
+                memory = torch.empty(count, dtype=torch.uint8, device=device)
+                return memory, memory.data_ptr()
+            if self._small is None:
+                memory = torch.empty(_SMALL, dtype=torch.uint8, device=device)
+                self._small = memory, memory.data_ptr()
+            return self._small
         if self._scratch is None or self._scratch.bytes < count:
             self._scratch = None
             self._scratch = _native.Buffer(self.native.device, count)
@@ -84,89 +85,80 @@ def allows_tf32():
 # --- plans --------------------------------------------------------------------------------------------------------------
 
 
-class _Runner:
-    """The plans of a stack on one stream, for one set of dtypes."""
+def _aligned(size):
+    return -(-size // _BETWEEN) * _BETWEEN
 
-    def __init__(self, stream, config, dtype, weight_dtype, training, tf32, resets):
+
+class _Plan:
+    """A native plan of a stream, and where its memories lie in one tensor."""
+
+    def __init__(self, stream, config, dtype, weight_dtype, training, tf32, resets, time, rows):
+        self.stream = stream
         self.config = config
         options = {"cell": config.cell, "input": config.input, "hidden": [config.hidden] * config.layers,
                    "projection": [config.projection] * config.layers if config.projection else None,
                    "directions": config.directions, "dtype": _NAMES[dtype], "weight_dtype": _NAMES[weight_dtype],
                    "cell_dtype": _NAMES[dtype], "tf32": tf32, "training": training, "strided": config.batch_first,
                    "resets": resets, "peepholes": config.peepholes, "layer_norm": config.layer_norm,
-                   "zoneout_h": config.zoneout_h, "zoneout_c": config.zoneout_c}
+                   "zoneout_h": config.zoneout_h, "zoneout_c": config.zoneout_c, "time": time, "rows": rows}
         if training:
             options["dropout"] = config.dropout if config.layers > 1 else 0.0
             options["recurrent_dropout"] = config.recurrent_dropout
-        self._options = options
-        self.stream = stream
-        self._plans = OrderedDict()
-        self._lock = threading.Lock()
+        self.native = self._make(options)
+        self.workspace_bytes = _aligned(self.native.workspace_bytes)
+        self.packed_bytes = self.native.packed_bytes
+        self.reserve_bytes = _aligned(self.native.reserve_bytes)
+        self.saved_bytes = self.reserve_bytes + self.packed_bytes  # what backward needs
 
-    def plan(self, time, rows):
-        key = (round_up(time), round_up(rows))
-        with self._lock:
-            plan = self._plans.get(key)
-            if plan is None:
-                plan = self._plans[key] = _Plan(self, self._new_plan(*key))
-                if len(self._plans) > _MOST_PLANS:
-                    self._plans.popitem(last=False)
-            else:
-                self._plans.move_to_end(key)
-            return plan
-
-    def _new_plan(self, time, rows):
+    def _make(self, options):
         try:
-            return _native.Plan(self.stream.native, time=time, rows=rows, **self._options)
+            return _native.Plan(self.stream.native, **options)
         except MemoryError:
             # The stream's own memory does not come from torch, which may hold all there is.
             if self.stream.native.device.name == "cpu":
                 raise
             torch.cuda.empty_cache()
-            return _native.Plan(self.stream.native, time=time, rows=rows, **self._options)
-
-
-def _aligned(size):
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
-class _Plan:
-    """A native plan, and where its memories lie in one tensor."""
-
-    __slots__ = ("runner", "native", "workspace_bytes", "packed_bytes", "reserve_bytes", "saved_bytes", "__weakref__")
-
-    def __init__(self, runner, native):
-        self.runner = runner
-        self.native = native
-        self.workspace_bytes = _aligned(native.workspace_bytes)
-        self.packed_bytes = native.packed_bytes
-        self.reserve_bytes = _aligned(native.reserve_bytes)
-        self.saved_bytes = self.reserve_bytes + self.packed_bytes  # what backward needs
+            return _native.Plan(self.stream.native, **options)
 
 
 def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, resets):
     """config: the text of a Config."""
     stream = _stream_of(device)
-    key = (config, dtype, weight_dtype, training, tf32, resets)
-    runner = stream.runners.get(key)
-    if runner is None:
+    key = (config, dtype, weight_dtype, training, tf32, resets, rounded(time, _PARTS), rounded(rows, _PARTS))
+    plan = stream.plans.get(key)
+    if plan is None:
         if dtype not in _NAMES or weight_dtype not in _NAMES:
             raise NotImplementedError(f"x is {dtype} and the weights are {weight_dtype}; "
                                       "Sluice computes float64, float32, bfloat16 and float16")
-        runner = stream.runners[key] = _Runner(stream, config_of(config), *key[1:])
-    return runner.plan(time, rows)
+        made = _Plan(stream, config_of(config), *key[1:])
+        with _lock:
+            plan = stream.plans.setdefault(key, made)  # another thread may have been first
+            if len(stream.plans) > _MOST_PLANS:
+                del stream.plans[next(iter(stream.plans))]
+    return plan
 
 
 # --- weights ------------------------------------------------------------------------------------------------------------
 
 
+def _placed(tensor):
+    """The tensor, or a copy that begins where kernels of a GPU can read it."""
+    return tensor if tensor is None or tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
+
+
 def _native_weights(config, tensors):
-    """A list of _native.Weights with the addresses of these tensors, None for none."""
+    """A list of _native.Weights with the addresses of these tensors."""
     kinds = config.kinds
     every = len(kinds)
-    return [_native.Weights(**{kind: tensor.data_ptr() for kind, tensor in zip(kinds, tensors[i:i + every])
-                               if tensor is not None})
+    return [_native.Weights(**{kind: tensor.data_ptr() for kind, tensor in zip(kinds, tensors[i:i + every])})
             for i in range(0, len(tensors), every)]
+
+
+def _pack(plan, weights, memory):
+    weights = [weight.contiguous() for weight in weights]
+    if weights[0].is_cuda:
+        weights = [_placed(weight) for weight in weights]
+    plan.native.pack(_native_weights(plan.config, weights), memory)
 
 
 class _Packed:
@@ -212,11 +204,8 @@ def _packed_before(plan, weights):
             if len(kept) > _MOST_PACKED:
                 kept.popitem(last=False)
         packed.versions = None
-        held, workspace = plan.runner.stream.scratch(plan.workspace_bytes, weights[0].device)
-        if weights[0].is_cuda:
-            weights = [_placed(weight) for weight in weights]
-        plan.native.pack(_native_weights(plan.runner.config, weights),
-                         _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
+        held, workspace = plan.stream.scratch(plan.workspace_bytes, weights[0].device)
+        _pack(plan, weights, _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
         packed.versions = versions
     kept.move_to_end(plan)
     if capturing:
@@ -225,11 +214,6 @@ def _packed_before(plan, weights):
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
-
-
-def _placed(tensor):
-    """The tensor, or a copy that begins where kernels of a GPU can read it in pieces of 16 bytes."""
-    return tensor if tensor is None or tensor.data_ptr() % 16 == 0 else tensor.clone()
 
 
 def _address(tensor):
@@ -268,6 +252,11 @@ def outputs(config, x):
     return y, hn, cn
 
 
+def gradients_of(weights):
+    """Memory for them."""
+    return [torch.empty_like(weight, memory_format=torch.contiguous_format) for weight in weights]
+
+
 def plan_for(config, x, weight_dtype, training, tf32, resets):
     """The plan for a tensor x, of torch's current stream. config: a text."""
     time, rows = x.shape[0], x.shape[1]
@@ -280,9 +269,9 @@ def plan_for(config, x, weight_dtype, training, tf32, resets):
 def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     """Returns y, hn, cn and what backward needs, which is None without training.
 
-    All tensors are contiguous and on one device. keep: packs the weights only if their versions say that they changed.
+    All tensors but the weights are contiguous, all are on one device. keep: packs the weights only if their versions say that they changed.
     """
-    config = plan.runner.config
+    config = plan.config
     if x.is_cuda:
         x, h0, c0 = _placed(x), _placed(h0), _placed(c0)
     y, hn, cn = outputs(config, x)
@@ -296,14 +285,12 @@ def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     else:
         packed = _packed_before(plan, weights) if keep else None
         room += 0 if packed is not None else plan.packed_bytes
-    held, workspace = plan.runner.stream.scratch(room, x.device)
+    held, workspace = plan.stream.scratch(room, x.device)
     memory.workspace = workspace
     if not training:
         memory.packed = packed if packed is not None else workspace + plan.workspace_bytes
     if packed is None:
-        if x.is_cuda:
-            weights = [_placed(weight) for weight in weights]
-        plan.native.pack(_native_weights(config, weights), memory)
+        _pack(plan, weights, memory)
     plan.native.forward(_forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn), memory)
     return y, hn, cn, saved
 
@@ -313,14 +300,14 @@ def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, h
 
     needs: whether x, the state and the weights need gradients. `saved` can't be used again.
     """
-    config = plan.runner.config
+    config = plan.config
     if saved.numel() != plan.saved_bytes:
         raise RuntimeError("backward would run another plan than its forward; leave torch's settings as they were in between")
     need_x, need_state, need_weights = needs
     if x.is_cuda:
         x, h0, c0 = _placed(x), _placed(h0), _placed(c0)
     args = _forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn)
-    held, workspace = plan.runner.stream.scratch(plan.workspace_bytes, x.device)
+    held, workspace = plan.stream.scratch(plan.workspace_bytes, x.device)
     memory = _native.Memory(reserve=saved.data_ptr(), packed=saved.data_ptr() + plan.reserve_bytes, workspace=workspace)
     out = _native.BackwardArgs()
     lstm = config.cell == "lstm"
@@ -347,6 +334,6 @@ def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, h
             dc0 = torch.empty_like(cn)
             out.dc0 = dc0.data_ptr()
     if need_weights:
-        gradients = [torch.empty_like(weight) for weight in weights]
+        gradients = gradients_of(weights)
     plan.native.backward(args, out, _native_weights(config, gradients) if need_weights else None, memory)
     return dx, dh0, dc0, gradients
