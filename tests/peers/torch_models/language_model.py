@@ -51,7 +51,8 @@ class LanguageModel(nn.Module):
     def keep(self, finals):
         finals = finals if isinstance(finals, tuple) else (finals,)
         for state, final in zip(self.carried[self.training], finals):
-            state.copy_(final.detach())
+            # torch.compile gives an LSTM's finals a dimension more.
+            state.copy_(final.detach().view_as(state))
 
     def forward(self, batch, label_smoothing):
         """(smoothed loss, -log p) summed over the batch's tokens."""
