@@ -34,6 +34,7 @@ def own_layer(module):
 class Contest(torch_recurrent.Contest):
     def prepare(self):
         super().prepare()
+        self.module.requires_grad_(self.backward)  # so captured inference need not lay them out anew
         self.own = own_layer(self.module)
         self.errors = {}
         self.expected = self.results_in_float64()

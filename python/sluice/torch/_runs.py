@@ -39,8 +39,7 @@ class _Stream:
         else:
             self.native = _native.Stream.wrap(open_device(f"cuda:{device.index}"), raw)
         self.plans = {}
-        self._scratch = None  # of a CPU, whose runs end before they return
-        self._small = None  # of a GPU, whose runs on one stream follow each other
+        self._scratch = None  # Runs on one stream follow each other.
 
     def scratch(self, count, device):
         """Something that holds `count` bytes of scratch memory, and their address."""
@@ -48,10 +47,7 @@ class _Stream:
             if count > _SMALL or torch.cuda.is_current_stream_capturing():
                 memory = torch.empty(count, dtype=torch.uint8, device=device)
                 return memory, memory.data_ptr()
-            if self._small is None:
-                memory = torch.empty(_SMALL, dtype=torch.uint8, device=device)
-                self._small = memory, memory.data_ptr()
-            return self._small
+            count = _SMALL
         if self._scratch is None or self._scratch.bytes < count:
             self._scratch = None
             self._scratch = _native.Buffer(self.native.device, count)

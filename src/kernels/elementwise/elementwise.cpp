@@ -1,5 +1,7 @@
 #include "kernels/elementwise/elementwise.h"
 
+#include <array>
+
 #include "kernels/check.h"
 #include "kernels/device_kernels.h"
 #include "kernels/elementwise/cpu/elementwise.h"
@@ -66,13 +68,17 @@ void accumulate(const Context& context, double factor, const Tensor& x, const Te
 }
 
 void convert(const Context& context, const Tensor& source, const Tensor& target) {
-  check_contiguous(source, "convert", "source");
-  for (const Tensor& tensor : {source, target}) {
-    const bool is_half = tensor.dtype() == DType::kBFloat16 || tensor.dtype() == DType::kFloat16;
-    if (!is_half) check_float(tensor, "convert");
+  convert(context, std::array{Conversion{source, target}});
+}
+
+void convert(const Context& context, std::span<const Conversion> conversions) {
+  for (const auto& [source, target] : conversions) {
+    check_contiguous(source, "convert", "source");
+    check_storage(source, "convert");
+    check_storage(target, "convert");
+    check_tensor(target, target.dtype(), source.shape(), "convert", "target");
   }
-  check_tensor(target, target.dtype(), source.shape(), "convert", "target");
-  leaves(context).convert(context.stream(), source, target);
+  if (!conversions.empty()) leaves(context).convert(context.stream(), conversions);
 }
 
 void rearrange(const Context& context, const Tensor& source, const Tensor& target) {

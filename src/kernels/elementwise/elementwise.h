@@ -28,7 +28,12 @@ void accumulate(const Context& context, double factor, const Tensor& x, const Te
 
 /// target = source rounded to nearest even; any two of float64, float32, bfloat16, float16. Through
 /// float32 unless both are float64. Shapes equal; may be in place only if the dtypes are equal.
+struct Conversion {
+  Tensor source, target;
+};
 void convert(const Context& context, const Tensor& source, const Tensor& target);
+/// Many at once: a launch for up to 32 of the same two dtypes.
+void convert(const Context& context, std::span<const Conversion> conversions);
 
 /// target = source, both [n, rows, columns] of one dtype. Both may have any strides from one of n
 /// and from one row to the next, so this also swaps axes; columns lie next to each other. They

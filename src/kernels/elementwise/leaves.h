@@ -14,7 +14,7 @@ struct Leaves {
   void (*fill)(Stream& stream, const Tensor& x, double value);
   void (*scale)(Stream& stream, const Tensor& x, double factor);
   void (*accumulate)(Stream& stream, double factor, const Tensor& x, const Tensor& y);
-  void (*convert)(Stream& stream, const Tensor& source, const Tensor& target);
+  void (*convert)(Stream& stream, std::span<const Conversion> conversions);
   void (*rearrange)(Stream& stream, const Tensor& source, const Tensor& target);
   void (*tanh_forward)(Stream& stream, const Tensor& x, const Tensor& y);
   void (*tanh_backward)(Stream& stream, const Tensor& y, const Tensor& dy, const Tensor& dx);

@@ -74,6 +74,7 @@ class AdaptedPlan final : public Plan {
   void pack(const Context& context, const std::vector<LayerWeights>& weights,
             const Memory& memory) override {
     Staging staging = staging_of(memory);
+    Conversions incoming;
     std::vector<LayerWeights> staged = weights;
     const std::int64_t count = std::min(static_cast<std::int64_t>(weights.size()), sets());
     for (std::int64_t i = 0; i < count; ++i) {
@@ -82,7 +83,7 @@ class AdaptedPlan final : public Plan {
         Tensor& tensor = set.*member;
         if (!tensor) continue;
         check_weight(tensor, "a weight");
-        tensor = converted(context, staging, tensor, master_);
+        tensor = converted(staging, tensor, master_, incoming);
       }
       const std::int64_t sums =
           descriptor_.gates() * descriptor_.hidden_of(i / descriptor_.directions);
@@ -92,16 +93,20 @@ class AdaptedPlan final : public Plan {
         context.zero(*bias);
       }
     }
+    elementwise::convert(context, incoming);
     plan_->pack(context, staged, memory);
   }
 
   void forward(const Context& context, const ForwardArgs& args, const Memory& memory) override {
     check_extent(args);
     Staging staging = staging_of(memory);
-    const ForwardArgs own = staged_inputs(context, staging, args);
+    Conversions incoming, outgoing;
+    const ForwardArgs own = staged_inputs(context, staging, args, incoming);
+    elementwise::convert(context, incoming);
     plan_->forward(context, own, memory);
     if (own.y.data() != args.y.data()) elementwise::rearrange(context, own.y, args.y);
-    return_cells(context, own.cn, args.cn);
+    add(own.cn, args.cn, outgoing);
+    elementwise::convert(context, outgoing);
   }
 
   void backward(const Context& context, const BackwardArgs& args, const Memory& memory) override {
@@ -110,27 +115,30 @@ class AdaptedPlan final : public Plan {
     Staging staging = staging_of(memory);
     const std::int64_t time = args.forward.time, rows = args.forward.rows;
     const base::Shape cells = descriptor_.c_shape(rows);
+    Conversions incoming, outgoing;
     BackwardArgs own = args;
-    own.forward = staged_inputs(context, staging, args.forward);
+    own.forward = staged_inputs(context, staging, args.forward, incoming);
     // Backward may read what forward left in y and cn.
     if (own.forward.y.data() != args.forward.y.data()) {
       elementwise::rearrange(context, args.forward.y, own.forward.y);
     }
-    if (own.forward.cn.data() != args.forward.cn.data()) {
-      elementwise::convert(context, args.forward.cn, own.forward.cn);
-    }
+    add(args.forward.cn, own.forward.cn, incoming);
     own.dy = gathered(context, staging, args.dy, "dy", {time, rows, descriptor_.y_width()});
     own.dx = place_for(staging, args.dx, "dx", {time, rows, descriptor_.input});
-    own.dcn = cells_in(context, staging, args.dcn, "dcn", cells);
+    own.dcn = cells_in(staging, args.dcn, "dcn", cells, incoming);
     own.dc0 = cells_out(staging, args.dc0, "dc0", cells);
-    stage_gradients(context, staging, args, own);
+    stage_gradients(staging, args, own, incoming);
+    elementwise::convert(context, incoming);
     plan_->backward(context, own, memory);
     if (own.dx.data() != args.dx.data()) elementwise::rearrange(context, own.dx, args.dx);
-    return_cells(context, own.dc0, args.dc0);
-    return_gradients(context, own, args);
+    add(own.dc0, args.dc0, outgoing);
+    return_gradients(own, args, outgoing);
+    elementwise::convert(context, outgoing);
   }
 
  private:
+  using Conversions = std::vector<elementwise::Conversion>;
+
   std::int64_t sets() const { return descriptor_.layers * descriptor_.directions; }
   bool converts_cells() const {
     return descriptor_.cell == CellType::kLstm && tensors_.cells != master_;
@@ -191,11 +199,16 @@ class AdaptedPlan final : public Plan {
     if (converts_weights()) count_weights(staging);
   }
 
-  static Tensor converted(const Context& context, Staging& staging, const Tensor& tensor,
-                          DType dtype) {
+  /// A conversion, if the tensors are not one.
+  static void add(const Tensor& source, const Tensor& target, Conversions& conversions) {
+    if (source.data() != target.data()) conversions.push_back({source, target});
+  }
+
+  static Tensor converted(Staging& staging, const Tensor& tensor, DType dtype,
+                          Conversions& conversions) {
     if (tensor.dtype() == dtype) return tensor;
     const Tensor staged = staging.take(dtype, tensor.shape());
-    elementwise::convert(context, tensor, staged);
+    add(tensor, staged, conversions);
     return staged;
   }
 
@@ -226,29 +239,26 @@ class AdaptedPlan final : public Plan {
     check_contiguous(tensor, name);
     return staging.take(master_, shape);
   }
-  Tensor cells_in(const Context& context, Staging& staging, const Tensor& tensor,
-                  std::string_view name, const base::Shape& shape) const {
+  Tensor cells_in(Staging& staging, const Tensor& tensor, std::string_view name,
+                  const base::Shape& shape, Conversions& conversions) const {
     const Tensor own = cells_out(staging, tensor, name, shape);
-    if (own.data() != tensor.data()) elementwise::convert(context, tensor, own);
+    add(tensor, own, conversions);
     return own;
   }
-  static void return_cells(const Context& context, const Tensor& own, const Tensor& callers) {
-    if (own.data() != callers.data()) elementwise::convert(context, own, callers);
-  }
 
-  ForwardArgs staged_inputs(const Context& context, Staging& staging,
-                            const ForwardArgs& args) const {
+  ForwardArgs staged_inputs(const Context& context, Staging& staging, const ForwardArgs& args,
+                            Conversions& conversions) const {
     const base::Shape cells = descriptor_.c_shape(args.rows);
     ForwardArgs own = args;
     own.x = gathered(context, staging, args.x, "x", {args.time, args.rows, descriptor_.input});
     own.y = place_for(staging, args.y, "y", {args.time, args.rows, descriptor_.y_width()});
-    own.c0 = cells_in(context, staging, args.c0, "c0", cells);
+    own.c0 = cells_in(staging, args.c0, "c0", cells, conversions);
     own.cn = cells_out(staging, args.cn, "cn", cells);
     return own;
   }
 
-  void stage_gradients(const Context& context, Staging& staging, const BackwardArgs& args,
-                       BackwardArgs& own) const {
+  void stage_gradients(Staging& staging, const BackwardArgs& args, BackwardArgs& own,
+                       Conversions& conversions) const {
     if (!converts_weights()) return;
     for (LayerWeights& set : own.gradients) {
       for (Tensor LayerWeights::*const member : kLayerTensors) {
@@ -257,17 +267,17 @@ class AdaptedPlan final : public Plan {
         check_weight(tensor, "a gradient");
         const Tensor callers = tensor;
         tensor = staging.take(master_, callers.shape());
-        if (args.accumulate) elementwise::convert(context, callers, tensor);
+        if (args.accumulate) add(callers, tensor, conversions);
       }
     }
   }
-  void return_gradients(const Context& context, const BackwardArgs& own,
-                        const BackwardArgs& args) const {
+  void return_gradients(const BackwardArgs& own, const BackwardArgs& args,
+                        Conversions& conversions) const {
     if (!converts_weights()) return;
     for (std::size_t i = 0; i < own.gradients.size(); ++i) {
       for (Tensor LayerWeights::*const member : kLayerTensors) {
         const Tensor& tensor = own.gradients[i].*member;
-        if (tensor) elementwise::convert(context, tensor, args.gradients[i].*member);
+        if (tensor) add(tensor, args.gradients[i].*member, conversions);
       }
     }
   }

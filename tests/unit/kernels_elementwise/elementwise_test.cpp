@@ -199,6 +199,39 @@ TEST_P(Elementwise, Convert) {
   });
 }
 
+TEST_P(Elementwise, ConvertManyAtOnce) {
+  // Of two pairs of dtypes in turn, at odd places, some empty, more than a launch takes.
+  std::vector<Conversion> conversions;
+  std::vector<std::vector<float>> values;
+  std::vector<Tensor> wholes;
+  for (std::int64_t i = 0; i < 75; ++i) {
+    const std::int64_t n = i % 7 == 3 ? 0 : i == 20 ? 40001 : 1 + (i * 37) % 300, from = i % 3;
+    values.push_back(random_values<float>(engine_, n + from));
+    const DType dtype = i % 2 == 0 ? DType::kBFloat16 : DType::kFloat16;
+    wholes.push_back(poisoned(dtype, {n + 5}));
+    conversions.push_back(
+        {put(values.back()).slice(0, from, n + from), wholes.back().slice(0, i % 5, i % 5 + n)});
+  }
+  convert(context_, conversions);
+  for (std::size_t i = 0; i < conversions.size(); ++i) {
+    const Tensor alone = poisoned(wholes[i].dtype(), wholes[i].shape());
+    const std::int64_t at = static_cast<std::int64_t>(i % 5), n = conversions[i].source.size(0);
+    if (n > 0) convert(context_, conversions[i].source, alone.slice(0, at, at + n));
+    // What is beside the targets stays as it was.
+    if (wholes[i].dtype() == DType::kFloat16) {
+      EXPECT_TRUE(same_bits(get<Float16>(wholes[i]), get<Float16>(alone))) << i;
+      continue;
+    }
+    const auto found = get<BFloat16>(wholes[i]);
+    EXPECT_TRUE(same_bits(found, get<BFloat16>(alone))) << i;
+    for (std::int64_t j = 0; j < n; ++j) {
+      const float value = values[i][i % 3 + static_cast<std::size_t>(j)];
+      ASSERT_EQ(found[static_cast<std::size_t>(at + j)].bits, BFloat16(value).bits);
+    }
+  }
+  convert(context_, {});
+}
+
 TEST_P(Elementwise, BiasAndColumnSums) {
   for (const std::int64_t columns : {1, 5, 64, 65, 200}) {
     for (const std::int64_t rows : {1, 2, 301}) {

@@ -68,19 +68,21 @@ void accumulate(Stream& stream, double factor, const Tensor& x, const Tensor& y)
   });
 }
 
-void convert(Stream& stream, const Tensor& source, const Tensor& target) {
-  base::dispatch_float(source.dtype(), [&](auto from_tag) {
-    base::dispatch_float(target.dtype(), [&](auto to_tag) {
-      using From = typename decltype(from_tag)::type;
-      using To = typename decltype(to_tag)::type;
-      runtime::launch(stream, [from = source.data_as<const From>(), to = target.data_as<To>(),
-                               count = source.element_count()] {
-        parallel_chunks(count, [=](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) to[i] = converted<From, To>(from[i]);
+void convert(Stream& stream, std::span<const Conversion> conversions) {
+  for (const auto& [source, target] : conversions) {
+    base::dispatch_float(source.dtype(), [&](auto from_tag) {
+      base::dispatch_float(target.dtype(), [&](auto to_tag) {
+        using From = typename decltype(from_tag)::type;
+        using To = typename decltype(to_tag)::type;
+        runtime::launch(stream, [from = source.data_as<const From>(), to = target.data_as<To>(),
+                                 count = source.element_count()] {
+          parallel_chunks(count, [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) to[i] = converted<From, To>(from[i]);
+          });
         });
       });
     });
-  });
+  }
 }
 
 void tanh_forward(Stream& stream, const Tensor& x, const Tensor& y) {
