@@ -86,7 +86,10 @@ def _aligned(size):
 
 
 class _Plan:
-    """A native plan of a stream, and where its memories lie in one tensor."""
+    """A native plan of a stream, and where its memories lie in one tensor.
+
+    key: equal for plans that were made alike on one device, whatever their streams.
+    """
 
     def __init__(self, stream, config, dtype, weight_dtype, training, tf32, resets, time, rows):
         self.stream = stream
@@ -127,6 +130,7 @@ def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, res
             raise NotImplementedError(f"x is {dtype} and the weights are {weight_dtype}; "
                                       "Sluice computes float64, float32, bfloat16 and float16")
         made = _Plan(stream, config_of(config), *key[1:])
+        made.key = (*key, device.index, made.native.implementation)
         with _lock:
             plan = stream.plans.setdefault(key, made)  # another thread may have been first
             if len(stream.plans) > _MOST_PLANS:
@@ -165,7 +169,7 @@ class _Packed:
         self.buffer = _native.Buffer(device, plan.packed_bytes)
 
 
-_kept = {}  # from the id of a stack's first weight to its _Packed for each plan
+_kept = {}  # from the id of a stack's first weight to its _Packed by layout
 _used_by_graphs = []  # what captured graphs read
 
 
@@ -186,24 +190,29 @@ def _packed_before(plan, weights):
     """The address of the weights in the plan's layout, packed anew if they changed; None: this call has to pack them."""
     if weights[0].is_inference():
         return None  # Such tensors don't say when they change.
+    frozen = not any([weight.requires_grad for weight in weights])
     capturing = weights[0].is_cuda and torch.cuda.is_current_stream_capturing()
-    if capturing and any(weight.requires_grad for weight in weights):
+    if capturing and not frozen:
         return None  # They may change before a replay.
     kept = _kept_of(weights[0])
-    packed = kept.get(plan)
+    # Plans made alike have one layout. Frozen weights are there for all streams, also for one that is captured later.
+    layout = (plan.key, None if frozen else plan.stream)
+    packed = kept.get(layout)
     versions = [(weight._version, weight.data_ptr()) for weight in weights]
     if packed is None or packed.versions != versions:
         if capturing:
             return None
         if packed is None:
-            packed = kept[plan] = _Packed(plan, plan.native.stream.device)
+            packed = kept[layout] = _Packed(plan, plan.native.stream.device)
             if len(kept) > _MOST_PACKED:
                 kept.popitem(last=False)
         packed.versions = None
         held, workspace = plan.stream.scratch(plan.workspace_bytes, weights[0].device)
         _pack(plan, weights, _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
+        if frozen:
+            plan.native.stream.synchronize()
         packed.versions = versions
-    kept.move_to_end(plan)
+    kept.move_to_end(layout)
     if capturing:
         _used_by_graphs.append(packed)
     return packed.buffer.pointer
@@ -265,7 +274,8 @@ def plan_for(config, x, weight_dtype, training, tf32, resets):
 def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     """Returns y, hn, cn and what backward needs, which is None without training.
 
-    All tensors but the weights are contiguous, all are on one device. keep: packs the weights only if their versions say that they changed.
+    All are on one device, and contiguous but for the weights. keep: packs the weights only if their versions say that they
+    changed.
     """
     config = plan.config
     if x.is_cuda:

@@ -136,7 +136,7 @@ def test_captured_without_a_warm_up(gpu):
         assert torch.equal(result, own(x)[0])
 
 
-def test_captured_inference_follows_weights_unless_they_are_frozen(gpu):
+def test_captured_inference_follows_weights_unless_they_are_frozen(gpu, monkeypatch):
     own = sluice.torch.GRU(64, 96, device=gpu).eval()
     x = torch.randn(15, 5, 64, device=gpu)
     with torch.no_grad():
@@ -145,9 +145,13 @@ def test_captured_inference_follows_weights_unless_they_are_frozen(gpu):
         graph.replay()
         assert torch.equal(result, own(x)[0])
         own.requires_grad_(False)
+        packs = []
+        real = sluice.torch._runs._pack
+        monkeypatch.setattr(sluice.torch._runs, "_pack", lambda *args: packs.append(1) or real(*args))
         graph, result = captured(lambda: own(x)[0])
         graph.replay()
         assert torch.equal(result, own(x)[0])
+        assert len(packs) == 1  # before the capture, on another stream
 
 
 def test_dropout_in_a_captured_graph_draws_anew(gpu):
