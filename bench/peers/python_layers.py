@@ -6,7 +6,7 @@ out of its graphs (form `compiled`); and, on a GPU, captured in a CUDA graph (fo
 torch_recurrent.py. The error is that of the first set's results against torch's in float64: the largest over results and
 gradients of the root of the mean square over that of the expected values.
 
-On a GPU it also measures the host's time for one call of a layer so small that the GPU's does not count (shape `host_time`),
+On a GPU it also measures the host's time for one call of a layer so small that the GPU's does not count (`host_time`, and `host_time_backward` for both passes),
 beside torch's, and prints what torch alone needs for a function that only allocates the same results.
 
     python_layers.py --shapes bench/shapes/named.shapes --only table --device cuda --dtype bfloat16 --json layers.json
@@ -23,7 +23,7 @@ import torch_common
 import torch_recurrent
 from shape_files import Shape
 
-FORMS = {"": "", "compile": " compiled", "graph": " captured"}
+FORMS = {"": "", "compile": "_compiled", "graph": "_captured"}
 IMPLEMENTATIONS = ["sluice", "torch", "sluice+compile", "torch+compile", "sluice+graph", "torch+graph"]
 
 
@@ -134,6 +134,7 @@ def host_rows():
                 row = common.result_of(shape, pass_name, name, times[name] / 1e3, "cuda:0", torch.cuda.get_device_name(), 1,
                                        torch_common.name_and_version())
                 row["peer"], row["default"] = name != "sluice", name == "sluice"
+                row["name"] += "_backward" if backward else ""
                 rows.append(row)
     return rows
 
