@@ -6,7 +6,6 @@ captures and its limits. What outlives a run does not: torch's pool for a captur
 
 import threading
 import weakref
-from collections import OrderedDict
 
 import torch
 
@@ -42,7 +41,7 @@ class _Stream:
         self._scratch = None  # Runs on one stream follow each other.
 
     def scratch(self, count, device):
-        """Something that holds `count` bytes of scratch memory, and their address."""
+        """Something that holds `count` bytes of scratch memory, and their address. Good for one native call: threads share it."""
         if device.type == "cuda":
             if count > _SMALL or torch.cuda.is_current_stream_capturing():
                 memory = torch.empty(count, dtype=torch.uint8, device=device)
@@ -169,15 +168,16 @@ class _Packed:
         self.buffer = _native.Buffer(device, plan.packed_bytes)
 
 
-_kept = {}  # from the id of a stack's first weight to its _Packed by layout
+_kept = {}  # from the id of a stack's first weight to its _Packed by layout, oldest first
 _used_by_graphs = []  # what captured graphs read
+_packing = threading.Lock()  # Threads of a CPU share what is laid out.
 
 
 def _kept_of(first):
     kept = _kept.get(id(first))
     if kept is None or kept[0]() is not first:
         key = id(first)
-        kept = _kept[key] = (weakref.ref(first, lambda _: _kept.pop(key, None)), OrderedDict())
+        kept = _kept[key] = (weakref.ref(first, lambda _: _kept.pop(key, None)), {})
     return kept[1]
 
 
@@ -187,35 +187,38 @@ def forget(first):
 
 
 def _packed_before(plan, weights):
-    """The address of the weights in the plan's layout, packed anew if they changed; None: this call has to pack them."""
+    """The weights in the plan's layout, laid out anew if they changed; None: this call has to do that."""
     if weights[0].is_inference():
         return None  # Such tensors don't say when they change.
+    on_gpu = weights[0].is_cuda
     frozen = not any([weight.requires_grad for weight in weights])
-    capturing = weights[0].is_cuda and torch.cuda.is_current_stream_capturing()
+    capturing = on_gpu and torch.cuda.is_current_stream_capturing()
     if capturing and not frozen:
         return None  # They may change before a replay.
     kept = _kept_of(weights[0])
-    # Plans made alike have one layout. Frozen weights are there for all streams, also for one that is captured later.
-    layout = (plan.key, None if frozen else plan.stream)
+    # Plans made alike have one layout. On a GPU frozen weights are there for all streams, also for one that is captured later.
+    layout = (plan.key, plan.stream if on_gpu and not frozen else None)
     packed = kept.get(layout)
     versions = [(weight._version, weight.data_ptr()) for weight in weights]
     if packed is None or packed.versions != versions:
         if capturing:
             return None
-        if packed is None:
-            packed = kept[layout] = _Packed(plan, plan.native.stream.device)
-            if len(kept) > _MOST_PACKED:
-                kept.popitem(last=False)
-        packed.versions = None
-        held, workspace = plan.stream.scratch(plan.workspace_bytes, weights[0].device)
-        _pack(plan, weights, _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
-        if frozen:
-            plan.native.stream.synchronize()
-        packed.versions = versions
-    kept.move_to_end(layout)
+        with _packing:
+            packed = kept.get(layout)
+            if packed is None:
+                packed = kept[layout] = _Packed(plan, plan.native.stream.device)
+                if len(kept) > _MOST_PACKED:
+                    del kept[next(iter(kept))]
+            if packed.versions != versions:
+                packed.versions = None
+                held, workspace = plan.stream.scratch(plan.workspace_bytes, weights[0].device)
+                _pack(plan, weights, _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
+                if frozen:
+                    plan.native.stream.synchronize()
+                packed.versions = versions
     if capturing:
         _used_by_graphs.append(packed)
-    return packed.buffer.pointer
+    return packed
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
@@ -283,18 +286,16 @@ def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     y, hn, cn = outputs(config, x)
     memory = _native.Memory()
     saved = packed = None
-    room = plan.workspace_bytes
     if training:
         saved = torch.empty(plan.saved_bytes, dtype=torch.uint8, device=x.device)
         memory.reserve = saved.data_ptr()
         memory.packed = memory.reserve + plan.reserve_bytes
+    elif keep and (packed := _packed_before(plan, weights)) is not None:
+        memory.packed = packed.buffer.pointer
     else:
-        packed = _packed_before(plan, weights) if keep else None
-        room += 0 if packed is not None else plan.packed_bytes
-    held, workspace = plan.stream.scratch(room, x.device)
-    memory.workspace = workspace
-    if not training:
-        memory.packed = packed if packed is not None else workspace + plan.workspace_bytes
+        own = torch.empty(plan.packed_bytes, dtype=torch.uint8, device=x.device)
+        memory.packed = own.data_ptr()
+    held, memory.workspace = plan.stream.scratch(plan.workspace_bytes, x.device)
     if packed is None:
         _pack(plan, weights, memory)
     plan.native.forward(_forward_args(config, x, h0, c0, lengths, resets, step, y, hn, cn), memory)

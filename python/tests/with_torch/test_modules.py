@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import threading
 
 import pytest
 import sluice.torch
@@ -209,3 +210,28 @@ def test_tensors_at_odd_places(device):
     expected = run_with_gradients(copy.deepcopy(own), x.clone().requires_grad_(), (h.clone().requires_grad_(), c.clone().requires_grad_()))
     found = run_with_gradients(own, x.requires_grad_(), (h.requires_grad_(), c.requires_grad_()))
     assert all(torch.equal(a, b) for a, b in zip(flat(found), flat(expected)))
+
+
+def test_threads_share_a_module(device):
+    """More threads than layouts are kept, at the first call, with weights that are frozen or not, in either mode."""
+    for frozen, training in ((False, False), (True, False), (False, True)):
+        for trial in range(5):
+            own, x = small(device)
+            own.train(training).requires_grad_(not frozen)
+            x = [torch.randn(5, rows, x.shape[2], device=device) for rows in range(1, 13)]
+            start, found = threading.Barrier(12), [None] * 12
+
+            def run(i):
+                start.wait()
+                with torch.no_grad():
+                    for _ in range(20):
+                        found[i] = own(x[i])[0]
+
+            threads = [threading.Thread(target=run, args=(i,)) for i in range(12)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with torch.no_grad():
+                for i in range(12):
+                    assert torch.equal(found[i], copy.deepcopy(own)(x[i])[0])
