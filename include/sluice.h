@@ -84,7 +84,8 @@ sluice_status sluice_device_open(const char* name, sluice_device** device, sluic
 /* After its streams and plans. NULL is allowed, here and in all functions that destroy. */
 void sluice_device_close(sluice_device* device);
 
-/* Memory of the device, aligned to 64 bytes: for callers that have no allocator of their own. */
+/* Memory of the device for callers that have no allocator of their own, aligned to 64 bytes; on a
+ * GPU to 256. */
 sluice_status sluice_device_allocate(sluice_device* device, size_t bytes, void** memory,
                                      sluice_error* error);
 void sluice_device_free(sluice_device* device, void* memory, size_t bytes);
@@ -242,6 +243,10 @@ const char* sluice_recurrent_implementation(const sluice_recurrent* plan);
 /* A line for each implementation that was asked before the chosen one and declined, "name: reason".
  * Valid as long as the plan. */
 const char* sluice_recurrent_explain(const sluice_recurrent* plan);
+/* Names the layout that pack writes. Plans of one device whose options differ in time, rows,
+ * dropout and resets alone, and whose names are equal, may run on what another of them packed. ""
+ * if only plans with equal options may. Valid as long as the plan. */
+const char* sluice_recurrent_packed_layout(const sluice_recurrent* plan);
 
 /* Lays out the weights [layers*directions] for the implementation. To be called again when they
  * change. */

@@ -143,6 +143,8 @@ class RecurrentPlan {
   std::string implementation() const { return sluice_recurrent_implementation(handle()); }
   /// A line for each implementation that declined: its name and the reason.
   std::string explain() const { return sluice_recurrent_explain(handle()); }
+  /// Names the layout that `pack` writes: sluice_recurrent_packed_layout.
+  std::string packed_layout() const { return sluice_recurrent_packed_layout(handle()); }
 
   /// One set for each layer and direction. To be called again when weights change.
   void pack(std::span<const sluice_recurrent_weights> weights,

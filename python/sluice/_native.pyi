@@ -173,6 +173,9 @@ class Plan:
     def stream(self) -> Stream: ...
     @property
     def implementation(self) -> str: ...
+    @property
+    def packed_layout(self) -> str:
+        """Names the layout that pack writes: sluice_recurrent_packed_layout."""
     def explain(self) -> str:
         """A line for each implementation that declined: "name: reason"."""
     @property

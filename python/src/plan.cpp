@@ -175,6 +175,8 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("implementation", &Plan::implementation)
       .def("explain", &Plan::explain,
            "A line for each implementation that declined: \"name: reason\".")
+      .def_prop_ro("packed_layout", &Plan::packed_layout,
+                   "Names the layout that pack writes: sluice_recurrent_packed_layout.")
       .def_prop_ro("packed_bytes", [](const Plan& self) { return self.sizes().packed; })
       .def_prop_ro("workspace_bytes", [](const Plan& self) { return self.sizes().workspace; })
       .def_prop_ro("reserve_bytes", [](const Plan& self) { return self.sizes().reserve; })

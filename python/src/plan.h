@@ -36,6 +36,7 @@ class Plan {
   const sluice_recurrent_sizes& sizes() const { return sizes_; }
   const char* implementation() const { return sluice_recurrent_implementation(plan_); }
   const char* explain() const { return sluice_recurrent_explain(plan_); }
+  const char* packed_layout() const { return sluice_recurrent_packed_layout(plan_); }
 
   void pack(const std::vector<sluice_recurrent_weights>& weights,
             const sluice_recurrent_memory& memory);

@@ -79,6 +79,7 @@ sluice_status sluice_device_allocate(sluice_device* device, std::size_t bytes, v
   return guarded(error, [&] {
     require(device, "device");
     require(memory, "memory");
+    *memory = nullptr;
     *memory = device->device->allocate(bytes);
   });
 }

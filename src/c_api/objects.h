@@ -30,7 +30,7 @@ struct sluice_recurrent {
   sluice::kernels::recurrent::Descriptor descriptor;
   sluice::base::DType weights, cells;
   std::unique_ptr<sluice::kernels::recurrent::Plan> plan;
-  std::string implementation, explanation;
+  std::string implementation, explanation, packed_layout;
 };
 
 namespace sluice::c_api {

@@ -256,7 +256,8 @@ std::unique_ptr<sluice_recurrent> create(const sluice_stream& stream,
                        tensors.cells,
                        nullptr,
                        std::string(choice.plan->implementation()),
-                       {}});
+                       {},
+                       choice.plan->packed_layout()});
   for (const recurrent::Declined& declined : choice.declined) {
     plan->explanation += fmt::format("{}{}: {}", plan->explanation.empty() ? "" : "\n",
                                      declined.name, declined.reason);
@@ -301,6 +302,10 @@ const char* sluice_recurrent_implementation(const sluice_recurrent* plan) {
 
 const char* sluice_recurrent_explain(const sluice_recurrent* plan) {
   return plan == nullptr ? "" : plan->explanation.c_str();
+}
+
+const char* sluice_recurrent_packed_layout(const sluice_recurrent* plan) {
+  return plan == nullptr ? "" : plan->packed_layout.c_str();
 }
 
 sluice_status sluice_recurrent_pack(sluice_recurrent* plan, const sluice_recurrent_weights* weights,

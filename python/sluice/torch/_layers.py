@@ -229,7 +229,7 @@ class _Layers(nn.RNNBase):
         weights = self._weights()
         config = self._configs[self.training, self.batch_first][0]
         plan = _runs.plan_of(config, weights[0].device, dtype or weights[0].dtype, weights[0].dtype, time, rows,
-                             self.training, (dtype or weights[0].dtype) == torch.float32 and _runs.allows_tf32(), False)
+                             self.training, _runs.uses_tf32(dtype or weights[0].dtype, weights[0].device), False)
         return "\n".join(filter(None, (plan.native.implementation, plan.native.explain())))
 
 

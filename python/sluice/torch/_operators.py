@@ -21,50 +21,62 @@ def _refuse(ctx, *_):
     raise NotImplementedError("Sluice's layers can be differentiated once; for second derivatives use torch.nn's on the CPU")
 
 
-class _Refused(torch.autograd.Function):
-    """Passes gradients on, and says that they have no gradients of their own."""
+class _Backward(torch.autograd.Function):
+    """Backward where gradients have a history, or where torch.func differentiates."""
 
     @staticmethod
-    def forward(ctx, *gradients):
-        return gradients
+    def forward(plan, needs, dy, dhn, dcn, x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights):
+        dx, dh0, dc0, gradients = _runs.backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved,
+                                                 needs)
+        return dx, dh0, dc0, *(gradients or [])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
 
     backward = staticmethod(_refuse)
 
 
 class _Run(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, plan, lengths, resets, step, x, h0, c0, *weights):
-        y, hn, cn, saved = _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, True, False)
+    def forward(ctx, *inputs):
+        output = _RunOfFunc.forward(*inputs)
+        _RunOfFunc.setup_context(ctx, inputs, output)
+        return output
+
+    @staticmethod
+    def backward(ctx, dy, dhn, dcn, _):
+        needs = ctx.needs_input_grad
+        wanted = needs[4], needs[5] or needs[6], any(needs[7:])
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+            dx, dh0, dc0, *gradients = _Backward.apply(ctx.plan, wanted, dy, dhn, dcn, *ctx.saved_tensors)
+        else:
+            x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights = ctx.saved_tensors
+            dx, dh0, dc0, gradients = _runs.backward(ctx.plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn,
+                                                     cn, saved, wanted)
+        return (None, None, None, None, dx, dh0 if needs[5] else None, dc0 if needs[6] else None,
+                *(gradients or [None] * (len(needs) - 7)))
+
+
+class _RunOfFunc(_Run):
+    """The same for torch.func. torch looks at a signature in each call of this form, which takes as long as a short run."""
+
+    @staticmethod
+    def forward(plan, lengths, resets, step, x, h0, c0, *weights):
+        return _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, True, False)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        plan, lengths, resets, step, x, h0, c0, *weights = inputs
+        y, hn, cn, saved = output
         ctx.save_for_backward(x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights)
         ctx.set_materialize_grads(False)
         ctx.plan = plan
-        ctx.used = False
-        if not cn.numel():
-            ctx.mark_non_differentiable(cn)
-        return y, hn, cn
+        ctx.mark_non_differentiable(*((saved,) if cn.numel() else (saved, cn)))
 
     @staticmethod
-    def backward(ctx, dy, dhn, dcn):
-        x, h0, c0, lengths, resets, step, y, hn, cn, saved, *weights = ctx.saved_tensors
-        if ctx.used:
-            # A run of backward uses up what forward left, so another one (retain_graph) runs forward again.
-            saved = _runs.forward(ctx.plan, x, weights, h0, c0, lengths, resets, step, True, False)[3]
-        ctx.used = True
-        twice = torch.is_grad_enabled()
-        needs = ctx.needs_input_grad
-        with torch.no_grad():
-            dx, dh0, dc0, gradients = _runs.backward(
-                ctx.plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved,
-                (needs[4], needs[5] or needs[6], any(needs[7:])))
-        results = [dx, dh0 if needs[5] else None, dc0 if needs[6] else None,
-                   *(gradients if gradients is not None else [None] * len(weights))]
-        if twice:
-            # Through tensors that need gradients, for else there would be nothing to refuse.
-            present = [i for i, result in enumerate(results) if result is not None]
-            refused = _Refused.apply(*(results[i].requires_grad_() for i in present))
-            for i, result in zip(present, refused):
-                results[i] = result
-        return None, None, None, None, *results
+    def vmap(*_):
+        raise NotImplementedError("Sluice's layers have no vmap; make the axis more rows of one call")
 
 
 # --- inside of torch.compile --------------------------------------------------------------------------------------------
@@ -165,12 +177,12 @@ def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
     c0 = c0.contiguous() if c0 is not None else None
     # A number of torch's generator for x's device decides what is drawn; it lies there, so a captured graph draws anew.
     step = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=x.device) if draws and training else None
-    trains = gradient or step is not None  # a plan for training draws
+    transformed = torch._C._are_functorch_transforms_active()  # by torch.func
+    trains = gradient or transformed or step is not None  # a plan for training draws
     if torch.compiler.is_compiling() or type(x) not in _PLAIN or type(weights[0]) not in _PLAIN:
         return torch.ops.sluice.recurrent(x, weights, h0, c0, lengths, resets, step, config, trains, keep,
                                           _allows_tf32())[:3]
-    tf32 = x.dtype == torch.float32 and x.is_cuda and _runs.allows_tf32()
-    plan = _runs.plan_for(config, x, weights[0].dtype, trains, tf32, resets is not None)
-    if gradient:
-        return _Run.apply(plan, lengths, resets, step, x, h0, c0, *weights)
+    plan = _runs.plan_for(config, x, weights[0].dtype, trains, None, resets is not None)
+    if gradient or transformed:
+        return (_RunOfFunc if transformed else _Run).apply(plan, lengths, resets, step, x, h0, c0, *weights)[:3]
     return _runs.forward(plan, x, weights, h0, c0, lengths, resets, step, trains, keep)[:3]

@@ -1,11 +1,13 @@
 """Runs of a stack on torch tensors: plans, memory and streams.
 
-Memory of results, scratch memory and what backward needs come from torch's allocator, so they obey its streams, its
-captures and its limits. What outlives a run does not: torch's pool for a captured graph must hold nothing that stays.
+Results, the workspace of a captured run and what backward needs come from torch's allocator, so they obey its streams, its
+captures and its limits. Packed weights and small workspaces do not: torch's pool for a captured graph must hold nothing that
+outlives a run.
 """
 
 import threading
 import weakref
+from collections import OrderedDict
 
 import torch
 
@@ -41,7 +43,7 @@ class _Stream:
         self._scratch = None  # Runs on one stream follow each other.
 
     def scratch(self, count, device):
-        """Something that holds `count` bytes of scratch memory, and their address. Good for one native call: threads share it."""
+        """Something that holds `count` bytes of workspace, and their address. Good for one native call: threads share it."""
         if device.type == "cuda":
             if count > _SMALL or torch.cuda.is_current_stream_capturing():
                 memory = torch.empty(count, dtype=torch.uint8, device=device)
@@ -49,12 +51,27 @@ class _Stream:
             count = _SMALL
         if self._scratch is None or self._scratch.bytes < count:
             self._scratch = None
-            self._scratch = _native.Buffer(self.native.device, count)
+            self._scratch = _allocated(self.native.device, count)
         return self._scratch, self._scratch.pointer
 
 
+def _with_torch_cache_emptied(make, device):
+    """What make() returns. Where a GPU has no memory left, torch may hold some that it does not use."""
+    try:
+        return make()
+    except MemoryError:
+        if device.name == "cpu":
+            raise
+        torch.cuda.empty_cache()
+        return make()
+
+
+def _allocated(device, count):
+    return _with_torch_cache_emptied(lambda: _native.Buffer(device, count), device)
+
+
 def _stream_of(device):
-    """Of torch's current stream."""
+    """The stream for torch's current one on this device."""
     if device.type == "cuda":
         raw = torch._C._cuda_getCurrentRawStream(device.index)
         stream = _streams.get((device.index, raw))
@@ -77,6 +94,11 @@ def allows_tf32():
         return torch.backends.cudnn.allow_tf32
 
 
+def uses_tf32(dtype, device, allowed=None):
+    """Whether a run multiplies in TF32. allowed: by torch's settings; None: ask them."""
+    return dtype == torch.float32 and device.type == "cuda" and (allows_tf32() if allowed is None else allowed)
+
+
 # --- plans --------------------------------------------------------------------------------------------------------------
 
 
@@ -87,7 +109,7 @@ def _aligned(size):
 class _Plan:
     """A native plan of a stream, and where its memories lie in one tensor.
 
-    key: equal for plans that were made alike on one device, whatever their streams.
+    layout: equal for plans that may run on what another of them packed.
     """
 
     def __init__(self, stream, config, dtype, weight_dtype, training, tf32, resets, time, rows):
@@ -102,21 +124,13 @@ class _Plan:
         if training:
             options["dropout"] = config.dropout if config.layers > 1 else 0.0
             options["recurrent_dropout"] = config.recurrent_dropout
-        self.native = self._make(options)
+        device = stream.native.device
+        # The native stream's own memory does not come from torch.
+        self.native = _with_torch_cache_emptied(lambda: _native.Plan(stream.native, **options), device)
         self.workspace_bytes = _aligned(self.native.workspace_bytes)
         self.packed_bytes = self.native.packed_bytes
         self.reserve_bytes = _aligned(self.native.reserve_bytes)
         self.saved_bytes = self.reserve_bytes + self.packed_bytes  # what backward needs
-
-    def _make(self, options):
-        try:
-            return _native.Plan(self.stream.native, **options)
-        except MemoryError:
-            # The stream's own memory does not come from torch, which may hold all there is.
-            if self.stream.native.device.name == "cpu":
-                raise
-            torch.cuda.empty_cache()
-            return _native.Plan(self.stream.native, **options)
 
 
 def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, resets):
@@ -129,7 +143,10 @@ def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, res
             raise NotImplementedError(f"x is {dtype} and the weights are {weight_dtype}; "
                                       "Sluice computes float64, float32, bfloat16 and float16")
         made = _Plan(stream, config_of(config), *key[1:])
-        made.key = (*key, device.index, made.native.implementation)
+        if made.native.packed_layout:
+            made.layout = (config, dtype, weight_dtype, device.index, made.native.packed_layout)
+        else:
+            made.layout = (*key, device.index, made.native.implementation)  # Equal options give equal layouts.
         with _lock:
             plan = stream.plans.setdefault(key, made)  # another thread may have been first
             if len(stream.plans) > _MOST_PLANS:
@@ -161,67 +178,97 @@ def _pack(plan, weights, memory):
 
 
 class _Packed:
-    """Weights in the layout of a plan, kept from call to call."""
+    """Packed weights, kept from call to call."""
 
     def __init__(self, plan, device):
-        self.versions = None
-        self.buffer = _native.Buffer(device, plan.packed_bytes)
+        self._sources = None  # which weights in which state it was made of
+        self.buffer = _allocated(device, plan.packed_bytes)
+
+    def is_of(self, weights):
+        # A new tensor may have the address and the version of one that is gone.
+        return self._sources is not None and all([
+            of() is weight and version == weight._version and address == weight.data_ptr()
+            for (of, version, address), weight in zip(self._sources, weights)])
+
+    def pack(self, plan, weights):
+        self._sources = None
+        held, workspace = plan.stream.scratch(plan.workspace_bytes, weights[0].device)
+        _pack(plan, weights, _native.Memory(packed=self.buffer.pointer, workspace=workspace))
+        self._sources = [(weakref.ref(weight), weight._version, weight.data_ptr()) for weight in weights]
 
 
-_kept = {}  # from the id of a stack's first weight to its _Packed by layout, oldest first
-_used_by_graphs = []  # what captured graphs read
-_packing = threading.Lock()  # Threads of a CPU share what is laid out.
+class _Kept:
+    """The packed weights of a stack."""
+
+    def __init__(self):
+        self.by_layout = OrderedDict()  # the one used last comes last
+        self.of_graphs = set()  # what captured graphs read
+
+
+_kept = {}  # from the id of a stack's first weight to a weak reference to that and its _Kept
+_packing = threading.Lock()  # Threads share what is packed.
 
 
 def _kept_of(first):
-    kept = _kept.get(id(first))
-    if kept is None or kept[0]() is not first:
+    found = _kept.get(id(first))
+    if found is None or found[0]() is not first:
         key = id(first)
-        kept = _kept[key] = (weakref.ref(first, lambda _: _kept.pop(key, None)), {})
-    return kept[1]
+        found = _kept[key] = (weakref.ref(first, lambda _: _kept.pop(key, None)), _Kept())
+    return found[1]
 
 
 def forget(first):
-    """Drops what is kept of the stack with this first weight."""
-    _kept.pop(id(first), None)
+    """Drops the packed weights of the stack with this first weight, but for those that captured graphs read."""
+    if id(first) in _kept:
+        _kept_of(first).by_layout.clear()
 
 
 def _packed_before(plan, weights):
-    """The weights in the plan's layout, laid out anew if they changed; None: this call has to do that."""
-    if weights[0].is_inference():
-        return None  # Such tensors don't say when they change.
+    """The _Packed of these weights, made anew if they changed; None: this call has to pack them for itself."""
+    # Others are computed for one call, or don't say when they change.
+    if not all([type(weight) is torch.nn.Parameter and not weight.is_inference() for weight in weights]):
+        return None
     on_gpu = weights[0].is_cuda
     frozen = not any([weight.requires_grad for weight in weights])
     capturing = on_gpu and torch.cuda.is_current_stream_capturing()
     if capturing and not frozen:
         return None  # They may change before a replay.
     kept = _kept_of(weights[0])
-    # Plans made alike have one layout. On a GPU frozen weights are there for all streams, also for one that is captured later.
-    layout = (plan.key, plan.stream if on_gpu and not frozen else None)
-    packed = kept.get(layout)
-    versions = [(weight._version, weight.data_ptr()) for weight in weights]
-    if packed is None or packed.versions != versions:
+    # On a GPU frozen weights are there for all streams, also for one that is captured later.
+    layout = (plan.layout, plan.stream if on_gpu and not frozen else None)
+    packed = kept.by_layout.get(layout)
+    if packed is None or not packed.is_of(weights):
         if capturing:
             return None
         with _packing:
-            packed = kept.get(layout)
-            if packed is None:
-                packed = kept[layout] = _Packed(plan, plan.native.stream.device)
-                if len(kept) > _MOST_PACKED:
-                    del kept[next(iter(kept))]
-            if packed.versions != versions:
-                packed.versions = None
-                held, workspace = plan.stream.scratch(plan.workspace_bytes, weights[0].device)
-                _pack(plan, weights, _native.Memory(packed=packed.buffer.pointer, workspace=workspace))
+            packed = kept.by_layout.get(layout)
+            if packed is None or not packed.is_of(weights):
+                # Another thread may still read what is there. On a GPU its work comes before on the stream, and graphs that
+                # read the same memory shall see the new weights.
+                if packed is None or not on_gpu:
+                    packed = _Packed(plan, plan.native.stream.device)
+                packed.pack(plan, weights)
                 if frozen:
                     plan.native.stream.synchronize()
-                packed.versions = versions
+                kept.by_layout[layout] = packed
+                if len(kept.by_layout) > _MOST_PACKED:
+                    kept.by_layout.popitem(last=False)
+    elif len(kept.by_layout) > 1:
+        with _packing:
+            if layout in kept.by_layout:
+                kept.by_layout.move_to_end(layout)
     if capturing:
-        _used_by_graphs.append(packed)
+        kept.of_graphs.add(packed)
     return packed
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
+
+
+# Addresses of what backward overwrote. A second backward (retain_graph) of the same run runs forward again. So does one whose
+# memory happened to be another's, as hooks on saved tensors may bring about: that takes time and changes nothing.
+_used = OrderedDict()
+_MOST_USED = 4096
 
 
 def _address(tensor):
@@ -261,17 +308,17 @@ def outputs(config, x):
 
 
 def gradients_of(weights):
-    """Memory for them."""
+    """Contiguous tensors for the gradients of the weights, with what happens to be in their memory."""
     return [torch.empty_like(weight, memory_format=torch.contiguous_format) for weight in weights]
 
 
 def plan_for(config, x, weight_dtype, training, tf32, resets):
-    """The plan for a tensor x, of torch's current stream. config: a text."""
+    """The plan for a tensor x on torch's current stream. config: a text. tf32: allowed by torch's settings; None: ask them."""
     time, rows = x.shape[0], x.shape[1]
     if config_of(config).batch_first:
         time, rows = rows, time
-    return plan_of(config, x.device, x.dtype, weight_dtype, time, rows, training, x.dtype == torch.float32 and tf32,
-                   resets)
+    device = x.device
+    return plan_of(config, device, x.dtype, weight_dtype, time, rows, training, uses_tf32(x.dtype, device, tf32), resets)
 
 
 def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
@@ -289,6 +336,7 @@ def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
     if training:
         saved = torch.empty(plan.saved_bytes, dtype=torch.uint8, device=x.device)
         memory.reserve = saved.data_ptr()
+        _used.pop(memory.reserve, None)
         memory.packed = memory.reserve + plan.reserve_bytes
     elif keep and (packed := _packed_before(plan, weights)) is not None:
         memory.packed = packed.buffer.pointer
@@ -305,11 +353,17 @@ def forward(plan, x, weights, h0, c0, lengths, resets, step, training, keep):
 def backward(plan, dy, dhn, dcn, x, weights, h0, c0, lengths, resets, step, y, hn, cn, saved, needs):
     """Returns dx, dh0, dc0 and a list of the weights' gradients, None for what is not needed.
 
-    needs: whether x, the state and the weights need gradients. `saved` can't be used again.
+    needs: whether x, the state and the weights need gradients.
     """
     config = plan.config
     if saved.numel() != plan.saved_bytes:
-        raise RuntimeError("backward would run another plan than its forward; leave torch's settings as they were in between")
+        raise RuntimeError("backward would run another plan than its forward did; change torch.backends.cudnn.allow_tf32 "
+                           "and its like only after backward")
+    if saved.data_ptr() in _used:
+        saved = forward(plan, x, weights, h0, c0, lengths, resets, step, True, False)[3]
+    _used[saved.data_ptr()] = None
+    if len(_used) > _MOST_USED:
+        _used.popitem(last=False)
     need_x, need_state, need_weights = needs
     if x.is_cuda:
         x, h0, c0 = _placed(x), _placed(h0), _placed(c0)

@@ -85,12 +85,18 @@ def test_weights_that_change_are_seen(change, device):
     assert torch.allclose(after, expected, atol=1e-5)
 
 
-def test_weights_are_packed_again_only_if_they_changed(monkeypatch, device):
+@pytest.fixture
+def packs(monkeypatch):
+    """A list with an entry for each time that weights were packed."""
+    counted = []
+    real = sluice.torch._runs._pack
+    monkeypatch.setattr(sluice.torch._runs, "_pack", lambda *args: counted.append(1) or real(*args))
+    return counted
+
+
+def test_weights_are_packed_again_only_if_they_changed(packs, device):
     own, x = small(device)
     own.eval()
-    packs = []
-    real = sluice.torch._runs._native_weights
-    monkeypatch.setattr(sluice.torch._runs, "_native_weights", lambda *args: packs.append(1) or real(*args))
     with torch.no_grad():
         for _ in range(5):
             own(x)
@@ -99,6 +105,16 @@ def test_weights_are_packed_again_only_if_they_changed(monkeypatch, device):
         own(x)
         own(x)
         assert len(packs) == 2
+
+
+def test_many_lengths_are_packed_once(packs):
+    own, _ = small("cpu")
+    own.eval()
+    with torch.no_grad():
+        for time in range(1, 120, 3):
+            for rows in (1, 4, 9):
+                own(torch.randn(time, rows, 4))
+    assert len(packs) <= len({own.explain(time, rows).split("\n")[0] for time in range(1, 120, 3) for rows in (1, 4, 9)})
 
 
 def test_a_new_module_at_the_place_of_an_old_one_has_its_own_weights(device):
@@ -111,13 +127,46 @@ def test_a_new_module_at_the_place_of_an_old_one_has_its_own_weights(device):
         del own
 
 
-def test_backward_twice_with_a_retained_graph(device):
+@pytest.mark.parametrize("operator", [False, True])
+def test_backward_twice_with_a_retained_graph(operator, device, monkeypatch):
     own, x = small(device)
     x.requires_grad_()
+    if operator:
+        monkeypatch.setattr(sluice.torch._operators, "_PLAIN", ())
     y = own(x)[0].square().sum()
     first = torch.autograd.grad(y, [x, *own.parameters()], retain_graph=True)
     again = torch.autograd.grad(y, [x, *own.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(first, again))
+
+
+def test_backward_of_what_was_used_runs_forward_again(device, monkeypatch):
+    runs = []
+    real = sluice.torch._runs.forward
+    monkeypatch.setattr(sluice.torch._runs, "forward", lambda *args: runs.append(1) or real(*args))
+    own, x = small(device)
+    for _ in range(3):
+        own(x)[0].sum().backward()
+    assert len(runs) == 3
+    y = own(x)[0].sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert len(runs) == 5
+
+
+def test_weights_of_one_call_are_not_taken_for_those_of_another(device):
+    own, x = small(device)
+    reference = torch.nn.LSTM(4, 6, 2, device=device).eval()
+    reference.load_state_dict(own.state_dict())
+    own.eval()
+    base = own.weight_hh_l0.detach().clone()
+    with torch.no_grad():
+        for scale in (1, 2, 3, 4, 5, 6):
+            for kind in (torch.Tensor.clone, torch.nn.Parameter):
+                weights = {"weight_hh_l0": kind(base * scale)}
+                found = torch.func.functional_call(own, weights, (x,))[0]
+                del weights
+                expected = torch.func.functional_call(reference, {"weight_hh_l0": base * scale}, (x,))[0]
+                assert torch.allclose(found, expected, atol=1e-5)
 
 
 def test_second_derivatives_are_refused_in_a_sentence(device):
@@ -182,6 +231,48 @@ def test_parametrized_weights(device):
     assert torch.allclose(found[0], expected[0], atol=1e-2)
     found[0].sum().backward()
     assert own.parametrizations.weight_hh_l0.original1.grad.any()
+
+
+def test_parametrized_weights_that_change(device):
+    own, x = small(device)
+    torch.nn.utils.parametrizations.weight_norm(own, "weight_hh_l0")
+    own.eval()
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            before = own(x)[0]
+        with torch.no_grad():
+            own.parametrizations.weight_hh_l0.original0.mul_(3)
+        with mode():
+            after = own(x)[0]
+            assert not torch.allclose(after, before)
+            assert torch.equal(after, copy.deepcopy(own)(x)[0])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_functional_gradients(training, device):
+    own, x = small(device)
+    own.train(training)
+    weights = dict(own.named_parameters())
+
+    def loss(weights, x):
+        return torch.func.functional_call(own, weights, (x,))[0].square().sum()
+
+    found, dx = torch.func.grad(loss, argnums=(0, 1))(weights, x)
+    x = x.clone().requires_grad_()
+    expected = torch.autograd.grad(loss(weights, x), [x, *weights.values()])
+    assert all(torch.equal(a, b) for a, b in zip((dx, *found.values()), expected))
+
+
+def test_functions_of_torch_func(device):
+    own, x = small(device)
+    own.eval()
+    with torch.no_grad():
+        assert torch.equal(torch.func.grad(lambda scale: (own(x)[0] * scale).sum())(torch.tensor(2., device=device)),
+                           own(x)[0].sum())
+    with pytest.raises(NotImplementedError, match="make the axis more rows"):
+        torch.vmap(own)(torch.stack([x, x]))
+    with pytest.raises(NotImplementedError, match="differentiated once"):
+        torch.func.grad(lambda x: torch.func.grad(lambda x: own(x)[0].square().sum())(x).sum())(x)
 
 
 def test_explain_names_an_implementation(device):
