@@ -14,8 +14,10 @@ die() {
 }
 
 mkdir -p "$WORK" "$BUILD/wheels"
-version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || die "$PYTHON is no Python"
+version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || die "$PYTHON does not run as a Python interpreter"
 readonly VENV=$WORK/venv-$version
+tag=cp${version/./}
+((${version#3.} < 12)) || tag=cp312  # One wheel for all versions from 3.12 on.
 
 # Asks no network where all is there.
 prepare_venv() {
@@ -32,7 +34,7 @@ rm -rf "$WORK/libraries"
 cmake --install "$BUILD" --prefix "$WORK/libraries" --component libraries --strip >>"$LOG" ||
   die "the libraries are not built (log: $LOG)"
 core=$(find "$WORK/libraries" -name 'libsluice.so.?' -print -quit)
-rm -f "$BUILD"/wheels/sluice-*-cp"${version/./}"-*.whl
+rm -f "$BUILD"/wheels/sluice-*-"$tag"-*.whl
 "$VENV/bin/python" -m pip wheel --no-deps --no-build-isolation --wheel-dir "$BUILD/wheels" \
   --config-settings=build-dir="$WORK/wheel-{wheel_tag}" \
   --config-settings=cmake.define.SLUICE_LIBRARIES="$(dirname "$core")" "$SOURCE/python" >>"$LOG" 2>&1 || {

@@ -45,6 +45,8 @@ class Plans:
     """
 
     def __init__(self, stream, options, allocate, most=8):
+        if most < 1:
+            raise ValueError(f"plans is {most}; at least 1 is kept")
         self._stream = stream
         self._options = options
         self._allocate = allocate

@@ -60,7 +60,7 @@ def layout_of(cell, shapes, bidirectional=None):
     found = {name: _NAME.fullmatch(name) for name in shapes}
     for name, match in found.items():
         if match is None:
-            raise ValueError(f"weights has {name!r}, which is no weight of a recurrent layer; "
+            raise ValueError(f"weights has {name!r}, which recurrent layers don't have; "
                              "their names are such as 'weight_ih_l0'")
     if not found:
         raise ValueError("weights is empty; it needs 'weight_ih_l0' and 'weight_hh_l0'")

@@ -20,7 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 try:
-    from ._models import kind_of_model
+    from . import _open_models  # noqa: F401 - comes before all that imports _models
 except ModuleNotFoundError as error:
     if error.name != f"{__package__}._models":
         raise
@@ -126,7 +126,7 @@ class SequenceModel(Model):
         checked = []
         for i, pair in enumerate([pairs] if single else items_of(pairs, "pairs")):
             if isinstance(pair, str) or len(pair) != 2:
-                raise ValueError(f"pairs[{i}] is no pair (source, target)")
+                raise ValueError(f"pairs[{i}] is not a pair (source, target)")
             checked.append(tuple(checked_text(text, f"pairs[{i}][{j}]") for j, text in enumerate(pair)))
         with self._lock:
             self._profile()
@@ -321,7 +321,7 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
     check_names(path=path, device=device, precision=precision, source_segmenter=source_segmenter or "",
                 target_segmenter=target_segmenter or "")
     check_numbers(plan_cache_bytes=plan_cache_bytes)
-    kind = kind_of_model(path)
+    kind = _models.kind_of_model(path)
     if kind not in _KINDS:
         raise NotImplementedError(f"{path} holds a model of the kind {kind}, which Python can't run")
     place = _models.Place(device, precision, plan_cache_bytes)

@@ -105,15 +105,19 @@ class Stack:
     def _set_dtypes(self, dtype, weight_dtype):
         known = self._memory.dtypes
         if weight_dtype.name not in known or not weight_dtype.isnative:
-            raise TypeError(f"weight_ih_l0 is {weight_dtype}; it must be one of {', '.join(known)}")
-        name = weight_dtype.name if dtype is None else getattr(dtype, "name", None) or np.dtype(dtype).name
+            raise TypeError(f"weight_ih_l0 is {weight_dtype}; {self._wanted_dtypes(weight_dtype.name)}")
+        name = weight_dtype.name if dtype is None else getattr(dtype, "name", None) or dtype_of(dtype, "dtype").name
         if name not in known:
-            raise TypeError(f"dtype is {name}; it must be one of {', '.join(known)}")
+            raise TypeError(f"dtype is {name}; {self._wanted_dtypes(name)}")
         self._dtype = dtype_of(name, "dtype")
         if weight_dtype != self._dtype and (name not in ("bfloat16", "float16") or weight_dtype != np.float32):
             raise TypeError(f"the weights are {weight_dtype} and dtype is {name}; convert the weights")
         self._weight_dtype = weight_dtype
         self._cell_dtype = np.dtype(np.float64 if name == "float64" else np.float32)
+
+    def _wanted_dtypes(self, name):
+        known = ", ".join(self._memory.dtypes)
+        return f"float16 runs on a GPU only; use one of {known}" if name == "float16" else f"it must be one of {known}"
 
     def _set_widths(self):
         layout = self._layout
@@ -231,7 +235,7 @@ class Stack:
         entry.pack(self._native_weights, self._version)
         address = self._address
         args = _native.ForwardArgs(time=time, rows=rows, **{name: address(array) for name, array in arrays.items()})
-        if seed:
+        if seed != 0:
             args.seed = checked_seed(seed)
         if self._batch_first:
             args.x_time_stride, args.x_row_stride = self._x_width, time * self._x_width

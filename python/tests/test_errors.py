@@ -39,7 +39,7 @@ CASES = {
     "weights_dtype": (TypeError, "convert the weights", lambda: lstm(X, WEIGHTS, dtype="float32")),
     "dtype": (TypeError, "dtype is int32", lambda: lstm(X, WEIGHTS, dtype=np.int32)),
     "weights_missing": (ValueError, "no 'weight_hh_l0'", lambda: lstm(X, without("weight_hh_l0"))),
-    "weights_prefixed": (ValueError, "'rnn.weight_ih_l0', which is no weight",
+    "weights_prefixed": (ValueError, "'rnn.weight_ih_l0', which recurrent layers don't have",
                          lambda: lstm(X, {f"rnn.{name}": value for name, value in WEIGHTS.items()})),
     "weights_empty": (ValueError, "weights is empty", lambda: lstm(X, {})),
     "weights_shape": (ValueError, r"weight_ih_l0 has shape \(25, 6\), not \(24, 6\)",

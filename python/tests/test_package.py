@@ -1,9 +1,11 @@
 """What the installed package holds."""
 
 import ast
+import ctypes.util
 import importlib.metadata
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ import sluice
 from sluice import _models, _native
 
 PACKAGE = pathlib.Path(sluice.__file__).parent
+HAS_DRIVER = ctypes.util.find_library("cuda") is not None
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -74,3 +77,16 @@ def test_the_example_runs():
     output = subprocess.check_output([sys.executable, SOURCE / "examples" / "numpy_lstm.py"], text=True)
     losses = [float(number) for number in re.findall(r"loss ([0-9.]+)", output)]
     assert len(losses) >= 3 and losses[-1] < losses[0] / 5
+
+
+def test_a_wheel_without_its_gpu_part_says_so(tmp_path):
+    package = tmp_path / "sluice"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("libsluice_cuda.so*", "__pycache__"))
+    program = ("import sluice._native as native\n"
+               "native.Device('cpu')\n"
+               "try: native.Device('cuda')\n"
+               "except native.DeviceError as error: print(error)\n")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                            env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    reason = "libsluice_cuda.so.0" if HAS_DRIVER else "no NVIDIA driver"
+    assert reason in result.stdout and len(result.stdout.splitlines()) == 1

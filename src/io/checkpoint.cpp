@@ -31,8 +31,8 @@ constexpr Kind kModel{"model", "config", kModelFileName, "the weights of a model
 constexpr Kind kState{"training_state", "state", kStateFileName, "where a training run stands",
                       "the last/ of a training run, or start another run from weights alone "
                       "(training.init_from)"};
-constexpr Kind kStream{"stream_state", "stream", "", "a state that --save-state wrote",
-                       "a file that --save-state wrote"};
+constexpr Kind kStream{"stream_state", "stream", "", "a state that --save-state or save() wrote",
+                       "a file that --save-state or save() wrote"};
 constexpr Kind kStreamBytes{kStream.name, kStream.text_key, "", kStream.held,
                             "what this model gave as its state"};
 

@@ -32,8 +32,8 @@ std::unique_ptr<Device> open_cuda_device(int ordinal) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kDevice) throw;
     base::fail(ErrorCode::kDevice,
-               "device cuda:{} is not available: {}; or use --device cpu (sluice train: --set "
-               "machine.device=cpu)",
+               "device cuda:{} is not available: {}; or use the device cpu (--device cpu, "
+               "machine.device=cpu or device=\"cpu\")",
                ordinal, error.what());
   }
 }

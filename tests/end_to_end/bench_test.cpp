@@ -79,7 +79,7 @@ TEST(Bench, PrintsLadderTableAndProducts) {
   expect("table --shapes tiny.shapes --repeats 1", {"BlockFused", "cuDNN", "onednn"});
   expect("gemm --shapes tiny.shapes --repeats 1", {"6 x 32 x 5", "gradient", "onednn (peer)"});
   place.expect_error({"bench", "ladder", "--device", "cuda:99"},
-                     {"device cuda:99 is not available: ", "; or use --device cpu"});
+                     {"device cuda:99 is not available: ", "; or use the device cpu"});
   place.expect_error({"bench", "gemm", "--shapes", "tiny.shapes", "--lib", "blas"},
                      {"unknown library 'blas'", "onednn"});
 }

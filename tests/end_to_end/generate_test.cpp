@@ -133,7 +133,7 @@ TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {
   const auto refused = [&](const std::string& state, const std::string& said) {
     place_.expect_error({"generate", "text/best", "--state", state}, {"'" + state + "'" + said});
   };
-  const std::string wanted = "; give a file that --save-state wrote";
+  const std::string wanted = "; give a file that --save-state or save() wrote";
   refused("text/best/model.safetensors", " holds the weights of a model" + wanted);
   refused("text/last/training_state.safetensors", " holds where a training run stands" + wanted);
   refused("text/best", " is a folder" + wanted);
@@ -143,7 +143,7 @@ TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {
   }
   place_.expect_error({"generate", "text/best", "--state", "none"}, {"none"});
   // And a state where a model is wanted.
-  place_.expect_error({"generate", "s"}, {"'s' holds a state that --save-state wrote; give a "
+  place_.expect_error({"generate", "s"}, {"'s' holds a state that --save-state or save() wrote; give a "
                                           "checkpoint folder, its model.safetensors"});
   place_.train();
   place_.expect_error({"generate", "run/best"}, {"seq2seq", "language_model"});

@@ -43,7 +43,7 @@ TEST(Machine, WithoutADriverIsNamed) {
   expect_said(machine(place), {"no GPU: "});
   place.expect_train_error(
       {"machine.device=cuda"},
-      {"device cuda:0 is not available: this machine has no NVIDIA driver", "use --device cpu"});
+      {"device cuda:0 is not available: this machine has no NVIDIA driver", "use the device cpu"});
 }
 
 #ifdef WITH_CUDA

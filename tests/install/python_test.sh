@@ -23,7 +23,9 @@ fi
 
 version=$($PYTHON -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 venv=$BUILD/python/venv-$version
-wheels=("$BUILD"/wheels/sluice-*-cp"${version/./}"-*.whl)
+tag=cp${version/./}
+((${version#3.} < 12)) || tag=cp312
+wheels=("$BUILD"/wheels/sluice-*-"$tag"-*.whl)
 "$venv/bin/python" -m pip install --quiet --no-deps --no-index --force-reinstall "${wheels[0]}" || fail "the wheel can't be installed"
 
 package=$(cd / && "$venv/bin/python" -c 'import sluice; print(sluice.__path__[0])')

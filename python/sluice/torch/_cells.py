@@ -97,5 +97,10 @@ class RNNCell(_Cell):
         super().__init__(f"rnn_{nonlinearity}", 1, input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "nonlinearity":
+            self._config = Config(f"rnn_{value}", self.input_size, self.hidden_size, bias=self.bias).text
+
     def forward(self, input, hx=None):
         return self._run(input, hx)[0]

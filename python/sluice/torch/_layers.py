@@ -26,7 +26,7 @@ class _Layers(nn.RNNBase):
             from the step before.
     """
 
-    # Of instances that were made before a new option came.
+    # For kinds of layers that lack an option, and for pickles that are older than it.
     peepholes = layer_norm = False
     reset_after = True
     zoneout = recurrent_dropout = 0.0
@@ -54,6 +54,8 @@ class _Layers(nn.RNNBase):
     def _zoneouts(self):
         """Rates of h and of c."""
         if isinstance(self.zoneout, (tuple, list)):
+            if len(self.zoneout) != 2:
+                raise ValueError(f"zoneout has {len(self.zoneout)} rates; it is one rate, or a pair for h and c")
             return tuple(float(rate) for rate in self.zoneout)
         return float(self.zoneout), float(self.zoneout) if self.mode == "LSTM" else 0.0
 
@@ -255,9 +257,8 @@ class LSTM(_Layers):
 
     def forward(self, input, hx=None, *, lengths: Optional[Tensor] = None, resets: Optional[Tensor] = None):
         """Returns y and (hn, cn), with torch's shapes. hx: (h0, c0); None is zero. lengths, resets: see the class's base."""
-        if hx is None:
-            hx = (None, None)
-        y, hn, cn = self._run(input, (hx[0], hx[1]), lengths, resets)
+        h0, c0 = hx if hx is not None else (None, None)
+        y, hn, cn = self._run(input, (h0, c0), lengths, resets)
         return y, (hn, cn)
 
 

@@ -59,6 +59,8 @@ def _swapped(module):
     for name in _SHARED:
         if name in module.__dict__:
             own.__dict__[name] = module.__dict__[name]
+    for name, value in module.__dict__.items():
+        own.__dict__.setdefault(name, value)  # what the model's author set
     if type(module) in _LAYERS:
         own._init_flat_weights()
     return own

@@ -7,6 +7,7 @@ import importlib
 import io
 import pathlib
 import sys
+import tempfile
 
 modules = {name: importlib.import_module(name) for name in sys.argv[1:]}
 
@@ -15,14 +16,10 @@ import numpy as np  # noqa: E402 - the modules above come first
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from cases import random_weights  # noqa: E402
 from ml_dtypes import bfloat16  # noqa: E402
+from model_cases import pairs  # noqa: E402
 from reference import stack  # noqa: E402
 
-import sluice  # noqa: E402
 from sluice.numpy import lstm  # noqa: E402
-
-# sluice.load opens the library with Sluice's models, which has a sentencepiece of its own.
-if hasattr(sluice, "load"):
-    importlib.import_module("sluice._models")
 
 TIME, ROWS, WIDTH = 12, 8, 64
 rng = np.random.default_rng(0)
@@ -66,6 +63,16 @@ def check_sluice_torch(own):
     check(y.numpy(), h.numpy(), c.numpy(), 1e-5)
 
 
+def check_sluice_models(models):
+    # The library with Sluice's models has a sentencepiece, and in that a protobuf, of its own.
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        settings = {**pairs(folder), "tokenizer.kind": "unigram", "tokenizer.source_vocabulary": 18,
+                    "tokenizer.target_vocabulary": 18, "output.directory": str(folder / "run")}
+        report = models.train(settings, quiet=True)
+        assert isinstance(models.load(report.model).decode("a b c").text, str)
+
+
 def check_tensorflow(tensorflow):
     np.testing.assert_allclose(tensorflow.matmul(x[0], weights["weight_ih_l0"].T).numpy(), x[0] @ weights["weight_ih_l0"].T, atol=1e-5)
 
@@ -89,7 +96,7 @@ def check_sentencepiece(sentencepiece):
     assert len(processor.encode(text)) > 3 and processor.decode(processor.encode(text)) == text
 
 
-CHECKS = {"torch": check_torch, "sluice.torch": check_sluice_torch, "tensorflow": check_tensorflow, "jax": check_jax,
+CHECKS = {"torch": check_torch, "sluice.torch": check_sluice_torch, "sluice.models": check_sluice_models, "tensorflow": check_tensorflow, "jax": check_jax,
           "onnx": check_onnx, "sentencepiece": check_sentencepiece}
 for turn in range(2):  # ours before and after theirs
     check_sluice("auto")

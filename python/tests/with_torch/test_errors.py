@@ -1,5 +1,8 @@
 """Wrong arguments raise what torch's layers raise, or Sluice's one sentence."""
 
+import subprocess
+import sys
+
 import pytest
 import sluice.torch
 import torch
@@ -92,3 +95,33 @@ def test_integers_are_refused():
     own = sluice.torch.LSTM(4, 6)
     with pytest.raises(ValueError):
         own(torch.zeros(5, 3, 4, dtype=torch.int64))
+
+
+def test_a_dead_context_raises_one_sentence(gpu):
+    program = """if True:
+        import numpy, torch, sluice, sluice.torch
+        from sluice.numpy import DeviceArray, Stack
+        layer = torch.nn.LSTM(16, 16, device="cuda")
+        stack = Stack("lstm", {name: value.detach().clone() for name, value in layer.named_parameters()})
+        x = torch.randn(4, 8, 16, device="cuda")
+        stack(x)
+        own = sluice.torch.replace(torch.nn.Sequential(layer), verbose=False)[0].eval()
+        try:
+            torch.zeros(4, device="cuda")[torch.tensor([99], device="cuda")]
+            torch.cuda.synchronize()
+        except RuntimeError:
+            pass
+        for call in (lambda: stack(x), lambda: DeviceArray.from_numpy(numpy.zeros((2, 2), "float32"), "cuda:0")):
+            try:
+                call()
+            except sluice.DeviceLost as error:
+                print("lost:", error)
+        try:
+            own(x)
+        except RuntimeError:  # torch's or ours: torch takes the memory
+            print("lost: torch")
+    """
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3 and all(line.startswith("lost:") for line in lines), result.stdout + result.stderr[-2000:]
+    assert "must be restarted" in lines[0]

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-OWN = ("sluice", "sluice.numpy", "sluice.torch")
+OWN = ("sluice", "sluice.numpy", "sluice.torch", "sluice.models")
 OTHERS = ("torch", "tensorflow", "jax", "onnx", "sentencepiece")
 PROGRAM = pathlib.Path(__file__).with_name("after_imports.py")
 
@@ -29,7 +29,7 @@ def check(*order):
     result = run(PROGRAM, *order)
     if result.returncode < 0:
         # sluice.torch loads torch's compiler and with it triton, which aborts after some versions of tensorflow.
-        others = ["torch._dynamo" if name == "sluice.torch" else name for name in order if name not in ("sluice", "sluice.numpy")]
+        others = ["torch._dynamo" if name == "sluice.torch" else name for name in order if name not in ("sluice", "sluice.numpy", "sluice.models")]
         if run("-c", f"import {', '.join(others)}").returncode == result.returncode:
             pytest.skip(f"import {', '.join(others)} ends with signal {-result.returncode}, without sluice")
     assert result.returncode == 0 and result.stdout.endswith("all right\n"), \

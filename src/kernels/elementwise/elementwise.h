@@ -26,11 +26,11 @@ void scale(const Context& context, const Tensor& x, double factor);
 /// y = y + factor * x, shapes equal.
 void accumulate(const Context& context, double factor, const Tensor& x, const Tensor& y);
 
-/// target = source rounded to nearest even; any two of float64, float32, bfloat16, float16. Through
-/// float32 unless both are float64. Shapes equal; may be in place only if the dtypes are equal.
 struct Conversion {
   Tensor source, target;
 };
+/// target = source rounded to nearest even; any two of float64, float32, bfloat16, float16. Through
+/// float32 unless both are float64. Shapes equal; may be in place only if the dtypes are equal.
 void convert(const Context& context, const Tensor& source, const Tensor& target);
 /// Many at once: a launch for up to 32 of the same two dtypes.
 void convert(const Context& context, std::span<const Conversion> conversions);

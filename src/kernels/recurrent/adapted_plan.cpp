@@ -83,7 +83,7 @@ class AdaptedPlan final : public Plan {
         Tensor& tensor = set.*member;
         if (!tensor) continue;
         check_weight(tensor, "a weight");
-        tensor = converted(staging, tensor, master_, incoming);
+        tensor = staged_weight(staging, tensor, master_, incoming);
       }
       const std::int64_t sums =
           descriptor_.gates() * descriptor_.hidden_of(i / descriptor_.directions);
@@ -199,12 +199,12 @@ class AdaptedPlan final : public Plan {
     if (converts_weights()) count_weights(staging);
   }
 
-  /// A conversion, if the tensors are not one.
+  /// Notes a conversion, unless both share their memory.
   static void add(const Tensor& source, const Tensor& target, Conversions& conversions) {
     if (source.data() != target.data()) conversions.push_back({source, target});
   }
 
-  static Tensor converted(Staging& staging, const Tensor& tensor, DType dtype,
+  static Tensor staged_weight(Staging& staging, const Tensor& tensor, DType dtype,
                           Conversions& conversions) {
     if (tensor.dtype() == dtype) return tensor;
     const Tensor staged = staging.take(dtype, tensor.shape());

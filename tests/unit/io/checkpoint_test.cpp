@@ -158,7 +158,7 @@ TEST(Checkpoint, RefusesNewerAndForeignFiles) {
       {"sluice_kind",
        "training_state",
        {"/f' holds where a training run stands; give a checkpoint folder, its"}},
-      {"sluice_kind", "stream_state", {"/f' holds a state that --save-state wrote; give a check"}},
+      {"sluice_kind", "stream_state", {"/f' holds a state that --save-state or save() wrote; give a check"}},
       {"sluice_kind",
        "song",
        {"/f' holds 'song'; give a checkpoint folder, its model.safetensors"}},

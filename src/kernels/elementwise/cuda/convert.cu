@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <span>
+#include <vector>
 
 #include "base/dtype.h"
 #include "kernels/elementwise/cuda/elementwise.h"
@@ -81,16 +83,16 @@ void convert(Stream& stream, std::span<const Conversion> conversions) {
   }
   while (!left.empty()) {
     const base::DType source = left[0]->source.dtype(), target = left[0]->target.dtype();
-    const auto others = std::stable_partition(left.begin(), left.end(), [&](const Conversion* c) {
+    const auto matching_end = std::stable_partition(left.begin(), left.end(), [&](const Conversion* c) {
       return c->source.dtype() == source && c->target.dtype() == target;
     });
     base::dispatch_float(source, [&](auto from_tag) {
       base::dispatch_float(target, [&](auto to_tag) {
         convert_all<typename decltype(from_tag)::type, typename decltype(to_tag)::type>(
-            stream, std::span(left.begin(), others));
+            stream, std::span(left.begin(), matching_end));
       });
     });
-    left.erase(left.begin(), others);
+    left.erase(left.begin(), matching_end);
   }
 }
 
