@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An LSTM on NumPy arrays that learns to add: its last output is the sum of the numbers that it read.
 
-Takes NumPy and the package sluice (pip install ./python).
+Takes NumPy and the package sluice (pip install "./python[numpy]").
 """
 
 import numpy as np

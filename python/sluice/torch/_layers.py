@@ -85,7 +85,7 @@ class _Layers(nn.RNNBase):
                 nn.init.uniform_(weight, -limit, limit)
 
     def flatten_parameters(self) -> None:
-        """Makes the next run in eval mode lay out the weights anew. Needed after writing to `weight.data`."""
+        """Makes the next run in eval mode pack the weights anew. Needed after writing to `weight.data`."""
         first = self._parameters.get("weight_ih_l0") if "_parameters" in self.__dict__ else None
         if first is not None:
             _runs.forget(first)
