@@ -8,6 +8,7 @@ timed, with a pause in between for threads that still spin. Times are medians; s
 turns of the fastest peer's time / own time in the same turn, which the report takes.
 
 Peers: onnxruntime (forward, step), torch, torch+graph, torch+compile; jax-scan and jax-cudnn without comparing numbers.
+sluice.numpy and sluice.torch (step) take turns too, but count as Sluice's own; PYTHONPATH names a folder with the package.
 Among --own, names with commas between, may be `onednn`, which Sluice itself calls and which counts as a peer.
 
 Passes: forward, forward+backward, all (those two) or step: one call for each time step of a stream, through
@@ -35,7 +36,7 @@ import common
 from shape_files import GATES, Shape, read_shapes
 
 MODULES = {"onnxruntime": "onnx_recurrent", "torch": "torch_recurrent", "torch+graph": "torch_recurrent",
-           "torch+compile": "torch_recurrent",
+           "torch+compile": "torch_recurrent", "sluice.numpy": "python_steps", "sluice.torch": "python_steps",
            "jax-scan": "jax_recurrent", "jax-cudnn": "jax_recurrent"}
 PASSES = [*common.PASSES, "step"]
 CALLS = 1000  # of a step in a turn
@@ -163,6 +164,7 @@ def measure_one(arguments, sluice, shape, pass_name, file):
                                    own[0]["threads"], peer.version) for peer in peers]
     for peer, row in zip(peers, rows[len(own):]):
         row["error"] = peer.error
+        row["peer"] = not peer.name.startswith("sluice.")
     of_peers = [times[i] for i, row in enumerate(rows) if row["peer"]]
     best = [min(turn) for turn in zip(*of_peers)]
     for row, own_times in zip(rows, times):

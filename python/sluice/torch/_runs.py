@@ -109,7 +109,7 @@ def _aligned(size):
 class _Plan:
     """A native plan of a stream, and where its memories lie in one tensor.
 
-    layout: equal for plans that may run on what another of them packed.
+    layout: one for all plans that may run on what another of them packed; own_layout: for those on one stream.
     """
 
     def __init__(self, stream, config, dtype, weight_dtype, training, tf32, resets, time, rows):
@@ -133,6 +133,23 @@ class _Plan:
         self.saved_bytes = self.reserve_bytes + self.packed_bytes  # what backward needs
 
 
+class _Layout:
+    """How weights are packed. One object for equal descriptions, because it is looked up in each run."""
+
+    __slots__ = ("__weakref__",)
+
+
+_layouts = weakref.WeakValueDictionary()  # by description
+
+
+def _layout_of(description):
+    with _lock:
+        layout = _layouts.get(description)
+        if layout is None:
+            layout = _layouts[description] = _Layout()
+        return layout
+
+
 def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, resets):
     """config: the text of a Config."""
     stream = _stream_of(device)
@@ -144,9 +161,10 @@ def plan_of(config, device, dtype, weight_dtype, time, rows, training, tf32, res
                                       "Sluice computes float64, float32, bfloat16 and float16")
         made = _Plan(stream, config_of(config), *key[1:])
         if made.native.packed_layout:
-            made.layout = (config, dtype, weight_dtype, device.index, made.native.packed_layout)
+            layout = config, dtype, weight_dtype, device.index, made.native.packed_layout
         else:
-            made.layout = (*key, device.index, made.native.implementation)  # Equal options give equal layouts.
+            layout = *key, device.index, made.native.implementation  # Equal options give equal layouts.
+        made.layout, made.own_layout = _layout_of(layout), _layout_of((layout, stream))
         with _lock:
             plan = stream.plans.setdefault(key, made)  # another thread may have been first
             if len(stream.plans) > _MOST_PLANS:
@@ -186,9 +204,13 @@ class _Packed:
 
     def is_of(self, weights):
         # A new tensor may have the address and the version of one that is gone.
-        return self._sources is not None and all([
-            of() is weight and version == weight._version and address == weight.data_ptr()
-            for (of, version, address), weight in zip(self._sources, weights)])
+        sources = self._sources
+        if sources is None:
+            return False
+        for (of, version, address), weight in zip(sources, weights):
+            if of() is not weight or version != weight._version or address != weight.data_ptr():
+                return False
+        return True
 
     def pack(self, plan, weights):
         self._sources = None
@@ -225,20 +247,19 @@ def forget(first):
 
 def _packed_before(plan, weights):
     """The _Packed of these weights, made anew if they changed; None: this call has to pack them for itself."""
-    # Others are computed for one call, or don't say when they change.
-    if not all([type(weight) is torch.nn.Parameter and not weight.is_inference() for weight in weights]):
-        return None
-    on_gpu = weights[0].is_cuda
-    frozen = not any([weight.requires_grad for weight in weights])
-    capturing = on_gpu and torch.cuda.is_current_stream_capturing()
-    if capturing and not frozen:
-        return None  # They may change before a replay.
+    layout, on_gpu, shared, capturing = plan.layout, weights[0].is_cuda, True, False
+    if on_gpu:
+        # Frozen weights are there for all streams, also for one that is captured later.
+        shared = not any([weight.requires_grad for weight in weights])
+        layout = plan.layout if shared else plan.own_layout
+        capturing = torch.cuda.is_current_stream_capturing()
+        if capturing and not shared:
+            return None  # They may change before a replay.
     kept = _kept_of(weights[0])
-    # On a GPU frozen weights are there for all streams, also for one that is captured later.
-    layout = (plan.layout, plan.stream if on_gpu and not frozen else None)
     packed = kept.by_layout.get(layout)
     if packed is None or not packed.is_of(weights):
-        if capturing:
+        # Other tensors are computed for one call, or don't say when they change.
+        if capturing or not all([type(weight) is torch.nn.Parameter and not weight.is_inference() for weight in weights]):
             return None
         with _packing:
             packed = kept.by_layout.get(layout)
@@ -248,7 +269,7 @@ def _packed_before(plan, weights):
                 if packed is None or not on_gpu:
                     packed = _Packed(plan, plan.native.stream.device)
                 packed.pack(plan, weights)
-                if frozen:
+                if on_gpu and shared:
                     plan.native.stream.synchronize()
                 kept.by_layout[layout] = packed
                 if len(kept.by_layout) > _MOST_PACKED:
