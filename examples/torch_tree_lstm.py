@@ -99,7 +99,7 @@ def loss_of(model, levels):
 
 
 def share_right(model, levels):
-    """Of the roots."""
+    """The share of trees whose root is right."""
     with torch.no_grad():
         return (model(levels)[0].argmax(1) == levels[0].values).float().mean().item()
 

@@ -11,8 +11,8 @@
  *  - They return SLUICE_OK or what went wrong. `error` gets one sentence and may be NULL. Nothing
  * throws or aborts.
  *  - A struct begins with its own size, set by the caller: SLUICE_INIT(struct_name) clears the
- * rest. What it does not name has its default. Programs compiled with an older, shorter struct go
- * on running.
+ * rest. Members that stay 0 have their defaults. Programs compiled with an older, shorter struct
+ * go on running.
  *  - Objects belong to one thread at a time. Different streams, and the plans used with them, may
  * run at the same time.
  *  - The caller's current GPU (cudaSetDevice) is left as it was. */
@@ -193,9 +193,9 @@ typedef struct sluice_recurrent_weights {
   void* shift_c;         /* [H] added to that */
 } sluice_recurrent_weights;
 
-/* Tensors of a run: device memory, of a GPU aligned to 16 bytes. Optional ones are NULL. Index of
- * states: layer * directions + direction. Where layers differ in H, states of one after the other:
- * [rows, H of that layer]. */
+/* Tensors of a run, in the device's memory; on a GPU they begin at multiples of 16 bytes. Optional
+ * ones are NULL. A state's index is layer * directions + direction. If layers differ in H, their
+ * states lie one after the other, each [rows, H of that layer]. */
 typedef struct sluice_recurrent_forward_args {
   size_t size;
   int64_t time, rows;     /* of this run, at most those of the plan */

@@ -59,7 +59,7 @@ class Task:
         module = module_of(in_keys=["x", *names], out_keys=["y", *(("next", name) for name in names)],
                            recurrent_backend=backend, **options)
         rows, time = self.resets.shape
-        # Of all steps, as TorchRL stores them; it reads those at beginnings.
+        # TorchRL stores the states of all steps, and reads those where trajectories begin.
         kept = {name: state[0][:, None, None].expand(rows, time, 1, self.width) * (~self.resets)[:, :, None, None]
                 for name, state in zip(names, self.states)}
 

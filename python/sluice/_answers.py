@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Of the first hypothesis."""
+        """The text of the first hypothesis."""
         return self.hypotheses[0].text
 
 
@@ -55,7 +55,7 @@ class TaggedSentence(NamedTuple):
 
 
 class Classified(NamedTuple):
-    """What a text is taken for."""
+    """The class of a text."""
 
     label: str  #: the likeliest
     probability: float  #: of that label

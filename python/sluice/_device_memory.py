@@ -167,7 +167,7 @@ class DeviceMemory:
         return self.contiguous(array, name)
 
     def keep(self, array):
-        """What a stack keeps of a weight: no copy."""
+        """Returns the weight itself: a stack keeps no copy."""
         return array
 
     @staticmethod

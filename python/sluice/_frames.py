@@ -34,7 +34,7 @@ def as_resets(values: Any, name: str, time: int) -> np.ndarray:
 
 
 def as_many_resets(resets: Any, sequences: list[np.ndarray]) -> list[Optional[np.ndarray]]:
-    """Of each sequence; None for those without."""
+    """Returns the resets of each sequence, None for sequences without."""
     if resets is None:
         return [None] * len(sequences)
     if len(resets) != len(sequences):

@@ -61,7 +61,7 @@ class profile:
             raise failure
 
     def request(self) -> tuple[str, bool, int, int]:
-        """Of one more model or run: the path of its trace, and the options."""
+        """Returns the path of the trace of one more model or run, and the options."""
         if self._path is None:
             return ("", *self._options)
         number = len(self.paths) + 1

@@ -46,7 +46,7 @@ class States:
         return self._memory.joined(parts)
 
     def returned(self, state, rows, single):
-        """What a caller gets for empty()."""
+        """The state in a caller's shape: an array, or a list with one for each layer."""
         if self._uniform:
             return state.reshape((state.shape[0], state.shape[2])) if single else state
         parts, begin = [], 0

@@ -17,6 +17,14 @@ def name_of(kind, layer, direction):
     return f"{kind}_l{layer}{'_reverse' if direction else ''}"
 
 
+def shapes_of(cell, input, hidden, output):
+    """The shapes of all kinds of weights of a layer and direction whose h has the width `output`."""
+    sums = GATES[cell] * hidden
+    return {"weight_ih": (sums, input), "weight_hh": (sums, output), "bias_ih": (sums,), "bias_hh": (sums,),
+            "weight_hr": (output, hidden), "weight_peephole": (3, hidden), "gain_ih": (sums,), "gain_hh": (sums,),
+            "gain_c": (hidden,), "shift_c": (hidden,)}
+
+
 @dataclass(frozen=True)
 class Layout:
     """What the shapes of weights say about a stack."""
@@ -103,14 +111,10 @@ def _widths(cell, shapes, layers, kinds):
 
 
 def _check_shapes(layout, kinds):
-    gates = GATES[layout.cell]
     width = layout.input
     for layer in range(layout.layers):
         hidden, output = layout.hidden[layer], layout.outputs[layer]
-        expected = {"weight_ih": (gates * hidden, width), "weight_hh": (gates * hidden, output),
-                    "bias_ih": (gates * hidden,), "bias_hh": (gates * hidden,), "weight_hr": (output, hidden),
-                    "weight_peephole": (3, hidden), "gain_ih": (4 * hidden,), "gain_hh": (4 * hidden,),
-                    "gain_c": (hidden,), "shift_c": (hidden,)}
+        expected = shapes_of(layout.cell, width, hidden, output)
         for direction in range(layout.directions):
             for kind, shape in expected.items():
                 name = name_of(kind, layer, direction)

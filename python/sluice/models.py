@@ -46,7 +46,7 @@ Frames = Any  #: a NumPy array [time, features] of float32 or float64
 
 
 class Model:
-    """What all kinds of models have. load() makes them."""
+    """The base of all kinds of models. load() makes them."""
 
     kind: str  #: "seq2seq", "language_model", "tagger", "classifier" or "features"
 
@@ -59,7 +59,7 @@ class Model:
         self.device = device
 
     def _profile(self) -> None:
-        """To be called before each call of the model, with its lock."""
+        """Records the call that follows, if a profile is active. The caller holds the lock."""
         profile = _profile.active()
         if profile is not None:
             profile.add(self)
@@ -74,7 +74,7 @@ class Model:
         return info
 
     def plan_cache(self) -> dict[str, int]:
-        """What the model keeps between calls: "plans", their "bytes" of the device's memory, "plans_made" and
+        """Counts what the model keeps between calls: "plans", their "bytes" of the device's memory, "plans_made" and
         "weights_packed"."""
         with self._lock:
             return self._native.plan_cache()
@@ -226,7 +226,7 @@ class Classifier(Model):
         self.labels: list[str] = native.labels
 
     def classify(self, texts: Union[str, list[str]]) -> Any:
-        """What texts are taken for: a Classified for a str, a list of them for a list."""
+        """Classifies texts: returns a Classified for a str, a list of them for a list."""
         checked, single = checked_texts(texts, "texts")
         with self._lock:
             self._profile()

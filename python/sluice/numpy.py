@@ -130,7 +130,7 @@ class Stack:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of x, y and h."""
+        """The dtype of x, y and h."""
         return self._dtype
 
     def __repr__(self):

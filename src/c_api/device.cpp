@@ -28,7 +28,8 @@ void require(const void* pointer, const char* name) {
 
 namespace {
 
-/// To open a GPU makes it current for the thread that does: the caller's stays as it was.
+/// Opens a device in a thread of its own: opening a GPU makes it current there, and the caller's
+/// current GPU stays as it was.
 std::unique_ptr<runtime::Device> open_beside(const char* name) {
   std::unique_ptr<runtime::Device> device;
   std::exception_ptr thrown;

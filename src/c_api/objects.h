@@ -51,7 +51,7 @@ sluice_status guarded(sluice_error* error, const Work& work) noexcept {
   } catch (const std::exception& thrown) {
     return report(error, ErrorCode::kInternal, thrown.what());
   } catch (...) {
-    return report(error, ErrorCode::kInternal, "an exception that is none of Sluice's");
+    return report(error, ErrorCode::kInternal, "an unknown exception was thrown");
   }
 }
 

@@ -88,7 +88,7 @@ Descriptor descriptor_of(const sluice_recurrent_options& options) {
   return descriptor;
 }
 
-/// Of the caller's pointers; the engine writes to outputs only.
+/// A tensor over the caller's memory. The engine writes to outputs only.
 Tensor tensor(const void* data, DType dtype, const Shape& shape) {
   return data == nullptr ? Tensor() : Tensor(const_cast<void*>(data), dtype, shape);
 }
@@ -108,7 +108,7 @@ Tensor over_time(const void* data, DType dtype, const Shape& shape, const Stride
                "strides of {} are {} and {}; steps and rows of {} numbers would overlap", name,
                chosen[0], chosen[1], width);
   Tensor tensor(const_cast<void*>(data), dtype, shape, chosen);
-  // What a row or step of 1 has for a stride is nobody's concern.
+  // The stride of an extent of 1 has no effect.
   return tensor.is_contiguous() ? Tensor(const_cast<void*>(data), dtype, shape) : tensor;
 }
 

@@ -143,8 +143,9 @@ TEST_F(Generate, RefusesStatesThatAreNotItsOwn) {
   }
   place_.expect_error({"generate", "text/best", "--state", "none"}, {"none"});
   // And a state where a model is wanted.
-  place_.expect_error({"generate", "s"}, {"'s' holds a state that --save-state or save() wrote; give a "
-                                          "checkpoint folder, its model.safetensors"});
+  place_.expect_error({"generate", "s"},
+                      {"'s' holds a state that --save-state or save() wrote; give a "
+                       "checkpoint folder, its model.safetensors"});
   place_.train();
   place_.expect_error({"generate", "run/best"}, {"seq2seq", "language_model"});
 }

@@ -1,10 +1,10 @@
-"""What a stack of layers is made of, as a text that custom operators can be given."""
+"""The configuration of a stack of layers. Custom operators get it as a text."""
 
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
-from .._weights import GATES, name_of
+from .._weights import name_of, shapes_of
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,11 @@ class Config:
         """Whether runs in training draw random numbers."""
         return bool((self.dropout and self.layers > 1) or self.zoneout_h or self.zoneout_c or self.recurrent_dropout)
 
-    def shape(self, kind, layer):
-        gates, hidden = GATES[self.cell] * self.hidden, self.hidden
-        input = self.input if layer == 0 else self.directions * self.output
-        return {"weight_ih": (gates, input), "weight_hh": (gates, self.output), "bias_ih": (gates,), "bias_hh": (gates,),
-                "weight_hr": (self.output, hidden), "weight_peephole": (3, hidden), "gain_ih": (gates,),
-                "gain_hh": (gates,), "gain_c": (hidden,), "shift_c": (hidden,)}[kind]
-
     def weights(self):
         """(name, shape) of all weights, in the order that runs take them in."""
-        return [(name_of(kind, layer, direction), self.shape(kind, layer)) for layer in range(self.layers)
+        first = shapes_of(self.cell, self.input, self.hidden, self.output)
+        others = shapes_of(self.cell, self.directions * self.output, self.hidden, self.output)
+        return [(name_of(kind, layer, direction), (others if layer else first)[kind]) for layer in range(self.layers)
                 for direction in range(self.directions) for kind in self.kinds]
 
 

@@ -17,7 +17,8 @@ _ATTRIBUTES = {"mode", "input_size", "hidden_size", "num_layers", "bias", "batch
 
 
 class _Layers(nn.RNNBase):
-    """What LSTM, GRU and RNN share. An nn.RNNBase, for code that looks for one; torch.compile stops at an nn.LSTM.
+    """The base of LSTM, GRU and RNN. It is an nn.RNNBase, for code that looks for one, and no nn.LSTM, at which torch.compile
+    stops.
 
     forward also takes
         lengths: [rows] integers from 0 to time, in any order; past a row's end y is zero, and the last state is that at
@@ -60,7 +61,7 @@ class _Layers(nn.RNNBase):
         return float(self.zoneout), float(self.zoneout) if self.mode == "LSTM" else 0.0
 
     def _add_weights(self, device, dtype):
-        """Those that torch's layers don't have."""
+        """Adds the weights that torch's layers don't have."""
         config = self._make_config()
         extra = [(name, shape) for name, shape in config.weights() if name not in self._flat_weights_names]
         for name, shape in extra:

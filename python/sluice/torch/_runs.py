@@ -286,8 +286,8 @@ def _packed_before(plan, weights):
 # --- runs ---------------------------------------------------------------------------------------------------------------
 
 
-# Addresses of what backward overwrote. A second backward (retain_graph) of the same run runs forward again. So does one whose
-# memory happened to be another's, as hooks on saved tensors may bring about: that takes time and changes nothing.
+# Addresses of memory that backward has overwritten. If a second backward of one run (retain_graph) comes, it runs forward again.
+# Hooks on saved tensors may bring other memory to such an address: then forward runs again too, which changes no result.
 _used = OrderedDict()
 _MOST_USED = 4096
 

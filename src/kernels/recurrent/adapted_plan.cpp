@@ -205,7 +205,7 @@ class AdaptedPlan final : public Plan {
   }
 
   static Tensor staged_weight(Staging& staging, const Tensor& tensor, DType dtype,
-                          Conversions& conversions) {
+                              Conversions& conversions) {
     if (tensor.dtype() == dtype) return tensor;
     const Tensor staged = staging.take(dtype, tensor.shape());
     add(tensor, staged, conversions);

@@ -83,9 +83,10 @@ void convert(Stream& stream, std::span<const Conversion> conversions) {
   }
   while (!left.empty()) {
     const base::DType source = left[0]->source.dtype(), target = left[0]->target.dtype();
-    const auto matching_end = std::stable_partition(left.begin(), left.end(), [&](const Conversion* c) {
-      return c->source.dtype() == source && c->target.dtype() == target;
-    });
+    const auto matching_end =
+        std::stable_partition(left.begin(), left.end(), [&](const Conversion* c) {
+          return c->source.dtype() == source && c->target.dtype() == target;
+        });
     base::dispatch_float(source, [&](auto from_tag) {
       base::dispatch_float(target, [&](auto to_tag) {
         convert_all<typename decltype(from_tag)::type, typename decltype(to_tag)::type>(
