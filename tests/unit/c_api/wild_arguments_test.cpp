@@ -3,7 +3,9 @@
 #include <sluice.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -15,6 +17,8 @@
 
 namespace sluice::c_api {
 namespace {
+
+constexpr std::int64_t kLongestStruct = 300;
 
 /// Options and arguments as a careless or hostile caller fills them in. Whatever they are, a call
 /// returns a status and a sentence; what it accepts runs. (Pointers are good or NULL: bad ones no
@@ -37,7 +41,12 @@ class WildCaller {
     projection_.assign(4, 0);
     for (std::int64_t& width : hidden_) width = size(6);
     for (std::int64_t& width : projection_) width = size(5);
-    const sluice_recurrent_options options = wild_options();
+    // A caller has as much memory as its struct says.
+    struct {
+      sluice_recurrent_options options;
+      std::array<std::byte, kLongestStruct> rest;
+    } callers{wild_options(), {}};
+    const sluice_recurrent_options& options = callers.options;
     sluice_recurrent* plan = nullptr;
     const sluice_status status = sluice_recurrent_create(stream_, &options, &plan, &error_);
     check(status);
@@ -84,7 +93,7 @@ class WildCaller {
 
   sluice_recurrent_options wild_options() {
     sluice_recurrent_options options = SLUICE_INIT(sluice_recurrent_options);
-    if (chance(.02)) options.size = static_cast<std::size_t>(between(0, 300));
+    if (chance(.02)) options.size = static_cast<std::size_t>(between(0, kLongestStruct));
     options.cell = number_of(5);
     // As many widths as there are layers, at most; more would be a bad pointer.
     options.layers = chance(.04) ? -between(0, 1 << 30) : between(1, 4);
