@@ -6,8 +6,8 @@ out of its graphs (form `compiled`); and, on a GPU, captured in a CUDA graph (fo
 torch_recurrent.py. The error is that of the first set's results against torch's in float64: the largest over results and
 gradients of the root of the mean square over that of the expected values.
 
-On a GPU it also measures the host's time for one call of a layer so small that the GPU's does not count (`host_time`, and `host_time_backward` for both passes),
-beside torch's, and prints what torch alone needs for a function that only allocates the same results.
+On a GPU it also measures the host's time for one call (`host_time`, and `host_time_backward` for both passes) beside torch's. The
+layer is so small that the GPU's time does not count. It prints what a function takes that only allocates the same results.
 
     python_layers.py --shapes bench/shapes/named.shapes --only table --device cuda --dtype bfloat16 --json layers.json
 """
@@ -34,7 +34,7 @@ def own_layer(module):
 class Contest(torch_recurrent.Contest):
     def prepare(self):
         super().prepare()
-        self.module.requires_grad_(self.backward)  # so captured inference need not lay them out anew
+        self.module.requires_grad_(self.backward)  # Captured inference packs weights only if they may change.
         self.own = own_layer(self.module)
         self.errors = {}
         self.expected = self.results_in_float64()

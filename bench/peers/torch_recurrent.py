@@ -202,7 +202,7 @@ class Contest:
         """Outputs and gradients of the first set, flat, by the names of turns.py; of steps y alone."""
         one = self.sets[0]
         if self.pass_name == "step":
-            return {"y": numpy.concatenate([y.numpy().reshape(-1) for y in self.steps_of(one)])}
+            return {"y": numpy.concatenate([y.reshape(-1) for y in self.steps()])}
         self.run(one, self.module)
         names = ["y", "hn", "cn"] if self.shape.cell == "lstm" else ["y", "hn"]
         if self.backward:
@@ -211,23 +211,29 @@ class Contest:
                 names += [f"d_{name}.{index}" for name, _ in zip(WEIGHTS, layer)]
         return {name: tensor.float().cpu().numpy().reshape(-1) for name, tensor in zip(names, one.kept)}
 
-    def steps_of(self, one):
-        """The answers to the frames of a set, one call each, from the start of a sequence."""
+    def stepped(self):
+        """The layer that is called for each step, and the frames that it gets."""
+        return self.module, self.sets[0].x.detach().split(1)
+
+    def steps(self):
+        """The answers to the frames, one call each, from the start of a sequence."""
+        layer, frames = self.stepped()
         state = None
         with torch.inference_mode():
-            for frame in one.x.split(1):
-                y, state = self.module(frame, state)
-                yield y
+            for frame in frames:
+                y, state = layer(frame, state)
+                yield numpy.asarray(y)
 
     def step_runner(self):
-        frames, state, turn = self.sets[0].x.detach().split(1), None, 0
+        layer, frames = self.stepped()
+        state, turn = None, 0
 
         def run_steps():
             nonlocal state, turn
             with torch.inference_mode():
                 for _ in range(self.calls):
                     turn = turn + 1 if turn + 1 < len(frames) else 0
-                    _, state = self.module(frames[turn], state)
+                    _, state = layer(frames[turn], state)
 
         return lambda: self.milliseconds_of(run_steps) / self.calls
 

@@ -110,11 +110,15 @@ def test_weights_are_packed_again_only_if_they_changed(packs, device):
 def test_many_lengths_are_packed_once(packs):
     own, _ = small("cpu")
     own.eval()
+    sizes = [(time, rows) for time in range(1, 120, 3) for rows in (1, 4, 9)]
+    runs = []
     with torch.no_grad():
-        for time in range(1, 120, 3):
-            for rows in (1, 4, 9):
-                own(torch.randn(time, rows, 4))
-    assert len(packs) <= len({own.explain(time, rows).split("\n")[0] for time in range(1, 120, 3) for rows in (1, 4, 9)})
+        for time, rows in sizes:
+            x = torch.randn(time, rows, 4)
+            runs.append((x, own(x)[0]))
+        assert len(packs) <= len({own.explain(*size).split("\n")[0] for size in sizes})
+        for x, y in runs:
+            assert torch.equal(y, copy.deepcopy(own)(x)[0])
 
 
 def test_a_new_module_at_the_place_of_an_old_one_has_its_own_weights(device):
@@ -326,3 +330,27 @@ def test_threads_share_a_module(device):
             with torch.no_grad():
                 for i in range(12):
                     assert torch.equal(found[i], copy.deepcopy(own)(x[i])[0])
+
+
+def test_replaced_layers_keep_what_their_model_set():
+    layer = torch.nn.LSTM(4, 6)
+    layer.note = "mine"
+    assert sluice.torch.replace(torch.nn.Sequential(layer), verbose=False)[0].note == "mine"
+
+
+def test_a_cell_follows_its_nonlinearity():
+    own = sluice.torch.RNNCell(4, 6)
+    x = torch.randn(3, 4) * 5
+    own.nonlinearity = "relu"
+    reference = torch.nn.RNNCell(4, 6, nonlinearity="relu")
+    reference.load_state_dict(own.state_dict())
+    assert torch.allclose(own(x), reference(x), atol=1e-5)
+
+
+def test_pairs_have_two():
+    own, x = small("cpu")
+    state = torch.zeros(2, 3, 6)
+    with pytest.raises(ValueError):
+        own(x, (state, state, state))
+    with pytest.raises(ValueError, match="zoneout has 3 rates"):
+        sluice.torch.LSTM(4, 6, zoneout=(.1, .2, .3))

@@ -200,7 +200,8 @@ TEST_P(Elementwise, Convert) {
 }
 
 TEST_P(Elementwise, ConvertManyAtOnce) {
-  // Of two pairs of dtypes in turn, at odd places, some empty, more than a launch takes.
+  // Two pairs of dtypes alternate, at odd places. Some tensors are empty. One launch does not take
+  // all.
   std::vector<Conversion> conversions;
   std::vector<std::vector<float>> values;
   std::vector<Tensor> wholes;
@@ -217,7 +218,7 @@ TEST_P(Elementwise, ConvertManyAtOnce) {
     const Tensor alone = poisoned(wholes[i].dtype(), wholes[i].shape());
     const std::int64_t at = static_cast<std::int64_t>(i % 5), n = conversions[i].source.size(0);
     if (n > 0) convert(context_, conversions[i].source, alone.slice(0, at, at + n));
-    // What is beside the targets stays as it was.
+    // Memory beside the targets stays as it was.
     if (wholes[i].dtype() == DType::kFloat16) {
       EXPECT_TRUE(same_bits(get<Float16>(wholes[i]), get<Float16>(alone))) << i;
       continue;

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kBlock) convert_kernel(const Parts<From, To> p
   }
 }
 
-/// Those of the conversions that have these two dtypes.
+/// Runs conversions that all have these two dtypes.
 template <typename From, typename To>
 void convert_all(Stream& stream, std::span<const Conversion* const> conversions) {
   for (std::size_t begin = 0; begin < conversions.size(); begin += kMost) {
