@@ -84,7 +84,7 @@ def _seed(seed):
     """None: of TensorFlow's generator, another one in each run."""
     if seed is None:
         return tf.random.uniform([], maxval=tf.int64.max, dtype=tf.int64)
-    return tf.cast(tf.reshape(seed, []), tf.int64)
+    return tf.cast(_integers(seed, "seed", []), tf.int64)
 
 
 def _pair(hx, is_lstm):

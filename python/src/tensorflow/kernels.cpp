@@ -89,9 +89,8 @@ class RecurrentGrad : public tf::OpKernel {
     const tf::Tensor* tensor = nullptr;
     TF_RETURN_IF_ERROR(context->input(name, &tensor));
     if (tensor->shape() != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " has shape ",
-                                                     tensor->shape().DebugString(), ", not ",
-                                                     shape.DebugString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " has shape ", tensor->shape().DebugString(), ", not ", shape.DebugString()));
     }
     *data = tensor->data();
     return absl::OkStatus();

@@ -17,8 +17,8 @@ ShapeHandle state_shape(InferenceContext* context, const Stack& stack, bool cell
   if (cell && !stack.is_lstm()) return context->Vector(0);
   const tf::TensorShape of_one = cell ? stack.c_shape(1) : stack.h_shape(1);
   if (of_one.dims() == 3) {
-    return context->MakeShape({context->MakeDim(of_one.dim_size(0)), rows,
-                               context->MakeDim(of_one.dim_size(2))});
+    return context->MakeShape(
+        {context->MakeDim(of_one.dim_size(0)), rows, context->MakeDim(of_one.dim_size(2))});
   }
   DimensionHandle elements;
   if (!context->Multiply(rows, of_one.dim_size(0), &elements).ok()) {
@@ -48,8 +48,9 @@ absl::Status gradient_shapes(InferenceContext* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("need_x", &need_x));
   TF_RETURN_IF_ERROR(context->GetAttr("need_weights", &need_weights));
   context->set_output(0, need_x ? context->input(0) : context->Vector(0));
-  for (const auto& [input, output, wanted] :
-       {std::tuple{"weights", "dweights", need_weights}, {"h0", "dh0", true}, {"c0", "dc0", true}}) {
+  for (const auto& [input, output, wanted] : {std::tuple{"weights", "dweights", need_weights},
+                                              {"h0", "dh0", true},
+                                              {"c0", "dc0", true}}) {
     std::vector<ShapeHandle> shapes;
     TF_RETURN_IF_ERROR(context->input(input, &shapes));
     if (!wanted) shapes.assign(shapes.size(), context->Vector(0));
@@ -58,47 +59,50 @@ absl::Status gradient_shapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-}  // namespace
-}  // namespace sluice::tensorflow
+using Builder = tf::register_op::OpDefBuilderWrapper;
 
-// What both ops have. `weights`: of layer after layer, in it of direction after direction; `h0` to
-// `resets` have one tensor or none.
-#define SLUICE_RECURRENT_ATTRIBUTES                                                            \
-  Attr("T: {float, double, bfloat16}")                                                         \
-      .Attr("W: {float, double, bfloat16}")                                                    \
-      .Attr("weight_count: int >= 2")                                                          \
-      .Attr("h0_count: int >= 0")                                                              \
-      .Attr("c0_count: int >= 0")                                                              \
-      .Attr("lengths_count: int >= 0")                                                         \
-      .Attr("resets_count: int >= 0")                                                          \
-      .Attr("cell: {'lstm', 'gru', 'gru_reset_before', 'rnn_tanh', 'rnn_relu'}")               \
-      .Attr("hidden: list(int) >= 1")                                                          \
-      .Attr("projection: list(int)")                                                           \
-      .Attr("directions: int")                                                                 \
-      .Attr("weight_kinds: list(string) >= 2")                                                 \
-      .Attr("batch_first: bool")                                                               \
-      .Attr("training: bool")                                                                  \
-      .Attr("dropout: float = 0")                                                              \
-      .Attr("zoneout_h: float = 0")                                                            \
-      .Attr("zoneout_c: float = 0")                                                            \
-      .Attr("recurrent_dropout: float = 0")                                                    \
-      .Attr("implementation: string = 'auto'")                                                 \
-      .Input("x: T")                                                                           \
-      .Input("weights: weight_count * W")                                                      \
-      .Input("h0: h0_count * T")                                                               \
-      .Input("c0: c0_count * T")                                                               \
-      .Input("lengths: lengths_count * int32")                                                 \
-      .Input("resets: resets_count * int32")                                                   \
-      .Input("seed: int64")
+/// What both ops have. `weights`: of layer after layer, in it of direction after direction; `h0` to
+/// `resets` have one tensor or none.
+Builder op(const char* name) {
+  return Builder(name)
+      .Attr("T: {float, double, bfloat16}")
+      .Attr("W: {float, double, bfloat16}")
+      .Attr("weight_count: int >= 2")
+      .Attr("h0_count: int >= 0")
+      .Attr("c0_count: int >= 0")
+      .Attr("lengths_count: int >= 0")
+      .Attr("resets_count: int >= 0")
+      .Attr("cell: {'lstm', 'gru', 'gru_reset_before', 'rnn_tanh', 'rnn_relu'}")
+      .Attr("hidden: list(int) >= 1")
+      .Attr("projection: list(int)")
+      .Attr("directions: int")
+      .Attr("weight_kinds: list(string) >= 2")
+      .Attr("batch_first: bool")
+      .Attr("training: bool")
+      .Attr("dropout: float = 0")
+      .Attr("zoneout_h: float = 0")
+      .Attr("zoneout_c: float = 0")
+      .Attr("recurrent_dropout: float = 0")
+      .Attr("implementation: string = 'auto'")
+      .Input("x: T")
+      .Input("weights: weight_count * W")
+      .Input("h0: h0_count * T")
+      .Input("c0: c0_count * T")
+      .Input("lengths: lengths_count * int32")
+      .Input("resets: resets_count * int32")
+      .Input("seed: int64");
+}
 
-REGISTER_OP("SluiceRecurrent")
-    .SLUICE_RECURRENT_ATTRIBUTES.Output("y: T")
-    .Output("hn: T")
-    .Output("cn: T")
-    .Output("packed: uint8")
-    .Output("reserve: uint8")
-    .SetShapeFn(sluice::tensorflow::forward_shapes)
-    .Doc(R"doc(
+// As REGISTER_OP, which takes no function.
+[[maybe_unused]] const tf::InitOnStartupMarker forward = tf::InitOnStartupMarker{}
+                                                         << op("SluiceRecurrent")
+                                                                .Output("y: T")
+                                                                .Output("hn: T")
+                                                                .Output("cn: T")
+                                                                .Output("packed: uint8")
+                                                                .Output("reserve: uint8")
+                                                                .SetShapeFn(forward_shapes)
+                                                                .Doc(R"doc(
 A stack of recurrent layers.
 
 x: [time, rows, input], or [rows, time, input] with batch_first.
@@ -115,25 +119,29 @@ packed: the weights as the gradient reads them; [0] without training.
 reserve: what else the gradient needs; [0] without training.
 )doc");
 
-REGISTER_OP("SluiceRecurrentGrad")
-    .Attr("need_x: bool = true")
-    .Attr("need_weights: bool = true")
-    .SLUICE_RECURRENT_ATTRIBUTES.Input("y: T")
-    .Input("hn: T")
-    .Input("cn: T")
-    .Input("packed: uint8")
-    .Input("reserve: uint8")
-    .Input("dy: T")
-    .Input("dhn: T")
-    .Input("dcn: T")
-    .Output("dx: T")
-    .Output("dweights: weight_count * W")
-    .Output("dh0: h0_count * T")
-    .Output("dc0: c0_count * T")
-    .SetShapeFn(sluice::tensorflow::gradient_shapes)
-    .Doc(R"doc(
+[[maybe_unused]] const tf::InitOnStartupMarker gradient =
+    tf::InitOnStartupMarker{} << op("SluiceRecurrentGrad")
+                                     .Attr("need_x: bool = true")
+                                     .Attr("need_weights: bool = true")
+                                     .Input("y: T")
+                                     .Input("hn: T")
+                                     .Input("cn: T")
+                                     .Input("packed: uint8")
+                                     .Input("reserve: uint8")
+                                     .Input("dy: T")
+                                     .Input("dhn: T")
+                                     .Input("dcn: T")
+                                     .Output("dx: T")
+                                     .Output("dweights: weight_count * W")
+                                     .Output("dh0: h0_count * T")
+                                     .Output("dc0: c0_count * T")
+                                     .SetShapeFn(gradient_shapes)
+                                     .Doc(R"doc(
 The gradient of SluiceRecurrent. Runs forward again if `reserve` is empty.
 
 dx: as x; [0] without need_x.
 dweights: as weights; each [0] without need_weights.
 )doc");
+
+}  // namespace
+}  // namespace sluice::tensorflow

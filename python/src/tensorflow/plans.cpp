@@ -53,7 +53,8 @@ absl::Status status_of(sluice_status status, const sluice_error& error) {
   }
 }
 
-// --- one lane -------------------------------------------------------------------------------------
+// --- one lane
+// -------------------------------------------------------------------------------------
 
 absl::Status Lane::make(sluice_device* device, std::unique_ptr<Lane>* lane) {
   auto error = SLUICE_INIT(sluice_error);
@@ -105,7 +106,8 @@ absl::Status Lane::workspace(const Plan& plan, void** memory) {
   return absl::OkStatus();
 }
 
-// --- all lanes ------------------------------------------------------------------------------------
+// --- all lanes
+// ------------------------------------------------------------------------------------
 
 absl::Status Lanes::of(tf::OpKernelContext* context, tf::core::RefCountPtr<Lanes>* lanes) {
   tf::ResourceMgr* manager = context->resource_manager();

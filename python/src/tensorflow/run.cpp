@@ -91,8 +91,8 @@ absl::Status Run::check() const {
     const auto place = static_cast<std::size_t>(i);
     std::vector<std::int64_t> shape = stack_->weights[place].shape;
     std::replace(shape.begin(), shape.end(), kInputWidth, input);
-    TF_RETURN_IF_ERROR(check_shape(stack_->weight_kinds[place].c_str(), weights_[i],
-                                   tf::TensorShape(shape)));
+    TF_RETURN_IF_ERROR(
+        check_shape(stack_->weight_kinds[place].c_str(), weights_[i], tf::TensorShape(shape)));
   }
   TF_RETURN_IF_ERROR(check_optional("h0", h0_, h_shape()));
   TF_RETURN_IF_ERROR(check_optional("c0", c0_, c_shape()));
@@ -154,9 +154,9 @@ absl::Status Run::forward(tf::Tensor* y, tf::Tensor* hn, tf::Tensor* cn, tf::Ten
   memory_.packed = packed->data();
   memory_.reserve = reserve == nullptr ? nullptr : reserve->data();
   auto error = SLUICE_INIT(sluice_error);
-  TF_RETURN_IF_ERROR(status_of(sluice_recurrent_pack(plan_->plan.get(), weights.data(),
-                                                     stack_->states(), &memory_, &error),
-                               error));
+  TF_RETURN_IF_ERROR(status_of(
+      sluice_recurrent_pack(plan_->plan.get(), weights.data(), stack_->states(), &memory_, &error),
+      error));
   return status_of(sluice_recurrent_forward(plan_->plan.get(), &args_, &memory_, &error), error);
 }
 
@@ -166,8 +166,8 @@ absl::Status Run::backward(sluice_recurrent_backward_args backward,
                            tf::Tensor* reserve) {
   std::vector<sluice_recurrent_weights> weights;
   if (!gradients.empty()) {
-    weights = addresses(
-        [&](int number) { return gradients[static_cast<std::size_t>(number)]->data(); });
+    weights =
+        addresses([&](int number) { return gradients[static_cast<std::size_t>(number)]->data(); });
     backward.gradients = weights.data();
   }
   set_outputs(y, hn, cn);

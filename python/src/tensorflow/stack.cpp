@@ -22,8 +22,8 @@ constexpr std::array<Cell, 5> kCells{{{"lstm", SLUICE_LSTM, 4},
                                       {"rnn_relu", SLUICE_RNN_RELU, 1}}};
 
 const Cell* find_cell(const std::string& name) {
-  const auto* found =
-      std::find_if(kCells.begin(), kCells.end(), [&](const Cell& cell) { return name == cell.name; });
+  const auto* found = std::find_if(kCells.begin(), kCells.end(),
+                                   [&](const Cell& cell) { return name == cell.name; });
   return found == kCells.end() ? nullptr : found;
 }
 
@@ -42,12 +42,24 @@ using W = sluice_recurrent_weights;
 using Shape = std::vector<std::int64_t>;
 
 const std::array<Kind, 10> kKinds{{
-    {"weight_ih", &W::weight_ih, [](const Widths& w) { return Shape{w.sums, w.input}; }},
-    {"weight_hh", &W::weight_hh, [](const Widths& w) { return Shape{w.sums, w.output}; }},
+    {"weight_ih", &W::weight_ih,
+     [](const Widths& w) {
+       return Shape{w.sums, w.input};
+     }},
+    {"weight_hh", &W::weight_hh,
+     [](const Widths& w) {
+       return Shape{w.sums, w.output};
+     }},
     {"bias_ih", &W::bias_ih, [](const Widths& w) { return Shape{w.sums}; }},
     {"bias_hh", &W::bias_hh, [](const Widths& w) { return Shape{w.sums}; }},
-    {"weight_hr", &W::weight_hr, [](const Widths& w) { return Shape{w.output, w.hidden}; }},
-    {"weight_peephole", &W::weight_peephole, [](const Widths& w) { return Shape{3, w.hidden}; }},
+    {"weight_hr", &W::weight_hr,
+     [](const Widths& w) {
+       return Shape{w.output, w.hidden};
+     }},
+    {"weight_peephole", &W::weight_peephole,
+     [](const Widths& w) {
+       return Shape{3, w.hidden};
+     }},
     {"gain_ih", &W::gain_ih, [](const Widths& w) { return Shape{w.sums}; }},
     {"gain_hh", &W::gain_hh, [](const Widths& w) { return Shape{w.sums}; }},
     {"gain_c", &W::gain_c, [](const Widths& w) { return Shape{w.hidden}; }},
@@ -56,7 +68,8 @@ const std::array<Kind, 10> kKinds{{
 
 absl::Status place_weights(Stack* stack) {
   const Cell* cell = find_cell(stack->cell);
-  if (cell == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown cell ", stack->cell));
+  if (cell == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("unknown cell ", stack->cell));
   std::int64_t index = -1;
   for (const std::string& name : stack->weight_kinds) {
     const auto* kind =
@@ -103,7 +116,8 @@ absl::Status read_stack(Attributes& attributes, Stack* stack) {
     return absl::InvalidArgumentError("hidden and projection must be greater than 0");
   }
   if (!stack->projection.empty() && stack->projection.size() != stack->hidden.size()) {
-    return absl::InvalidArgumentError("projection must have as many numbers as hidden: one a layer");
+    return absl::InvalidArgumentError(
+        "projection must have as many numbers as hidden: one a layer");
   }
   if (stack->directions != 1 && stack->directions != 2) {
     return absl::InvalidArgumentError(
