@@ -35,6 +35,7 @@ for file in "$package"/_*.so "$package"/lib/libsluice*.so.*; do
   readelf -d "$file" | grep -qE "RPATH.*\[\\\$ORIGIN(/lib)?\]" || fail "$file searches other folders than its own"
 done
 
-# Passive, as other tests use the processors at the same time. Tests with torch have a command of their own, ./dev test-python.
+# Passive, as other tests use the processors at the same time. Tests with frameworks have commands of their own, such as
+# ./dev test-python.
 SLUICE_PROGRAM=$BUILD/sluice OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider \
-  --ignore "$SOURCE/python/tests/with_torch" "$SOURCE/python/tests"
+  --ignore-glob "$SOURCE/python/tests/with_*" "$SOURCE/python/tests"
