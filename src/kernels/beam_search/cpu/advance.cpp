@@ -34,9 +34,10 @@ void merge(const InputView& view, std::int64_t beam, std::int32_t* heads, Take&&
 /// No live prefix can end above the worst hypothesis kept: log p only falls, and a longer
 /// hypothesis is divided by at most the penalty of the greatest length.
 bool nothing_to_gain(const Rules& rules, std::int64_t nbest, const InputView& view) {
-  if (view.best_lengths[nbest - 1] < 0) return false;
+  const Kept kept = kept_of(view, nbest);
+  if (!kept.is_full()) return false;
   const double bound = view.scores[0] / length_penalty(view.max_length + 1, rules.length_penalty);
-  return bound <= view.best_normalised[nbest - 1];
+  return bound <= kept.worst();
 }
 
 /// Chooses what lives on and what finishes. The merge's heads take the place of the parents until
@@ -53,7 +54,10 @@ void select(const Rules& rules, const State& state, std::int32_t step, std::int6
     merge(view, e.beam, view.parents, [&](std::int64_t b, double score, std::int32_t token) {
       const auto row = static_cast<std::int32_t>(view.first_row + b);
       if (token == rules.eos) {
-        if (rank < e.beam) keep(e.nbest, view, finished(rules, score, step, row));
+        if (rank < e.beam) {
+          ++*view.finished;
+          kept_of(view, e.nbest).add(finished(rules, score, step, row));
+        }
       } else {
         new_parents[live] = row;
         new_tokens[live] = token;

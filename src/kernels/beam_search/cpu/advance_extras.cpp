@@ -114,7 +114,8 @@ class InputStep {
         chosen_.push_back({row, of_row.tokens[place], of_row.scores[place], of_row.keys[place],
                            of_row.log_q == nullptr ? 0 : of_row.log_q[place]});
       } else if (rank < beam) {
-        keep(state_.extent.nbest, view_, ended(of_row, place, row));
+        ++*view_.finished;
+        kept_of(view_, state_.extent.nbest).add(ended(of_row, place, row));
       }
     }
   }
@@ -138,8 +139,8 @@ class InputStep {
   /// hypothesis is divided by at most the penalty of the greatest length, and coverage adds nothing
   /// above 0. Of draws what is perturbed is the most that any continuation gets.
   bool is_beaten() const {
-    const std::int64_t last = state_.extent.nbest - 1;
-    if (view_.best_lengths[last] < 0) return false;
+    const Kept kept = kept_of(view_, state_.extent.nbest);
+    if (!kept.is_full()) return false;
     double most = kNone;
     for (const Chosen& one : chosen_) {
       most = std::max(
@@ -147,7 +148,7 @@ class InputStep {
                     ? one.key
                     : one.score / length_penalty(view_.max_length + 1, rules_.length_penalty));
     }
-    return most <= view_.best_normalised[last];
+    return most <= kept.worst();
   }
 
   void continue_with(std::int64_t b, const Chosen& one) const {

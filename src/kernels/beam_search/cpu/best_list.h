@@ -5,40 +5,17 @@
 
 #include "kernels/beam_search/beam_search.h"
 #include "kernels/beam_search/cpu/views.h"
+#include "kernels/beam_search/kept.h"
 
 /// What both ways of a step do with an input's rows.
 namespace sluice::kernels::beam_search::cpu {
-
-/// A prefix that ended in eos, with `length` tokens before it.
-struct Finished {
-  double score, normalised;
-  std::int32_t length;
-  std::int32_t row;
-};
 
 inline Finished finished(const Rules& rules, double score, std::int32_t length, std::int32_t row) {
   return {score, score / length_penalty(length + 1, rules.length_penalty), length, row};
 }
 
-/// Into the sorted list of the nbest; an equal one that finished earlier stays ahead.
-inline void keep(std::int64_t nbest, const InputView& view, const Finished& one) {
-  ++*view.finished;
-  const std::int64_t last = nbest - 1;
-  if (view.best_lengths[last] >= 0 && !(one.normalised > view.best_normalised[last])) return;
-  std::int64_t place = last;
-  const auto moves_back = [&](std::int64_t j) {
-    return view.best_lengths[j] < 0 || view.best_normalised[j] < one.normalised;
-  };
-  for (; place > 0 && moves_back(place - 1); --place) {
-    view.best_scores[place] = view.best_scores[place - 1];
-    view.best_normalised[place] = view.best_normalised[place - 1];
-    view.best_lengths[place] = view.best_lengths[place - 1];
-    view.best_rows[place] = view.best_rows[place - 1];
-  }
-  view.best_scores[place] = one.score;
-  view.best_normalised[place] = one.normalised;
-  view.best_lengths[place] = one.length;
-  view.best_rows[place] = one.row;
+inline Kept kept_of(const InputView& view, std::int64_t nbest) {
+  return {view.best_scores, view.best_normalised, view.best_lengths, view.best_rows, nbest};
 }
 
 inline void clear_rows(const Rules& rules, const InputView& view, std::int64_t from,
