@@ -110,8 +110,8 @@ typedef struct sluice_beam_start {
   const float* h;        /* [layers, rows, width]; NULL: zero */
   const float* c;        /* [layers, rows, hidden]; NULL: zero */
   const int32_t* tokens; /* [rows]: what each is fed first; NULL: the start mark */
-  const double* scores; /* [rows]: log p so far, minus infinity for no sequence; NULL: 0 */
-  int states_on_device; /* whether h and c lie in memory of the model's GPU, ready to be read */
+  const double* scores;  /* [rows]: log p so far, minus infinity for no sequence; NULL: 0 */
+  int states_on_device;  /* whether h and c lie in memory of the model's GPU, ready to be read */
 } sluice_beam_start;
 
 typedef struct sluice_beam_options {

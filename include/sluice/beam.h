@@ -28,9 +28,10 @@ struct RowStates {
 struct BeamStart {
   std::int64_t inputs = 1;
   bool every_beam = false;
-  std::span<const float> h{};              ///< [layers, rows, width]; empty: zero
-  std::span<const float> c{};              ///< [layers, rows, hidden]; empty: zero
-  std::span<const std::int32_t> tokens{};  ///< [rows]: what each is fed first; empty: the start mark
+  std::span<const float> h{};  ///< [layers, rows, width]; empty: zero
+  std::span<const float> c{};  ///< [layers, rows, hidden]; empty: zero
+  std::span<const std::int32_t>
+      tokens{};  ///< [rows]: what each is fed first; empty: the start mark
   /// [rows]: log p of each so far, minus infinity where there is no sequence; empty: 0.
   std::span<const double> scores{};
   /// Whether h and c lie in memory of the model's GPU. The work that fills them must have ended.
@@ -41,9 +42,9 @@ struct BeamStart {
 struct BeamStepOptions {
   std::int64_t steps = 1;  ///< most tokens to add
   std::int64_t beam = 5;
-  std::int64_t nbest = 0;     ///< finished sequences kept of each input; 0: as many as beams
+  std::int64_t nbest = 0;       ///< finished sequences kept of each input; 0: as many as beams
   std::int64_t min_length = 0;  ///< no sequence ends before it has got so many tokens
-  double length_penalty = 0;  ///< finished ones compete by score / ((5 + length) / 6)^penalty
+  double length_penalty = 0;    ///< finished ones compete by score / ((5 + length) / 6)^penalty
   bool allow_unknown = false;  ///< whether the unknown token may be chosen; pad and start never are
   /// [mask_steps, mask_inputs, vocabulary]: not 0 where a token may be chosen. `mask_steps` is 1 or
   /// `steps`, `mask_inputs` 1 or the number of inputs. Empty: all may be.

@@ -23,7 +23,7 @@ struct Beam::State {
   std::int64_t inputs, beam, nbest, steps;
   bool every_beam;  ///< whether the start had a row for each beam
   runtime::Buffer memory;
-  runtime::Tensor tokens, parents, scores;                        ///< [steps, rows]
+  runtime::Tensor tokens, parents, scores;                                ///< [steps, rows]
   runtime::Tensor best_scores, best_normalised, best_lengths, best_rows;  ///< [inputs, nbest]
   runtime::Tensor h, c;  ///< float32; c may be absent
   runtime::Tensor last;  ///< int32 [rows]: tokens to be fed next

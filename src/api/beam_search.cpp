@@ -45,17 +45,16 @@ std::int64_t rows_of(const BeamStart& start, const BeamStepsOptions& options) {
 void check_states(std::span<const float> states, const char* name, const base::Shape& shape,
                   bool on_device) {
   if (states.empty()) return;
-  SLUICE_CHECK(std::ssize(states) == shape.element_count(),
-               "{} holds {} numbers; states {} are {}", name, states.size(), shape.to_string(),
-               shape.element_count());
+  SLUICE_CHECK(std::ssize(states) == shape.element_count(), "{} holds {} numbers; states {} are {}",
+               name, states.size(), shape.to_string(), shape.element_count());
   if (on_device) return;
   const auto wrong = std::ranges::find_if_not(states, [](float v) { return std::isfinite(v); });
   SLUICE_CHECK(wrong == states.end(), "number {} of {} is {}", wrong - states.begin(), name,
                *wrong);
 }
 
-void check(const models::LanguageModel& model, const BeamStart& start,
-           const BeamStepOptions& given, const BeamStepsOptions& options) {
+void check(const models::LanguageModel& model, const BeamStart& start, const BeamStepOptions& given,
+           const BeamStepsOptions& options) {
   SLUICE_CHECK(start.inputs >= 1 && start.inputs <= kMostInputs,
                "inputs is {}; it must be in 1..{}", start.inputs, kMostInputs);
   const std::int64_t rows = rows_of(start, options);
@@ -143,9 +142,8 @@ struct SearchPlan {
 };
 
 struct ReadPlan {
-  ReadPlan(const runtime::Context& context, const models::LanguageModel& model,
-           std::int64_t rows, std::int64_t time, runtime::ArenaPlanner& planner,
-           const runtime::Arena& arena)
+  ReadPlan(const runtime::Context& context, const models::LanguageModel& model, std::int64_t rows,
+           std::int64_t time, runtime::ArenaPlanner& planner, const runtime::Arena& arena)
       : decoding(context, model, {rows, rows, time}, planner, arena),
         features(planner.saved(DType::kFloat32, {rows, model.config().features})),
         rows_of(planner.saved(DType::kInt32, {rows})),
@@ -169,27 +167,28 @@ Beam beam_search(const runtime::Context& context, const models::LanguageModel& m
   std::unique_ptr<Beam::State> result;
   kept.call([&] {
     kept.store.with_room([&] {
-      const std::string key = fmt::format(
-          "beam {} {} {} {} {} {} {} {} {} {}", start.inputs, count, options.beam, options.steps,
-          options.nbest, options.min_length, options.length_penalty, options.allow_unknown,
-          mask.allowed.empty() ? 0 : mask.steps, mask.inputs);
+      const std::string key =
+          fmt::format("beam {} {} {} {} {} {} {} {} {} {}", start.inputs, count, options.beam,
+                      options.steps, options.nbest, options.min_length, options.length_penalty,
+                      options.allow_unknown, mask.allowed.empty() ? 0 : mask.steps, mask.inputs);
       const runtime::Arena& arena = kept.store.arena();
       SearchPlan& plan =
           kept.store.plan<SearchPlan>(context, key, [&](runtime::ArenaPlanner& planner) {
-            return std::make_unique<SearchPlan>(context, model, options, start.inputs, count,
-                                                mask, planner, arena);
+            return std::make_unique<SearchPlan>(context, model, options, start.inputs, count, mask,
+                                                planner, arena);
           });
       plan.decoding.pack(context);
       LanguageModelDecoding::Inputs from;
       from.count = count;
-      from.states.h = plan.h.put(context, arena, start.h, model.h_shape(count), start.states_on_device);
+      from.states.h =
+          plan.h.put(context, arena, start.h, model.h_shape(count), start.states_on_device);
       if (model.has_cell_state()) {
         from.states.c =
             plan.c.put(context, arena, start.c, model.c_shape(count), start.states_on_device);
       }
       plan.decoding.encode(context, from);
-      const decoding::BeamStepsResults found = plan.steps.run(
-          context, {start.inputs, rows.begin, rows.scores, rows.tokens}, mask);
+      const decoding::BeamStepsResults found =
+          plan.steps.run(context, {start.inputs, rows.begin, rows.scores, rows.tokens}, mask);
       result = std::make_unique<Beam::State>(context, tokenizer, found, plan.decoding.state(),
                                              start.every_beam);
     });

@@ -54,8 +54,7 @@ BeamStepOptions options_of(const sluice_beam_options& given, std::int64_t inputs
   if (given.allowed == nullptr) return options;
   check_size("mask_steps", options.mask_steps, kMostSteps);
   check_size("mask_inputs", options.mask_inputs, inputs);
-  options.allowed =
-      span_of(given.allowed, options.mask_steps * options.mask_inputs * vocabulary);
+  options.allowed = span_of(given.allowed, options.mask_steps * options.mask_inputs * vocabulary);
   return options;
 }
 
@@ -165,7 +164,8 @@ std::int64_t sluice_beam_finished_count(sluice_beam* beam, std::int64_t input) {
   guarded(nullptr, [&] {
     require(beam, "beam");
     const auto& all = finished_of(*beam);
-    if (input >= 0 && input < std::ssize(all)) count = std::ssize(all[static_cast<std::size_t>(input)]);
+    if (input >= 0 && input < std::ssize(all))
+      count = std::ssize(all[static_cast<std::size_t>(input)]);
   });
   return count;
 }

@@ -1,8 +1,8 @@
+#include "api/c_models.h"
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
-
-#include "api/c_models.h"
 
 namespace sluice::api {
 namespace {

@@ -121,9 +121,10 @@ void BeamSteps::Plan::check(const BeamRows& rows, const BeamMask& mask) const {
     SLUICE_CHECK(rows.tokens[r] >= 0 && rows.tokens[r] < model->vocabulary(),
                  "row {} begins with token {}, which a vocabulary of {} has not", r, rows.tokens[r],
                  model->vocabulary());
-    SLUICE_CHECK(rows.scores[r] < std::numeric_limits<double>::infinity(),
-                 "the score of row {} is {}; it must be a number, or minus infinity for no sequence",
-                 r, rows.scores[r]);
+    SLUICE_CHECK(
+        rows.scores[r] < std::numeric_limits<double>::infinity(),
+        "the score of row {} is {}; it must be a number, or minus infinity for no sequence", r,
+        rows.scores[r]);
   }
   SLUICE_ASSERT(mask.allowed.empty() == (words == 0));
   if (mask.allowed.empty()) return;
@@ -137,15 +138,16 @@ void BeamSteps::Plan::check(const BeamRows& rows, const BeamMask& mask) const {
                mask.steps * mask.inputs * model->vocabulary());
 }
 
-BeamSteps::BeamSteps(models::StepModel& model, const BeamStepsOptions& options,
-                     std::int64_t inputs, DType dtype, const BeamMask& mask,
-                     runtime::ArenaPlanner& planner, const runtime::Arena& arena) {
+BeamSteps::BeamSteps(models::StepModel& model, const BeamStepsOptions& options, std::int64_t inputs,
+                     DType dtype, const BeamMask& mask, runtime::ArenaPlanner& planner,
+                     const runtime::Arena& arena) {
   options.validate();
   SLUICE_CHECK(options.beam <= model.vocabulary(), "beam is {}; a vocabulary of {} has no more",
                options.beam, model.vocabulary());
-  SLUICE_CHECK(inputs * options.beam <= model.max_rows(),
-               "a beam search over {} inputs with {} beams does not fit a model with room for {} rows",
-               inputs, options.beam, model.max_rows());
+  SLUICE_CHECK(
+      inputs * options.beam <= model.max_rows(),
+      "a beam search over {} inputs with {} beams does not fit a model with room for {} rows",
+      inputs, options.beam, model.max_rows());
   plan_ = std::make_unique<Plan>(model, options, inputs, dtype, mask, planner, arena);
 }
 
@@ -158,7 +160,8 @@ BeamStepsResults BeamSteps::run(const Context& context, const BeamRows& rows,
   models::StepModel& model = *plan.model;
   const kernel::Extent extent = extent_of(plan.options, rows.inputs, plan.capacity.dtype);
   const kernel::State state = plan.state.view(plan.arena, extent);
-  const Tensor logits = plan.arena.tensor(plan.logits, extent.dtype, {extent.rows(), model.vocabulary()});
+  const Tensor logits =
+      plan.arena.tensor(plan.logits, extent.dtype, {extent.rows(), model.vocabulary()});
   const Tensor begin = plan.arena.tensor(plan.begin, DType::kInt32, {extent.rows()});
   const base::Shape each{plan.options.steps, extent.rows()};
   const kernel::StepRecord record{plan.arena.tensor(plan.tokens, DType::kInt32, each),

@@ -46,7 +46,7 @@ struct BeamMask {
 /// What such a search chose, on the device; valid until its next run.
 struct BeamStepsResults {
   std::int64_t steps = 0;  ///< that were taken: fewer than asked for if all inputs were done
-  kernels::beam_search::StepRecord record;   ///< its first `steps` steps are valid
+  kernels::beam_search::StepRecord record;  ///< its first `steps` steps are valid
   kernels::beam_search::State state;
 };
 

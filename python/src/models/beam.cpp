@@ -50,7 +50,7 @@ nb::object array_of(std::vector<T> values, std::initializer_list<std::size_t> sh
   return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape, owner));
 }
 
-nb::object choices(const BoundBeam& self, auto (Beam::*get)() const) {
+nb::object choices(const BoundBeam& self, auto(Beam::*get)() const) {
   auto values = self.calls->run([&] { return (self.beam.*get)(); });
   const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
   return array_of(std::move(values),
@@ -81,12 +81,11 @@ nb::list finished(const BoundBeam& self) {
 }
 
 BoundBeam beam(Self& self, std::int64_t inputs, bool every_beam,
-               std::pair<std::uintptr_t, std::int64_t> h,
-               std::pair<std::uintptr_t, std::int64_t> c, bool on_device,
-               const std::optional<TokenArray>& tokens, const std::optional<ScoreArray>& scores,
-               std::int64_t steps, std::int64_t beam, std::int64_t nbest, std::int64_t min_length,
-               double length_penalty, bool allow_unknown,
-               const std::optional<MaskArray>& allowed) {
+               std::pair<std::uintptr_t, std::int64_t> h, std::pair<std::uintptr_t, std::int64_t> c,
+               bool on_device, const std::optional<TokenArray>& tokens,
+               const std::optional<ScoreArray>& scores, std::int64_t steps, std::int64_t beam,
+               std::int64_t nbest, std::int64_t min_length, double length_penalty,
+               bool allow_unknown, const std::optional<MaskArray>& allowed) {
   BeamStart start;
   start.inputs = inputs;
   start.every_beam = every_beam;

@@ -106,10 +106,9 @@ TEST_P(BeamApiTest, GoesOnAfterTexts) {
     std::optional<double> of_text;
     for (const FinishedSequence& one : finished[i]) {
       EXPECT_EQ(one.row, static_cast<std::int64_t>(i));
-      const std::string both = texts[i].empty() || one.text.empty() ? texts[i] + one.text
-                                                                    : texts[i] + " " + one.text;
-      const double rest =
-          model.score({&both, 1}).at(0).log_probability - (one.score - scores[i]);
+      const std::string both =
+          texts[i].empty() || one.text.empty() ? texts[i] + one.text : texts[i] + " " + one.text;
+      const double rest = model.score({&both, 1}).at(0).log_probability - (one.score - scores[i]);
       if (of_text) {
         EXPECT_NEAR(rest, *of_text, 1e-3) << both;
         ++compared;

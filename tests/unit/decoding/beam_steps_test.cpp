@@ -66,7 +66,9 @@ struct Expected {
     double score, normalised;
   };
   std::vector<Finished> finished;
-  std::int64_t taken = 0;  ///< steps until it was done
+  std::int64_t taken = 0;     ///< steps until it was done
+  bool is_ambiguous = false;  ///< whether rounding may decide between two
+  void compare(double a, double b) { is_ambiguous |= std::abs(a - b) < 2 * kTolerance; }
 };
 
 Expected naive_search(const Case& c, std::int64_t input) {
@@ -97,6 +99,11 @@ Expected naive_search(const Case& c, std::int64_t input) {
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Row& a, const Row& b) { return a.score > b.score; });
+    for (std::int64_t i = 1; i < std::min<std::int64_t>(2 * beam + 1, std::ssize(candidates));
+         ++i) {
+      expected.compare(candidates[static_cast<std::size_t>(i)].score,
+                       candidates[static_cast<std::size_t>(i - 1)].score);
+    }
     std::vector<Row> next;
     std::int64_t rank = 0;
     for (const Row& one : candidates) {
@@ -104,18 +111,23 @@ Expected naive_search(const Case& c, std::int64_t input) {
       if (one.token != data::kEosId) {
         next.push_back(one);
       } else if (rank < beam) {
-        expected.finished.push_back(
-            {step, one.parent, one.score, one.score / penalty(step + 1)});
+        expected.finished.push_back({step, one.parent, one.score, one.score / penalty(step + 1)});
       }
       ++rank;
     }
     auto& kept = expected.finished;
     std::stable_sort(kept.begin(), kept.end(),
                      [](const auto& a, const auto& b) { return a.normalised > b.normalised; });
+    for (std::size_t i = 1; i < kept.size(); ++i) {
+      expected.compare(kept[i].normalised, kept[i - 1].normalised);
+    }
     if (std::ssize(kept) > c.options.nbest) kept.resize(static_cast<std::size_t>(c.options.nbest));
-    done = done || next.empty() ||
-           (std::ssize(kept) == c.options.nbest &&
-            next[0].score / penalty(c.options.steps + 1) <= kept.back().normalised);
+    if (!done && !next.empty() && std::ssize(kept) == c.options.nbest) {
+      const double bound = next[0].score / penalty(c.options.steps + 1);
+      expected.compare(bound, kept.back().normalised);
+      done = bound <= kept.back().normalised;
+    }
+    done = done || next.empty();
     if (done) next.clear();
     for (std::int64_t b = std::ssize(next); b < beam; ++b) {
       next.push_back({data::kPadId, static_cast<std::int32_t>(first + b), kNone, 0});
@@ -158,7 +170,11 @@ class BeamStepsTest : public testing::OnDevice {
     return found;
   }
 
-  void expect_as_naive(const Case& c) {
+  /// Returns whether the case was fit to be compared.
+  bool expect_as_naive(const Case& c) {
+    for (std::int64_t i = 0; i < c.inputs; ++i) {
+      if (naive_search(c, i).is_ambiguous) return false;
+    }
     const Found found = run(c);
     std::int64_t taken = 0;
     for (std::int64_t i = 0; i < c.inputs; ++i) {
@@ -170,8 +186,8 @@ class BeamStepsTest : public testing::OnDevice {
           const auto at = static_cast<std::size_t>(step * c.rows() + i * c.options.beam + b);
           const Row& row =
               expected.steps[static_cast<std::size_t>(step)][static_cast<std::size_t>(b)];
-          ASSERT_EQ(found.tokens[at], row.token) << "step " << step << " beam " << b;
-          ASSERT_EQ(found.parents[at], row.parent) << "step " << step << " beam " << b;
+          EXPECT_EQ(found.tokens[at], row.token) << "step " << step << " beam " << b;
+          EXPECT_EQ(found.parents[at], row.parent) << "step " << step << " beam " << b;
           if (row.exists()) {
             EXPECT_NEAR(found.scores[at], row.score, kTolerance);
           } else {
@@ -194,6 +210,7 @@ class BeamStepsTest : public testing::OnDevice {
     }
     EXPECT_GE(found.steps, taken);
     EXPECT_LE(found.steps, c.options.steps);
+    return true;
   }
 };
 
@@ -203,11 +220,12 @@ Case random_case(std::mt19937& random, bool every_beam) {
     return std::uniform_int_distribution<int>(least, most)(random);
   };
   Case c;
-  c.vocabulary = draw(6, 40);
-  c.inputs = draw(1, 4);
-  c.options.beam = draw(1, static_cast<int>(c.vocabulary) - 4);
+  // Few candidates, so that rounding seldom decides between two.
+  c.vocabulary = draw(6, 14);
+  c.inputs = draw(1, 3);
+  c.options.beam = draw(1, std::min(6, static_cast<int>(c.vocabulary) - 4));
   c.options.nbest = draw(1, static_cast<int>(c.options.beam));
-  c.options.steps = draw(1, 12);
+  c.options.steps = draw(1, 8);
   c.options.min_length = draw(0, static_cast<int>(c.options.steps));
   c.options.length_penalty = draw(0, 1) * .8;
   c.options.allow_unknown = draw(0, 1) == 1;
@@ -231,18 +249,20 @@ TEST_P(BeamStepsTest, ChoosesWhatANaiveSearchChooses) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  for (int i = 0; i < 30; ++i) {
+  int compared = 0;
+  for (int i = 0; i < 60 && !HasFailure(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
-    expect_as_naive(random_case(random, i % 2 == 1));
-    if (HasFatalFailure()) return;
+    compared += expect_as_naive(random_case(random, i % 2 == 1)) ? 1 : 0;
   }
+  EXPECT_GT(compared, 20);
 }
 
 TEST_P(BeamStepsTest, ChoosesOnlyWhatTheMaskAllows) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  for (int i = 0; i < 30; ++i) {
+  int compared = 0;
+  for (int i = 0; i < 60 && !HasFailure(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
     Case c = random_case(random, i % 2 == 1);
     c.mask_steps = i % 3 == 0 ? 1 : c.options.steps;
@@ -252,9 +272,9 @@ TEST_P(BeamStepsTest, ChoosesOnlyWhatTheMaskAllows) {
       // Something always may be chosen.
       c.allowed[static_cast<std::size_t>((k + 1) * c.vocabulary - 1)] = 1;
     }
-    expect_as_naive(c);
-    if (HasFatalFailure()) return;
+    compared += expect_as_naive(c) ? 1 : 0;
   }
+  EXPECT_GT(compared, 20);
 }
 
 TEST_P(BeamStepsTest, GoesOnWhereItEnded) {
@@ -286,9 +306,9 @@ TEST_P(BeamStepsTest, RefusesInOneSentence) {
   };
   EXPECT_EQ(refused([](Case& one) { one.options.steps = 0; }),
             "steps is 0; it must be in 1..1048576");
-  EXPECT_EQ(refused([](Case& one) { one.options.beam = one.options.nbest = one.vocabulary + 1; }),
-            fmt::format("beam is {}; a vocabulary of {} has no more", c.vocabulary + 1,
-                        c.vocabulary));
+  EXPECT_EQ(
+      refused([](Case& one) { one.options.beam = one.options.nbest = one.vocabulary + 1; }),
+      fmt::format("beam is {}; a vocabulary of {} has no more", c.vocabulary + 1, c.vocabulary));
   EXPECT_EQ(refused([](Case& one) { one.tokens[0] = static_cast<std::int32_t>(one.vocabulary); }),
             fmt::format("row 0 begins with token {}, which a vocabulary of {} has not",
                         c.vocabulary, c.vocabulary));
