@@ -77,10 +77,19 @@ typedef struct sluice_text_options {
   int64_t nbest; /* hypotheses given for an input; 0: 1 */
   int64_t max_length; /* tokens of an answer; 0: 256 */
   int sample; /* seq2seq: not 0: draw answers. A language model draws unless `beam` is set */
-  double temperature; /* of drawing; 0: 1 */
-  int64_t top_k;      /* 0: all tokens */
-  double top_p;       /* 0: 1 */
-  uint64_t seed;      /* 0: 1 */
+  double temperature;        /* of drawing; 0: 1 */
+  int64_t top_k;             /* 0: all tokens */
+  double top_p;              /* 0: 1 */
+  uint64_t seed;             /* 0: 1 */
+  int without_replacement;   /* not 0: no answer is drawn twice; without top_k and top_p */
+  const char* const* banned; /* UTF-8: words and phrases that no answer holds */
+  int64_t banned_count;
+  const char* const* forced; /* of a search: those that every answer holds, up to 64 */
+  int64_t forced_count;
+  int64_t no_repeat;       /* no answer holds so many tokens in a row twice; 0: it may */
+  double coverage_penalty; /* seq2seq: of the search; 0: none */
+  int64_t groups;          /* of a search's beams, which they share evenly; 0: 1 */
+  double diversity;        /* between groups; 0: 0.5 */
 } sluice_text_options;
 
 /* One input (UTF-8), one line of JSON as the program prints it with --json: `decode` for seq2seq,

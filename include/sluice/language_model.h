@@ -32,6 +32,9 @@ struct BeamOptions {
   std::int64_t beam = 5;
   std::int64_t nbest = 1;     ///< texts to give, at most `beam`
   double length_penalty = 1;  ///< score / ((5 + length) / 6)^penalty; 0 for none
+  std::int64_t groups = 1;    ///< as DecodeOptions::groups, with `diversity`
+  double diversity = 0.5;
+  std::vector<std::string> forced{};  ///< words and phrases that each text holds, up to 64
 };
 
 /// What to generate. Lengths count tokens without the end mark.
@@ -39,6 +42,10 @@ struct GenerateOptions {
   SampleOptions sample{};  ///< how to draw; a text follows from the seed and its number
   std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
   std::string prefix{};                 ///< what texts begin with; scores count it
+  /// As of DecodeOptions, of texts that are drawn or searched for; not of those that continue from
+  /// a state or are to be continued, for it doesn't hold their tokens.
+  std::vector<std::string> banned{};
+  std::int64_t no_repeat = 0;
   /// Of a model on features: `sample.samples` texts, or `search->nbest`, are written for each
   /// vector, in their order.
   FeatureVectors features{};

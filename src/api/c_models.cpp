@@ -79,7 +79,19 @@ SampleOptions sample_of(const sluice_text_options& given) {
   set(sample.top_k, given.top_k);
   set(sample.top_p, given.top_p);
   set(sample.seed, given.seed);
+  sample.without_replacement = given.without_replacement != 0;
   return sample;
+}
+
+std::vector<std::string> texts_of(const char* const* texts, std::int64_t count, const char* name) {
+  SLUICE_CHECK(count >= 0, "{}_count is {}; it must be at least 0", name, count);
+  if (count > 0) require(texts, name);
+  std::vector<std::string> all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    require(texts[i], name);
+    all.emplace_back(texts[i]);
+  }
+  return all;
 }
 
 std::string answer(SequenceModel& model, const std::string& input,
@@ -89,6 +101,14 @@ std::string answer(SequenceModel& model, const std::string& input,
   set(options.nbest, given.nbest);
   set(options.max_length, given.max_length);
   if (given.sample != 0) options.sample = sample_of(given);
+  options.banned = texts_of(given.banned, given.banned_count, "banned");
+  options.no_repeat = given.no_repeat;
+  if (given.forced_count != 0) {
+    options.forced = {texts_of(given.forced, given.forced_count, "forced")};
+  }
+  options.coverage_penalty = given.coverage_penalty;
+  set(options.groups, given.groups);
+  set(options.diversity, given.diversity);
   return to_json(model.decode({&input, 1}, options).front(), 1);
 }
 
@@ -101,9 +121,19 @@ std::string answer(LanguageModel& model, const std::string& input,
   options.prefix = input;
   options.sample = sample_of(given);
   set(options.max_length, given.max_length);
+  options.banned = texts_of(given.banned, given.banned_count, "banned");
+  options.no_repeat = given.no_repeat;
+  SLUICE_CHECK(given.coverage_penalty == 0,
+               "coverage_penalty is {}, but a language model attends to no source; take 0",
+               given.coverage_penalty);
+  SLUICE_CHECK(given.beam != 0 || (given.forced_count == 0 && given.groups == 0),
+               "forced words and groups are of a search; set beam");
   if (given.beam != 0) {
     options.search = BeamOptions{.beam = given.beam};
     set(options.search->nbest, given.nbest);
+    set(options.search->groups, given.groups);
+    set(options.search->diversity, given.diversity);
+    options.search->forced = texts_of(given.forced, given.forced_count, "forced");
   }
   nlohmann::ordered_json texts = nlohmann::ordered_json::array();
   for (const Hypothesis& text : model.generate(options)) {

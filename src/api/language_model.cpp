@@ -9,6 +9,7 @@
 #include "api/text_generation.h"
 #include "api/text_segmentation.h"
 #include "api/tokenize.h"
+#include "api/wording.h"
 #include "base/check.h"
 #include "data/feature_vectors.h"
 #include "data/text_corpus.h"
@@ -55,14 +56,23 @@ struct LanguageModel::State {
 std::vector<Hypothesis> LanguageModel::State::generate(const GenerateOptions& options,
                                                        api::TextStates states) {
   const data::Tokenizer& tokenizer = *loaded.tokenizers.target;
-  std::vector<std::int32_t> prefix;
+  api::TextGeneration::Texts given;
   if (!options.prefix.empty()) {
     const auto segmented = segmentation.target({&options.prefix, 1});
-    prefix = api::tokenize_prefix(segmented.front(), fmt::format("the prefix '{}'", options.prefix),
-                                  tokenizer, options.max_length);
+    given.prefix =
+        api::tokenize_prefix(segmented.front(), fmt::format("the prefix '{}'", options.prefix),
+                             tokenizer, options.max_length);
+  }
+  const auto segmented = [&](const std::vector<std::string>& words) {
+    return words.empty() ? words : segmentation.target(words);
+  };
+  given.constraints = api::tokenize_banned(segmented(options.banned), options.no_repeat, tokenizer);
+  if (options.search) {
+    given.forced =
+        api::tokenize_forced(segmented(options.search->forced), "", tokenizer, given.constraints);
   }
   api::TextGeneration generation(context, model(), kept, options, std::move(states),
-                                 std::move(prefix));
+                                 std::move(given));
   std::vector<Hypothesis> texts;
   for (const decoding::Hypothesis& found : generation.run()) {
     texts.push_back(api::hypothesis_of(tokenizer, found));
