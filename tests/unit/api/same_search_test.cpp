@@ -9,6 +9,7 @@
 #include "kernels/token_mask/token_mask.h"
 #include "model_files/loaded_model.h"
 #include "models/seq2seq_decoding.h"
+#include "sluice/model_info.h"
 #include "unit/api/trained_models.h"
 
 /// A trained model's beam search on a device and on the CPU, step by step: both find the same where

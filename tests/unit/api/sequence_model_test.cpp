@@ -135,17 +135,18 @@ TEST_P(SequenceModelTest, HoldsAnswersToWords) {
   options.forced = {};
   options.banned = {};
   options.no_repeat = 1;
-  for (const Hypothesis& one : model.decode(inputs, options)[0].hypotheses) {
-    Words pieces = one.pieces;
-    std::ranges::sort(pieces);
-    EXPECT_EQ(std::ranges::adjacent_find(pieces), pieces.end()) << one.text;
-  }
+  const auto expect_no_word_twice = [&] {
+    const Decoded first = model.decode(inputs, options).at(0);
+    EXPECT_FALSE(first.hypotheses.empty());
+    for (const Hypothesis& one : first.hypotheses) {
+      Words pieces = one.pieces;
+      std::ranges::sort(pieces);
+      EXPECT_EQ(std::ranges::adjacent_find(pieces), pieces.end()) << one.text;
+    }
+  };
+  expect_no_word_twice();
   options.sample = SampleOptions{.samples = 6};
-  for (const Hypothesis& one : model.decode(inputs, options)[0].hypotheses) {
-    Words pieces = one.pieces;
-    std::ranges::sort(pieces);
-    EXPECT_EQ(std::ranges::adjacent_find(pieces), pieces.end()) << one.text;
-  }
+  expect_no_word_twice();
 }
 
 TEST_P(SequenceModelTest, DrawsNoAnswerTwiceWithoutReplacement) {

@@ -226,8 +226,12 @@ class BeamSearchExtras : public testing::OnDevice {
 
 TEST_P(BeamSearchExtras, GoTheWayOfTheCpu) {
   std::uint64_t seed = 1;
-  for (const std::int64_t vocabulary : {12, 40, 999, 1500, 5003}) {
+  // A device that runs what the CPU does shows no more with more.
+  const bool is_other = !device_->runs_host_kernels();
+  for (const std::int64_t vocabulary : is_other ? std::vector<std::int64_t>{12, 40, 999, 1500, 5003}
+                                                : std::vector<std::int64_t>{40}) {
     for (const std::int64_t beam : {1, 5, 33}) {
+      if (!is_other && beam > 5) continue;
       const auto check = [&](const char* what, Case c) {
         SCOPED_TRACE(fmt::format("{}: {} tokens, {} beams", what, vocabulary, beam));
         expect_the_way_of_the_cpu(c, ++seed);
