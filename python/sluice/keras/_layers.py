@@ -34,6 +34,11 @@ def adopt(layer):
     layer.supports_jit = backend.SUPPORTS_XLA
 
 
+def _fits(shape, expected):
+    """Whether a shape may be the expected one; either may have None for an unknown extent."""
+    return len(shape) == len(expected) and all(None in pair or pair[0] == pair[1] for pair in zip(shape, expected))
+
+
 class _Layer:
     """What Sluice's layers do in place of Keras's: the loop over time."""
 
@@ -47,19 +52,37 @@ class _Layer:
     def _cell_name(self):
         raise NotImplementedError
 
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        self._check(sequences, initial_state, keras.tree.flatten(mask)[0] if mask is not None else None)
+        return super().call(sequences, initial_state=initial_state, mask=mask, training=training)
+
+    def _check(self, sequences, initial_state, mask):
+        """Raises unless shapes fit, as far as they are known."""
+        rows, time, features = sequences.shape
+        if time == 0:
+            raise ValueError(f"{self.name}: the input has shape {tuple(sequences.shape)}; it needs at least one time step")
+        built_for = self.cell.kernel.shape[0]
+        if features != built_for:
+            raise ValueError(f"{self.name}: the input has {features} features, and the layer was built for {built_for}")
+        if initial_state is not None:
+            states = initial_state if isinstance(initial_state, (list, tuple)) else [initial_state]
+            if len(states) != len(self.state_size):
+                raise ValueError(f"{self.name}: initial_state has {len(states)} tensors, not {len(self.state_size)}")
+            for state in states:
+                if not _fits(state.shape, (rows, self.units)):
+                    raise ValueError(f"{self.name}: initial_state has a tensor of shape {tuple(state.shape)}, not "
+                                     f"{(rows, self.units)}")
+        if mask is not None and not (_fits(mask.shape, (rows, time)) or _fits(mask.shape, (rows, time, 1))):
+            raise ValueError(f"{self.name}: mask has shape {tuple(mask.shape)}; it must be [rows, time], here {(rows, time)}")
+
     def inner_loop(self, sequences, initial_state, mask, training=False):
         """The last output, outputs [rows, time, units] and a list of the last states, as Keras's layers want them.
 
         Where sequences are not returned, outputs hold the last one only.
         """
         h0, c0 = (*initial_state, None)[:2]
-        if keras.tree.is_nested(mask):
-            mask = mask[0]
-        time = ops.shape(sequences)[1]
-        if isinstance(time, int) and time == 0:
-            raise ValueError(f"{self.name}: the input has shape {tuple(sequences.shape)}; it needs at least one time step")
-        mask = Mask(mask, time, self.go_backwards) if mask is not None else None
         if mask is not None:
+            mask = Mask(keras.tree.flatten(mask)[0], ops.shape(sequences)[1], self.go_backwards)
             sequences = mask.compact(sequences)
         elif self.go_backwards:
             sequences = ops.flip(sequences, 1)

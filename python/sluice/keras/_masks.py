@@ -23,10 +23,8 @@ class Mask:
 
     def __init__(self, mask, time, go_backwards):
         mask = ops.cast(mask, "bool")
-        if len(mask.shape) == 3 and mask.shape[2] == 1:
+        if len(mask.shape) == 3:
             mask = ops.squeeze(mask, 2)
-        if len(mask.shape) != 2:
-            raise ValueError(f"mask has shape {tuple(mask.shape)}; it must be [rows, time]")
         if go_backwards:
             mask = ops.flip(mask, 1)
         self._mask = mask

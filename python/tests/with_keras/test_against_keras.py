@@ -9,7 +9,7 @@ from keras_cases import KINDS, MASKS, Case, array, assert_close, flat, run, run_
 EXACT = 1e-12
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.parametrize("number", range(24))
 def test_random_layers(number, true_float64):
     case = Case(number)
     reference, own = case.layers()
@@ -20,15 +20,15 @@ def test_random_layers(number, true_float64):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("mask", MASKS)
 def test_every_mask(kind, mask, true_float64):
-    for number in range(8):
-        case = Case(number, kind=kind, mask=mask, return_sequences=number % 2 == 0, go_backwards=number % 4 < 2,
-                    zero_output_for_mask=number < 4)
+    for number in range(4):
+        case = Case(number, kind=kind, mask=mask, return_sequences=number < 3, go_backwards=number % 2 == 0,
+                    zero_output_for_mask=number == 1)
         reference, own = case.layers()
         x, state, mask_array = case.x(), case.state(), case.mask()
         assert_close(run(own, x, state, mask_array), run(reference, x, state, mask_array), EXACT, case)
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(6))
 def test_keras_as_it_is(number):
     """Without true_float64: Keras rounds to float32 on torch and JAX, which 12 steps and sums over them make some 1e-6."""
     keras.config.set_floatx("float64")
@@ -44,7 +44,7 @@ def test_keras_as_it_is(number):
 # small, so there is something to add: the rounding of a few outputs.
 @pytest.mark.parametrize("dtype, more", [("float32", 1e-6), ("mixed_bfloat16", 2e-2), ("bfloat16", 2e-2), ("mixed_float16", 2e-3),
                                          ("float16", 2e-3)])
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(2))
 def test_fewer_bits_are_as_near_as_kerass(dtype, more, number):
     case = Case(number, recurrent_initializer="glorot_uniform")  # The default has no 16 bits on torch.
     exact, _ = case.layers()
@@ -70,18 +70,17 @@ def test_fewer_bits_are_as_near_as_kerass(dtype, more, number):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("merge_mode", ["concat", "sum", "ave", "mul", None])
-@pytest.mark.parametrize("mask", ["none", "right", "any"])
-def test_bidirectional(kind, merge_mode, mask, true_float64):
-    for number in range(2):
-        case = Case(number, kind=kind, mask=mask, go_backwards=False, return_state=False, return_sequences=number == 0)
-        layers = [keras.layers.Bidirectional(layer, merge_mode=merge_mode, dtype="float64") for layer in case.layers()]
-        for layer in layers:
-            layer.build((case.rows, case.time, case.input))
-        reference, own = layers
-        assert type(own.forward_layer).__module__.startswith("sluice.")
-        own.set_weights(reference.get_weights())
-        x, mask_array = case.x(), case.mask()
-        assert_close(run_with_gradients(own, x, None, mask_array), run_with_gradients(reference, x, None, mask_array), EXACT, case)
+def test_bidirectional(kind, merge_mode, true_float64):
+    number = KINDS.index(kind)
+    case = Case(number, kind=kind, go_backwards=False, return_state=False, return_sequences=number % 2 == 0)
+    layers = [keras.layers.Bidirectional(layer, merge_mode=merge_mode, dtype="float64") for layer in case.layers()]
+    for layer in layers:
+        layer.build((case.rows, case.time, case.input))
+    reference, own = layers
+    assert type(own.forward_layer).__module__.startswith("sluice.")
+    own.set_weights(reference.get_weights())
+    x, mask = case.x(), case.mask()
+    assert_close(run_with_gradients(own, x, None, mask), run_with_gradients(reference, x, None, mask), EXACT, case)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

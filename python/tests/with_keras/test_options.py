@@ -31,10 +31,16 @@ def test_wrong_inputs(kind):
         own(np.zeros((2, 0, inputs), "float32"))
     with pytest.raises(ValueError, match=f"the input has {inputs + 1} features, and the layer was built for {inputs}"):
         own(np.zeros((2, 3, inputs + 1), "float32"))
-    with pytest.raises(ValueError, match=r"mask has shape \(2, 3, 2\); it must be \[rows, time\]"):
-        own(np.zeros((2, 3, inputs), "float32"), mask=keras.ops.ones((2, 3, 2), dtype="bool"))
-    with pytest.raises(ValueError, match=r"mask has shape \(2, 4\) for an input of 2 rows and 3 time steps"):
-        own(np.zeros((2, 3, inputs), "float32"), mask=keras.ops.ones((2, 4), dtype="bool"))
+    x, ones = np.zeros((2, 3, inputs), "float32"), keras.ops.ones
+    for shape in ((2, 3, 2), (2, 4), (3, 3), (6,)):
+        with pytest.raises(ValueError, match=r"mask has shape \(.*\); it must be \[rows, time\], here \(2, 3\)"):
+            own(x, mask=ones(shape, dtype="bool"))
+    count = 2 if kind[0] == "LSTM" else 1
+    for rows, units in ((3, own.units), (2, own.units + 1)):
+        with pytest.raises(ValueError, match=rf"initial_state has a tensor of shape \({rows}, {units}\), not \(2, {own.units}\)"):
+            own(x, initial_state=[ones((rows, units))] * count)
+    with pytest.raises(ValueError, match=f"initial_state has 3 tensors, not {count}"):
+        own(x, initial_state=[ones((2, own.units))] * 3)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

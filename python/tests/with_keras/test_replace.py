@@ -76,8 +76,8 @@ def test_models_go_on_as_before(name, fitted, capsys):
 
 
 class Own(keras.layers.LSTM):
-    def call(self, sequences, **options):
-        return super().call(sequences * 2, **options)
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return super().call(sequences * 2, initial_state=initial_state, mask=mask, training=training)
 
 
 def test_says_what_it_leaves(capsys):
