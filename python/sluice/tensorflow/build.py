@@ -3,7 +3,8 @@
     python -m sluice.tensorflow.build                   beside the package
     python -m sluice.tensorflow.build -o FILE           elsewhere; the variable SLUICE_TENSORFLOW_OPS then names it
 
-It needs g++ 9 or newer, or another compiler that CXX names. The sources, sluice.h and libsluice are those of the package.
+It needs g++ 9 or newer, or another compiler that CXX names; CXXFLAGS adds flags and JOBS=N limits how many compilers run. The
+sources, sluice.h and libsluice are those of the package.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def _compile_flags():
     for flag in tf.sysconfig.get_compile_flags():
         flags += ["-isystem", flag[2:]] if flag.startswith("-I") else [flag]
     return flags + ["-I", str(_PACKAGE / "include"), f'-DSLUICE_TENSORFLOW_VERSION="{tf.__version__}"', "-O2", "-fPIC",
-                    "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
+                    "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow", *shlex.split(os.environ.get("CXXFLAGS", ""))]
 
 
 def _link_flags(output):

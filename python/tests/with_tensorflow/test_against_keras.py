@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sluice.tensorflow
 import tensorflow as tf
-from layers import assert_close, converted, gradients, randomize, variables
+from keras_layers import assert_close, converted, gradients, randomize, variables
 
 # Sums of at most some hundred products of numbers up to 1, over at most 12 steps, in float64: about 1e3 roundings of 1.1e-16
 # each. Gradients sum over rows and steps too. Both sides round, each in another order.
@@ -124,3 +124,20 @@ def test_bfloat16_with_weights_in_float32(kind, rng):
     assert_close(found, expected, 3e-2)
     by_name = by_keras_names(kind, theirs, layer)
     assert_close(ours, [by_name[name] for name in weights], 6e-2)
+
+
+@pytest.mark.parametrize("implementation", ["auto", "portable", "onednn"])
+def test_onednn_of_tensorflow_and_of_sluice_in_one_process(implementation, rng):
+    """TensorFlow has a oneDNN of its own, and loads it first. Sluice's makes portable's products in bfloat16."""
+    layer = make("lstm", 64, dtype="float32")
+    layer.build((None, None, 32))
+    randomize(layer, rng)
+    x = tf.constant(rng.uniform(-1, 1, (16, 20, 32)), tf.float32)
+    expected = layer(x)
+    weights = {name: tf.cast(value, tf.bfloat16) for name, value in variables(converted(layer), "float32").items()}
+    wide, _ = own("lstm", x, variables(converted(layer), "float32"), batch_first=True, implementation=implementation)
+    assert_close(wide, expected, 1e-5)  # Sums of 96 products in float32, over 20 steps.
+    if implementation != "onednn":  # Its LSTM in bfloat16 needs instructions that not all machines have.
+        narrow, _ = own("lstm", tf.cast(x, tf.bfloat16), weights, batch_first=True, implementation=implementation)
+        assert_close(narrow, expected, 5e-2)  # Numbers of 8 bits.
+    assert_close(layer(x), expected, 0)

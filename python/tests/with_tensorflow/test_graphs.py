@@ -10,7 +10,7 @@ import pytest
 import sluice.tensorflow
 import tensorflow as tf
 from cases import random_weights
-from layers import assert_close, variables
+from keras_layers import assert_close, variables
 
 
 @pytest.fixture
@@ -146,6 +146,23 @@ def test_shapes_are_known_where_the_inputs_are(case):
     shapes = [part.shape.as_list() for part in tf.nest.flatten(batch.structured_outputs)]
     assert shapes[0] == [case.time, None, y.shape[2]] and shapes[1] == [last[0].shape[0] if case.cell == "lstm" else
                                                                         last.shape[0], None, case.hidden]
+
+
+def test_a_graph_of_tensorflow_1(case):
+    """A session, and tf.gradients, which asks for some of the gradients only."""
+    expected = case.gradients()
+    initial = {name: value.numpy() for name, value in case.weights.items()}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float64, [None, None, case.input])
+        case.weights = {name: tf.constant(value) for name, value in initial.items()}
+        weights = list(case.weights.values())
+        loss = case.loss(x)
+        every = tf.compat.v1.gradients(loss, [x, *weights])
+        of_weights = tf.compat.v1.gradients(loss, weights[:1])
+        of_x = tf.compat.v1.gradients(loss, x)
+        feed = {x: case.x.numpy()}
+        found = [session.run(wanted, feed) for wanted in (every, of_weights, of_x)]
+    assert_close(found, [*expected, expected[1], expected[0]], 0)
 
 
 def test_an_empty_batch(case):
