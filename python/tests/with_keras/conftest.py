@@ -26,6 +26,7 @@ def seeded():
 @pytest.fixture(autouse=True)
 def in_float32():
     keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")  # Keras makes one from floatx when it is first asked, and keeps it.
     yield
     keras.config.set_floatx("float32")
 
