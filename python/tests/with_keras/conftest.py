@@ -6,6 +6,7 @@
 import os
 
 os.environ.setdefault("JAX_ENABLE_X64", "1")  # JAX has no float64 without it, and reads this once.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # Compiling takes nearly all of the time.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras

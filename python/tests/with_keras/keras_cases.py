@@ -26,7 +26,7 @@ class Case:
         self.kind, kind_options = kind or draw.choice(KINDS)
         self.options = {"return_sequences": draw.random() < 0.6, "return_state": draw.random() < 0.5,
                         "go_backwards": draw.random() < 0.4, "use_bias": draw.random() < 0.8,
-                        "zero_output_for_mask": draw.random() < 0.4, "bias_initializer": "random_normal", **kind_options, **options}
+                        "zero_output_for_mask": draw.random() < 0.4, **kind_options, **options}
         if self.kind == "LSTM":
             self.options.setdefault("unit_forget_bias", draw.random() < 0.5)
         self.units, self.input = draw.randint(1, most), draw.randint(1, most)
@@ -40,12 +40,16 @@ class Case:
                 f"{self.mask_kind}, state {self.has_state}, SLUICE_SEED={SEED}, {self._seed}")
 
     def layers(self):
-        """Keras's, and Sluice's with the same weights."""
-        pair = [getattr(package, self.kind)(self.units, dtype=self.dtype, **self.options)
+        """Keras's, and Sluice's with the same weights, which NumPy draws: on JAX each random operation would be compiled."""
+        zeros = {f"{kind}_initializer": "zeros" for kind in ("kernel", "recurrent", "bias")}
+        pair = [getattr(package, self.kind)(self.units, dtype=self.dtype, **zeros, **self.options)
                 for package in (keras.layers, sluice.keras)]
         for layer in pair:
             layer.build((self.rows, self.time, self.input))
-        pair[1].set_weights(pair[0].get_weights())
+        generator = np.random.default_rng(self._seed + 1)
+        weights = [generator.uniform(-1, 1, weight.shape) / np.sqrt(weight.shape[0]) for weight in pair[0].weights]
+        for layer in pair:
+            layer.set_weights(weights)
         return pair
 
     def draw(self, *shape):
@@ -93,7 +97,26 @@ def run(layer, x, state=None, mask=None, training=False, dtype="float64"):
     """Outputs as arrays."""
     x = ops.convert_to_tensor(x, dtype=dtype)
     state = [ops.convert_to_tensor(part, dtype=dtype) for part in state] if state is not None else None
-    return [array(output) for output in call(layer, x, state, mask, training)]
+    if keras.backend.backend() != "jax":
+        return [array(output) for output in call(layer, x, state, mask, training)]
+    outputs, others = _jitted(layer, state, mask, training)(
+        [variable.value for variable in layer.trainable_variables], [variable.value for variable in layer.non_trainable_variables], x)
+    for variable, value in zip(layer.non_trainable_variables, others, strict=True):
+        variable.assign(value)
+    return [array(output) for output in outputs]
+
+
+def _jitted(layer, state, mask, training):
+    import jax
+
+    options = {"training": training, **({} if state is None else {"initial_state": state}), **({} if mask is None else {"mask": mask})}
+
+    @jax.jit
+    def forward(weights, others, x):
+        outputs, others = layer.stateless_call(weights, others, x, **options)
+        return flat(outputs), others
+
+    return forward
 
 
 def run_with_gradients(layer, x, state=None, mask=None, training=False, dtype="float64", seed=1):
