@@ -63,8 +63,9 @@ std::string summary_of(const CheckReport& report) {
     const LayerPlace& at = *first->first;
     return fmt::format(
         "The first layer that differs is {}: at step {} of row {}, unit {} is {:.6g}, but {:.6g} "
-        "in the reference. {} of {} differ.\n",
+        "in the reference, {:.2g} apart. {} of {} differ.\n",
         first->name, at.step, at.row, at.unit, at.value, at.reference,
+        std::abs(at.value - at.reference),
         std::ranges::count_if(report.layers, &LayerCheck::differs), base::counted(layers, "layer"));
   }
   if (std::ranges::all_of(report.layers, is_identical)) {

@@ -17,7 +17,7 @@ using base::DType;
 using base::fail;
 
 constexpr const char* kInput = "input.";
-constexpr const char* kPrecision = "precision";
+constexpr const char* kPrecision = "sluice.precision";
 
 std::vector<float> as_floats(std::span<const std::int32_t> numbers) {
   return {numbers.begin(), numbers.end()};
@@ -127,7 +127,7 @@ void ReferenceWriter::add(const LayerValues& layer, std::span<const std::int64_t
 void ReferenceWriter::write(const std::filesystem::path& path, const std::string& kind,
                             const std::string& precision) const {
   io::SafetensorsWriter writer;
-  writer.set_metadata("kind", kind);
+  writer.set_metadata("sluice.kind", kind);
   writer.set_metadata(kPrecision, precision);
   std::vector<io::HostTensor> tensors;
   tensors.reserve(layers_.size());
@@ -249,9 +249,9 @@ void ReferenceFile::finish(std::span<const std::string> layers) const {
     if (entry.name.starts_with(kInput)) continue;
     any = true;
     if (std::ranges::find(known, entry.name) == known.end()) {
-      fail(ErrorCode::kFormat, "'{}': tensor {} is no layer of this model{}; its layers are {}",
-           name(), io::quote_name(entry.name), base::did_you_mean(entry.name, known),
-           fmt::join(known, ", "));
+      fail(ErrorCode::kFormat, "'{}': tensor {} is no layer of this model, whose layers are {}{}",
+           name(), io::quote_name(entry.name), fmt::join(known, ", "),
+           base::did_you_mean(entry.name, known));
     }
   }
   if (!any) {

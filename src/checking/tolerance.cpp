@@ -1,6 +1,7 @@
 #include "checking/tolerance.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice::checking {
 namespace {
@@ -24,9 +25,9 @@ double unit_of(DType dtype) {
 // TF32 has the significant bits of float16.
 constexpr double kTf32 = 0x1p-11;
 
-// Steps of 1/127 of a row's largest number, for both factors: its half, 1/254, is some 1/64 of
-// what is usual in the row, where the largest number is three or four times as large.
-constexpr double kInt8 = 0x1p-6;
+// Steps of 1/127 of a row's largest number: half a step, 1/254 of it, is 1/64 of what is usual in
+// the row, where the largest is four times as large. Both factors are rounded so.
+constexpr double kInt8 = 0x1p-5;
 
 // A float32 sum of n products, in any order, is off by about sqrt(n) units of 2^-24: 2^-19 stands
 // for the thousand products of a gate.
@@ -56,7 +57,8 @@ Rounding rounding_of(const runtime::Precision& precision) {
 
 double tolerance_of(const Rounding& one, const Rounding& other, std::int64_t sums) {
   if (sums == 0) return std::max(kInput, one.stored + other.stored);
-  return kLargest * static_cast<double>(sums) * (one.sums + other.sums);
+  // Errors of layers are independent and none is made larger by the next, so their squares add up.
+  return kLargest * std::sqrt(static_cast<double>(sums)) * (one.sums + other.sums);
 }
 
 }  // namespace sluice::checking
