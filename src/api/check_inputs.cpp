@@ -34,8 +34,8 @@ constexpr std::string_view kFeatures = models::FeaturesConfig::kKind;
 void require_inputs(std::string_view kind, const CheckInputs& inputs) {
   const bool reads_text = kind != kTagger && kind != kFeatures;
   const auto none = [&](bool used, std::size_t count, const char* what) {
-    SLUICE_CHECK(used || count == 0, "a model of kind {} is not checked on {}; {} given", kind,
-                 what, base::counted(count, "of them"));
+    SLUICE_CHECK(used || count == 0, "a model of kind {} is not checked on {}; leave them out",
+                 kind, what);
   };
   none(reads_text, inputs.texts.size(), "texts");
   none(kind == kSeq2Seq, inputs.targets.size(), "targets");

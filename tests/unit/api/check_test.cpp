@@ -83,10 +83,9 @@ TEST_P(CheckTest, LayersComeInTheOrderOfTheData) {
   const auto of = [&](const char* name) {
     return names(load(name).compare(side(), inputs_for(name)));
   };
-  EXPECT_EQ(of("text"),
-            (Words{"embedding", "recurrent.l0", "recurrent.l0.h_n", "recurrent.l0.c_n",
-                   "recurrent.l1", "recurrent.l1.h_n", "recurrent.l1.c_n", "recurrent.l2",
-                   "recurrent.l2.h_n", "recurrent.l2.c_n", "output"}));
+  EXPECT_EQ(of("text"), (Words{"embedding", "recurrent.l0", "recurrent.l0.h_n", "recurrent.l0.c_n",
+                               "recurrent.l1", "recurrent.l1.h_n", "recurrent.l1.c_n",
+                               "recurrent.l2", "recurrent.l2.h_n", "recurrent.l2.c_n", "output"}));
   EXPECT_EQ(of("classes"),
             (Words{"embedding", "stack.l0", "stack.l0.h_n", "stack.l0.h_n_reverse", "stack.l1",
                    "stack.l1.h_n", "stack.l1.h_n_reverse", "pooling", "output"}));
@@ -223,16 +222,18 @@ TEST_P(CheckTest, RefusesInOneSentence) {
   };
   EXPECT_EQ(message({}), "there is nothing to check on; give at least one input");
   EXPECT_EQ(message(inputs_for("features")),
-            "a model of kind classifier is not checked on sequences of frames; 3 of them given");
+            "a model of kind classifier is not checked on sequences of frames; leave them out");
   EXPECT_NE(std::string(error_of([&] {
-              checker.compare(other_side(side(), "implementation=fastest"), inputs_for("classes"));
-            }).what())
+                          checker.compare(other_side(side(), "implementation=fastest"),
+                                          inputs_for("classes"));
+                        }).what())
                 .find("no implementation \"fastest\""),
             std::string::npos);
   EXPECT_EQ(error_of([&] { checker.compare(side(), inputs_for("classes"), -1); }).code(),
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { checker.compare(at("none.safetensors"), inputs_for("classes")); }).code(),
-            ErrorCode::kNotFound);
+  EXPECT_EQ(
+      error_of([&] { checker.compare(at("none.safetensors"), inputs_for("classes")); }).code(),
+      ErrorCode::kNotFound);
 }
 
 TEST(OtherSideTest, TakesTheWordsInPlaceOfItsOwn) {
