@@ -45,7 +45,8 @@ std::string table_of(const std::vector<std::vector<std::string>>& lines) {
 std::vector<std::string> line_of(const LayerCheck& layer) {
   std::string verdict(verdict_of(layer));
   if (layer.differs()) {
-    verdict += fmt::format(" at {} of them, first at {}", layer.beyond, place_text(layer.first));
+    verdict += fmt::format(" in {}, first at {}", base::counted(layer.beyond, "number"),
+                           place_text(layer.first));
   }
   return {layer.name,
           std::to_string(layer.values),

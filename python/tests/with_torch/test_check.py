@@ -33,11 +33,12 @@ def case(request, tmp_path_factory):
     seed = np.random.SeedSequence().entropy
     print("seed", seed)
     rng = np.random.default_rng(seed)
-    hidden = int(rng.integers(3, 20))
+    hidden = 2 * int(rng.integers(2, 12))  # both directions together
     np.save(folder / "x.npy", rng.uniform(-1, 1, (8, 10, 5)).astype(np.float32))
     np.save(folder / "y.npy", rng.uniform(-1, 1, (8, 10, 2)).astype(np.float32))
-    report = sluice.train({"data": {"features": folder / "x.npy", "targets": folder / "y.npy", "normalize": False},
-                           "model": {"kind": "features", "cell": request.param, "hidden": hidden, "layers": 3},
+    report = sluice.train({"data": {"features": folder / "x.npy", "targets": folder / "y.npy"},
+                           "model": {"kind": "features", "cell": request.param, "hidden": hidden, "layers": 3,
+                                     "normalize": False},
                            "training": {"max_steps": 20}, "output.directory": folder / "run"}, quiet=True)
     frames = [rng.uniform(-1, 1, (time, 5)).astype(np.float32) for time in (12, 3, 7)]
     return report.model, request.param, frames
