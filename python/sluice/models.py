@@ -1,4 +1,5 @@
-"""Trained models: sluice.load opens one, sluice.train makes one, sluice.profile says where their time goes.
+"""Trained models: sluice.load opens one, sluice.train makes one, sluice.check compares two runs of one layer by layer,
+sluice.profile says where their time goes.
 
     import sluice
 
@@ -31,6 +32,7 @@ from . import _models, _profile
 from ._answers import (Classified, Decoded, Entity, Hypothesis, Scored, TaggedSentence, checked_text, checked_texts,
                        classified_of, hypotheses_of, items_of, sentence_of)
 from ._beam import Beam, Finished, States, states_of
+from ._check import CheckReport, LayerCheck, LayerPlace, check
 from ._options import check_names, check_numbers
 from ._profile import profile
 from ._streams import ClassifierStream, FeatureStream, TaggerStream, TextStream
@@ -39,9 +41,10 @@ from ._training import TrainReport, train
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Beam", "Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel", "FeatureStream",
-           "Finished", "Hypothesis", "LanguageModel", "Model", "Scored", "SequenceModel", "States", "TaggedSentence",
-           "Tagger", "TaggerStream", "TextStream", "TrainReport", "load", "profile", "train"]
+__all__ = ["Beam", "CheckReport", "Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel",
+           "FeatureStream", "Finished", "Hypothesis", "LanguageModel", "LayerCheck", "LayerPlace", "Model", "Scored",
+           "SequenceModel", "States", "TaggedSentence", "Tagger", "TaggerStream", "TextStream", "TrainReport", "check",
+           "load", "profile", "train"]
 
 Frames = Any  #: a NumPy array [time, features] of float32 or float64
 
@@ -56,6 +59,7 @@ class Model:
         self._models = _models
         self._lock = threading.Lock()
         self._stream: Any = None  # a weak reference to the stream that the model holds
+        self._opened: Any = None  # path, device and precision
         self.kind = kind
         self.device = device
 
@@ -396,7 +400,9 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
         loaded = native.load(path, place)
     else:
         loaded = native.load(path, place, _models.SegmenterChoice(bool(trust_segmenter), source_segmenter, target_segmenter))
-    return type_(loaded, kind, device)
+    made = type_(loaded, kind, device)
+    made._opened = path, device, precision
+    return made
 
 
 def _sample_options(drawn: bool, wanted: str, samples: int, temperature: float, top_k: int, top_p: float,
