@@ -1,7 +1,8 @@
 """Recurrent layers that are fast on CPUs and NVIDIA GPUs.
 
-sluice.torch has layers that take the place of torch.nn's. sluice.jax has functions for JAX. sluice.numpy has functions and a
-class for NumPy arrays, and for arrays on a GPU. sluice.load, sluice.train and sluice.profile (sluice.models) are for whole models.
+sluice.torch has layers that take the place of torch.nn's. sluice.jax has functions for JAX, sluice.tensorflow for TensorFlow's
+tensors. sluice.numpy has functions and a class for NumPy arrays, and for arrays on a GPU. sluice.load, sluice.train and
+sluice.profile (sluice.models) are for whole models.
 """
 
 from ._native import DeviceError, DeviceLost, Error
