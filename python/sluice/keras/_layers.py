@@ -53,7 +53,7 @@ class _Layer:
         raise NotImplementedError
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
-        self._check(sequences, initial_state, keras.tree.flatten(mask)[0] if mask is not None else None)
+        self._check(sequences, initial_state, keras.tree.flatten(mask)[0])
         return super().call(sequences, initial_state=initial_state, mask=mask, training=training)
 
     def _check(self, sequences, initial_state, mask):
@@ -81,8 +81,9 @@ class _Layer:
         Where sequences are not returned, outputs hold the last one only.
         """
         h0, c0 = (*initial_state, None)[:2]
+        mask = keras.tree.flatten(mask)[0]
         if mask is not None:
-            mask = Mask(keras.tree.flatten(mask)[0], ops.shape(sequences)[1], self.go_backwards)
+            mask = Mask(mask, ops.shape(sequences)[1], self.go_backwards)
             sequences = mask.compact(sequences)
         elif self.go_backwards:
             sequences = ops.flip(sequences, 1)

@@ -93,15 +93,20 @@ def call(layer, x, state=None, mask=None, training=False):
     return flat(layer(x, **options))
 
 
+# TensorFlow compiles Keras's own loops for a minute with XLA, for which JAX has its own compiler. torch compiles neither.
+JIT = False if keras.backend.backend() == "tensorflow" else "auto"
+
+
 def run(layer, x, state=None, mask=None, training=False, dtype="float64"):
     """Outputs as arrays."""
     x = ops.convert_to_tensor(x, dtype=dtype)
     state = [ops.convert_to_tensor(part, dtype=dtype) for part in state] if state is not None else None
-    if keras.backend.backend() != "jax":
+    if keras.backend.backend() != "jax" or layer.stateful:
         return [array(output) for output in call(layer, x, state, mask, training)]
-    outputs, others = _jitted(layer, state, mask, training)(
-        [variable.value for variable in layer.trainable_variables], [variable.value for variable in layer.non_trainable_variables], x)
-    for variable, value in zip(layer.non_trainable_variables, others, strict=True):
+    others = layer.non_trainable_variables
+    values = [[variable.value for variable in variables] for variables in (layer.trainable_variables, others)]
+    outputs, changed = _jitted(layer, state, mask, training)(*values, x)
+    for variable, value in zip(others, changed, strict=True):
         variable.assign(value)
     return [array(output) for output in outputs]
 
@@ -109,7 +114,7 @@ def run(layer, x, state=None, mask=None, training=False, dtype="float64"):
 def _jitted(layer, state, mask, training):
     import jax
 
-    options = {"training": training, **({} if state is None else {"initial_state": state}), **({} if mask is None else {"mask": mask})}
+    options = {name: value for name, value in (("initial_state", state), ("mask", mask), ("training", training)) if value is not None}
 
     @jax.jit
     def forward(weights, others, x):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 import sluice.keras
-from keras_cases import KINDS, Case, array
+from keras_cases import JIT, KINDS, Case, array
 
 PACKAGES = {"keras": keras.layers, "sluice": sluice.keras}
 # The names that Sluice's layers have in files, as Keras's.
@@ -81,7 +81,7 @@ def read_model(path, writer, reader):
 @pytest.mark.parametrize("ending", ["keras", "h5"])
 def test_models_pass_through_files(writer, reader, ending, tmp_path, tokens):
     model = model_of(writer)
-    model.compile(keras.optimizers.Adam(), keras.losses.MeanSquaredError())
+    model.compile(keras.optimizers.Adam(), keras.losses.MeanSquaredError(), jit_compile=JIT)
     model.fit(tokens, np.zeros((5, 2)), verbose=0)
     path = tmp_path / f"model.{ending}"
     model.save(path)

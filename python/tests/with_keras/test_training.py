@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import sluice.keras
+from keras_cases import JIT
 
 SETTINGS = {"plain": {}, "dropout": {"dropout": 0.3, "seed": 5}, "regularized": {
     "kernel_regularizer": "l2", "recurrent_constraint": "max_norm", "activity_regularizer": keras.regularizers.L2(0.01)}}
@@ -15,7 +16,7 @@ def losses(package, kind, settings, policy, tokens, labels):
     model = keras.Sequential([
         keras.layers.Embedding(20, 6, mask_zero=True, dtype=policy), keras.layers.Bidirectional(layer, dtype=policy),
         getattr(package, kind[0])(7, dtype=policy, **kind[1]), keras.layers.Dense(1, activation="sigmoid", dtype=policy)])
-    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"], jit_compile=JIT)
     return np.array(model.fit(tokens, labels, epochs=4, batch_size=16, verbose=0).history["loss"])
 
 
