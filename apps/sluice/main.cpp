@@ -18,7 +18,8 @@ constexpr const char* kFooter = R"(Start here:
   sluice decode runs/model/best < in   answer one line of text for each line
   sluice COMMAND --help                everything about one command
 
-Exit codes: 0 success; 1 an error, or a check that finds a difference; 2 a wrong command line; 3 the GPU failed: restart the program)";
+Exit codes: 0 success; 1 an error, or sluice check found a difference; 2 a wrong command line;
+3 the GPU failed: restart the program)";
 
 /// Exit code of a GPU that failed for good: the same command, started anew, may succeed. Others: 0,
 /// success; 1, an error; 2, a command line that can't be.
