@@ -48,6 +48,9 @@ CheckReport compare(Checker& checker, const CheckInputs& inputs, const Options& 
   return checker.compare(other_side(options.side, options.against), inputs, options.tolerance);
 }
 
+/// Exit code: 1 is an error, 3 a lost GPU.
+constexpr int kDiffers = 4;
+
 void run(const Options& options) {
   require_other_than(options.input, {options.output, options.record});
   require_outputs({options.output, options.record});
@@ -58,7 +61,7 @@ void run(const Options& options) {
   if (options.against.empty()) return;
   const CheckReport report = compare(checker, inputs, options);
   write_output(options.output, options.format == "json" ? to_json(report) : to_text(report));
-  if (!report.agrees()) throw Exit{1};
+  if (!report.agrees()) throw Exit{kDiffers};
 }
 
 }  // namespace
@@ -113,7 +116,7 @@ void add_check(CLI::App& program) {
       "final states, from the last layer to the first. Steps, rows (inputs) and units count from\n"
       "0. Padding is not compared. A number that is not finite on one side alone differs.\n\n"
       "Two numbers agree if |a - b| <= tolerance * (|b| + rms), where b is the reference's and\n"
-      "rms the root mean square of its layer. Exit code: 0 if all layers agree, 1 if one differs.\n"
+      "rms the root mean square of its layer. Exit code: 0 if all layers agree, 4 if one differs.\n"
       "\n"
       "  sluice check runs/reviews/best test.txt --against implementation=portable\n"
       "  sluice check runs/reviews/best test.txt --against device=cuda,precision=bfloat16\n"

@@ -97,7 +97,7 @@ TEST_F(Check, ARecordingOfOtherWeightsDiffersAndIsNamed) {
   place_.train({"training.max_steps=5"});
   const Outcome outcome =
       check({"run", "some.npy", "--against", "before.safetensors", "-o", "report.txt"});
-  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.code, 4);
   EXPECT_EQ(outcome.out + outcome.err, "");
   const std::string text = place_.read("report.txt");
   EXPECT_NE(text.find("\nThe first layer that differs is stack.l0: at step 0 of row "),
