@@ -87,6 +87,34 @@ TEST_F(ReferenceFileTest, GivesBackWhatWasRecordedInOtherBatches) {
   EXPECT_EQ(reference.rounding_of(all.name).sums, rounding_of(base::DType::kBFloat16).sums);
 }
 
+// Attention is as wide as the longest source of its batch.
+TEST_F(ReferenceFileTest, GivesBackBatchesOfSeveralWidths) {
+  SCOPED_TRACE(seed_);
+  std::vector<LayerValues> batches;
+  for (const std::int64_t width : {3, 5, 1}) {
+    batches.push_back(random_layer(engine_, 2 + width % 3, 2, width));
+  }
+  const std::vector<std::vector<std::int64_t>> inputs{{4, 1}, {0, 3}, {2, 5}};
+  ReferenceWriter writer(6);
+  for (std::size_t i = 0; i < batches.size(); ++i) writer.add(batches[i], inputs[i]);
+  writer.write(file(), "seq2seq", "float32");
+  ReferenceFile reference(file(), 6);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const LayerValues& batch = batches[i];
+    LayerValues like = batch;
+    std::ranges::fill(like.values, 7.0f);
+    const LayerValues found = reference.read(like, inputs[i]);
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      for (std::int64_t step = 0; step < batch.lengths[static_cast<std::size_t>(row)]; ++step) {
+        for (std::int64_t unit = 0; unit < batch.width; ++unit) {
+          EXPECT_EQ(found.at(step, row, unit), batch.at(step, row, unit));
+        }
+      }
+    }
+  }
+  reference.finish(std::vector<std::string>{batches[0].name});
+}
+
 TEST_F(ReferenceFileTest, ReadsAnyNumbersWithAxesOfOneLeftOut) {
   const std::vector<std::int64_t> first{0};
   LayerValues like;
@@ -133,14 +161,15 @@ TEST_F(ReferenceFileTest, RefusesOtherShapesInOneSentence) {
 
 TEST_F(ReferenceFileTest, RefusesTensorsThatAreNoLayer) {
   write("stack.l2", {3, 2, 2}, std::vector<float>(12));
-  EXPECT_EQ(message_of([&] { read({"stack.l1", "stack.l0"}); }),
+  EXPECT_EQ(message_of([&] {
+              read({"stack.l1", "stack.l0"});
+            }),
             "'" + file().native() +
                 "': tensor 'stack.l2' is no layer of this model, whose layers are stack.l1, "
                 "stack.l0; did you mean 'stack.l1'?");
   write("input.source", {3, 2}, std::vector<std::int32_t>(6));
   EXPECT_EQ(message_of([&] { read({"stack.l1"}); }),
-            "'" + file().native() +
-                "' has no tensor of a layer; this model's layers are stack.l1");
+            "'" + file().native() + "' has no tensor of a layer; this model's layers are stack.l1");
 }
 
 TEST_F(ReferenceFileTest, RefusesTruncatedFiles) {
