@@ -246,7 +246,7 @@ void Checker::record(const std::string& file, const CheckInputs& inputs) {
     }
     for (const LayerValues& layer : layers) writer.add(layer, batch.global_row);
   });
-  writer.write(file, state_->kind, side.precision());
+  writer.write(file, side.precision());
 }
 
 }  // namespace sluice

@@ -76,6 +76,18 @@ std::string shape_text(std::span<const std::int64_t> sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
 }
 
+/// The rounding of the run that a file records; none if the file does not name its precision.
+Rounding recorded_rounding(const io::SafetensorsFile& file) {
+  const auto found = file.metadata().find(kPrecision);
+  if (found == file.metadata().end()) return {};
+  try {
+    return rounding_of(runtime::Precision::parse(found->second));
+  } catch (const Error&) {
+    fail(ErrorCode::kFormat, "'{}': {} is {}, but must be float32, tf32, bfloat16, float16 or int8",
+         file.path().native(), kPrecision, io::quote_name(found->second));
+  }
+}
+
 }  // namespace
 
 std::vector<LayerValues> inputs_of(const data::Batch& batch) {
@@ -125,10 +137,8 @@ void ReferenceWriter::add(const LayerValues& layer, std::span<const std::int64_t
   }
 }
 
-void ReferenceWriter::write(const std::filesystem::path& path, const std::string& kind,
-                            const std::string& precision) const {
+void ReferenceWriter::write(const std::filesystem::path& path, const std::string& precision) const {
   io::SafetensorsWriter writer;
-  writer.set_metadata("sluice.kind", kind);
   writer.set_metadata(kPrecision, precision);
   std::vector<io::HostTensor> tensors;
   tensors.reserve(layers_.size());
@@ -164,16 +174,13 @@ void ReferenceWriter::write(const std::filesystem::path& path, const std::string
 }
 
 ReferenceFile::ReferenceFile(const std::filesystem::path& path, std::int64_t inputs)
-    : file_(io::SafetensorsFile::open(path)), inputs_(inputs) {}
+    : file_(io::SafetensorsFile::open(path)), inputs_(inputs), made_(recorded_rounding(file_)) {}
 
 Rounding ReferenceFile::rounding_of(const std::string& name) const {
   const io::SafetensorsEntry* entry = file_.find(name);
   SLUICE_ASSERT(entry != nullptr);
   const Rounding stored = checking::rounding_of(entry->dtype.value_or(DType::kFloat32));
-  const auto found = file_.metadata().find(kPrecision);
-  if (found == file_.metadata().end()) return stored;
-  const Rounding made = checking::rounding_of(runtime::Precision::parse(found->second));
-  return {std::max(stored.stored, made.stored), std::max(stored.sums, made.sums)};
+  return {std::max(stored.stored, made_.stored), std::max(stored.sums, made_.sums)};
 }
 
 ReferenceFile::Extent ReferenceFile::extent_of(const io::SafetensorsEntry& entry,

@@ -28,8 +28,7 @@ class ReferenceWriter {
   /// Row r of the batch is input inputs[r].
   void add(const LayerValues& layer, std::span<const std::int64_t> inputs);
   /// `precision`: of the run, as Precision::parse reads it. Throws as SafetensorsWriter::write.
-  void write(const std::filesystem::path& path, const std::string& kind,
-             const std::string& precision) const;
+  void write(const std::filesystem::path& path, const std::string& precision) const;
 
  private:
   /// One input's numbers of a layer.
@@ -80,6 +79,7 @@ class ReferenceFile {
 
   io::SafetensorsFile file_;
   std::int64_t inputs_;
+  Rounding made_;  ///< of the run, if the file names its precision; else none
   std::map<std::string, LayerValues, std::less<>> longest_;  ///< of what was read: its shape
 };
 

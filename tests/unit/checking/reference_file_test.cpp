@@ -70,7 +70,7 @@ TEST_F(ReferenceFileTest, GivesBackWhatWasRecordedInOtherBatches) {
     }
     writer.add(one, {{row}});
   }
-  writer.write(file(), "features", "bfloat16");
+  writer.write(file(), "bfloat16");
   ReferenceFile reference(file(), 5);
   LayerValues like = all;
   std::ranges::fill(like.values, 7.0f);
@@ -97,7 +97,7 @@ TEST_F(ReferenceFileTest, GivesBackBatchesOfSeveralWidths) {
   const std::vector<std::vector<std::int64_t>> inputs{{4, 1}, {0, 3}, {2, 5}};
   ReferenceWriter writer(6);
   for (std::size_t i = 0; i < batches.size(); ++i) writer.add(batches[i], inputs[i]);
-  writer.write(file(), "seq2seq", "float32");
+  writer.write(file(), "float32");
   ReferenceFile reference(file(), 6);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const LayerValues& batch = batches[i];
@@ -182,6 +182,17 @@ TEST_F(ReferenceFileTest, RefusesTruncatedFiles) {
   }
 }
 
+TEST_F(ReferenceFileTest, RefusesAnUnknownPrecisionInOneSentence) {
+  const LayerValues all = random_layer(engine_, 2, 2, 2);
+  ReferenceWriter writer(2);
+  writer.add(all, in_order(all));
+  writer.write(file(), "fp31");
+  EXPECT_EQ(message_of([&] { ReferenceFile(file(), 2); }),
+            "'" + file().native() +
+                "': sluice.precision is 'fp31', but must be float32, tf32, bfloat16, float16 or "
+                "int8");
+}
+
 TEST_F(ReferenceFileTest, RefusesRecordingsOfOtherInputs) {
   data::Batch batch;
   batch.rows = 2;
@@ -191,7 +202,7 @@ TEST_F(ReferenceFileTest, RefusesRecordingsOfOtherInputs) {
   batch.global_row = {1, 0};
   ReferenceWriter writer(2);
   for (const LayerValues& input : inputs_of(batch)) writer.add(input, batch.global_row);
-  writer.write(file(), "tagger", "float32");
+  writer.write(file(), "float32");
   ReferenceFile reference(file(), 2);
   EXPECT_EQ(message_of([&] { reference.require_inputs(batch); }), "");
   // Padding is not looked at.
