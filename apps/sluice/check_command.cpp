@@ -32,7 +32,7 @@ bool names_side(const std::string& against) {
   return against.find('=') != std::string::npos && !std::filesystem::exists(against);
 }
 
-/// What is wrong with --against, if it names a side; else nothing.
+/// The error of --against if it is neither a side nor a file; else empty.
 std::string refuse_side(const std::string& against) {
   if (!names_side(against)) return "";
   try {
@@ -86,7 +86,7 @@ void add_check(CLI::App& program) {
   add_model_argument(*command, options->model)->required();
   command
       ->add_option("input", options->input,
-                   "What to run the model on, as its own command reads it: texts, one per line; "
+                   "Input of the model, as its own command reads it: texts, one per line; "
                    "CoNLL sentences; a .npy or .npz file or a folder of features")
       ->required();
   command->add_option("target", options->targets,
@@ -95,15 +95,15 @@ void add_check(CLI::App& program) {
   command
       ->add_option(
           "--against", options->against,
-          "What to compare with: the same model with precision=P, device=D or implementation=I (or "
+          "The reference: the same model with precision=P, device=D or implementation=I (or "
           "several, with commas), or a safetensors file with the outputs of its layers")
       ->check(CLI::Validator(refuse_side, ""));
   command->add_option("--record", options->record,
                       "Write the outputs of all layers to this safetensors file");
   command
       ->add_option("--tolerance", options->tolerance,
-                   "What numbers may differ by, as a share of their own size and their layer's; 0: "
-                   "as much as the precisions of both sides explain")
+                   "The allowed difference of two numbers, as a share of their own size and their "
+                   "layer's; 0: as much as the precisions of both sides explain")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
@@ -115,9 +115,10 @@ void add_check(CLI::App& program) {
       ->capture_default_str();
   add_placement_options(*command, options->side.placement);
   command
-      ->add_option("--implementation", options->side.implementation,
-                   "Who runs recurrent layers on this side: auto, or a name that sluice info "
-                   "prints")
+      ->add_option(
+          "--implementation", options->side.implementation,
+          "Implementation of recurrent layers on this side: auto, or a name that sluice info "
+          "prints")
       ->capture_default_str();
   add_segmenter_options(*command, options->segmenters, true, true);
   command->add_option(
@@ -125,7 +126,7 @@ void add_check(CLI::App& program) {
       "For a language model trained with data.features: one vector per text, a .npy "
       "or .npz file or a folder");
   command->footer(
-      "Runs the model twice on the same input and compares what each layer puts out, with the\n"
+      "Runs the model twice on the same input and compares the outputs of each layer, with the\n"
       "final states, from the last layer to the first. Steps, rows (inputs) and units count from\n"
       "0. Padding is not compared. A number that is not finite on one side alone differs.\n\n"
       "Two numbers agree if |a - b| <= tolerance * (|b| + rms), where b is the reference's and\n"

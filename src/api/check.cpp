@@ -26,8 +26,8 @@ namespace {
 
 using checking::LayerValues;
 
-// Of one batch, padding counted: what is in memory of both sides is the outputs of all layers for
-// so many tokens, with a vocabulary's logits some 100 MiB.
+// The bounds of a batch, with padding. The outputs of all layers for a batch are in memory for both
+// sides: with a vocabulary's logits some 100 MiB.
 constexpr std::int64_t kTokens = 1024, kRows = 64;
 
 std::string_view name_of(const runtime::Precision& precision) {

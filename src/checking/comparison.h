@@ -9,29 +9,29 @@
 
 namespace sluice::checking {
 
-/// Compares layers batch by batch, and keeps what the differences come to.
+/// Compares layers batch by batch, and keeps statistics of the differences.
 class Comparison {
  public:
-  /// `tolerance` gives LayerCheck::tolerance of a layer.
+  /// Returns LayerCheck::tolerance of a layer.
   using Tolerance = std::function<double(const LayerValues&)>;
   explicit Comparison(Tolerance tolerance) : tolerance_(std::move(tolerance)) {}
 
-  /// The same layer of the same batch on both sides; row r is input inputs[r]. Steps past a row's
-  /// end are passed over.
+  /// Adds the same layer of the same batch on both sides; row r is input inputs[r]. Skips steps
+  /// past a row's end.
   void add(const LayerValues& value, const LayerValues& reference,
            std::span<const std::int64_t> inputs);
 
-  /// Of all batches so far, in the order in which layers were added first.
+  /// The result of all batches so far, in the order in which layers were added first.
   std::vector<LayerCheck> layers() const;
 
  private:
   struct Sums {
     LayerCheck check;
-    double differences = 0;       ///< of those that are finite
-    double squares = 0;           ///< of the reference
-    std::int64_t first_step = 0;  ///< of check.first, counted as its direction runs
+    double differences = 0;       ///< sum of the finite ones
+    double squares = 0;           ///< sum of the reference's squares
+    std::int64_t first_step = 0;  ///< step of check.first, counted as its direction runs
   };
-  /// A number of both sides, and where it is.
+  /// A number of both sides, with its place.
   struct Pair {
     LayerPlace place;
     std::int64_t step;  ///< counted as its direction runs

@@ -9,13 +9,13 @@
 
 namespace sluice::checking {
 
-/// What one layer put out for a batch, on the host.
+/// The output of one layer for a batch, on the host.
 struct LayerValues {
   std::string name;
   std::int64_t steps = 0, rows = 0, width = 0;
   std::int64_t directions = 1;  ///< as models::Shown
   std::int64_t sums = 1;        ///< layers of sums of products from the input up to here, or 0
-  bool integers = false;        ///< tokens or lengths of inputs, rather than a layer's numbers
+  bool integers = false;        ///< token ids or lengths of inputs, not a layer's numbers
   std::vector<float> values;    ///< [steps, rows, width]
   std::vector<std::int32_t> lengths;  ///< [rows]: steps that count
 
@@ -24,7 +24,7 @@ struct LayerValues {
   }
 };
 
-/// Copies what it is shown to the host. What is not float32 is widened, or rounded.
+/// Copies shown outputs to the host. Other dtypes become float32: widened, or rounded from float64.
 class Recorder final : public models::Probe {
  public:
   void show(const models::Context& context, const models::Shown& shown) override;

@@ -34,7 +34,7 @@ LayerValues lengths_of(std::string name, const std::vector<std::int32_t>& length
   return values;
 }
 
-/// Elements of `bytes` as floats.
+/// Converts the elements of `bytes` to floats.
 template <typename T>
 void widen(std::span<const std::byte> bytes, float* to) {
   for (std::size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
@@ -65,7 +65,7 @@ void widen(DType dtype, std::span<const std::byte> bytes, float* to) {
   }
 }
 
-/// Without its axes of one.
+/// The sizes without axes of one.
 std::vector<std::int64_t> squeezed(std::span<const std::int64_t> sizes) {
   std::vector<std::int64_t> kept;
   std::ranges::copy_if(sizes, std::back_inserter(kept), [](auto size) { return size != 1; });
@@ -248,8 +248,8 @@ void ReferenceFile::require_inputs(const data::Batch& batch) {
         continue;
       }
       fail(ErrorCode::kFormat,
-           "'{}' was recorded of other inputs: {} is {} at step {} of row {}, but {} here", name(),
-           io::quote_name(given.name), recorded.values[i], vector / given.rows,
+           "'{}' was recorded with other inputs: {} is {} at step {} of row {}, but {} here",
+           name(), io::quote_name(given.name), recorded.values[i], vector / given.rows,
            batch.global_row[row], given.values[i]);
     }
   }

@@ -15,9 +15,9 @@
 
 namespace sluice::checking {
 
-/// What a batch feeds a model, as the tensors "input.source" (tokens, or frames of features),
-/// "input.source_lengths", "input.target" (the tokens that are fed to a decoder or language model,
-/// with the beginning mark) and "input.target_lengths", as far as it has them.
+/// The inputs of a batch as tensors, as far as it has them: "input.source" (tokens, or frames of
+/// features), "input.source_lengths", "input.target" (tokens that are fed to a decoder or language
+/// model, with the beginning mark) and "input.target_lengths".
 std::vector<LayerValues> inputs_of(const data::Batch& batch);
 
 /// Collects the layers of all batches for a file (docs/checking.md).
@@ -44,27 +44,27 @@ class ReferenceWriter {
   std::vector<Collected> layers_;
 };
 
-/// Layers of a file, which are read batch by batch. Errors are ErrorCode::kFormat and name the file
-/// and the tensor.
+/// A file of layers, read batch by batch. Errors are ErrorCode::kFormat and name the file and the
+/// tensor.
 class ReferenceFile {
  public:
-  /// Of so many inputs. Throws also ErrorCode::kNotFound, and for damaged files.
+  /// Opens a file that holds so many inputs. Throws also ErrorCode::kNotFound.
   ReferenceFile(const std::filesystem::path& path, std::int64_t inputs);
 
   std::string name() const { return file_.path().native(); }
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
-  /// Of what its tensors were made and stored with: a recording says it, of others it is the type
-  /// of the tensor.
+  /// The rounding of a tensor: that of its dtype, or of the run if the file names a precision that
+  /// rounds more.
   Rounding rounding_of(const std::string& name) const;
 
-  /// What the file has of the rows of `like`, inputs `inputs` of all. Throws if the tensor has
-  /// another shape than [steps, inputs, width], where axes of one may be left out. The tensor may
-  /// be wider than this batch: the first columns are read.
+  /// Reads the layer, batch and steps of `like`; its row r is input inputs[r]. Throws if the tensor
+  /// has another shape than [steps, inputs, width], where axes of one may be left out. The tensor
+  /// may be wider than this batch: the first columns are read.
   LayerValues read(const LayerValues& like, std::span<const std::int64_t> inputs);
-  /// Throws unless the file, if it holds inputs, has been recorded of these.
+  /// Throws if the file holds inputs other than these.
   void require_inputs(const data::Batch& batch);
 
-  /// To be called after all batches: throws if a tensor has more steps than the longest input, is
+  /// Call it after all batches. Throws if a tensor has more steps than the longest input, is
   /// wider than in any batch, or is none of `layers`.
   void finish(std::span<const std::string> layers) const;
 
@@ -80,7 +80,8 @@ class ReferenceFile {
   io::SafetensorsFile file_;
   std::int64_t inputs_;
   Rounding made_;  ///< of the run, if the file names its precision; else none
-  std::map<std::string, LayerValues, std::less<>> longest_;  ///< of what was read: its shape
+  /// The largest extent that was read of each layer, without values.
+  std::map<std::string, LayerValues, std::less<>> longest_;
 };
 
 }  // namespace sluice::checking

@@ -25,20 +25,21 @@ double unit_of(DType dtype) {
 // TF32 has the significant bits of float16.
 constexpr double kTf32 = 0x1p-11;
 
-// Steps of 1/127 of a row's largest number: half a step, 1/254 of it, is 1/64 of what is usual in
-// the row, where the largest is four times as large. Both factors are rounded so.
+// A factor is rounded by up to half a step, which is 1/254 of the row's largest number. The largest
+// is about four times the usual number, so the error is 1/64 of the usual number. Both factors have
+// it.
 constexpr double kInt8 = 0x1p-5;
 
 // A float32 sum of n products, in any order, is off by about sqrt(n) units of 2^-24: 2^-19 stands
 // for the thousand products of a gate.
 constexpr double kSums = 0x1p-19;
 
-// How much more than the usual error the largest of millions is (about six deviations), and than
-// that of one step what recurrence adds up: a gate that forgets passes it on ever smaller.
+// The largest of millions of errors is about six standard deviations. Recurrence adds up the errors
+// of several steps, but not many: a gate that forgets makes old ones ever smaller.
 constexpr double kLargest = 8;
 
-// Standardising features is a subtraction and a product, whose roundings differ where a machine
-// has them in one operation.
+// Standardising features is a subtraction and a product. A machine that fuses them rounds once, and
+// another twice.
 constexpr double kInput = 0x1p-22;
 
 }  // namespace

@@ -29,7 +29,7 @@ DecoderProbe::DecoderProbe(const Context& context, Probe* probe,
 void DecoderProbe::show(const Context& context) const {
   if (probe_ == nullptr) return;
   const attention::Descriptor& d = decoder_->architecture();
-  // Queries and scores are sums of products above those of the cells, and so is the output.
+  // Queries and scores add sums of products to those of the cells, and so does the output.
   probe_->show(context, {.name = decoder_->name() + ".attention",
                          .value = args_.alpha,
                          .lengths = args_.target_lengths,

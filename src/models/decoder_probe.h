@@ -8,9 +8,9 @@
 
 namespace sluice::models {
 
-/// Shows a run of an attention decoder to a probe, as StackProbe does a stack's; does nothing if
-/// there is none. Shown are "decoder.attention" [target steps, rows, source steps], the outputs
-/// "decoder" and the final states of its cells, all of the run itself.
+/// Shows a run of an attention decoder to a probe, as StackProbe does for a stack; does nothing if
+/// there is no probe. It shows "decoder.attention" [target steps, rows, source steps], the outputs
+/// "decoder" and the final states of its cells. All come from the run itself.
 class DecoderProbe {
  public:
   /// Gives `args` room for attention and final states where it has none.

@@ -18,7 +18,7 @@ recurrent::Descriptor first_of(const recurrent::Descriptor& stack, std::int64_t 
   return first;
 }
 
-/// Of states of all layers, those of the first ones.
+/// The states of the first layers.
 Tensor first_of(const Tensor& states, const base::Shape& shape) {
   return states ? states.slice(0, 0, shape[0]) : Tensor();
 }
@@ -72,7 +72,7 @@ void StackProbe::run_first(const Context& context, const layers::Parameters& par
   try {
     plan = recurrent::make_plan(context, d, implementation).plan;
   } catch (const Error& error) {
-    // It runs whole stacks of another depth alone, and does not say what happens inside.
+    // This implementation runs only stacks of another depth.
     if (error.code() == ErrorCode::kUnsupported) return;
     throw;
   }
@@ -98,8 +98,8 @@ void StackProbe::run_first(const Context& context, const layers::Parameters& par
 }
 
 void StackProbe::show_layer(const Context& context, std::int64_t layer, const Tensor& y) const {
-  // Layer norm divides by the deviation of a vector. Where it is small, rounding grows: of 1.5
-  // million outputs that two implementations computed, the largest difference was some ten times
+  // Layer norm divides by the standard deviation of a vector. A small one enlarges rounding errors:
+  // among 1.5 million outputs of two implementations, the largest difference was about ten times
   // that without layer norm. Errors grow with the square root of this number.
   constexpr std::int64_t kLayerNormSums = 256;
   probe_->show(context, {.name = layer_name(*stack_, layer),

@@ -8,16 +8,16 @@
 
 namespace sluice::models {
 
-/// Shows a run of a recurrent stack to a probe; does nothing if there is none.
+/// Shows a run of a recurrent stack to a probe; does nothing if there is no probe.
 ///
 ///   StackProbe shown(context, pass.probe, stack, args);   // before the run
 ///   plan.forward(context, arena, args);
 ///   shown.show(context, parameters, plan.implementation());
 ///
-/// A stack is one operation, which keeps what its lower layers put out to itself. So their outputs
-/// come from runs of their own: of the first layers of the stack alone, by the same implementation.
-/// The output of the top layer and the final states of every layer are those of the run itself.
-/// Takes memory of the device, twice that of a run without training.
+/// A stack is one operation and does not expose the outputs of its lower layers. They come from
+/// further runs: of the first layers of the stack alone, by the same implementation. If it refuses
+/// so few layers, their outputs are not shown. The output of the top layer and the final states of
+/// every layer are those of the run itself. Takes twice the device memory of an inference run.
 class StackProbe {
  public:
   /// Gives `args` room for final states where it has none.
@@ -29,7 +29,7 @@ class StackProbe {
             std::string_view implementation) const;
 
  private:
-  /// Runs the first `layers` layers and shows what the last of them puts out.
+  /// Runs the first `layers` layers and shows the output of the last of them.
   void run_first(const Context& context, const layers::Parameters& parameters,
                  std::string_view implementation, std::int64_t layers) const;
   void show_layer(const Context& context, std::int64_t layer, const Tensor& y) const;

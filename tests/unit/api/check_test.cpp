@@ -195,7 +195,7 @@ TEST_P(CheckTest, EveryKindIsRecordedAndReadAgain) {
     if (!inputs.sequences.empty()) inputs.sequences[0].values[3] = 2;
     const Error error = error_of([&] { checker.compare(file, inputs); });
     EXPECT_EQ(error.code(), ErrorCode::kFormat);
-    EXPECT_NE(std::string(error.what()).find("was recorded of other inputs"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("was recorded with other inputs"), std::string::npos)
         << error.what();
   }
 }

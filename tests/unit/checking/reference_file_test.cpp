@@ -211,7 +211,7 @@ TEST_F(ReferenceFileTest, RefusesRecordingsOfOtherInputs) {
   batch.source[2] = 4;
   EXPECT_EQ(message_of([&] { reference.require_inputs(batch); }),
             "'" + file().native() +
-                "' was recorded of other inputs: 'input.source' is 7 at step 1 of row 1, but 4 "
+                "' was recorded with other inputs: 'input.source' is 7 at step 1 of row 1, but 4 "
                 "here");
 }
 
