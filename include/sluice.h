@@ -161,7 +161,7 @@ typedef struct sluice_recurrent_options {
 
 typedef struct sluice_recurrent sluice_recurrent;
 
-/* Bytes of the memories that each call is passed, aligned to 256 bytes (64 on the CPU). */
+/* Bytes of the memories that each call is passed, aligned to 128 bytes (64 on the CPU). */
 typedef struct sluice_recurrent_sizes {
   size_t size;
   size_t packed;    /* weights in the plan's own layout; filled by pack */

@@ -124,6 +124,15 @@ class Contest:
         compiled = jax.jit(with_gradients if self.backward else forward_alone)
         cache = 50 << 20 if self.on_gpu else common.host_cache_bytes()
         sets = [self.make_set(batch_first) for _ in range(common.set_count(self.shape, cache))]
+        run_once = self.timed(compiled, weights, sets)
+        try:
+            run_once()  # compiles
+        except (RuntimeError, NotImplementedError) as error:
+            raise common.Declined(str(error).split("\n")[0]) from None
+        return run_once
+
+    def timed(self, compiled, weights, sets):
+        """A function that runs once, on the next of the sets, and returns milliseconds."""
         kept = [None] * len(sets)  # outputs, so that the next run gets other memory
         turn = [0]
 
@@ -134,10 +143,6 @@ class Contest:
                 kept[turn[0]] = jax.block_until_ready(compiled(weights, *sets[turn[0]]))
                 return (time.perf_counter() - begin) * 1e3
 
-        try:
-            run_once()  # compiles
-        except (RuntimeError, NotImplementedError) as error:
-            raise common.Declined(str(error).split("\n")[0]) from None
         return run_once
 
 

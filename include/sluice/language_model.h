@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/beam.h"
 #include "sluice/model_info.h"
 #include "sluice/profile.h"
 #include "sluice/segmenters.h"
@@ -91,6 +92,21 @@ class LanguageModel {
   /// can't take, with its number and place; kInvalidArgument for vectors that don't fit.
   std::vector<Scored> score(std::span<const std::string> texts,
                             const FeatureVectors& features = {});
+
+  /// Of the states that `read` gives and `beam` takes.
+  StateShape state_shape() const;
+  /// Where the model stands after each text (nothing: at the beginning), for `beam` to go on from.
+  /// A model on features takes a vector for each text. Throws as `score`.
+  RowStates read(std::span<const std::string> texts, const FeatureVectors& features = {});
+  /// Beam search from states, scores and tokens of the caller's. It takes a number of steps and
+  /// keeps what each of them chose; no sequence is made to end. Throws ErrorCode::kInvalidArgument
+  /// for options, arrays that don't fit, tokens that the vocabulary lacks, scores and states that
+  /// are NaN, and a mask that allows nothing somewhere.
+  Beam beam(const BeamStart& start, const BeamStepOptions& options);
+  /// How each token is written, by its id. Those of 0 to 3 are the pad, the unknown token, the
+  /// start and the end mark.
+  std::vector<std::string> vocabulary() const;
+  std::int64_t vocabulary_size() const;
 
   /// Numbers of the vector that its texts are conditioned on; 0: they aren't.
   std::int64_t features() const;

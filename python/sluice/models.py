@@ -1,4 +1,5 @@
-"""Trained models: sluice.load opens one, sluice.train makes one, sluice.profile says where their time goes.
+"""Trained models: sluice.load opens one, sluice.train makes one, sluice.check compares two runs of one layer by layer,
+sluice.profile says where their time goes.
 
     import sluice
 
@@ -30,6 +31,8 @@ except ModuleNotFoundError as error:
 from . import _models, _profile
 from ._answers import (Classified, Decoded, Entity, Hypothesis, Scored, TaggedSentence, checked_text, checked_texts,
                        classified_of, hypotheses_of, items_of, sentence_of)
+from ._beam import Beam, Finished, States, states_of
+from ._check import CheckReport, LayerCheck, LayerPlace, check
 from ._options import check_names, check_numbers
 from ._profile import profile
 from ._streams import ClassifierStream, FeatureStream, TaggerStream, TextStream
@@ -38,9 +41,10 @@ from ._training import TrainReport, train
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel", "FeatureStream",
-           "Hypothesis", "LanguageModel", "Model", "Scored", "SequenceModel", "TaggedSentence", "Tagger",
-           "TaggerStream", "TextStream", "TrainReport", "load", "profile", "train"]
+__all__ = ["Beam", "CheckReport", "Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel",
+           "FeatureStream", "Finished", "Hypothesis", "LanguageModel", "LayerCheck", "LayerPlace", "Model", "Scored",
+           "SequenceModel", "States", "TaggedSentence", "Tagger", "TaggerStream", "TextStream", "TrainReport", "check",
+           "load", "profile", "train"]
 
 Frames = Any  #: a NumPy array [time, features] of float32 or float64
 
@@ -55,6 +59,7 @@ class Model:
         self._models = _models
         self._lock = threading.Lock()
         self._stream: Any = None  # a weak reference to the stream that the model holds
+        self._opened: Any = None  # path, device and precision
         self.kind = kind
         self.device = device
 
@@ -152,6 +157,8 @@ class SequenceModel(Model):
 class LanguageModel(Model):
     """Writes texts, from nothing, from a prefix or about vectors of features."""
 
+    _vocabulary: Optional[list[str]] = None
+
     @property
     def features(self) -> int:
         """Numbers of the vectors that texts are written about; 0: none."""
@@ -202,6 +209,42 @@ class LanguageModel(Model):
             self._profile()
             scores = [Scored(*score) for score in self._native.score(checked, vectors)]
         return scores[0] if single else scores
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """How each token is written, by its id. 0 to 3 are the pad, the unknown token, the start and the end mark."""
+        if self._vocabulary is None:
+            self._vocabulary = self._native.vocabulary()
+        return self._vocabulary
+
+    def read(self, texts: Union[str, list[str]], features: Any = None) -> States:
+        """Where the model stands after each text, for beam() to go on from; after "" at the beginning. A model on
+        features takes a vector for each text, [texts, features]."""
+        checked, _ = checked_texts(texts, "texts")
+        vectors = self._vectors(features)
+        with self._lock:
+            self._profile()
+            arrays = self._native.read(checked, vectors)
+        return states_of(self, arrays, len(checked))
+
+    def beam(self, states: Any = None, scores: Any = None, tokens: Any = None, steps: int = 1, k: int = 5, *,
+             n: Optional[int] = None, mask: Any = None, nbest: int = 0, min_length: int = 0, length_penalty: float = 0.0,
+             allow_unknown: bool = False) -> Beam:
+        """Beam search from states, scores and tokens of the caller's, `steps` tokens further, with `k` sequences for each
+        of n inputs. It keeps what each step chose; no sequence is made to end.
+
+        states: what read() or Beam.states gives, or (h, c), or h alone: float32 [layers, rows, width] and [layers, rows,
+            hidden], on the host or on the model's GPU. None: the beginning.
+        scores: [rows]: log p of each so far, minus infinity where there is no sequence. None: 0.
+        tokens: [rows]: ids that are fed first. None: those of `states`, else the start mark.
+        n: inputs. None: as many as rows. Else there may be n * k rows: row i * k + b is sequence b of input i.
+        mask: bool [vocabulary], [n, vocabulary] or [steps, n, vocabulary]: true where a token may be chosen. The pad and the
+            start mark never are, nor is the unknown token without `allow_unknown`.
+        nbest: finished sequences kept of each input; 0: k. They compete by score / ((5 + length) / 6)^length_penalty.
+        """
+        from ._beam_search import search
+
+        return search(self, states, scores, tokens, steps, k, n, mask, nbest, min_length, length_penalty, allow_unknown)
 
     def stream(self, prefix: str = "", *, features: Any = None, samples: int = 1, seed: int = 1,
                state: Optional[bytes] = None) -> TextStream:
@@ -357,7 +400,9 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
         loaded = native.load(path, place)
     else:
         loaded = native.load(path, place, _models.SegmenterChoice(bool(trust_segmenter), source_segmenter, target_segmenter))
-    return type_(loaded, kind, device)
+    made = type_(loaded, kind, device)
+    made._opened = path, device, precision
+    return made
 
 
 def _sample_options(drawn: bool, wanted: str, samples: int, temperature: float, top_k: int, top_p: float,

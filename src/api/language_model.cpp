@@ -1,6 +1,7 @@
 #include "sluice/language_model.h"
 
 #include "api/answer_search.h"
+#include "api/beam_search.h"
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/recording.h"
@@ -99,6 +100,35 @@ std::vector<Scored> LanguageModel::score(std::span<const std::string> texts,
                        "text");
   return api::score(state_->context, state_->kept, corpus);
 }
+
+StateShape LanguageModel::state_shape() const {
+  const models::LanguageModel& model = state_->model();
+  return {model.config().layers, model.config().width(),
+          model.has_cell_state() ? model.config().hidden : 0};
+}
+
+RowStates LanguageModel::read(std::span<const std::string> texts, const FeatureVectors& features) {
+  api::require_features(state_->model().config(), features);
+  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
+  api::TokenIds prompts = api::tokenize(state_->segmentation.target(texts), tokenizer);
+  api::warn_of_unknown(state_->context.warnings(), prompts, tokenizer, "text");
+  for (auto& prompt : prompts) prompt.insert(prompt.begin(), data::kBosId);
+  return api::read_states(state_->context, state_->model(), state_->kept, prompts, features);
+}
+
+Beam LanguageModel::beam(const BeamStart& start, const BeamStepOptions& options) {
+  return api::beam_search(state_->context, state_->model(), state_->kept,
+                          *state_->loaded.tokenizers.target, start, options);
+}
+
+std::vector<std::string> LanguageModel::vocabulary() const {
+  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
+  std::vector<std::string> pieces;
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
+std::int64_t LanguageModel::vocabulary_size() const { return state_->model().config().vocabulary; }
 
 std::int64_t LanguageModel::features() const { return state_->model().config().features; }
 

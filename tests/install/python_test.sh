@@ -16,7 +16,7 @@ $PYTHON -c 'import ensurepip, sysconfig, os; assert os.path.exists(sysconfig.get
 status=0
 "$SOURCE/packaging/wheel.sh" "$BUILD" || status=$?
 if ((status == 77)); then
-  echo "1 skipped: pip can't install nanobind, scikit-build-core and pytest"
+  echo "1 skipped: pip can't install nanobind, scikit-build-core, pytest and jaxlib"
   exit 77
 fi
 ((status == 0)) || fail "packaging/wheel.sh"
@@ -29,12 +29,14 @@ wheels=("$BUILD"/wheels/sluice-*-"$tag"-*.whl)
 "$venv/bin/python" -m pip install --quiet --no-deps --no-index --force-reinstall "${wheels[0]}" || fail "the wheel can't be installed"
 
 package=$(cd / && "$venv/bin/python" -c 'import sluice; print(sluice.__path__[0])')
-needed=$(readelf -d "$package"/_*.so "$package"/lib/libsluice*.so.* | grep NEEDED)
-! grep -E 'libtorch|libcudart|libpython' <<<"$needed" || fail "the wheel links these"
-for file in "$package"/_*.so "$package"/lib/libsluice*.so.*; do
-  readelf -d "$file" | grep -qE "RPATH.*\[\\\$ORIGIN(/lib)?\]" || fail "$file searches other folders than its own"
+readonly files=("$package"/_*.so "$package"/lib/libsluice*.so.* "$package"/jax/libsluice_jax.so)
+needed=$(readelf -d "${files[@]}" | grep NEEDED)
+! grep -E 'libtorch|libcudart|libpython|libjax|libxla' <<<"$needed" || fail "the wheel links these"
+for file in "${files[@]}"; do
+  readelf -d "$file" | grep -qE "RPATH.*\[\\\$ORIGIN(/lib|/\.\./lib)?\]" || fail "$file searches other folders than its own"
 done
 
-# Passive, as other tests use the processors at the same time. Tests with torch have a command of their own, ./dev test-python.
+# Passive, as other tests use the processors at the same time. Tests with frameworks have commands of their own, ./dev test-python
+# and ./dev test-frameworks.
 SLUICE_PROGRAM=$BUILD/sluice OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive "$venv/bin/pytest" -q -p no:cacheprovider \
-  --ignore "$SOURCE/python/tests/with_torch" "$SOURCE/python/tests"
+  --ignore-glob "$SOURCE/python/tests/with_*" "$SOURCE/python/tests"

@@ -159,13 +159,14 @@ _allows_tf32 = torch.compiler.assume_constant_result(_runs.allows_tf32)
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
+def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep, step=None):
     """y, hn and cn of a stack; cn is empty if the cell has none.
 
     config: the text of a Config; draws: what it says of that. x: [time, rows, input], or [rows, time, input] if its
     batch_first says so. weights: in the order of Config.weights. h0, c0: [layers*directions, rows, width] or None. lengths: int32 [rows], resets:
     int32 [time, rows], or None. training: dropout, recurrent dropout and zoneout draw; without it a config has no dropout.
-    keep: packs the weights only if their versions say that they changed.
+    keep: packs the weights only if their versions say that they changed. step: int32 [1] that decides what is drawn; None: a
+    number of torch's generator.
     """
     gradient = torch.is_grad_enabled() and (x.requires_grad or any([weight.requires_grad for weight in weights]) or
                                             h0 is not None and h0.requires_grad or c0 is not None and c0.requires_grad)
@@ -176,7 +177,8 @@ def run(config, draws, x, weights, h0, c0, lengths, resets, training, keep):
     h0 = h0.contiguous() if h0 is not None else None
     c0 = c0.contiguous() if c0 is not None else None
     # A number of torch's generator for x's device decides what is drawn; it lies there, so a captured graph draws anew.
-    step = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=x.device) if draws and training else None
+    if step is None and draws and training:
+        step = torch.randint(2**31 - 1, (1,), dtype=torch.int32, device=x.device)
     transformed = torch._C._are_functorch_transforms_active()  # by torch.func
     trains = gradient or transformed or step is not None  # a plan for training draws
     if torch.compiler.is_compiling() or type(x) not in _PLAIN or type(weights[0]) not in _PLAIN:

@@ -3,6 +3,7 @@
 
 #include "answers.h"
 #include "arrays.h"
+#include "beam.h"
 #include "loaded.h"
 
 namespace sluice::python {
@@ -10,13 +11,6 @@ namespace {
 
 using Self = Loaded<LanguageModel>;
 using Texts = std::vector<std::string>;
-
-/// [vectors, features]; None: none.
-FeatureVectors vectors_of(const std::optional<FrameArray>& array) {
-  if (!array) return {};
-  return {static_cast<std::int64_t>(array->shape(1)),
-          {array->data(), array->data() + array->size()}};
-}
 
 GenerateOptions options_of(const std::string& prefix, const std::optional<FrameArray>& features,
                            std::int64_t min_length, std::int64_t max_length, std::int64_t batch,
@@ -69,6 +63,12 @@ nb::list score(Self& self, const std::vector<std::string>& texts,
 
 }  // namespace
 
+FeatureVectors vectors_of(const std::optional<FrameArray>& array) {
+  if (!array) return {};
+  return {static_cast<std::int64_t>(array->shape(1)),
+          {array->data(), array->data() + array->size()}};
+}
+
 void bind_language_model(nb::module_& module) {
   auto bound = bind_common<LanguageModel>(module, "LanguageModel");
   bound.def_static("load", load<LanguageModel, SegmenterChoice>, "path"_a, "place"_a,
@@ -82,6 +82,7 @@ void bind_language_model(nb::module_& module) {
   bound.def("generate_part", generate_part, "prefix"_a, "features"_a.none(), "min_length"_a,
             "max_length"_a, "batch"_a, "sample"_a, "state"_a);
   bound.def("score", score, "texts"_a, "features"_a.none());
+  bind_beam(module, bound);
 }
 
 }  // namespace sluice::python

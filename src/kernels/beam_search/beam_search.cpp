@@ -80,6 +80,17 @@ void advance(const Context& context, const Rules& rules, const State& state, con
   leaves(context).advance_extras(context.stream(), rules, extras, state, logits, attention);
 }
 
+void record(const Context& context, const State& state, const StepRecord& into) {
+  const char* operation = "beam_search record";
+  check_state(state, operation);
+  SLUICE_CHECK(into.tokens.rank() == 2, "{}: tokens must be [steps, rows]", operation);
+  const Shape shape{into.tokens.size(0), state.extent.rows()};
+  check_tensor(into.tokens, DType::kInt32, shape, operation, "tokens");
+  check_tensor(into.parents, DType::kInt32, shape, operation, "parents");
+  check_tensor(into.scores, DType::kFloat64, shape, operation, "scores");
+  leaves(context).record(context.stream(), state, into);
+}
+
 void trace_back(const Context& context, const Rules& rules, const State& state,
                 const Tensor& tokens, const Tensor& attention) {
   const char* operation = "beam_search trace_back";

@@ -80,6 +80,16 @@ struct Extras {
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
              const Tensor& attention, const Extras& extras = {});
 
+/// What every step of a search chose, by row: int32, int32 and float64 [steps, rows].
+struct StepRecord {
+  Tensor tokens;   ///< pad where there is no prefix
+  Tensor parents;  ///< rows of the step before
+  Tensor scores;   ///< sum of log p; minus infinity where there is no prefix
+};
+
+/// Behind an `advance`: adds what it chose to the record. Steps beyond the record are left out.
+void record(const Context& context, const State& state, const StepRecord& into);
+
 /// Writes the kept hypotheses: tokens int32 [inputs, nbest, max_length], pad after the end;
 /// attention, if the state keeps it, [inputs, nbest, max_length, source_time], that of the steps
 /// that emitted the tokens, zero after the end.

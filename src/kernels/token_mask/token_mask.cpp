@@ -33,6 +33,19 @@ void update(const Context& context, const Rules& rules, const State& state, cons
   leaves(context).update(context.stream(), rules, state, step, tokens, parents);
 }
 
+void pick(const Context& context, const Tensor& of_steps, const Tensor& step, const Tensor& mask) {
+  const char* operation = "token_mask pick";
+  SLUICE_CHECK(mask.rank() == 2 && of_steps.rank() == 3 && of_steps.size(0) >= 1 &&
+                   of_steps.size(1) >= 1 && mask.size(0) % of_steps.size(1) == 0,
+               "{}: masks {} of steps and inputs give none {}", operation,
+               of_steps.shape().to_string(), mask.shape().to_string());
+  check_tensor(of_steps, DType::kInt32, Shape{of_steps.size(0), of_steps.size(1), mask.size(1)},
+               operation, "of_steps");
+  check_dtype(step, DType::kInt32, operation, "step");
+  check_tensor(mask, DType::kInt32, mask.shape(), operation, "mask");
+  leaves(context).pick(context.stream(), of_steps, step, mask);
+}
+
 void apply(const Context& context, const Tensor& mask, const Tensor& logits, const Tensor& out) {
   const char* operation = "token_mask apply";
   SLUICE_CHECK(logits.rank() == 2, "{}: logits must be [rows, vocabulary], not {}", operation,

@@ -32,6 +32,11 @@ struct Rules {
 void update(const Context& context, const Rules& rules, const State& state, const Tensor& step,
             const Tensor& tokens, const Tensor& parents);
 
+/// mask [rows, words] = what int32 [steps, inputs, words] has for the step that `step` says, int32
+/// [1 or more], of which the first is read; the last one, where it has fewer. Rows of an input lie
+/// next to each other, as many for each. With one input it is that of all rows.
+void pick(const Context& context, const Tensor& of_steps, const Tensor& step, const Tensor& mask);
+
 /// out = logits [rows, V], float32 or float64, with minus infinity where the mask has no bit.
 void apply(const Context& context, const Tensor& mask, const Tensor& logits, const Tensor& out);
 

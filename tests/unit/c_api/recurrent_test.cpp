@@ -70,13 +70,38 @@ sluice_recurrent_options options_of(const std::vector<std::int64_t>& hidden) {
   return options;
 }
 
+/// A plan's memories, aligned as little as sluice.h allows.
+class LeastAligned {
+ public:
+  LeastAligned(const Device& device, const sluice_recurrent_sizes& sizes, std::size_t alignment)
+      : alignment_(alignment), memory_(device, larger(sizes, 2 * alignment)) {}
+
+  sluice_recurrent_memory get() const {
+    sluice_recurrent_memory memory = memory_.get();
+    for (void** each : {&memory.packed, &memory.workspace, &memory.reserve}) {
+      const std::size_t past = reinterpret_cast<std::uintptr_t>(*each) % (2 * alignment_);
+      *each = static_cast<char*>(*each) + (3 * alignment_ - past) % (2 * alignment_);
+    }
+    return memory;
+  }
+
+ private:
+  static sluice_recurrent_sizes larger(sluice_recurrent_sizes sizes, std::size_t bytes) {
+    for (std::size_t* each : {&sizes.packed, &sizes.workspace, &sizes.reserve}) *each += bytes;
+    return sizes;
+  }
+
+  std::size_t alignment_;
+  PlanMemory memory_;
+};
+
 /// By the C++ face of the C API.
 Answer by_api(const char* name, const Problem& problem) {
   const Device device(name);
   const Stream stream(device);
   const std::vector<std::int64_t> hidden(kLayers, kHidden);
   const RecurrentPlan plan(stream, options_of(hidden));
-  const PlanMemory memory(device, plan.sizes());
+  const LeastAligned memory(device, plan.sizes(), std::string(name) == "cpu" ? 64 : 128);
   std::vector<DeviceMemory> kept;
   const auto put = [&](const auto& values) {
     return kept.emplace_back(device, stream, values).get();

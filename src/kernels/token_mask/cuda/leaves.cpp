@@ -2,6 +2,6 @@
 
 namespace sluice::kernels::token_mask::cuda {
 
-const Leaves kLeaves{update, apply};
+const Leaves kLeaves{update, apply, pick};
 
 }  // namespace sluice::kernels::token_mask::cuda

@@ -1,0 +1,150 @@
+#include "plans.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/types/span.h>
+
+#include <algorithm>
+
+namespace sluice::tensorflow {
+namespace {
+
+/// Of one lane. A plan takes some kilobytes, and packed weights and reserves are tensors.
+constexpr std::size_t kMostPlans = 256;
+
+/// A plan has room for at most an eighth more time steps and rows than its run.
+constexpr std::int64_t kParts = 8;
+
+/// The next size with kParts steps from a power of two to the next.
+std::int64_t rounded(std::int64_t size) {
+  std::int64_t power = 1;
+  while (power < size) power *= 2;
+  const std::int64_t step = std::max<std::int64_t>(1, power / (2 * kParts));
+  return (size + step - 1) / step * step;
+}
+
+std::string key_of(const sluice_recurrent_options& o) {
+  const auto layers = static_cast<std::size_t>(o.layers);
+  const auto text = [&](const std::int64_t* widths) {
+    return widths == nullptr ? "" : absl::StrJoin(absl::MakeConstSpan(widths, layers), ",");
+  };
+  return absl::StrJoin(
+      std::make_tuple(o.cell, o.directions, o.input, text(o.hidden), text(o.projection), o.time,
+                      o.rows, o.dtype, o.weight_dtype, o.cell_dtype, o.training, o.strided,
+                      o.dropout, o.resets, o.peepholes, o.layer_norm, o.zoneout_h, o.zoneout_c,
+                      o.recurrent_dropout, o.implementation),
+      " ");
+}
+
+}  // namespace
+
+absl::Status status_of(sluice_status status, const sluice_error& error) {
+  switch (status) {
+    case SLUICE_OK:
+      return absl::OkStatus();
+    case SLUICE_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(error.message);
+    case SLUICE_UNSUPPORTED:
+      return absl::UnimplementedError(error.message);
+    case SLUICE_OUT_OF_MEMORY:
+      return absl::ResourceExhaustedError(error.message);
+    default:
+      return absl::InternalError(error.message);
+  }
+}
+
+// --- one lane
+// -------------------------------------------------------------------------------------
+
+absl::Status Lane::make(sluice_device* device, std::unique_ptr<Lane>* lane) {
+  auto error = SLUICE_INIT(sluice_error);
+  std::unique_ptr<Lane> made(new Lane(device));
+  sluice_stream* stream = nullptr;
+  TF_RETURN_IF_ERROR(status_of(sluice_stream_create(device, &stream, &error), error));
+  made->stream_.reset(stream);
+  *lane = std::move(made);
+  return absl::OkStatus();
+}
+
+Lane::~Lane() { sluice_device_free(device_, workspace_, workspace_bytes_); }
+
+absl::Status Lane::plan(sluice_recurrent_options options, const Plan** found) {
+  options.time = rounded(options.time);
+  options.rows = rounded(options.rows);
+  std::string key = key_of(options);
+  const auto place =
+      std::find_if(plans_.begin(), plans_.end(), [&](const Plan& plan) { return plan.key == key; });
+  if (place != plans_.end()) {
+    plans_.splice(plans_.begin(), plans_, place);
+  } else {
+    auto error = SLUICE_INIT(sluice_error);
+    sluice_recurrent* made = nullptr;
+    TF_RETURN_IF_ERROR(
+        status_of(sluice_recurrent_create(stream_.get(), &options, &made, &error), error));
+    Plan plan{std::move(key), {}, SLUICE_INIT(sluice_recurrent_sizes)};
+    plan.plan.reset(made);
+    TF_RETURN_IF_ERROR(status_of(sluice_recurrent_get_sizes(made, &plan.sizes, &error), error));
+    plans_.push_front(std::move(plan));
+    if (plans_.size() > kMostPlans) plans_.pop_back();
+  }
+  *found = &plans_.front();
+  return absl::OkStatus();
+}
+
+absl::Status Lane::workspace(const Plan& plan, void** memory) {
+  if (plan.sizes.workspace > workspace_bytes_) {
+    // What was there goes first, so that both need not fit.
+    sluice_device_free(device_, workspace_, workspace_bytes_);
+    workspace_ = nullptr;
+    workspace_bytes_ = 0;
+    auto error = SLUICE_INIT(sluice_error);
+    TF_RETURN_IF_ERROR(status_of(
+        sluice_device_allocate(device_, plan.sizes.workspace, &workspace_, &error), error));
+    workspace_bytes_ = plan.sizes.workspace;
+  }
+  *memory = workspace_;
+  return absl::OkStatus();
+}
+
+// --- all lanes
+// ------------------------------------------------------------------------------------
+
+absl::Status Lanes::of(tf::OpKernelContext* context, tf::core::RefCountPtr<Lanes>* lanes) {
+  tf::ResourceMgr* manager = context->resource_manager();
+  Lanes* found = nullptr;
+  TF_RETURN_IF_ERROR(
+      manager->LookupOrCreate<Lanes>("sluice", "lanes", &found, [](Lanes** made) -> absl::Status {
+        auto error = SLUICE_INIT(sluice_error);
+        sluice_device* device = nullptr;
+        TF_RETURN_IF_ERROR(status_of(sluice_device_open("cpu", &device, &error), error));
+        *made = new Lanes;
+        (*made)->device_.reset(device);
+        return absl::OkStatus();
+      }));
+  lanes->reset(found);
+  return absl::OkStatus();
+}
+
+absl::Status Lanes::take(std::unique_ptr<Lane>* lane) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!idle_.empty()) {
+      *lane = std::move(idle_.back());
+      idle_.pop_back();
+      return absl::OkStatus();
+    }
+  }
+  return Lane::make(device_.get(), lane);
+}
+
+void Lanes::give_back(std::unique_ptr<Lane> lane) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  idle_.push_back(std::move(lane));
+}
+
+absl::Status BorrowedLane::borrow(tf::OpKernelContext* context) {
+  TF_RETURN_IF_ERROR(Lanes::of(context, &lanes_));
+  return lanes_->take(&lane_);
+}
+
+}  // namespace sluice::tensorflow
