@@ -101,7 +101,7 @@ class LanguageModel {
   /// Beam search from states, scores and tokens of the caller's. It takes a number of steps and
   /// keeps what each of them chose; no sequence is made to end. Throws ErrorCode::kInvalidArgument
   /// for options, arrays that don't fit, tokens that the vocabulary lacks, scores and states that
-  /// are NaN, and a mask that allows nothing somewhere.
+  /// are NaN, and a mask that allows nothing somewhere; kOutOfMemory as `generate`.
   Beam beam(const BeamStart& start, const BeamStepOptions& options);
   /// How each token is written, by its id. Those of 0 to 3 are the pad, the unknown token, the
   /// start and the end mark.

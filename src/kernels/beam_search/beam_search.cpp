@@ -88,6 +88,7 @@ void record(const Context& context, const State& state, const StepRecord& into) 
   check_tensor(into.tokens, DType::kInt32, shape, operation, "tokens");
   check_tensor(into.parents, DType::kInt32, shape, operation, "parents");
   check_tensor(into.scores, DType::kFloat64, shape, operation, "scores");
+  check_tensor(into.taken, DType::kInt32, Shape{2}, operation, "taken");
   leaves(context).record(context.stream(), state, into);
 }
 

@@ -80,11 +80,14 @@ struct Extras {
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
              const Tensor& attention, const Extras& extras = {});
 
-/// What every step of a search chose, by row: int32, int32 and float64 [steps, rows].
+/// The choices of every step of a search, by row: int32, int32 and float64 [steps, rows].
 struct StepRecord {
   Tensor tokens;   ///< pad where there is no prefix
   Tensor parents;  ///< rows of the step before
   Tensor scores;   ///< sum of log p; minus infinity where there is no prefix
+  /// int32 [2]: steps that were taken, up to the one with which the last input was done; and
+  /// whether all are done. Steps behind that choose nothing.
+  Tensor taken;
 };
 
 /// Behind an `advance`: adds what it chose to the record. Steps beyond the record are left out.

@@ -133,14 +133,15 @@ TEST_F(ReferenceFileTest, RefusesOtherShapesInOneSentence) {
 
 TEST_F(ReferenceFileTest, RefusesTensorsThatAreNoLayer) {
   write("stack.l2", {3, 2, 2}, std::vector<float>(12));
-  EXPECT_EQ(message_of([&] { read({"stack.l1", "stack.l0"}); }),
+  EXPECT_EQ(message_of([&] {
+              read({"stack.l1", "stack.l0"});
+            }),
             "'" + file().native() +
                 "': tensor 'stack.l2' is no layer of this model, whose layers are stack.l1, "
                 "stack.l0; did you mean 'stack.l1'?");
   write("input.source", {3, 2}, std::vector<std::int32_t>(6));
   EXPECT_EQ(message_of([&] { read({"stack.l1"}); }),
-            "'" + file().native() +
-                "' has no tensor of a layer; this model's layers are stack.l1");
+            "'" + file().native() + "' has no tensor of a layer; this model's layers are stack.l1");
 }
 
 TEST_F(ReferenceFileTest, RefusesTruncatedFiles) {

@@ -419,6 +419,37 @@ TEST_P(BeamSearchKernel, RefusesAMaximumLengthBeyondTheHistory) {
   EXPECT_EQ(get<std::int32_t>(state.best_lengths), (Ids{3, 3}));
 }
 
+TEST_P(BeamSearchKernel, RecordsEachStep) {
+  // Two inputs with two beams; after the second step the first input is done, after the third all.
+  const State state = started({2, 2, 1, 3, 0, false, DType::kFloat32}, {3, 3});
+  const StepRecord record{poisoned(DType::kInt32, {5, 4}), poisoned(DType::kInt32, {5, 4}),
+                          poisoned(DType::kFloat64, {5, 4}), poisoned(DType::kInt32, {2})};
+  Ids tokens, parents;
+  std::vector<double> scores;
+  const std::vector<std::int32_t> unfinished{2, 1, 0, 0};
+  for (std::int32_t step = 0; step < 4; ++step) {
+    const Ids now{step, step + 1, step + 2, step + 3}, from{1, 0, 3, 2};
+    const std::vector<double> sums{-1.0 * step, kNone, -3.5, kNone};
+    context_.upload<std::int32_t>(state.step, Ids{step + 1, step + 1});
+    context_.upload<std::int32_t>(state.unfinished,
+                                  Ids{unfinished[static_cast<std::size_t>(step)]});
+    context_.upload<std::int32_t>(state.tokens, now);
+    context_.upload<std::int32_t>(state.parents, from);
+    context_.upload<double>(state.scores, sums);
+    sluice::kernels::beam_search::record(context_, state, record);
+    tokens.insert(tokens.end(), now.begin(), now.end());
+    parents.insert(parents.end(), from.begin(), from.end());
+    scores.insert(scores.end(), sums.begin(), sums.end());
+    EXPECT_EQ(get<std::int32_t>(record.taken), (Ids{std::min(step + 1, 3), step >= 2 ? 1 : 0}));
+  }
+  const auto begins_with = [](const auto& all, const auto& part) {
+    return std::equal(part.begin(), part.end(), all.begin());
+  };
+  EXPECT_TRUE(begins_with(get<std::int32_t>(record.tokens), tokens));
+  EXPECT_TRUE(begins_with(get<std::int32_t>(record.parents), parents));
+  EXPECT_TRUE(begins_with(get<double>(record.scores), scores));
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchKernel, testing::devices(), testing::device_name);
 
 }  // namespace
