@@ -173,13 +173,13 @@ Beam beam_search(const runtime::Context& context, const models::LanguageModel& m
   kept.call([&] {
     kept.store.with_room([&] {
       const std::string key =
-          fmt::format("beam {} {} {} {} {} {} {} {} {} {}", start.inputs, count, options.beam,
+          fmt::format("beam {} {} {} {} {} {} {} {} {} {}", inputs, most, options.beam,
                       options.steps, options.nbest, options.min_length, options.length_penalty,
                       options.allow_unknown, mask.allowed.empty() ? 0 : mask.steps, largest.inputs);
       const runtime::Arena& arena = kept.store.arena();
       SearchPlan& plan =
           kept.store.plan<SearchPlan>(context, key, [&](runtime::ArenaPlanner& planner) {
-            return std::make_unique<SearchPlan>(context, model, options, start.inputs, count, mask,
+            return std::make_unique<SearchPlan>(context, model, options, inputs, most, largest,
                                                 planner, arena);
           });
       plan.decoding.pack(context);
