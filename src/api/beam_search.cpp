@@ -63,13 +63,12 @@ void check(const models::LanguageModel& model, const BeamStart& start,
                "the model's texts begin from vectors of {} features: give the states that "
                "LanguageModel::read makes of them",
                model.config().features);
-  check_states(start.h, "h", model.h_shape(rows), start.states_on_device);
   SLUICE_CHECK(start.c.empty() || model.has_cell_state(),
                "c is given, but the model's cells have no such state");
-  if (model.has_cell_state()) {
-    SLUICE_CHECK(start.h.empty() == start.c.empty(), "h and c belong together: give both or none");
-    check_states(start.c, "c", model.c_shape(rows), start.states_on_device);
-  }
+  SLUICE_CHECK(!model.has_cell_state() || start.h.empty() == start.c.empty(),
+               "h and c belong together: give both or none");
+  check_states(start.h, "h", model.h_shape(rows), start.states_on_device);
+  check_states(start.c, "c", model.c_shape(rows), start.states_on_device);
   SLUICE_CHECK(start.tokens.empty() || std::ssize(start.tokens) == rows,
                "{} tokens are given for {} rows", start.tokens.size(), rows);
   SLUICE_CHECK(start.scores.empty() || std::ssize(start.scores) == rows,
