@@ -77,10 +77,19 @@ typedef struct sluice_text_options {
   int64_t nbest; /* hypotheses given for an input; 0: 1 */
   int64_t max_length; /* tokens of an answer; 0: 256 */
   int sample; /* seq2seq: not 0: draw answers. A language model draws unless `beam` is set */
-  double temperature; /* of drawing; 0: 1 */
-  int64_t top_k;      /* 0: all tokens */
-  double top_p;       /* 0: 1 */
-  uint64_t seed;      /* 0: 1 */
+  double temperature;        /* of drawing; 0: 1 */
+  int64_t top_k;             /* 0: all tokens */
+  double top_p;              /* 0: 1 */
+  uint64_t seed;             /* 0: 1 */
+  int without_replacement;   /* not 0: no answer is drawn twice; without top_k and top_p */
+  const char* const* banned; /* UTF-8: words and phrases that no answer holds */
+  int64_t banned_count;
+  const char* const* forced; /* of a search: those that every answer holds, up to 64 */
+  int64_t forced_count;
+  int64_t no_repeat;       /* no answer holds so many tokens in a row twice; 0: it may */
+  double coverage_penalty; /* seq2seq: of the search; 0: none */
+  int64_t groups;          /* of a search's beams, which they share evenly; 0: 1 */
+  double diversity;        /* between groups; 0: 0.5 */
 } sluice_text_options;
 
 /* One input (UTF-8), one line of JSON as the program prints it with --json: `decode` for seq2seq,
@@ -90,6 +99,84 @@ sluice_status sluice_model_text(sluice_model* model, const char* input,
                                 const sluice_text_options* options, char** json,
                                 sluice_error* error);
 void sluice_text_free(char* text);
+
+/* ---- Beam search from states
+ * -------------------------------------------------------------------------------------------------
+ */
+
+typedef struct sluice_beam sluice_beam;
+
+/* Sizes of a language model's states: layers, the width of h, and the width of c, which is 0 of
+ * cells without one. */
+sluice_status sluice_model_state_shape(sluice_model* model, int64_t shape[3], sluice_error* error);
+
+/* What a search begins with: a row for each input, or with `every_beam` one for each beam of each
+ * input, where row i * beam + b is beam b of input i. */
+typedef struct sluice_beam_start {
+  size_t size;
+  int64_t inputs;
+  int every_beam;
+  const float* h;        /* [layers, rows, width]; NULL: zero */
+  const float* c;        /* [layers, rows, hidden]; NULL: zero */
+  const int32_t* tokens; /* [rows]: what each is fed first; NULL: the start mark */
+  const double* scores;  /* [rows]: log p so far, minus infinity for no sequence; NULL: 0 */
+  int states_on_device;  /* whether h and c lie in memory of the model's GPU, ready to be read */
+} sluice_beam_start;
+
+typedef struct sluice_beam_options {
+  size_t size;
+  int64_t steps; /* most tokens to add */
+  int64_t beam;  /* sequences kept of each input; 0: 5 */
+  int64_t nbest; /* finished ones kept of each input; 0: as many as beams */
+  int64_t min_length;
+  double length_penalty;  /* finished ones compete by score / ((5 + length) / 6)^penalty */
+  int allow_unknown;      /* whether the unknown token may be chosen */
+  const uint8_t* allowed; /* [mask_steps, mask_inputs, vocabulary]: not 0 where a token may be
+                             chosen; NULL: all may */
+  int64_t mask_steps;     /* 1 or `steps`; 0: 1 */
+  int64_t mask_inputs;    /* 1 or the number of inputs; 0: 1 */
+} sluice_beam_options;
+
+/* Beam search of a language model that takes a number of steps and keeps what each of them chose.
+ * Results stay on the device until they are asked for. */
+sluice_status sluice_model_beam(sluice_model* model, const sluice_beam_start* start,
+                                const sluice_beam_options* options, sluice_beam** beam,
+                                sluice_error* error);
+/* Before its model. */
+void sluice_beam_destroy(sluice_beam* beam);
+/* Steps that were taken: fewer than asked for if no sequence could get any better. */
+int64_t sluice_beam_steps(const sluice_beam* beam);
+/* Arrays [steps, inputs, beam] of `count` numbers: the token that each row took, the row of the
+ * step before that it goes on from, and its log p. NULL leaves one out. Where there is no sequence,
+ * tokens are 0 and scores minus infinity. */
+sluice_status sluice_beam_choices(const sluice_beam* beam, int32_t* tokens, int32_t* parents,
+                                  double* scores, int64_t count, sluice_error* error);
+/* The same three in memory of the model's device, ready to be read, valid as long as the beam. */
+sluice_status sluice_beam_device_choices(const sluice_beam* beam, const int32_t** tokens,
+                                         const int32_t** parents, const double** scores,
+                                         sluice_error* error);
+/* Where the rows of the last step stand, to go on from with `every_beam`: h [layers, inputs * beam,
+ * width], c (NULL of cells without) and the tokens to be fed. */
+sluice_status sluice_beam_states(const sluice_beam* beam, float* h, int64_t h_count, float* c,
+                                 int64_t c_count, int32_t* tokens, int64_t tokens_count,
+                                 sluice_error* error);
+
+/* A sequence that ended. Pointers are valid as long as the beam. */
+typedef struct sluice_finished {
+  size_t size;
+  const int32_t* tokens; /* that the search added, without the end mark */
+  int64_t length;
+  const char* text;
+  double score; /* log p, the start's score and the end mark counted */
+  double normalised_score;
+  int64_t row; /* of the start, that it goes on from */
+} sluice_finished;
+
+/* Sequences of an input that ended, or -1 for an input that there isn't. */
+int64_t sluice_beam_finished_count(sluice_beam* beam, int64_t input);
+/* The one of that rank, 0 for the best. */
+sluice_status sluice_beam_finished(sluice_beam* beam, int64_t input, int64_t rank,
+                                   sluice_finished* finished, sluice_error* error);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,7 @@ void run(const Options& options) {
   SequenceModel model = SequenceModel::load(options.model, options.placement, options.segmenters);
   DecodeOptions decode = options.flags.options();
   if (!options.flags.prefix.empty()) decode.prefixes = {options.flags.prefix};
+  if (!options.flags.words.forced.empty()) decode.forced = {options.flags.words.forced};
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
   if (at_terminal) std::printf("One line is one turn; an empty line or Ctrl-D ends.\n");
   while (true) {
@@ -35,7 +36,9 @@ void run(const Options& options) {
       const std::vector<Decoded> decoded = model.decode({&line, 1}, decode);
       // Each line is a call of its own. With the same seed, all would get the same random numbers.
       if (decode.sample) ++decode.sample->seed;
-      std::printf("%s\n", decoded.front().hypotheses.front().text.c_str());
+      const std::vector<Hypothesis>& answers = decoded.front().hypotheses;
+      // Why there is none is a warning.
+      std::printf("%s\n", answers.empty() ? "" : answers.front().text.c_str());
     } catch (const Error& error) {
       // The line itself may be at fault, so the conversation goes on. It ends if the GPU is lost.
       if (!at_terminal || error.code() == ErrorCode::kDeviceLost) throw;

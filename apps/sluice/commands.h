@@ -4,6 +4,11 @@
 
 namespace sluice::app {
 
+/// Ends the program with this code: thrown by a command that has said what there is to say.
+struct Exit {
+  int code;
+};
+
 /// Each adds one command to the program; its action runs when the command line names it.
 void add_train(CLI::App& program);
 void add_decode(CLI::App& program);
@@ -15,6 +20,7 @@ void add_run(CLI::App& program);
 void add_tag(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
+void add_check(CLI::App& program);
 void add_export_embeddings(CLI::App& program);
 /// `program` must outlive its parsing.
 void add_reference(CLI::App& program);

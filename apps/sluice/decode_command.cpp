@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <memory>
+#include <sstream>
 
 #include "commands.h"
 #include "decode_options.h"
@@ -21,17 +22,20 @@ struct Options {
   std::string output;
   std::string attention;
   std::string prefixes;
+  std::string forced;
   std::string format = "text";
   bool scores = false;
   DecodeFlags flags;
 };
 
+std::int64_t answers_of(const Options& options) {
+  return options.flags.sample ? options.flags.sampling.samples : options.flags.decode.nbest;
+}
+
 std::string format_hypothesis(const Options& options, std::size_t line, const Hypothesis& answer) {
   std::string text;
   // As other programs write n-best lists: the input's number before each of its answers.
-  const std::int64_t answers =
-      options.flags.sample ? options.flags.sampling.samples : options.flags.decode.nbest;
-  if (answers > 1) text += std::to_string(line + 1) + "\t";
+  if (answers_of(options) > 1) text += std::to_string(line + 1) + "\t";
   if (options.scores) {
     char numbers[64];
     std::snprintf(numbers, sizeof numbers, "%.5f\t%.5f\t", answer.normalised_score, answer.score);
@@ -50,8 +54,33 @@ std::string format_answers(const Options& options, const std::vector<Decoded>& d
     for (const Hypothesis& answer : decoded[i].hypotheses) {
       text += format_hypothesis(options, i, answer);
     }
+    // So that answers stay in the lines of their inputs.
+    if (decoded[i].hypotheses.empty() && answers_of(options) == 1) text += "\n";
   }
   return text;
+}
+
+/// A line an input, with tabs between what is forced on its answers; --force is on all.
+std::vector<std::vector<std::string>> forced_words(const Options& options, std::size_t inputs) {
+  const std::vector<std::string>& of_all = options.flags.words.forced;
+  std::vector<std::vector<std::string>> forced;
+  if (options.forced.empty()) {
+    if (!of_all.empty()) forced.assign(inputs, of_all);
+    return forced;
+  }
+  for (const std::string& line : read_lines(options.forced)) {
+    std::vector<std::string>& words = forced.emplace_back(of_all);
+    std::istringstream cells(line);
+    for (std::string word; std::getline(cells, word, '\t');) {
+      if (!word.empty()) words.push_back(word);
+    }
+  }
+  if (forced.size() != inputs) {
+    throw Error(ErrorCode::kInvalidArgument, "lines of --forced: " + std::to_string(forced.size()) +
+                                                 ", of the input: " + std::to_string(inputs) +
+                                                 "; it needs one for each");
+  }
+  return forced;
 }
 
 void run(const Options& options) {
@@ -64,6 +93,7 @@ void run(const Options& options) {
   }
   DecodeOptions decode = options.flags.options();
   decode.attention = !options.attention.empty();
+  decode.forced = forced_words(options, lines.size());
   if (!options.prefixes.empty()) {
     decode.prefixes = read_lines(options.prefixes);
     // None at all would ask for no prefix.
@@ -79,7 +109,12 @@ void run(const Options& options) {
   const std::vector<Decoded> decoded = model.decode(lines, decode);
   const std::string text = format_answers(options, decoded);
   write_output(options.output, text);
-  if (!options.attention.empty()) write_text(options.attention, attention_svg(decoded.front(), 0));
+  if (options.attention.empty()) return;
+  if (decoded.front().hypotheses.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the first input has no answer whose attention could be drawn");
+  }
+  write_text(options.attention, attention_svg(decoded.front(), 0));
 }
 
 void add_options(CLI::App& command, Options& options) {
@@ -104,6 +139,11 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--prefixes", options.prefixes,
                   "File of texts that the answers must begin with, one line per input")
       ->excludes(command.get_option("--prefix"));
+  command
+      .add_option("--forced", options.forced,
+                  "File of what the answers must hold, one line per input: words and phrases with "
+                  "tabs between them")
+      ->excludes(sample);
   command.add_option("--batch", options.flags.decode.batch, "Inputs decoded together; 0: 32")
       ->capture_default_str();
   command
@@ -132,6 +172,9 @@ void add_decode(CLI::App& program) {
       "  sluice decode runs/de/best test.en --nbest 3 --scores\n"
       "  sluice decode runs/de/best test.en --sample --samples 3 --temperature 0.8 --top-p 0.95\n"
       "  sluice decode runs/de/best test.en --prefix 'Ein' --format json\n"
+      "  sluice decode runs/de/best test.en --force 'Haus' --ban 'Heim' --no-repeat 3\n"
+      "  sluice decode runs/de/best test.en --beam 12 --groups 4 --nbest 4\n"
+      "  sluice decode runs/de/best test.en --sample --samples 8 --without-replacement\n"
       "  sluice decode runs/de/best test.en -o test.de --breakdown");
   command->callback([options] { run(*options); });
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sluice/sequence_model.h"
+#include "word_options.h"
 
 namespace sluice::app {
 
@@ -13,12 +14,13 @@ struct DecodeFlags {
   SampleOptions sampling;
   bool sample = false;
   std::string prefix;
+  WordFlags words;
 
-  /// The prefix is not in them: it goes to every input.
+  /// Prefix and forced words are not in them: they go to every input.
   DecodeOptions options() const;
 };
 
-/// --temperature, --top-k, --top-p and --seed.
+/// --temperature, --top-k, --top-p, --seed and --without-replacement.
 void add_drawing_options(CLI::App& command, SampleOptions& sampling);
 
 /// Options of searching and those of --sample refuse each other, by name.

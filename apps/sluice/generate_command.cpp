@@ -9,6 +9,7 @@
 #include "segmenter_options.h"
 #include "sluice/language_model.h"
 #include "state_options.h"
+#include "word_options.h"
 
 namespace sluice::app {
 namespace {
@@ -24,6 +25,7 @@ struct Options {
   bool search = false;
   GenerateOptions generate;
   std::string features;
+  WordFlags words;
 };
 
 std::string format_text(const Options& options, const Hypothesis& text) {
@@ -62,7 +64,12 @@ void run(const Options& options) {
   GenerateOptions generate = options.generate;
   const WaitingState state(generate.save_state);
   generate.save_state = state.waiting();
-  if (options.search) generate.search = options.beam;
+  if (options.search) {
+    generate.search = options.beam;
+    generate.search->forced = options.words.forced;
+  }
+  generate.banned = options.words.all_banned();
+  generate.no_repeat = options.words.no_repeat;
   if (!options.features.empty()) generate.features = read_feature_vectors(options.features);
   std::string all;
   for (const Hypothesis& text : model.generate(generate)) all += format_text(options, text);
@@ -81,7 +88,8 @@ void add_search_options(CLI::App& command, Options& options, CLI::Option* sample
           ->excludes(samples)
           ->excludes(seed)
           ->excludes(state);
-  for (const char* drawing : {"--temperature", "--top-k", "--top-p", "--save-state"}) {
+  for (const char* drawing :
+       {"--temperature", "--top-k", "--top-p", "--without-replacement", "--save-state"}) {
     beam->excludes(command.get_option(drawing));
   }
   command.add_option("--nbest", options.beam.nbest, "Texts of a search to print, best first")
@@ -92,6 +100,13 @@ void add_search_options(CLI::App& command, Options& options, CLI::Option* sample
                   "Texts of a search compete by score / ((5 + length) / 6)^PENALTY; 0 for none")
       ->capture_default_str()
       ->needs(beam);
+  add_group_options(command, options.beam.groups, options.beam.diversity);
+  add_word_options(command, options.words);
+  for (const char* searching : {"--groups", "--force"}) command.get_option(searching)->needs(beam);
+  for (const char* held : {"--ban", "--banned", "--no-repeat", "--without-replacement"}) {
+    state->excludes(command.get_option(held));
+    command.get_option("--save-state")->excludes(command.get_option(held));
+  }
 }
 
 void add_options(CLI::App& command, Options& options) {
@@ -153,6 +168,8 @@ void add_generate(CLI::App& program) {
       "  sluice generate runs/charlm/best --max-length 500 --save-state play.state\n"
       "  sluice generate runs/charlm/best --max-length 500 --state play.state\n"
       "  sluice generate runs/smiles/best --beam 10 --nbest 10 --scores\n"
+      "  sluice generate runs/smiles/best --samples 50 --without-replacement\n"
+      "  sluice generate runs/charlm/best --beam 8 --force 'night' --ban 'day' --no-repeat 8\n"
       "  sluice generate runs/captions/best --features images.npy --beam 5");
   command->callback([command, options] {
     options->search = command->count("--beam") > 0;

@@ -18,7 +18,8 @@ constexpr const char* kFooter = R"(Start here:
   sluice decode runs/model/best < in   answer one line of text for each line
   sluice COMMAND --help                everything about one command
 
-Exit codes: 0 success; 1 an error; 2 a wrong command line; 3 the GPU failed: restart the program)";
+Exit codes: 0 success; 1 an error, or sluice check found a difference; 2 a wrong command line;
+3 the GPU failed: restart the program)";
 
 /// Exit code of a GPU that failed for good: the same command, started anew, may succeed. Others: 0,
 /// success; 1, an error; 2, a command line that can't be.
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
     sluice::app::add_run(program);
     sluice::app::add_tag(program);
     sluice::app::add_evaluate(program);
+    sluice::app::add_check(program);
     sluice::app::add_average(program);
     sluice::app::add_quantize(program);
     sluice::app::add_report(program);
@@ -69,12 +71,17 @@ int main(int argc, char** argv) {
     sluice::app::add_bench(program);
     sluice::app::add_reference(program);
     if (const auto code = answer_words(program, argc, argv)) return *code;
-    program.parse(argc, argv);
+    int code = 0;
+    try {
+      program.parse(argc, argv);
+    } catch (const sluice::app::Exit& end) {
+      code = end.code;
+    }
     // Answers that were lost on a full disk must not look like success.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       throw sluice::Error(sluice::ErrorCode::kIo, "cannot write to standard output");
     }
-    return 0;
+    return code;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // help, or the version
     const auto words = sluice::app::command_words(program, argc, argv);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/beam.h"
 #include "sluice/model_info.h"
 #include "sluice/profile.h"
 #include "sluice/segmenters.h"
@@ -31,6 +32,9 @@ struct BeamOptions {
   std::int64_t beam = 5;
   std::int64_t nbest = 1;     ///< texts to give, at most `beam`
   double length_penalty = 1;  ///< score / ((5 + length) / 6)^penalty; 0 for none
+  std::int64_t groups = 1;    ///< as DecodeOptions::groups, with `diversity`
+  double diversity = 0.5;
+  std::vector<std::string> forced{};  ///< words and phrases that each text holds, up to 64
 };
 
 /// What to generate. Lengths count tokens without the end mark.
@@ -38,6 +42,10 @@ struct GenerateOptions {
   SampleOptions sample{};  ///< how to draw; a text follows from the seed and its number
   std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
   std::string prefix{};                 ///< what texts begin with; scores count it
+  /// As of DecodeOptions, of texts that are drawn or searched for; not of those that continue from
+  /// a state or are to be continued, for it doesn't hold their tokens.
+  std::vector<std::string> banned{};
+  std::int64_t no_repeat = 0;
   /// Of a model on features: `sample.samples` texts, or `search->nbest`, are written for each
   /// vector, in their order.
   FeatureVectors features{};
@@ -84,6 +92,21 @@ class LanguageModel {
   /// can't take, with its number and place; kInvalidArgument for vectors that don't fit.
   std::vector<Scored> score(std::span<const std::string> texts,
                             const FeatureVectors& features = {});
+
+  /// Of the states that `read` gives and `beam` takes.
+  StateShape state_shape() const;
+  /// Where the model stands after each text (nothing: at the beginning), for `beam` to go on from.
+  /// A model on features takes a vector for each text. Throws as `score`.
+  RowStates read(std::span<const std::string> texts, const FeatureVectors& features = {});
+  /// Beam search from states, scores and tokens of the caller's. It takes a number of steps and
+  /// keeps what each of them chose; no sequence is made to end. Throws ErrorCode::kInvalidArgument
+  /// for options, arrays that don't fit, tokens that the vocabulary lacks, scores and states that
+  /// are NaN, and a mask that allows nothing somewhere.
+  Beam beam(const BeamStart& start, const BeamStepOptions& options);
+  /// How each token is written, by its id. Those of 0 to 3 are the pad, the unknown token, the
+  /// start and the end mark.
+  std::vector<std::string> vocabulary() const;
+  std::int64_t vocabulary_size() const;
 
   /// Numbers of the vector that its texts are conditioned on; 0: they aren't.
   std::int64_t features() const;

@@ -23,6 +23,10 @@ struct SampleOptions {
   std::int64_t top_k = 0;    ///< only of so many most probable tokens; 0: of all
   double top_p = 1;          ///< only of the fewest most probable tokens that make up this much
   std::uint64_t seed = 1;
+  /// No answer of an input is drawn twice (stochastic beams, docs/decoding.md): they stand in order
+  /// of their draws, end by the maximum length, and are drawn from all tokens, so without top_k and
+  /// top_p. Their normalised score is the perturbed one that they were drawn by.
+  bool without_replacement = false;
 };
 
 /// How to decode. Lengths count tokens without the end mark.
@@ -38,6 +42,20 @@ struct DecodeOptions {
   /// What answers begin with: nothing, or a text for each input, which may be empty. Of the
   /// vocabulary's pieces it is a whole number: an answer goes on after the last. Scores count it.
   std::vector<std::string> prefixes{};
+  /// Words and phrases that no answer holds, as the vocabulary splits them; what it can't spell no
+  /// answer holds anyway. A prefix is taken all the same.
+  std::vector<std::string> banned{};
+  std::int64_t no_repeat = 0;  ///< no answer holds so many tokens in a row twice; 0: it may
+  /// Words and phrases that answers hold, wherever: for each input its own, up to 64, or none at
+  /// all. Only of a search.
+  std::vector<std::vector<std::string>> forced{};
+  /// Answers of a search compete by score / length penalty + this * sum over the input's tokens of
+  /// log min(sum of attention, 1), which keeps them from leaving tokens out; 0: they don't.
+  double coverage_penalty = 0;
+  /// Searches that share the beams evenly and keep apart: at each step candidates of a group lose
+  /// `diversity` for each beam of the groups before it that goes on with the same token.
+  std::int64_t groups = 1;
+  double diversity = 0.5;
   bool attention = false;  ///< whether hypotheses carry their attention
   /// Most inputs decoded together, fewer where they are long; 0: 32. Memory goes by the largest
   /// batch, and an enormous input is one alone.
@@ -79,7 +97,8 @@ class SequenceModel {
   SequenceModel(SequenceModel&&) noexcept;
   SequenceModel& operator=(SequenceModel&&) noexcept;
 
-  /// One result an input, in order. An empty input gives an empty text. Throws
+  /// One result an input, in order. An empty input gives an empty text. An input of which nothing
+  /// that is allowed has ended gets no hypothesis, and a warning says so. Throws
   /// ErrorCode::kFormat for text that is not UTF-8 (with its place), kInvalidArgument for options,
   /// kOutOfMemory for inputs that don't fit (with the bytes that were refused); the model stays
   /// usable.

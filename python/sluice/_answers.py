@@ -27,8 +27,8 @@ class Decoded(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text of the first hypothesis."""
-        return self.hypotheses[0].text
+        """The text of the first hypothesis; empty if what was asked for allows none."""
+        return self.hypotheses[0].text if self.hypotheses else ""
 
 
 class Scored(NamedTuple):

@@ -2,7 +2,7 @@
 
 import operator
 
-_REAL = {"length_penalty", "temperature", "top_p"}
+_REAL = {"length_penalty", "coverage_penalty", "diversity", "temperature", "tolerance", "top_p"}
 _UNSIGNED = {"seed"}
 
 

@@ -166,7 +166,7 @@ class TextStream:
         since the first."""
         check_numbers(temperature=temperature, top_k=top_k, top_p=top_p, min_length=min_length, max_length=max_length)
         prefix, features, samples, seed = self._begin if not self._state else ("", None, *self._begin[2:])
-        sample = self._model._models.SampleOptions(samples, temperature, top_k, top_p, seed)
+        sample = self._model._models.SampleOptions(samples, temperature, top_k, top_p, seed, False)
         with self._model._lock:
             self._model._profile()
             found, self._state = self._model._native.generate_part(prefix, features, min_length, max_length, 0, sample,

@@ -1,4 +1,5 @@
-"""Trained models: sluice.load opens one, sluice.train makes one, sluice.profile says where their time goes.
+"""Trained models: sluice.load opens one, sluice.train makes one, sluice.check compares two runs of one layer by layer,
+sluice.profile says where their time goes.
 
     import sluice
 
@@ -30,6 +31,8 @@ except ModuleNotFoundError as error:
 from . import _models, _profile
 from ._answers import (Classified, Decoded, Entity, Hypothesis, Scored, TaggedSentence, checked_text, checked_texts,
                        classified_of, hypotheses_of, items_of, sentence_of)
+from ._beam import Beam, Finished, States, states_of
+from ._check import CheckReport, LayerCheck, LayerPlace, check
 from ._options import check_names, check_numbers
 from ._profile import profile
 from ._streams import ClassifierStream, FeatureStream, TaggerStream, TextStream
@@ -38,9 +41,10 @@ from ._training import TrainReport, train
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel", "FeatureStream",
-           "Hypothesis", "LanguageModel", "Model", "Scored", "SequenceModel", "TaggedSentence", "Tagger",
-           "TaggerStream", "TextStream", "TrainReport", "load", "profile", "train"]
+__all__ = ["Beam", "CheckReport", "Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel",
+           "FeatureStream", "Finished", "Hypothesis", "LanguageModel", "LayerCheck", "LayerPlace", "Model", "Scored",
+           "SequenceModel", "States", "TaggedSentence", "Tagger", "TaggerStream", "TextStream", "TrainReport", "check",
+           "load", "profile", "train"]
 
 Frames = Any  #: a NumPy array [time, features] of float32 or float64
 
@@ -55,6 +59,7 @@ class Model:
         self._models = _models
         self._lock = threading.Lock()
         self._stream: Any = None  # a weak reference to the stream that the model holds
+        self._opened: Any = None  # path, device and precision
         self.kind = kind
         self.device = device
 
@@ -93,28 +98,43 @@ class SequenceModel(Model):
 
     def decode(self, inputs: Union[str, list[str]], *, beam: int = 5, nbest: int = 1, length_penalty: float = 1.0,
                min_length: int = 0, max_length: int = 256, prefixes: Union[str, list[str], None] = None,
-               attention: bool = False, batch: int = 0, sample: bool = False, samples: int = 1,
-               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 1) -> Any:
+               banned: Union[str, list[str], None] = None, no_repeat: int = 0,
+               forced: Union[str, list[str], list[list[str]], None] = None, coverage_penalty: float = 0.0, groups: int = 1,
+               diversity: float = 0.5, attention: bool = False, batch: int = 0, sample: bool = False, samples: int = 1,
+               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 1,
+               without_replacement: bool = False) -> Any:
         """Answers: a Decoded for a str, a list of them for a list.
 
         beam: of the search; 1 is greedy. nbest: hypotheses for each input, at most `beam`.
         length_penalty: hypotheses compete by score / ((5 + length) / 6)^length_penalty.
         min_length, max_length: tokens of an answer, which also has at most twice as many as its input, plus 20.
         prefixes: what each answer begins with. attention: whether hypotheses carry their attention.
+        banned: words and phrases that no answer holds. no_repeat: tokens in a row that no answer holds twice; 0: any.
+        forced: words and phrases that all answers of a search hold, or a list of them for each input; up to 64 of each.
+        coverage_penalty: answers of a search compete by score / length penalty + this * sum over the input's tokens of
+            log min(sum of attention, 1).
+        groups, diversity: the beams are split into so many searches; a group's candidates lose `diversity` for each beam
+            of the groups before it that has just gone on with the same token.
         batch: most inputs decoded together; 0: 32.
         sample: draw instead of searching: `samples` answers for each input, by temperature (0: the most probable token),
             top_k (only of so many most probable tokens; 0: of all), top_p (only of the fewest most probable tokens that
             have this probability together) and seed.
+        without_replacement: draw no answer of an input twice (stochastic beam search), without top_k and top_p; their
+            normalised_score is the perturbed log-probability that ranks them.
         """
         texts, single = checked_texts(inputs, "inputs")
         check_numbers(beam=beam, nbest=nbest, length_penalty=length_penalty, min_length=min_length,
-                      max_length=max_length, batch=batch)
+                      max_length=max_length, no_repeat=no_repeat, coverage_penalty=coverage_penalty, groups=groups,
+                      diversity=diversity, batch=batch)
         before = [] if prefixes is None else checked_texts(prefixes, "prefixes")[0]
-        options = _sample_options(sample, "sample=True", samples, temperature, top_k, top_p, seed)
+        not_held = [] if banned is None else checked_texts(banned, "banned")[0]
+        held = _forced_of(forced, len(texts))
+        options = _sample_options(sample, "sample=True", samples, temperature, top_k, top_p, seed, without_replacement)
         with self._lock:
             self._profile()
-            found = self._native.decode(texts, beam, nbest, length_penalty, min_length, max_length, before, bool(attention),
-                                        batch, options)
+            found = self._native.decode(texts, beam, nbest, length_penalty, min_length, max_length, before, not_held,
+                                        no_repeat, held, coverage_penalty, groups, diversity, bool(attention), batch,
+                                        options)
         answers = [Decoded(pieces, hypotheses_of(hypotheses, len(pieces) if attention else None))
                    for pieces, hypotheses in found]
         return answers[0] if single else answers
@@ -137,34 +157,47 @@ class SequenceModel(Model):
 class LanguageModel(Model):
     """Writes texts, from nothing, from a prefix or about vectors of features."""
 
+    _vocabulary: Optional[list[str]] = None
+
     @property
     def features(self) -> int:
         """Numbers of the vectors that texts are written about; 0: none."""
         return self._native.features
 
     def generate(self, prefix: str = "", *, features: Any = None, samples: int = 1, temperature: float = 1.0,
-                 top_k: int = 0, top_p: float = 1.0, seed: int = 1, beam: Optional[int] = None, nbest: int = 1,
-                 length_penalty: float = 1.0, min_length: int = 0, max_length: int = 256,
-                 batch: int = 0) -> list[Hypothesis]:
+                 top_k: int = 0, top_p: float = 1.0, seed: int = 1, without_replacement: bool = False,
+                 beam: Optional[int] = None, nbest: int = 1, length_penalty: float = 1.0, groups: int = 1,
+                 diversity: float = 0.5, forced: Union[str, list[str], None] = None,
+                 banned: Union[str, list[str], None] = None, no_repeat: int = 0, min_length: int = 0,
+                 max_length: int = 256, batch: int = 0) -> list[Hypothesis]:
         """Texts, drawn unless `beam` is given, which searches for the likeliest `nbest`.
 
         prefix: what they begin with; scores count it.
         features: of a model on features, [vectors, features]: `samples` or `nbest` texts for each vector, in order.
-        samples, temperature, top_k, top_p, seed: how many to draw, and how, as SequenceModel.decode says.
-        beam, nbest, length_penalty: how to search. min_length, max_length: tokens of a text.
+        samples, temperature, top_k, top_p, seed, without_replacement: how many to draw, and how, as SequenceModel.decode
+            says.
+        beam, nbest, length_penalty, groups, diversity: how to search, as SequenceModel.decode says. forced: words and
+            phrases that each text of a search holds.
+        banned: words and phrases that no text holds. no_repeat: tokens in a row that no text holds twice; 0: any.
+        min_length, max_length: tokens of a text.
         batch: texts drawn together; 0: 256.
         """
         prefix = checked_text(prefix, "prefix")
-        check_numbers(beam=5 if beam is None else beam, nbest=nbest, length_penalty=length_penalty,
-                      min_length=min_length, max_length=max_length, batch=batch)
+        check_numbers(beam=5 if beam is None else beam, nbest=nbest, length_penalty=length_penalty, groups=groups,
+                      diversity=diversity, no_repeat=no_repeat, min_length=min_length, max_length=max_length, batch=batch)
         vectors = self._vectors(features)
-        sample = _sample_options(beam is None, "beam=None", samples, temperature, top_k, top_p, seed)
+        not_held = [] if banned is None else checked_texts(banned, "banned")[0]
+        held = [] if forced is None else checked_texts(forced, "forced")[0]
+        sample = _sample_options(beam is None, "beam=None", samples, temperature, top_k, top_p, seed, without_replacement)
+        if beam is None and (held or groups != 1):
+            raise ValueError("forced and groups say how to search, which takes a beam")
         with self._lock:
             self._profile()
             if beam is None:
-                found = self._native.generate(prefix, vectors, min_length, max_length, batch, sample)
+                found = self._native.generate(prefix, vectors, min_length, max_length, batch, not_held, no_repeat, sample)
             else:
-                found = self._native.search(prefix, vectors, min_length, max_length, batch, beam, nbest, length_penalty)
+                found = self._native.search(prefix, vectors, min_length, max_length, batch, not_held, no_repeat, beam,
+                                            nbest, length_penalty, groups, diversity, held)
         return hypotheses_of(found)
 
     def score(self, texts: Union[str, list[str]], features: Any = None) -> Any:
@@ -176,6 +209,42 @@ class LanguageModel(Model):
             self._profile()
             scores = [Scored(*score) for score in self._native.score(checked, vectors)]
         return scores[0] if single else scores
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """How each token is written, by its id. 0 to 3 are the pad, the unknown token, the start and the end mark."""
+        if self._vocabulary is None:
+            self._vocabulary = self._native.vocabulary()
+        return self._vocabulary
+
+    def read(self, texts: Union[str, list[str]], features: Any = None) -> States:
+        """Where the model stands after each text, for beam() to go on from; after "" at the beginning. A model on
+        features takes a vector for each text, [texts, features]."""
+        checked, _ = checked_texts(texts, "texts")
+        vectors = self._vectors(features)
+        with self._lock:
+            self._profile()
+            arrays = self._native.read(checked, vectors)
+        return states_of(self, arrays, len(checked))
+
+    def beam(self, states: Any = None, scores: Any = None, tokens: Any = None, steps: int = 1, k: int = 5, *,
+             n: Optional[int] = None, mask: Any = None, nbest: int = 0, min_length: int = 0, length_penalty: float = 0.0,
+             allow_unknown: bool = False) -> Beam:
+        """Beam search from states, scores and tokens of the caller's, `steps` tokens further, with `k` sequences for each
+        of n inputs. It keeps what each step chose; no sequence is made to end.
+
+        states: what read() or Beam.states gives, or (h, c), or h alone: float32 [layers, rows, width] and [layers, rows,
+            hidden], on the host or on the model's GPU. None: the beginning.
+        scores: [rows]: log p of each so far, minus infinity where there is no sequence. None: 0.
+        tokens: [rows]: ids that are fed first. None: those of `states`, else the start mark.
+        n: inputs. None: as many as rows. Else there may be n * k rows: row i * k + b is sequence b of input i.
+        mask: bool [vocabulary], [n, vocabulary] or [steps, n, vocabulary]: true where a token may be chosen. The pad and the
+            start mark never are, nor is the unknown token without `allow_unknown`.
+        nbest: finished sequences kept of each input; 0: k. They compete by score / ((5 + length) / 6)^length_penalty.
+        """
+        from ._beam_search import search
+
+        return search(self, states, scores, tokens, steps, k, n, mask, nbest, min_length, length_penalty, allow_unknown)
 
     def stream(self, prefix: str = "", *, features: Any = None, samples: int = 1, seed: int = 1,
                state: Optional[bytes] = None) -> TextStream:
@@ -331,14 +400,27 @@ def load(path: Union[str, os.PathLike[str]], device: str = "cpu", precision: str
         loaded = native.load(path, place)
     else:
         loaded = native.load(path, place, _models.SegmenterChoice(bool(trust_segmenter), source_segmenter, target_segmenter))
-    return type_(loaded, kind, device)
+    made = type_(loaded, kind, device)
+    made._opened = path, device, precision
+    return made
 
 
 def _sample_options(drawn: bool, wanted: str, samples: int, temperature: float, top_k: int, top_p: float,
-                    seed: int) -> Any:
+                    seed: int, without_replacement: bool) -> Any:
     check_numbers(samples=samples, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if drawn:
-        return _models.SampleOptions(samples, temperature, top_k, top_p, seed)
-    if (samples, temperature, top_k, top_p, seed) != (1, 1, 0, 1, 1):
-        raise ValueError(f"samples, temperature, top_k, top_p and seed say how to draw, which takes {wanted}")
+        return _models.SampleOptions(samples, temperature, top_k, top_p, seed, bool(without_replacement))
+    if (samples, temperature, top_k, top_p, seed, bool(without_replacement)) != (1, 1, 0, 1, 1, False):
+        raise ValueError("samples, temperature, top_k, top_p, seed and without_replacement say how to draw, which takes "
+                         f"{wanted}")
     return None
+
+
+def _forced_of(forced: Any, inputs: int) -> list[list[str]]:
+    """For each input what its answers hold; the same for all if that is one list of texts."""
+    if forced is None:
+        return []
+    items = [forced] if isinstance(forced, str) else items_of(forced, "forced")
+    if items and isinstance(items[0], str):
+        return [checked_texts(items, "forced")[0]] * inputs
+    return [checked_texts(words, f"forced[{i}]")[0] for i, words in enumerate(items)]

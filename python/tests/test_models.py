@@ -29,6 +29,13 @@ def same(hypothesis, printed):
     ({"min_length": 2, "batch": 2, "prefixes": ["a"] * len(INPUTS)}, ["--min-length=2", "--batch=2", "--prefix=a"]),
     ({"sample": True, "samples": 2, "temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 7},
      ["--sample", "--samples=2", "--temperature=0.8", "--top-k=5", "--top-p=0.9", "--seed=7"]),
+    ({"sample": True, "samples": 6, "seed": 7, "without_replacement": True},
+     ["--sample", "--samples=6", "--seed=7", "--without-replacement"]),
+    ({"banned": ["a", "b c"], "no_repeat": 2, "beam": 4, "nbest": 4},
+     ["--ban=a", "--ban=b c", "--no-repeat=2", "--beam=4", "--nbest=4"]),
+    ({"forced": ["c d", "a"], "beam": 6}, ["--force=c d", "--force=a", "--beam=6"]),
+    ({"coverage_penalty": 0.4, "beam": 6, "groups": 3, "diversity": 0.7, "nbest": 5},
+     ["--coverage-penalty=0.4", "--beam=6", "--groups=3", "--diversity=0.7", "--nbest=5"]),
 ])
 def test_decode_is_the_programs(trained, model, options, flags):
     lines = program("decode", trained("seq2seq").model, "--format=json", *flags, given="\n".join(INPUTS) + "\n")
@@ -38,6 +45,17 @@ def test_decode_is_the_programs(trained, model, options, flags):
         assert len(answers.hypotheses) == len(printed)
         assert all(map(same, answers.hypotheses, printed))
     assert [answers.text for answers in found] == [answers.hypotheses[0].text for answers in found]
+
+
+def test_each_input_may_have_forced_words_of_its_own(model):
+    forced = [["a"], [], ["b", "c d"], ["h"], []]
+    found = model("seq2seq").decode(INPUTS, forced=forced, beam=6, nbest=3)
+    for words, answers, text in zip(forced, found, INPUTS, strict=True):
+        for hypothesis in answers.hypotheses:
+            assert not text or all(f" {word} " in f" {hypothesis.text} " for word in words)
+    with pytest.warns(UserWarning, match="no answer"):
+        none = model("seq2seq").decode("a b c", no_repeat=1, min_length=20, max_length=20)
+    assert none.hypotheses == [] and none.text == ""
 
 
 def test_one_text_has_one_answer(model):

@@ -12,8 +12,13 @@ namespace sluice::api {
 /// What is asked of a search for answers.
 using AnswerOptions = std::variant<decoding::SearchOptions, decoding::SamplingOptions>;
 
-/// Throws ErrorCode::kInvalidArgument for options that can't be.
-AnswerOptions answer_options(const DecodeOptions& options);
+/// Throws ErrorCode::kInvalidArgument for options that can't be. `constraints` are the options' as
+/// tokens.
+AnswerOptions answer_options(const DecodeOptions& options,
+                             const decoding::Constraints& constraints);
+
+/// Of samples that are drawn without replacement, which are a search's: all but the lengths.
+decoding::SearchOptions search_without_replacement(const SampleOptions& sample);
 
 /// Answers that are followed at a time, for each input: beams or samples.
 std::int64_t rows_of_input(const AnswerOptions& options);
@@ -38,14 +43,15 @@ class AnswerSearch {
   static std::size_t bytes(std::int64_t vocabulary, const AnswerOptions& options,
                            const decoding::SearchCapacity& capacity);
 
-  /// Of samples from now on.
+  /// Of draws from now on.
   void set_seed(const AnswerOptions& options);
-  /// For inputs that the model has encoded; `ids` key the samples' random numbers. Waits for the
-  /// answers.
+  /// For inputs that the model has encoded; `ids` key the draws' random numbers. Sampling takes
+  /// nothing forced. Waits for the answers.
   std::vector<std::vector<decoding::Hypothesis>> run(const runtime::Context& context,
                                                      std::span<const std::int32_t> source_lengths,
                                                      std::span<const std::int32_t> ids,
-                                                     decoding::Prefixes prefixes);
+                                                     decoding::Prefixes prefixes,
+                                                     decoding::Forced forced = {});
   /// If it draws samples.
   decoding::Sampling& sampling() { return std::get<decoding::Sampling>(search_); }
 

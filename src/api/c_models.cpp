@@ -1,36 +1,8 @@
-#include <sluice_models.h>
+#include "api/c_models.h"
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
-#include <variant>
-
-#include "c_api/objects.h"
-#include "sluice/classifier.h"
-#include "sluice/feature_model.h"
-#include "sluice/language_model.h"
-#include "sluice/sequence_model.h"
-#include "sluice/tagger.h"
-
-/// The objects that the handles of include/sluice_models.h point to.
-struct sluice_model {
-  using Any = std::variant<sluice::FeatureModel, sluice::SequenceModel, sluice::LanguageModel,
-                           sluice::Tagger, sluice::Classifier>;
-
-  std::string kind;
-  Any any;
-  /// The state whose sequence the model itself holds; others hold theirs as bytes.
-  sluice_model_state* current = nullptr;
-};
-
-struct sluice_model_state {
-  sluice_model* model = nullptr;
-  std::string bytes;  ///< empty: at the beginning
-
-  ~sluice_model_state() {
-    if (model->current == this) model->current = nullptr;
-  }
-};
 
 namespace sluice::api {
 namespace {
@@ -107,7 +79,19 @@ SampleOptions sample_of(const sluice_text_options& given) {
   set(sample.top_k, given.top_k);
   set(sample.top_p, given.top_p);
   set(sample.seed, given.seed);
+  sample.without_replacement = given.without_replacement != 0;
   return sample;
+}
+
+std::vector<std::string> texts_of(const char* const* texts, std::int64_t count, const char* name) {
+  SLUICE_CHECK(count >= 0, "{}_count is {}; it must be at least 0", name, count);
+  if (count > 0) require(texts, name);
+  std::vector<std::string> all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    require(texts[i], name);
+    all.emplace_back(texts[i]);
+  }
+  return all;
 }
 
 std::string answer(SequenceModel& model, const std::string& input,
@@ -117,6 +101,14 @@ std::string answer(SequenceModel& model, const std::string& input,
   set(options.nbest, given.nbest);
   set(options.max_length, given.max_length);
   if (given.sample != 0) options.sample = sample_of(given);
+  options.banned = texts_of(given.banned, given.banned_count, "banned");
+  options.no_repeat = given.no_repeat;
+  if (given.forced_count != 0) {
+    options.forced = {texts_of(given.forced, given.forced_count, "forced")};
+  }
+  options.coverage_penalty = given.coverage_penalty;
+  set(options.groups, given.groups);
+  set(options.diversity, given.diversity);
   return to_json(model.decode({&input, 1}, options).front(), 1);
 }
 
@@ -129,9 +121,19 @@ std::string answer(LanguageModel& model, const std::string& input,
   options.prefix = input;
   options.sample = sample_of(given);
   set(options.max_length, given.max_length);
+  options.banned = texts_of(given.banned, given.banned_count, "banned");
+  options.no_repeat = given.no_repeat;
+  SLUICE_CHECK(given.coverage_penalty == 0,
+               "coverage_penalty is {}, but a language model attends to no source; take 0",
+               given.coverage_penalty);
+  SLUICE_CHECK(given.beam != 0 || (given.forced_count == 0 && given.groups == 0),
+               "forced words and groups are of a search; set beam");
   if (given.beam != 0) {
     options.search = BeamOptions{.beam = given.beam};
     set(options.search->nbest, given.nbest);
+    set(options.search->groups, given.groups);
+    set(options.search->diversity, given.diversity);
+    options.search->forced = texts_of(given.forced, given.forced_count, "forced");
   }
   nlohmann::ordered_json texts = nlohmann::ordered_json::array();
   for (const Hypothesis& text : model.generate(options)) {

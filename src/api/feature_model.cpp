@@ -1,17 +1,14 @@
 #include "sluice/feature_model.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
+#include "api/frame_input.h"
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/part_stream.h"
 #include "api/recording.h"
 #include "base/check.h"
 #include "base/counted.h"
-#include "data/frame_corpus.h"
 #include "models/features.h"
 #include "models/stack_training.h"
 #include "runtime/threads.h"
@@ -44,24 +41,6 @@ struct FeatureModel::State {
     return dynamic_cast<const models::Features&>(*loaded.model);
   }
   const models::FeaturesConfig& config() const { return model.config(); }
-  /// Refuses what is no sequence of the model's frames; errors call it `name`.
-  void check(const Frames& frames, const std::string& name) const {
-    const std::int64_t width = config().features, numbers = std::ssize(frames.values);
-    SLUICE_CHECK(numbers == 0 || frames.width == width,
-                 "{}: its frames have {}, but '{}' was trained on frames of {}", name,
-                 base::counted(frames.width, "feature"), path, width);
-    SLUICE_CHECK(numbers % width == 0, "{} holds {}, which make no whole frames of {}", name,
-                 base::counted(numbers, "number"), base::counted(width, "feature"));
-    data::require_finite(frames.values, width, name, "features", ErrorCode::kInvalidArgument);
-    if (frames.resets.empty()) return;
-    SLUICE_CHECK(config().is_per_frame(),
-                 "{} has resets, but '{}' answers whole sequences; give each episode as a sequence",
-                 name, path);
-    SLUICE_CHECK(std::ssize(frames.resets) == frames.time(),
-                 "{} has {}, but {}; it needs one for each frame", name,
-                 base::counted(frames.resets.size(), "reset"),
-                 base::counted(frames.time(), "frame"));
-  }
   /// Answers as people take them: probabilities of classes.
   void finish(std::span<float> answers) const {
     if (!config().has_classes()) return;
@@ -102,24 +81,7 @@ std::vector<Frames> FeatureModel::run(std::span<const Frames> sequences) {
   std::vector<Frames> results(sequences.size());
   for (Frames& result : results) result.width = outputs();
   if (sequences.empty()) return results;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    state_->check(sequences[i], fmt::format("sequence {} (counted from 0)", i));
-  }
-  data::FrameCorpus corpus;
-  corpus.frames.width = features();
-  const bool any_resets = std::ranges::any_of(
-      sequences, [](const Frames& sequence) { return !sequence.resets.empty(); });
-  for (const Frames& sequence : sequences) {
-    if (any_resets) {
-      auto& resets = corpus.resets.emplace_back(static_cast<std::size_t>(sequence.time()));
-      std::ranges::transform(sequence.resets, resets.begin(),
-                             [](std::uint8_t reset) { return reset != 0 ? 1 : 0; });
-    }
-    corpus.frames.names.emplace_back();
-    corpus.frames.values.insert(corpus.frames.values.end(), sequence.values.begin(),
-                                sequence.values.end());
-    corpus.frames.first_frame.push_back(corpus.frames.first_frame.back() + sequence.time());
-  }
+  const data::FrameCorpus corpus = api::frame_corpus(state_->path, state_->config(), sequences);
   model_files::PlanCache& plans = state_->kept.batches;
   const auto width = static_cast<std::size_t>(outputs());
   state_->kept.each_batch(
@@ -147,7 +109,7 @@ std::string FeatureModel::refuse_parts() const { return state_->stream.refusal()
 
 Frames FeatureModel::run_part(const Frames& frames) {
   state_->stream.require_parts();
-  state_->check(frames, "the part");
+  api::require_frames(state_->path, state_->config(), frames, "the part");
   Frames result;
   result.width = outputs();
   const std::span<const float> values(frames.values);

@@ -1,6 +1,7 @@
 #include "sluice/language_model.h"
 
 #include "api/answer_search.h"
+#include "api/beam_search.h"
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
 #include "api/recording.h"
@@ -8,6 +9,7 @@
 #include "api/text_generation.h"
 #include "api/text_segmentation.h"
 #include "api/tokenize.h"
+#include "api/wording.h"
 #include "base/check.h"
 #include "data/feature_vectors.h"
 #include "data/text_corpus.h"
@@ -54,14 +56,23 @@ struct LanguageModel::State {
 std::vector<Hypothesis> LanguageModel::State::generate(const GenerateOptions& options,
                                                        api::TextStates states) {
   const data::Tokenizer& tokenizer = *loaded.tokenizers.target;
-  std::vector<std::int32_t> prefix;
+  api::TextGeneration::Texts given;
   if (!options.prefix.empty()) {
     const auto segmented = segmentation.target({&options.prefix, 1});
-    prefix = api::tokenize_prefix(segmented.front(), fmt::format("the prefix '{}'", options.prefix),
-                                  tokenizer, options.max_length);
+    given.prefix =
+        api::tokenize_prefix(segmented.front(), fmt::format("the prefix '{}'", options.prefix),
+                             tokenizer, options.max_length);
+  }
+  const auto segmented = [&](const std::vector<std::string>& words) {
+    return words.empty() ? words : segmentation.target(words);
+  };
+  given.constraints = api::tokenize_banned(segmented(options.banned), options.no_repeat, tokenizer);
+  if (options.search) {
+    given.forced =
+        api::tokenize_forced(segmented(options.search->forced), "", tokenizer, given.constraints);
   }
   api::TextGeneration generation(context, model(), kept, options, std::move(states),
-                                 std::move(prefix));
+                                 std::move(given));
   std::vector<Hypothesis> texts;
   for (const decoding::Hypothesis& found : generation.run()) {
     texts.push_back(api::hypothesis_of(tokenizer, found));
@@ -89,6 +100,35 @@ std::vector<Scored> LanguageModel::score(std::span<const std::string> texts,
                        "text");
   return api::score(state_->context, state_->kept, corpus);
 }
+
+StateShape LanguageModel::state_shape() const {
+  const models::LanguageModel& model = state_->model();
+  return {model.config().layers, model.config().width(),
+          model.has_cell_state() ? model.config().hidden : 0};
+}
+
+RowStates LanguageModel::read(std::span<const std::string> texts, const FeatureVectors& features) {
+  api::require_features(state_->model().config(), features);
+  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
+  api::TokenIds prompts = api::tokenize(state_->segmentation.target(texts), tokenizer);
+  api::warn_of_unknown(state_->context.warnings(), prompts, tokenizer, "text");
+  for (auto& prompt : prompts) prompt.insert(prompt.begin(), data::kBosId);
+  return api::read_states(state_->context, state_->model(), state_->kept, prompts, features);
+}
+
+Beam LanguageModel::beam(const BeamStart& start, const BeamStepOptions& options) {
+  return api::beam_search(state_->context, state_->model(), state_->kept,
+                          *state_->loaded.tokenizers.target, start, options);
+}
+
+std::vector<std::string> LanguageModel::vocabulary() const {
+  const data::Tokenizer& tokenizer = *state_->loaded.tokenizers.target;
+  std::vector<std::string> pieces;
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
+std::int64_t LanguageModel::vocabulary_size() const { return state_->model().config().vocabulary; }
 
 std::int64_t LanguageModel::features() const { return state_->model().config().features; }
 

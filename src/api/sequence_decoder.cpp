@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "api/batch_size.h"
+#include "api/wording.h"
+#include "base/check.h"
 #include "base/counted.h"
 #include "base/largest.h"
 #include "data/batches.h"
@@ -76,7 +78,8 @@ SequenceDecoder::SequenceDecoder(const runtime::Context& context,
       kept_(kept),
       options_(options),
       batch_(batch_size(options.batch, kUsualBatch)),
-      answers_(answer_options(options)) {}
+      constraints_(tokenize_banned(options.banned, options.no_repeat, *loaded.tokenizers.target)),
+      answers_(answer_options(options, constraints_)) {}
 
 std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs) {
   Work work = work_of(inputs);
@@ -90,7 +93,24 @@ std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs
       }
     }
   });
+  std::vector<std::size_t> without;
+  for (const std::size_t place : work.place) {
+    if (work.results[place].hypotheses.empty()) without.push_back(place);
+  }
+  warn_of_no_answer(context_.warnings(), without, inputs.size());
   return std::move(work.results);
+}
+
+decoding::TokenSequences SequenceDecoder::forced_of(std::size_t i,
+                                                    const std::vector<std::int32_t>& source,
+                                                    const std::vector<std::int32_t>& prefix) const {
+  const std::string whose = fmt::format(" of input {}", i + 1);
+  auto forced =
+      tokenize_forced(options_.forced[i], whose, *loaded_.tokenizers.target, constraints_);
+  const auto& limits = std::get<decoding::SearchOptions>(answers_);
+  const std::int64_t most = limits.max_length_for(std::ssize(source));
+  require_room(forced, prefix, std::max(most, std::ssize(prefix)), whose);
+  return forced;
 }
 
 SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inputs) const {
@@ -99,6 +119,9 @@ SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inpu
   warn_of_unknown(context_.warnings(), ids, tokenizer);
   const TokenIds prefixes = tokenize_prefixes(options_.prefixes, inputs.size(),
                                               *loaded_.tokenizers.target, options_.max_length);
+  SLUICE_CHECK(options_.forced.empty() || options_.forced.size() == inputs.size(),
+               "forced words are given for {}, not for {}; give none, or some for each",
+               base::counted(options_.forced.size(), "input"), inputs.size());
   Work work;
   work.results.resize(inputs.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -111,6 +134,10 @@ SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inpu
     work.lengths.push_back(static_cast<std::int64_t>(ids[i].size()));
     work.sources.push_back(ids[i]);
     if (!prefixes.empty()) work.prefixes.push_back(prefixes[i]);
+    if (!options_.forced.empty()) {
+      work.forced.push_back(
+          forced_of(i, ids[i], prefixes.empty() ? std::vector<std::int32_t>{} : prefixes[i]));
+    }
     work.place.push_back(i);
   }
   return work;
@@ -119,14 +146,18 @@ SequenceDecoder::Work SequenceDecoder::work_of(std::span<const std::string> inpu
 decoding::SearchCapacity SequenceDecoder::capacity_for(std::int64_t rows,
                                                        const data::LengthBucket& bucket,
                                                        const Work& work) {
+  const decoding::ForcedSize forced = decoding::size_of(work.forced);
   return {.inputs = runtime::round_to_few(rows),
           .source_time = runtime::round_to_few(std::max(bucket.source_time, kShort)),
-          .prefix_time = runtime::round_to_few(decoding::longest(work.prefixes))};
+          .prefix_time = runtime::round_to_few(decoding::longest(work.prefixes)),
+          .phrases = runtime::round_to_few(forced.phrases),
+          .phrase_time = runtime::round_to_few(forced.time)};
 }
 
 SequenceDecoder::Plan& SequenceDecoder::plan_for(const decoding::SearchCapacity& capacity) {
-  const std::string key = fmt::format("decode {} {} {} {}", capacity.inputs, capacity.source_time,
-                                      capacity.prefix_time, key_of(answers_));
+  const std::string key =
+      fmt::format("decode {} {} {} {} {} {}", capacity.inputs, capacity.source_time,
+                  capacity.prefix_time, capacity.phrases, capacity.phrase_time, key_of(answers_));
   Plan& plan = kept_.store.plan<Plan>(context_, key, [&](runtime::ArenaPlanner& planner) {
     return std::make_unique<Plan>(context_, model_, answers_, capacity, planner,
                                   kept_.store.arena());
@@ -148,12 +179,14 @@ void SequenceDecoder::decode(const data::BatchRows& rows, Plan& plan, Work& work
   plan.encode(context_, batch);
   std::vector<std::int32_t> ids;
   TokenIds prefixes;
+  std::vector<decoding::TokenSequences> forced;
   for (const auto row : rows) {
     const auto at = static_cast<std::size_t>(row);
     ids.push_back(static_cast<std::int32_t>(work.place[at]));
     if (!work.prefixes.empty()) prefixes.push_back(work.prefixes[at]);
+    if (!work.forced.empty()) forced.push_back(work.forced[at]);
   }
-  const auto found = plan.search.run(context_, batch.source_lengths, ids, prefixes);
+  const auto found = plan.search.run(context_, batch.source_lengths, ids, prefixes, forced);
   const runtime::Span span(context_, "text", "of answers");
   const data::Tokenizer& tokenizer = *loaded_.tokenizers.target;
   for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -22,6 +22,7 @@ class SequenceDecoder {
   /// Of the inputs that aren't empty: the answer to sources[i] goes to results[place[i]].
   struct Work {
     TokenIds sources, prefixes;
+    std::vector<decoding::TokenSequences> forced;
     std::vector<std::int64_t> lengths;
     std::vector<std::size_t> place;
     std::vector<Decoded> results;
@@ -30,6 +31,9 @@ class SequenceDecoder {
   struct Plan;
 
   Work work_of(std::span<const std::string> inputs) const;
+  /// Of input `i` what its answers hold.
+  decoding::TokenSequences forced_of(std::size_t i, const std::vector<std::int32_t>& source,
+                                     const std::vector<std::int32_t>& prefix) const;
   void decode(const data::LengthBucket& bucket, Work& work);
   void decode(const data::BatchRows& rows, Plan& plan, Work& work);
   Plan& plan_for(const decoding::SearchCapacity& capacity);
@@ -48,6 +52,7 @@ class SequenceDecoder {
   KeptPlans& kept_;
   const DecodeOptions& options_;
   std::int64_t batch_;
+  decoding::Constraints constraints_;
   AnswerOptions answers_;
   std::int64_t batches_ = 0;  ///< over all buckets
 };

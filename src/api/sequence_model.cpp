@@ -62,6 +62,10 @@ std::vector<Decoded> SequenceModel::decode(std::span<const std::string> inputs,
   State& state = *state_;
   DecodeOptions own = options;
   if (!own.prefixes.empty()) own.prefixes = state.segmentation.target(own.prefixes);
+  if (!own.banned.empty()) own.banned = state.segmentation.target(own.banned);
+  for (auto& words : own.forced) {
+    if (!words.empty()) words = state.segmentation.target(words);
+  }
   api::SequenceDecoder decoder(state.context, state.loaded, state.kept, own);
   profiling::Session profile(options.profile, profiling::print);
   profile.attach(state.context, kProfiledBatches);

@@ -1,9 +1,5 @@
 #include "sluice/tagger.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "api/batch_size.h"
 #include "api/kept_plans.h"
 #include "api/loaded_model.h"
@@ -11,7 +7,6 @@
 #include "api/recording.h"
 #include "api/tokenize.h"
 #include "data/tagged_examples.h"
-#include "data/utf8.h"
 #include "models/tagger_training.h"
 #include "profiling/session.h"
 #include "runtime/span.h"
@@ -25,18 +20,6 @@ constexpr std::int64_t kBatchTokens = 8192;
 constexpr std::int64_t kUsualBatch = 64;
 // Few sentences are one batch, so the first counts, though it is slower.
 constexpr profiling::StepRange kProfiledBatches{1, 5};
-
-std::vector<std::int32_t> encode(std::span<const std::string> tokens, std::size_t index,
-                                 const data::Tokenizer& tokenizer) {
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const std::string place = fmt::format("token {} of sentence {}", i + 1, index + 1);
-    data::require_utf8(tokens[i], place);
-    if (tokens[i].empty() || tokens[i].find_first_of(" \t\n\v\f\r") != std::string::npos) {
-      base::fail(ErrorCode::kFormat, "{} ('{}') is empty or holds white space", place, tokens[i]);
-    }
-  }
-  return data::encode_tokens(tokens, tokenizer);
-}
 
 std::vector<Entity> entities_of(std::span<const std::string> labels) {
   std::vector<Entity> entities;
@@ -115,7 +98,7 @@ std::vector<TaggedSentence> Tagger::tag(std::span<const std::vector<std::string>
   for (std::size_t i = 0; i < sentences.size(); ++i) {
     results[i].tokens = sentences[i];
     if (sentences[i].empty()) continue;
-    ids.push_back(encode(sentences[i], i, *state.loaded.tokenizers.source));
+    ids.push_back(api::tokenize_sentence(sentences[i], i, *state.loaded.tokenizers.source));
     place.push_back(i);
   }
   if (ids.empty()) return results;
@@ -142,7 +125,7 @@ TaggedSentence Tagger::tag_part(std::span<const std::string> tokens) {
   state_->stream.require_parts();
   TaggedSentence result;
   result.tokens.assign(tokens.begin(), tokens.end());
-  const auto ids = encode(tokens, 0, *state_->loaded.tokenizers.source);
+  const auto ids = api::tokenize_sentence(tokens, 0, *state_->loaded.tokenizers.source);
   api::warn_of_unknown(state_->context.warnings(), {ids}, *state_->loaded.tokenizers.source);
   state_->stream.run(ids, [&](const runtime::Tensor& found) {
     for (const std::int32_t label : state_->context.download<std::int32_t>(found)) {

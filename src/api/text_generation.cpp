@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "api/batch_size.h"
+#include "api/wording.h"
 #include "base/check.h"
 
 namespace sluice::api {
@@ -25,6 +26,12 @@ void check(const GenerateOptions& options, const TextStates& states) {
   const bool streams = states.from || states.to;
   SLUICE_CHECK(!options.search || !streams,
                "what a search finds has ended, so it has no state to save or to go on from");
+  SLUICE_CHECK(!streams || (options.banned.empty() && options.no_repeat == 0),
+               "texts that continue from a state, or are to, take no banned words and no "
+               "no_repeat, for a state doesn't hold their tokens");
+  SLUICE_CHECK(!streams || !options.sample.without_replacement,
+               "what is drawn without replacement has ended, so it has no state to save or to go "
+               "on from");
   SLUICE_CHECK(!states.from || options.prefix.empty(),
                "texts that go on from a state have begun, so they can't be given a prefix");
   SLUICE_CHECK(!states.from || options.features.values.empty(),
@@ -88,14 +95,14 @@ struct TextGeneration::Plan {
 
 TextGeneration::TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
                                KeptPlans& kept, const GenerateOptions& options, TextStates states,
-                               std::vector<std::int32_t> prefix)
+                               Texts texts)
     : context_(context),
       model_(model),
       kept_(kept),
       options_(options),
       batch_(batch_size(options.batch, kUsualBatch)),
       states_(std::move(states)),
-      prefix_(std::move(prefix)) {
+      texts_(std::move(texts)) {
   check(options, states_);
   if (!states_.from) require_features(model.config(), options.features);
 }
@@ -125,11 +132,15 @@ void TextGeneration::begin(Plan& plan, std::int64_t first, std::int64_t count,
 }
 
 TextGeneration::Plan& TextGeneration::plan_for(std::int64_t inputs, const AnswerOptions& options) {
+  const decoding::ForcedSize forced = decoding::size_of({&texts_.forced, 1});
   const decoding::SearchCapacity capacity{
       .inputs = runtime::round_to_few(inputs),
-      .prefix_time = runtime::round_to_few(static_cast<std::int64_t>(prefix_.size()))};
+      .prefix_time = runtime::round_to_few(std::ssize(texts_.prefix)),
+      .phrases = runtime::round_to_few(forced.phrases),
+      .phrase_time = runtime::round_to_few(forced.time)};
   const std::string key =
-      fmt::format("generate {} {} {}", capacity.inputs, capacity.prefix_time, key_of(options));
+      fmt::format("generate {} {} {} {} {}", capacity.inputs, capacity.prefix_time,
+                  capacity.phrases, capacity.phrase_time, key_of(options));
   Plan& plan = kept_.store.plan<Plan>(context_, key, [&](runtime::ArenaPlanner& planner) {
     return std::make_unique<Plan>(context_, model_, options, capacity, planner,
                                   kept_.store.arena());
@@ -146,25 +157,44 @@ std::vector<Hypothesis> TextGeneration::run() {
 }
 
 std::vector<Hypothesis> TextGeneration::generate() {
-  if (options_.search) return search();
+  if (options_.search || options_.sample.without_replacement) return search();
   return states_.from ? resume(states_.from()) : draw();
 }
 
-std::vector<Hypothesis> TextGeneration::search() {
+decoding::SearchOptions TextGeneration::search_options() const {
   decoding::SearchOptions options;
-  options.beam = options_.search->beam;
-  options.nbest = options_.search->nbest;
-  options.length_penalty = options_.search->length_penalty;
+  if (options_.search) {
+    options.beam = options_.search->beam;
+    options.nbest = options_.search->nbest;
+    options.length_penalty = options_.search->length_penalty;
+    options.groups = options_.search->groups;
+    options.diversity = options_.search->diversity;
+  } else {
+    options = search_without_replacement(options_.sample);
+  }
+  options.constraints = texts_.constraints;
   set_lengths(options, options_);
+  return options;
+}
+
+std::vector<Hypothesis> TextGeneration::search() {
+  const decoding::SearchOptions options = search_options();
+  require_room(texts_.forced, texts_.prefix,
+               std::max(options.max_length, std::ssize(texts_.prefix)), "");
   const std::int64_t batch = std::min(batch_, vectors());
   Plan& plan = plan_for(batch, options);
   std::vector<Hypothesis> texts;
   for (std::int64_t first = 0; first < vectors(); first += batch) {
     const std::int64_t count = std::min(batch, vectors() - first);
-    const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count), prefix_);
+    const std::vector<std::vector<std::int32_t>> prefixes(static_cast<std::size_t>(count),
+                                                          texts_.prefix);
+    const std::vector<decoding::TokenSequences> forced(static_cast<std::size_t>(count),
+                                                       texts_.forced);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+    std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
     run_batch([&] {
       begin(plan, first, count, 1);
-      append(texts, plan.search.run(context_, no_sources(count), {}, prefixes));
+      append(texts, plan.search.run(context_, no_sources(count), ids, prefixes, forced));
     });
   }
   return texts;
@@ -177,6 +207,7 @@ decoding::SamplingOptions TextGeneration::sampling_options() const {
   options.top_p = options_.sample.top_p;
   options.seed = options_.sample.seed;
   options.force_end = false;
+  options.constraints = texts_.constraints;
   set_lengths(options, options_);
   return options;
 }
@@ -191,7 +222,7 @@ std::vector<Hypothesis> TextGeneration::draw() {
     const std::int64_t count = std::min(batch, samples - first);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
     std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
-    const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), prefix_);
+    const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), texts_.prefix);
     run_batch([&] {
       begin(plan, first, count, options_.sample.samples);
       append(texts, plan.search.run(context_, no_sources(count), ids, prefixes));

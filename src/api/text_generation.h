@@ -25,11 +25,16 @@ struct TextStates {
 /// Texts of a language model, as GenerateOptions ask for. Throws as LanguageModel::generate.
 class TextGeneration {
  public:
-  /// All must outlive it. `prefix` is options.prefix as tokens; files of states are left to
-  /// `states`.
+  /// The options' texts as tokens.
+  struct Texts {
+    std::vector<std::int32_t> prefix;
+    decoding::Constraints constraints;
+    decoding::TokenSequences forced;
+  };
+
+  /// All must outlive it. Files of states are left to `states`.
   TextGeneration(const runtime::Context& context, const models::LanguageModel& model,
-                 KeptPlans& kept, const GenerateOptions& options, TextStates states,
-                 std::vector<std::int32_t> prefix);
+                 KeptPlans& kept, const GenerateOptions& options, TextStates states, Texts texts);
 
   std::vector<decoding::Hypothesis> run();
 
@@ -43,6 +48,7 @@ class TextGeneration {
   std::vector<decoding::Hypothesis> draw();
   std::vector<decoding::Hypothesis> resume(const decoding::StreamState& state);
   decoding::SamplingOptions sampling_options() const;
+  decoding::SearchOptions search_options() const;
   /// Vectors that texts are written for; of a model that takes none 1.
   std::int64_t vectors() const;
   /// Makes `count` inputs begin: number i from the vector (first + i) / texts.
@@ -60,7 +66,7 @@ class TextGeneration {
   const GenerateOptions& options_;
   std::int64_t batch_;
   TextStates states_;
-  std::vector<std::int32_t> prefix_;
+  Texts texts_;
   std::int64_t batches_ = 0;
 };
 

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "base/warn.h"
+#include "data/tagged_examples.h"
+#include "data/utf8.h"
 
 namespace sluice::api {
 
@@ -18,6 +20,18 @@ TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tok
     }
   }
   return ids;
+}
+
+std::vector<std::int32_t> tokenize_sentence(std::span<const std::string> tokens, std::size_t index,
+                                            const data::Tokenizer& tokenizer) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::string place = fmt::format("token {} of sentence {}", i + 1, index + 1);
+    data::require_utf8(tokens[i], place);
+    if (tokens[i].empty() || tokens[i].find_first_of(" \t\n\v\f\r") != std::string::npos) {
+      base::fail(ErrorCode::kFormat, "{} ('{}') is empty or holds white space", place, tokens[i]);
+    }
+  }
+  return data::encode_tokens(tokens, tokenizer);
 }
 
 void warn_of_unknown(const WarningHandler* warnings, const TokenIds& texts,

@@ -15,6 +15,11 @@ using TokenIds = std::vector<std::vector<std::int32_t>>;
 /// Ids of each input; text that is not UTF-8 is refused with its number, from 1.
 TokenIds tokenize(std::span<const std::string> texts, const data::Tokenizer& tokenizer);
 
+/// Ids of the tokens of sentence `index`, counted from 0. Throws ErrorCode::kFormat for a token
+/// that is empty, holds white space or is not UTF-8, with its place counted from 1.
+std::vector<std::int32_t> tokenize_sentence(std::span<const std::string> tokens, std::size_t index,
+                                            const data::Tokenizer& tokenizer);
+
 /// Warns, in one line, of tokens that the vocabulary doesn't know: how many there are, and in how
 /// many texts none but such. `what` calls the texts: "input"; `warnings` as base/warn.h.
 void warn_of_unknown(const WarningHandler* warnings, const TokenIds& texts,

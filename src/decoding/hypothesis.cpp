@@ -1,5 +1,7 @@
 #include "decoding/hypothesis.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/dtype.h"
 #include "kernels/sampling/state.h"
@@ -57,6 +59,20 @@ Hypothesis hypothesis_at(const HostResults& host, std::int64_t which, std::int64
   return hypothesis;
 }
 
+/// Best first, each once.
+void join_groups(std::vector<Hypothesis>& found, std::int64_t nbest) {
+  std::ranges::stable_sort(found, [](const Hypothesis& a, const Hypothesis& b) {
+    return a.normalised_score > b.normalised_score;
+  });
+  std::vector<Hypothesis> joined;
+  for (Hypothesis& one : found) {
+    const bool is_there = std::ranges::any_of(
+        joined, [&](const Hypothesis& other) { return other.tokens == one.tokens; });
+    if (!is_there && std::ssize(joined) < nbest) joined.push_back(std::move(one));
+  }
+  found = std::move(joined);
+}
+
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> fetch(const Context& context, const SearchResults& results) {
@@ -67,16 +83,22 @@ std::vector<std::vector<Hypothesis>> fetch(const Context& context, const SearchR
     base::fail(ErrorCode::kNumeric,
                "the model's logits for input {} are NaN or infinite at output step {}; its weights "
                "are not usable",
-               i, faults[i]);
+               static_cast<std::int64_t>(i) / results.groups, faults[i]);
   }
   const HostResults host = download(context, results);
-  std::vector<std::vector<Hypothesis>> all(static_cast<std::size_t>(results.inputs));
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  std::vector<std::vector<Hypothesis>> all(
+      static_cast<std::size_t>(results.inputs / results.groups));
+  for (std::int64_t i = 0; i < results.inputs; ++i) {
+    auto& found = all[static_cast<std::size_t>(i / results.groups)];
     for (std::int64_t j = 0; j < host.nbest; ++j) {
-      const std::int64_t which = static_cast<std::int64_t>(i) * host.nbest + j;
-      if (host.lengths[static_cast<std::size_t>(which)] < 0) break;
-      all[i].push_back(hypothesis_at(host, which, results.source_lengths[i]));
+      const std::int64_t which = i * host.nbest + j;
+      if (host.lengths[static_cast<std::size_t>(which)] < 0) continue;
+      found.push_back(
+          hypothesis_at(host, which, results.source_lengths[static_cast<std::size_t>(i)]));
     }
+  }
+  if (results.groups > 1) {
+    for (auto& found : all) join_groups(found, results.nbest);
   }
   return all;
 }

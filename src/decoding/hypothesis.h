@@ -15,7 +15,9 @@ using runtime::Tensor;
 struct Hypothesis {
   std::vector<std::int32_t> tokens;  ///< without bos and eos
   double score = 0;                  ///< sum of log p, eos included
-  double normalised_score = 0;       ///< score / length penalty; of a sample the score
+  /// What it competes by: score / length penalty, and coverage if asked for; of a sample the score,
+  /// of one drawn without replacement its perturbed log-probability.
+  double normalised_score = 0;
   /// [tokens][source tokens], if asked for: where the step that emitted the token looked.
   std::vector<std::vector<float>> attention;
   bool ended = true;  ///< with eos; else a sample that was cut, whose score counts no eos
@@ -27,12 +29,16 @@ struct SearchCapacity {
   std::int64_t source_time = 0;   ///< most source tokens of an input
   DType dtype = DType::kFloat32;  ///< of the model's logits and attention; or float64
   std::int64_t prefix_time = 0;   ///< most tokens of a prefix
+  std::int64_t phrases = 0;       ///< most forced sequences of an input
+  std::int64_t phrase_time = 0;   ///< most tokens of one
 };
 
 /// Results on the device, contiguous; views valid until the next run of the search. Hypotheses of
 /// an input stand best first, samples by number; where fewer exist than asked for, length is -1.
 struct SearchResults {
-  std::int64_t inputs = 0;
+  std::int64_t inputs = 0;  ///< of the tensors; those of groups stand next to each other
+  std::int64_t groups = 1;  ///< searches of each input, whose results `fetch` joins
+  std::int64_t nbest = 0;   ///< most hypotheses of all groups of an input
   std::int64_t max_length = 0;
   Tensor tokens;             ///< int32 [inputs, nbest, max_length], pad after the end
   Tensor lengths;            ///< int32 [inputs, nbest], eos not counted
@@ -45,7 +51,8 @@ struct SearchResults {
 };
 
 /// Waits and copies results to the host: for each input its hypotheses. Throws ErrorCode::kNumeric
-/// if the logits of an input were NaN or plus infinity, or all minus infinity.
+/// if the logits of an input were NaN or plus infinity, or all minus infinity. An input has none if
+/// nothing that its constraints allow has ended.
 std::vector<std::vector<Hypothesis>> fetch(const Context& context, const SearchResults& results);
 
 }  // namespace sluice::decoding

@@ -41,15 +41,17 @@ std::vector<std::int32_t> max_lengths_of(const LengthLimits& limits,
   return most;
 }
 
-void upload(const runtime::Context& context, Prefixes prefixes, const runtime::Tensor& tokens,
-            const runtime::Tensor& lengths) {
+void upload(const runtime::Context& context, Prefixes prefixes, std::int64_t groups,
+            const runtime::Tensor& tokens, const runtime::Tensor& lengths) {
   const std::int64_t time = longest(prefixes);
   if (time == 0) return;
   std::vector<std::int32_t> padded, sizes;
   for (const auto& prefix : prefixes) {
-    sizes.push_back(static_cast<std::int32_t>(prefix.size()));
-    padded.insert(padded.end(), prefix.begin(), prefix.end());
-    padded.resize(sizes.size() * static_cast<std::size_t>(time), data::kPadId);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      sizes.push_back(static_cast<std::int32_t>(prefix.size()));
+      padded.insert(padded.end(), prefix.begin(), prefix.end());
+      padded.resize(sizes.size() * static_cast<std::size_t>(time), data::kPadId);
+    }
   }
   context.upload<std::int32_t>(tokens, padded);
   context.upload<std::int32_t>(lengths, sizes);

@@ -26,8 +26,9 @@ std::vector<std::int32_t> max_lengths_of(const LengthLimits& limits,
                                          std::span<const std::int32_t> source_lengths,
                                          Prefixes prefixes);
 
-/// tokens int32 [inputs, longest(prefixes)], lengths int32 [inputs]. Nothing if there are none.
-void upload(const runtime::Context& context, Prefixes prefixes, const runtime::Tensor& tokens,
-            const runtime::Tensor& lengths);
+/// tokens int32 [inputs, longest(prefixes)], lengths int32 [inputs]: prefix i for each of `groups`
+/// inputs. Nothing if there are none.
+void upload(const runtime::Context& context, Prefixes prefixes, std::int64_t groups,
+            const runtime::Tensor& tokens, const runtime::Tensor& lengths);
 
 }  // namespace sluice::decoding

@@ -7,6 +7,7 @@
 #include "data/tokenizer.h"
 #include "decoding/steps.h"
 #include "kernels/sampling/sampling.h"
+#include "kernels/token_mask/token_mask.h"
 #include "runtime/arena.h"
 #include "runtime/span.h"
 
@@ -57,16 +58,21 @@ struct Slots {
     state = kernel::StateSlots(planner, most);
     logits = planner.saved(most.dtype, {most.rows(), vocabulary});
     if (most.attention) attention = planner.saved(most.dtype, {most.rows(), most.source_time});
+    if (!options.constraints.any()) return;
+    mask = ConstraintMask(planner, options.constraints, vocabulary, most.rows(), most.max_length);
+    choices = planner.saved(most.dtype, {most.rows(), vocabulary});
   }
 
   kernel::StateSlots state;
-  runtime::Slot logits, attention;
+  ConstraintMask mask;
+  runtime::Slot logits, attention, choices;
 };
 
 /// What one run works on: views of the plan's memory.
 struct Views {
   kernel::State state;
-  Tensor logits, attention;
+  kernels::token_mask::State mask;  ///< absent without constraints, as are choices
+  Tensor logits, attention, choices;
 };
 
 }  // namespace
@@ -135,6 +141,9 @@ Views Sampling::Plan::views(const kernel::Extent& extent) const {
     views.attention =
         arena.tensor(slots.attention, extent.dtype, {extent.rows(), extent.source_time});
   }
+  if (!options.constraints.any()) return views;
+  views.mask = slots.mask.view(arena, extent.rows(), extent.max_length);
+  views.choices = arena.tensor(slots.choices, extent.dtype, views.logits.shape());
   return views;
 }
 
@@ -142,6 +151,9 @@ void Sampling::Plan::check_resumed(std::size_t inputs, const StreamState& from) 
   SLUICE_CHECK(from.seed == options.seed && from.samples == options.samples,
                "a state of {} samples with seed {} cannot be continued as {} with seed {}",
                from.samples, from.seed, options.samples, options.seed);
+  // Their first tokens are not in the state.
+  SLUICE_CHECK(!options.constraints.any(),
+               "samples that continue from a state can't be held to banned words or no_repeat");
   SLUICE_CHECK(from.input_ids.size() == inputs,
                "the state is of {} inputs and cannot be continued for {}; give as many",
                from.input_ids.size(), inputs);
@@ -178,7 +190,8 @@ SearchResults Sampling::Plan::run(const Context& context,
   const kernel::State& state = last.state;
   context.upload<std::int32_t>(state.max_lengths, max_lengths);
   context.upload<std::int32_t>(state.input_ids, input_ids);
-  upload(context, prefixes, state.prefix, state.prefix_lengths);
+  upload(context, prefixes, 1, state.prefix, state.prefix_lengths);
+  ConstraintMask::upload(context, options.constraints, last.mask);
   kernel::start(context, rules, state);
   model->start(context, state.input_of_row, state.extent.rows());
   if (from != nullptr) resume(context, last, *from);
@@ -214,7 +227,12 @@ void Sampling::Plan::search(const Context& context, const Views& views) {
   steps.take(context, *model, poll, most, state.unfinished, arena, key, [&](bool) {
     model->step(context, state.tokens, views.logits, views.attention);
     const runtime::Span span(context, "sampling", "draw");
-    kernel::advance(context, rules, state, views.logits, views.attention);
+    if (views.choices) {
+      kernels::token_mask::update(context, {options.constraints.no_repeat}, views.mask, state.step,
+                                  state.tokens, {});
+      kernels::token_mask::apply(context, views.mask.mask, views.logits, views.choices);
+    }
+    kernel::advance(context, rules, state, views.logits, views.attention, views.choices);
   });
 }
 
@@ -253,6 +271,7 @@ Sampling::Sampling(models::StepModel& model, const SamplingOptions& options,
 void Sampling::check(const models::StepModel& model, const SamplingOptions& options,
                      const SearchCapacity& capacity) {
   options.validate();
+  options.constraints.check_tokens(model.vocabulary());
   SLUICE_CHECK(capacity.inputs >= 1 && capacity.source_time >= 0 && capacity.prefix_time >= 0,
                "sampling can't be made for {} inputs of {} source tokens", capacity.inputs,
                capacity.source_time);

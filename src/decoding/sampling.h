@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "decoding/constraints.h"
 #include "decoding/hypothesis.h"
 #include "decoding/length_limits.h"
 #include "decoding/prefixes.h"
@@ -24,6 +25,7 @@ struct SamplingOptions : LengthLimits {
   /// Whether samples end with eos at the maximum length, so that scores count log p(eos) as those
   /// of beam search do; else they are cut there.
   bool force_end = true;
+  Constraints constraints{};    ///< what no sample holds
   bool allow_unknown = false;   ///< whether unk may be emitted; pad and bos never are
   bool attention = false;       ///< whether to keep the attention of every emitted token
   std::int64_t poll_every = 0;  ///< as SearchOptions::poll_every
@@ -67,7 +69,8 @@ class Sampling {
   /// numbers are: the model must have encoded the same inputs. Hypotheses hold the tokens from here
   /// on, and scores all since the first; what had ended has no more tokens. Maximum lengths count
   /// from here on, minimum lengths from the first. Of the options the seed and the number of
-  /// samples must be the state's. Throws ErrorCode::kInvalidArgument for a state that doesn't fit.
+  /// samples must be the state's, and there may be no constraints. Throws
+  /// ErrorCode::kInvalidArgument for a state that doesn't fit.
   SearchResults resume(const Context& context, std::span<const std::int32_t> source_lengths,
                        const StreamState& from);
 

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "decoding/constraints.h"
 #include "decoding/hypothesis.h"
 #include "decoding/length_limits.h"
 #include "decoding/prefixes.h"
@@ -21,6 +23,14 @@ enum class StopRule {
   /// As kBestFound, but also when `beam` hypotheses have finished: fewer steps under a length
   /// penalty, but a longer hypothesis with a better normalised score may be missed.
   kBeamFull,
+};
+
+/// Draws without replacement ("Stochastic Beams and Where to Find Them", Kool et al. 2019): the
+/// beams are the first so many of a sequence of draws, none of which is drawn twice. A hypothesis
+/// is as probable to be drawn next as p^(1 / temperature) of its tokens make it among what is left.
+struct WithoutReplacement {
+  double temperature = 1;  ///< above 0
+  std::uint64_t seed = 1;
 };
 
 /// What to search for.
@@ -40,6 +50,20 @@ struct SearchOptions : LengthLimits {
   StopRule stop = StopRule::kBestFound;
   bool allow_unknown = false;  ///< whether unk may be emitted; pad and bos never are
   bool attention = false;      ///< whether to keep the attention of every emitted token
+
+  Constraints constraints{};  ///< what no hypothesis holds
+  /// beta >= 0 of Wu et al. 2016, eq. 14: finished hypotheses compete by score / length penalty +
+  /// beta * sum over source tokens of log min(sum over steps of attention, 1), eos's step counted.
+  double coverage_penalty = 0;
+  /// Searches that share the beams evenly, each with hypotheses of its own (Vijayakumar et al.
+  /// 2016, "Diverse Beam Search"). At each step a group ranks its candidates by their score less
+  /// `diversity` for each row of the groups before it that goes on with the same token.
+  std::int64_t groups = 1;
+  double diversity = 0.5;
+  /// Draw instead, in order of the draws: `beam` hypotheses at most, of which `nbest` are given.
+  /// Length penalty and coverage then say nothing.
+  std::optional<WithoutReplacement> without_replacement{};
+
   /// Steps between two looks at the device's count of unfinished inputs; a look waits for the
   /// device. Steps after the last input is done change nothing. 0: 1 where the host runs the
   /// kernels, else 8.
@@ -75,8 +99,15 @@ class BeamSearch {
   /// there are prefixes, all hypotheses of an input begin with its own, whose log p their scores
   /// count, and its maximum length is no less. Waits for the device only to upload lengths and
   /// prefixes and to see whether all inputs are done.
+  ///
+  /// `forced`: sequences of tokens that an input's hypotheses must hold, wherever ("Fast Lexically
+  /// Constrained Decoding with Dynamic Beam Allocation", Post and Vilar 2018; beam_search.h).
+  /// `input_ids` key random numbers, the inputs' places if there are none.
   SearchResults run(const Context& context, std::span<const std::int32_t> source_lengths,
-                    Prefixes prefixes = {});
+                    Prefixes prefixes = {}, Forced forced = {},
+                    std::span<const std::int32_t> input_ids = {});
+  /// Of the runs from now on that draw without replacement.
+  void set_seed(std::uint64_t seed);
 
  private:
   struct Slots;

@@ -95,6 +95,14 @@ void SafetensorsFile::read(std::string_view name, std::span<std::byte> bytes) co
   read_entry(entry, bytes);
 }
 
+void SafetensorsFile::read_part(const SafetensorsEntry& entry, std::uint64_t offset,
+                                std::span<std::byte> bytes) const {
+  SLUICE_CHECK(base::checked_add(offset, bytes.size()) <= entry.byte_size(),
+               "'{}': tensor {} has {} bytes; {} from byte {} on are more", path().native(),
+               quote_name(entry.name), entry.byte_size(), bytes.size(), offset);
+  source_.read_at(data_begin_ + entry.begin + offset, bytes);
+}
+
 HostTensor SafetensorsFile::read(std::string_view name) const {
   const SafetensorsEntry& entry = readable(name);
   if (entry.sizes.size() > Shape::kMaxRank) {

@@ -36,6 +36,10 @@ class SafetensorsFile {
   /// Reads a tensor's bytes into `bytes`, which must have just its size. Throws
   /// ErrorCode::kNotFound, or kUnsupported for a dtype or a rank that Sluice does not have.
   void read(std::string_view name, std::span<std::byte> bytes) const;
+  /// Reads a part of a tensor's bytes, from byte `offset` of it on; throws as the other, and
+  /// ErrorCode::kInvalidArgument for what the tensor does not have.
+  void read_part(const SafetensorsEntry& entry, std::uint64_t offset,
+                 std::span<std::byte> bytes) const;
   /// Reads a tensor into memory of its own.
   HostTensor read(std::string_view name) const;
 

@@ -40,6 +40,9 @@ struct Candidates;
 namespace sampling {
 struct Leaves;
 }
+namespace token_mask {
+struct Leaves;
+}
 
 /// What a device that runs no host functions brings along (runtime::Device::kernels): a table for
 /// each family of operations, null for those that it lacks. Tables live as long as the program.
@@ -55,6 +58,7 @@ struct DeviceKernels {
   const pooling::Leaves* pooling = nullptr;
   const recurrent::Candidates* recurrent = nullptr;
   const sampling::Leaves* sampling = nullptr;
+  const token_mask::Leaves* token_mask = nullptr;
 };
 
 /// The table of the context's device: `host` for one that runs host functions. Throws

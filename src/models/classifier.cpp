@@ -26,6 +26,7 @@ class TokenInput final : public StackInput {
     const Tensor embedded = arena.tensor(embedded_, storage_, shape_);
     model_->embedding().forward(context, model_->parameters(), batch.source, embedded);
     if (training_) drop(context, embedded, batch, pass);
+    show_input(context, pass.probe, "embedding", embedded, batch.source_lengths);
     return embedded;
   }
 

@@ -24,7 +24,7 @@ class FrameInput final : public StackInput {
   }
 
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
-                 const Pass&) override {
+                 const Pass& pass) override {
     if (!copies()) return batch.source;
     const runtime::Span span(context, "input");
     const std::int64_t features = model_->config().features;
@@ -38,6 +38,7 @@ class FrameInput final : public StackInput {
     } else {
       elementwise::convert(context, batch.source, x);
     }
+    show_input(context, pass.probe, "input", x, batch.source_lengths);
     return x;
   }
 

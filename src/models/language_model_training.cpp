@@ -6,6 +6,7 @@
 #include "models/explain.h"
 #include "models/feature_states.h"
 #include "models/output_loss.h"
+#include "models/stack_probe.h"
 #include "runtime/span.h"
 
 namespace sluice::models {
@@ -75,7 +76,8 @@ struct LanguageModelTraining::Plan {
                  const Pass& pass);
   Tensor run(const Context& context, const runtime::Arena& arena, const Batch& batch,
              const Pass& pass, const Tensor& tokens, bool drops_output);
-  void set_start(const Context& context, const runtime::Arena& arena, const Batch& batch);
+  void set_start(const Context& context, const runtime::Arena& arena, const Batch& batch,
+                 const Pass& pass);
   void backward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                 const Pass& pass, const Tensor& d_activations);
 
@@ -176,7 +178,7 @@ void LanguageModelTraining::Plan::dropout(const Context& context, const Tensor& 
 }
 
 void LanguageModelTraining::Plan::set_start(const Context& context, const runtime::Arena& arena,
-                                            const Batch& batch) {
+                                            const Batch& batch, const Pass& pass) {
   if (!has_features() && carried == nullptr) return;
   const std::int64_t rows = batch.extent.rows;
   const RecurrentStates start = states(arena, slots.start, rows);
@@ -188,6 +190,11 @@ void LanguageModelTraining::Plan::set_start(const Context& context, const runtim
   }
   last.h0 = start.h;
   last.c0 = start.c;
+  if (pass.probe == nullptr) return;
+  // A step is a layer; of layers that differ in their widths nothing is shown.
+  for (const auto& [name, states] : {std::pair{"start.h_0", start.h}, {"start.c_0", start.c}}) {
+    if (states && states.rank() == 3) pass.probe->show(context, {.name = name, .value = states});
+  }
 }
 
 Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtime::Arena& arena,
@@ -204,7 +211,7 @@ Tensor LanguageModelTraining::Plan::forward(const Context& context, const runtim
   last.rows = rows;
   last.x = arena.tensor(slots.embedded, storage, {time, rows, config.embedding});
   last.lengths = batch.target_lengths;
-  set_start(context, arena, batch);
+  set_start(context, arena, batch, pass);
   last.y = arena.tensor(slots.y, storage, {time, rows, config.width()});
   if (carried != nullptr) {
     const RecurrentStates end = states(arena, slots.end, rows);
@@ -235,6 +242,7 @@ Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::A
   fed = tokens;
   model->embedding().forward(context, model->parameters(), fed, last.x,
                              embedding_dropout(batch, pass));
+  show_input(context, pass.probe, "embedding", last.x, batch.target_lengths);
   dropout_is_drawn = false;
   const recurrent::OverlapWork draw = [&](const Context& side) {
     dropout_is_drawn = true;
@@ -243,7 +251,9 @@ Tensor LanguageModelTraining::Plan::run(const Context& context, const runtime::A
   };
   recurrent::ForwardArgs args = last;
   if (drops && !drops_apart() && !drops_output) args.overlap_work = &draw;
+  StackProbe shown(context, pass.probe, model->stack(), args);
   stack.forward(context, arena, args);
+  shown.show(context, model->parameters(), stack.implementation());
   if (!drops_output) return last.y;
   const Tensor dropped = arena.tensor(slots.y_dropped, storage, last.y.shape());
   dropout(context, last.y, dropped, batch, pass, kOutputStream);

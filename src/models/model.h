@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/parameters.h"
+#include "models/probe.h"
 #include "runtime/arena.h"
 #include "runtime/rng.h"
 
@@ -41,7 +42,7 @@ struct Batch {
   Tensor resets = {};
 };
 
-/// What a pass over a batch is normalised and randomised by.
+/// What a pass over a batch is normalised, randomised and watched by.
 struct Pass {
   double label_smoothing = 0;
   Tensor scale;            ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / targets
@@ -51,6 +52,7 @@ struct Pass {
   /// place of a target (scheduled sampling, OutputLoss::schedule_inputs); absent: never.
   Tensor sampling = {};
   bool sampling_draws = false;  ///< whether that prediction is drawn, not the likeliest token
+  Probe* probe = nullptr;       ///< is shown what the parts of the model put out, in evaluation
 };
 
 /// A plan to train or evaluate at one capacity; its memory is booked with the planner. Several

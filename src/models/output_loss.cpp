@@ -119,10 +119,20 @@ Tensor OutputLoss::loss(const Context& context, const runtime::Arena& arena,
   }
   SLUICE_ASSERT(input.dropout.rate == 0);
   const auto use = [&](const Part& part) {
+    const std::int64_t rows = input.activations.size(1);
+    if (pass.probe != nullptr) {
+      pass.probe->show(context,
+                       {.name = output_->name(),
+                        .value = part.padded.reshape({part.steps, rows, part.padded.size(1)}),
+                        .lengths = input.lengths,
+                        .first_step = part.first,
+                        .steps = input.activations.size(0),
+                        .width = output_->out()});
+    }
     loss::CrossEntropyArgs args;
     args.first_time = part.first;
     args.time = part.steps;
-    args.rows = input.activations.size(1);
+    args.rows = rows;
     args.logits = part.logits;
     args.targets = part.targets;
     args.lengths = input.lengths;

@@ -136,7 +136,7 @@ void Seq2SeqDecoding::encode(const Context& context, const Tensor& source, const
   plan.inputs = source.size(1);
   const Tensor own_lengths = plan.index_tensor(plan.slots.source_lengths, plan.inputs);
   context.copy(own_lengths, lengths);
-  plan.encoded = plan.encoder.forward(context, plan.arena, source, own_lengths, Tensor(), {});
+  plan.encoded = plan.encoder.forward(context, plan.arena, source, own_lengths, Tensor(), Pass{});
 
   attention::PrepareArgs args;
   args.source_time = plan.source_time;

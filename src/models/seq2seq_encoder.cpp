@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/elementwise/elementwise.h"
+#include "models/stack_probe.h"
 #include "runtime/span.h"
 
 namespace sluice::models {
@@ -94,8 +95,7 @@ void Seq2SeqEncoder::pack(const Context& context, const runtime::Arena& arena) {
 
 EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Arena& arena,
                                       const Tensor& source, const Tensor& lengths,
-                                      const Tensor& row_ids,
-                                      const runtime::DropoutSource& dropout) {
+                                      const Tensor& row_ids, const Pass& pass) {
   const Seq2SeqConfig& config = model_->config();
   const std::int64_t time = source.size(0);
   const std::int64_t rows = source.size(1);
@@ -103,13 +103,14 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
   source_ = source;
   embedding_dropout_ = {};
   if (training_) {
-    embedding_dropout_ = {config.dropout, dropout.shifted(Seq2SeqDropout::kSourceEmbedding),
+    embedding_dropout_ = {config.dropout, pass.dropout.shifted(Seq2SeqDropout::kSourceEmbedding),
                           row_ids};
   }
 
   const Tensor embedded = tensor(arena, slots_.embedded, {time, rows, config.embedding});
   model_->source_embedding().forward(context, model_->parameters(), source, embedded,
                                      embedding_dropout_);
+  show_input(context, pass.probe, "source_embedding", embedded, lengths);
 
   const Shape final_shape{config.encoder_layers * directions, rows, config.hidden / directions};
   last_ = {};
@@ -121,8 +122,11 @@ EncodedSource Seq2SeqEncoder::forward(const Context& context, const runtime::Are
   last_.hn = tensor(arena, slots_.hn, final_shape);
   if (has_cell_state()) last_.cn = cell_tensor(arena, slots_.cn, final_shape);
   last_.row_ids = row_ids;
-  last_.dropout = dropout.shifted(Seq2SeqDropout::kEncoder);
-  stack_.forward(context, arena, last_);
+  last_.dropout = pass.dropout.shifted(Seq2SeqDropout::kEncoder);
+  recurrent::ForwardArgs args = last_;
+  StackProbe shown(context, pass.probe, model_->encoder(), args);
+  stack_.forward(context, arena, args);
+  shown.show(context, model_->parameters(), stack_.implementation());
 
   const Shape start_shape{config.decoder_layers, rows, config.hidden};
   EncodedSource encoded;

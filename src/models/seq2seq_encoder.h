@@ -34,10 +34,9 @@ class Seq2SeqEncoder {
   void pack(const Context& context, const runtime::Arena& arena);
 
   /// source int32 [source_time, rows], lengths int32 [rows], row_ids as in models::Batch (only used
-  /// by dropout).
+  /// by dropout); of the pass its dropout and probe.
   EncodedSource forward(const Context& context, const runtime::Arena& arena, const Tensor& source,
-                        const Tensor& lengths, const Tensor& row_ids,
-                        const runtime::DropoutSource& dropout);
+                        const Tensor& lengths, const Tensor& row_ids, const Pass& pass);
 
   /// Views of scratch, valid until the next operation of the plan, for the gradients of what
   /// `forward` returned; fill them in, then call backward.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/elementwise/elementwise.h"
+#include "models/decoder_probe.h"
 #include "models/explain.h"
 #include "models/output_loss.h"
 #include "models/seq2seq_encoder.h"
@@ -109,8 +110,8 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
   encoder.pack(context, arena);
   decoder.pack(context, arena, model->parameters());
   output.pack(context, arena, model->parameters());
-  const EncodedSource encoded = encoder.forward(context, arena, batch.source, batch.source_lengths,
-                                                batch.row_ids, pass.dropout);
+  const EncodedSource encoded =
+      encoder.forward(context, arena, batch.source, batch.source_lengths, batch.row_ids, pass);
 
   last = {};
   last.emb = tensor(arena, slots.embedded, {time, rows, config.embedding});
@@ -141,7 +142,11 @@ Tensor Seq2SeqTraining::Plan::decode(const Context& context, const runtime::Aren
   fed = tokens;
   model->target_embedding().forward(context, model->parameters(), fed, last.emb,
                                     embedding_dropout(batch, pass));
-  decoder.forward(context, arena, last);
+  show_input(context, pass.probe, "target_embedding", last.emb, batch.target_lengths);
+  attention::ForwardArgs args = last;
+  DecoderProbe shown(context, pass.probe, model->decoder(), args);
+  decoder.forward(context, arena, args);
+  shown.show(context);
   if (!training) return last.a;
   const Tensor dropped = tensor(arena, slots.a_dropped, last.a.shape());
   dropout(context, last.a, dropped, batch, pass, Seq2SeqDropout::kOutput);

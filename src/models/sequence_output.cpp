@@ -69,7 +69,7 @@ void SequenceOutputPlan::pack(const Context& context, const runtime::Arena& aren
 
 void SequenceOutputPlan::forward(const Context& context, const runtime::Arena& arena,
                                  const Tensor& x, const Batch& batch,
-                                 const runtime::DropoutSource& dropout) {
+                                 const runtime::DropoutSource& dropout, Probe* probe) {
   const SequenceOutput::Architecture& a = output_->architecture();
   x_ = x;
   row_ids_ = batch.row_ids;
@@ -78,6 +78,7 @@ void SequenceOutputPlan::forward(const Context& context, const runtime::Arena& a
   read_ = x;
   if (pooling_) {
     read_ = pooling_->forward(context, arena, *parameters_, x, batch.source_lengths).reshape(shape);
+    if (probe != nullptr) probe->show(context, {.name = "pooling", .value = read_});
   }
   if (drops()) {
     const Tensor dropped = arena.tensor(slots_.dropped, storage_, shape);
@@ -92,6 +93,10 @@ void SequenceOutputPlan::forward(const Context& context, const runtime::Arena& a
   } else {
     elementwise::convert(context, flat, out);
   }
+  if (probe == nullptr) return;
+  probe->show(context, {.name = "output",
+                        .value = outputs(arena),
+                        .lengths = pooling_ ? Tensor() : batch.source_lengths});
 }
 
 template <typename Args>

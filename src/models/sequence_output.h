@@ -59,7 +59,7 @@ class SequenceOutputPlan {
   void pack(const Context& context, const runtime::Arena& arena);
   /// Takes x [time, rows, in], storage, which has to live until backward. `dropout` has the stream.
   void forward(const Context& context, const runtime::Arena& arena, const Tensor& x,
-               const Batch& batch, const runtime::DropoutSource& dropout);
+               const Batch& batch, const runtime::DropoutSource& dropout, Probe* probe = nullptr);
   /// The sums over the batch's targets; if training, the outputs become the gradient of scale *
   /// loss.
   Tensor loss(const Context& context, const runtime::Arena& arena, const Batch& batch,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/explain.h"
+#include "models/stack_probe.h"
 
 namespace sluice::models {
 
@@ -62,8 +63,11 @@ void StackTraining::forward(const Context& context, const runtime::Arena& arena,
   last_.row_ids = batch.row_ids;
   last_.resets = batch.resets;
   last_.dropout = pass.dropout.shifted(kStackDropout);
-  plan_.forward(context, arena, last_);
-  output_.forward(context, arena, last_.y, batch, pass.dropout.shifted(kOutputDropout));
+  recurrent::ForwardArgs args = last_;
+  StackProbe shown(context, pass.probe, *stack_, args);
+  plan_.forward(context, arena, args);
+  shown.show(context, *parameters_, plan_.implementation());
+  output_.forward(context, arena, last_.y, batch, pass.dropout.shifted(kOutputDropout), pass.probe);
 }
 
 void StackTraining::backward(const Context& context, const runtime::Arena& arena,

@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "models/explain.h"
+#include "models/stack_probe.h"
 #include "models/tagger_loss.h"
 #include "runtime/span.h"
 
@@ -123,6 +124,7 @@ Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Aren
   last.x = tensor(arena, slots.embedded, config.embedding);
   model->embedding().forward(context, model->parameters(), batch.source, last.x);
   if (drops) dropout(context, last.x, last.x, batch, pass, kEmbeddingStream);
+  show_input(context, pass.probe, "embedding", last.x, batch.source_lengths);
   last.lengths = batch.source_lengths;
   last.h0 = from.h;
   last.c0 = from.c;
@@ -131,7 +133,10 @@ Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Aren
   last.y = tensor(arena, slots.y, config.hidden);
   last.row_ids = batch.row_ids;
   last.dropout = pass.dropout.shifted(kStackStream);
-  stack.forward(context, arena, last);
+  recurrent::ForwardArgs args = last;
+  StackProbe shown(context, pass.probe, model->stack(), args);
+  stack.forward(context, arena, args);
+  shown.show(context, model->parameters(), stack.implementation());
   if (!drops) return last.y;
   const Tensor dropped = tensor(arena, slots.y_dropped, config.hidden);
   dropout(context, last.y, dropped, batch, pass, kOutputStream);
@@ -177,7 +182,13 @@ Tensor TaggerTraining::evaluate(const Context& context, const runtime::Arena& ar
   SLUICE_ASSERT(!plan_->training);
   plan_->pack(context, arena);
   const Tensor hidden = plan_->forward(context, arena, batch, pass);
-  plan_->loss.compute(context, arena, batch, pass, plan_->emit(context, arena, hidden));
+  const Tensor emissions = plan_->emit(context, arena, hidden);
+  if (pass.probe != nullptr) {
+    pass.probe->show(context, {.name = plan_->model->output().name(),
+                               .value = emissions,
+                               .lengths = batch.source_lengths});
+  }
+  plan_->loss.compute(context, arena, batch, pass, emissions);
   return plan_->loss.sums(arena);
 }
 

@@ -2,6 +2,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <regex>
@@ -177,6 +178,78 @@ TEST(Decode, DrawsAttention) {
   const std::string picture = place.read("look.svg");
   EXPECT_EQ(xml_fault(picture), "") << picture;
   EXPECT_NE(picture.find("<svg xmlns=\"http://www.w3.org/2000/svg\""), std::string::npos);
+}
+
+TEST(Decode, HoldsAnswersToWords) {
+  const Workplace place;
+  place.train(kTraining);
+  const std::string input = "a b c\n\nd e\n";
+  place.write("in.txt", input);
+  place.write("forced.txt", "b b\tc\n\ne\n");
+  place.write("banned.txt", "a\n\nd d\n");
+  const auto answers = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"decode", "run/best", "in.txt", "--max-length", "8"});
+    const Outcome outcome = place.sluice(options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return split(outcome.out, '\n');
+  };
+  const auto forced = answers({"--forced", "forced.txt", "--force", "h", "--banned", "banned.txt",
+                               "--ban", "e d", "--beam", "8"});
+  ASSERT_EQ(forced.size(), 3U);
+  for (const std::string& word : {" b b ", " c ", " h "}) {
+    EXPECT_NE((" " + forced[0] + " ").find(word), std::string::npos) << forced[0];
+  }
+  for (const std::string& word : {" e ", " h "}) {
+    EXPECT_NE((" " + forced[2] + " ").find(word), std::string::npos) << forced[2];
+  }
+  for (const std::string& line : forced) {
+    for (const std::string& word : {" a ", " d d ", " e d "}) {
+      EXPECT_EQ((" " + line + " ").find(word), std::string::npos) << line;
+    }
+  }
+  // Lines stay in step where there is no answer.
+  const Outcome none = place.sluice({"decode", "run/best", "in.txt", "--no-repeat", "1",
+                                     "--min-length", "20", "--max-length", "20"});
+  EXPECT_EQ(none.out, "\n\n\n");
+  EXPECT_NE(none.err.find("2 of 3 inputs have no answer (the first is input 1)"), std::string::npos)
+      << none.err;
+  const Outcome chat =
+      place.sluice({"chat", "run/best", "--force", "g", "--max-length", "4"}, {.input = "a b\n"});
+  EXPECT_NE(chat.out.find('g'), std::string::npos) << chat.out << chat.err;
+
+  const std::vector<std::string> all{"decode", "run/best", "in.txt"};
+  const auto refuses = [&](std::vector<std::string> options, const std::string& reason) {
+    options.insert(options.begin(), all.begin(), all.end());
+    place.expect_error(options, {reason});
+  };
+  refuses({"--force", "unseen"}, "the forced 'unseen' of input 1: the model can't write");
+  refuses({"--force", "a b", "--ban", "b"},
+          "the forced 'a b' of input 1 holds 'b', which is banned");
+  refuses({"--force", "a b c", "--max-length", "2"},
+          "input 1 takes 3 tokens, but they have at most 2");
+  refuses({"--forced", "banned.txt", "--groups", "2"}, "beam is 5, which 2 groups");
+  place.write("short.txt", "a\n");
+  refuses({"--forced", "short.txt"}, "lines of --forced: 1, of the input: 3");
+  refuses({"--sample", "--groups", "2"}, "--groups");
+  refuses({"--without-replacement"}, "--sample");
+}
+
+TEST(Decode, DrawsEachAnswerOnce) {
+  const Workplace place;
+  place.train(kTraining);
+  const auto drawn = [&](const std::string& batch) {
+    const Outcome outcome =
+        place.sluice({"decode", "run/best", "--sample", "--samples", "9", "--without-replacement",
+                      "--seed", "4", "--max-length", "5", "--batch", batch},
+                     {.input = "a b c\nd\n"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return split(outcome.out, '\n');
+  };
+  auto lines = drawn("8");
+  EXPECT_EQ(lines.size(), 18U);
+  EXPECT_EQ(drawn("1"), lines);
+  std::ranges::sort(lines);
+  EXPECT_EQ(std::ranges::adjacent_find(lines), lines.end());
 }
 
 TEST(Decode, ChatAnswersEachLineBeforeTheNext) {

@@ -208,6 +208,17 @@ TEST(DocumentedCommands, OfTrainingRun) {
   EXPECT_TRUE(std::filesystem::exists(place / "runs/model/report.html"));
 }
 
+TEST(DocumentedCommands, OfCheckingRun) {
+  const Workplace place;
+  train_streams(place);
+  std::filesystem::create_directories(place / "runs");
+  std::filesystem::rename(place / "sensor", place / "runs/sensor");
+  place.write("day.npy", sluice::testing::npy_file({20, 1}, std::vector<float>(20, 0.5F)));
+  const std::vector<std::string> commands = commands_of("checking.md");
+  EXPECT_EQ(commands.size(), 4U);
+  expect_to_run(place, commands);
+}
+
 TEST(DocumentedCommands, OfDataRun) {
   const Workplace place;
   const std::vector<std::string> commands = commands_of("data.md");

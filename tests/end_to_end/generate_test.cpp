@@ -54,6 +54,28 @@ TEST_F(Generate, ScoresAreThoseOfScore) {
   }
 }
 
+TEST_F(Generate, HoldsTextsToWords) {
+  const Arguments found = texts({"--beam", "8", "--nbest", "4", "--groups", "2", "--force", "is 1",
+                                 "--ban", "a", "--no-repeat", "4", "--max-length", "20"});
+  ASSERT_GE(found.size(), 2U);
+  for (const std::string& text : found) {
+    EXPECT_NE(text.find("is 1"), std::string::npos) << text;
+    EXPECT_EQ(text.find('a'), std::string::npos) << text;
+    for (std::size_t i = 0; i + 4 <= text.size(); ++i) {
+      EXPECT_EQ(text.find(text.substr(i, 4), i + 1), std::string::npos) << text;
+    }
+  }
+  for (const std::string& text : texts({"--samples", "20", "--ban", "is"})) {
+    EXPECT_EQ(text.find("is"), std::string::npos) << text;
+  }
+  const Arguments once = texts({"--samples", "30", "--without-replacement", "--max-length", "12"});
+  EXPECT_EQ(std::set<std::string>(once.begin(), once.end()).size(), 30U);
+  place_.expect_error({"generate", "text/best", "--force", "1"}, {"--beam"});
+  place_.expect_error({"generate", "text/best", "--ban", "1", "--save-state", "s"}, {"--ban"});
+  place_.expect_error({"generate", "text/best", "--beam", "4", "--without-replacement"},
+                      {"--without-replacement"});
+}
+
 // In three pieces as in one: texts and scores.
 TEST_F(Generate, GoesOnAsIfItHadNeverStopped) {
   const auto parsed = [&](const Arguments& options) {

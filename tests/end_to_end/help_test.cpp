@@ -99,7 +99,7 @@ TEST(Help, ShowsDefaultsAndNothingOfItsParser) {
   EXPECT_NE(run(folder.path(), {"quantize", "--help"})
                 .out.find("Usage: sluice quantize MODEL --data TEXT --output TEXT [options]\n"),
             std::string::npos);
-  for (const std::string command : {"", "train", "decode", "chat", "info", "bench lstm",
+  for (const std::string command : {"", "train", "decode", "chat", "check", "info", "bench lstm",
                                     "bench train", "quantize", "data ids"}) {
     std::vector<std::string> arguments = split(command, ' ');
     arguments.push_back("--help");

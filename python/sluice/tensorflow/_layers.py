@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
+import numpy as np
 import tensorflow as tf
 
 from .._weights import layout_of
@@ -22,6 +23,7 @@ Tensor = Any  #: tf.Tensor, tf.Variable, or what tf.convert_to_tensor takes
 State = Union[Tensor, tuple[Optional[Tensor], Optional[Tensor]], None]  #: h, or (h, c) of an LSTM
 
 _DTYPES = (tf.float32, tf.float64, tf.bfloat16)
+_NO_SEED = np.int64(0)
 
 
 def _dtype_of(dtype, weights):
@@ -104,23 +106,28 @@ def _keeps(training, tensors):
     return not tf.executing_eagerly() or _is_watched(tensors)
 
 
+def _checked_x(x, dtype, input, batch_first):
+    """x with three dimensions, whether it is a single row, and its time steps and rows, None where they are unknown."""
+    x = _given(x, dtype, "x")
+    shape = x.shape
+    if shape.rank not in (None, 2, 3) or shape.rank and shape[-1] not in (None, input):
+        raise ValueError(f"x has shape {shape}; it must have 3 dimensions, the last of {input} features (or 2, for one row)")
+    single = shape.rank == 2
+    if single:
+        x = tf.expand_dims(x, 0 if batch_first else 1)
+    time, rows = (x.shape[:2][::-1] if batch_first else x.shape[:2]) if shape.rank else (None, None)
+    if time == 0:
+        raise ValueError(f"x has shape {shape}; it needs at least one time step")
+    return x, single, time, rows
+
+
 @tf.autograph.experimental.do_not_convert  # There is nothing to convert.
 def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, training, seed, **rates):
     weights = {name: tf.convert_to_tensor(weight) for name, weight in weights.items()}
     layout = layout_of(cell, _shapes_of(weights), bidirectional)
     dtype = _dtype_of(dtype, weights)
     _checked_rates(rates)
-    x = _given(x, dtype, "x")
-    if x.shape.rank not in (None, 2, 3) or x.shape.rank and x.shape[-1] not in (None, layout.input):
-        raise ValueError(f"x has shape {x.shape}; it must have 3 dimensions, the last of {layout.input} features "
-                         "(or 2, for one row)")
-    single = x.shape.rank == 2
-    if single:
-        x = tf.expand_dims(x, 0 if batch_first else 1)
-    time, rows = (x.shape[:2][::-1] if batch_first else x.shape[:2]) if x.shape.rank else (None, None)
-    if time == 0:
-        raise ValueError(f"x has shape {x.shape}; it needs at least one time step")
-
+    x, single, time, rows = _checked_x(x, dtype, layout.input, batch_first)
     h_states = States(layout.outputs, layout.directions)
     c_states = States(layout.hidden, layout.directions)
     h0, c0 = _pair(hx, cell == "lstm")
@@ -139,7 +146,7 @@ def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtyp
         rates["dropout"] = rates["recurrent_dropout"] = 0.0
     draws = training and any(rates.values())
     y, hn, cn, _, _ = ops().sluice_recurrent(
-        x, tensors, h0, c0, lengths, resets, _seed(seed) if draws else tf.zeros([], tf.int64), cell=cell, hidden=layout.hidden,
+        x, tensors, h0, c0, lengths, resets, _seed(seed) if draws else _NO_SEED, cell=cell, hidden=layout.hidden,
         projection=layout.projection, directions=layout.directions, weight_kinds=kinds, batch_first=batch_first, training=keeps,
         implementation=implementation, **rates)
     if single:

@@ -227,8 +227,8 @@ ffi::Error run(StreamPool& (*pool_of)(std::int32_t, void*), std::int32_t device,
     const Description description({numbers.begin(), numbers.size()}, {rates.begin(), rates.size()},
                                   implementation);
     StreamPool::Loan stream(pool_of(device, cuda_stream));
-    Call call{description, (*stream).plan(description), weights,           given, wanted,
-              Arguments(arguments),  Results(results)};
+    Call call{description, (*stream).plan(description), weights,         given,
+              wanted,      Arguments(arguments),        Results(results)};
     kStage(call);
     return ffi::Error::Success();
   } catch (const Failure& failure) {

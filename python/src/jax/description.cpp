@@ -7,7 +7,8 @@ namespace sluice::jax {
 Description::Description(std::span<const std::int64_t> numbers, std::span<const double> rates,
                          std::string_view implementation)
     : numbers_(numbers), rates_(rates), implementation_(implementation) {
-  const bool complete = numbers.size() >= kNumbers && rates.size() == kRates && numbers[kLayers] > 0;
+  const bool complete =
+      numbers.size() >= kNumbers && rates.size() == kRates && numbers[kLayers] > 0;
   const std::int64_t widths = complete ? numbers[kLayers] * (numbers[kProjected] != 0 ? 2 : 1) : 0;
   if (!complete || numbers.size() - kNumbers != static_cast<std::size_t>(widths)) {
     throw std::invalid_argument(

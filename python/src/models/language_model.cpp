@@ -3,19 +3,14 @@
 
 #include "answers.h"
 #include "arrays.h"
+#include "beam.h"
 #include "loaded.h"
 
 namespace sluice::python {
 namespace {
 
 using Self = Loaded<LanguageModel>;
-
-/// [vectors, features]; None: none.
-FeatureVectors vectors_of(const std::optional<FrameArray>& array) {
-  if (!array) return {};
-  return {static_cast<std::int64_t>(array->shape(1)),
-          {array->data(), array->data() + array->size()}};
-}
+using Texts = std::vector<std::string>;
 
 GenerateOptions options_of(const std::string& prefix, const std::optional<FrameArray>& features,
                            std::int64_t min_length, std::int64_t max_length, std::int64_t batch,
@@ -32,16 +27,21 @@ GenerateOptions options_of(const std::string& prefix, const std::optional<FrameA
 
 nb::list generate(Self& self, const std::string& prefix, const std::optional<FrameArray>& features,
                   std::int64_t min_length, std::int64_t max_length, std::int64_t batch,
-                  const SampleOptions& sample) {
-  const auto options = options_of(prefix, features, min_length, max_length, batch, sample);
+                  const Texts& banned, std::int64_t no_repeat, const SampleOptions& sample) {
+  auto options = options_of(prefix, features, min_length, max_length, batch, sample);
+  options.banned = banned;
+  options.no_repeat = no_repeat;
   return to_python(self.calls->run([&] { return self.model.generate(options); }));
 }
 
 nb::list search(Self& self, const std::string& prefix, const std::optional<FrameArray>& features,
                 std::int64_t min_length, std::int64_t max_length, std::int64_t batch,
-                std::int64_t beam, std::int64_t nbest, double length_penalty) {
+                const Texts& banned, std::int64_t no_repeat, std::int64_t beam, std::int64_t nbest,
+                double length_penalty, std::int64_t groups, double diversity, const Texts& forced) {
   auto options = options_of(prefix, features, min_length, max_length, batch, {});
-  options.search = BeamOptions{beam, nbest, length_penalty};
+  options.banned = banned;
+  options.no_repeat = no_repeat;
+  options.search = BeamOptions{beam, nbest, length_penalty, groups, diversity, forced};
   return to_python(self.calls->run([&] { return self.model.generate(options); }));
 }
 
@@ -63,18 +63,26 @@ nb::list score(Self& self, const std::vector<std::string>& texts,
 
 }  // namespace
 
+FeatureVectors vectors_of(const std::optional<FrameArray>& array) {
+  if (!array) return {};
+  return {static_cast<std::int64_t>(array->shape(1)),
+          {array->data(), array->data() + array->size()}};
+}
+
 void bind_language_model(nb::module_& module) {
   auto bound = bind_common<LanguageModel>(module, "LanguageModel");
   bound.def_static("load", load<LanguageModel, SegmenterChoice>, "path"_a, "place"_a,
                    "segmenters"_a);
   bound.def_prop_ro("features", [](const Self& self) { return self.model.features(); });
   bound.def("generate", generate, "prefix"_a, "features"_a.none(), "min_length"_a, "max_length"_a,
-            "batch"_a, "sample"_a);
+            "batch"_a, "banned"_a, "no_repeat"_a, "sample"_a);
   bound.def("search", search, "prefix"_a, "features"_a.none(), "min_length"_a, "max_length"_a,
-            "batch"_a, "beam"_a, "nbest"_a, "length_penalty"_a);
+            "batch"_a, "banned"_a, "no_repeat"_a, "beam"_a, "nbest"_a, "length_penalty"_a,
+            "groups"_a, "diversity"_a, "forced"_a);
   bound.def("generate_part", generate_part, "prefix"_a, "features"_a.none(), "min_length"_a,
             "max_length"_a, "batch"_a, "sample"_a, "state"_a);
   bound.def("score", score, "texts"_a, "features"_a.none());
+  bind_beam(module, bound);
 }
 
 }  // namespace sluice::python

@@ -103,6 +103,7 @@ void bind_parts(nb::class_<Loaded<Model>>& bound, void (Model::*begin)()) {
 void bind_sequence_model(nb::module_& module);
 void bind_language_model(nb::module_& module);
 void bind_tagger(nb::module_& module);
+void bind_check(nb::module_& module);
 void bind_classifier(nb::module_& module);
 void bind_feature_model(nb::module_& module);
 void bind_train(nb::module_& module);

@@ -23,6 +23,7 @@ NB_MODULE(_models, module) {
   module.def(
       "kind_of_model", [](const std::string& path) { return to_text(sluice::kind_of_model(path)); },
       "path"_a);
+  bind_check(module);
   bind_sequence_model(module);
   bind_language_model(module);
   bind_tagger(module);

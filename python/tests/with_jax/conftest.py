@@ -4,6 +4,8 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+# float64 is the CPU's. Tests of GPUs put their arrays there.
+jax.config.update("jax_default_device", jax.devices("cpu")[0])
 # XLA takes most of the tests' time to compile lax.scan well.
 jax.config.update("jax_disable_most_optimizations", True)
 

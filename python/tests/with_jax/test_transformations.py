@@ -189,6 +189,25 @@ def test_steps_in_a_scan_are_the_sequence():
     assert_close(found, expected, ORDER, MESSAGE)
 
 
+def test_a_loop_packs_its_weights_once():
+    weights = init(jax.random.key(2), "lstm", INPUT, HIDDEN, dtype=jnp.float64)
+
+    def steps(x):
+        def body(state, x):
+            y, state = lstm(x[None], weights, state)
+            return state, y[0]
+        state = jnp.zeros((1, ROWS, HIDDEN)), jnp.zeros((1, ROWS, HIDDEN))
+        return jax.lax.scan(body, state, x)[1]
+
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        text = jax.jit(steps).lower(jnp.tile(X, (20, 1, 1))).compile().as_text()
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
+    entry = text[text.index("ENTRY"):]
+    assert '"sluice_pack"' in entry and '"sluice_forward"' not in entry
+
+
 def test_donated_arguments():
     hx = tuple(state[0] for state in STATES)
     expected = lstm(X, WEIGHTS, hx)

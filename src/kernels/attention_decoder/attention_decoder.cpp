@@ -1,8 +1,11 @@
 #include "kernels/attention_decoder/attention_decoder.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "kernels/attention_decoder/cpu/candidates.h"
 #include "kernels/device_kernels.h"
+#include "kernels/recurrent/named_choice.h"
 
 namespace sluice::kernels::attention_decoder {
 
@@ -46,6 +49,20 @@ std::span<const Candidate> candidates(const runtime::Device& device) {
       .list;
 }
 
+namespace {
+
+/// What the context's Tuning names, if it is a decoder's; else "auto".
+std::string_view named_choice(const Context& context) {
+  const runtime::Tuning* tuning = context.tuning();
+  const std::string* named = tuning == nullptr ? nullptr : tuning->find(recurrent::kEveryStack);
+  if (named == nullptr) return "auto";
+  const auto& list = candidates(context.device());
+  return std::ranges::find(list, *named, &Candidate::name) == list.end() ? std::string_view("auto")
+                                                                         : std::string_view(*named);
+}
+
+}  // namespace
+
 Choice make_plan(const Context& context, const Descriptor& wanted,
                  std::string_view implementation) {
   Descriptor descriptor = wanted;
@@ -54,6 +71,7 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
   descriptor.tf32 = wanted.dtype == DType::kFloat32 && context.tf32();
   descriptor.validate();
   recurrent::require_int8_device(descriptor.int8, context.device());
+  if (implementation == "auto") implementation = named_choice(context);
   Choice choice;
   std::string known;
   for (const Candidate& candidate : candidates(context.device())) {

@@ -6,6 +6,7 @@
 #include "kernels/beam_search/cpu/beam_search.h"
 #include "kernels/check.h"
 #include "kernels/device_kernels.h"
+#include "kernels/token_mask/token_mask.h"
 
 namespace sluice::kernels::beam_search {
 namespace {
@@ -21,6 +22,27 @@ void check(const Rules& rules, const State& state, const char* operation) {
                "{}: the length penalty must be a number of at least 0, not {}", operation,
                rules.length_penalty);
   check_state(state, operation);
+}
+
+bool is_amount(double value) { return value >= 0 && std::isfinite(value); }
+
+void check(const Extras& extras, const Extent& e, std::int64_t vocabulary, const char* operation) {
+  if (extras.mask) token_mask::check_mask(extras.mask, e.rows(), vocabulary, operation);
+  SLUICE_CHECK(is_amount(extras.coverage), "{}: the coverage penalty must be at least 0, not {}",
+               operation, extras.coverage);
+  SLUICE_CHECK(is_amount(extras.diversity), "{}: the diversity must be at least 0, not {}",
+               operation, extras.diversity);
+  SLUICE_CHECK(e.groups >= 1 && e.inputs % e.groups == 0, "{}: {} inputs are not in groups of {}",
+               operation, e.inputs, e.groups);
+  if (e.sampled_vocabulary == 0) return;
+  SLUICE_CHECK(e.sampled_vocabulary == vocabulary,
+               "{}: logits are of {} tokens, but the state is to draw from {}", operation,
+               vocabulary, e.sampled_vocabulary);
+  SLUICE_CHECK(extras.temperature > 0 && std::isfinite(extras.temperature),
+               "{}: the temperature of draws without replacement must be above 0, not {}",
+               operation, extras.temperature);
+  SLUICE_CHECK(e.groups == 1 && e.phrases == 0 && !e.coverage,
+               "{}: draws without replacement take no groups, phrases or coverage", operation);
 }
 
 const Leaves& leaves(const Context& context) {
@@ -39,7 +61,7 @@ void start(const Context& context, const Rules& rules, const State& state) {
 }
 
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
-             const Tensor& attention) {
+             const Tensor& attention, const Extras& extras) {
   const char* operation = "beam_search advance";
   check(rules, state, operation);
   const Extent& e = state.extent;
@@ -48,10 +70,25 @@ void advance(const Context& context, const Rules& rules, const State& state, con
                "{}: logits must be [rows, vocabulary] with eos {} in the vocabulary, not {}",
                operation, rules.eos, logits.shape().to_string());
   check_tensor(logits, e.dtype, Shape{e.rows(), logits.size(1)}, operation, "logits");
-  if (e.attention) {
+  if (e.attention || e.coverage) {
     check_tensor(attention, e.dtype, Shape{e.rows(), e.source_time}, operation, "attention");
   }
-  leaves(context).advance(context.stream(), rules, state, logits, attention);
+  if (e.is_plain() && !extras.mask) {
+    return leaves(context).advance(context.stream(), rules, state, logits, attention);
+  }
+  check(extras, e, logits.size(1), operation);
+  leaves(context).advance_extras(context.stream(), rules, extras, state, logits, attention);
+}
+
+void record(const Context& context, const State& state, const StepRecord& into) {
+  const char* operation = "beam_search record";
+  check_state(state, operation);
+  SLUICE_CHECK(into.tokens.rank() == 2, "{}: tokens must be [steps, rows]", operation);
+  const Shape shape{into.tokens.size(0), state.extent.rows()};
+  check_tensor(into.tokens, DType::kInt32, shape, operation, "tokens");
+  check_tensor(into.parents, DType::kInt32, shape, operation, "parents");
+  check_tensor(into.scores, DType::kFloat64, shape, operation, "scores");
+  leaves(context).record(context.stream(), state, into);
 }
 
 void trace_back(const Context& context, const Rules& rules, const State& state,

@@ -42,6 +42,26 @@ double length_penalty(std::int64_t length, double alpha);
 /// prefixes must be in the vocabulary and none of pad, bos and eos.
 void start(const Context& context, const Rules& rules, const State& state);
 
+/// What a step heeds beyond the rules. Without any of it, and with none of the extent's extras, a
+/// step is a plain one, which on a GPU is the faster.
+struct Extras {
+  /// int32 [rows, ceil(V / 32)], bits as in token_mask.h: tokens without one are never chosen.
+  /// Scores stay those of the whole softmax. A prefix of the input is taken whatever the mask says.
+  /// A row that may go on with nothing ends without a hypothesis. Absent: all tokens may follow.
+  Tensor mask{};
+  /// beta of Wu et al. 2016, eq. 14, if the extent has `coverage`: finished hypotheses compete by
+  /// score / length penalty + beta * sum over source tokens of log min(sum of attention, 1).
+  double coverage = 0;
+  /// Of groups (Vijayakumar et al. 2016): candidates rank by their score less this for each row of
+  /// the groups before that has just chosen the same token. Scores stay the model's own.
+  double diversity = 0;
+  /// Of draws without replacement (Kool et al. 2019), if the extent has a `sampled_vocabulary`:
+  /// candidates rank by log q + noise, conditioned on their prefix's, where q(v) is proportional to
+  /// p(v)^(1 / temperature) of what may follow. Hypotheses compete by that, whatever their length.
+  double temperature = 1;
+  std::uint64_t seed = 1;
+};
+
 /// One step of the search. logits [rows, V] are those of the live prefixes' next tokens; attention
 /// [rows, source_time], read if the state keeps attention, is where that step of the model looked.
 /// Continuations of an input compete by (score, lower beam, larger logit, lower token); score is
@@ -52,8 +72,23 @@ void start(const Context& context, const Rules& rules, const State& state);
 /// themselves, tokens pad. Afterwards state.tokens is what the model is fed next and state.parents
 /// what it is reordered by. A row of logits whose largest is not finite or that holds a NaN ends
 /// its input and is noted in state.faults.
+///
+/// With phrases in the extent, no hypothesis ends before it holds all of its input's (Post and
+/// Vilar 2018): a row's candidates are its best ones and the tokens that go on with a phrase; those
+/// with equally many tokens of phrases to come make a bank, and banks take turns, the fullest
+/// first. Once a row has room for nothing else, it goes on with a phrase.
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
-             const Tensor& attention);
+             const Tensor& attention, const Extras& extras = {});
+
+/// What every step of a search chose, by row: int32, int32 and float64 [steps, rows].
+struct StepRecord {
+  Tensor tokens;   ///< pad where there is no prefix
+  Tensor parents;  ///< rows of the step before
+  Tensor scores;   ///< sum of log p; minus infinity where there is no prefix
+};
+
+/// Behind an `advance`: adds what it chose to the record. Steps beyond the record are left out.
+void record(const Context& context, const State& state, const StepRecord& into);
 
 /// Writes the kept hypotheses: tokens int32 [inputs, nbest, max_length], pad after the end;
 /// attention, if the state keeps it, [inputs, nbest, max_length, source_time], that of the steps

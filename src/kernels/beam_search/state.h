@@ -22,7 +22,19 @@ struct Extent {
   DType dtype = DType::kFloat32;  ///< of logits and attention: float32 or float64
   std::int64_t prefix_time = 0;   ///< the longest prefix that an input's hypotheses begin with
 
+  // Of searches with extras (beam_search.h); a plain one has none of these.
+  std::int64_t groups = 1;       ///< searches that heed each other: inputs i * groups and following
+  std::int64_t phrases = 0;      ///< token sequences that an input's hypotheses must hold
+  std::int64_t phrase_time = 0;  ///< tokens of the longest
+  bool coverage = false;         ///< whether hypotheses compete by coverage too
+  std::int64_t sampled_vocabulary = 0;  ///< tokens to draw from without replacement; 0: no draw
+
   std::int64_t rows() const { return inputs * beam; }
+  bool is_plain() const {
+    return groups == 1 && phrases == 0 && !coverage && sampled_vocabulary == 0;
+  }
+  /// Candidates of a row. Earlier groups may have put as many tokens back as they have beams.
+  std::int64_t width() const { return groups * beam + 1 + phrases; }
 };
 
 /// A search on the device. rows = inputs * beam.
@@ -53,9 +65,25 @@ struct State {
   Tensor best_lengths;     ///< int32 [inputs, nbest]: tokens without eos, -1 for none
   Tensor best_rows;        ///< int32 [inputs, nbest]: row of the last token
 
-  Tensor candidate_scores;  ///< float64 [rows, beam + 1]: scratch of `advance`
-  Tensor candidate_tokens;  ///< int32 [rows, beam + 1]: scratch of `advance`
+  Tensor candidate_scores;  ///< float64 [rows, width]: scratch of `advance`
+  Tensor candidate_tokens;  ///< int32 [rows, width]: scratch of `advance`
   Tensor arrivals;          ///< int32 [inputs]: scratch of `advance`, zero between its calls
+
+  // Absent unless the extent asks for them. What there are two of belongs to rows after even and
+  // after odd steps.
+  Tensor phrase_tokens;    ///< int32 [inputs, phrases, phrase_time]: read
+  Tensor phrase_lengths;   ///< int32 [inputs, phrases]: read; 0: there is no such phrase
+  Tensor progress;         ///< int32 [2, rows, phrases]: as forced.h has it
+  Tensor source_lengths;   ///< int32 [inputs]: read, if `coverage`
+  Tensor coverage;         ///< float64 [2, rows, source_time]: sums of attention
+  Tensor input_ids;        ///< int32 [inputs]: read, of draws: keys of the random numbers
+  Tensor perturbed;        ///< float64 [rows]: log q of each prefix and its noise
+  Tensor log_q;            ///< float64 [rows]: log of the probability of drawing each prefix
+  Tensor noisy;            ///< float64 [rows, sampled_vocabulary]: scratch of `advance`
+  Tensor candidate_keys;   ///< float64 [rows, width]: scratch of `advance`: what candidates rank by
+  Tensor candidate_log_q;  ///< float64 [rows, width]: scratch of `advance`
+  Tensor candidate_left;   ///< int32 [rows, width]: scratch of `advance`: tokens of phrases to come
+  Tensor bank_uses;        ///< int32 [inputs, phrases * phrase_time + 1]: scratch of `advance`
 };
 
 /// The memory of a search, booked for a capacity.

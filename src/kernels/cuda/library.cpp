@@ -19,6 +19,7 @@
 #include "kernels/pooling/cuda/pooling.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 #include "kernels/sampling/cuda/sampling.h"
+#include "kernels/token_mask/cuda/token_mask.h"
 #include "runtime/build_id.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_device.h"
@@ -40,6 +41,7 @@ constexpr DeviceKernels kKernels{
     .pooling = &pooling::cuda::kLeaves,
     .recurrent = &recurrent::cuda::kCandidates,
     .sampling = &sampling::cuda::kLeaves,
+    .token_mask = &token_mask::cuda::kLeaves,
 };
 
 /// "9.0" of 90.

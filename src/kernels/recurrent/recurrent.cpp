@@ -9,6 +9,7 @@
 #include "kernels/recurrent/cpu/candidates.h"
 #include "kernels/recurrent/layer_chain.h"
 #include "kernels/recurrent/measured_choice.h"
+#include "kernels/recurrent/named_choice.h"
 
 namespace sluice::kernels::recurrent {
 
@@ -182,7 +183,10 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
     descriptor.widths.clear();
   }
   if (!descriptor.widths.empty()) return chain_layers(context, descriptor, implementation);
-  if (implementation == "auto" && context.tuning() != nullptr) {
+  const runtime::Tuning* tuning = context.tuning();
+  const std::string* named = tuning == nullptr ? nullptr : tuning->find(kEveryStack);
+  if (implementation == "auto" && named != nullptr) implementation = *named;
+  if (implementation == "auto" && tuning != nullptr) {
     if (auto choice = measured_choice(context, descriptor)) return std::move(*choice);
   }
   const bool automatic = implementation == "auto";

@@ -12,7 +12,7 @@ using runtime::Stream;
 struct Leaves {
   void (*start)(Stream& stream, const Rules& rules, const State& state);
   void (*advance)(Stream& stream, const Rules& rules, const State& state, const Tensor& logits,
-                  const Tensor& attention);
+                  const Tensor& attention, const Tensor& choices);
   void (*schedule_inputs)(Stream& stream, const ScheduledInputsArgs& args);
 };
 

@@ -38,7 +38,7 @@ void start(const Context& context, const Rules& rules, const State& state) {
 }
 
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
-             const Tensor& attention) {
+             const Tensor& attention, const Tensor& choices) {
   const char* operation = "sampling advance";
   check(rules, state, operation);
   const Extent& e = state.extent;
@@ -51,7 +51,9 @@ void advance(const Context& context, const Rules& rules, const State& state, con
   if (e.attention) {
     check_tensor(attention, e.dtype, Shape{e.rows(), e.source_time}, operation, "attention");
   }
-  leaves(context).advance(context.stream(), rules, state, logits, attention);
+  if (choices) check_tensor(choices, e.dtype, logits.shape(), operation, "choices");
+  leaves(context).advance(context.stream(), rules, state, logits, attention,
+                          choices ? choices : logits);
 }
 
 }  // namespace sluice::kernels::sampling

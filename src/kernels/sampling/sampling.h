@@ -56,7 +56,11 @@ void start(const Context& context, const Rules& rules, const State& state);
 /// beam search) to the row's score. Afterwards state.tokens is what the model is fed next.
 /// A row of logits whose largest is not finite or that holds a NaN is noted in state.faults and
 /// makes its row kImpossible, as does a row in which nothing that may follow has a finite logit.
+///
+/// choices [rows, V], if given: the logits with minus infinity for tokens that must not follow
+/// (token_mask.h). Tokens are drawn by these, while log p stays that of `logits`; what the prefix
+/// and the maximum length ask for is taken whatever they say.
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
-             const Tensor& attention);
+             const Tensor& attention, const Tensor& choices = {});
 
 }  // namespace sluice::kernels::sampling

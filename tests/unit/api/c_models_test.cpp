@@ -161,6 +161,49 @@ TEST_P(CModels, AnswerTextsInJson) {
   EXPECT_EQ(text(load("text"), "a", &options), "{\"texts\":[" + expected + "]}");
 }
 
+TEST_P(CModels, HoldTextsToWords) {
+  const char* banned[] = {"c a"};
+  const char* forced[] = {"b b"};
+  sluice_text_options options = SLUICE_INIT(sluice_text_options);
+  options.beam = 6;
+  options.nbest = 3;
+  options.max_length = 6;
+  options.banned = banned;
+  options.forced = forced;
+  options.banned_count = options.forced_count = 1;
+  options.no_repeat = 3;
+  options.groups = 2;
+  options.diversity = 0.25;
+  GenerateOptions generate;
+  generate.prefix = "a";
+  generate.max_length = 6;
+  generate.banned = {"c a"};
+  generate.no_repeat = 3;
+  generate.search =
+      BeamOptions{.beam = 6, .nbest = 3, .groups = 2, .diversity = 0.25, .forced = {"b b"}};
+  std::string expected;
+  for (const Hypothesis& one :
+       LanguageModel::load(checkpoint("text"), placement()).generate(generate)) {
+    expected += (expected.empty() ? "" : ",") + to_json(one);
+  }
+  EXPECT_NE(expected, "");
+  const Model model = load("text");
+  EXPECT_EQ(text(model, "a", &options), "{\"texts\":[" + expected + "]}");
+  const auto said = [&] {
+    char* json = nullptr;
+    EXPECT_NE(sluice_model_text(model.get(), "a", &options, &json, &error_), SLUICE_OK);
+    return std::string(error_.message);
+  };
+  options.coverage_penalty = 0.5;
+  EXPECT_NE(said().find("attends to no source"), std::string::npos) << said();
+  options.coverage_penalty = 0;
+  options.beam = 0;
+  EXPECT_NE(said().find("are of a search; set beam"), std::string::npos) << said();
+  options.forced_count = -1;
+  options.beam = 6;
+  EXPECT_NE(said().find("forced_count is -1"), std::string::npos) << said();
+}
+
 TEST_P(CModels, RefuseInOneSentence) {
   const Model values = load("values"), pooled = load("pooled"), tags = load("tags");
   Numbers x = frames(3, 0), y(6);

@@ -1,6 +1,7 @@
 #include "sluice/language_model.h"
 
 #include <cmath>
+#include <set>
 
 #include "unit/api/trained_models.h"
 
@@ -65,6 +66,40 @@ TEST_P(LanguageModelApiTest, SearchesWithScoresThatScoreAgrees) {
     const Scored score = model.score({&found[i].text, 1}).at(0);
     EXPECT_NEAR(score.log_probability, found[i].score, 1e-3);
   }
+}
+
+TEST_P(LanguageModelApiTest, HoldsTextsToWords) {
+  LanguageModel model = load("text");
+  GenerateOptions options;
+  options.max_length = 8;
+  options.banned = {"c a"};
+  options.no_repeat = 3;
+  options.search = BeamOptions{.beam = 6, .nbest = 4, .groups = 2, .forced = {"b b", "c"}};
+  const auto found = model.generate(options);
+  EXPECT_GE(found.size(), 2U);
+  for (const Hypothesis& one : found) {
+    EXPECT_NE(one.text.find("b b"), std::string::npos) << one.text;
+    EXPECT_NE(one.text.find("c"), std::string::npos) << one.text;
+    EXPECT_EQ(one.text.find("c a"), std::string::npos) << one.text;
+    EXPECT_NEAR(model.score({&one.text, 1}).at(0).log_probability, one.score, 1e-3);
+  }
+  options.search.reset();
+  options.sample.samples = 20;
+  for (const Hypothesis& one : model.generate(options)) {
+    EXPECT_EQ(one.text.find("c a"), std::string::npos) << one.text;
+  }
+  options.sample.without_replacement = true;
+  const Words drawn = texts_of(model.generate(options));
+  EXPECT_EQ(std::set<std::string>(drawn.begin(), drawn.end()).size(), 20U);
+  for (const std::string& text : drawn) EXPECT_EQ(text.find("c a"), std::string::npos) << text;
+
+  const auto said = [&] {
+    return std::string(error_of([&] { model.generate_part(options); }).what());
+  };
+  EXPECT_NE(said().find("take no banned words"), std::string::npos) << said();
+  options.banned = {};
+  options.no_repeat = 0;
+  EXPECT_NE(said().find("without replacement has ended"), std::string::npos) << said();
 }
 
 TEST_P(LanguageModelApiTest, ScoresEachTextByItself) {

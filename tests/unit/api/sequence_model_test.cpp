@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "unit/api/trained_models.h"
 
@@ -104,6 +105,172 @@ TEST_P(SequenceModelTest, BeginsWithPrefixes) {
   options.prefixes = {};
   EXPECT_EQ(decoded[1].hypotheses.at(0).text,
             model.decode(inputs, options)[0].hypotheses.at(0).text);
+}
+
+TEST_P(SequenceModelTest, HoldsAnswersToWords) {
+  SequenceModel model = load();
+  const Words inputs{"a b", "", "b c", "c"};
+  DecodeOptions options;
+  options.max_length = 6;
+  options.beam = options.nbest = 6;
+  options.banned = {"a", "c c", "unseen"};  // what can't be spelt no answer holds
+  options.forced = {{"b b"}, {}, {}, {"c", "b"}};
+  options.batch = 2;
+  const auto decoded = model.decode(inputs, options);
+  EXPECT_EQ(decoded[1].hypotheses.at(0).text, "");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_FALSE(decoded[i].hypotheses.empty());
+    for (const Hypothesis& one : decoded[i].hypotheses) {
+      const std::string text = " " + one.text + " ";
+      EXPECT_EQ(text.find(" a "), std::string::npos) << text;
+      EXPECT_EQ(text.find(" c c "), std::string::npos) << text;
+      for (const std::string& word : options.forced[i]) {
+        EXPECT_NE(text.find(" " + word + " "), std::string::npos) << text;
+      }
+      if (inputs[i].empty() || std::ranges::count(one.pieces, "<unk>") > 0) continue;
+      const std::pair<std::string, std::string> pair{inputs[i], one.text};
+      EXPECT_NEAR(model.score({&pair, 1}).at(0).log_probability, one.score, 1e-3);
+    }
+  }
+  options.forced = {};
+  options.banned = {};
+  options.no_repeat = 1;
+  const auto expect_no_word_twice = [&] {
+    const Decoded first = model.decode(inputs, options).at(0);
+    EXPECT_FALSE(first.hypotheses.empty());
+    for (const Hypothesis& one : first.hypotheses) {
+      Words pieces = one.pieces;
+      std::ranges::sort(pieces);
+      EXPECT_EQ(std::ranges::adjacent_find(pieces), pieces.end()) << one.text;
+    }
+  };
+  expect_no_word_twice();
+  options.sample = SampleOptions{.samples = 6};
+  expect_no_word_twice();
+}
+
+TEST_P(SequenceModelTest, DrawsNoAnswerTwiceWithoutReplacement) {
+  SequenceModel model = load();
+  const Words inputs{"a b", "c", "b c"};
+  DecodeOptions options;
+  options.max_length = 5;
+  options.sample = SampleOptions{.samples = 12, .seed = 5, .without_replacement = true};
+  const auto together = model.decode(inputs, options);
+  options.batch = 1;
+  const auto alone = model.decode(inputs, options);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    std::set<Words> seen;
+    ASSERT_EQ(together[i].hypotheses.size(), 12U);
+    for (std::size_t j = 0; j < 12; ++j) {
+      const Hypothesis& one = together[i].hypotheses[j];
+      EXPECT_TRUE(seen.insert(one.pieces).second) << one.text;
+      EXPECT_EQ(one.text, alone[i].hypotheses.at(j).text);
+    }
+  }
+  options.sample->seed = 6;
+  EXPECT_NE(model.decode(inputs, options)[0].hypotheses.at(0).normalised_score,
+            alone[0].hypotheses.at(0).normalised_score);
+}
+
+TEST_P(SequenceModelTest, SearchesInGroupsAndByCoverage) {
+  SequenceModel model = load();
+  const Words inputs{"a b c", "c"};
+  DecodeOptions options;
+  options.max_length = 6;
+  options.beam = 6;
+  options.nbest = 4;
+  options.groups = 3;
+  options.diversity = 2;
+  for (const Decoded& decoded : model.decode(inputs, options)) {
+    std::set<Words> seen;
+    EXPECT_GE(decoded.hypotheses.size(), 3U);
+    for (const Hypothesis& one : decoded.hypotheses) {
+      EXPECT_TRUE(seen.insert(one.pieces).second) << one.text;
+    }
+  }
+  options = {};
+  options.coverage_penalty = 0.7;
+  options.length_penalty = 0;
+  options.attention = true;
+  for (const Decoded& decoded : model.decode(inputs, options)) {
+    const Hypothesis& one = decoded.hypotheses.at(0);
+    // But for where the step of the end looked, which is not given.
+    EXPECT_LE(one.normalised_score, one.score);
+    double least = 0;
+    for (std::size_t s = 0; s < decoded.source_pieces.size(); ++s) {
+      double sum = 0;
+      for (const auto& row : one.attention) sum += row[s];
+      least += std::log(std::min(sum, 1.0));
+    }
+    EXPECT_GE(one.normalised_score, one.score + 0.7 * least - 1e-4);
+  }
+}
+
+TEST_P(SequenceModelTest, SaysWhichWordsCannotBeHeld) {
+  SequenceModel model = load();
+  const Words inputs{"a b", "c"};
+  const auto said = [&](const auto& set) {
+    DecodeOptions options;
+    options.max_length = 4;
+    set(options);
+    return std::string(error_of([&] { model.decode(inputs, options); }).what());
+  };
+  using O = DecodeOptions;
+  EXPECT_EQ(said([](O& o) {
+              o.forced = {{"a"}, {"b unseen"}};
+            })
+                .find("the forced 'b unseen' of "
+                      "input 2: the model can't "
+                      "write its token 2"),
+            0U);
+  EXPECT_EQ(said([](O& o) {
+              o.forced = {{"a b c"}, {"a", "b", "c", "a b"}};
+            }),
+            "what is forced on answers of input 2 takes 5 tokens, but they have at most 4; force "
+            "less, or allow longer answers");
+  EXPECT_EQ(said([](O& o) {
+              o.forced = {{}, {"b a c"}};
+              o.banned = {"a c"};
+            }),
+            "the forced 'b a c' of input 2 holds 'a c', which is banned");
+  EXPECT_EQ(said([](O& o) {
+              o.forced = {{"a b a"}, {}};
+              o.no_repeat = 1;
+            }),
+            "the forced 'a b a' of input 1 repeats 1 token in a row, which no_repeat rules out");
+  EXPECT_EQ(said([](O& o) { o.forced = {{"a"}}; }),
+            "forced words are given for 1 input, not for 2; give none, or some for each");
+  EXPECT_EQ(said([](O& o) { o.banned = {"a", ""}; }), "the banned '' holds no token");
+  EXPECT_EQ(said([](O& o) { o.forced = {{" "}, {}}; }), "the forced ' ' of input 1 holds no token");
+  EXPECT_NE(said([](O& o) {
+              o.forced = {{"a"}, {}};
+              o.sample.emplace();
+            }).find("can't be forced"),
+            std::string::npos);
+  EXPECT_NE(said([](O& o) {
+              o.sample = SampleOptions{.top_k = 3, .without_replacement = true};
+            }).find("take no top_k or top_p"),
+            std::string::npos);
+  EXPECT_NE(said([](O& o) {
+              o.sample = SampleOptions{.samples = 5000, .without_replacement = true};
+            }).find("samples is 5000"),
+            std::string::npos);
+  EXPECT_NE(said([](O& o) { o.groups = 2; }).find("beam is 5, which 2 groups"), std::string::npos);
+}
+
+TEST_P(SequenceModelTest, WarnsOfInputsWithoutAnAnswer) {
+  SequenceModel model = load();
+  const Words inputs{"a b", "c", "b"};
+  DecodeOptions options;
+  options.max_length = 4;
+  options.no_repeat = 1;
+  options.forced = {{}, {"a b", "b c"}, {}};  // which would hold b twice, or overlap
+  options.min_length = 4;                     // and there are but three words
+  const auto decoded = model.decode(inputs, options);
+  for (const Decoded& one : decoded) EXPECT_TRUE(one.hypotheses.empty());
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_EQ(warnings_[0].find("3 of 3 inputs have no answer (the first is input 1)"), 0U)
+      << warnings_[0];
 }
 
 TEST_P(SequenceModelTest, RefusesWithoutBecomingUseless) {

@@ -284,6 +284,82 @@ TEST_P(BeamSearchKernel, FinishesAndTracesBack) {
   EXPECT_EQ(get_scalar<std::int32_t>(state.faults), 0);
 }
 
+/// Bits of a mask [rows, ceil(V / 32)] that allows all but these tokens of each row.
+Ids mask_without(const std::vector<Ids>& forbidden, std::int64_t vocabulary) {
+  Ids mask;
+  for (const Ids& tokens : forbidden) {
+    const auto first = mask.size();
+    mask.resize(first + static_cast<std::size_t>((vocabulary + 31) / 32), -1);
+    for (const std::int32_t v : tokens) {
+      mask[first + static_cast<std::size_t>(v / 32)] &= ~static_cast<std::int32_t>(1u << (v % 32));
+    }
+  }
+  return mask;
+}
+
+// What a mask forbids is not chosen, and all scores stay as they are.
+TEST_P(BeamSearchKernel, TakesWhatAMaskAllows) {
+  std::mt19937_64 engine(11);
+  Rules rules;
+  rules.min_length = 1;
+  rules.unknown = 1;
+  for (const std::int64_t vocabulary : {38, 300, 4099}) {
+    for (const std::int64_t beam : {1, 6, 33}) {
+      SCOPED_TRACE(fmt::format("{} tokens, {} beams", vocabulary, beam));
+      const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
+      const auto row = coarse_values<float>(engine, vocabulary);
+      std::vector<float> rows;
+      for (std::int64_t r = 0; r < beam; ++r) rows.insert(rows.end(), row.begin(), row.end());
+      const Tensor logits = put(rows, {beam, vocabulary});
+      const Ids sorted = sorted_pieces(row);
+      Ids forbidden, expected;
+      for (std::size_t i = 0; i < sorted.size(); ++i) {
+        (i % 3 == 0 ? forbidden : expected).push_back(sorted[i]);
+      }
+      expected.resize(std::min(expected.size(), static_cast<std::size_t>(beam)));
+      Extras extras;
+      extras.mask =
+          put(mask_without(std::vector<Ids>(static_cast<std::size_t>(beam), forbidden), vocabulary),
+              {beam, (vocabulary + 31) / 32});
+      advance(context_, rules, state, logits, Tensor(), extras);
+      Ids tokens = get<std::int32_t>(state.tokens);
+      const auto live = static_cast<std::int64_t>(expected.size());
+      tokens.resize(expected.size());
+      EXPECT_EQ(tokens, expected);
+      loss::TargetScoreArgs score;
+      score.time = 1;
+      score.rows = live;
+      score.logits = logits.slice(0, 0, live);
+      score.targets = put(expected);
+      score.token_scores = poisoned(DType::kFloat64, {live});
+      loss::score_targets(context_, score);
+      auto scores = get<double>(state.scores);
+      scores.resize(expected.size());
+      EXPECT_EQ(scores, get<double>(score.token_scores));
+      release_memory();
+    }
+  }
+}
+
+TEST_P(BeamSearchKernel, EndsRowsThatMayGoOnWithNothing) {
+  Rules rules;
+  rules.min_length = 2;
+  const State state = started({2, 2, 1, 3, 0, false, DType::kFloat32}, {3, 3}, rules);
+  const Tensor logits = put(std::vector<float>(4 * 7, 0.0f), {4, 7});
+  advance(context_, rules, state, logits, Tensor());
+  const Ids all{0, 1, 2, 3, 4, 5, 6};
+  Extras extras;
+  // The first row of the first input may not go on, and neither row of the second.
+  extras.mask = put(mask_without({all, {}, all, all}, 7), {4, 1});
+  advance(context_, rules, state, logits, Tensor(), extras);
+  const auto parents = get<std::int32_t>(state.parents);
+  EXPECT_EQ(parents[0], 1);
+  EXPECT_EQ(parents[1], 1);
+  EXPECT_EQ(get<std::int32_t>(state.done), (Ids{0, 1}));
+  EXPECT_EQ(get_scalar<std::int32_t>(state.unfinished), 1);
+  EXPECT_EQ(get<std::int32_t>(state.best_lengths), (Ids{-1, -1}));
+}
+
 TEST_P(BeamSearchKernel, NotesLogitsWithoutASoftmax) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
@@ -316,6 +392,9 @@ TEST_P(BeamSearchKernel, RefusesTensorsThatDoNotFit) {
   Rules negative;
   negative.length_penalty = -1;
   refuses(negative, state, logits, attention);
+  Extras extras;
+  extras.mask = poisoned(DType::kInt32, {4, 2});
+  EXPECT_THROW(advance(context_, {}, state, logits, attention, extras), Error);
   State damaged = state;
   damaged.scores = poisoned(DType::kFloat64, {3});
   refuses({}, damaged, logits, attention);

@@ -1,51 +1,13 @@
 #include <algorithm>
-#include <cstring>
 
 #include "base/dtype.h"
 #include "kernels/beam_search/cpu/beam_search.h"
+#include "kernels/beam_search/cpu/best_list.h"
 #include "kernels/beam_search/cpu/row_candidates.h"
 #include "kernels/beam_search/cpu/views.h"
 
 namespace sluice::kernels::beam_search::cpu {
 namespace {
-
-Allowed allowed_at(const Rules& rules, const State& state, std::int32_t step, std::int64_t input) {
-  const std::int64_t time = state.extent.prefix_time;
-  if (step >= state.max_lengths.data_as<const std::int32_t>()[input]) return {rules.eos, true};
-  if (step < time && step < state.prefix_lengths.data_as<const std::int32_t>()[input]) {
-    return {state.prefix.data_as<const std::int32_t>()[input * time + step], false};
-  }
-  return {-1, step >= rules.min_length};
-}
-
-/// A prefix that ended in eos, with `length` tokens before it.
-struct Finished {
-  double score;
-  std::int32_t length;
-  std::int32_t row;
-};
-
-/// Into the sorted list of the nbest; an equal one that finished earlier stays ahead.
-void keep(const Rules& rules, std::int64_t nbest, const InputView& view, const Finished& one) {
-  ++*view.finished;
-  const double normalised = one.score / length_penalty(one.length + 1, rules.length_penalty);
-  const std::int64_t last = nbest - 1;
-  if (view.best_lengths[last] >= 0 && !(normalised > view.best_normalised[last])) return;
-  std::int64_t place = last;
-  const auto moves_back = [&](std::int64_t j) {
-    return view.best_lengths[j] < 0 || view.best_normalised[j] < normalised;
-  };
-  for (; place > 0 && moves_back(place - 1); --place) {
-    view.best_scores[place] = view.best_scores[place - 1];
-    view.best_normalised[place] = view.best_normalised[place - 1];
-    view.best_lengths[place] = view.best_lengths[place - 1];
-    view.best_rows[place] = view.best_rows[place - 1];
-  }
-  view.best_scores[place] = one.score;
-  view.best_normalised[place] = normalised;
-  view.best_lengths[place] = one.length;
-  view.best_rows[place] = one.row;
-}
 
 /// Merges the beams' sorted candidates: calls take(beam, score, token) for the best first, lower
 /// beams first among equals, until it returns false or nothing is left. heads is scratch [beam].
@@ -72,17 +34,10 @@ void merge(const InputView& view, std::int64_t beam, std::int32_t* heads, Take&&
 /// No live prefix can end above the worst hypothesis kept: log p only falls, and a longer
 /// hypothesis is divided by at most the penalty of the greatest length.
 bool nothing_to_gain(const Rules& rules, std::int64_t nbest, const InputView& view) {
-  if (view.best_lengths[nbest - 1] < 0) return false;
+  const Kept kept = kept_of(view, nbest);
+  if (!kept.is_full()) return false;
   const double bound = view.scores[0] / length_penalty(view.max_length + 1, rules.length_penalty);
-  return bound <= view.best_normalised[nbest - 1];
-}
-
-void clear_rows(const Rules& rules, const InputView& view, std::int64_t from, std::int64_t to) {
-  for (std::int64_t b = from; b < to; ++b) {
-    view.scores[b] = kNone;
-    view.tokens[b] = rules.pad;
-    view.parents[b] = static_cast<std::int32_t>(view.first_row + b);
-  }
+  return bound <= kept.worst();
 }
 
 /// Chooses what lives on and what finishes. The merge's heads take the place of the parents until
@@ -99,7 +54,10 @@ void select(const Rules& rules, const State& state, std::int32_t step, std::int6
     merge(view, e.beam, view.parents, [&](std::int64_t b, double score, std::int32_t token) {
       const auto row = static_cast<std::int32_t>(view.first_row + b);
       if (token == rules.eos) {
-        if (rank < e.beam) keep(rules, e.nbest, view, {score, step, row});
+        if (rank < e.beam) {
+          ++*view.finished;
+          kept_of(view, e.nbest).add(finished(rules, score, step, row));
+        }
       } else {
         new_parents[live] = row;
         new_tokens[live] = token;
@@ -115,17 +73,6 @@ void select(const Rules& rules, const State& state, std::int32_t step, std::int6
                     (rules.stop_when_full && *view.finished >= e.beam);
   *view.done = done ? 1 : 0;
   clear_rows(rules, view, done ? 0 : live, e.beam);
-}
-
-/// Where the step looked, by row as it was when the model took the step.
-template <typename T>
-void record_attention(const State& state, const Tensor& attention, std::int32_t step,
-                      std::int64_t row) {
-  const Extent& e = state.extent;
-  if (!e.attention || step >= e.max_length) return;
-  auto* to = state.history_attention.data_as<T>() + (step * e.rows() + row) * e.source_time;
-  std::memcpy(to, attention.data_as<const T>() + row * e.source_time,
-              static_cast<std::size_t>(e.source_time) * sizeof(T));
 }
 
 template <typename T>
@@ -144,17 +91,13 @@ void continue_row(const Rules& rules, const State& state, const Tensor& logits, 
   const T* x = logits.data_as<const T>() + row * vocabulary;
   const Allowed allowed = allowed_at(rules, state, step, input);
   if (row_candidates(rules, x, vocabulary, allowed, prefix, out)) return;
-  // Rows of an input may be continued by different threads.
-  auto* fault = state.faults.data_as<std::int32_t>() + input;
-#pragma omp atomic write
-  *fault = step + 1;
+  note_fault(state, step, input);
 }
 
 template <typename T>
 void run(const Rules& rules, const State& state, const Tensor& logits, const Tensor& attention) {
   const Extent& e = state.extent;
-  auto* steps = state.step.data_as<std::int32_t>();
-  const std::int32_t step = e.inputs > 0 ? steps[0] : 0;
+  const std::int32_t step = e.inputs > 0 ? *state.step.data_as<const std::int32_t>() : 0;
   const std::int64_t rows = e.rows();
 #pragma omp parallel for schedule(static) if (rows * logits.size(1) > 16384)
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -166,10 +109,7 @@ void run(const Rules& rules, const State& state, const Tensor& logits, const Ten
 #pragma omp parallel for schedule(static) if (rows * e.beam > 256)
   for (std::int64_t i = 0; i < e.inputs; ++i) select(rules, state, step, i);
 
-  const auto* done = state.done.data_as<const std::int32_t>();
-  *state.unfinished.data_as<std::int32_t>() =
-      static_cast<std::int32_t>(std::count(done, done + e.inputs, 0));
-  std::fill(steps, steps + e.inputs, step + 1);
+  end_step(state, step);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ void start_input(const Rules& rules, const State& state, std::int64_t input) {
   *view.done = *view.fault = *view.finished = 0;
   for (std::int64_t b = 0; b < e.beam; ++b) {
     state.input_of_row.data_as<std::int32_t>()[view.first_row + b] =
-        static_cast<std::int32_t>(input);
+        static_cast<std::int32_t>(input / e.groups);
     view.tokens[b] = rules.bos;
     view.parents[b] = static_cast<std::int32_t>(view.first_row + b);
     view.scores[b] = b == 0 ? 0.0 : kNone;

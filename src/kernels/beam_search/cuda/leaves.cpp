@@ -2,6 +2,6 @@
 
 namespace sluice::kernels::beam_search::cuda {
 
-const Leaves kLeaves{start, advance, trace_back};
+const Leaves kLeaves{start, advance, advance_extras, record, trace_back};
 
 }  // namespace sluice::kernels::beam_search::cuda

@@ -13,7 +13,7 @@ __global__ void start_kernel(Rules rules, View v) {
   if (row == 0) *v.unfinished = static_cast<std::int32_t>(v.inputs);
   if (row >= v.rows()) return;
   const std::int64_t input = row / v.beam;
-  v.input_of_row[row] = static_cast<std::int32_t>(input);
+  v.input_of_row[row] = static_cast<std::int32_t>(input / v.groups);
   v.tokens[row] = rules.bos;
   v.parents[row] = static_cast<std::int32_t>(row);
   v.scores[row] = row % v.beam == 0 ? 0.0 : no_score();

@@ -10,7 +10,7 @@ namespace sluice::kernels::beam_search::cuda {
 
 /// A state as plain pointers, for kernels.
 struct View {
-  std::int64_t inputs, beam, nbest, max_length, source_time, prefix_time;
+  std::int64_t inputs, beam, nbest, max_length, source_time, prefix_time, groups;
   std::int32_t *step, *unfinished;
   const std::int32_t *max_lengths, *prefix, *prefix_lengths;
   std::int32_t *done, *faults, *input_of_row, *tokens, *parents;
@@ -30,6 +30,7 @@ struct View {
         max_length(s.extent.max_length),
         source_time(s.extent.source_time),
         prefix_time(s.extent.prefix_time),
+        groups(s.extent.groups),
         step(s.step.data_as<std::int32_t>()),
         unfinished(s.unfinished.data_as<std::int32_t>()),
         max_lengths(s.max_lengths.data_as<const std::int32_t>()),

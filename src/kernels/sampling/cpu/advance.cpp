@@ -35,11 +35,12 @@ template <typename T>
 class Sample {
  public:
   Sample(const Rules& rules, const Distribution& distribution, const State& state,
-         const Tensor& logits, const Tensor& attention, std::int64_t row)
+         const Tensor& logits, const Tensor& attention, const Tensor& choices, std::int64_t row)
       : rules_(rules),
         distribution_(distribution),
         state_(state),
         logits_(logits.data_as<const T>() + row * logits.size(1)),
+        choices_(choices.data_as<const T>() + row * logits.size(1)),
         attention_(state.extent.attention
                        ? attention.data_as<const T>() + row * state.extent.source_time
                        : nullptr),
@@ -76,7 +77,7 @@ class Sample {
         static_cast<std::uint32_t>(state_.input_ids.data_as<const std::int32_t>()[input_]),
         static_cast<std::uint32_t>(row_ % state_.extent.samples),
         static_cast<std::uint32_t>(position_)};
-    return draw_token(logits_, vocabulary_, allowed, distribution_, key);
+    return draw_token(choices_, vocabulary_, allowed, distribution_, key);
   }
 
   std::int32_t forced() const {
@@ -110,20 +111,22 @@ class Sample {
   const Distribution& distribution_;
   const State& state_;
   const T* logits_;
+  const T* choices_;
   const T* attention_;
   std::int64_t vocabulary_, row_, input_;
   std::int32_t step_, position_, longest_;
 };
 
 template <typename T>
-void run(const Rules& rules, const State& state, const Tensor& logits, const Tensor& attention) {
+void run(const Rules& rules, const State& state, const Tensor& logits, const Tensor& attention,
+         const Tensor& choices) {
   const std::int64_t rows = state.extent.rows();
   const Distribution distribution(rules);
   const auto* status = state.status.data_as<const std::int32_t>();
 #pragma omp parallel for schedule(static) if (rows * logits.size(1) > 4096)
   for (std::int64_t row = 0; row < rows; ++row) {
     if (status[row] != kLive) continue;
-    Sample<T>(rules, distribution, state, logits, attention, row).advance();
+    Sample<T>(rules, distribution, state, logits, attention, choices, row).advance();
   }
   *state.unfinished.data_as<std::int32_t>() =
       static_cast<std::int32_t>(std::count(status, status + rows, std::int32_t{kLive}));
@@ -133,10 +136,10 @@ void run(const Rules& rules, const State& state, const Tensor& logits, const Ten
 }  // namespace
 
 void advance(Stream& stream, const Rules& rules, const State& state, const Tensor& logits,
-             const Tensor& attention) {
+             const Tensor& attention, const Tensor& choices) {
   base::dispatch_master(state.extent.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    stream.launch([=] { run<T>(rules, state, logits, attention); });
+    stream.launch([=] { run<T>(rules, state, logits, attention, choices); });
   });
 }
 

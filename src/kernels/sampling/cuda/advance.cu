@@ -18,6 +18,7 @@ struct Step {
   const T* logits;
   std::int64_t vocabulary;
   const T* attention;
+  const T* choices;  ///< what tokens are drawn by; null: logits
   bool aligned;
   std::size_t cache_bytes;  ///< of shared memory for a block's row; 0: rows are read again
 };
@@ -35,7 +36,9 @@ __device__ std::int32_t next_token(const Team<kSize>& team, const Step<T>& s, co
   const std::int64_t longest = s.view.longest(at.input, s.rules.force_end ? 0 : 1);
   const Allowed allowed(s.rules, s.view.forced(at.input, at.step), at.position, at.step >= longest);
   if (allowed.only >= 0) return isfinite(row.data[allowed.only]) ? allowed.only : -1;
-  RowDraw<kSize, T> draws(team, row, s.vocabulary, allowed, s.distribution.scale, memory);
+  Row<T> choices = row;
+  if (s.choices != nullptr) choices.data = s.choices + at.row * s.vocabulary;
+  RowDraw<kSize, T> draws(team, choices, s.vocabulary, allowed, s.distribution.scale, memory);
   if (!draws.has_any()) return -1;
   Kept<T> kept;
   if (s.distribution.top_k > 0) kept = draws.largest(s.distribution.top_k);
@@ -171,13 +174,15 @@ void launch_step(Stream& stream, Step<T> s) {
 }  // namespace
 
 void advance(Stream& stream, const Rules& rules, const State& state, const Tensor& logits,
-             const Tensor& attention) {
+             const Tensor& attention, const Tensor& choices) {
   base::dispatch_master(state.extent.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto* data = logits.data_as<const T>();
-    launch_step(stream, Step<T>{rules, Distribution(rules), View(state), data, logits.size(1),
-                                state.extent.attention ? attention.data_as<const T>() : nullptr,
-                                loss::cuda::rows_are_aligned(data, logits.size(1)), 0});
+    launch_step(stream,
+                Step<T>{rules, Distribution(rules), View(state), data, logits.size(1),
+                        state.extent.attention ? attention.data_as<const T>() : nullptr,
+                        choices.data() == logits.data() ? nullptr : choices.data_as<const T>(),
+                        loss::cuda::rows_are_aligned(data, logits.size(1)), 0});
   });
 }
 

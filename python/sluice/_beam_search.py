@@ -1,0 +1,94 @@
+"""Checks of what a beam search begins with, and its run."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _native
+from ._arrays import as_array
+from ._beam import Beam, States
+from ._devices import device_of
+from ._options import check_numbers
+
+
+class _Numbers:
+    """float32 numbers of the host or of the model's GPU."""
+
+    def __init__(self, value: Any, name: str, shape: tuple[int, ...], device: str) -> None:
+        self.on_device = device_of(value, name) != "cpu"
+        if self.on_device:
+            from ._device_memory import DeviceMemory
+            from ._devices import full_name
+            from ._memory import shared_memory
+
+            self.array = shared_memory(DeviceMemory, full_name(device)).array(value, name)
+        else:
+            self.array = np.ascontiguousarray(as_array(value, name))
+        if self.array.dtype != np.float32:
+            raise TypeError(f"{name} is {self.array.dtype}; it must be float32")
+        if self.array.shape != shape:
+            raise ValueError(f"{name} has shape {self.array.shape}, not {shape}")
+
+    @property
+    def place(self) -> tuple[int, int]:
+        pointer = self.array.pointer if self.on_device else _native.address(self.array)
+        return pointer, self.array.size
+
+
+def search(model: Any, states: Any, scores: Any, tokens: Any, steps: int, k: int, n: Optional[int], mask: Any,
+           nbest: int, min_length: int, length_penalty: float, allow_unknown: bool) -> Beam:
+    check_numbers(steps=steps, k=k, nbest=nbest, min_length=min_length, length_penalty=length_penalty)
+    layers, width, hidden = model._native.state_shape
+    h = c = None
+    if states is not None:
+        if isinstance(states, States) and tokens is None:
+            tokens = states.tokens
+        h, c, *_ = states if isinstance(states, tuple) else (states, None)
+    ids = None if tokens is None else _vector(tokens, "tokens", "iu", np.int32)
+    sums = None if scores is None else _vector(scores, "scores", "f", np.float64)
+    given = {"states": None if h is None else int(h.shape[1]) if len(h.shape) == 3 else -1,
+             "scores": None if sums is None else sums.size, "tokens": None if ids is None else ids.size}
+    rows = {name: count for name, count in given.items() if count is not None}
+    if len(set(rows.values())) > 1:
+        raise ValueError("; ".join(f"{name} has {count} rows" for name, count in rows.items()) + ": give as many of each")
+    count = next(iter(rows.values()), 1 if n is None else n)
+    inputs = count if n is None else n
+    if count not in (inputs, inputs * k):
+        raise ValueError(f"{count} rows are given for n={inputs} and k={k}; there must be {inputs} or {inputs * k}")
+    numbers = [None if value is None else _Numbers(value, name, (layers, count, size), model.device)
+               for value, name, size in ((h, "h", width), (c, "c", hidden))]
+    if len({one.on_device for one in numbers if one is not None}) > 1:
+        raise ValueError("h and c must be on one device")
+    on_device = any(one is not None and one.on_device for one in numbers)
+    places = [(0, 0) if one is None else one.place for one in numbers]
+    with model._lock:
+        model._profile()
+        native = model._native.beam(inputs, n is not None and count == inputs * k, *places, on_device, ids, sums, steps, k,
+                                    nbest, min_length, length_penalty, bool(allow_unknown),
+                                    None if mask is None else _mask(mask, steps, inputs, len(model.vocabulary)))
+    return Beam(native, model)
+
+
+def _vector(value: Any, name: str, kinds: str, dtype: Any) -> np.ndarray:
+    array = as_array(value.numpy() if hasattr(value, "memory") else value, name)
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name} is {array.dtype}; it must be of {'integers' if kinds == 'iu' else 'floating numbers'}")
+    if array.ndim > 2:
+        raise ValueError(f"{name} has shape {array.shape}; it must be [rows] or [n, k]")
+    return np.ascontiguousarray(array.reshape(-1), dtype)
+
+
+def _mask(mask: Any, steps: int, inputs: int, vocabulary: int) -> np.ndarray:
+    """uint8 [steps or 1, inputs or 1, vocabulary]."""
+    array = as_array(mask, "mask")
+    if array.dtype != np.bool_:
+        raise TypeError(f"mask is {array.dtype}; it must be bool: true where a token may be chosen")
+    full = (steps, inputs, vocabulary)
+    padded = array.reshape((1,) * (3 - array.ndim) + array.shape) if array.ndim <= 3 else array
+    if padded.ndim != 3 or padded.shape[2] != vocabulary or any(
+            have not in (1, want) for have, want in zip(padded.shape, full)):
+        raise ValueError(f"mask has shape {array.shape}; it must be [vocabulary], [n, vocabulary] or [steps, n, vocabulary], "
+                         f"with {vocabulary} tokens, n {inputs} and {steps} steps")
+    return np.ascontiguousarray(padded).view(np.uint8)

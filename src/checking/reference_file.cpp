@@ -1,0 +1,267 @@
+#include "checking/reference_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/counted.h"
+#include "base/suggest.h"
+
+namespace sluice::checking {
+namespace {
+
+using base::DType;
+using base::fail;
+
+constexpr const char* kInput = "input.";
+constexpr const char* kPrecision = "sluice.precision";
+
+std::vector<float> as_floats(std::span<const std::int32_t> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
+LayerValues lengths_of(std::string name, const std::vector<std::int32_t>& lengths) {
+  LayerValues values;
+  values.name = std::move(name);
+  values.steps = values.width = 1;
+  values.rows = std::ssize(lengths);
+  values.integers = true;
+  values.values = as_floats(lengths);
+  values.lengths.assign(lengths.size(), 1);
+  return values;
+}
+
+/// Elements of `bytes` as floats.
+template <typename T>
+void widen(std::span<const std::byte> bytes, float* to) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
+    T value{};
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    to[i] = static_cast<float>(value);
+  }
+}
+
+void widen(DType dtype, std::span<const std::byte> bytes, float* to) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return widen<double>(bytes, to);
+    case DType::kFloat32:
+      return widen<float>(bytes, to);
+    case DType::kBFloat16:
+      return widen<base::BFloat16>(bytes, to);
+    case DType::kFloat16:
+      return widen<base::Float16>(bytes, to);
+    case DType::kInt64:
+      return widen<std::int64_t>(bytes, to);
+    case DType::kInt32:
+      return widen<std::int32_t>(bytes, to);
+    case DType::kUInt8:
+      return widen<std::uint8_t>(bytes, to);
+    case DType::kInt8:
+      return widen<std::int8_t>(bytes, to);
+  }
+}
+
+/// Without its axes of one.
+std::vector<std::int64_t> squeezed(std::span<const std::int64_t> sizes) {
+  std::vector<std::int64_t> kept;
+  std::ranges::copy_if(sizes, std::back_inserter(kept), [](auto size) { return size != 1; });
+  return kept;
+}
+
+std::string shape_text(std::span<const std::int64_t> sizes) {
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+}  // namespace
+
+std::vector<LayerValues> inputs_of(const data::Batch& batch) {
+  std::vector<LayerValues> inputs;
+  const auto add = [&](std::string name, std::int64_t steps, std::vector<float> values,
+                       bool integers, const std::vector<std::int32_t>& lengths) {
+    if (values.empty()) return;
+    LayerValues made;
+    made.name = std::move(name);
+    made.steps = steps;
+    made.rows = batch.rows;
+    made.width = std::ssize(values) / (steps * batch.rows);
+    made.integers = integers;
+    made.values = std::move(values);
+    made.lengths = lengths;
+    if (lengths.empty()) made.lengths.assign(static_cast<std::size_t>(batch.rows), 1);
+    inputs.push_back(std::move(made));
+  };
+  add("input.source", batch.source_time, as_floats(batch.source), true, batch.source_lengths);
+  add("input.source", batch.source_time, batch.features, false, batch.source_lengths);
+  add("input.target", batch.target_time, as_floats(batch.target_in), true, batch.target_lengths);
+  if (!batch.source_lengths.empty()) {
+    inputs.push_back(lengths_of("input.source_lengths", batch.source_lengths));
+  }
+  if (!batch.target_in.empty()) {
+    inputs.push_back(lengths_of("input.target_lengths", batch.target_lengths));
+  }
+  return inputs;
+}
+
+void ReferenceWriter::add(const LayerValues& layer, std::span<const std::int64_t> inputs) {
+  const auto has_name = [&](const Collected& one) { return one.first.name == layer.name; };
+  auto found = std::ranges::find_if(layers_, has_name);
+  if (found == layers_.end()) {
+    layers_.push_back({layer, std::vector<std::vector<float>>(static_cast<std::size_t>(inputs_))});
+    found = layers_.end() - 1;
+    found->first.values.clear();
+  }
+  for (std::int64_t row = 0; row < layer.rows; ++row) {
+    const auto r = static_cast<std::size_t>(row);
+    std::vector<float>& values = found->rows[static_cast<std::size_t>(inputs[r])];
+    for (std::int64_t step = 0; step < layer.lengths[r]; ++step) {
+      const auto from = layer.values.begin() + (step * layer.rows + row) * layer.width;
+      values.insert(values.end(), from, from + layer.width);
+    }
+  }
+}
+
+void ReferenceWriter::write(const std::filesystem::path& path, const std::string& kind,
+                            const std::string& precision) const {
+  io::SafetensorsWriter writer;
+  writer.set_metadata("sluice.kind", kind);
+  writer.set_metadata(kPrecision, precision);
+  std::vector<io::HostTensor> tensors;
+  tensors.reserve(layers_.size());
+  for (const Collected& layer : layers_) {
+    const std::int64_t width = layer.first.width;
+    std::size_t longest = 0;
+    for (const auto& row : layer.rows) longest = std::max(longest, row.size());
+    const std::int64_t steps = static_cast<std::int64_t>(longest) / width;
+    const bool of_lengths = layer.first.name.ends_with("_lengths");
+    const base::Shape shape = of_lengths             ? base::Shape{inputs_}
+                              : layer.first.integers ? base::Shape{steps, inputs_}
+                                                     : base::Shape{steps, inputs_, width};
+    const DType dtype = layer.first.integers ? DType::kInt32 : DType::kFloat32;
+    io::HostTensor& tensor = tensors.emplace_back(io::HostTensor::make(dtype, shape));
+    for (std::size_t r = 0; r < layer.rows.size(); ++r) {
+      const std::vector<float>& row = layer.rows[r];
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const std::size_t step = i / static_cast<std::size_t>(width);
+        const std::size_t at = (step * layer.rows.size() + r) * static_cast<std::size_t>(width) +
+                               i % static_cast<std::size_t>(width);
+        if (layer.first.integers) {
+          tensor.values<std::int32_t>()[at] = static_cast<std::int32_t>(row[i]);
+        } else {
+          tensor.values<float>()[at] = row[i];
+        }
+      }
+    }
+    writer.add(layer.first.name, dtype, shape, tensor.data);
+  }
+  writer.write(path);
+}
+
+ReferenceFile::ReferenceFile(const std::filesystem::path& path, std::int64_t inputs)
+    : file_(io::SafetensorsFile::open(path)), inputs_(inputs) {}
+
+Rounding ReferenceFile::rounding_of(const std::string& name) const {
+  const io::SafetensorsEntry* entry = file_.find(name);
+  SLUICE_ASSERT(entry != nullptr);
+  const Rounding stored = checking::rounding_of(entry->dtype.value_or(DType::kFloat32));
+  const auto found = file_.metadata().find(kPrecision);
+  if (found == file_.metadata().end()) return stored;
+  const Rounding made = checking::rounding_of(runtime::Precision::parse(found->second));
+  return {std::max(stored.stored, made.stored), std::max(stored.sums, made.sums)};
+}
+
+std::int64_t ReferenceFile::steps_of(const io::SafetensorsEntry& entry,
+                                     const LayerValues& like) const {
+  std::int64_t count = 1;
+  for (const std::int64_t size : entry.sizes) count *= size;
+  const std::int64_t steps = count / std::max<std::int64_t>(1, inputs_ * like.width);
+  const std::int64_t wanted[] = {steps, inputs_, like.width};
+  if (squeezed(entry.sizes) != squeezed(wanted)) refuse_shape(entry, like, like.steps);
+  return steps;
+}
+
+void ReferenceFile::refuse_shape(const io::SafetensorsEntry& entry, const LayerValues& like,
+                                 std::int64_t steps) const {
+  const std::vector<std::int64_t> wanted{steps, inputs_, like.width};
+  std::vector<std::int64_t> swapped = entry.sizes;
+  if (swapped.size() == 3) std::swap(swapped[0], swapped[1]);
+  fail(ErrorCode::kFormat,
+       "'{}': tensor {} is {}, but [steps, inputs, units] of this model is {}{}", name(),
+       io::quote_name(entry.name), shape_text(entry.sizes), shape_text(wanted),
+       swapped == wanted ? "; swap its first two axes" : "");
+}
+
+LayerValues ReferenceFile::read(const LayerValues& like, std::span<const std::int64_t> inputs) {
+  const io::SafetensorsEntry* entry = file_.find(like.name);
+  SLUICE_ASSERT(entry != nullptr && std::ssize(inputs) == like.rows);
+  if (!entry->dtype) {
+    fail(ErrorCode::kFormat, "'{}': tensor {} has the dtype {}, which Sluice does not read", name(),
+         io::quote_name(entry->name), entry->dtype_name);
+  }
+  const std::int64_t steps = steps_of(*entry, like);
+  const std::int64_t longest = like.lengths.empty() ? 0 : *std::ranges::max_element(like.lengths);
+  if (steps < longest) refuse_shape(*entry, like, longest);
+  LayerValues& seen = longest_[like.name];
+  seen.width = like.width;
+  seen.steps = std::max<std::int64_t>(seen.steps, longest);
+
+  LayerValues found = like;
+  std::ranges::fill(found.values, 0.0f);
+  const std::size_t size = base::size_of(*entry->dtype);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(like.width) * size);
+  for (std::int64_t step = 0; step < longest; ++step) {
+    for (std::int64_t row = 0; row < like.rows; ++row) {
+      const auto r = static_cast<std::size_t>(row);
+      if (step >= like.lengths[r]) continue;
+      const std::int64_t vector = step * inputs_ + inputs[r];
+      file_.read_part(*entry, static_cast<std::uint64_t>(vector) * bytes.size(), bytes);
+      widen(*entry->dtype, bytes, found.values.data() + (step * like.rows + row) * like.width);
+    }
+  }
+  return found;
+}
+
+void ReferenceFile::require_inputs(const data::Batch& batch) {
+  for (const LayerValues& given : inputs_of(batch)) {
+    if (!has(given.name)) continue;
+    const LayerValues recorded = read(given, batch.global_row);
+    for (std::size_t i = 0; i < given.values.size(); ++i) {
+      const auto vector = static_cast<std::int64_t>(i) / given.width;
+      const auto row = static_cast<std::size_t>(vector % given.rows);
+      if (vector / given.rows >= given.lengths[row] || given.values[i] == recorded.values[i]) {
+        continue;
+      }
+      fail(ErrorCode::kFormat,
+           "'{}' was recorded of other inputs: {} is {} at step {} of row {}, but {} here", name(),
+           io::quote_name(given.name), recorded.values[i], vector / given.rows,
+           batch.global_row[row], given.values[i]);
+    }
+  }
+}
+
+void ReferenceFile::finish(std::span<const std::string> layers) const {
+  const std::vector<std::string_view> known(layers.begin(), layers.end());
+  bool any = false;
+  for (const io::SafetensorsEntry& entry : file_.tensors()) {
+    if (entry.name.starts_with(kInput)) continue;
+    any = true;
+    if (std::ranges::find(known, entry.name) == known.end()) {
+      fail(ErrorCode::kFormat, "'{}': tensor {} is no layer of this model, whose layers are {}{}",
+           name(), io::quote_name(entry.name), fmt::join(known, ", "),
+           base::did_you_mean(entry.name, known));
+    }
+  }
+  if (!any) {
+    fail(ErrorCode::kFormat, "'{}' has no tensor of a layer; this model's layers are {}", name(),
+         fmt::join(known, ", "));
+  }
+  for (const auto& [tensor, seen] : longest_) {
+    const io::SafetensorsEntry& entry = *file_.find(tensor);
+    if (steps_of(entry, seen) != seen.steps) refuse_shape(entry, seen, seen.steps);
+  }
+}
+
+}  // namespace sluice::checking

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checking/layer_values.h"
+#include "checking/tolerance.h"
+#include "data/examples.h"
+#include "io/safetensors.h"
+
+namespace sluice::checking {
+
+/// What a batch feeds a model, as the tensors "input.source" (tokens, or frames of features),
+/// "input.source_lengths", "input.target" (the tokens that are fed to a decoder or language model,
+/// with the beginning mark) and "input.target_lengths", as far as it has them.
+std::vector<LayerValues> inputs_of(const data::Batch& batch);
+
+/// Collects the layers of all batches for a file (docs/checking.md).
+class ReferenceWriter {
+ public:
+  explicit ReferenceWriter(std::int64_t inputs) : inputs_(inputs) {}
+
+  /// Row r of the batch is input inputs[r].
+  void add(const LayerValues& layer, std::span<const std::int64_t> inputs);
+  /// `precision`: of the run, as Precision::parse reads it. Throws as SafetensorsWriter::write.
+  void write(const std::filesystem::path& path, const std::string& kind,
+             const std::string& precision) const;
+
+ private:
+  struct Collected {
+    LayerValues first;                     ///< without its values
+    std::vector<std::vector<float>> rows;  ///< [steps, width] of each input
+  };
+  std::int64_t inputs_;
+  std::vector<Collected> layers_;
+};
+
+/// Layers of a file, which are read batch by batch. Errors are ErrorCode::kFormat and name the file
+/// and the tensor.
+class ReferenceFile {
+ public:
+  /// Of so many inputs. Throws also ErrorCode::kNotFound, and for damaged files.
+  ReferenceFile(const std::filesystem::path& path, std::int64_t inputs);
+
+  std::string name() const { return file_.path().native(); }
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  /// Of what its tensors were made and stored with: a recording says it, of others it is the type
+  /// of the tensor.
+  Rounding rounding_of(const std::string& name) const;
+
+  /// What the file has of the rows of `like`, inputs `inputs` of all. Throws if the tensor has
+  /// another shape than [steps, inputs, width], where axes of one may be left out.
+  LayerValues read(const LayerValues& like, std::span<const std::int64_t> inputs);
+  /// Throws unless the file, if it holds inputs, has been recorded of these.
+  void require_inputs(const data::Batch& batch);
+
+  /// To be called after all batches: throws if a tensor has more steps than the longest input, or
+  /// is none of `layers`.
+  void finish(std::span<const std::string> layers) const;
+
+ private:
+  /// Steps of a tensor for layers like this one.
+  std::int64_t steps_of(const io::SafetensorsEntry& entry, const LayerValues& like) const;
+  [[noreturn]] void refuse_shape(const io::SafetensorsEntry& entry, const LayerValues& like,
+                                 std::int64_t steps) const;
+
+  io::SafetensorsFile file_;
+  std::int64_t inputs_;
+  std::map<std::string, LayerValues, std::less<>> longest_;  ///< of what was read: its shape
+};
+
+}  // namespace sluice::checking
