@@ -196,14 +196,14 @@ TEST(Decode, HoldsAnswersToWords) {
   const auto forced = answers({"--forced", "forced.txt", "--force", "h", "--banned", "banned.txt",
                                "--ban", "e d", "--beam", "8"});
   ASSERT_EQ(forced.size(), 3U);
-  for (const std::string& word : {" b b ", " c ", " h "}) {
+  for (const char* word : {" b b ", " c ", " h "}) {
     EXPECT_NE((" " + forced[0] + " ").find(word), std::string::npos) << forced[0];
   }
-  for (const std::string& word : {" e ", " h "}) {
+  for (const char* word : {" e ", " h "}) {
     EXPECT_NE((" " + forced[2] + " ").find(word), std::string::npos) << forced[2];
   }
   for (const std::string& line : forced) {
-    for (const std::string& word : {" a ", " d d ", " e d "}) {
+    for (const char* word : {" a ", " d d ", " e d "}) {
       EXPECT_EQ((" " + line + " ").find(word), std::string::npos) << line;
     }
   }
