@@ -97,7 +97,7 @@ def test_says_what_it_leaves(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6 and all(line.startswith("left ") for line in lines)
     assert lines[0].endswith("Own changes LSTM")
-    assert "its activation is 'relu'; Sluice has 'tanh'" in lines[1] and "left relu: LSTM(3)" in lines[1]
+    assert "its activation is 'relu'; Sluice has 'tanh'" in lines[1] and "/relu: LSTM(3)" in lines[1]
     assert "its recurrent_activation is 'hard_sigmoid'" in lines[2]
     assert "its activation is 'elu'" in lines[3]
     assert "not an RNN over a cell" in lines[4] and "not an RNN over a cell" in lines[5]
