@@ -10,7 +10,7 @@ import pytest
 import sluice.tensorflow
 import tensorflow as tf
 from cases import random_weights
-from keras_layers import assert_close, variables
+from compared_layers import assert_close, variables
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sluice.numpy
 import sluice.tensorflow
 import tensorflow as tf
 from cases import random_states, random_weights
-from keras_layers import assert_close, gradients, variables
+from compared_layers import assert_close, gradients, variables
 
 TOLERANCE = 1e-11  # See test_against_keras.py.
 
