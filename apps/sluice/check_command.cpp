@@ -1,5 +1,7 @@
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "commands.h"
 #include "output.h"
@@ -48,12 +50,23 @@ CheckReport compare(Checker& checker, const CheckInputs& inputs, const Options& 
   return checker.compare(other_side(options.side, options.against), inputs, options.tolerance);
 }
 
+/// Throws if the report or the recording would replace a file that the command reads.
+void require_new_outputs(const Options& options) {
+  std::vector<std::string> read{options.model, options.input, options.targets, options.features,
+                                options.against};
+  // A checkpoint folder, or that of a run.
+  for (const char* folder : {"", "best", "last"}) {
+    read.push_back(std::filesystem::path(options.model) / folder / "model.safetensors");
+  }
+  for (const std::string& file : read) require_other_than(file, {options.output, options.record});
+  require_outputs({options.output, options.record});
+}
+
 /// Exit code: 1 is an error, 3 a lost GPU.
 constexpr int kDiffers = 4;
 
 void run(const Options& options) {
-  require_other_than(options.input, {options.output, options.record});
-  require_outputs({options.output, options.record});
+  require_new_outputs(options);
   Checker checker = Checker::load(options.model, options.side, options.segmenters);
   const CheckInputs inputs =
       read_check_inputs(checker.kind(), options.input, options.targets, options.features);

@@ -65,15 +65,19 @@ class Side {
                        fmt::join(kept_.batches.implementations(), "; "));
   }
 
-  /// What its layers put out for the batch, until the next run.
-  const std::vector<LayerValues>& run(const data::Batch& host) {
+  /// The outputs of its layers for a batch on its device; valid until the next run.
+  const std::vector<LayerValues>& run(const models::Batch& batch) {
     recorder_.clear();
-    const models::Batch batch = kept_.uploads.upload(context_, host);
     models::TrainingPlan& plan = kept_.batches.plan(context_, batch.extent, false);
     models::Pass pass;
     pass.probe = &recorder_;
     plan.evaluate(context_, kept_.batches.arena(), batch, pass);
     context_.synchronize();
+    return recorder_.layers();
+  }
+  /// The same as a call of its own, for a batch that another side has assembled.
+  const std::vector<LayerValues>& call(const data::Batch& batch) {
+    kept_.call([&] { kept_.store.with_room([&] { run(kept_.uploads.upload(context_, batch)); }); });
     return recorder_.layers();
   }
   const LayerValues* find(std::string_view layer) const { return recorder_.find(layer); }
@@ -88,11 +92,13 @@ class Side {
   checking::Recorder recorder_;
 };
 
-/// Calls use(batch) for batches of all examples, the side's plans at hand.
-void for_batches(Side& side, const data::Examples& examples,
-                 const std::function<void(const data::Batch&)>& use) {
-  side.kept().each_batch(side.context(), examples, kTokens, kRows,
-                         [&](const data::Batch& host, const models::Batch&) { use(host); });
+/// Runs the side on all examples and calls use(batch, outputs of its layers) for each batch.
+void for_batches(
+    Side& side, const data::Examples& examples,
+    const std::function<void(const data::Batch&, const std::vector<LayerValues>&)>& use) {
+  side.kept().each_batch(
+      side.context(), examples, kTokens, kRows,
+      [&](const data::Batch& host, const models::Batch& batch) { use(host, side.run(batch)); });
 }
 
 void note(std::vector<std::string>& names, const std::string& name) {
@@ -186,11 +192,9 @@ CheckReport Checker::compare(const CheckSide& reference, const CheckInputs& inpu
   });
   CheckReport report;
   report.inputs = examples->size();
-  for_batches(side, *examples, [&](const data::Batch& batch) {
-    other.kept().call([&] {
-      for (const LayerValues& layer : other.run(batch)) note(report.not_compared, layer.name);
-    });
-    for (const LayerValues& layer : side.run(batch)) {
+  for_batches(side, *examples, [&](const data::Batch& batch, const auto& layers) {
+    for (const LayerValues& layer : other.call(batch)) note(report.not_compared, layer.name);
+    for (const LayerValues& layer : layers) {
       note(report.not_compared, layer.name);
       const LayerValues* found = other.find(layer.name);
       if (found == nullptr) continue;
@@ -217,9 +221,9 @@ CheckReport Checker::compare(const std::string& reference_file, const CheckInput
   CheckReport report;
   report.inputs = examples->size();
   std::vector<std::string> names;
-  for_batches(side, *examples, [&](const data::Batch& batch) {
+  for_batches(side, *examples, [&](const data::Batch& batch, const auto& layers) {
     file.require_inputs(batch);
-    for (const LayerValues& layer : side.run(batch)) {
+    for (const LayerValues& layer : layers) {
       note(names, layer.name);
       if (file.has(layer.name)) {
         comparison.add(layer, file.read(layer, batch.global_row), batch.global_row);
@@ -239,14 +243,13 @@ void Checker::record(const std::string& file, const CheckInputs& inputs) {
   Side& side = state_->side;
   const std::unique_ptr<data::Examples> examples = state_->examples(inputs);
   checking::ReferenceWriter writer(examples->size());
-  for_batches(side, *examples, [&](const data::Batch& batch) {
-    const std::vector<LayerValues>& layers = side.run(batch);
+  for_batches(side, *examples, [&](const data::Batch& batch, const auto& layers) {
     for (const LayerValues& input : checking::inputs_of(batch)) {
       writer.add(input, batch.global_row);
     }
     for (const LayerValues& layer : layers) writer.add(layer, batch.global_row);
   });
-  writer.write(file, state_->kind, side.precision());
+  writer.write(file, side.precision());
 }
 
 }  // namespace sluice

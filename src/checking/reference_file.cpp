@@ -76,6 +76,18 @@ std::string shape_text(std::span<const std::int64_t> sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
 }
 
+/// The rounding of the run that a file records; none if the file does not name its precision.
+Rounding recorded_rounding(const io::SafetensorsFile& file) {
+  const auto found = file.metadata().find(kPrecision);
+  if (found == file.metadata().end()) return {};
+  try {
+    return rounding_of(runtime::Precision::parse(found->second));
+  } catch (const Error&) {
+    fail(ErrorCode::kFormat, "'{}': {} is {}, but must be float32, tf32, bfloat16, float16 or int8",
+         file.path().native(), kPrecision, io::quote_name(found->second));
+  }
+}
+
 }  // namespace
 
 std::vector<LayerValues> inputs_of(const data::Batch& batch) {
@@ -110,32 +122,33 @@ void ReferenceWriter::add(const LayerValues& layer, std::span<const std::int64_t
   const auto has_name = [&](const Collected& one) { return one.first.name == layer.name; };
   auto found = std::ranges::find_if(layers_, has_name);
   if (found == layers_.end()) {
-    layers_.push_back({layer, std::vector<std::vector<float>>(static_cast<std::size_t>(inputs_))});
+    layers_.push_back({layer, std::vector<Row>(static_cast<std::size_t>(inputs_))});
     found = layers_.end() - 1;
     found->first.values.clear();
   }
   for (std::int64_t row = 0; row < layer.rows; ++row) {
     const auto r = static_cast<std::size_t>(row);
-    std::vector<float>& values = found->rows[static_cast<std::size_t>(inputs[r])];
+    Row& to = found->rows[static_cast<std::size_t>(inputs[r])];
+    to.width = layer.width;
     for (std::int64_t step = 0; step < layer.lengths[r]; ++step) {
       const auto from = layer.values.begin() + (step * layer.rows + row) * layer.width;
-      values.insert(values.end(), from, from + layer.width);
+      to.values.insert(to.values.end(), from, from + layer.width);
     }
   }
 }
 
-void ReferenceWriter::write(const std::filesystem::path& path, const std::string& kind,
-                            const std::string& precision) const {
+void ReferenceWriter::write(const std::filesystem::path& path, const std::string& precision) const {
   io::SafetensorsWriter writer;
-  writer.set_metadata("sluice.kind", kind);
   writer.set_metadata(kPrecision, precision);
   std::vector<io::HostTensor> tensors;
   tensors.reserve(layers_.size());
   for (const Collected& layer : layers_) {
-    const std::int64_t width = layer.first.width;
-    std::size_t longest = 0;
-    for (const auto& row : layer.rows) longest = std::max(longest, row.size());
-    const std::int64_t steps = static_cast<std::int64_t>(longest) / width;
+    std::int64_t width = layer.first.width, steps = 0;
+    for (const Row& row : layer.rows) {
+      if (row.values.empty()) continue;
+      width = std::max(width, row.width);
+      steps = std::max(steps, std::ssize(row.values) / row.width);
+    }
     const bool of_lengths = layer.first.name.ends_with("_lengths");
     const base::Shape shape = of_lengths             ? base::Shape{inputs_}
                               : layer.first.integers ? base::Shape{steps, inputs_}
@@ -143,15 +156,15 @@ void ReferenceWriter::write(const std::filesystem::path& path, const std::string
     const DType dtype = layer.first.integers ? DType::kInt32 : DType::kFloat32;
     io::HostTensor& tensor = tensors.emplace_back(io::HostTensor::make(dtype, shape));
     for (std::size_t r = 0; r < layer.rows.size(); ++r) {
-      const std::vector<float>& row = layer.rows[r];
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const std::size_t step = i / static_cast<std::size_t>(width);
-        const std::size_t at = (step * layer.rows.size() + r) * static_cast<std::size_t>(width) +
-                               i % static_cast<std::size_t>(width);
+      const Row& row = layer.rows[r];
+      const auto row_width = static_cast<std::size_t>(row.width);
+      for (std::size_t i = 0; i < row.values.size(); ++i) {
+        const std::size_t vector = i / row_width * layer.rows.size() + r;
+        const std::size_t at = vector * static_cast<std::size_t>(width) + i % row_width;
         if (layer.first.integers) {
-          tensor.values<std::int32_t>()[at] = static_cast<std::int32_t>(row[i]);
+          tensor.values<std::int32_t>()[at] = static_cast<std::int32_t>(row.values[i]);
         } else {
-          tensor.values<float>()[at] = row[i];
+          tensor.values<float>()[at] = row.values[i];
         }
       }
     }
@@ -161,26 +174,26 @@ void ReferenceWriter::write(const std::filesystem::path& path, const std::string
 }
 
 ReferenceFile::ReferenceFile(const std::filesystem::path& path, std::int64_t inputs)
-    : file_(io::SafetensorsFile::open(path)), inputs_(inputs) {}
+    : file_(io::SafetensorsFile::open(path)), inputs_(inputs), made_(recorded_rounding(file_)) {}
 
 Rounding ReferenceFile::rounding_of(const std::string& name) const {
   const io::SafetensorsEntry* entry = file_.find(name);
   SLUICE_ASSERT(entry != nullptr);
   const Rounding stored = checking::rounding_of(entry->dtype.value_or(DType::kFloat32));
-  const auto found = file_.metadata().find(kPrecision);
-  if (found == file_.metadata().end()) return stored;
-  const Rounding made = checking::rounding_of(runtime::Precision::parse(found->second));
-  return {std::max(stored.stored, made.stored), std::max(stored.sums, made.sums)};
+  return {std::max(stored.stored, made_.stored), std::max(stored.sums, made_.sums)};
 }
 
-std::int64_t ReferenceFile::steps_of(const io::SafetensorsEntry& entry,
-                                     const LayerValues& like) const {
+ReferenceFile::Extent ReferenceFile::extent_of(const io::SafetensorsEntry& entry,
+                                               const LayerValues& like) const {
+  const std::int64_t width = entry.sizes.size() == 3 ? entry.sizes[2] : like.width;
   std::int64_t count = 1;
   for (const std::int64_t size : entry.sizes) count *= size;
-  const std::int64_t steps = count / std::max<std::int64_t>(1, inputs_ * like.width);
-  const std::int64_t wanted[] = {steps, inputs_, like.width};
-  if (squeezed(entry.sizes) != squeezed(wanted)) refuse_shape(entry, like, like.steps);
-  return steps;
+  const std::int64_t steps = count / std::max<std::int64_t>(1, inputs_ * width);
+  const std::int64_t wanted[] = {steps, inputs_, width};
+  if (width < like.width || squeezed(entry.sizes) != squeezed(wanted)) {
+    refuse_shape(entry, like, like.steps);
+  }
+  return {steps, width};
 }
 
 void ReferenceFile::refuse_shape(const io::SafetensorsEntry& entry, const LayerValues& like,
@@ -201,11 +214,11 @@ LayerValues ReferenceFile::read(const LayerValues& like, std::span<const std::in
     fail(ErrorCode::kFormat, "'{}': tensor {} has the dtype {}, which Sluice does not read", name(),
          io::quote_name(entry->name), entry->dtype_name);
   }
-  const std::int64_t steps = steps_of(*entry, like);
+  const Extent extent = extent_of(*entry, like);
   const std::int64_t longest = like.lengths.empty() ? 0 : *std::ranges::max_element(like.lengths);
-  if (steps < longest) refuse_shape(*entry, like, longest);
+  if (extent.steps < longest) refuse_shape(*entry, like, longest);
   LayerValues& seen = longest_[like.name];
-  seen.width = like.width;
+  seen.width = std::max(seen.width, like.width);
   seen.steps = std::max<std::int64_t>(seen.steps, longest);
 
   LayerValues found = like;
@@ -216,8 +229,8 @@ LayerValues ReferenceFile::read(const LayerValues& like, std::span<const std::in
     for (std::int64_t row = 0; row < like.rows; ++row) {
       const auto r = static_cast<std::size_t>(row);
       if (step >= like.lengths[r]) continue;
-      const std::int64_t vector = step * inputs_ + inputs[r];
-      file_.read_part(*entry, static_cast<std::uint64_t>(vector) * bytes.size(), bytes);
+      const auto at = static_cast<std::uint64_t>((step * inputs_ + inputs[r]) * extent.width);
+      file_.read_part(*entry, at * size, bytes);
       widen(*entry->dtype, bytes, found.values.data() + (step * like.rows + row) * like.width);
     }
   }
@@ -260,7 +273,10 @@ void ReferenceFile::finish(std::span<const std::string> layers) const {
   }
   for (const auto& [tensor, seen] : longest_) {
     const io::SafetensorsEntry& entry = *file_.find(tensor);
-    if (steps_of(entry, seen) != seen.steps) refuse_shape(entry, seen, seen.steps);
+    const Extent extent = extent_of(entry, seen);
+    if (extent.steps != seen.steps || extent.width != seen.width) {
+      refuse_shape(entry, seen, seen.steps);
+    }
   }
 }
 

@@ -28,13 +28,17 @@ class ReferenceWriter {
   /// Row r of the batch is input inputs[r].
   void add(const LayerValues& layer, std::span<const std::int64_t> inputs);
   /// `precision`: of the run, as Precision::parse reads it. Throws as SafetensorsWriter::write.
-  void write(const std::filesystem::path& path, const std::string& kind,
-             const std::string& precision) const;
+  void write(const std::filesystem::path& path, const std::string& precision) const;
 
  private:
+  /// One input's numbers of a layer.
+  struct Row {
+    std::int64_t width = 0;     ///< that of its batch: attention is as wide as the longest source
+    std::vector<float> values;  ///< [steps, width]
+  };
   struct Collected {
-    LayerValues first;                     ///< without its values
-    std::vector<std::vector<float>> rows;  ///< [steps, width] of each input
+    LayerValues first;      ///< without its values
+    std::vector<Row> rows;  ///< of each input
   };
   std::int64_t inputs_;
   std::vector<Collected> layers_;
@@ -54,23 +58,28 @@ class ReferenceFile {
   Rounding rounding_of(const std::string& name) const;
 
   /// What the file has of the rows of `like`, inputs `inputs` of all. Throws if the tensor has
-  /// another shape than [steps, inputs, width], where axes of one may be left out.
+  /// another shape than [steps, inputs, width], where axes of one may be left out. The tensor may
+  /// be wider than this batch: the first columns are read.
   LayerValues read(const LayerValues& like, std::span<const std::int64_t> inputs);
   /// Throws unless the file, if it holds inputs, has been recorded of these.
   void require_inputs(const data::Batch& batch);
 
-  /// To be called after all batches: throws if a tensor has more steps than the longest input, or
-  /// is none of `layers`.
+  /// To be called after all batches: throws if a tensor has more steps than the longest input, is
+  /// wider than in any batch, or is none of `layers`.
   void finish(std::span<const std::string> layers) const;
 
  private:
-  /// Steps of a tensor for layers like this one.
-  std::int64_t steps_of(const io::SafetensorsEntry& entry, const LayerValues& like) const;
+  struct Extent {
+    std::int64_t steps, width;
+  };
+  /// That of a tensor for layers like this one, at least as wide as they.
+  Extent extent_of(const io::SafetensorsEntry& entry, const LayerValues& like) const;
   [[noreturn]] void refuse_shape(const io::SafetensorsEntry& entry, const LayerValues& like,
                                  std::int64_t steps) const;
 
   io::SafetensorsFile file_;
   std::int64_t inputs_;
+  Rounding made_;  ///< of the run, if the file names its precision; else none
   std::map<std::string, LayerValues, std::less<>> longest_;  ///< of what was read: its shape
 };
 

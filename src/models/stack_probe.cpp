@@ -10,13 +10,11 @@ namespace recurrent = kernels::recurrent;
 
 namespace {
 
-/// The first `layers` layers of a stack.
+/// The first `layers` layers of a model's stack, whose layers have one hidden width.
 recurrent::Descriptor first_of(const recurrent::Descriptor& stack, std::int64_t layers) {
   recurrent::Descriptor first = stack;
   first.layers = layers;
-  const auto count = static_cast<std::size_t>(layers);
-  if (!first.widths.empty()) first.widths.resize(count);
-  if (first.projections.size() > 1) first.projections.resize(count);
+  if (first.projections.size() > 1) first.projections.resize(static_cast<std::size_t>(layers));
   return first;
 }
 
@@ -70,8 +68,6 @@ void StackProbe::run_first(const Context& context, const layers::Parameters& par
   d.rows = args_.rows;
   d.dtype = args_.x.dtype();
   d.resets = static_cast<bool>(args_.resets);
-  // A stack of uneven layers is run by several, whose names are joined: each part finds its own.
-  if (implementation.find('+') != std::string_view::npos) implementation = "auto";
   std::unique_ptr<recurrent::Plan> plan;
   try {
     plan = recurrent::make_plan(context, d, implementation).plan;

@@ -127,7 +127,6 @@ TEST_F(Check, RefusesInOneSentence) {
                       {"no implementation \"none\"", "portable"});
   place_.expect_error({"check", "run", "some.npy", "out.npy", "--against", "precision=int8"},
                       {"a model of kind features is checked without targets", "'out.npy'"});
-  place_.expect_error({"check", "run", "some.npy", "--record", "some.npy"}, {"some.npy"});
   check({"run", "some.npy", "--record", "whole.safetensors"});
   const std::string whole = place_.read("whole.safetensors");
   place_.write("cut.safetensors", whole.substr(0, whole.size() - 5));
@@ -136,6 +135,25 @@ TEST_F(Check, RefusesInOneSentence) {
   // Of more inputs than there are.
   place_.expect_error({"check", "run", "frames.npy", "--against", "whole.safetensors"},
                       {"'whole.safetensors': tensor 'input.source' is [15, 2, 2], but"});
+}
+
+TEST_F(Check, NeverReplacesAFileThatItReads) {
+  place_.train({"training.max_epochs=1"});
+  place_.write("in.txt", "a b c\nh\n");
+  place_.write("out.txt", "c b a\nh\n");
+  EXPECT_EQ(check({"run", "in.txt", "out.txt", "--record", "before.safetensors"}).code, 0);
+  for (const std::string file :
+       {"in.txt", "out.txt", "before.safetensors", "run/best/model.safetensors"}) {
+    const std::string before = place_.read(file);
+    for (const char* model : {"run", "run/best"}) {
+      for (const char* option : {"--record", "-o"}) {
+        place_.expect_error(
+            {"check", model, "in.txt", "out.txt", "--against", "before.safetensors", option, file},
+            {"'" + file + "' is the input, which would be replaced"});
+        EXPECT_EQ(place_.read(file), before);
+      }
+    }
+  }
 }
 
 }  // namespace

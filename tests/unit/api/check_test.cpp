@@ -215,6 +215,25 @@ TEST_P(CheckTest, ManyInputsGoInSeveralBatches) {
   EXPECT_TRUE(report.agrees());
 }
 
+// Attention is as wide as the longest source of its batch, so a recording has several widths.
+TEST_P(CheckTest, ARecordingHoldsTheAttentionOfSeveralBatches) {
+  CheckInputs inputs;
+  for (int i = 0; i < 150; ++i) {
+    std::string text = "a";
+    for (int word = 0; word < i % 20; ++word) text += word % 3 == 0 ? " b" : " c";
+    inputs.texts.push_back(text);
+    inputs.targets.push_back(i % 7 == 0 ? "c" : text);
+  }
+  Checker checker = load("seq2seq");
+  const std::string file = at("batches.safetensors");
+  checker.record(file, inputs);
+  const CheckReport report = checker.compare(file, inputs);
+  EXPECT_TRUE(report.not_compared.empty());
+  for (const LayerCheck& layer : report.layers) {
+    EXPECT_EQ(layer.largest, 0) << layer.name << "\n" << to_text(report);
+  }
+}
+
 TEST_P(CheckTest, RefusesInOneSentence) {
   Checker checker = load("classes");
   const auto message = [&](const CheckInputs& inputs) {

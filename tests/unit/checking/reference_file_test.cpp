@@ -70,7 +70,7 @@ TEST_F(ReferenceFileTest, GivesBackWhatWasRecordedInOtherBatches) {
     }
     writer.add(one, {{row}});
   }
-  writer.write(file(), "features", "bfloat16");
+  writer.write(file(), "bfloat16");
   ReferenceFile reference(file(), 5);
   LayerValues like = all;
   std::ranges::fill(like.values, 7.0f);
@@ -85,6 +85,34 @@ TEST_F(ReferenceFileTest, GivesBackWhatWasRecordedInOtherBatches) {
   const std::vector<std::string> names{all.name};
   reference.finish(names);
   EXPECT_EQ(reference.rounding_of(all.name).sums, rounding_of(base::DType::kBFloat16).sums);
+}
+
+// Attention is as wide as the longest source of its batch.
+TEST_F(ReferenceFileTest, GivesBackBatchesOfSeveralWidths) {
+  SCOPED_TRACE(seed_);
+  std::vector<LayerValues> batches;
+  for (const std::int64_t width : {3, 5, 1}) {
+    batches.push_back(random_layer(engine_, 2 + width % 3, 2, width));
+  }
+  const std::vector<std::vector<std::int64_t>> inputs{{4, 1}, {0, 3}, {2, 5}};
+  ReferenceWriter writer(6);
+  for (std::size_t i = 0; i < batches.size(); ++i) writer.add(batches[i], inputs[i]);
+  writer.write(file(), "float32");
+  ReferenceFile reference(file(), 6);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const LayerValues& batch = batches[i];
+    LayerValues like = batch;
+    std::ranges::fill(like.values, 7.0f);
+    const LayerValues found = reference.read(like, inputs[i]);
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      for (std::int64_t step = 0; step < batch.lengths[static_cast<std::size_t>(row)]; ++step) {
+        for (std::int64_t unit = 0; unit < batch.width; ++unit) {
+          EXPECT_EQ(found.at(step, row, unit), batch.at(step, row, unit));
+        }
+      }
+    }
+  }
+  reference.finish(std::vector<std::string>{batches[0].name});
 }
 
 TEST_F(ReferenceFileTest, ReadsAnyNumbersWithAxesOfOneLeftOut) {
@@ -154,6 +182,17 @@ TEST_F(ReferenceFileTest, RefusesTruncatedFiles) {
   }
 }
 
+TEST_F(ReferenceFileTest, RefusesAnUnknownPrecisionInOneSentence) {
+  const LayerValues all = random_layer(engine_, 2, 2, 2);
+  ReferenceWriter writer(2);
+  writer.add(all, in_order(all));
+  writer.write(file(), "fp31");
+  EXPECT_EQ(message_of([&] { ReferenceFile(file(), 2); }),
+            "'" + file().native() +
+                "': sluice.precision is 'fp31', but must be float32, tf32, bfloat16, float16 or "
+                "int8");
+}
+
 TEST_F(ReferenceFileTest, RefusesRecordingsOfOtherInputs) {
   data::Batch batch;
   batch.rows = 2;
@@ -163,7 +202,7 @@ TEST_F(ReferenceFileTest, RefusesRecordingsOfOtherInputs) {
   batch.global_row = {1, 0};
   ReferenceWriter writer(2);
   for (const LayerValues& input : inputs_of(batch)) writer.add(input, batch.global_row);
-  writer.write(file(), "tagger", "float32");
+  writer.write(file(), "float32");
   ReferenceFile reference(file(), 2);
   EXPECT_EQ(message_of([&] { reference.require_inputs(batch); }), "");
   // Padding is not looked at.
