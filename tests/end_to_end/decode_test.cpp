@@ -230,8 +230,14 @@ TEST(Decode, HoldsAnswersToWords) {
   refuses({"--forced", "banned.txt", "--groups", "2"}, "beam is 5, which 2 groups");
   place.write("short.txt", "a\n");
   refuses({"--forced", "short.txt"}, "lines of --forced: 1, of the input: 3");
-  refuses({"--sample", "--groups", "2"}, "--groups");
-  refuses({"--without-replacement"}, "--sample");
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--sample", "--groups", "2"}, {"--without-replacement"}}) {
+    std::vector<std::string> contradiction = all;
+    contradiction.insert(contradiction.end(), options.begin(), options.end());
+    const Outcome outcome = place.sluice(contradiction);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("--sample"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(Decode, DrawsEachAnswerOnce) {

@@ -73,12 +73,16 @@ class SearchExtras : public testing::OnDevice {
     }
   }
 
-  static void expect_as_searched(const Case& c, const Found& found) {
+  void expect_as_searched(const Case& c, const Found& found) {
     ASSERT_EQ(found.size(), c.inputs.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       SCOPED_TRACE("input " + std::to_string(i));
-      expect_same(found[i],
-                  ReferenceExtras(c.logit, c.vocabulary, c.options, c.inputs[i]).search());
+      ReferenceExtras reference(c.logit, c.vocabulary, c.options, c.inputs[i]);
+      const std::vector<Hypothesis> expected = reference.search();
+      // Two scores that are off by this much each may change places.
+      if (reference.closest() <= 2 * kTolerance) continue;
+      expect_same(found[i], expected);
+      ++compared_;
     }
   }
 
@@ -105,6 +109,8 @@ class SearchExtras : public testing::OnDevice {
       }
     }
   }
+
+  std::int64_t compared_ = 0;  // inputs whose outcome rounding doesn't decide
 
   /// log p of the tokens and eos by the model itself.
   static double score_of(const Case& c, std::int32_t number, const Tokens& tokens) {
@@ -225,7 +231,9 @@ TEST_P(SearchExtras, AgreeWithANaiveSearchWhateverIsAsked) {
     asked += inputs;
     if (HasFailure()) return;
   }
-  EXPECT_GT(2 * with_answers, asked);  // or little would have been compared
+  // Or little would have been compared.
+  EXPECT_GT(2 * with_answers, asked);
+  EXPECT_GT(2 * compared_, asked);
 }
 
 TEST_P(SearchExtras, GroupsGoOnWithDifferentTokens) {
