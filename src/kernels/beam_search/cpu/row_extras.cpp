@@ -175,9 +175,12 @@ class ExtraRow {
       largest = std::max(largest, noisy[v]);
     }
     if (largest == kNone) return;
-    // What may not follow is minus infinity there.
+    // Tokens that may not follow have minus infinity. The rules must not be asked again: a prefix may
+    // hold what they forbid.
+    Rules none = rules_;
+    none.pad = none.bos = none.unknown = -1;
     found_ =
-        best_tokens(rules_, noisy, vocabulary_, {-1, true}, {out_.width, out_.scores, out_.tokens});
+        best_tokens(none, noisy, vocabulary_, {-1, true}, {out_.width, out_.scores, out_.tokens});
     for (std::int64_t i = 0; i < found_; ++i) {
       const std::int32_t token = out_.tokens[i];
       out_.keys[i] = given_maximum(noisy[token], largest, maximum);
