@@ -86,12 +86,12 @@ void require_room(const decoding::TokenSequences& forced, const std::vector<std:
 }
 
 void warn_of_no_answer(const WarningHandler* warnings, std::span<const std::size_t> inputs,
-                       std::size_t all) {
+                       std::size_t all, std::string_view kind) {
   if (inputs.empty()) return;
   base::warn(warnings,
-             "{} of {} {} no answer (the first is input {}): nothing that is allowed has ended; "
+             "{} of {} {} no answer (the first is {} {}): nothing that is allowed has ended; "
              "ban or force less, or take a wider beam",
-             inputs.size(), base::counted(all, "input"), inputs.size() == 1 ? "has" : "have",
+             inputs.size(), base::counted(all, kind), inputs.size() == 1 ? "has" : "have", kind,
              inputs.front() + 1);
 }
 

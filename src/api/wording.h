@@ -28,8 +28,9 @@ decoding::TokenSequences tokenize_forced(std::span<const std::string> words, std
 void require_room(const decoding::TokenSequences& forced, const std::vector<std::int32_t>& prefix,
                   std::int64_t most, std::string_view whose);
 
-/// Warns, in one line, of inputs without an answer.
+/// Warns, in one line, of those among `all` inputs that have no answer. `kind` is the singular word
+/// for one of them.
 void warn_of_no_answer(const WarningHandler* warnings, std::span<const std::size_t> inputs,
-                       std::size_t all);
+                       std::size_t all, std::string_view kind = "input");
 
 }  // namespace sluice::api
