@@ -40,8 +40,9 @@ struct BeamOptions {
 /// What to generate. Lengths count tokens without the end mark.
 struct GenerateOptions {
   SampleOptions sample{};  ///< how to draw; a text follows from the seed and its number
-  std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
-  std::string prefix{};                 ///< what texts begin with; scores count it
+  /// Search instead. `sample` then says nothing; `sample.without_replacement` is refused.
+  std::optional<BeamOptions> search{};
+  std::string prefix{};  ///< what texts begin with; scores count it
   /// As of DecodeOptions, of texts that are drawn or searched for; not of those that continue from
   /// a state or are to be continued, for it doesn't hold their tokens.
   std::vector<std::string> banned{};

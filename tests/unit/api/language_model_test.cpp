@@ -188,6 +188,11 @@ TEST_P(LanguageModelApiTest, RefusesWhatContradictsItself) {
   options.min_length = 9;
   options.max_length = 8;
   EXPECT_EQ(error_of([&] { model.generate(options); }).code(), ErrorCode::kInvalidArgument);
+  options = {};
+  options.search.emplace();
+  options.sample.without_replacement = true;
+  EXPECT_STREQ(error_of([&] { model.generate(options); }).what(),
+               "a search draws nothing, so it can't draw without replacement; leave out one of both");
   const Words broken{"a", "\xff"};
   EXPECT_EQ(error_of([&] { model.score(broken); }).code(), ErrorCode::kFormat);
 }

@@ -256,6 +256,19 @@ TEST_P(SequenceModelTest, SaysWhichWordsCannotBeHeld) {
             }).find("samples is 5000"),
             std::string::npos);
   EXPECT_NE(said([](O& o) { o.groups = 2; }).find("beam is 5, which 2 groups"), std::string::npos);
+  for (const bool without_replacement : {false, true}) {
+    const SampleOptions sample{.without_replacement = without_replacement};
+    EXPECT_EQ(said([&](O& o) {
+                o.sample = sample;
+                o.groups = 5;
+              }),
+              "groups is 5, but answers that are drawn have no beams; take 1, or search");
+    EXPECT_EQ(said([&](O& o) {
+                o.sample = sample;
+                o.coverage_penalty = 0.5;
+              }),
+              "coverage_penalty is 0.5, but answers that are drawn don't compete; take 0, or search");
+  }
 }
 
 TEST_P(SequenceModelTest, WarnsOfInputsWithoutAnAnswer) {
