@@ -77,6 +77,9 @@ struct Extras {
 /// Vilar 2018): a row's candidates are its best ones and the tokens that go on with a phrase; those
 /// with equally many tokens of phrases to come make a bank, and banks take turns, the fullest
 /// first. Once a row has room for nothing else, it goes on with a phrase.
+///
+/// Lengths and tokens that the state reads are on the device, so they are not checked: they must be
+/// in the ranges that `State` gives, or memory beyond its tensors is read.
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
              const Tensor& attention, const Extras& extras = {});
 

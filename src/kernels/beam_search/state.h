@@ -71,10 +71,10 @@ struct State {
 
   // Absent unless the extent asks for them. What there are two of belongs to rows after even and
   // after odd steps.
-  Tensor phrase_tokens;    ///< int32 [inputs, phrases, phrase_time]: read
-  Tensor phrase_lengths;   ///< int32 [inputs, phrases]: read; 0: there is no such phrase
+  Tensor phrase_tokens;    ///< int32 [inputs, phrases, phrase_time]: read; in the vocabulary
+  Tensor phrase_lengths;   ///< int32 [inputs, phrases]: read; 0..phrase_time, 0: none
   Tensor progress;         ///< int32 [2, rows, phrases]: as forced.h has it
-  Tensor source_lengths;   ///< int32 [inputs]: read, if `coverage`
+  Tensor source_lengths;   ///< int32 [inputs]: read; 0..source_time
   Tensor coverage;         ///< float64 [2, rows, source_time]: sums of attention
   Tensor input_ids;        ///< int32 [inputs]: read, of draws: keys of the random numbers
   Tensor perturbed;        ///< float64 [rows]: log q of each prefix and its noise

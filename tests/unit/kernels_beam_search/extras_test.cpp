@@ -12,6 +12,7 @@
 #include "kernels/beam_search/forced.h"
 #include "kernels/beam_search/perturbation.h"
 #include "kernels/token_mask/token_mask.h"
+#include "unit/support/message_of.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::beam_search {
@@ -338,6 +339,43 @@ TEST_P(BeamSearchExtras, TakeFloat64) {
     EXPECT_EQ(found.lengths, expected.lengths);
   });
   if (!ran) GTEST_SKIP() << "this device takes no float64";
+}
+
+TEST_P(BeamSearchExtras, RefuseExtentsThatCannotBe) {
+  const auto said = [&](const auto& set) {
+    State state;
+    state.extent = plain(9, 2).extent;
+    set(state.extent);
+    const std::string in_start = testing::message_of([&] { start(context_, {}, state); });
+    const std::string in_record = testing::message_of([&] { record(context_, state, {}); });
+    EXPECT_NE(in_record, "");
+    return in_start;
+  };
+  EXPECT_EQ(said([](Extent& e) { e.groups = 0; }),
+            "beam_search start: 6 inputs are not in groups of 0");
+  EXPECT_EQ(said([](Extent& e) { e.groups = 4; }),
+            "beam_search start: 6 inputs are not in groups of 4");
+  EXPECT_EQ(said([](Extent& e) { e.phrases = -1; }),
+            "beam_search start: -1 phrases of up to 0 tokens can't be");
+  EXPECT_EQ(said([](Extent& e) { e.phrases = 2; }),
+            "beam_search start: 2 phrases of up to 0 tokens can't be");
+  EXPECT_EQ(said([](Extent& e) { e.prefix_time = -1; }),
+            "beam_search start: prefixes of -1 tokens and sources of 0 can't be");
+  EXPECT_EQ(said([](Extent& e) { e.sampled_vocabulary = -1; }),
+            "beam_search start: can't draw from -1 tokens");
+  EXPECT_NE(said([](Extent& e) {
+              e.sampled_vocabulary = 9;
+              e.groups = 2;
+            }).find("take no groups"),
+            std::string::npos);
+  for (const bool is_wide : {false, true}) {
+    const std::string refusal = said([&](Extent& e) {
+      e.sampled_vocabulary = 9;
+      (is_wide ? e.beam : e.max_length) = is_wide ? 4097 : 1 << 20;
+    });
+    EXPECT_NE(refusal.find("at most 4096 beams and fewer than 1048576 tokens"), std::string::npos)
+        << refusal;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchExtras, testing::devices(), testing::device_name);
