@@ -57,7 +57,11 @@ struct ForcedSize {
 };
 ForcedSize size_of(Forced forced);
 
-/// Tokens that an output with this prefix takes to hold all of them, the prefix's counted.
+/// The same demand with fewer sequences: without those that stand in another one, or stand twice.
+TokenSequences without_contained(TokenSequences forced);
+
+/// Tokens that an output with this prefix takes to hold all of them one after the other, the
+/// prefix's counted: a bound, for sequences may share tokens.
 std::int64_t tokens_to_hold(const TokenSequences& forced, const std::vector<std::int32_t>& prefix);
 
 /// Throws ErrorCode::kInvalidArgument, naming the input, unless there are as many as inputs or
