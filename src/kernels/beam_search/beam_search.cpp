@@ -91,7 +91,9 @@ void advance(const Context& context, const Rules& rules, const State& state, con
   if (e.attention || e.coverage) {
     check_tensor(attention, e.dtype, Shape{e.rows(), e.source_time}, operation, "attention");
   }
-  if (e.is_plain() && !extras.mask) {
+  SLUICE_CHECK(e.masked || !extras.mask, "{}: a mask is given, but the state's extent has none",
+               operation);
+  if (e.is_plain()) {
     return leaves(context).advance(context.stream(), rules, state, logits, attention);
   }
   check(extras, e, logits.size(1), operation);

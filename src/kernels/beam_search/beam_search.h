@@ -48,6 +48,7 @@ struct Extras {
   /// int32 [rows, ceil(V / 32)], bits as in token_mask.h: tokens without one are never chosen.
   /// Scores stay those of the whole softmax. A prefix of the input is taken whatever the mask says.
   /// A row that may go on with nothing ends without a hypothesis. Absent: all tokens may follow.
+  /// Only if the extent is `masked`.
   Tensor mask{};
   /// beta of Wu et al. 2016, eq. 14, if the extent has `coverage`: finished hypotheses compete by
   /// score / length penalty + beta * sum over source tokens of log min(sum of attention, 1).

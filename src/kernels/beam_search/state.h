@@ -28,10 +28,11 @@ struct Extent {
   std::int64_t phrase_time = 0;  ///< tokens of the longest
   bool coverage = false;         ///< whether hypotheses compete by coverage too
   std::int64_t sampled_vocabulary = 0;  ///< tokens to draw from without replacement; 0: no draw
+  bool masked = false;                  ///< whether steps may be given a mask
 
   std::int64_t rows() const { return inputs * beam; }
   bool is_plain() const {
-    return groups == 1 && phrases == 0 && !coverage && sampled_vocabulary == 0;
+    return groups == 1 && phrases == 0 && !coverage && sampled_vocabulary == 0 && !masked;
   }
   /// Candidates of a row. Earlier groups may have put as many tokens back as they have beams.
   std::int64_t width() const { return groups * beam + 1 + phrases; }
@@ -83,6 +84,7 @@ struct State {
   Tensor candidate_keys;   ///< float64 [rows, width]: scratch of `advance`: what candidates rank by
   Tensor candidate_log_q;  ///< float64 [rows, width]: scratch of `advance`
   Tensor candidate_left;   ///< int32 [rows, width]: scratch of `advance`: tokens of phrases to come
+  Tensor candidate_order;  ///< int32 [rows, width]: scratch of `advance` on the CPU: what it sorts
   Tensor bank_uses;        ///< int32 [inputs, phrases * phrase_time + 1]: scratch of `advance`
 };
 

@@ -63,6 +63,7 @@ class Side {
     }
     kernel::Extent extent{inputs, kBeam, kBeam, kMaxLength, longest, false, DType::kFloat32};
     extent.coverage = search.coverage > 0;
+    extent.masked = search.no_repeat > 0;
     extent.sampled_vocabulary = search.draws ? model.config().target_vocabulary : 0;
     kernels::token_mask::Extent masked{extent.rows(), model.config().target_vocabulary, kMaxLength};
     runtime::ArenaPlanner planner;

@@ -12,6 +12,7 @@
 #include "kernels/beam_search/forced.h"
 #include "kernels/beam_search/perturbation.h"
 #include "kernels/token_mask/token_mask.h"
+#include "unit/io/allocation_watch.h"
 #include "unit/support/message_of.h"
 #include "unit/support/on_device.h"
 
@@ -120,7 +121,6 @@ struct Case {
   Rules rules;
   Extras extras;
   std::int64_t vocabulary = 0;
-  bool masked = false;
 };
 
 template <typename T>
@@ -189,7 +189,7 @@ Outcome search_on(runtime::Device& device, const Case& c, std::uint64_t seed) {
     auto weights = random_values<T>(engine, e.rows() * e.source_time, 0.3);
     for (T& w : weights) w = std::abs(w);
     if (e.source_time > 0) context.upload<T>(attention, weights);
-    if (c.masked) {
+    if (e.masked) {
       extras.mask = arena.tensor(mask_slot, DType::kInt32, {e.rows(), words});
       Ids bits = numbers(e.rows() * words, -2147483648, 2147483647);
       for (std::size_t row = 0; row < bits.size(); row += static_cast<std::size_t>(words)) {
@@ -288,7 +288,7 @@ TEST_P(BeamSearchExtras, GoTheWayOfTheCpu) {
         expect_the_way_of_the_cpu(c, ++seed);
       };
       Case masked = plain(vocabulary, beam);
-      masked.masked = true;
+      masked.extent.masked = true;
       check("mask", masked);
 
       Case groups = plain(vocabulary, beam);
@@ -331,7 +331,7 @@ TEST_P(BeamSearchExtras, TakeFloat64) {
   const bool ran = try_float64([&] {
     Case c = plain(1200, 4);
     c.extent.dtype = DType::kFloat64;
-    c.masked = true;
+    c.extent.masked = true;
     const auto host = runtime::open_device("cpu");
     const Outcome expected = search_on<double>(*host, c, 3);
     const Outcome found = search_on<double>(*device_, c, 3);
@@ -339,6 +339,38 @@ TEST_P(BeamSearchExtras, TakeFloat64) {
     EXPECT_EQ(found.lengths, expected.lengths);
   });
   if (!ran) GTEST_SKIP() << "this device takes no float64";
+}
+
+// A list of the candidates would take 24 bytes for each of them, on every thread.
+TEST_P(BeamSearchExtras, TakeNoMemoryWithTheirCandidates) {
+  if (!device_->runs_host_kernels()) GTEST_SKIP() << "this device has memory of its own";
+  for (const std::int64_t phrases : {0, 3}) {
+    for (const std::int64_t groups : {1, 2}) {
+      Extent e = plain(1000, 128).extent;
+      e.groups = groups;
+      e.phrases = phrases;
+      e.phrase_time = phrases > 0 ? 2 : 0;
+      e.masked = true;
+      runtime::ArenaPlanner planner;
+      const StateSlots slots(planner, e);
+      const auto logits_slot = planner.saved(e.dtype, {e.rows(), 1000});
+      const runtime::Arena arena(*device_, planner);
+      const State state = slots.view(arena, e);
+      const Tensor logits = arena.tensor(logits_slot, e.dtype, {e.rows(), 1000});
+      std::mt19937_64 engine(2);
+      context_.upload<float>(logits, random_values<float>(engine, e.rows() * 1000, 3));
+      context_.upload<std::int32_t>(state.max_lengths, Ids(6, 6));
+      if (phrases > 0) {
+        context_.upload<std::int32_t>(state.phrase_tokens, Ids(36, 7));
+        context_.upload<std::int32_t>(state.phrase_lengths, Ids(18, 2));
+      }
+      start(context_, {}, state);
+      advance(context_, {}, state, logits, Tensor());
+      const io::AllocationWatch watch;
+      for (int step = 1; step <= 6; ++step) advance(context_, {}, state, logits, Tensor());
+      EXPECT_LT(watch.peak(), 24u * 128 * 129) << phrases << " phrases, " << groups << " groups";
+    }
+  }
 }
 
 TEST_P(BeamSearchExtras, RefuseExtentsThatCannotBe) {
