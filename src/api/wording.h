@@ -10,15 +10,16 @@
 
 namespace sluice::api {
 
-/// What no answer holds, as tokens. What the vocabulary can't spell is left out: no answer can hold
-/// it. Throws ErrorCode::kInvalidArgument for an empty text, kFormat for one that is not UTF-8.
+/// Words that no answer holds, as tokens. A word that the vocabulary can't spell is left out, for
+/// no answer can hold it. Throws ErrorCode::kInvalidArgument for an empty text, kFormat for one
+/// that is not UTF-8.
 decoding::Constraints tokenize_banned(std::span<const std::string> banned, std::int64_t no_repeat,
                                       const data::Tokenizer& tokenizer);
 
-/// What answers of an input hold, as tokens, each sequence once. `whose` ends the sentences of
-/// errors: " of input 3", or nothing. Throws ErrorCode::kInvalidArgument, with the word, for more
-/// than decoding::kMostForced, for text that is empty, that the vocabulary can't spell or that the
-/// constraints rule out.
+/// Words that answers of an input hold, as tokens, each sequence once. `whose` ends the sentences
+/// of errors: " of input 3", or nothing. Throws ErrorCode::kInvalidArgument, with the word, for
+/// more than decoding::kMostForced, for text that is empty, that the vocabulary can't spell or that
+/// the constraints rule out.
 decoding::TokenSequences tokenize_forced(std::span<const std::string> words, std::string_view whose,
                                          const data::Tokenizer& tokenizer,
                                          const decoding::Constraints& constraints);

@@ -37,7 +37,7 @@ struct LongOnes {
 void Constraints::validate() const {
   check_range("no_repeat", no_repeat, 0, kLongest);
   for (std::size_t i = 0; i < banned.size(); ++i) {
-    SLUICE_CHECK(!banned[i].empty(), "number {} of what is banned is empty", i + 1);
+    SLUICE_CHECK(!banned[i].empty(), "banned sequence {} is empty", i + 1);
   }
 }
 
@@ -45,8 +45,7 @@ void Constraints::check_tokens(std::int64_t vocabulary) const {
   for (std::size_t i = 0; i < banned.size(); ++i) {
     for (const std::int32_t token : banned[i]) {
       SLUICE_CHECK(is_piece(token, vocabulary),
-                   "number {} of what is banned holds token {}, which is no piece of text", i + 1,
-                   token);
+                   "banned sequence {} holds token {}, which is no piece of text", i + 1, token);
     }
   }
 }

@@ -364,7 +364,7 @@ TEST_P(SearchExtras, RefuseOptionsThatContradictEachOther) {
             std::string::npos);
   EXPECT_NE(refusal([](O& o) {
               o.constraints.banned = {{4}, {}};
-            }).find("number 2 of what is"),
+            }).find("banned sequence 2 is empty"),
             std::string::npos);
   EXPECT_NE(refusal([](O& o) {
               o.constraints.banned = {{4, 9}};

@@ -86,7 +86,7 @@ class ExtraRow {
  private:
   bool may_follow(std::int32_t token) const {
     if (allowed_.only < 0) return cpu::may_follow(rules_, allowed_, token);
-    // What the input's prefix says goes ahead of the mask; an end does not.
+    // A token of the input's prefix needs no bit of the mask; an end does.
     if (token != allowed_.only) return false;
     return token != rules_.eos || cpu::may_follow(rules_, allowed_, token);
   }
@@ -154,7 +154,7 @@ class ExtraRow {
     *place = token;
   }
 
-  /// Those of the largest perturbed log q.
+  /// Takes the tokens of the largest perturbed log q.
   void draw() {
     const auto id =
         static_cast<std::uint32_t>(state_.input_ids.data_as<const std::int32_t>()[input_]);
